@@ -33,7 +33,19 @@ Sums = list[list[ir.Value]]
 
 @dataclass(frozen=True)
 class _Tiles:
-    """Writes the code of `tiles`, for tiles of `rows`; the other fields are as there."""
+    """Writes the code that writes vectors of `out`: sums over k of `panels` times `x`.
+
+    The terms of vector v of row m are the weight (m, k) times the vector at `reads[v] +
+    offsets[k]`. `panels` hold `rows` rows each, `bias` a number for each of them, `limits` the
+    least and the greatest result. The elements of `turns` neighbouring rows are written in turns,
+    in that many of `steps` places; behind the first `shared` products only the first `longer` of
+    these rows have more. `stores` tell where pieces of a vector are written: for each vector the
+    first one's number, and for each piece the place of the vector's first element, counted from
+    `base + starts[m]`, and from which place behind that to which one elements are written. Where
+    `near` has elements, what tiles read is copied there first, tile by tile, by `pieces`: for each
+    tile the first one's number, and for each piece where it is read, and where in a row of the tile
+    it is written.
+    """
 
     code: VectorCode
     rows: int
@@ -41,7 +53,7 @@ class _Tiles:
     offsets: FlatArray
     panels: FlatArray
     bias: FlatArray
-    limits: Pair
+    limits: FlatArray
     reads: FlatArray
     pieces: Pieces
     near: FlatArray
@@ -65,25 +77,33 @@ class _Tiles:
         """Return a multiple."""
         return self.code.builder.mul(value, self.number(factor))
 
-    def gather(self, group: ir.Value, vectors: int) -> Vectors:
-        """Copy what the vectors of a tile read, one row behind the other; return what reads them.
+    def gather(self, group: ir.Value, first: ir.Value, vectors: int) -> None:
+        """Copy what the vectors of a tile read, one row behind the other.
 
         A piece is the beginning of a vector or what of it lies elsewhere; what is copied behind its
         end is overwritten by the next piece.
         """
-        builder, lanes = self.code.builder, self.code.lanes
-        (firsts, reads, places), near = self.pieces, self.near
-        first, stop = firsts.element(group), firsts.element(self.plus(group, 1))
+        builder, (firsts, reads, places) = self.code.builder, self.pieces
+        begin, stop = firsts.element(group), firsts.element(self.plus(group, 1))
+        start = self.near_start(first)
         with cgutils.for_range(builder, self.offsets.count) as loop:
             offset = self.offsets.element(loop.index)
-            row = self.times(loop.index, lanes * vectors)
-            with cgutils.for_range(builder, stop, start=first) as piece:
+            row = builder.add(start, self.times(loop.index, self.code.lanes * vectors))
+            with cgutils.for_range(builder, stop, start=begin) as piece:
                 part = self.x.vector(builder.add(reads.element(piece.index), offset))
-                near.store(part, builder.add(row, places.element(piece.index)))
+                self.near.store(part, builder.add(row, places.element(piece.index)))
+
+    def near_start(self, first: ir.Value) -> ir.Value:
+        """Return where the copy of a tile begins whose first vector is given."""
+        return self.code.builder.mul(self.times(first, self.code.lanes), self.offsets.count)
+
+    def copied(self, first: ir.Value, vectors: int) -> Vectors:
+        """Return what gives the vectors of a row that were copied."""
+        lanes, begin = self.code.lanes, self.near_start(first)
 
         def vectors_of(k: ir.Value) -> list[ir.Value]:
-            start = self.times(k, vectors * lanes)
-            return [near.vector(self.plus(start, v * lanes)) for v in range(vectors)]
+            start = self.code.builder.add(begin, self.times(k, vectors * lanes))
+            return [self.near.vector(self.plus(start, v * lanes)) for v in range(vectors)]
 
         return vectors_of
 
@@ -132,7 +152,8 @@ class _Tiles:
 
     def clamped(self, total: ir.Value) -> ir.Value:
         """Return a vector of sums within limits; NaN stays NaN."""
-        builder, (low, high) = self.code.builder, self.limits
+        builder = self.code.builder
+        low, high = (self.code.splat(self.limits.element(self.number(i))) for i in range(2))
         value = builder.load(total)
         raised = builder.select(builder.fcmp_ordered("<", value, low), low, value)
         return builder.select(builder.fcmp_ordered(">", raised, high), high, raised)
@@ -175,7 +196,7 @@ class _Tiles:
                     self.out.store_some(joined, at, span, self.steps // self.turns)
 
     def write(self, vectors: int, stores: Stores) -> None:
-        """Visit all tiles: while a panel stays near, or what was copied for a group of vectors."""
+        """Visit all tiles, panel by panel, so that its weights stay near."""
         builder = self.code.builder
         last = self.plus(self.starts.count, self.rows - 1)
         panels = builder.sdiv(last, self.number(self.rows))
@@ -183,9 +204,10 @@ class _Tiles:
         with builder.if_else(copied) as (then, otherwise):
             with then:
                 for number, first, size in self.groups(vectors):
-                    find = self.gather(number, size)
-                    with cgutils.for_range(builder, panels) as panel:
-                        self.tile(panel.index, first, size, find, stores)
+                    self.gather(number, first, size)
+                with cgutils.for_range(builder, panels) as panel:
+                    for _, first, size in self.groups(vectors):
+                        self.tile(panel.index, first, size, self.copied(first, size), stores)
             with otherwise, cgutils.for_range(builder, panels) as panel:
                 for _, first, size in self.groups(vectors):
                     self.tile(panel.index, first, size, self.lying(first, size), stores)
@@ -226,44 +248,12 @@ def _tiles(rows: int, vectors: int) -> Any:
         starts: FlatArray,
         base: ir.Value,
         shared: ir.Value,
-        turns: tuple[ir.Value, ...],
-        steps: tuple[ir.Value, ...],
-        longer: tuple[ir.Value, ...],
+        counts: tuple[tuple[ir.Value, ...], ...],
     ) -> None:
-        """Write vectors of `out`: sums over k of `panels` times `x`.
-
-        The terms of vector v of row m are the weight (m, k) times the vector at `reads[v] +
-        offsets[k]`. `panels` hold `rows` rows each, `bias` a number for each of them, `limits` the
-        least and the greatest result. `turns`, `steps` and `longer` are as long as the numbers that
-        they mean: the elements of `turns` neighbouring rows are written in turns, in that many of
-        `steps` places; behind the first `shared` products only the first `longer` of these rows
-        have more. `stores` tell where pieces of a vector are written: for each vector the first
-        one's number, and for each piece the place of the vector's first element, counted from
-        `base + starts[m]`, and from which place behind that to which one elements are written.
-        Where `near` has elements, what a tile reads is copied there first, by `pieces`: for each
-        tile the first one's number, and for each piece where it is read, and where in a row of
-        `near` it is written.
-        """
-        clamp = [code.splat(limits.element(ir.Constant(ir.IntType(64), i))) for i in range(2)]
-        tile = _Tiles(
-            code,
-            rows,
-            x,
-            offsets,
-            panels,
-            bias,
-            (clamp[0], clamp[1]),
-            reads,
-            pieces,
-            near,
-            out,
-            starts,
-            base,
-            shared,
-            len(turns),
-            len(steps),
-            len(longer),
-        )
+        """See `_Tiles`; `counts` are tuples as long as the last three fields."""
+        read = x, offsets, panels, bias, limits, reads, pieces, near
+        turns, steps, longer = map(len, counts)
+        tile = _Tiles(code, rows, *read, out, starts, base, shared, turns, steps, longer)
         tile.write(vectors, stores)
 
     return instruction(jit.lanes(), tiles)

@@ -20,7 +20,7 @@ from irdeconv.kernels.shared import jit
 from irdeconv.kernels.shared.scratch import ScratchPlace, ScratchPlan, Space
 from irdeconv.spec import Array
 
-NEAR_BYTES = 5 << 17  # of what a tile reads, at most, so that it stays in a level 2 cache
+NEAR_BYTES = 5 << 17  # of what is copied at once, to stay in a level 2 cache
 FAR_BYTES = 1 << 19  # of packed weights, from which on they are read from a far cache
 UNLIMITED = np.array([-np.inf, np.inf], np.float32)
 _NOTHING = np.zeros(0, np.float32)
@@ -56,16 +56,14 @@ FEW_REGISTERS = (
 )
 
 
-def best_tile(rows: int, vectors: int, depth: int = 0, multiple: int = 1) -> RegisterTile:
+def best_tile(rows: int, vectors: int, multiple: int = 1) -> RegisterTile:
     """Return the tile that computes least in vain for a result of so many rows and vectors.
 
-    With a `depth`, the products of a sum, what a tile reads should stay in a near cache. It has a
-    `multiple` of rows.
+    It has a `multiple` of rows.
     """
     some = MANY_REGISTERS if jit.many_registers() else FEW_REGISTERS
     tiles = [t for t in some if t.rows % multiple == 0]
-    near = [t for t in tiles if 4 * near_elements(depth, t) <= NEAR_BYTES] or tiles[:1]
-    return min(near, key=lambda t: computed(rows, vectors, t))
+    return min(tiles, key=lambda t: computed(rows, vectors, t))
 
 
 def computed(rows: int, vectors: int, tile: RegisterTile) -> float:
@@ -110,7 +108,7 @@ class Panels:
         self.no_bias = np.zeros(len(whole), np.float32)
         self._multiply = _compiled(tile)
         counts = rows.turns, rows.steps, rows.longer
-        self._counts = self.shared, *((0,) * n for n in counts)
+        self._counts = self.shared, tuple((0,) * n for n in counts)
 
     def bias(self, values: Array) -> Array:
         """Return a number for each row `[M]`, as calls expect it."""
@@ -159,12 +157,18 @@ class Panels:
         return Recorded.of(name, x, offsets, self.packed, self.no_bias, *more, *self._counts)
 
     def _near_elements(self, places: VectorPlaces) -> int:
-        return near_elements(self.depth, self.tile) if len(places.pieces[0]) else 0
+        copied = len(places.pieces[0]) > 0
+        return near_elements(self.depth, len(places.reads)) if copied else 0
 
 
-def near_elements(depth: int, tile: RegisterTile) -> int:
-    """Return how many elements a tile of so many products reads, and what is written behind."""
-    return (depth * tile.vectors + 1) * jit.lanes()
+def near_vectors(depth: int) -> int:
+    """Return how many vectors are copied at once for sums of so many products."""
+    return max(1, NEAR_BYTES // (4 * max(1, depth) * jit.lanes()))
+
+
+def near_elements(depth: int, vectors: int) -> int:
+    """Return how many elements are copied for so many vectors, and what is written behind."""
+    return (depth * vectors + 1) * jit.lanes()
 
 
 @cache

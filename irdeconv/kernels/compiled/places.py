@@ -50,15 +50,11 @@ class ProductColumns:
 
 @dataclass(frozen=True)
 class VectorPlaces:
-    """Tables of the micro-kernel: `reads` of vectors, `stores` and `pieces`; see there.
-
-    Groups of vectors are those of a tile with `vectors` of them.
-    """
+    """Tables of the micro-kernel: `reads` of vectors, `stores` and `pieces`; see there."""
 
     reads: Array
     stores: Stores
     pieces: tuple[Array, Array, Array] = (_NONE, _NONE, _NONE)
-    vectors: int = 1
 
     @staticmethod
     def lying(columns: ProductColumns, starts: Array) -> VectorPlaces:
@@ -74,13 +70,22 @@ class VectorPlaces:
         return VectorPlaces(_integers(columns.reads[starts]), _stores(columns, at, near))
 
     @staticmethod
-    def copied(columns: ProductColumns, vectors: int, *, overlap: bool = False) -> VectorPlaces:
+    def copied(
+        columns: ProductColumns, vectors: int, *, overlap: bool = False, most: int = 1 << 62
+    ) -> list[VectorPlaces]:
         """Copy what the vectors of a tile read, which may lie anywhere, before they are read.
 
-        The last vector may overlap the one before it, so that nothing behind the columns is read.
+        At most so many vectors are copied at once. The last one may overlap the one before it, so
+        that nothing behind the columns is read.
         """
+        starts = vector_starts(len(columns.reads), overlap)
+        step = max(vectors, most // vectors * vectors)
+        parts = [starts[at : at + step] for at in range(0, len(starts), step)]
+        return [VectorPlaces._copied(columns, part, vectors) for part in parts]
+
+    @staticmethod
+    def _copied(columns: ProductColumns, starts: Array, vectors: int) -> VectorPlaces:
         lanes, count = jit.lanes(), len(columns.reads)
-        starts = vector_starts(count, overlap)
         at = starts[:, None] + np.arange(lanes)
         inside = at < count
         lying = columns.reads[np.minimum(at, count - 1)]
@@ -95,7 +100,7 @@ class VectorPlaces:
         to = (vector - begins[group]) * lanes + lane
         pieces = _integers(firsts), _integers(lying[first]), _integers(to)
         reads = np.zeros(len(starts), np.int64)
-        return VectorPlaces(reads, _stores(columns, at, inside), pieces, vectors)
+        return VectorPlaces(reads, _stores(columns, at, inside), pieces)
 
 
 def vector_starts(count: int, overlap: bool = True) -> Array:
@@ -120,7 +125,7 @@ def effort(count: int, rows: int, vectors: int) -> float:
 
 LATENCY = 8  # sums that are needed for none to wait for the one before it
 ACROSS = 2  # loads of a vector that lies across two cache lines
-WAITING = 1  # what a vector's load costs more than a product
+WAITING = 2  # what a vector's load costs more than a product
 
 
 def _stores(columns: ProductColumns, at: Array, inside: Array) -> Stores:

@@ -57,7 +57,7 @@ _FILL = types_of(f"float32[:,:,:,::1], float32[:,::1], int64, UniTuple(int64, 6)
 _TILES = types_of(
     "float32[::1], int64[::1], float32[::1], float32[::1], float32[::1], int64[::1], "
     "UniTuple(int64[::1], 4), UniTuple(int64[::1], 3), float32[::1], float32[::1], int64[::1], "
-    "int64, int64, UniTuple(int64, 1), UniTuple(int64, 1), UniTuple(int64, 1)"
+    "int64, int64, UniTuple(UniTuple(int64, 1), 3)"
 )
 _FINISH = types_of(
     "float32[:,:], float32[::1], float32[::1], float32[:,:], float32[:,:], float32, float32, int64"

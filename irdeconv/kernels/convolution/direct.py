@@ -38,7 +38,7 @@ from irdeconv.spec import Array
 class DirectRates:
     """Nanoseconds of the kernel."""
 
-    sums: float = 0.15  # each vector of products that is added
+    sums: float = 0.11  # each vector of products that is added
     near: float = 0.5  # each vector that is copied for a tile
     framed: float = 0.1  # each element of a frame
     row: float = 12.0  # each row of a frame
@@ -124,7 +124,7 @@ class _Share:
     group: int
     channels: slice
     panels: Panels
-    places: VectorPlaces
+    places: list[VectorPlaces]
 
 
 class DirectConvolution:
@@ -174,7 +174,7 @@ class DirectConvolution:
         starts = np.arange(channels.stop - channels.start) * conv.plane
         more = out.reshape(-1), starts, base, plan
         work: list[Piece | None] = [*calls]
-        work.append(item.panels.recorded(source, layout.offsets, item.places, *more))
+        work += [item.panels.recorded(source, layout.offsets, p, *more) for p in item.places]
         for i in range(images.start, images.stop):
             work.append(finish(out[i, channels, positions], i, channels, positions))
         return in_turn(work)
@@ -202,7 +202,10 @@ class DirectConvolution:
             sums = memory[:, :count]
         flat = (out if conv.direct else memory).reshape(-1)
         starts = np.arange(count) * plane
-        item.panels(source, layout.offsets, item.places, flat, starts, base, space)
+        used = space.used
+        for places in item.places:
+            space.release(used)
+            item.panels(source, layout.offsets, places, flat, starts, base, space)
         for i, tile in enumerate(sums, images.start):
             target = tile if conv.direct else out[i, channels, positions]
             deliver(tile, target, epilogue, i, channels, positions)

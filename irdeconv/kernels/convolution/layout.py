@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from irdeconv.kernels.compiled.panels import RegisterTile, best_tile, near_elements
+from irdeconv.kernels.compiled.panels import RegisterTile, best_tile, near_elements, near_vectors
 from irdeconv.kernels.compiled.places import ProductColumns, VectorPlaces, vector_starts
 from irdeconv.kernels.convolution.conv3d import COLUMN, ROW, Conv3d
 from irdeconv.kernels.shared import blocking, jit, products
@@ -172,7 +172,7 @@ class VectorLayout:
         between = math.prod(self.shape)
         return (images - 1) * between + (rows - 1) * self.shape[5] + self.sizes[COLUMN]
 
-    def places(self, images: int, rows: int) -> VectorPlaces:
+    def places(self, images: int, rows: int) -> list[VectorPlaces]:
         """Return where the vectors of a block are read and written."""
         conv, width, tile = self.conv, self.sizes[COLUMN], self.tile
         between = 1 if self.bare else self.shape[5]
@@ -184,12 +184,14 @@ class VectorLayout:
         writes = at * image + (lines * width + np.arange(width))
         columns = ProductColumns(reads.ravel(), writes.ravel())
         if self.mode == NEAR:
-            return VectorPlaces.copied(columns, tile.vectors, overlap=self.bare)
+            most = near_vectors(self.depth)
+            return VectorPlaces.copied(columns, tile.vectors, overlap=self.bare, most=most)
         if self.mode == ROWS:
             starts = np.arange(0, images * rows * width, width)[:, None]
-            return VectorPlaces.lying(columns, (starts + vector_starts(width, False)).ravel())
+            columns_of_rows = (starts + vector_starts(width, False)).ravel()
+            return [VectorPlaces.lying(columns, columns_of_rows)]
         whole = columns.with_gaps()
-        return VectorPlaces.lying(whole, vector_starts(len(whole.reads), self.bare))
+        return [VectorPlaces.lying(whole, vector_starts(len(whole.reads), self.bare))]
 
     @cached_property
     def offsets(self) -> Array:
@@ -227,11 +229,14 @@ class VectorLayout:
     @cached_property
     def tile(self) -> RegisterTile:
         """The tile of the micro-kernel that computes least in vain."""
-        depth = self.depth if self.mode == NEAR else 0
         _, images, rows = max(self.kinds)
-        return best_tile(self.outputs, self.vectors(images, rows), depth)
+        return best_tile(self.outputs, self.vectors(images, rows))
 
     @property
     def near(self) -> int:
         """The elements that are copied for a tile."""
-        return near_elements(self.depth, self.tile) if self.mode == NEAR else 0
+        if self.mode != NEAR:
+            return 0
+        most = max(self.vectors(images, rows) for _, images, rows in self.kinds)
+        wanted = max(self.tile.vectors, near_vectors(self.depth))
+        return near_elements(self.depth, min(most, wanted))

@@ -26,6 +26,7 @@ from irdeconv.kernels.deconvolution.blocks import (
 )
 from irdeconv.kernels.deconvolution.col2im import start_of
 from irdeconv.kernels.deconvolution.residue_cuts import (
+    APART,
     GAPS,
     NEAR,
     RESIDUES,
@@ -49,7 +50,7 @@ LEAST_CHANNELS = 32  # of outputs that are worth reading the same input again
 class _Alike:
     """What is known of blocks that are alike: vectors and terms of each product."""
 
-    places: list[VectorPlaces]
+    places: list[list[VectorPlaces]]
     offsets: list[Array]
 
 
@@ -132,8 +133,9 @@ class DirectDeconvolution:
         ):
             starts = np.repeat(np.arange(count) * plane, len(p.members))
             used = space.used
-            panels(source, offsets, places, flat, starts, base, space)
-            space.release(used)
+            for part in places:
+                panels(source, offsets, part, flat, starts, base, space)
+                space.release(used)
         close_tile(tile, out, block, channels, epilogue)
 
     def _source(self, x: Array, block: OutputBlock, group: int, space: Space) -> Array:
@@ -186,7 +188,7 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernel for floats that are summed in f32, if numba is there."""
     if not jit.available() or problem.compute != np.float32 or problem.rank > MOST_AXES:
         return []
-    cuts = [_cut(problem, mode, 1) for mode in (GAPS, ROWS, NEAR)]
+    cuts = [_cut(problem, mode, 1) for mode in (GAPS, ROWS, NEAR, APART)]
     best = min(cuts, key=lambda cut: cut.nanoseconds(RESIDUES))
     return [shared(_candidate(_cut(problem, best.mode, share)) for share in SHARES)]
 

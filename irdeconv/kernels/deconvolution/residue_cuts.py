@@ -17,6 +17,7 @@ from irdeconv.kernels.compiled.panels import (
     best_tile,
     computed,
     near_elements,
+    near_vectors,
 )
 from irdeconv.kernels.compiled.places import ProductColumns, VectorPlaces, vector_starts
 from irdeconv.kernels.deconvolution import residues as geo
@@ -30,7 +31,7 @@ from irdeconv.kernels.shared.products import pitch
 class ResidueRates:
     """Nanoseconds of the kernel."""
 
-    sums: float = 0.132  # each vector of products that is added
+    sums: float = 0.11  # each vector of products that is added
     near: float = 0.8  # each piece that is copied for a tile
     framed: float = 0.1  # each element of the padded input
     line: float = 12.0  # each row of it
@@ -59,10 +60,18 @@ class ResidueProduct:
     extra: int
 
 
-def products_of(axes: Sequence[geo.DeconvAxis]) -> list[ResidueProduct]:
-    """Return the products of a block: residues are computed together where they make whole rows."""
+def products_of(axes: Sequence[geo.DeconvAxis], apart: bool) -> list[ResidueProduct]:
+    """Return the products of a block.
+
+    Residues are computed together where they make whole rows, if they are not wanted apart.
+    """
     *outer, last = axes
-    whole = len(last.counts) == last.stride and last.dilation == 1 and last.stride in TURNS
+    whole = (
+        not apart
+        and len(last.counts) == last.stride
+        and last.dilation == 1
+        and last.stride in TURNS
+    )
     every = tuple(range(len(last.counts)))
     found = []
     for residue in geo.residues(outer):
@@ -80,7 +89,7 @@ def products_of(axes: Sequence[geo.DeconvAxis]) -> list[ResidueProduct]:
     return found
 
 
-GAPS, ROWS, NEAR = "gaps", "rows", "near"
+GAPS, ROWS, NEAR, APART = "gaps", "rows", "near", "apart"
 
 
 @dataclass(frozen=True)
@@ -88,7 +97,8 @@ class ResidueCut:
     """How the work is cut: blocks of the output, and `channels` of a group at a time.
 
     `mode`: GAPS, vectors run over the padded inputs as they lie; ROWS, over each row of them; NEAR,
-    over those that a residue needs, which are copied for each tile.
+    over those that some residue needs, which are copied first; APART, the same for each residue,
+    which is a product of its own, over what it needs alone.
     """
 
     problem: ConvProblem
@@ -104,7 +114,7 @@ class ResidueCut:
     @cached_property
     def products(self) -> list[ResidueProduct]:
         """What is computed together."""
-        return products_of(self.axes)
+        return products_of(self.axes, self.mode == APART)
 
     @cached_property
     def steps(self) -> int:
@@ -211,17 +221,23 @@ class ResidueCut:
             return -(-run // jit.lanes())
         return -(-lines * width // jit.lanes())
 
-    def places(self, block: OutputBlock, product: ResidueProduct) -> VectorPlaces:
+    @property
+    def copies(self) -> bool:
+        """Whether what is read is copied first."""
+        return self.mode in (NEAR, APART)
+
+    def places(self, block: OutputBlock, product: ResidueProduct) -> list[VectorPlaces]:
         """Return where the vectors of a product are read and written."""
         columns = self.columns(block, product)
-        if self.mode == NEAR:
-            return VectorPlaces.copied(columns, self.tile(product).vectors, overlap=self.bare)
+        if self.copies:
+            tile, most = self.tile(product), near_vectors(self.depth(product))
+            return VectorPlaces.copied(columns, tile.vectors, overlap=self.bare, most=most)
         width, count = self.width(block, product), len(columns.reads)
         if self.mode == ROWS and not self.bare:
             starts = np.arange(0, count, max(1, width))[:, None] + vector_starts(width, False)
-            return VectorPlaces.lying(columns, starts.ravel())
+            return [VectorPlaces.lying(columns, starts.ravel())]
         whole = columns.with_gaps()
-        return VectorPlaces.lying(whole, vector_starts(len(whole.reads), self.bare))
+        return [VectorPlaces.lying(whole, vector_starts(len(whole.reads), self.bare))]
 
     @cached_property
     def _tiles(self) -> dict[tuple[Shift, tuple[int, ...]], RegisterTile]:
@@ -233,8 +249,7 @@ class ResidueCut:
 
     def _best(self, product: ResidueProduct) -> RegisterTile:
         most = self.blocks.most(lambda b: self.vectors(b, product))
-        depth = self.depth(product) if self.mode == NEAR else 0
-        return best_tile(self.rows(product), most, depth, len(product.members))
+        return best_tile(self.rows(product), most, len(product.members))
 
     @cached_property
     def lead(self) -> int:
@@ -253,9 +268,14 @@ class ResidueCut:
     @property
     def near(self) -> int:
         """The elements that are copied for a tile, at most."""
-        if self.mode != NEAR:
+        if not self.copies:
             return 0
-        return max(near_elements(self.depth(p), self.tile(p)) for p in self.products)
+        return max(self._near(p) for p in self.products)
+
+    def _near(self, product: ResidueProduct) -> int:
+        depth, most = self.depth(product), self.blocks.most(lambda b: self.vectors(b, product))
+        wanted = max(self.tile(product).vectors, near_vectors(depth))
+        return near_elements(depth, min(most, wanted))
 
     def nanoseconds(self, rates: ResidueRates) -> float:
         """Return the estimated time."""
@@ -276,13 +296,13 @@ class ResidueCut:
             spent += rates.call + rates.sums * computed(rows, vectors, tile) * self.mean_depth(p)
             # A row ends in the middle of a vector.
             parts = lines if width % jit.lanes() or len(p.members) > 1 else 0
-            if self.mode == NEAR:
+            if self.copies:
                 spent += rates.near * depth * (vectors + parts)
             stores = len(p.members) if len(p.members) == self.steps else self.steps
             spent += rates.stored * self.channels * vectors * stores
             spent += rates.parted * self.channels * parts
             if whole > FAR_BYTES:
-                read = -(-vectors // tile.vectors) if 4 * rows * depth > FAR_BYTES else 1
+                read = -(-vectors // near_vectors(depth)) if self.copies else 1
                 spent += rates.streamed * read * 4 * rows * depth
         return spent
 
