@@ -150,6 +150,44 @@ def test_formats(models: Path) -> None:
     assert results[0]["locations"][0]["physicalLocation"]["region"]["startLine"] == 27
 
 
+def test_an_answer_is_not_told_twice(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "models/openvino/segmentation_head.xml"
+    assert command("batch", "run", name, "--jobs", "0", "--shape", "[1,2,32,32]") != 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.count("data has 2 channels, the filter wants 3") == 1
+    assert f"{name}:" in out
+
+
+def test_very_many_diagnostics_are_not_counted(
+    models: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = Path("models/broken/wrong_channels.xml").read_text()
+    at = text.index("</layers>")
+    layers = "".join(
+        f'<layer id="{900 + n}" name="n{n}" type="No" version="opset1" />' for n in range(60)
+    )
+    Path("many.xml").write_text(text[:at] + layers + text[at:])
+    assert command("batch", "validate", "many.xml", "--jobs", "0") != 0
+    assert "and at least 45 more diagnostics" in capsys.readouterr().out
+
+
+def test_a_folder_of_links_says_so(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("links").mkdir()
+    Path("links/there").symlink_to(models.absolute())
+    assert command("batch", "validate", "links") == 2
+    assert "links that lead out" in " ".join(capsys.readouterr().err.split())
+
+
+def test_nothing_to_prove_is_said(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sample = "models/openvino/segmentation_head.xml"
+    for name in ("plain.xml", "other.xml"):  # neither has a deconvolution any more
+        assert command("lower", sample, "-o", name, "--form", "stacked", "-q") == 0
+    capsys.readouterr()
+    row = report("check-certificate", "plain.xml", "--against", "other.xml")
+    assert row["exit_code"] == 1
+    assert row["items"][0]["summary"] == "nothing to prove: no rewritten layers"
+
+
 # -- the journal -----------------------------------------------------------------------------------
 
 

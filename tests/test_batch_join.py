@@ -97,6 +97,32 @@ def test_gaps_and_overlaps_have_numbers(capsys: pytest.CaptureFixture[str]) -> N
     assert not Path("y.npy").exists()
 
 
+def test_a_file_that_has_failed_is_missed(capsys: pytest.CaptureFixture[str]) -> None:
+    for suffix in (".xml", ".bin"):
+        shutil.copy(SAMPLES / f"segmentation_head{suffix}", f"m{suffix}")
+    np.save("good.npy", np.ones((2, 3, 32, 32), np.float32))
+    np.save("bad.npy", np.ones((2, 2, 32, 32), np.float32))
+    inputs = ("--inputs", "bad.npy", "--inputs", "good.npy", "--rows", "2")
+    assert command(*RUN, *inputs, "-o", "o") == 2
+    (failed,) = Path("o").glob("bad-*/result.json")
+    require_schema(json.loads(failed.read_text()))
+    capsys.readouterr()
+    assert command("batch", "join", "o", "-o", "y.npy") == 2
+    message = said(capsys)
+    assert "bad.npy is missing: its items ended without outputs" in message
+    assert "--inputs" in message
+    assert not Path("y.npy").exists()
+    assert command("batch", "join", "o", "-o", "y.npy", "--inputs", "good.npy") == 0
+    assert np.load("y.npy").shape[0] == 2
+
+
+def test_rows_that_failed_elsewhere_are_not_missed() -> None:
+    part("o", (0, 2, 2))
+    Path("p/failed").mkdir(parents=True)
+    Path("p/failed/result.json").write_text('{"error": "no", "file": "x.npy"}')
+    assert command("batch", "join", "o", "p", "-o", "y.npy") == 0
+
+
 def test_very_many_gaps_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     for begin in range(0, 60, 2):
         part("o", (begin, begin + 1, 60))

@@ -373,5 +373,5 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["schema"] == "irdeconv/doctor/1"
     assert found["healthy"] is True
     assert found["cpus"] >= 1
-    assert set(found["extras"]) >= {"openvino", "onnx", "onnxruntime"}
+    assert set(found["extras"]) >= {"openvino", "onnx", "distributed", "zarr"}
     assert found["required"]["numpy"]["version"] == np.__version__

@@ -129,7 +129,8 @@ def found_files(
         if not kept:
             raise misused(
                 f'"{path}" names no file that ends in {" or ".join([*suffixes, *folders])}',
-                "name files, folders or patterns such as 'models/**/*.xml'",
+                "name files, folders or patterns such as 'models/**/*.xml'; links that lead out of "
+                "a folder are not followed in it",
             )
         for key, file in kept:
             out.setdefault(key, file)

@@ -163,6 +163,8 @@ def _compared(document: dict[str, Any]) -> str:
 
 def _checked(document: dict[str, Any]) -> str:
     layers = document["proof"]["layers"]
+    if not layers:
+        return "nothing to prove: no rewritten layers"
     done = sum(bool(layer.get("passed")) for layer in layers)
     return f"{done} of {count(len(layers), 'rewritten layer')} proved for every size"
 

@@ -84,15 +84,15 @@ def _target(path: str | None) -> Path:
     return Path(path)
 
 
-def _found(paths: Iterable[str]) -> tuple[list[Joint], int]:
-    """Return what lies in folders of `batch run -o`, and how many items have failed there."""
+def _found(paths: Iterable[str]) -> tuple[list[Joint], list[str]]:
+    """Return what lies in folders of `batch run -o`, and the file of each item that has failed."""
     folders = {os.path.realpath(folder): folder for path in paths for folder in _folders(path)}
     found = [_read(folder) for folder in folders.values()]
-    parts = [part for part in found if part is not None]
+    parts = [part for part in found if isinstance(part, Joint)]
     if not parts:
         message = f"there are no outputs in {', '.join(paths)}"
         raise misused(message, "name the folder of -o of a batch run --inputs")
-    return parts, len(found) - len(parts)
+    return parts, [file for file in found if isinstance(file, str)]
 
 
 def _folders(path: str) -> list[str]:
@@ -109,13 +109,13 @@ def _folders(path: str) -> list[str]:
     return sorted(f for f in folders if os.path.isfile(os.path.join(f, RESULT)))
 
 
-def _read(folder: str) -> Joint | None:
-    """Return what an item says of itself; None where it has failed."""
+def _read(folder: str) -> Joint | str:
+    """Return what an item says of itself; where it has failed, only of which file it is."""
     path = os.path.join(folder, RESULT)
     try:
         document = json.loads(read_file(path, RESULT_BYTES))
         if "error" in document:
-            return None
+            return str(document.get("file", folder))
         rows = document["rows"]
         begin, end, of = (int(rows[name]) for name in ("begin", "end", "of"))
         if not 0 <= begin <= end <= of:
@@ -126,7 +126,7 @@ def _read(folder: str) -> Joint | None:
         raise misused(message, "batch run --inputs writes such results; run it again") from None
 
 
-def _ordered(parts: list[Joint], failed: int, files: Sequence[str]) -> Iterator[Joint]:
+def _ordered(parts: list[Joint], failed: list[str], files: Sequence[str]) -> Iterator[Joint]:
     """Yield parts by file and by rows; UsageError with all that is missing, or there twice."""
     by_file: dict[str, list[Joint]] = {}
     for part in parts:
@@ -138,8 +138,10 @@ def _ordered(parts: list[Joint], failed: int, files: Sequence[str]) -> Iterator[
     names = dict.fromkeys(files) or sorted(by_file, key=lambda file: PurePath(file).parts)
     chosen = {name: sorted(by_file[name], key=lambda p: (p.begin, p.end)) for name in names}
     wrong = [told for found in chosen.values() for told in _wrong(found)]
+    if not files:
+        wrong += [_none_of(file) for file in sorted({*failed} - by_file.keys())]
     if wrong:
-        lacking = f"; {count(failed, 'item')} ended without outputs" if failed else ""
+        lacking = f"; {count(len(failed), 'item')} ended without outputs" if failed else ""
         raise UsageError([*_told(wrong, lacking)])
     for found in chosen.values():
         yield from found
@@ -179,6 +181,11 @@ def _wrong(parts: list[Joint]) -> Iterator[tuple[str, str]]:
     end = max(part.end for part in parts)
     if end < first.of:
         yield _gap(first, end, first.of)
+
+
+def _none_of(file: str) -> tuple[str, str]:
+    hint = "run it again with --resume, or name the files that are meant with --inputs"
+    return f"{file} is missing: its items ended without outputs", hint
 
 
 def _gap(part: Joint, begin: int, end: int) -> tuple[str, str]:

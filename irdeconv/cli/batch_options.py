@@ -77,10 +77,15 @@ def add_passed(parser: OptionParser) -> None:
             *action.option_strings,
             action=Passed,
             nargs=0 if flag else None,
-            metavar=None if flag else action.metavar or "|".join(map(str, action.choices or ())),
+            metavar=None if flag else _placeholder(action),
             default=argparse.SUPPRESS,
             help=f"of {which}: {_help(name, action)}",
         )
+
+
+def _placeholder(action: argparse.Action) -> str:
+    choices = "|".join(map(str, action.choices or ()))
+    return str(action.metavar or choices or action.dest.upper())
 
 
 def _help(name: str, action: argparse.Action) -> str:

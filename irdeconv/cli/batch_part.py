@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import json
 import os
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,13 @@ def execute_part(payload: dict[str, Any], places: Places | None) -> Row:
     out = io.StringIO()
     console = Console("json", out=out, err=io.StringIO(), quiet=True)
     code = guarded("run", lambda: console, partial(_run, payload, places, console))
-    return row_of("run", code, out.getvalue(), places)
+    return row_of("run", code, _with_file(out.getvalue(), payload["arrays"]), places)
+
+
+def _with_file(text: str, file: str) -> str:
+    """Return a document that says of which file it is, also where it tells an error."""
+    document = json.loads(text)
+    return json.dumps({**document, "file": file}) if "error" in document else text
 
 
 def _run(payload: dict[str, Any], places: Places | None, console: Console) -> int:

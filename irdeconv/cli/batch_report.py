@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 from irdeconv import __version__
 from irdeconv.batches.items import BatchItem
 from irdeconv.batches.rows import GOOD, STATUS, Row, worst
+from irdeconv.cli.batch_answer import MOST_DIAGNOSTICS
 from irdeconv.cli.batch_plan import shown
 from irdeconv.cli.console import Console, finite
 from irdeconv.cli.diagnostics import physical, xml_text
@@ -93,16 +94,23 @@ def _text(report: dict[str, Any], console: Console, *, everything: bool) -> None
         if good and not everything:
             continue
         style = "" if good else "red"
-        console.text((item["status"], style), plain(f"  {_title(item)}: {item['summary']}"))
+        answer = "" if not good and _repeats(item) else f": {item['summary']}"
+        console.text((item["status"], style), plain(f"  {_title(item)}{answer}"))
         for d in item["diagnostics"][: 0 if good else MOST_LINES]:
             console.text(plain(f"    {_line(d)}"))
             if d["hint"]:
                 console.text(plain(f"      = {d['hint']}"))
         more = len(item["diagnostics"]) - MOST_LINES
         if more > 0 and not good:
-            console.text(f"    and {count(more, 'more diagnostic')}")
+            least = "at least " if len(item["diagnostics"]) == MOST_DIAGNOSTICS else ""
+            console.text(f"    and {least}{count(more, 'more diagnostic')}")
     colour = "bold red" if report["exit_code"] not in (0, 7) else "bold green"
     console.text((verdict(report), colour))
+
+
+def _repeats(item: dict[str, Any]) -> bool:
+    """Whether the answer in one line is only what the first diagnostic says."""
+    return bool(item["diagnostics"]) and item["summary"] == item["diagnostics"][0]["message"]
 
 
 def _title(item: dict[str, Any]) -> str:

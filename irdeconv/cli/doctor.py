@@ -22,6 +22,8 @@ EXTRAS = {
     "openvino": "run the written IR in OpenVINO and compare results and times",
     "onnx": "convert ONNX models; check results against the ONNX node tests",
     "onnxruntime": "check results and compare times with ONNX Runtime",
+    "distributed": "batch and map_blocks on a cluster of Dask",
+    "zarr": "read the arrays of a .zarr",
     "z3-solver": "a second proof of lowered layers, by an SMT solver",
 }
 MODULES = {"pillow": "PIL.Image", "z3-solver": "z3"}  # what to import where it is called otherwise

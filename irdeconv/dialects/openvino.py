@@ -86,8 +86,9 @@ class BackpropData(DialectDeconvolution):
             raise OpError(f"{axes} spatial axes; 1 to 3 are possible", code="E301", port=1)
         want = None if axes is None else axes + (3 if self.group_count is None else 2)
         if want is not None and filter.shape is not None and len(filter.shape) != want:
+            noun = "axis" if axes == 1 else "axes"
             raise OpError(
-                f"data has {axes} spatial axes, so the filter needs rank {want} {self.layout}, "
+                f"data has {axes} spatial {noun}, so the filter needs rank {want} {self.layout}, "
                 f"but it has rank {len(filter.shape)}",
                 code="E301",
                 port=1,
