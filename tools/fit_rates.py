@@ -11,9 +11,11 @@ what was fitted, and the median and the 90th percentile of predicted over measur
 every third trial, which the fit has not seen. Rates that these problems do not tell, or not apart,
 stay near what they are.
 
-Nothing is changed: put the rates that you want into the records named in the output; those of
-NumPy's products are multiplied there by what `kernels.shared.machine` says of the processor. Other
-processes on the machine disturb the times, so repeat with another --seed before you believe a rate.
+Nothing is changed: put the rates that you want into the records named in the output. A record holds
+rates of the processor that has the profile `FITTED` (kernels/shared/machine.py), so what is printed
+is what was fitted here, divided by how this machine's profile differs: calibrate it before
+(`irdeconv doctor --calibrate`). Other processes on the machine disturb the times, so repeat with
+another --seed before you believe a rate.
 IRDECONV_FAST=0 in the environment measures the kernels that are used without numba. Exit code 2
 where a family that was asked for cannot be measured.
 """
@@ -45,6 +47,7 @@ from irdeconv.kernels.shared import products
 from irdeconv.kernels.shared.blas import blas_threads
 from irdeconv.kernels.shared.candidate import Candidate, Estimate
 from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.shared.rates import scaled, unscaled
 from irdeconv.kernels.shared.team import Threads, arithmetic
 
 SCHEMA = "irdeconv/fit-rates/1"
@@ -78,7 +81,7 @@ class Family:
         for _ in range(DRAWS * count):
             if len(found) >= count:
                 break
-            some = [t for t in self.draw(rng) if t.estimate.rates is self.rates]
+            some = [t for t in self.draw(rng) if t.estimate.rates == self.rates]
             found += [t for t in some if LEAST <= t.estimate.cost <= MOST]
         return found[:count]
 
@@ -93,9 +96,10 @@ class Fit:
     after: list[float]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
+        """Return the JSON form, with rates as the package has them."""
+        fitted = vars(unscaled(self.fitted))
         return {
-            "rates": {n: [v, vars(self.fitted)[n]] for n, v in vars(self.current).items()},
+            "rates": {n: [v, fitted[n]] for n, v in vars(unscaled(self.current)).items()},
             "ratio_before": ratios(self.before),
             "ratio_after": ratios(self.after),
         }
@@ -181,7 +185,7 @@ def draw_product(rng: random.Random) -> list[Trial]:
         a, b = (rng.standard_normal(s, np.float32) for s in ((m, k), (k, n)))
         return partial(products.multiply, a, b, np.empty((m, n), np.float32))
 
-    estimate = Estimate(products.product_rates(), partial(products.product_cost, m, k, n))
+    estimate = Estimate(scaled(products.PRODUCT), partial(products.product_cost, m, k, n))
     return [Trial(estimate, prepare)]
 
 
@@ -195,16 +199,18 @@ def families() -> dict[str, Family]:
     straight = partial(draw_layer, residues.candidates, True)
     return {
         "product": Family(
-            products.product_rates(), "irdeconv/kernels/shared/products.py: PRODUCT", draw_product
+            scaled(products.PRODUCT), "irdeconv/kernels/shared/products.py: PRODUCT", draw_product
         ),
-        "placed": Family(placed.PLACED, f"{rows}: PLACED", rowwise),
-        "single": Family(placed.SINGLE, f"{rows}: SINGLE", rowwise),
-        "spread": Family(placed.SPREAD, f"{rows}: SPREAD", rowwise),
-        "winograd": Family(winograd_candidates.TILED, f"{tiles}: TILED", winograd),
-        "winograd-numpy": Family(winograd_candidates.PASSES, f"{tiles}: PASSES", winograd),
-        "convolution": Family(work.work_rates(), f"{convolution}/work.py: WORK", every),
-        "direct": Family(direct.DIRECT, f"{convolution}/direct.py: DIRECT", every),
-        "residues": Family(cuts.RESIDUES, f"{deconvolution}/residue_cuts.py: RESIDUES", straight),
+        "placed": Family(scaled(placed.PLACED), f"{rows}: PLACED", rowwise),
+        "single": Family(scaled(placed.SINGLE), f"{rows}: SINGLE", rowwise),
+        "spread": Family(scaled(placed.SPREAD), f"{rows}: SPREAD", rowwise),
+        "winograd": Family(scaled(winograd_candidates.TILED), f"{tiles}: TILED", winograd),
+        "winograd-numpy": Family(scaled(winograd_candidates.PASSES), f"{tiles}: PASSES", winograd),
+        "convolution": Family(scaled(work.WORK), f"{convolution}/work.py: WORK", every),
+        "direct": Family(scaled(direct.DIRECT), f"{convolution}/direct.py: DIRECT", every),
+        "residues": Family(
+            scaled(cuts.RESIDUES), f"{deconvolution}/residue_cuts.py: RESIDUES", straight
+        ),
     }
 
 
@@ -286,8 +292,8 @@ def show(name: str, home: str, found: Fit) -> None:
     before, after = ratios(found.before), ratios(found.after)
     print(f"{name}: {home}")
     print(f"  {'rate':<14} {'current':>10} {'fitted':>10}")
-    for rate, value in vars(found.current).items():
-        print(f"  {rate:<14} {value:>10.4g} {vars(found.fitted)[rate]:>10.4g}")
+    for rate, (current, fitted) in found.to_dict()["rates"].items():
+        print(f"  {rate:<14} {current:>10.4g} {fitted:>10.4g}")
     for label in ("median", "p90"):
         print(f"  {'ratio ' + label:<14} {before[label]:>10.3f} {after[label]:>10.3f}")
 

@@ -1,4 +1,10 @@
-"""Show the versions of all packages, and what this installation can do; or the limits."""
+"""Show the versions of all packages, what this installation can do and how fast the machine is; or
+the limits.
+
+--calibrate measures the machine, in less than 20 s if it is idle, and keeps the numbers where only
+the user may write; from then on kernels are chosen by them. IRDECONV_CALIBRATED=0 in the
+environment ignores them.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +18,7 @@ from typing import Any
 
 from irdeconv import __version__, limits
 from irdeconv.cli.console import Console, has_colour
+from irdeconv.cli.doctor_machine import calibrate, profile_facts, show_profile
 from irdeconv.cli.options import OptionParser, add_format
 from irdeconv.extras import INSTALLED_BY
 from irdeconv.limits import shown
@@ -36,6 +43,11 @@ def configure(parser: OptionParser) -> None:
         action="store_true",
         help="show the limits for models instead: each with its name, which --limit takes",
     )
+    parser.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="measure how fast this machine is, for the choice of kernels, and show it",
+    )
     add_format(parser)
 
 
@@ -43,6 +55,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Report; exit code 1 where a required package is missing or does not import."""
     if args.limits:
         return _limits(args, console)
+    if args.calibrate:
+        return calibrate(console)
     facts = gather()
     broken = [n for n, p in facts["required"].items() if p["problem"]]
     if console.wants_json:
@@ -82,6 +96,7 @@ def gather() -> dict[str, Any]:
         "platform": platform.platform(),
         "cpus": _cpus(),
         "blas": None if required["numpy"]["problem"] else _blas(),
+        "profile": None if required["numpy"]["problem"] else profile_facts(),
         "terminal": {"tty": sys.stdout.isatty(), "colour": has_colour(sys.stdout)},
         "samples": len(samples()),
         "required": required,
@@ -128,6 +143,8 @@ def _blas() -> str:
 def _text(facts: dict[str, Any], broken: list[str], console: Console) -> None:
     for key in ("irdeconv", "python", "executable", "platform", "cpus", "blas", "samples"):
         console.text(f"{key:<13} {facts[key]}")
+    if facts["profile"] is not None:
+        show_profile(facts["profile"], console)
     terminal = facts["terminal"]
     yes = ("not a terminal", "terminal without colours", "terminal with colours")
     console.text(f"{'terminal':<13} {yes[terminal['tty'] + terminal['colour']]}")

@@ -15,6 +15,7 @@ from irdeconv.kernels.deconvolution.separable import separable
 from irdeconv.kernels.shared.candidate import ZERO, Candidate, Kernel
 from irdeconv.kernels.shared.jit import available
 from irdeconv.kernels.shared.problem import ConvProblem, reversed_filter
+from irdeconv.kernels.shared.rates import relative
 from irdeconv.spec import Array
 
 # Modules whose `candidates(problem)` lists what they have for a deconvolution, maybe nothing.
@@ -95,7 +96,9 @@ def as_convolution(problem: ConvProblem) -> list[Candidate]:
 
     back = problem.reversed
     return [
-        replace(_turned(c, back), name=f"convolution {c.name}", cost=c.cost + UNSEEN)
+        replace(
+            _turned(c, back), name=f"convolution {c.name}", cost=c.cost + UNSEEN * relative().call
+        )
         for c in convolution_candidates(back)
     ]
 
@@ -110,4 +113,6 @@ def _converting(problem: ConvProblem, candidate: Candidate) -> Candidate:
     def prepare(w: Array) -> Kernel:
         return candidate.prepare(w.astype(problem.compute))
 
-    return replace(candidate, cost=candidate.cost + CONVERT * elements, prepare=prepare)
+    return replace(
+        candidate, cost=candidate.cost + CONVERT * relative().copy * elements, prepare=prepare
+    )

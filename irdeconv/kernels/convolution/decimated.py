@@ -19,7 +19,8 @@ from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import ITEMS, pieces
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, finish
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.products import CALL
+from irdeconv.kernels.shared.products import call_cost
+from irdeconv.kernels.shared.rates import relative
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.team import Alone, Team
 from irdeconv.spec import Array
@@ -106,7 +107,8 @@ def candidates(
     best = [list_kernels(r.problem)[0] for r in residues]
     elements = sum(r.problem.positions for r in residues) * problem.shape[1]
     written = math.prod(problem.out_shape)
-    cost = sum(c.cost + 12 * CALL for c in best) + 0.5 * elements + 0.8 * written
+    cost = sum(c.cost + 12 * call_cost() for c in best)
+    cost += 0.5 * relative().copy * elements + 0.8 * relative().strided * written
     different = {r.problem: c for r, c in zip(residues, best, strict=True)}
     scratch = sum(c.scratch for c in different.values())
     # Its results, and its inputs where the kernel wants them to be neighbours.

@@ -29,6 +29,7 @@ from irdeconv.kernels.shared.candidate import (
     shared,
 )
 from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.shared.rates import rate, scaled
 from irdeconv.kernels.shared.scratch import ScratchPlace, ScratchPlan, Space, contiguous
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
@@ -38,15 +39,15 @@ from irdeconv.spec import Array
 class DirectRates:
     """Nanoseconds of the kernel."""
 
-    sums: float = 0.11  # each vector of products that is added
-    near: float = 0.5  # each vector that is copied for a tile
-    framed: float = 0.1  # each element of a frame
-    row: float = 12.0  # each row of a frame
-    stored: float = 1.5  # each vector that is written
-    parted: float = 3.0  # each row of a vector's piece
-    taken: float = 0.25  # each element that is converted
-    streamed: float = 0.01  # each byte of weights that are not in a near cache
-    block: float = 5000.0
+    sums: float = rate("sums", 0.11)  # each vector of products that is added
+    near: float = rate("copy", 0.5)  # each vector that is copied for a tile
+    framed: float = rate("copy", 0.1)  # each element of a frame
+    row: float = rate("call", 12.0)  # each row of a frame
+    stored: float = rate("copy", 1.5)  # each vector that is written
+    parted: float = rate("call", 3.0)  # each row of a vector's piece
+    taken: float = rate("copy", 0.25)  # each element that is converted
+    streamed: float = rate("far", 0.01)  # each byte of weights that are not in a near cache
+    block: float = rate("compiled", 5000.0)
 
 
 DIRECT = DirectRates()
@@ -57,7 +58,8 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     conv = _long_columns(as_conv3d(problem))
     if conv.compute != np.float32 or not jit.available():
         return []
-    best = min(VectorLayout.all_of(conv), key=lambda layout: nanoseconds(layout, DIRECT))
+    rates = scaled(DIRECT)
+    best = min(VectorLayout.all_of(conv), key=lambda layout: nanoseconds(layout, rates))
     return [shared(_candidate(layout) for layout in best.shares())]
 
 
@@ -69,7 +71,7 @@ def _long_columns(conv: Conv3d) -> Conv3d:
 
 
 def _candidate(layout: VectorLayout) -> Candidate:
-    estimate = Estimate(DIRECT, lambda rates: nanoseconds(layout, rates))
+    estimate = Estimate(scaled(DIRECT), lambda rates: nanoseconds(layout, rates))
     conv, tile = layout.conv, layout.tile
     weights = -(-conv.outputs // tile.rows) * tile.rows * conv.channels * conv.taps
     elements = conv.groups * weights + layout.near

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 
 from irdeconv.kernels.convolution.conv3d import COLUMN, Conv3d
 from irdeconv.kernels.convolution.frames import phase_shape
 from irdeconv.kernels.shared.candidate import Candidate, Estimate, Kernel
-from irdeconv.kernels.shared.machine import machine
+from irdeconv.kernels.shared.rates import rate, scaled
 from irdeconv.spec import Array
 
 NEAR_CACHE = 1 << 18  # elements of a matrix that is still near when it is read again
@@ -96,7 +95,7 @@ class Work:
 
     def candidate(self, name: str, prepare: Callable[[Array], Kernel]) -> Candidate:
         """Return a candidate that costs what this work takes."""
-        estimate = Estimate(work_rates(), self.nanoseconds)
+        estimate = Estimate(scaled(WORK), self.nanoseconds)
         scratch = int(self.scratch) * self.conv.itemsize
         return Candidate(name, estimate.cost, scratch, prepare, estimate=estimate)
 
@@ -108,28 +107,22 @@ FIXED = ("runs", "looped", "steps", "blocks", "groups")
 class WorkRates:
     """Nanoseconds of f32 for one of each count in `Work`."""
 
-    multiplied: float = 0.0215
-    packed: float = 0.1
-    read: float = 0.009
-    written: float = 0.018
-    far: float = 0.06
-    cold: float = 0.215
-    summed: float = 0.04
-    copied: float = 0.14
-    runs: float = 0.12
-    strided: float = 0.4
-    added: float = 0.144
-    compiled: float = 0.0386
-    looped: float = 9.5
-    steps: float = 1530.0
-    blocks: float = 5150.0
-    groups: float = 89.0
+    multiplied: float = rate("product", 0.0215)
+    packed: float = rate("copy", 0.1)
+    read: float = rate("copy", 0.009)
+    written: float = rate("copy", 0.018)
+    far: float = rate("far", 0.06)
+    cold: float = rate("far", 0.215)
+    summed: float = rate("copy", 0.04)
+    copied: float = rate("copy", 0.14)
+    runs: float = rate("call", 0.12)
+    strided: float = rate("strided", 0.4)
+    added: float = rate("added", 0.144)
+    compiled: float = rate("sums", 0.0386)
+    looped: float = rate("call", 9.5)
+    steps: float = rate("call", 1530.0)
+    blocks: float = rate("call", 5150.0)
+    groups: float = rate("call", 89.0)
 
 
 WORK = WorkRates()
-
-
-@cache
-def work_rates() -> WorkRates:
-    """Return the rates of this processor."""
-    return replace(WORK, multiplied=WORK.multiplied * machine().product)

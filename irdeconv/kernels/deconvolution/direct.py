@@ -38,6 +38,7 @@ from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.blocking import pieces, shares
 from irdeconv.kernels.shared.candidate import SHARES, Candidate, Epilogue, Estimate, shared
 from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.shared.rates import scaled
 from irdeconv.kernels.shared.scratch import Space, contiguous
 from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.zero_insertion import trailing
@@ -189,7 +190,8 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     if not jit.available() or problem.compute != np.float32 or problem.rank > MOST_AXES:
         return []
     cuts = [_cut(problem, mode, 1) for mode in (GAPS, ROWS, NEAR, APART)]
-    best = min(cuts, key=lambda cut: cut.nanoseconds(RESIDUES))
+    rates = scaled(RESIDUES)
+    best = min(cuts, key=lambda cut: cut.nanoseconds(rates))
     return [shared(_candidate(_cut(problem, best.mode, share)) for share in SHARES)]
 
 
@@ -207,7 +209,7 @@ def _cut(problem: ConvProblem, mode: str, share: int) -> ResidueCut:
 
 def _candidate(cut: ResidueCut) -> Candidate:
     problem = cut.problem
-    estimate = Estimate(RESIDUES, cut.nanoseconds)
+    estimate = Estimate(scaled(RESIDUES), cut.nanoseconds)
     chunks = -(-problem.group_outputs // cut.channels)
     weights = sum((cut.rows(p) + cut.tile(p).rows) * cut.depth(p) for p in cut.products)
     elements = cut.near + problem.groups * chunks * weights

@@ -29,7 +29,8 @@ from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.candidate import SHARES, Candidate, Epilogue, shared
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.products import CALL, lanes, matrix, multiply, pitch, stack_cost
+from irdeconv.kernels.shared.products import call_cost, lanes, matrix, multiply, pitch, stack_cost
+from irdeconv.kernels.shared.rates import relative
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.zero_insertion import trailing
@@ -190,15 +191,16 @@ def _candidate(problem: ConvProblem, share: int) -> Candidate:
     most = blocks.most(_width)
     together = max(1, min(g, blocking.SIZES.phases_bytes // problem.itemsize // rows // most))
     batches = -(-g // together)
-    cost = 0.0
+    cost, now, call = 0.0, relative(), call_cost()
     for block, times in blocks.kinds:
         width, row, skip = _width(block), max(1, block.grid[-1]), _halo_columns(block)
-        block_cost = g * c * width * (0.2 + 12.0 / row) + 0.18 * g * c * width * (len(order) - 1)
-        block_cost += batches * CALL * len(order)
+        copied = 0.2 * now.copy + 12.0 * now.call / row + 0.18 * now.copy * (len(order) - 1)
+        block_cost = g * c * width * copied + batches * call * len(order)
         for f in families:
             rows = len(f.members) * m
             block_cost += batches * stack_cost(together, rows, len(f.taps) * c, width - skip)
-            block_cost += g * rows * width * (0.35 + 15.0 / row) + batches * CALL * len(f.members)
+            written = 0.35 * now.strided + 15.0 * now.call / row
+            block_cost += g * rows * width * written + batches * call * len(f.members)
         cost += times * block_cost
     scratch = problem.itemsize * (
         pitch(most, problem.compute)

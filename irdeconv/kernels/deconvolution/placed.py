@@ -32,6 +32,7 @@ from irdeconv.kernels.shared.candidate import SHARES, Candidate, Epilogue, Estim
 from irdeconv.kernels.shared.jit import available, load
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import aliases, multiply, pitch, product_cost, worth_copying
+from irdeconv.kernels.shared.rates import rate, scaled
 from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
@@ -45,13 +46,13 @@ class RowRates:
     """Nanoseconds of the kernels that write row by row, fitted to a few hundred random layers."""
 
     product: float  # each nanosecond that the product alone would take
-    block: float
-    gathered: float  # each element that is copied
-    row: float  # each row of the output
-    vector: float  # each vector of it
-    output: float  # each element of it
-    strided: float  # and more where the stride is above 2
-    term: float  # each vector of terms or products
+    block: float = rate("compiled")
+    gathered: float = rate("copy")  # each element that is copied
+    row: float = rate("call")  # each row of the output
+    vector: float = rate("added")  # each vector of it
+    output: float = rate("copy")  # each element of it
+    strided: float = rate("strided")  # and more where the stride is above 2
+    term: float = rate("added")  # each vector of terms or products
 
 
 PLACED = RowRates(
@@ -327,7 +328,7 @@ def _candidate(
 ) -> Candidate:
     """Return a kernel that has so many elements of a source, and channels of a tile, at a time."""
     problem, blocks = layout.problem, layout.blocks
-    estimate = Estimate(rates, partial(_nanoseconds, layout, kernel is SpreadInputs))
+    estimate = Estimate(scaled(rates), partial(_nanoseconds, layout, kernel is SpreadInputs))
     elements += 4 * LANES + problem.shape[1] * problem.group_outputs * problem.taps
     elements += blocks.most(lambda b: b.parts[-1].outputs) + 2 * LANES * problem.strides[-1]
     return Candidate(

@@ -25,21 +25,22 @@ from irdeconv.kernels.deconvolution.blocks import Blocking, OutputBlock
 from irdeconv.kernels.shared import jit
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import pitch
+from irdeconv.kernels.shared.rates import rate
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResidueRates:
     """Nanoseconds of the kernel."""
 
-    sums: float = 0.11  # each vector of products that is added
-    near: float = 0.8  # each piece that is copied for a tile
-    framed: float = 0.1  # each element of the padded input
-    line: float = 12.0  # each row of it
-    stored: float = 1.5  # each vector that is written whole
-    parted: float = 3.0  # each row of a vector's piece
-    streamed: float = 0.01  # each byte of weights that are not in a near cache
-    call: float = 3000.0
-    block: float = 6000.0
+    sums: float = rate("sums", 0.11)  # each vector of products that is added
+    near: float = rate("copy", 0.8)  # each piece that is copied for a tile
+    framed: float = rate("copy", 0.1)  # each element of the padded input
+    line: float = rate("call", 12.0)  # each row of it
+    stored: float = rate("copy", 1.5)  # each vector that is written whole
+    parted: float = rate("call", 3.0)  # each row of a vector's piece
+    streamed: float = rate("far", 0.01)  # each byte of weights that are not in a near cache
+    call: float = rate("compiled", 3000.0)
+    block: float = rate("compiled", 6000.0)
 
 
 RESIDUES = ResidueRates()

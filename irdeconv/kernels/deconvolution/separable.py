@@ -17,7 +17,8 @@ from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.candidate import ROUNDING_NS, Candidate, Epilogue, Kernel, deliver
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.products import CALL
+from irdeconv.kernels.shared.products import call_cost
+from irdeconv.kernels.shared.rates import relative
 from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
@@ -121,5 +122,7 @@ def _cost(problem: ConvProblem) -> float:
     if problem.rank != 2 or problem.shape[1] != problem.groups:
         return math.inf
     (i0, i1), (o0, o1) = problem.shape[2:], problem.sizes
-    one = 0.025 * (o0 * i0 * i1 + o0 * i1 * o1) + 0.3 * (i0 * i1 + o0 * i1 + o0 * o1)
-    return problem.shape[0] * problem.outputs * (one + 0.3 * CALL) + 4 * CALL
+    now, call = relative(), call_cost()
+    one = 0.025 * now.product * (o0 * i0 * i1 + o0 * i1 * o1)
+    one += 0.3 * now.copy * (i0 * i1 + o0 * i1 + o0 * o1)
+    return problem.shape[0] * problem.outputs * (one + 0.3 * call) + 4 * call

@@ -18,6 +18,7 @@ from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Fix
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import multiply, product_cost
+from irdeconv.kernels.shared.rates import relative
 from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
 from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.zero_insertion import trailing
@@ -122,11 +123,18 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     n, c, m = problem.shape[0], problem.group_inputs, problem.group_outputs
     columns, plane = m * taps, math.prod(problem.sizes)
     chunks = max(1, c * columns // blocking.SIZES.single_elements)
-    cost = chunks * product_cost(n, c, columns // chunks) if n > 1 else 0.06 * c * columns + 1000
+    now = relative()
+    cost = 0.06 * now.copy * c * columns + 1000 * now.call
+    if n > 1:
+        cost = chunks * product_cost(n, c, columns // chunks)
     if taps != plane:
-        cost += n * m * (PLACED * taps + ZERO * plane)
+        cost += n * m * (PLACED * now.strided * taps + ZERO * now.copy * plane)
     tile = taps * (taps != plane) + plane * problem.narrow
     elements = problem.groups * c * columns + n * min(m, _channels(c, taps)) * tile
     elements += n * problem.shape[1] * problem.narrow
     scratch = elements * problem.itemsize + 3 * ALIGNMENT
-    return [Candidate("single", problem.groups * cost + 2000, scratch, partial(_Single, problem))]
+    return [
+        Candidate(
+            "single", problem.groups * cost + 2000 * now.call, scratch, partial(_Single, problem)
+        )
+    ]

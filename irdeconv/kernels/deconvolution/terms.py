@@ -34,8 +34,8 @@ from irdeconv.kernels.shared.candidate import Candidate, Epilogue
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import (
     CACHED,
-    CALL,
     aliases,
+    call_cost,
     distant,
     lanes,
     matrix,
@@ -44,6 +44,7 @@ from irdeconv.kernels.shared.products import (
     product_cost,
     worth_copying,
 )
+from irdeconv.kernels.shared.rates import relative
 from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
@@ -332,19 +333,19 @@ def _reading(layout: TermsLayout, width: int) -> tuple[float, float]:
     if layout.padded:
         return 0.0, 1.0
     if layout.blocks.images > 1:
-        return 0.8 * layout.problem.group_inputs * width, 1.0
+        return 0.8 * relative().copy * layout.problem.group_inputs * width, 1.0
     stride = layout.problem.positions * layout.problem.itemsize
     if not aliases(stride):
         return 0.0, 1.0
     if layout.copied:
-        return 0.6 * layout.problem.group_inputs * width, 1.0
+        return 0.6 * relative().copy * layout.problem.group_inputs * width, 1.0
     return 0.0, 1.5 if distant(stride) else 1.05
 
 
 def _candidate(layout: TermsLayout) -> Candidate:
     problem = layout.problem
     c, m, taps = problem.group_inputs, problem.group_outputs, problem.taps
-    cost = 0.0
+    cost, now, call = 0.0, relative(), call_cost()
     chunks = -(-m // layout.channels)
     terms = math.prod(a.counts[0] for a in layout.axes)
     kinds = math.prod(len(a.counts) for a in layout.axes)
@@ -354,15 +355,17 @@ def _candidate(layout: TermsLayout) -> Candidate:
         gather, slower = _reading(layout, width)
         block_cost = gather + chunks * slower * product_cost(layout.channels * taps, c, width)
         if layout.padded:
-            block_cost += 0.25 * c * width + 12.0 * c * block.columns / row
+            block_cost += 0.25 * now.copy * c * width + 12.0 * now.call * c * block.columns / row
         if layout.halo:
             flat = layout.padded or layout.edged(block)
-            inner = 0.06 if flat else 22.0 / (row * block.count)
-            block_cost += chunks * 2 * CALL * terms + m * taps * width * (0.17 + inner)
+            inner = 0.06 * now.added if flat else 22.0 * now.call / (row * block.count)
+            added = m * taps * width * (0.17 * now.added + inner)
+            block_cost += chunks * 2 * call * terms + added
             if layout.edged(block):
-                edges = 4.0 * m * kinds * layout.cells(block)
-                block_cost += chunks * CALL * (15 + 2 * terms) + edges
-        block_cost += m * kinds * width * (0.35 + 15.0 / row) + chunks * kinds * CALL
+                edges = 4.0 * now.call * m * kinds * layout.cells(block)
+                block_cost += chunks * call * (15 + 2 * terms) + edges
+        written = 0.35 * now.strided + 15.0 * now.call / row
+        block_cost += m * kinds * width * written + chunks * kinds * call
         cost += times * block_cost
     cost *= problem.groups
     line = pitch(layout.blocks.most(lambda b: layout.width(b) + layout.beyond(b)), problem.compute)

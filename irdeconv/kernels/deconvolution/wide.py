@@ -26,7 +26,8 @@ from irdeconv.kernels.deconvolution.blocks import (
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.products import CALL, product_cost
+from irdeconv.kernels.shared.products import call_cost, product_cost
+from irdeconv.kernels.shared.rates import relative
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.zero_insertion import trailing
@@ -109,12 +110,14 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     shifts = problem.taps // residues
     room = blocking.SIZES.wide_bytes // problem.itemsize
     blocks = split_output(problem, max(1, room // (m * residues)))
-    cost, most = 0.0, blocks.most(lambda b: b.columns)
+    cost, most, now = 0.0, blocks.most(lambda b: b.columns), relative()
     for block, times in blocks.kinds:
         width, row = block.columns, max(1, block.grid[-1])
-        block_cost = shifts * c * width * (0.15 + 9.0 / row) + CALL * (shifts + 6)
+        block_cost = shifts * c * width * (0.15 * now.copy + 9.0 * now.call / row)
+        block_cost += call_cost() * (shifts + 6)
         block_cost += product_cost(m * residues, shifts * c, width)
-        block_cost += m * residues * width * (0.5 + 9.0 / axes[-1].stride)
+        runs = 0.5 * now.copy + 9.0 * now.call / axes[-1].stride
+        block_cost += m * residues * width * runs
         cost += times * block_cost
     scratch = problem.itemsize * (most * (shifts * c + 2 * m * residues) + g * c * m * problem.taps)
     scratch += tile_bytes(problem, blocks, m)

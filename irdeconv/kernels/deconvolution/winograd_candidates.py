@@ -23,7 +23,8 @@ from irdeconv.kernels.shared.blocking import shares
 from irdeconv.kernels.shared.candidate import SHARES, Candidate, Estimate, shared
 from irdeconv.kernels.shared.jit import available
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.products import CALL, pitch, product_cost, stack_cost
+from irdeconv.kernels.shared.products import call_cost, pitch, product_cost, stack_cost
+from irdeconv.kernels.shared.rates import rate, scaled
 from irdeconv.kernels.shared.scratch import ALIGNMENT
 
 TILES = (2, 3, 4)
@@ -34,13 +35,13 @@ MAX_POINTS = 6  # per axis; beyond, the interpolation loses too many digits
 class PassRates:
     """Nanoseconds of Winograd in NumPy, besides its products and calls."""
 
-    read: float = 0.5  # each element of a tile
-    read_run: float = 15.0  # each run of them
-    evaluated: float = 0.4  # each value of an input tile
-    interpolated: float = 0.45  # each product of a point
-    overlapped: float = 0.25  # each sum that is added to the next tile
-    written: float = 0.40  # each output
-    written_run: float = 22.0  # each run of them
+    read: float = rate("strided", 0.5)  # each element of a tile
+    read_run: float = rate("call", 15.0)  # each run of them
+    evaluated: float = rate("added", 0.4)  # each value of an input tile
+    interpolated: float = rate("added", 0.45)  # each product of a point
+    overlapped: float = rate("added", 0.25)  # each sum that is added to the next tile
+    written: float = rate("strided", 0.40)  # each output
+    written_run: float = rate("call", 22.0)  # each run of them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,19 +49,21 @@ class TileRates:
     """Nanoseconds of Winograd with compiled tiles, fitted to some three thousand random layers."""
 
     product: float = 0.95  # each nanosecond that the products alone would take
-    read: float = 0.6  # each element of a tile
-    read_run: float = 10.4  # each run of them
-    evaluated: float = 0.056  # each value of an input tile
-    entering: float = 17.0  # each set of runs of inputs that is multiplied by a matrix
-    mixed: float = 0.0253  # each product of a sum and an element of a matrix
-    leaving: float = 4.9  # each set of runs of sums that is multiplied by a matrix
-    row_part: float = 39.0  # each part of a row of sums
-    row: float = 10.7  # each row of the output
-    vector: float = 3.35  # each vector of it
-    zipped: float = 0.13  # each output that vectors write in turns
-    strided: float = 0.4  # each other output
-    term: float = 0.69  # each vector of terms
-    piece: float = 8000.0  # each piece of work
+    read: float = rate("strided", 0.6)  # each element of a tile
+    read_run: float = rate("call", 10.4)  # each run of them
+    evaluated: float = rate("added", 0.056)  # each value of an input tile
+    entering: float = rate(
+        "call", 17.0
+    )  # each set of runs of inputs that is multiplied by a matrix
+    mixed: float = rate("added", 0.0253)  # each product of a sum and an element of a matrix
+    leaving: float = rate("call", 4.9)  # each set of runs of sums that is multiplied by a matrix
+    row_part: float = rate("call", 39.0)  # each part of a row of sums
+    row: float = rate("call", 10.7)  # each row of the output
+    vector: float = rate("added", 3.35)  # each vector of it
+    zipped: float = rate("copy", 0.13)  # each output that vectors write in turns
+    strided: float = rate("strided", 0.4)  # each other output
+    term: float = rate("added", 0.69)  # each vector of terms
+    piece: float = rate("compiled", 8000.0)  # each piece of work
 
 
 PASSES, TILED = PassRates(), TileRates()
@@ -111,11 +114,11 @@ def _candidate(tiling: Tiling) -> Candidate:
     line = pitch(tiling.blocks.most(tiling.columns), kind)
     elements = points * (pitch(c * line, kind) + pitch(rows * line, kind)) + 2 * MARGIN
     if tiling.behind:
-        estimate = Estimate(PASSES, partial(_nanoseconds, tiling, _passes_of))
+        estimate = Estimate(scaled(PASSES), partial(_nanoseconds, tiling, _passes_of))
         kernel: type[WinogradDeconvolution] = WinogradDeconvolution
         elements += line * (2 * points * rows + inputs * piece)
     else:
-        estimate = Estimate(TILED, partial(_nanoseconds, tiling, _tiles_of))
+        estimate = Estimate(scaled(TILED), partial(_nanoseconds, tiling, _tiles_of))
         kernel = CompiledWinograd
         widest = tiling.blocks.most(lambda b: b.parts[-1].outputs)
         elements += widest + 2 * LANES * (problem.strides[-1] * tiling.tiles[-1] + 1)
@@ -152,14 +155,14 @@ def _passes_of(tiling: Tiling, block: OutputBlock, rates: PassRates) -> float:
     points, inputs = math.prod(tiling.points), math.prod(tiling.tiles)
     rows, chunks = tiling.residues * tiling.channels, -(-m // tiling.channels)
     columns, row = tiling.columns(block), max(1, tiling.grid(block)[-1])
-    cost = inputs * c * columns * (rates.read + rates.read_run / row) + 2 * CALL * inputs * 8
+    cost = inputs * c * columns * (rates.read + rates.read_run / row) + 2 * call_cost() * inputs * 8
     cost += product_cost(points, inputs, c * columns) + rates.evaluated * points * c * columns
     cost += chunks * stack_cost(points, rows, c, columns)
     leaving = product_cost(points, points, rows * columns)
     cost += chunks * (leaving + rates.interpolated * points * rows * columns)
-    cost += chunks * (points - inputs) * (rates.overlapped * rows * columns + CALL)
+    cost += chunks * (points - inputs) * (rates.overlapped * rows * columns + call_cost())
     writing = rows * columns * (rates.written + rates.written_run / row)
-    writing += tiling.residues * 2 * CALL
+    writing += tiling.residues * 2 * call_cost()
     return cost + chunks * inputs * writing
 
 

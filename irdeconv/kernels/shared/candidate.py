@@ -80,7 +80,7 @@ class Estimate:
 
     @property
     def cost(self) -> float:
-        """The time by the rates of the package."""
+        """The time by the rates of this machine."""
         return self.nanoseconds(self.rates)
 
 

@@ -1,34 +1,64 @@
-"""How fast the processor is, next to the one to which the costs of kernels were fitted.
+"""How fast the processor is: a profile of a few times, of which the costs of kernels are made.
 
-Costs are counts times rates in nanoseconds. What differs most between processors is how long
-NumPy's matrix product takes next to everything else, so its rates are multiplied by what is known
-of the processor here.
+The rates of the kernels' cost formulas were fitted on one processor, whose profile is `FITTED`;
+`shared.rates` turns them into those of another. Without a calibration of this machine a packaged
+profile is taken, by what OpenBLAS has chosen.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import asdict, dataclass, fields, replace
 
 from irdeconv.kernels.shared.blas import blas_cores
 
 
 @dataclass(frozen=True, kw_only=True)
-class Machine:
-    """Times relative to the fitted ones."""
+class MachineProfile:
+    """Nanoseconds on one thread, of f32."""
 
-    name: str
-    product: float = 1.0  # NumPy's matrix product
-    sums: float = 1.0  # a vector of the micro-kernel's products
+    product: float  # a multiply-add of NumPy's matrix product
+    sums: float  # a vector of products that the micro-kernel adds
+    copy: float  # an element that is copied in a cache
+    far: float  # an element that is copied from memory to memory
+    strided: float  # an element that is written beside another
+    added: float  # an element of a sum of two arrays
+    call: float  # a call of NumPy from Python
+    compiled: float  # a call of a compiled function from Python
+    wake: float  # until a thread that sleeps works
+
+    def over(self, other: MachineProfile) -> MachineProfile:
+        """Return each number as a multiple of another profile's."""
+        pairs = zip(asdict(self).items(), asdict(other).values(), strict=True)
+        return MachineProfile(**{name: mine / its for (name, mine), its in pairs})
 
 
-USUAL = Machine(name="vectors of 256 bits")
-WIDE = Machine(name="vectors of 512 bits", product=0.52)
-# OpenBLAS names the kernels that it chose by a processor.
-WIDE_CORES = frozenset({"SkylakeX", "Cooperlake", "Sapphirerapids"})
+NUMBERS = tuple(f.name for f in fields(MachineProfile))
+FITTED = MachineProfile(
+    product=0.0175,
+    sums=0.141,
+    copy=0.044,
+    far=0.208,
+    strided=0.266,
+    added=0.075,
+    call=650.0,
+    compiled=1315.0,
+    wake=18_800.0,
+)
+# OpenBLAS names the kernels that it chose by a processor. How many bits the vectors of these have,
+# and how long a product takes, as a multiple of the fitted profile's.
+USUAL_BITS = 256
+CORES = {
+    512: frozenset({"SkylakeX", "Cooperlake", "Sapphirerapids"}),
+    128: frozenset({"Prescott", "Core2", "Penryn", "Dunnington", "Nehalem", "Atom", "Athlon"}),
+}
+PRODUCTS = {512: 0.52, USUAL_BITS: 1.0, 128: 2.8}
+PACKAGED = {
+    f"vectors of {bits} bits": replace(FITTED, product=times * FITTED.product)
+    for bits, times in PRODUCTS.items()
+}
 
 
-@cache
-def machine() -> Machine:
-    """Return what is known of this processor."""
-    return WIDE if WIDE_CORES & blas_cores() else USUAL
+def packaged_name() -> str:
+    """Return which packaged profile is this processor's."""
+    found = (bits for bits, names in CORES.items() if names & blas_cores())
+    return f"vectors of {next(found, USUAL_BITS)} bits"

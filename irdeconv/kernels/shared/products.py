@@ -9,14 +9,14 @@ it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from irdeconv.kernels.shared import blocking
-from irdeconv.kernels.shared.machine import machine
+from irdeconv.kernels.shared.rates import rate, relative, scaled
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.spec import Array
 
@@ -26,7 +26,7 @@ WIDEST = 768  # columns; rows of the right operand that are longer leave the fir
 FULL_COLUMNS = 16  # fewer or uneven columns leave vector lanes idle
 FEW_ROWS = 43  # rows of a product up to which a copy of its right operand costs more than it brings
 SUMMED = 1024  # elements of a row that are summed in one go, at most
-CALL = 1200.0  # ns of one NumPy call on views
+CALL = 1200.0  # ns of one NumPy call on views, where the rates were fitted
 CALLS = 3  # of NumPy, at most, for a product in tiles
 
 
@@ -38,31 +38,26 @@ class ProductRates:
     element of the left, right and result matrix.
     """
 
-    call: float = CALL
-    outer_row: float = 60.0  # each row of an outer product
-    outer: float = 0.15  # and each element
-    tile: float = 250.0  # each small product
-    tiled: float = 0.0176
-    tiled_left: float = 0.2
-    tiled_right: float = 0.05
-    tiled_result: float = 0.08
-    packed: float = 0.0190
-    packed_left: float = 0.35
-    packed_right: float = 0.25
-    packed_result: float = 0.10
-
-    def scaled(self, factor: float) -> ProductRates:
-        """Return the rates of a processor whose products take that many times as long."""
-        return replace(self, tiled=self.tiled * factor, packed=self.packed * factor)
+    call: float = rate("call", CALL)
+    outer_row: float = rate("call", 60.0)  # each row of an outer product
+    outer: float = rate("added", 0.15)  # and each element
+    tile: float = rate("call", 250.0)  # each small product
+    tiled: float = rate("product", 0.0176)
+    tiled_left: float = rate("copy", 0.2)
+    tiled_right: float = rate("copy", 0.05)
+    tiled_result: float = rate("copy", 0.08)
+    packed: float = rate("product", 0.0190)
+    packed_left: float = rate("copy", 0.35)
+    packed_right: float = rate("copy", 0.25)
+    packed_result: float = rate("copy", 0.10)
 
 
 PRODUCT = ProductRates()
 
 
-@cache
-def product_rates() -> ProductRates:
-    """Return the rates of this processor."""
-    return PRODUCT.scaled(machine().product)
+def call_cost() -> float:
+    """Return the nanoseconds of one NumPy call on views."""
+    return CALL * relative().call
 
 
 def multiply(a: Array, b: Array, out: Array) -> None:
@@ -154,7 +149,7 @@ def product_cost(m: int, k: int, n: int, rates: ProductRates | None = None) -> f
     work = float(m) * k * n
     if not work:
         return 0.0
-    rates = rates or product_rates()
+    rates = rates or scaled(PRODUCT)
     if k == 1:
         return rates.outer_row * m + rates.outer * work + rates.call
     rows, columns = tile(m, k, n)
@@ -170,7 +165,8 @@ def product_cost(m: int, k: int, n: int, rates: ProductRates | None = None) -> f
 
 def stack_cost(count: int, m: int, k: int, n: int) -> float:
     """Estimate the nanoseconds of `multiply` on stacks of matrices."""
-    return count * max(0.0, product_cost(m, k, n) - CALL) + CALLS * CALL
+    call = call_cost()
+    return count * max(0.0, product_cost(m, k, n) - call) + CALLS * call
 
 
 def row_sums(rows: Array, space: Space) -> Array:

@@ -1,0 +1,171 @@
+"""Measure the few numbers of a machine of which the costs of kernels are made.
+
+Each is the least of many short measurements, in which all take turns, so that other programs
+disturb little. Processor time counts, but for a thread that wakes up. The shapes are fixed, the
+elements seeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from threading import get_ident
+from typing import Any
+
+import numpy as np
+
+from irdeconv.benchmark.measure import Call, Clock, Effort, interleaved
+from irdeconv.kernels.shared import jit
+from irdeconv.kernels.shared.blas import blas_threads
+from irdeconv.kernels.shared.machine import FITTED, PACKAGED, MachineProfile, packaged_name
+from irdeconv.kernels.shared.products import multiply
+from irdeconv.kernels.shared.scratch import Space
+from irdeconv.kernels.shared.team import Threads, arithmetic, processors
+from irdeconv.spec import Array
+
+PROBE_ROUNDS = 12
+PROBE_SECONDS = 0.3  # of each number
+PROBE_SHAPES = ((1024, 512, 1024), (256, 1152, 196), (128, 576, 784))  # of products, deep and wide
+PRODUCT_ROWS, PRODUCT_DEPTH, PRODUCT_COLUMNS = 48, 256, 768  # of the micro-kernel's product
+FEW_ELEMENTS = 1 << 14  # elements; two or three arrays of so many stay in the second cache
+FAR_ELEMENTS = 1 << 24  # elements; no cache has so many
+PROBE_STRIDE = 2
+PROBE_CALLS = 100  # in one measurement
+WAKE_LIMIT = 2e-3  # seconds in which another thread should have woken up
+WAKES = 200
+NOISE = 1.2  # times a packaged number; what differs less is that number
+
+
+@dataclass(frozen=True)
+class SpeedProbe:
+    """A call, and how many of the things that a number counts it does."""
+
+    call: Call
+    count: float
+
+
+def calibrate(
+    clock: Clock, *, rounds: int = PROBE_ROUNDS, seconds: float = PROBE_SECONDS
+) -> MachineProfile:
+    """Measure this machine on one thread, in about so many seconds for each number.
+
+    What cannot be measured, as without numba or a second processor, is as in the packaged profiles.
+    """
+    found = probes()
+    calls = {name: p.call for name, p in found.items()}
+    effort = Effort(rounds=rounds, time=seconds)
+    with blas_threads(1), arithmetic():
+        samples = interleaved(calls, effort, clock=clock)
+        wake = _wake(clock) if processors() > 1 else FITTED.wake
+    each = {n: 1e9 * min(s.cpu for s in samples[n]) / p.count for n, p in found.items()}
+    return profile_of(each, wake)
+
+
+def profile_of(each: Mapping[str, float], wake: float) -> MachineProfile:
+    """Put numbers together; times below the clock's resolution say nothing.
+
+    What hardly differs from the packaged profile is taken from there: measurements differ as much
+    from one another, and kernels should not change because of that.
+    """
+    usual = vars(PACKAGED[packaged_name()])
+    products = [t for n, t in each.items() if n.startswith("product")]
+    found = {n: t for n, t in each.items() if not n.startswith("product")}
+    found |= {"product": float(np.prod(products)) ** (1 / len(products)), "wake": wake}
+    told = {n: t for n, t in found.items() if t > 0 and not near(t, usual[n])}
+    return replace(MachineProfile(**usual), **{n: float(f"{t:.4g}") for n, t in told.items()})
+
+
+def near(time: float, usual: float) -> bool:
+    """Whether a time differs from the usual one by no more than measurements do."""
+    return usual / NOISE <= time <= usual * NOISE
+
+
+def probes() -> dict[str, SpeedProbe]:
+    """Return what is measured, by the number of the profile."""
+    rng = np.random.default_rng(0)
+
+    def some(*shape: int) -> Array:
+        return rng.standard_normal(shape, np.float32)
+
+    a, b, out = some(FEW_ELEMENTS), some(FEW_ELEMENTS), some(PROBE_STRIDE * FEW_ELEMENTS)
+    far, target = np.ones(FAR_ELEMENTS, np.float32), np.ones(FAR_ELEMENTS, np.float32)
+    tiny = some(4, 4)
+    found = {
+        f"product {m}x{k}x{n}": SpeedProbe(
+            _product(some(m, k), some(k, n), np.empty((m, n), np.float32)), float(m * k * n)
+        )
+        for m, k, n in PROBE_SHAPES
+    }
+    found |= {
+        "copy": SpeedProbe(
+            lambda: _again(np.copyto, out[:FEW_ELEMENTS], a), PROBE_CALLS * FEW_ELEMENTS
+        ),
+        "far": SpeedProbe(lambda: np.copyto(target, far), FAR_ELEMENTS),
+        "strided": SpeedProbe(
+            lambda: _again(np.copyto, out[::PROBE_STRIDE], a), PROBE_CALLS * FEW_ELEMENTS
+        ),
+        "added": SpeedProbe(
+            lambda: _again(np.add, a, b, out[:FEW_ELEMENTS]), PROBE_CALLS * FEW_ELEMENTS
+        ),
+        "call": SpeedProbe(lambda: _views(tiny), PROBE_CALLS),
+    }
+    return found | (_compiled_probes(some) if jit.available() and jit.works() else {})
+
+
+def _product(a: Array, b: Array, out: Array) -> Call:
+    return lambda: multiply(a, b, out)
+
+
+def _again(function: Callable[..., Any], *arguments: Any) -> None:
+    for _ in range(PROBE_CALLS):
+        function(*arguments)
+
+
+def _views(x: Array) -> None:
+    """Do what kernels do for each call: views of some memory, and NumPy."""
+    for _ in range(PROBE_CALLS):
+        view = x.reshape(-1)[1:].reshape(3, 5)
+        np.add(view, view, out=view)
+
+
+def _compiled_probes(some: Callable[..., Array]) -> dict[str, SpeedProbe]:
+    """Return what takes numba."""
+    from irdeconv.kernels.compiled.panels import Panels, VectorPlaces, best_tile
+
+    lanes, space = jit.lanes(), Space()
+
+    def product(rows: int, depth: int, columns: int) -> Call:
+        tile = best_tile(rows, columns // lanes)
+        panels, x = Panels(some(rows, depth), tile), some(depth * columns)
+        at = np.arange(0, columns, lanes)
+        places, out = VectorPlaces.of(at, at, tile), np.empty(rows * columns, np.float32)
+        offsets, starts = np.arange(depth) * columns, np.arange(rows) * columns
+        return lambda: panels(x, offsets, places, out, starts, 0, space)
+
+    small = product(1, 1, lanes)
+    sums = PRODUCT_ROWS * PRODUCT_DEPTH * (PRODUCT_COLUMNS // lanes)
+    return {
+        "sums": SpeedProbe(product(PRODUCT_ROWS, PRODUCT_DEPTH, PRODUCT_COLUMNS), sums),
+        "compiled": SpeedProbe(lambda: _again(small), PROBE_CALLS),
+    }
+
+
+def _wake(clock: Clock) -> float:
+    """Return the median of the nanoseconds until a second thread begins to work."""
+    team, me, times = Threads(2), get_ident(), list[float]()
+
+    def work(item: int, space: Space) -> None:
+        now = clock.wall()
+        if get_ident() != me:
+            begun.append(now)
+            return
+        big = np.ones(1 << 12, np.float32)
+        while not begun and clock.wall() < now + WAKE_LIMIT:
+            np.copyto(big, 1.0)
+
+    for _ in range(WAKES):
+        begun = list[float]()
+        start = clock.wall()
+        team.each(range(2), work)
+        times += [t - start for t in begun[:1]]
+    return 1e9 * sorted(times)[len(times) // 2] if times else FITTED.wake

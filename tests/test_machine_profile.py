@@ -1,0 +1,282 @@
+"""How fast a machine is: packaged profiles, calibrations and their file, costs made of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from irdeconv.benchmark import calibration
+from irdeconv.benchmark.measure import Clock
+from irdeconv.cli.main import main
+from irdeconv.kernels.candidates import for_convolution, for_deconvolution
+from irdeconv.kernels.convolution import direct, work
+from irdeconv.kernels.deconvolution import placed, residue_cuts, winograd_candidates
+from irdeconv.kernels.shared import calibrated, machine, products, rates
+from irdeconv.kernels.shared.candidate import worthwhile
+from irdeconv.kernels.shared.machine import FITTED, NUMBERS, PACKAGED, MachineProfile
+from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.shared.team import Threads, arithmetic
+from support.oracle import convolution, deconvolution
+
+RECORDS = (
+    products.PRODUCT,
+    work.WORK,
+    direct.DIRECT,
+    residue_cuts.RESIDUES,
+    placed.PLACED,
+    winograd_candidates.PASSES,
+    winograd_candidates.TILED,
+)
+PROBLEMS = [
+    ConvProblem((1, c, s, s), m, 1, (k, k), (d, d), (1, 1), (p, p), ((s - 1) * d + k - 2 * p,) * 2)
+    for c, m, s in ((3, 8, 9), (64, 32, 40))
+    for k, d, p in ((2, 2, 0), (3, 2, 1), (4, 2, 1), (5, 1, 2))
+]
+
+
+def another(**times: float) -> MachineProfile:
+    return replace(FITTED, **{n: getattr(FITTED, n) * f for n, f in times.items()})
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A user who wants calibrations, and has none yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv(calibrated.IGNORED, "1")
+    forget()
+    yield calibrated.profile_path()
+    forget()
+
+
+def forget() -> None:
+    calibrated.forget()
+    rates.take(None)
+
+
+def keep(path: Path, content: Any) -> None:
+    path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    path.chmod(0o600)
+    forget()
+
+
+def test_the_fitted_profile_changes_no_rate() -> None:
+    with rates.using(FITTED):
+        assert [rates.scaled(record) for record in RECORDS] == list(RECORDS)
+        assert products.call_cost() == products.CALL
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_each_number_moves_the_rates_that_are_its_multiples(number: str) -> None:
+    with rates.using(another(**{number: 3.0})):
+        for record in RECORDS:
+            of = {f: type(record).__dataclass_fields__[f].metadata for f in vars(record)}
+            for name, value in vars(rates.scaled(record)).items():
+                times = 3.0 if of[name].get(rates.NUMBER) == number else 1.0
+                assert value == pytest.approx(times * getattr(record, name))
+            back = rates.unscaled(rates.scaled(record))
+            assert vars(back) == pytest.approx(vars(record))
+
+
+def test_all_rates_but_ratios_are_multiples_of_a_number() -> None:
+    for record in RECORDS:
+        for name, told in type(record).__dataclass_fields__.items():
+            known = told.metadata.get(rates.NUMBER)
+            assert known in NUMBERS or (known is None and name == "product")
+
+
+@pytest.mark.parametrize(
+    ("core", "bits"),
+    [("SkylakeX", 512), ("Haswell", 256), ("Zen", 256), ("Nehalem", 128), ("unknown", 256)],
+)
+def test_the_packaged_profile_is_chosen_by_openblas(
+    core: str, bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "blas_cores", lambda: frozenset({core}))
+    assert machine.packaged_name() == f"vectors of {bits} bits"
+    assert machine.packaged_name() in PACKAGED
+
+
+def names(problem: ConvProblem) -> list[str]:
+    return [c.name for c in for_deconvolution(problem)]
+
+
+def test_the_same_profile_always_chooses_the_same_kernels() -> None:
+    profiles = [*PACKAGED.values(), another(strided=4.0, call=0.3), another(product=6.0)]
+    first = []
+    for profile in profiles:
+        with rates.using(profile):
+            first.append([names(p) for p in PROBLEMS])
+    for profile, want in reversed(list(zip(profiles, first, strict=True))):
+        with rates.using(profile):
+            assert [names(p) for p in PROBLEMS] == want
+    assert len({str(f) for f in first}) > 2  # they do differ
+
+
+@pytest.mark.parametrize("profile", [*PACKAGED.values(), another(strided=9.0), another(added=0.1)])
+def test_results_hardly_depend_on_the_profile(profile: MachineProfile) -> None:
+    rng = np.random.default_rng(0)
+    with rates.using(profile):
+        for problem in PROBLEMS[1:4]:
+            x = rng.integers(-4, 5, problem.shape).astype(np.float32)
+            w = rng.integers(-4, 5, (1, *problem.shape[1:2], problem.outputs, *problem.kernel))
+            best = worthwhile(for_deconvolution(problem))[0]
+            out, team = np.empty(problem.out_shape, np.float32), Threads(1)
+            with arithmetic():
+                best.prepare(w.astype(np.float32))(x, out, None, team)
+            want = deconvolution(x, w, problem.strides, (1, 1), problem.begin, problem.sizes)
+            np.testing.assert_allclose(out, want, atol=1e-5 * np.abs(want).max())
+
+
+def test_a_convolution_is_listed_by_the_profile_too() -> None:
+    problem = ConvProblem((1, 64, 40, 40), 64, 1, (3, 3), (1, 1), (1, 1), (1, 1), (40, 40))
+    with rates.using(another(call=100.0)):
+        slow = [c.name for c in for_convolution(problem)]
+    with rates.using(another(product=100.0)):
+        assert [c.name for c in for_convolution(problem)] != slow
+
+
+class Ticking:
+    """Every look at the clock takes a microsecond."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1e-6
+        return self.now
+
+
+def test_a_calibration_measures_every_number() -> None:
+    clock = Clock(wall=Ticking(), cpu=Ticking())
+    found = vars(calibration.calibrate(clock, rounds=1, seconds=0.0))
+    probes, usual = calibration.probes(), vars(PACKAGED[machine.packaged_name()])
+    assert {n.split()[0] for n in probes} >= {"product", "copy", "far", "strided", "added", "call"}
+    for name in set(probes) & set(NUMBERS):
+        assert found[name] == pytest.approx(1e3 / probes[name].count, rel=1e-3)
+        assert found[name] != usual[name]
+
+
+def test_a_clock_that_stands_still_leaves_the_packaged_numbers() -> None:
+    found = calibration.profile_of({"product a": 0.0, "copy": 0.0}, 0.0)
+    assert found == PACKAGED[machine.packaged_name()]
+
+
+def test_what_differs_little_is_the_packaged_number() -> None:
+    usual = PACKAGED[machine.packaged_name()]
+    found = calibration.profile_of({"product": usual.product * 1.1, "copy": usual.copy * 1.5}, 0)
+    assert found == replace(usual, copy=pytest.approx(usual.copy * 1.5, rel=1e-3))
+
+
+def test_the_doctor_calibrates(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = another(strided=2.0)
+    monkeypatch.setattr(calibration, "calibrate", lambda clock: made)
+    assert main(["doctor", "--format", "json"]) == 0
+    before = json.loads(capsys.readouterr().out)["profile"]
+    assert before["source"] == "packaged"
+    assert before["file"] == str(home)
+    assert main(["doctor", "--calibrate", "--format", "json"]) == 0
+    now = json.loads(capsys.readouterr().out)["profile"]
+    assert now["source"] == "calibrated"
+    assert now["nanoseconds"] == asdict(made)
+    assert home.stat().st_mode & 0o777 == 0o600
+    assert home.parent.stat().st_mode & 0o777 == 0o700
+    assert rates.profile() == made
+    forget()
+    assert rates.profile() == made  # read from the file
+    assert main(["doctor"]) == 0
+    assert "calibrated" in capsys.readouterr().out
+    assert main(["doctor", "--calibrate"]) == 0
+    assert f"{made.strided:.4g} ns" in capsys.readouterr().out
+    monkeypatch.setenv(calibrated.IGNORED, "0")
+    forget()
+    assert rates.profile() == PACKAGED[machine.packaged_name()]
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners of files here")
+def test_a_place_that_others_may_change_is_refused(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(calibration, "calibrate", lambda clock: FITTED)
+    keep(home, json.loads(calibrated.profile_text(FITTED)))
+    home.parent.chmod(0o777)
+    assert main(["doctor", "--calibrate"]) == 6
+    assert "others may change it" in capsys.readouterr().err
+    with pytest.warns(RuntimeWarning, match="others may change it"):
+        assert rates.profile() == PACKAGED[machine.packaged_name()]
+    home.parent.chmod(0o700)
+    home.chmod(0o666)
+    forget()
+    with pytest.warns(RuntimeWarning, match="others may change it"):
+        assert calibrated.calibrated().profile is None
+
+
+def changed(**parts: Any) -> dict[str, Any]:
+    return json.loads(calibrated.profile_text(FITTED)) | parts
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "Expecting value"),
+        ("[" * 100_000, "Expecting value|recursion"),
+        ("[]", "holds no profile"),
+        (lambda: changed(schema="irdeconv/profile/2"), "holds no profile"),
+        (lambda: changed(machine={"processor": "another"}), "another machine's"),
+        (lambda: changed(nanoseconds={"product": 1.0}), "not the numbers"),
+        (lambda: changed(nanoseconds=asdict(FITTED) | {"copy": -1.0}), "not possible"),
+        (lambda: changed(nanoseconds=asdict(FITTED) | {"copy": "1"}), "not possible"),
+        (lambda: changed(nanoseconds=asdict(FITTED) | {"copy": True}), "not possible"),
+        (lambda: changed(nanoseconds=asdict(FITTED) | {"copy": float("nan")}), "not possible"),
+        (lambda: changed(nanoseconds=asdict(FITTED) | {"copy": 10**400}), "not possible"),
+    ],
+)
+def test_a_file_that_is_no_profile_is_told_and_ignored(
+    home: Path, content: Any, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep(home, content() if callable(content) else content)
+    with pytest.warns(RuntimeWarning, match=said):
+        assert rates.profile() == PACKAGED[machine.packaged_name()]
+    assert main(["doctor"]) == 0
+    assert "is not used" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_file_is_this_machines(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for change in ("processor", "blas_name"):
+        with monkeypatch.context() as patch:
+            patch.setattr(calibrated, change, lambda: "another")
+            assert calibrated.profile_path() != home
+    assert calibrated.profile_path() == home
+
+
+def test_nobodys_home(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    def nobody() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(calibrated, "user_folder", nobody)
+    forget()
+    assert rates.profile() == PACKAGED[machine.packaged_name()]
+    assert main(["doctor", "--calibrate"]) == 6
+
+
+def test_convolutions_by_the_definition_whatever_the_profile() -> None:
+    rng = np.random.default_rng(1)
+    problem = ConvProblem((1, 6, 11, 9), 4, 2, (3, 2), (2, 1), (1, 1), (1, 0), (6, 8))
+    x = rng.integers(-4, 5, problem.shape).astype(np.float32)
+    w = rng.integers(-4, 5, (2, 2, 3, 3, 2)).astype(np.float32)
+    want = convolution(x, w, (2, 1), (1, 1), (1, 0), (1, 0))
+    for profile in PACKAGED.values():
+        with rates.using(profile), arithmetic():
+            out = np.empty(problem.out_shape, np.float32)
+            for_convolution(problem)[0].prepare(w)(x, out, None, Threads(1))
+        np.testing.assert_array_equal(out, want)
