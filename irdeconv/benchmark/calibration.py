@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from irdeconv.benchmark.measure import Call, Clock, Effort, interleaved
+from irdeconv.kernels.convolution import direct
 from irdeconv.kernels.shared import jit
 from irdeconv.kernels.shared.blas import blas_threads
 from irdeconv.kernels.shared.machine import FITTED, PACKAGED, MachineProfile, packaged_name
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import multiply
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.team import Threads, arithmetic, processors
@@ -129,24 +131,24 @@ def _views(x: Array) -> None:
 
 
 def _compiled_probes(some: Callable[..., Array]) -> dict[str, SpeedProbe]:
-    """Return what takes numba."""
-    from irdeconv.kernels.compiled.panels import Panels, VectorPlaces, best_tile
+    """Return what takes numba: the micro-kernel by a convolution of size 1, and a short call."""
+    from irdeconv.kernels.compiled import NOTHING
+    from irdeconv.kernels.compiled.chain import finish_rows
 
-    lanes, space = jit.lanes(), Space()
+    m, c, n = PRODUCT_ROWS, PRODUCT_DEPTH, PRODUCT_COLUMNS
+    layer = ConvProblem((1, c, 1, n), m, 1, (1, 1), (1, 1), (1, 1), (0, 0), (1, n))
+    (candidate,) = direct.candidates(layer)
+    kernel, x, out = candidate.prepare(some(1, m, c, 1, 1)), some(1, c, 1, n), some(1, m, 1, n)
+    row, none, number, team = some(1, 16), some(0, 0), some(1), Threads(1)
+    arguments = row, number, number, none, none, np.float32(0), np.float32(1), NOTHING
 
-    def product(rows: int, depth: int, columns: int) -> Call:
-        tile = best_tile(rows, columns // lanes)
-        panels, x = Panels(some(rows, depth), tile), some(depth * columns)
-        at = np.arange(0, columns, lanes)
-        places, out = VectorPlaces.of(at, at, tile), np.empty(rows * columns, np.float32)
-        offsets, starts = np.arange(depth) * columns, np.arange(rows) * columns
-        return lambda: panels(x, offsets, places, out, starts, 0, space)
+    def multiply_constant() -> None:
+        team.begin()
+        kernel(x, out, None, team)
 
-    small = product(1, 1, lanes)
-    sums = PRODUCT_ROWS * PRODUCT_DEPTH * (PRODUCT_COLUMNS // lanes)
     return {
-        "sums": SpeedProbe(product(PRODUCT_ROWS, PRODUCT_DEPTH, PRODUCT_COLUMNS), sums),
-        "compiled": SpeedProbe(lambda: _again(small), PROBE_CALLS),
+        "sums": SpeedProbe(multiply_constant, m * c * n // jit.lanes()),
+        "compiled": SpeedProbe(lambda: _again(finish_rows, *arguments), PROBE_CALLS),
     }
 
 

@@ -35,13 +35,13 @@ class MachineProfile:
 NUMBERS = tuple(f.name for f in fields(MachineProfile))
 FITTED = MachineProfile(
     product=0.0175,
-    sums=0.141,
+    sums=0.168,
     copy=0.044,
     far=0.208,
     strided=0.266,
     added=0.075,
     call=650.0,
-    compiled=1315.0,
+    compiled=445.0,
     wake=18_800.0,
 )
 # OpenBLAS names the kernels that it chose by a processor. How many bits the vectors of these have,
