@@ -228,6 +228,9 @@ LAYERS = {
     "transposed": lambda b, x: b.add(
         Convolution(), b.add(Transpose(), x, np.array([0, 2, 3, 1])), randn(3, 17, 2, 2)
     ),
+    "factors": lambda b, x: b.add(GroupConvolution(), x, randn(6, 1, 1, 1, 1)),
+    "max-2": lambda b, x: b.add(MaxPool1((2, 2), (2, 2), (0, 0), (0, 0)), x),
+    "average-2": lambda b, x: b.add(AvgPool1((2, 2), (2, 2), (0, 0), (0, 0)), x),
     "max-5": lambda b, x: b.add(MaxPool1((5, 4), (3, 2), (2, 1), (1, 2)), x),
     "max-3": lambda b, x: b.add(MaxPool1((3, 3), (1, 1), (1, 1), (1, 1)), x),
     "average": lambda b, x: b.add(AvgPool1((3, 2), (2, 2), (1, 0), (0, 1), exclude_pad=False), x),

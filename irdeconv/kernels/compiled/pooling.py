@@ -132,36 +132,40 @@ def _combine(
 
 
 @jit.compiled
-def pool_planes(x: Any, out: Any, row: Any, start: Any, windows: Any, counts: Any) -> None:
+def pool_planes(x: Any, out: Any, lines: Any, start: Any, windows: Any, counts: Any) -> None:
     """Write maxima of windows on `x [P, H, W]`, or means where `counts [*O]` has elements.
 
     `windows` are (taps, stride, leading pad) of rows and columns; taps outside of the data count as
-    `start [1]`, which takes part in every window. `row` has room for what windows reach of a row,
-    and for a vector twice as long behind it.
+    `start [1]`, which takes part in every window. Each of `lines` has room for what windows reach
+    of a row, and for a vector twice as long behind it.
     """
     (rows, down, top), (columns, across, left) = windows
     planes, height, width = x.shape
     data, result, maximum = x.reshape(-1), out.reshape(-1), counts.size == 0
-    first, last = max(0, -left), min(width, len(row) - left)
-    size = out.shape[2]
-    row[:] = start[0]
+    flat, pitch = lines.reshape(-1), lines.shape[1]
+    first, last = max(0, -left), min(width, pitch - left)
+    _, high, size = out.shape
+    lines[:] = start[0]
     for p in range(planes):
-        for oy in range(out.shape[1]):
-            above = oy * down - top
-            y, stop = max(0, above), min(height, above + rows)
-            source, count = (p * height + y) * width + first, max(0, stop - y)
-            _combine(
-                1, maximum, data, (source, width), count, start, row, left + first, last - first
-            )
-            target = (p * out.shape[1] + oy) * size
-            _combine(across, maximum, row, (0, 1), columns, start, result, target, size)
-            if not maximum:
-                for i in range(size):
+        for begin in range(0, high, len(lines)):
+            # What was just written is not read at once, since parts of it are read together.
+            some = min(len(lines), high - begin)
+            for j in range(some):
+                above = (begin + j) * down - top
+                y, stop = max(0, above), min(height, above + rows)
+                at = (p * height + y) * width + first, width
+                to, count = j * pitch + left + first, max(0, stop - y)
+                _combine(1, maximum, data, at, count, start, flat, to, last - first)
+            for j in range(some):
+                oy, at = begin + j, (j * pitch, 1)
+                target = (p * high + oy) * size
+                _combine(across, maximum, flat, at, columns, start, result, target, size)
+                for i in range(0 if maximum else size):
                     result[target + i] /= counts[oy, i]
 
 
 def call_of(axes: Any, count: Array | None, lowest: float) -> tuple[Any, int] | None:
-    """Return the last arguments of `pool_planes` and the size of its row, for two axes of taps.
+    """Return the last arguments of `pool_planes` and the size of a line, for two axes of taps.
 
     `count [*O]` makes means. None for windows that no compiled code is made for.
     """

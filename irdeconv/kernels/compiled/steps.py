@@ -70,7 +70,7 @@ _PROGRAM = types_of(
 )
 _MEANS = types_of("float32[:,::1], float32[::1], float32")
 _POOL = types_of(
-    "float32[:,:,::1], float32[:,:,::1], float32[::1], float32[::1], "
+    "float32[:,:,::1], float32[:,:,::1], float32[:,::1], float32[::1], "
     "UniTuple(UniTuple(int64, 3), 2), float32[:,::1]"
 )
 _WEIGH = types_of("float32[:,:,::1], int64[:,::1], float32[:,::1], float32[:,:,::1]")

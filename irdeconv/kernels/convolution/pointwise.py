@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from irdeconv.kernels.compiled import MULTIPLIED
 from irdeconv.kernels.compiled.recorded import in_turn
+from irdeconv.kernels.compiled.written import ProgramCode, recorded_program
 from irdeconv.kernels.convolution.blockwise import FixedBlockwise
 from irdeconv.kernels.convolution.conv3d import Conv3d, as_conv3d
 from irdeconv.kernels.convolution.frames import flat_planes
 from irdeconv.kernels.convolution.work import Work
-from irdeconv.kernels.shared import blocking
+from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Fix, Kernel, Piece, deliver
 from irdeconv.kernels.shared.problem import ConvProblem
@@ -99,9 +101,15 @@ class Pointwise(FixedBlockwise[PositionBlock]):
         right, left = x[b.image, b.groups, :, b.positions], self.matrix[b.groups]
         total = target.reshape(right.shape[0], conv.outputs, right.shape[2])
         multiply = np.multiply if conv.channels == 1 else np.matmul
+        done = finish(target, b.image, channels, b.positions)
+
+        if conv.channels == conv.outputs == 1 and jit.available() and jit.works():
+            code = ProgramCode([(MULTIPLIED, (0, 1), 2)], (), 0)
+            product = recorded_program(code, [right[:, 0], self.matrix[b.groups, :, 0]], target)
+            if product is not None:
+                return in_turn([product, done])
         if len(left) == 1:
             left, right, total = left[0], right[0], target
-        done = finish(target, b.image, channels, b.positions)
 
         def work(_: Space) -> None:
             multiply(left, right, out=total)

@@ -27,6 +27,7 @@ from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 
 Reducer = Callable[..., Any]
+ROWS_TOGETHER = 8  # rows of windows that are combined before columns are
 ROW_SLACK = 32  # elements behind a row that whole vectors may read
 
 
@@ -126,9 +127,9 @@ class Pooling:
         if self.windows is None:
             return None
         arguments, reach = self.windows
-        row = ScratchPlan().array((reach + ROW_SLACK,), np.float32)
+        lines = ScratchPlan().array((ROWS_TOGETHER, reach + ROW_SLACK), np.float32)
         calls = (
-            Recorded.of("pool_planes", planes[p], results[p], row, *arguments) for p in self.parts
+            Recorded.of("pool_planes", planes[p], results[p], lines, *arguments) for p in self.parts
         )
         return Repeated(tuple(calls))
 
@@ -151,7 +152,8 @@ class Pooling:
             from irdeconv.kernels.compiled.pooling import pool_planes
 
             arguments, reach = self.windows
-            pool_planes(planes, out, space.array((reach + ROW_SLACK,), np.float32), *arguments)
+            lines = space.array((ROWS_TOGETHER, reach + ROW_SLACK), np.float32)
+            pool_planes(planes, out, lines, *arguments)
             return
         if self.whole_plane and planes.dtype == self.kind and not self.whole:
             results = row_sums(planes.reshape(len(planes), -1), space).reshape(out.shape)
