@@ -231,6 +231,13 @@ LAYERS = {
     "factors": lambda b, x: b.add(GroupConvolution(), x, randn(6, 1, 1, 1, 1)),
     "max-2": lambda b, x: b.add(MaxPool1((2, 2), (2, 2), (0, 0), (0, 0)), x),
     "average-2": lambda b, x: b.add(AvgPool1((2, 2), (2, 2), (0, 0), (0, 0)), x),
+    "column": lambda b, x: b.add(
+        MaxPool1((2, 1), (2, 1), (1, 0), (0, 0)), b.add(Convolution(), x, randn(4, 6, 2, 19))
+    ),
+    "column-means": lambda b, x: b.add(
+        AvgPool1((3, 1), (1, 1), (1, 0), (2, 0), exclude_pad=True),
+        b.add(Convolution(), x, randn(4, 6, 2, 19)),
+    ),
     "max-5": lambda b, x: b.add(MaxPool1((5, 4), (3, 2), (2, 1), (1, 2)), x),
     "max-3": lambda b, x: b.add(MaxPool1((3, 3), (1, 1), (1, 1), (1, 1)), x),
     "average": lambda b, x: b.add(AvgPool1((3, 2), (2, 2), (1, 0), (0, 1), exclude_pad=False), x),

@@ -19,6 +19,7 @@ from irdeconv.spec import Array
 
 WINDOW_TAPS = 8  # taps along an axis
 UNROLLED = (2, 3)  # numbers of taps that have code of their own
+LEAST_COLUMNS = 4  # of a result: a vector
 POOL_STRIDES = (1, 2)  # along the last axis
 
 
@@ -170,10 +171,8 @@ def call_of(axes: Any, count: Array | None, lowest: float) -> tuple[Any, int] | 
     `count [*O]` makes means. None for windows that no compiled code is made for.
     """
     last = axes[1]
-    if (
-        any(a.dilation != 1 or a.kernel > WINDOW_TAPS for a in axes)
-        or last.stride not in POOL_STRIDES
-    ):
+    small = all(a.dilation == 1 and a.kernel <= WINDOW_TAPS for a in axes)
+    if not small or last.stride not in POOL_STRIDES or last.out < LEAST_COLUMNS:
         return None
     reach = last.span(last.out)
     if last.begin > reach or last.begin <= -last.size:

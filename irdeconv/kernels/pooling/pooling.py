@@ -103,6 +103,8 @@ class Pooling:
         plane = math.prod(shape[2:]) * self.kind.itemsize
         group = max(1, blocking.SIZES.pooling_bytes // max(1, plane))
         planes = math.prod(shape[:2])
+        last = self.axes[-1]
+        self.single = len(self.axes) == 2 and last.plain and last.size == 1
         self.windows = self._windows() if jit.available() else None
         self.parts = pieces(planes, group)
 
@@ -127,6 +129,7 @@ class Pooling:
         if self.windows is None:
             return None
         arguments, reach = self.windows
+        planes, results = self._rows(planes), self._rows(results)
         lines = ScratchPlan().array((ROWS_TOGETHER, reach + ROW_SLACK), np.float32)
         calls = (
             Recorded.of("pool_planes", planes[p], results[p], lines, *arguments) for p in self.parts
@@ -140,8 +143,16 @@ class Pooling:
         from irdeconv.kernels.compiled.pooling import call_of
 
         lowest = 0.0 if self.average else float(self.start)
-        found: tuple[Any, int] | None = call_of(self.axes, self.count, lowest)
+        axes, count = list(self.axes), self.count
+        if self.single:
+            axes.reverse()
+            count = count.reshape(count.shape[::-1]) if count is not None else None
+        found: tuple[Any, int] | None = call_of(axes, count, lowest)
         return found
+
+    def _rows(self, planes: Array) -> Array:
+        """Return planes of a single column as planes of a row."""
+        return planes.reshape(len(planes), 1, -1) if self.single else planes
 
     def _group(self, planes: Array, out: Array, space: Space) -> None:
         if (
@@ -153,7 +164,7 @@ class Pooling:
 
             arguments, reach = self.windows
             lines = space.array((ROWS_TOGETHER, reach + ROW_SLACK), np.float32)
-            pool_planes(planes, out, lines, *arguments)
+            pool_planes(self._rows(planes), self._rows(out), lines, *arguments)
             return
         if self.whole_plane and planes.dtype == self.kind and not self.whole:
             results = row_sums(planes.reshape(len(planes), -1), space).reshape(out.shape)
