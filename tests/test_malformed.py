@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import irdeconv as ird
 from support import irbuild as ib
 from support.loading import codes, found, read
 
@@ -271,3 +272,13 @@ def test_variables(read_id: str, assigned: str, expected: list[tuple[str, str]])
     loaded = read(ib.state(read_id, assigned), b"")
     got = [(d.code, d.severity) for d in loaded.diagnostics if d.code != "W204"]
     assert sorted(got) == expected
+
+
+def test_of_many_ports_a_message_names_the_first() -> None:
+    ports = "".join(f'<port id="{i}"/>' for i in range(30))
+    layer = f'<layer id="1" name="c" type="Concat" version="opset1"><input>{ports}</input></layer>'
+    edge = '<edge from-layer="1" from-port="0" to-layer="1" to-port="99"/>'
+    text = f'<net version="11"><layers>{layer}</layers><edges>{edge}</edges></net>'
+    (found,) = (d.message for d in ird.validate(text.encode()) if "port 99" in d.message)
+    assert "there are: 0, 1, 2, " in found
+    assert found.endswith(" 19, ... (30 in all))")

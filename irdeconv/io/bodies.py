@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from irdeconv.graph import Graph
 from irdeconv.io.context import Context, integer
 from irdeconv.io.document import Document, MapEntry, PortMap, XmlBody, XmlLayer
 from irdeconv.ops.bodies import Body, BodyInput, BodyOutput, Slicing
+from irdeconv.plural import some
 from irdeconv.suggest import did_you_mean
 
 Build = Callable[[Document, Context], Graph | None]
@@ -64,6 +66,10 @@ class _MapChecker:
         self._inner = {integer(x.id): (n, x) for n, x in enumerate(layers) if x.id is not None}
         self._inputs = {integer(p.id): p for p in layer.inputs}
         self._outputs = {integer(p.id): p for p in layer.outputs}
+        self._places = tuple(
+            {number: at for at, number in enumerate(side) if number is not None}
+            for side in (self._outputs, self._inputs)
+        )
         self._fed: dict[int, MapEntry] = {}
         self._vague = False  # whether an entry does not tell which input of the body it feeds
         self.inward: list[BodyInput] = []
@@ -154,9 +160,9 @@ class _MapChecker:
     def _keep(self, entry: MapEntry, numbers: dict[str, int], position: int, inward: bool) -> None:
         slicing = {k: v for k, v in numbers.items() if k in _SLICING}
         parts = Slicing(**slicing) if "axis" in slicing else None
-        ports = list(self._inputs if inward else self._outputs)
+        places = self._places[inward]
         number, special = numbers["external_port_id"], bool(dict(entry.attributes).get("purpose"))
-        port = ports.index(number) if number in ports else None
+        port = places.get(number)
         if inward:
             self.inward.append(BodyInput(position, None if special else port, parts, special))
         else:
@@ -174,7 +180,7 @@ class _MapChecker:
             return
         what = "input" if inward else "output"
         wrong = f"; it is an {'output' if inward else 'input'} port" if number in others else ""
-        have = ", ".join(str(n) for n in mine if n is not None) or "none"
+        have = some(self._places[inward])
         text = f"the layer has no {what} port {number}{wrong} (there are: {have})"
         self._add("E211", text, entry, "external_port_id")
 
@@ -245,9 +251,9 @@ class _MapChecker:
         """Report inputs of the body that nothing feeds, and outputs that nothing gives."""
         if port_map.tag == "back_edges" or self._vague:
             return
-        given = [o.port for o in self.outward if o.port is not None]
+        given = Counter(o.port for o in self.outward)
         for position, port in enumerate(self._outputs.values()):
-            if given.count(position) != 1 and self._layer.type in _WANTED:
+            if given[position] != 1 and self._layer.type in _WANTED:
                 how = "nothing gives" if position not in given else "several entries give"
                 text = f"{how} output port {port.id}"
                 self._context.add("E211", text, layer=self._layer, sub=port_map.sub)

@@ -9,6 +9,7 @@ from irdeconv.errors import Note
 from irdeconv.graph import Value
 from irdeconv.io.context import Context, identifier, integer, why_no_identifier
 from irdeconv.io.document import Document, Edge, XmlLayer, XmlPort
+from irdeconv.plural import some
 
 Positions = dict[int, int]
 _ENDS = ("from-layer", "from-port", "to-layer", "to-port")
@@ -244,8 +245,7 @@ def _end(
         verb = "starts" if start else "ends"
         message = f"the edge {verb} at port {port}, which is an {other} port"
     else:
-        have = ", ".join(map(str, mine)) or "none"
-        message = f"no {kind} port {port} (there are: {have})"
+        message = f"no {kind} port {port} (there are: {some(mine)})"
     notes = [context.stands(layer)]
     context.add("E202", message, edge.anchor, attribute=f"{side}-port", layer=layer, notes=notes)
     if not start:
