@@ -53,6 +53,9 @@ class Limits:
     members: int = _of(2**17, "arrays of an .npz", "E600")
     packing: int = _of(200, "times its packed size that an array above 64 MiB may have", "E600")
     layers: int = _of(1_000_000, "layers of a file, those of bodies included", "E601")
+    called_nodes: int = _of(
+        2**14, "nodes that calls of an ONNX model's functions stand for", "E601"
+    )
     edges: int = _of(8_000_000, "edges of a file, those of bodies included", "E601")
     ports: int = _of(65_536, "inputs of a layer, and its outputs", "E601")
     attributes: int = _of(4_096, "attributes of an element", "E601")

@@ -176,3 +176,14 @@ def test_blocks_of_weights_stay_packed() -> None:
     x = np.ones((1, 4), np.float32)
     want = (data * np.repeat(scale, 4, 1)).sum(0, keepdims=True)
     np.testing.assert_array_equal(run(made, {"x": x})[0], want)
+
+
+def test_of_many_errors_the_first_are_shown() -> None:
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [1]) for n in "xy")
+    nodes = [helper.make_node("Relu", [f"lost{i}"], [f"y{i}"]) for i in range(300)]
+    graph = helper.make_graph([*nodes, helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    with pytest.raises(ird.InputError) as e:
+        ird.convert(helper.make_model(graph).SerializeToString())
+    found = [d.message for d in e.value.diagnostics]
+    assert len(found) == 101
+    assert found[-1] == "200 more like this one are not shown"

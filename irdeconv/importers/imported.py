@@ -19,6 +19,7 @@ from irdeconv.errors import (
     UsageError,
 )
 from irdeconv.graph import Graph
+from irdeconv.limits import current
 from irdeconv.source import Location
 
 UNCOVERED = "E502"
@@ -73,11 +74,16 @@ class Report(Collector):
         self.add(problem.code, f"{what}: {problem.message}", location=place, layer=layer, hint=hint)
 
     def finish(self) -> None:
-        """Raise what was found: UnsupportedError first; wrong arguments alone are UsageError."""
+        """Raise what was found: UnsupportedError first; wrong arguments alone are UsageError.
+
+        What is alike is one diagnostic, and of one code no more are kept than are shown.
+        """
+        kept = Collector(most=current().reports)
+        kept.take(merged(self.diagnostics))
+        kept.count_rest()
+        self.diagnostics = kept.diagnostics
         if not self.errors:
             return
-        self.count_rest()
-        self.diagnostics = merged(self.diagnostics)
         codes = {d.code for d in self.errors}
         kind: type[IrdeconvError] = InferenceError
         if codes == {"E310"}:

@@ -17,7 +17,7 @@ from typing import Any
 from irdeconv.errors import Diagnostic, IrdeconvError, LimitError
 from irdeconv.importers.imported import malformed
 from irdeconv.importers.onnx_tensors import onnx_module
-from irdeconv.limits import current
+from irdeconv.limits import current, raise_hint
 from irdeconv.opening import open_file, shown, size_of
 from irdeconv.source import Location
 
@@ -41,7 +41,7 @@ def checked(model: Any, location: Location) -> Any:
         raise malformed(location, "not an ONNX model: it has no nodes and no outputs")
     _require_text(model, location)
     if model.functions:
-        require_finite(model, current().layers, location)
+        require_finite(model, current().called_nodes, location)
     return model
 
 
@@ -209,11 +209,11 @@ def require_finite(model: Any, most: int, location: Location) -> None:
     counts: dict[Any, int] = {}
     for key in functions:
         _count(key, functions, counts, location)
-    total = sum(counts.get(k, 1) for k in _calls(model.graph))
+    total = sum(counts.get(k, 0) for k in _calls(model.graph))
     if total > most:
-        message = f"with its functions in place of their calls it has {total:,} nodes"
-        place = f"{message}; the limit is {most:,}"
-        raise LimitError(Diagnostic("E601", "error", place, location))
+        text = f"calls of its functions stand for {total:,} nodes; the limit is {most:,}"
+        hint = raise_hint("called_nodes")
+        raise LimitError(Diagnostic("E601", "error", text, location, hint=hint))
 
 
 def _count(start: Any, functions: Any, counts: dict[Any, int], location: Location) -> None:

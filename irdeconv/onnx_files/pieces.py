@@ -43,7 +43,7 @@ def inputs_of(model: OnnxFile, scope: Scope, node: Any, types: Types) -> dict[st
     rank = _rank(node, [every[name][0] for name in (data, *rest[:1])])
     element = next((t.elem_type for t, _ in every.values() if t is not None), 1)
     out: dict[str, Known] = {}
-    for name in dict.fromkeys((data, *(n for n in rest if scope.constant(n) is None))):
+    for name in dict.fromkeys((data, *(n for n in rest if not scope.is_constant(n)))):
         tensor, declared = every[name]
         if tensor is None or not tensor.HasField("shape"):
             axes = 1 if name in rest[1:] else rank
@@ -89,7 +89,7 @@ def piece(
     out.graph.name = "piece"
     made = {o for n in nodes for o in n.output}
     tensors: dict[str, Any] = {}
-    steps: list[Any] = []
+    steps: dict[int, Any] = {}
     read = (i for n in nodes for i in n.input if i and i not in made)
     for name in dict.fromkeys((*known, *read)):
         found = None if name in known else scope.constant(name)
@@ -99,9 +99,9 @@ def piece(
                 item.type.tensor_type.CopyFrom(known[name].tensor)
             continue
         tensors |= {t.name: t for t in found[0]}
-        steps += [n for n in found[1] if not any(n is s for s in steps)]
+        steps |= {id(n): n for n in found[1]}
     out.graph.initializer.extend(map(model.tensor, tensors.values()))
-    out.graph.node.extend([*steps, *nodes])
+    out.graph.node.extend([*steps.values(), *nodes])
     for name in outputs:
         out.graph.output.add(name=name)
     return out

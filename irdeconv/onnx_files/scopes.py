@@ -70,29 +70,85 @@ class Scope:
         here = name in self.producers or name in self.initializers or name in self.entries
         return self if here else self.parent and self.parent.owner(name)
 
-    def constant(self, name: str) -> tuple[list[Any], list[Any]] | None:
-        """Return the initializers and nodes that a constant comes from; None for what is none."""
+    @cached_property
+    def _settled(self) -> dict[str, bool]:
+        """The scope's own names of which it is known whether they are constants."""
+        return {}
+
+    def is_constant(self, name: str) -> bool:
+        """Whether a name is a constant: `constant` gives what it comes from."""
         owner = self.owner(name)
         if owner is None:
+            return False
+        if name not in owner._settled:
+            owner._behind(name)
+        return owner._settled[name]
+
+    def constant(self, name: str) -> tuple[list[Any], list[Any]] | None:
+        """Return the initializers and nodes that a constant comes from; None for what is none.
+
+        Each is there once, a node behind those that it reads.
+        """
+        owner = self.owner(name)
+        found = owner._behind(name) if owner and owner._settled.get(name, True) else None
+        if found is None:
             return None
-        if name in owner.initializers:
-            return [owner.initializers[name]], []
-        node = owner.producers.get(name)
-        if node is None or node.domain not in STANDARD:
-            return None
-        if node.op_type == "Constant":
-            return None if any(a.ref_attr_name for a in node.attribute) else ([], [node])
-        if node.op_type not in CONSTANT_STEPS:
-            return None
-        tensors: list[Any] = []
-        nodes: list[Any] = []
-        for i in filter(None, node.input):
-            found = owner.constant(i)
-            if found is None:
+        parts = [scope._origin(n) for scope, n in found]
+        tensors = {id(t): t for t, _ in parts if t is not None}
+        nodes = {id(n): n for _, n in parts if n is not None}
+        return list(tensors.values()), list(nodes.values())
+
+    def _behind(self, name: str) -> list[tuple[Scope, str]] | None:
+        """Return the names that one of the scope's own comes from, with their scopes; itself last.
+
+        None where one of them is no constant or they stand in a circle. There is no recursion:
+        files have chains of any length.
+        """
+        begun: set[tuple[Scope, str]] = set()
+        done: dict[tuple[Scope, str], None] = {}
+        waiting = [(self, name)]
+        while waiting:
+            scope, at = key = waiting[-1]
+            if key in done:
+                waiting.pop()
+                continue
+            sources = scope._sources(at) if key not in begun else ()
+            begun.add(key)
+            if sources is None or any(s in begun and s not in done for s in sources):
+                for s, n in begun - done.keys():
+                    s._settled[n] = False
                 return None
-            tensors += found[0]
-            nodes += found[1]
-        return tensors, [*nodes, node]
+            if not sources:
+                done[waiting.pop()] = None
+            waiting += reversed(sources)
+        for s, n in done:
+            s._settled[n] = True
+        return list(done)
+
+    def _origin(self, name: str) -> tuple[Any, Any]:
+        """Return the initializer or the node that gives one of the scope's own names its value.
+
+        Only nodes are looked at that make constants of constants.
+        """
+        tensor = self.initializers.get(name)
+        node = None if tensor is not None else self.producers.get(name)
+        if node is None or node.domain not in STANDARD:
+            return tensor, None
+        plain = node.op_type == "Constant" and not any(a.ref_attr_name for a in node.attribute)
+        return tensor, node if plain or node.op_type in CONSTANT_STEPS else None
+
+    def _sources(self, name: str) -> list[tuple[Scope, str]] | None:
+        """Return what one of the scope's own names is computed from; None for what is no constant.
+
+        What has been found to be none before is none.
+        """
+        tensor, node = self._origin(name)
+        if (tensor is None and node is None) or not self._settled.get(name, True):
+            return None
+        if node is None or node.op_type == "Constant":
+            return []
+        sources = [(self.owner(i), i) for i in node.input if i]
+        return [(s, i) for s, i in sources if s] if all(s for s, _ in sources) else None
 
 
 def scopes(model: Any) -> Iterator[Scope]:

@@ -16,6 +16,7 @@ from irdeconv.spec import Shape
 Path = tuple[int, ...]
 NOBODY = "unknown.domain"  # a domain of operations whose results nobody infers
 KEPT = 1 << 12  # bytes: longer tensors cannot be shapes
+MANY_FUNCTIONS = 1000
 
 
 @dataclass
@@ -60,11 +61,23 @@ def infer_types(model: Any, every: Sequence[Scope]) -> Types:
 
 
 def _inferred(bare: Any) -> Any:
-    """Return a model with inferred types; as it is where ONNX's inference breaks off."""
-    inference = onnx_module("onnx.shape_inference")
+    """Return a model with inferred types; as it is where ONNX's inference breaks off.
+
+    Of thousands of functions it would take minutes; their calls are then like unknown operations.
+    """
+    functions = list(bare.functions) if len(bare.functions) > MANY_FUNCTIONS else []
+    if functions:
+        del bare.functions[:]
+    out = _inferred_by_onnx(bare)
+    out.functions.extend(functions)
+    return out
+
+
+def _inferred_by_onnx(bare: Any) -> Any:
+    inference, checker = onnx_module("onnx.shape_inference"), onnx_module("onnx.checker")
     try:
         return inference.infer_shapes(bare, check_type=False, strict_mode=False, data_prop=True)
-    except (inference.InferenceError, ValueError, RuntimeError):
+    except (inference.InferenceError, checker.ValidationError, ValueError, RuntimeError):
         return bare
 
 
@@ -75,6 +88,9 @@ def _record(
     for scope, found in zip(every, scopes(typed), strict=True):
         if not scope.is_function:
             into[scope.path] = _typed(found.body)
+    bodies_of_functions = [s for s in every if s.outermost.is_function]
+    if not any(n.op_type == "ConvTranspose" for s in bodies_of_functions for n in s.body.node):
+        return  # a thousand functions take seconds, and nobody asks for types in them
     functions = {(s.body.domain, s.body.name): s for s in every if s.is_function}
     calls: dict[tuple[str, str], list[list[Any]]] = {}
     for scope in (s for s in every if s.path in into):

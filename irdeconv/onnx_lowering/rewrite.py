@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from os import PathLike
@@ -209,6 +209,8 @@ def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer, 
     source = graph_of(state.model, made, choice.semantics)
     target = choice.profile if choice.targeted else None
     budget = state.budget
+    last = source.inputs_of(source.results[0].id)[0].node
+    budget.take(source.node(last), len(made.graph.node) - 1)  # what constants are computed by
     low = lower(source, choice.form, target, explain_costs=choice.explain, budget=budget)
     for d in low.report.diagnostics:
         state.problems.add(d.code, d.message, severity=d.severity, layer=d.layer, hint=d.hint)
@@ -266,6 +268,7 @@ def _put(scope: Scope, done: Sequence[_Replaced]) -> None:
 def _drop(unused: Sequence[tuple[Scope, Sequence[str]]]) -> None:
     """Remove constants, and what computed them, that nothing reads any more."""
     counts: dict[Scope, Counter[str]] = {}
+    gone: defaultdict[Scope, set[str]] = defaultdict(set)
     for scope, inputs in unused:
         top = scope.outermost
         if top not in counts:
@@ -274,29 +277,37 @@ def _drop(unused: Sequence[tuple[Scope, Sequence[str]]]) -> None:
         while todo:
             name = todo.pop()
             owner = scope.owner(name) if name else None
-            if owner is None or counts[top][name]:
-                continue
-            todo += _remove(owner, name, counts[top])
+            if owner is not None and not counts[top][name] and name not in gone[owner]:
+                todo += _give_up(owner, name, counts[top], gone[owner])
+    for scope, given in gone.items():
+        _remove(scope, given)
 
 
-def _remove(scope: Scope, name: str, counts: Counter[str]) -> list[str]:
-    """Remove the initializer or the nodes behind a name; returns what these have read."""
-    body = scope.body
+def _give_up(scope: Scope, name: str, counts: Counter[str], gone: set[str]) -> list[str]:
+    """Add a name that nothing reads to those that go; returns what it was computed from."""
     if name in scope.initializers:
-        groups = [body.initializer, body.input, body.value_info]
-        for group in groups:
-            _delete(group, lambda item: item.name == name)
-        _delete(body.quantization_annotation, lambda item: item.tensor_name == name)
+        gone.add(name)
         return []
-    found = scope.constant(name)
     node = scope.producers.get(name)
-    if found is None or node is None or any(counts[o] for o in node.output):
+    if node is None or not scope.is_constant(name) or any(counts[o] for o in node.output):
         return []
-    _delete(body.node, lambda item: name in item.output)
-    if not scope.is_function:
-        _delete(body.value_info, lambda item: item.name == name)
-    counts.subtract(i for i in node.input if i)
-    return [i for i in node.input if i]
+    gone.update(filter(None, node.output))
+    read = [i for i in node.input if i]
+    counts.subtract(read)
+    return read
+
+
+def _remove(scope: Scope, gone: Set[str]) -> None:
+    """Remove the initializers and nodes of a scope that give names their values."""
+    body = scope.body
+    computed = gone - scope.initializers.keys()
+    _delete(body.node, lambda item: not computed.isdisjoint(item.output))
+    if scope.is_function:
+        return
+    _delete(body.initializer, lambda item: item.name in gone)
+    _delete(body.input, lambda item: item.name in gone)
+    _delete(body.value_info, lambda item: item.name in gone)
+    _delete(body.quantization_annotation, lambda item: item.tensor_name in gone)
 
 
 def _delete(items: Any, unwanted: Any) -> None:

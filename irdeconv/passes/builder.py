@@ -33,18 +33,22 @@ class NodeBudget:
     def __post_init__(self) -> None:
         self.left = self.of
 
-    def take(self, source: Node) -> None:
-        """Take one for what replaces a node; LimitError (E601) where none is left."""
-        self.require(1, source)
-        self.left -= 1
+    def take(self, source: Node, nodes: int = 1) -> None:
+        """Take one or more for what replaces a node; LimitError (E601), and none is left then."""
+        left, self.left = self.left, max(self.left - nodes, 0)
+        if nodes > left:
+            raise self._exceeded(source)
 
     def require(self, nodes: int, source: Node) -> None:
         """Raise LimitError (E601) where fewer nodes are left than will replace a node."""
         if nodes > self.left:
-            message = f"the nodes that take the place of deconvolutions exceed {self.of:,}"
-            hint = raise_hint("lowered_total")
-            found = Diagnostic("E601", "error", message, source.location, source.name, hint=hint)
-            raise LimitError(found)
+            raise self._exceeded(source)
+
+    def _exceeded(self, source: Node) -> LimitError:
+        message = f"the nodes that take the place of deconvolutions exceed {self.of:,}"
+        hint = raise_hint("lowered_total")
+        found = Diagnostic("E601", "error", message, source.location, source.name, hint=hint)
+        return LimitError(found)
 
 
 @dataclass

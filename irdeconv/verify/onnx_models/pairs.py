@@ -205,7 +205,7 @@ def _repeated(scope: Scope) -> list[str]:
 
 def _is_constant(scope: Scope, node: Any) -> bool:
     outputs = [o for o in node.output if o]
-    return bool(outputs) and all(scope.constant(o) is not None for o in outputs)
+    return bool(outputs) and all(scope.is_constant(o) for o in outputs)
 
 
 def _named(node: Any) -> str:
