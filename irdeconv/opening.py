@@ -19,6 +19,7 @@ from irdeconv.source import Location, SourceFile
 
 # O_NONBLOCK: opening a named pipe must not wait for somebody to write to it.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+KEY_PARTS = 100  # of a dotted key in TOML
 _KINDS = (
     (stat.S_ISFIFO, "a pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -167,9 +168,15 @@ def read_toml(path: PathText) -> dict[str, Any]:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the table that TOML says; ValueError where it is none."""
+    """Return the table that TOML says; ValueError where it is none, or a key has too many parts.
+
+    The time of tomllib grows with the square of their number.
+    """
     import tomllib
 
+    rows = (row for row in text.split("\n") if not row.lstrip().startswith("#"))
+    if any(part.count(".") > KEY_PARTS for row in rows for part in row.split("=")):
+        raise ValueError(f"a key has more than {KEY_PARTS} parts")
     try:
         return tomllib.loads(text)
     except RecursionError:

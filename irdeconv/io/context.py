@@ -102,7 +102,7 @@ class Context:
     ) -> None:
         """Warn of every name that is not among the known attributes of an element; see `add`."""
         for name in names:
-            if name not in known:
+            if name not in known and not self.out.is_full("W100", "warning"):
                 self.add(
                     "W100",
                     f'{what} has no attribute "{name}"; OpenVINO ignores it',

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from irdeconv.errors import Collector, UsageError, misused
+from irdeconv.limits import current
 from irdeconv.opening import parse_toml, read_toml, shown
 from irdeconv.suggest import did_you_mean
 
@@ -103,13 +104,14 @@ def parse_profile(text: str, name: str, file: str | None = None) -> Profile:
 
 
 def _profile(table: dict[str, Any], name: str, where: str) -> Profile:
-    problems = Collector()
+    problems = Collector(most=current().reports)
     weights = table.pop("weights", {})
     if not isinstance(weights, dict):
         problems.add("E700", f"{where}: weights is a table: [weights]")
         weights = {}
     known = {"name": name, **_checked(Profile, table, where, problems)}
     by_cost = _checked(ScoreWeights, weights, f"{where}: [weights]", problems)
+    problems.count_rest()
     if problems.errors:
         raise UsageError(problems.diagnostics)
     return Profile(**known, weights=ScoreWeights(**by_cost))
@@ -123,6 +125,8 @@ def _checked(
     good = {}
     for key, value in table.items():
         if key not in kinds:
+            if problems.is_full("E700", "error"):  # a file may have 100,000 of them
+                continue
             message = f'{where}: there is no key "{key}": {", ".join(kinds)}'
             problems.add("E700", message, hint=did_you_mean(key, kinds))
         elif problem := _mismatch(kinds[key], value):

@@ -7,7 +7,7 @@ import typing
 from typing import Any, TypeVar
 
 from irdeconv import dialects, ops
-from irdeconv.declare import attributes
+from irdeconv.declare import attributes, per_class
 from irdeconv.dtypes import u8
 from irdeconv.graph import Graph, Info, Node, Value
 from irdeconv.op import TYPES, Op, lookup
@@ -32,6 +32,7 @@ from irdeconv.text.xml_parts import check_opaque, check_xml
 T = TypeVar("T")
 _FILLED = (ops, dialects)  # importing them fills the registry
 _SHAPES = (Shape, Shape | None)
+_hints = per_class(typing.get_type_hints)
 Fields = dict[str, tuple[Any, int]]  # name -> (value, offset)
 
 
@@ -215,7 +216,7 @@ class _GraphParser:
     def const_data(self, fields: Fields) -> Fields:
         dtype, shape = (fields.get(k, (None, 0))[0] for k in ("element_type", "shape"))
         value, offset = fields["data"]
-        hints = typing.get_type_hints(Const)
+        hints = _hints(Const)
         if not fits(dtype, hints["element_type"]) or not fits(shape, hints["shape"]):
             self.lex.fail("a Const needs element_type and shape", offset)
         if shape is None and not isinstance(value, Missing | Omitted):
@@ -246,7 +247,7 @@ class _GraphParser:
 
     def build(self, cls: type[T], fields: Fields, fixed: dict[str, Any], at: int) -> T:
         """Make a dataclass from fields: known names, fitting types, none missing."""
-        hints = typing.get_type_hints(cls)
+        hints = _hints(cls)
         known = {f.name: f for f in dataclasses.fields(cls) if f.name not in fixed}  # type: ignore[arg-type]
         for name, (value, offset) in fields.items():
             if name not in known:
@@ -264,7 +265,7 @@ class _GraphParser:
         return cls(**fixed, **{k: v for k, (v, _) in fields.items()})
 
     def meta(self, node: Node, fields: Fields) -> None:
-        hints = typing.get_type_hints(Node)
+        hints = _hints(Node)
         for name, (value, offset) in fields.items():
             if name not in KEPT:
                 self.lex.fail(f'a node has no "{name}"', offset, did_you_mean(name, KEPT))
