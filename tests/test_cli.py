@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.cli.diagnostics import physical
 from irdeconv.cli.main import VERBS
 from support.commands import command
 from support.ir_text import write_ir
@@ -210,6 +211,13 @@ def test_validate_sarif(broken: Path, capsys: pytest.CaptureFixture[str]) -> Non
         assert place["region"]["startLine"] >= 1
         assert place["artifactLocation"]["uri"].endswith("broken.xml")
     assert {r["level"] for r in run["results"]} >= {"error"}
+
+
+def test_sarif_of_a_name_that_is_no_utf_8() -> None:
+    """Systems give such bytes as surrogates."""
+    assert physical("models/\udcff a.xml", None) == {
+        "artifactLocation": {"uri": "models/%FF%20a.xml"}
+    }
 
 
 def test_validate_junit(net: Path, broken: Path, capsys: pytest.CaptureFixture[str]) -> None:

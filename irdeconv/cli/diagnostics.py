@@ -124,7 +124,9 @@ def _sarif_result(d: Diagnostic, rule: int) -> dict[str, Any]:
 
 def physical(file: str, position: tuple[int, int] | None) -> dict[str, Any]:
     """Return a place as SARIF spells it; `position` is a line and a column."""
-    out: dict[str, Any] = {"artifactLocation": {"uri": quote(Path(file).as_posix())}}
+    out: dict[str, Any] = {
+        "artifactLocation": {"uri": quote(Path(file).as_posix(), errors="surrogateescape")}
+    }
     if position is not None:
         out["region"] = {"startLine": position[0], "startColumn": position[1]}
     return out
