@@ -398,18 +398,3 @@ def test_what_is_no_onnx(tmp_path: Path) -> None:
         ird.lower_onnx(tmp_path / "missing.onnx")
     with pytest.raises(ird.UsageError, match="an ONNX model is written to"):
         ird.lower_onnx(UP.model().SerializeToString(), tmp_path / "out.xml")
-
-
-def test_a_filter_behind_thousands_of_steps() -> None:
-    made = UP.model()
-    (node,) = (n for n in made.graph.node if n.op_type == "ConvTranspose")
-    given, node.input[1] = node.input[1], "w1100"
-    steps = [
-        helper.make_node("Identity", [f"w{i}" if i else given], [f"w{i + 1}"]) for i in range(1100)
-    ]
-    nodes = [*steps, *made.graph.node]
-    del made.graph.node[:]
-    made.graph.node.extend(nodes)
-    low = lowered(made)
-    assert "Identity" not in types(low)
-    assert given not in {t.name for t in low.graph.initializer}
