@@ -81,7 +81,7 @@ class Scope:
         if owner is None:
             return False
         if name not in owner._settled:
-            owner._behind(name)
+            owner._behind(name, whole=False)
         return owner._settled[name]
 
     def constant(self, name: str) -> tuple[list[Any], list[Any]] | None:
@@ -98,11 +98,11 @@ class Scope:
         nodes = {id(n): n for _, n in parts if n is not None}
         return list(tensors.values()), list(nodes.values())
 
-    def _behind(self, name: str) -> list[tuple[Scope, str]] | None:
+    def _behind(self, name: str, *, whole: bool = True) -> list[tuple[Scope, str]] | None:
         """Return the names that one of the scope's own comes from, with their scopes; itself last.
 
-        None where one of them is no constant or they stand in a circle. There is no recursion:
-        files have chains of any length.
+        None where one of them is no constant or they stand in a circle. Not as a whole, what lies
+        behind known constants is left out. There is no recursion: files have chains of any length.
         """
         begun: set[tuple[Scope, str]] = set()
         done: dict[tuple[Scope, str], None] = {}
@@ -112,7 +112,8 @@ class Scope:
             if key in done:
                 waiting.pop()
                 continue
-            sources = scope._sources(at) if key not in begun else ()
+            ends = key in begun or (not whole and scope._settled.get(at))
+            sources = () if ends else scope._sources(at)
             begun.add(key)
             if sources is None or any(s in begun and s not in done for s in sources):
                 for s, n in begun - done.keys():
