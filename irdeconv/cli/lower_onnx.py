@@ -121,8 +121,7 @@ def _protect(args: argparse.Namespace, model: OnnxFile) -> None:
 
     if args.weights is not None:
         raise misused("--weights: an ONNX model contains its own, or names their files")
-    folder = model.folder or Path()
-    external = [str(folder / name) for name in model.external()]
+    external = [str(path) for path in model.external_files()]
     sources = (args.file, args.target)
     protect(args.output, sources, force=args.force)
     protect(args.output, external, force=False)

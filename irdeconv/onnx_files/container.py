@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from filecmp import cmp
 from os import PathLike
@@ -92,6 +93,14 @@ class OnnxFile:
         """Return the files of external data, as tensors name them, in order."""
         found = (t for s in scopes(self.proto) for t in tensors_of(s.body) if is_external(t))
         return list(dict.fromkeys(v for t in found if (v := external_entry(t, "location"))))
+
+    def external_files(self) -> list[Path]:
+        """Return the files of external data; names that lead elsewhere are never opened."""
+        out = []
+        for name in self.external():
+            with suppress(ValueError):
+                out.append(file_inside(self.folder or Path(), name))
+        return out
 
 
 OnnxSource = str | PathLike[str] | bytes | Any  # or an onnx.ModelProto
