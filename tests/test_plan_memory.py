@@ -105,7 +105,7 @@ def test_estimates_choose_unless_measuring_is_asked_for(tmp_path, monkeypatch):
 
     def timed(candidate, *_):
         measured.append(candidate.name)
-        return -candidate.cost
+        return 1 / candidate.cost
 
     monkeypatch.setattr(choice, "_time", timed)
     monkeypatch.setattr(choice, "_MEASURED", {})

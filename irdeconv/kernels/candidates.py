@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -63,10 +64,13 @@ def as_deconvolution(problem: ConvProblem) -> list[Candidate]:
 def _turned(candidate: Candidate, back: ConvProblem) -> Candidate:
     """Give a candidate for the problem `back`, which is reversed, the filter that it expects."""
 
-    def prepare(w: Array) -> Kernel:
-        return candidate.prepare(np.ascontiguousarray(reversed_filter(w), back.compute))
+    def turn(cut: Candidate) -> Candidate:
+        def prepare(w: Array) -> Kernel:
+            return cut.prepare(np.ascontiguousarray(reversed_filter(w), back.compute))
 
-    return replace(candidate, prepare=prepare)
+        return replace(cut, prepare=prepare)
+
+    return candidate.changed(turn)
 
 
 def for_deconvolution(problem: ConvProblem, *, direct: bool = False) -> list[Candidate]:
@@ -83,9 +87,9 @@ def for_deconvolution(problem: ConvProblem, *, direct: bool = False) -> list[Can
     if direct:
         candidates = [c for c in candidates if not c.transforms]
     else:
-        candidates = [separable(problem, c) for c in candidates]
+        candidates = [c.changed(partial(separable, problem)) for c in candidates]
     if problem.narrow:
-        candidates = [_converting(problem, c) for c in candidates]
+        candidates = [c.changed(partial(_converting, problem)) for c in candidates]
     return sorted(candidates, key=lambda c: c.cost)
 
 
@@ -94,13 +98,12 @@ def as_convolution(problem: ConvProblem) -> list[Candidate]:
     if problem.rank > MOST_AXES or any(s != 1 for s in problem.strides):
         return []
 
-    back = problem.reversed
-    return [
-        replace(
-            _turned(c, back), name=f"convolution {c.name}", cost=c.cost + UNSEEN * relative().call
-        )
-        for c in convolution_candidates(back)
-    ]
+    back, unseen = problem.reversed, UNSEEN * relative().call
+
+    def named(c: Candidate) -> Candidate:
+        return replace(c, name=f"convolution {c.name}", cost=c.cost + unseen)
+
+    return [_turned(c, back).changed(named) for c in convolution_candidates(back)]
 
 
 def _converting(problem: ConvProblem, candidate: Candidate) -> Candidate:

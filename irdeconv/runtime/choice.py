@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +18,8 @@ import numpy as np
 from irdeconv import progress
 from irdeconv.errors import FolderError, LimitError
 from irdeconv.io.atomic import failures, write_file
-from irdeconv.kernels.shared.candidate import Candidate, worthwhile
+from irdeconv.kernels.shared.blas import blas_name
+from irdeconv.kernels.shared.candidate import Candidate, every_cut, worthwhile
 from irdeconv.kernels.shared.own_folder import is_private, processor
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Threads, arithmetic
@@ -27,7 +28,8 @@ from irdeconv.spec import Array
 
 WORTH = 50_000.0  # ns: below this a measurement costs more than it brings
 RIVAL = 2.0  # candidates whose estimate is at most this multiple of the least are measured
-REPEATS = 5
+CLOSE = 1.3  # those whose first time is at most this multiple of the least are measured ...
+REPEATS = 5  # ... so many times more
 
 _MEASURED: dict[tuple[str, ConvProblem], str] = {}
 
@@ -64,21 +66,20 @@ class Tuner:
         """Return the best of the candidates, which are sorted by estimated cost."""
         candidates = worthwhile(candidates)
         first = candidates[0]
-        rivals = [c for c in candidates if c.cost <= RIVAL * first.cost]
-        if not self.measure or filter is None or len(rivals) < 2 or first.cost < WORTH:
+        if not self.measure or filter is None or first.cost < WORTH:
+            return KernelChoice(first, f"estimated {first.cost / 1e3:.0f} us")
+        rivals = {c.label: c for c in every_cut(candidates) if c.cost <= RIVAL * first.cost}
+        if len(rivals) < 2:
             return KernelChoice(first, f"estimated {first.cost / 1e3:.0f} us")
         known = _MEASURED.get((kind, problem)) or self._load().get(_key(kind, problem))
-        for c in rivals:
-            if c.name == known:
-                return KernelChoice(c, "measured before")
-        tried = progress.each("tuning", rivals, name=lambda c: c.name)
-        times = {c.name: _time(c, problem, filter, team) for c in tried}
-        best = min(rivals, key=lambda c: times[c.name])
-        _MEASURED[kind, problem] = best.name
-        self._save(_key(kind, problem), best.name)
-        return KernelChoice(
-            best, f"measured {times[best.name] * 1e6:.0f} us, best of {len(rivals)}"
-        )
+        if known in rivals:
+            return KernelChoice(rivals[known], "measured before")
+        times = _times(rivals, lambda c, runs: _time(c, problem, filter, team, runs))
+        best = min(times, key=lambda label: times[label])
+        _MEASURED[kind, problem] = best
+        self._save(_key(kind, problem), best)
+        said = f"measured {times[best] * 1e6:.0f} us, best of {len(rivals)}"
+        return KernelChoice(rivals[best], said)
 
     def _load(self) -> dict[str, str]:
         if self._stored is None:
@@ -126,11 +127,28 @@ def _measurements(path: Path) -> dict[str, str]:
 def _key(kind: str, problem: ConvProblem) -> str:
     lists = (problem.shape, problem.outputs, problem.groups, problem.kernel, problem.strides)
     more = (problem.dilations, problem.begin, problem.sizes, problem.dtype)
-    return f"{kind} numpy {np.__version__} on {processor()} {(*lists, *more)}"
+    where = f"numpy {np.__version__}, {blas_name()} on {processor()}"
+    return f"{kind} {where} {(*lists, *more)}"
 
 
-def _time(candidate: Candidate, problem: ConvProblem, filter: Array, team: Threads) -> float:
-    """Return the least CPU time of a few runs in seconds."""
+def _times(
+    rivals: Mapping[str, Candidate], timed: Callable[[Candidate, int], float]
+) -> dict[str, float]:
+    """Return the times of those that could be the fastest: after one run, the others are out."""
+    tried = progress.each("tuning", rivals.items(), name=lambda pair: pair[1].name)
+    once = {label: timed(c, 1) for label, c in tried}
+    limit = CLOSE * min(once.values())
+    close = [label for label, seconds in once.items() if seconds <= limit]
+    if len(close) == 1:
+        return {close[0]: once[close[0]]}
+    again = progress.each("tuning", close, name=lambda label: rivals[label].name)
+    return {label: timed(rivals[label], REPEATS) for label in again}
+
+
+def _time(
+    candidate: Candidate, problem: ConvProblem, filter: Array, team: Threads, runs: int
+) -> float:
+    """Return the least CPU time of some runs in seconds, after one that does not count."""
     x = np.ones(problem.shape, filter.dtype)
     out = np.empty(problem.out_shape, filter.dtype)
 
@@ -141,7 +159,7 @@ def _time(candidate: Candidate, problem: ConvProblem, filter: Array, team: Threa
     with team.lock, arithmetic():  # another program of the plan may be running
         kernel = candidate.prepare(filter)
         once()
-        return min(_process_time(once) for _ in range(REPEATS))
+        return min(_process_time(once) for _ in range(runs))
 
 
 def _process_time(call: Callable[[], None]) -> float:

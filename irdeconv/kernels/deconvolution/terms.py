@@ -30,7 +30,7 @@ from irdeconv.kernels.deconvolution.blocks import (
 )
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import pieces, shares
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, best_of
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import (
     CACHED,
@@ -325,7 +325,7 @@ def _best(problem: ConvProblem, padded: bool) -> Candidate:
     """Return the cheapest cut; larger blocks than usual, in farther memory, have to save much."""
     usual, *larger = (_candidate(each) for each in _layouts(problem, padded))
     best = min(larger, key=lambda c: c.cost, default=usual)
-    return best if best.cost < SAVED * usual.cost else usual
+    return best_of(best if best.cost < SAVED * usual.cost else usual, (usual, *larger))
 
 
 def _reading(layout: TermsLayout, width: int) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from irdeconv.kernels.shared import blocking
@@ -92,7 +92,8 @@ class Candidate:
     input, output and the filter as given (rearranged filters count). Threads can share `items`
     pieces of work. `transforms`: it multiplies transformed inputs and taps, as Winograd's kernels
     do, instead of the definition's products, and so rounds more. `estimate` is where the cost comes
-    from, if its rates are fitted by the tool.
+    from, if its rates are fitted by the tool. `cuts` are other ways to cut the same work, which may
+    be measured, too.
     """
 
     name: str
@@ -102,6 +103,25 @@ class Candidate:
     items: int = 1
     transforms: bool = False
     estimate: Estimate | None = None
+    cuts: tuple[Candidate, ...] = field(default=(), repr=False)
+
+    @property
+    def label(self) -> str:
+        """What tells it from all other candidates for the same problem."""
+        return f"{self.name}, pieces {self.items}, scratch {self.scratch}"
+
+    def changed(self, change: Callable[[Candidate], Candidate]) -> Candidate:
+        """Return it with all of its cuts changed alike."""
+        return replace(change(self), cuts=tuple(map(change, self.cuts)))
+
+
+def every_cut(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return all ways to cut the work of candidates; one of those that nothing tells apart."""
+    found = dict[str, Candidate]()
+    for candidate in candidates:
+        for way in (candidate, *candidate.cuts):
+            found.setdefault(way.label, way)
+    return list(found.values())
 
 
 def shared(ways: Iterable[Candidate]) -> Candidate:
@@ -113,7 +133,12 @@ def shared(ways: Iterable[Candidate]) -> Candidate:
     least = min(c.cost for c in cuts)
     wanted = max(ITEMS, int(least / LONG_ITEM))
     near = [c for c in cuts if c.cost <= NEARLY * least]
-    return max(near, key=lambda c: (min(c.items, wanted), -c.cost))
+    return best_of(max(near, key=lambda c: (min(c.items, wanted), -c.cost)), cuts)
+
+
+def best_of(best: Candidate, cuts: Iterable[Candidate]) -> Candidate:
+    """Return the best cut, which knows the others."""
+    return replace(best, cuts=tuple(c for c in cuts if c is not best))
 
 
 def worthwhile(candidates: Sequence[Candidate]) -> list[Candidate]:
