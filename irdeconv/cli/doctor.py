@@ -4,6 +4,9 @@ the limits.
 --calibrate measures the machine, in less than 20 s if it is idle, and keeps the numbers where only
 the user may write; from then on kernels are chosen by them. IRDECONV_CALIBRATED=0 in the
 environment ignores them.
+
+--warm compiles the kernels of the extra `fast` for this processor, or what the given models take,
+so that no first run waits for it.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import Any
 
 from irdeconv import __version__, limits
 from irdeconv.cli.console import Console, has_colour
-from irdeconv.cli.doctor_machine import calibrate, profile_facts, show_profile
+from irdeconv.cli.doctor_machine import calibrate, profile_facts, show_profile, warm
 from irdeconv.cli.options import OptionParser, add_format
 from irdeconv.extras import INSTALLED_BY
 from irdeconv.limits import shown
@@ -48,6 +51,12 @@ def configure(parser: OptionParser) -> None:
         action="store_true",
         help="measure how fast this machine is, for the choice of kernels, and show it",
     )
+    parser.add_argument(
+        "--warm",
+        nargs="*",
+        metavar="MODEL",
+        help="compile the kernels of this processor, or only what these models take",
+    )
     add_format(parser)
 
 
@@ -57,6 +66,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         return _limits(args, console)
     if args.calibrate:
         return calibrate(console)
+    if args.warm is not None:
+        return warm(args.warm, console)
     facts = gather()
     broken = [n for n, p in facts["required"].items() if p["problem"]]
     if console.wants_json:

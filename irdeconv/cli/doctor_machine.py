@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from errno import EACCES
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
+from irdeconv import progress
 from irdeconv.access import unwritable
 from irdeconv.cli.console import Console
+from irdeconv.errors import misused
+from irdeconv.extras import needed
 from irdeconv.kernels.shared.own_folder import private_folder
 
 TIMES_OF_MACHINE = {
@@ -62,6 +67,45 @@ def calibrate(console: Console) -> int:
     else:
         show_profile(facts, console, whole=True)
     return 0
+
+
+def warm(models: Sequence[str], console: Console, clock: Callable[[], float] = perf_counter) -> int:
+    """Compile what the models take, or what all kernels need."""
+    from irdeconv.kernels.shared import jit
+
+    needed("--warm", "numba", "njit")
+    if not jit.available():
+        raise misused("--warm compiles nothing: IRDECONV_FAST=0 is set", "unset it")
+    start = clock()
+    if models:
+        for path in progress.each("compiling for models", models, name=str):
+            _warm_model(path, console)
+    else:
+        from irdeconv.kernels.warm import compile_kernels
+
+        compile_kernels()
+    seconds, folder = clock() - start, jit.cache_folder()
+    if console.wants_json:
+        found = {"models": list(models), "folder": folder, "seconds": round(seconds, 3)}
+        console.json("doctor", {"warm": found})
+        return 0
+    console.text(
+        f"compiled in {seconds:.1f} s what {'these models take' if models else 'kernels need'}"
+    )
+    kept = "kept nowhere: no folder is the user's own" if folder is None else f"kept in {folder}"
+    console.text(kept)
+    return 0
+
+
+def _warm_model(path: str, console: Console) -> None:
+    """Run a model once, with random inputs and the kernels of a plan that runs often."""
+    import irdeconv as ird
+    from irdeconv.cli.inputs import gather, specialize
+    from irdeconv.cli.model import inferred, read_file
+
+    graph = inferred(read_file(path), ())
+    inputs = gather(graph, [], 0, console)
+    ird.compile(specialize(graph, inputs)).run(inputs)
 
 
 def _place() -> Path:

@@ -56,6 +56,11 @@ FEW_REGISTERS = (
 )
 
 
+def other_tiles() -> tuple[RegisterTile, ...]:
+    """Return the tiles that this processor does not take."""
+    return FEW_REGISTERS if jit.many_registers() else MANY_REGISTERS
+
+
 def best_tile(rows: int, vectors: int, multiple: int = 1) -> RegisterTile:
     """Return the tile that computes least in vain for a result of so many rows and vectors.
 

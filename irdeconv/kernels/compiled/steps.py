@@ -5,12 +5,13 @@ Each reads its arguments from a record. One is compiled when the first call of i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from typing import Any
 
 from numba import types  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
+from irdeconv import progress
 from irdeconv.kernels.compiled import (
     chain,
     convolution,
@@ -41,6 +42,13 @@ def _step(kinds: types.BaseTuple) -> Callable[[F], F]:
 @cache
 def _address(step: str) -> int:
     return jit.address_of(_STEPS[step][0], "void(int64, int64)")
+
+
+def compile_all(without: Collection[str] = ()) -> None:
+    """Compile all functions but some, or read them from the disk."""
+    wanted = [step for step in _STEPS if step not in without]
+    for step in progress.each("compiling calls", wanted, name=str):
+        _address(step)
 
 
 def recorded(step: str, arguments: Sequence[Any]) -> tuple[int, Array]:

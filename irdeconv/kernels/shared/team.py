@@ -19,11 +19,14 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from irdeconv.kernels.shared.forks import renew_in_children
+from irdeconv.kernels.shared.rates import relative
 from irdeconv.kernels.shared.scratch import Space
 
 T = TypeVar("T")
 BUFFER = 512  # elements
-NEVER_SHARED = 5e-5  # seconds of work that no thread is worth waking up for
+NEVER_SHARED = (
+    5e-5  # seconds of work that no thread is worth waking up for, where rates were fitted
+)
 ALWAYS_SHARED = 2e-3  # seconds of work that is always worth it
 TRIALS = 4  # runs of a kernel that are shared and not, in turns, before the faster way is taken
 FADING = 1.1  # by which the least time counts more from run to run, for a lucky one to fade
@@ -220,7 +223,7 @@ class _CallTimes:
         Long work is shared in any case: a disturbed trial must not decide for many runs.
         """
         self.runs += 1
-        if self.alone < NEVER_SHARED:
+        if self.alone < NEVER_SHARED * relative().wake:
             return False
         if self.runs <= TRIALS:
             return self.runs % 2 == 1

@@ -1,0 +1,75 @@
+"""Compile what the kernels of this processor need, so that no run has to wait for it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import numpy as np
+
+from irdeconv import progress
+from irdeconv.kernels.candidates import for_convolution, for_deconvolution
+from irdeconv.kernels.compiled.panels import other_tiles
+from irdeconv.kernels.shared import jit
+from irdeconv.kernels.shared.candidate import Candidate
+from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.shared.team import Threads, arithmetic
+
+
+def _layer(
+    channels: int, outputs: int, groups: int, kernel: int, stride: int, begin: int, size: int
+) -> ConvProblem:
+    return ConvProblem(
+        shape=(1, channels, WARM_SIDE, WARM_SIDE),
+        outputs=outputs,
+        groups=groups,
+        kernel=(kernel,) * 2,
+        strides=(stride,) * 2,
+        dilations=(1, 1),
+        begin=(begin,) * 2,
+        sizes=(size,) * 2,
+    )
+
+
+WARM_SIDE = 20  # of inputs; every tile and transform fits in
+# Small layers for which every compiled kernel is a candidate: the micro-kernel's tiles have
+# different numbers of rows, and layers with few channels or groups have loops of their own.
+CONVOLUTIONS = (
+    *(_layer(8, outputs, 1, 1, 1, 0, WARM_SIDE) for outputs in (6, 8, 12, 24)),
+    _layer(16, 16, 1, 3, 1, 1, WARM_SIDE),
+    _layer(16, 16, 1, 3, 2, 1, WARM_SIDE // 2),
+    _layer(8, 8, 8, 3, 1, 1, WARM_SIDE),
+    _layer(8, 8, 8, 3, 2, 1, WARM_SIDE // 2),
+)
+DECONVOLUTIONS = (
+    _layer(16, 16, 1, 2, 2, 0, 2 * WARM_SIDE),
+    _layer(16, 16, 1, 4, 2, 1, 2 * WARM_SIDE),
+    _layer(4, 4, 1, 3, 3, 0, 3 * WARM_SIDE),
+    _layer(8, 8, 8, 4, 2, 1, 2 * WARM_SIDE),
+)
+
+
+def compile_kernels() -> None:
+    """Compile the calls of a table, then run every candidate of some layers; numba is there."""
+    jit.load()
+    steps = import_module("irdeconv.kernels.compiled.steps")
+    steps.compile_all(without={f"tiles{t.rows}x{t.vectors}" for t in other_tiles()})
+    work = [(layer, c) for layer in CONVOLUTIONS for c in for_convolution(layer)]
+    turned = [(layer, c) for layer in DECONVOLUTIONS for c in for_deconvolution(layer)]
+    for layer, candidate in progress.each("trying kernels", work, name=_name):
+        shape = layer.groups, layer.group_outputs, layer.group_inputs, *layer.kernel
+        _run(layer, candidate, shape)
+    for layer, candidate in progress.each("trying kernels", turned, name=_name):
+        shape = layer.groups, layer.group_inputs, layer.group_outputs, *layer.kernel
+        _run(layer, candidate, shape)
+
+
+def _name(pair: tuple[ConvProblem, Candidate]) -> str:
+    return pair[1].name
+
+
+def _run(layer: ConvProblem, candidate: Candidate, shape: tuple[int, ...]) -> None:
+    x, out = np.ones(layer.shape, np.float32), np.empty(layer.out_shape, np.float32)
+    team = Threads(1)
+    team.begin()
+    with arithmetic():
+        candidate.prepare(np.ones(shape, np.float32))(x, out, None, team)
