@@ -11,6 +11,7 @@ called in0_*. Exit code 1 where a report or a file that an item has made differs
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import random
 import re
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import islice
 from pathlib import Path
 
 import checkout
@@ -101,6 +103,14 @@ def under_fire(
     return killed
 
 
+def difference(serial: Path, fire: Path) -> list[str]:
+    """Return the first lines in which two reports differ."""
+    if not (serial.exists() and fire.exists()):
+        return ["a report is missing"]
+    lines = (file.read_text().splitlines() for file in (serial, fire))
+    return list(islice(difflib.unified_diff(*lines, "serial", "fire", lineterm="", n=4), 80))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", type=Path, nargs="+")
@@ -131,6 +141,7 @@ def main() -> int:
             print(*rows[-1], flush=True)
             if not same:
                 print((work / "fire" / f"{verb}.log").read_text()[-2000:])
+                print(*difference(one, two), sep="\n")
     head = ("verb", "items", "serial s", "on Dask s", "killed", "exit code", "reports")
     print(table(head, rows, head[1:6]))
     return 1 if bad else 0
