@@ -30,7 +30,7 @@ from irdeconv.constant import ArrayData
 from irdeconv.dialects.openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
 from irdeconv.dtypes import f32
 from irdeconv.graph import Graph, Value
-from irdeconv.kernels.shared.blas import blas_threads
+from irdeconv.kernels.shared.blas import one_blas_thread
 from irdeconv.ops.basic import Const, Parameter, Result
 
 LAYERS = Path(__file__).resolve().parent / "bench_layers.json"
@@ -196,7 +196,7 @@ def main(argv: Sequence[str] | None = None, clock: Clock | None = None) -> int:
 
     def measure(names: Sequence[str]) -> dict[str, float]:
         effort = Effort(rounds=args.rounds, time=args.rounds * args.seconds)
-        with blas_threads(1):
+        with one_blas_thread():
             chosen = {n: calls[n] for n in names}
             return least(interleaved(chosen, effort, clock=clock or Clock()))
 

@@ -30,7 +30,7 @@ import numpy as np
 from irdeconv.benchmark.machine import Conditions
 from irdeconv.benchmark.measure import Call, Clock, Effort, interleaved
 from irdeconv.kernels.candidates import for_convolution, for_deconvolution
-from irdeconv.kernels.shared.blas import blas_threads
+from irdeconv.kernels.shared.blas import one_blas_thread
 from irdeconv.kernels.shared.candidate import Candidate, worthwhile
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Threads, arithmetic
@@ -154,7 +154,7 @@ def tasks(name: str, args: argparse.Namespace) -> list[Task]:
 
 def measure(task: Task, effort: Effort, clock: Clock) -> Picked:
     """Time the candidates."""
-    with blas_threads(1), arithmetic():
+    with one_blas_thread(), arithmetic():
         samples = interleaved(task.calls(), effort, clock=clock)
     return Picked(task, tuple(min(s.cpu for s in some) for some in samples.values()))
 

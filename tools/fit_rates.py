@@ -44,7 +44,7 @@ from irdeconv.kernels.deconvolution import direct as residues
 from irdeconv.kernels.deconvolution import placed, winograd_candidates
 from irdeconv.kernels.deconvolution import residue_cuts as cuts
 from irdeconv.kernels.shared import products
-from irdeconv.kernels.shared.blas import blas_threads
+from irdeconv.kernels.shared.blas import one_blas_thread
 from irdeconv.kernels.shared.candidate import Candidate, Estimate
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.rates import scaled, unscaled
@@ -219,7 +219,7 @@ def measure(trials: Sequence[Trial], *, rounds: int, seconds: float, clock: Cloc
     times, each = list[float](), seconds / (rounds * len(trials))
     for start in range(0, len(trials), TOGETHER):
         calls = {str(i): t.prepare() for i, t in enumerate(trials[start : start + TOGETHER])}
-        with blas_threads(1), arithmetic():
+        with one_blas_thread(), arithmetic():
             samples = interleaved(calls, Effort(rounds=rounds, time=rounds * each), clock=clock)
         times += [1e9 * min(s.cpu for s in samples[name]) for name in calls]
     return times

@@ -14,7 +14,7 @@ import numpy as np
 
 from irdeconv import __version__
 from irdeconv.benchmark.measure import Clock, timed
-from irdeconv.kernels.shared.blas import blas_name, blas_threads
+from irdeconv.kernels.shared.blas import blas_name, one_blas_thread
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.team import Threads, processors
 
@@ -108,7 +108,7 @@ def rate(amount: int, seconds: float) -> float:
 def measure_ceilings(clock: Clock, cores: int | None = None) -> Ceilings:
     """Measure the machine: about a quarter of a second."""
     count = processors() if cores is None else cores
-    with blas_threads(1):
+    with one_blas_thread():
         one = _gemm_seconds(clock, 1)
         every = one if count == 1 else _gemm_seconds(clock, count)
         copy = _copy_seconds(clock)

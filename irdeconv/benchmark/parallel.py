@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from irdeconv.benchmark.measure import MOST, Call, Clock, Effort, Quantiles
-from irdeconv.kernels.shared.blas import blas_threads
+from irdeconv.kernels.shared.blas import one_blas_thread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ def in_parallel(
     quota = MOST if effort.iterations is None else max(1, effort.iterations // len(calls))
     requests = [_Request(call, effort, clock, quota) for call in calls]
     start = threading.Barrier(len(calls))
-    with blas_threads(1):  # the setting is the process's, and each run would put it back
+    with one_blas_thread():  # not set anew by each run
         threads = [threading.Thread(target=r.work, args=(start,)) for r in requests]
         for thread in threads:
             thread.start()

@@ -10,7 +10,7 @@ import numpy as np
 
 from irdeconv import progress
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.kernels.shared.blas import blas_threads
+from irdeconv.kernels.shared.blas import one_blas_thread
 from irdeconv.op import as_tuple
 from irdeconv.spec import Array, Interval, Spec
 
@@ -87,7 +87,7 @@ class Flow:
         if node.type == "Parameter":
             return (self.feeds[node.name],)
         try:
-            with np.errstate(all="ignore"), blas_threads(1):
+            with np.errstate(all="ignore"), one_blas_thread():
                 made = node.op.evaluate(*inputs)
             return tuple(np.asarray(y) for y in as_tuple(made))
         except Exception:  # unknown operations, and whatever a broken layer objects to

@@ -13,7 +13,7 @@ from typing import Any
 from irdeconv.errors import ExecutionError
 from irdeconv.graph import Graph
 from irdeconv.io.weights import NoWeights, sources_of
-from irdeconv.kernels.shared.blas import blas_threads
+from irdeconv.kernels.shared.blas import one_blas_thread
 from irdeconv.kernels.shared.exact import accumulate_in_order
 from irdeconv.kernels.shared.forks import renew_in_children
 from irdeconv.kernels.shared.jit import retried, wanted
@@ -205,7 +205,7 @@ class Plan:
     def _kernels(self, graph: Graph) -> Iterator[None]:
         """Choose and run kernels as the settings say."""
         loops = not self.settings.once or gains_by_compiling(graph)
-        with blas_threads(1), accumulate_in_order(self.exact), wanted(loops):
+        with one_blas_thread(), accumulate_in_order(self.exact), wanted(loops):
             yield
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from threading import Lock
 from typing import Any
+
+from irdeconv.kernels.shared.forks import renew_in_children
 
 
 @cache
@@ -33,18 +36,50 @@ def blas_cores() -> frozenset[str]:
     return frozenset(filter(None, found))
 
 
-@contextmanager
-def blas_threads(count: int) -> Iterator[None]:
-    """Let matrix products use `count` threads inside.
+class _OneThread:
+    """How many threads of this process want products on one thread, and what to go back to."""
 
-    The setting is the process's: other threads that multiply matrices meanwhile see it as well.
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._wanted = 0
+        self._before: list[tuple[Any, int]] = []
+        renew_in_children(self)
+
+    def enter(self) -> None:
+        with self._lock:
+            self._wanted += 1
+            if self._wanted == 1:
+                self._before = [(each, each.get_num_threads()) for each in _libraries()]
+                self._set([(each, 1) for each, count in self._before if count != 1])
+
+    def leave(self) -> None:
+        with self._lock:
+            self._wanted -= 1
+            if not self._wanted:
+                self._set([(each, count) for each, count in self._before if count != 1])
+
+    @staticmethod
+    def _set(counts: list[tuple[Any, int]]) -> None:
+        for library, count in counts:
+            library.set_num_threads(count)
+
+    def after_fork(self) -> None:
+        """Free the lock in a child. What threads wanted that it does not have stays wanted."""
+        self._lock = Lock()
+
+
+_ONE = _OneThread()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Let matrix products use one thread inside.
+
+    With more, the BLAS adds in another order. The setting is the process's, so it stays until the
+    last of its threads that is inside leaves: two plans may run at the same time.
     """
-    before = [(library, library.get_num_threads()) for library in _libraries()]
-    changed = [(library, old) for library, old in before if old != count]
-    for library, _ in changed:
-        library.set_num_threads(count)
+    _ONE.enter()
     try:
         yield
     finally:
-        for library, old in changed:
-            library.set_num_threads(old)
+        _ONE.leave()

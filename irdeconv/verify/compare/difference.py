@@ -222,8 +222,9 @@ def _apart(x: Array, y: Array) -> Array:
 def _cosine(x: Array, y: Array) -> float:
     both = np.isfinite(x) & np.isfinite(y)
     p, q = x[both], y[both]
-    length = float(np.linalg.norm(p) * np.linalg.norm(q))
-    return min(float(np.dot(p, q)) / length, 1.0) if length else 1.0
+    # Not by the BLAS, whose sums depend on its number of threads.
+    length = float(np.sqrt(np.sum(p * p)) * np.sqrt(np.sum(q * q)))
+    return min(float(np.sum(p * q)) / length, 1.0) if length else 1.0
 
 
 def _largest_relative(x: Array, y: Array, gap: Array) -> float:
