@@ -92,9 +92,16 @@ def test_the_best_cut_knows_the_others() -> None:
     best = shared(iter(cuts))
     assert best.items == 4
     assert [c.items for c in best.cuts] == [1, 2]
-    assert [c.items for c in every_cut([best, way("a", COST, 2)])] == [4, 1, 2]
+    assert [c.items for c in every_cut([best, way("a", COST, 2)])] == [4, 2]
     doubled = best.changed(lambda c: replace(c, cost=2 * c.cost))
-    assert {c.cost for c in every_cut([doubled])} == {2 * COST}
+    assert {c.cost for c in (doubled, *doubled.cuts)} == {2 * COST}
+
+
+def test_cuts_that_threads_cannot_share_are_left_out() -> None:
+    cuts = [way("a", COST, n) for n in (1, 2, 4, 8, 16)]
+    assert [c.items for c in every_cut([best_of(cuts[3], cuts)])] == [8, 4, 16]
+    assert [c.items for c in every_cut([best_of(cuts[1], cuts)])] == [2, 4, 8, 16]
+    assert [c.items for c in every_cut([best_of(cuts[0], cuts)])] == [1, 2, 4, 8, 16]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

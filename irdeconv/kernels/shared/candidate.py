@@ -116,10 +116,15 @@ class Candidate:
 
 
 def every_cut(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Return all ways to cut the work of candidates; one of those that nothing tells apart."""
+    """Return all ways to cut the work of candidates; one of those that nothing tells apart.
+
+    Those that threads could not share, as they can the candidate, are left out, also for a single
+    thread: what is chosen must not depend on the number of threads.
+    """
     found = dict[str, Candidate]()
     for candidate in candidates:
-        for way in (candidate, *candidate.cuts):
+        least = min(candidate.items, ITEMS)
+        for way in (candidate, *(c for c in candidate.cuts if c.items >= least)):
             found.setdefault(way.label, way)
     return list(found.values())
 
