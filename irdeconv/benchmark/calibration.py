@@ -17,7 +17,7 @@ import numpy as np
 from irdeconv.benchmark.measure import Call, Clock, Effort, interleaved
 from irdeconv.kernels.convolution import direct
 from irdeconv.kernels.shared import jit
-from irdeconv.kernels.shared.blas import blas_threads
+from irdeconv.kernels.shared.blas import one_blas_thread
 from irdeconv.kernels.shared.machine import FITTED, PACKAGED, MachineProfile, packaged_name
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import multiply
@@ -56,7 +56,7 @@ def calibrate(
     found = probes()
     calls = {name: p.call for name, p in found.items()}
     effort = Effort(rounds=rounds, time=seconds)
-    with blas_threads(1), arithmetic():
+    with one_blas_thread(), arithmetic():
         samples = interleaved(calls, effort, clock=clock)
         wake = _wake(clock) if processors() > 1 else FITTED.wake
     each = {n: 1e9 * min(s.cpu for s in samples[n]) / p.count for n, p in found.items()}
