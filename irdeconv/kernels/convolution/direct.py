@@ -25,6 +25,7 @@ from irdeconv.kernels.shared.candidate import (
     Estimate,
     Fix,
     Piece,
+    best_of,
     deliver,
     shared,
 )
@@ -59,8 +60,11 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     if conv.compute != np.float32 or not jit.available():
         return []
     rates = scaled(DIRECT)
-    best = min(VectorLayout.all_of(conv), key=lambda layout: nanoseconds(layout, rates))
-    return [shared(_candidate(layout) for layout in best.shares())]
+    layouts = list(VectorLayout.all_of(conv))
+    best = min(layouts, key=lambda layout: nanoseconds(layout, rates))
+    way = shared(_candidate(layout) for layout in best.shares())
+    others = (_candidate(layout) for layout in layouts if layout is not best)
+    return [best_of(way, (*way.cuts, *others))]
 
 
 def _long_columns(conv: Conv3d) -> Conv3d:

@@ -36,7 +36,7 @@ from irdeconv.kernels.deconvolution.residue_cuts import (
 )
 from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.blocking import pieces, shares
-from irdeconv.kernels.shared.candidate import SHARES, Candidate, Epilogue, Estimate, shared
+from irdeconv.kernels.shared.candidate import SHARES, Candidate, Epilogue, Estimate, best_of, shared
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.rates import scaled
 from irdeconv.kernels.shared.scratch import Space, contiguous
@@ -192,7 +192,9 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     cuts = [_cut(problem, mode, 1) for mode in (GAPS, ROWS, NEAR, APART)]
     rates = scaled(RESIDUES)
     best = min(cuts, key=lambda cut: cut.nanoseconds(rates))
-    return [shared(_candidate(_cut(problem, best.mode, share)) for share in SHARES)]
+    way = shared(_candidate(_cut(problem, best.mode, share)) for share in SHARES)
+    others = (_candidate(cut) for cut in cuts if cut is not best)
+    return [best_of(way, (*way.cuts, *others))]
 
 
 def _cut(problem: ConvProblem, mode: str, share: int) -> ResidueCut:
