@@ -118,14 +118,14 @@ def effort(count: int, rows: int, vectors: int) -> float:
     total = 0
     for size in group_sizes(vectors):
         added = max(rows * size, rows + ACROSS * size, LATENCY)
-        total += count // size * (added + WAITING * size)
+        total += count // size * (added + max(0, size - STREAMS) ** 2)
         count %= size
     return total
 
 
 LATENCY = 8  # sums that are needed for none to wait for the one before it
 ACROSS = 2  # loads of a vector that lies across two cache lines
-WAITING = 2  # what a vector's load costs more than a product
+STREAMS = 3  # vectors of a tile, beyond which each is another stream to wait for
 
 
 def _stores(columns: ProductColumns, at: Array, inside: Array) -> Stores:

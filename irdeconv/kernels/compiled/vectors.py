@@ -90,6 +90,14 @@ class FlatArray:
         """Store a vector of any length."""
         self.code.builder.store(value, self._pointer(at, value.type), align=4)
 
+    def prefetch(self, at: ir.Value) -> None:
+        """Fetch an element into the cache, which may lie behind the array."""
+        builder, number = self.code.builder, ir.IntType(32)
+        pointer = builder.gep(self.data, [at])
+        shape = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
+        fetch = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
+        builder.call(fetch, [pointer, number(0), number(3), number(1)])
+
     def store_some(self, value: ir.Value, at: ir.Value, span: Pair, step: int) -> None:
         """Store the elements in a span of a vector, every `step`-th one from its beginning on."""
         code, builder = self.code, self.code.builder
@@ -105,22 +113,25 @@ class FlatArray:
             builder.store(element, builder.gep(self.data, [builder.add(at, place)]))
 
     def _store_masked(self, value: ir.Value, at: ir.Value, span: Pair, step: int) -> None:
-        builder, size = self.code.builder, value.type.count
-        number = ir.IntType(32)
-        kind = ir.VectorType(number, size)
-        places = ir.Constant(kind, list(range(size)))
+        """Store vector by vector: a longer one is taken apart where it is no power of two."""
+        builder, size, number = self.code.builder, self.code.lanes, ir.IntType(32)
         low, high = (self._repeated(builder.trunc(edge, number), size) for edge in span)
-        above = builder.icmp_signed(">=", places, low)
-        wanted = builder.and_(above, builder.icmp_signed("<", places, high))
-        if step > 1:
-            bits = ir.VectorType(ir.IntType(1), size)
-            steps = ir.Constant(bits, [int(place % step == 0) for place in range(size)])
-            wanted = builder.and_(wanted, steps)
-        pointer = self._pointer(at, value.type)
-        shape = ir.FunctionType(ir.VoidType(), [value.type, pointer.type, number, wanted.type])
-        name = f"llvm.masked.store.v{size}f32.p0"
-        store = cgutils.get_or_insert_function(builder.module, shape, name)
-        builder.call(store, [value, pointer, number(4), wanted])
+        for first in range(0, value.type.count, size):
+            lanes = list(range(first, first + size))
+            part = self.code.shuffled(value, value, lanes)
+            places = ir.Constant(low.type, lanes)
+            above = builder.icmp_signed(">=", places, low)
+            wanted = builder.and_(above, builder.icmp_signed("<", places, high))
+            if step > 1:
+                bits = ir.VectorType(ir.IntType(1), size)
+                steps = ir.Constant(bits, [int(lane % step == 0) for lane in lanes])
+                wanted = builder.and_(wanted, steps)
+            place = builder.add(at, ir.Constant(at.type, first))
+            pointer = self._pointer(place, part.type)
+            shape = ir.FunctionType(ir.VoidType(), [part.type, pointer.type, number, wanted.type])
+            name = f"llvm.masked.store.v{size}f32.p0"
+            store = cgutils.get_or_insert_function(builder.module, shape, name)
+            builder.call(store, [part, pointer, number(4), wanted])
 
     def _repeated(self, value: ir.Value, count: int) -> ir.Value:
         builder, number = self.code.builder, ir.IntType(32)

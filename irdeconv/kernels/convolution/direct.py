@@ -40,14 +40,14 @@ from irdeconv.spec import Array
 class DirectRates:
     """Nanoseconds of the kernel."""
 
-    sums: float = rate("sums", 0.11)  # each vector of products that is added
+    sums: float = rate("sums", 0.135)  # each vector of products that is added
     near: float = rate("copy", 0.5)  # each vector that is copied for a tile
     framed: float = rate("copy", 0.1)  # each element of a frame
     row: float = rate("call", 12.0)  # each row of a frame
     stored: float = rate("copy", 1.5)  # each vector that is written
     parted: float = rate("call", 3.0)  # each row of a vector's piece
     taken: float = rate("copy", 0.25)  # each element that is converted
-    streamed: float = rate("far", 0.01)  # each byte of weights that are not in a near cache
+    streamed: float = rate("far", 0.04)  # each byte of weights that are not in a near cache
     block: float = rate("compiled", 5000.0)
 
 

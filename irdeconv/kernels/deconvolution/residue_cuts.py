@@ -32,15 +32,16 @@ from irdeconv.kernels.shared.rates import rate
 class ResidueRates:
     """Nanoseconds of the kernel."""
 
-    sums: float = rate("sums", 0.11)  # each vector of products that is added
+    sums: float = rate("sums", 0.135)  # each vector of products that is added
     near: float = rate("copy", 0.8)  # each piece that is copied for a tile
     framed: float = rate("copy", 0.1)  # each element of the padded input
     line: float = rate("call", 12.0)  # each row of it
     stored: float = rate("copy", 1.5)  # each vector that is written whole
     parted: float = rate("call", 3.0)  # each row of a vector's piece
-    streamed: float = rate("far", 0.01)  # each byte of weights that are not in a near cache
-    call: float = rate("compiled", 3000.0)
-    block: float = rate("compiled", 6000.0)
+    streamed: float = rate("far", 0.04)  # each byte of weights that are not in a near cache
+    read: float = rate("copy", 0.05)  # each element that a product reads of a block's inputs
+    call: float = rate("compiled", 5000.0)
+    block: float = rate("compiled", 14000.0)
 
 
 RESIDUES = ResidueRates()
@@ -294,7 +295,8 @@ class ResidueCut:
             rows, depth, tile = self.rows(p), self.depth(p), self.tile(p)
             vectors, width = self.vectors(block, p), self.width(block, p)
             lines, _ = self.lines(block, p)
-            spent += rates.call + rates.sums * computed(rows, vectors, tile) * self.mean_depth(p)
+            spent += rates.call + rates.read * c * block.columns
+            spent += rates.sums * computed(rows, vectors, tile) * self.mean_depth(p)
             # A row ends in the middle of a vector.
             parts = lines if width % jit.lanes() or len(p.members) > 1 else 0
             if self.copies:
