@@ -27,7 +27,7 @@ from irdeconv.kernels.shared import jit
 
 Stores = tuple[FlatArray, FlatArray, FlatArray, FlatArray]
 Pieces = tuple[FlatArray, FlatArray, FlatArray]
-AHEAD = 512  # weights that are fetched before they are used
+FETCHED_AHEAD = 512  # weights that are fetched before they are used
 Vectors = Callable[[ir.Value], list[ir.Value]]
 Sums = list[list[ir.Value]]
 
@@ -145,7 +145,7 @@ class _Tiles:
         with cgutils.for_range(code.builder, end, start=begin) as loop:
             parts = find(loop.index)
             at = self.times(code.builder.sub(loop.index, begin), len(totals))
-            self.panels.prefetch(code.builder.add(place, self.plus(at, AHEAD)))
+            self.panels.prefetch(code.builder.add(place, self.plus(at, FETCHED_AHEAD)))
             for m, sums in enumerate(totals):
                 weight = code.builder.add(place, self.plus(at, m))
                 factor = code.splat(self.panels.element(weight))
