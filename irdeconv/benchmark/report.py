@@ -29,7 +29,8 @@ class MemoryReport:
 
     `tensors` is the block of memory that lives as long as the plan, `most_alive` what of it is in
     use at once at most, `evaluated` what operations without a place in it allocate in every run at
-    most, `scratch` the largest estimate of a step, `scratch_used` all scratch memory.
+    most, `scratch` the largest estimate of a step, `scratch_used` all scratch memory,
+    `outputs` the arrays that the caller gets.
     """
 
     tensors: int

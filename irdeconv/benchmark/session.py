@@ -59,7 +59,7 @@ def bench(
         parallel=parallel,
         throughput=parallel.throughput if parallel else rate(latencies),
         steps=tuple(report_steps(program, plan.graph, timer.samples)),
-        memory=_memory(program),
+        memory=_memory(program, outputs),
         peers=tuple(_compared(p, outputs, network, samples.get(p.name)) for p in peers),
     )
 
@@ -113,14 +113,14 @@ def require_measurable(effort: Effort, peers: Sequence[str], threads: int) -> No
         require_peer(name)
 
 
-def _memory(program: Program) -> MemoryReport:
+def _memory(program: Program, outputs: dict[str, Array]) -> MemoryReport:
     return MemoryReport(
         tensors=program.arena,
         most_alive=program.most_alive,
         evaluated=program.evaluated,
         scratch=max((s.scratch for s in program.steps), default=0),
         scratch_used=program.team.peak,
-        outputs=sum(one.nbytes for one in program.fresh),
+        outputs=sum(array.nbytes for array in outputs.values()),
     )
 
 
