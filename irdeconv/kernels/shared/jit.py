@@ -8,8 +8,10 @@ prepares a compiled one calls `load`.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
+import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,6 +28,7 @@ from irdeconv import progress
 from irdeconv.extras import ExtraError, extra
 from irdeconv.kernels.shared.own_folder import private_folder, processor, user_folder
 
+STATES = 3  # of the sources, whose compiled code is kept
 COMPILING = "compiling kernels for this machine, once"
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -161,15 +164,37 @@ def _report_compiling() -> None:
 def cache_folder() -> str | None:
     """Return where compiled code is kept, for this processor; None where no place is private.
 
-    NUMBA_CACHE_DIR may name another place than the user's own folder.
+    NUMBA_CACHE_DIR may name another place than the user's own folder. Code has that of the
+    functions that it calls in it, of whose sources numba knows nothing: so each state of them has
+    a folder, and those that were used longest ago are removed.
     """
     from numba import __version__ as version
     from numba import config
 
     given = config.CACHE_DIR
     base = Path(given) if given else user_folder() / "numba"
-    found = private_folder(base / f"{version}-{processor()}-{lanes()}")
-    return None if found is None else str(found)
+    begin = f"{version}-{processor()}-{lanes()}"
+    found = private_folder(base / f"{begin}-{_state_of_sources()}")
+    if found is None:
+        return None
+    _sweep(base, begin, found)
+    return str(found)
+
+
+def _state_of_sources() -> str:
+    """Return a short digest of the sources of what is compiled, and of this file."""
+    here = Path(__file__)
+    sources = sorted((here.parent.parent / "compiled").glob("*.py"))
+    return hashlib.sha256(b"".join(p.read_bytes() for p in (here, *sources))).hexdigest()[:16]
+
+
+def _sweep(base: Path, begin: str, used: Path) -> None:
+    """Keep the folders of three states of the sources."""
+    with suppress(OSError):
+        os.utime(used)
+        found = sorted(base.glob(f"{begin}-*"), key=lambda p: p.stat().st_mtime)
+        for old in found[:-STATES]:
+            shutil.rmtree(old, ignore_errors=True)
 
 
 @contextmanager
@@ -188,9 +213,34 @@ def _cached_in(folder: str) -> Iterator[None]:
             config.CACHE_DIR = before
 
 
+@contextmanager
+def _alone_in(folder: str) -> Iterator[None]:
+    """Wait until no other process is inside; where the system has no such locks, do not wait."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # of a network drive without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def _forgive(kept: Any) -> None:
-    """Let a damaged cache count as an empty one: it is said, and the code is compiled anew."""
-    load = kept.load_overload
+    """Let a damaged cache count as an empty one: it is said, and the code is compiled anew.
+
+    Two processes that save at the same time would give two signatures the same file: the one is
+    then run for the other.
+    """
+    load, save = kept.load_overload, kept.save_overload
+
+    def save_overload(signature: Any, data: Any) -> None:
+        with _alone_in(kept.cache_path):
+            save(signature, data)
 
     def load_overload(signature: Any, context: Any) -> Any:
         try:
@@ -202,7 +252,7 @@ def _forgive(kept: Any) -> None:
                 kept.flush()
             return None
 
-    kept.load_overload = load_overload
+    kept.load_overload, kept.save_overload = load_overload, save_overload
 
 
 def compiled_for(signature: Any) -> Callable[[F], F]:
@@ -241,10 +291,6 @@ def address_of(fn: Callable[..., Any], signature: str) -> int:
     _report_compiling()
     made: Any = CFunc(fn, normalize_signature(signature), locals={}, options=dict(OPTIONS))
     _keep(made)
-    if hasattr(made._cache, "_cache_file"):
-        # numba looks at the function's own file alone, and the code of those it calls is in it.
-        sources = sorted(Path(fn.__code__.co_filename).parent.glob("*.py"))
-        made._cache._cache_file._source_stamp = [(p.name, p.stat().st_mtime_ns) for p in sources]
     made.compile()
     _CALLABLE.append(made)
     return int(made.address)
