@@ -43,12 +43,12 @@ def compile(
     The plan executes several nodes in one step where that is faster; `fuse=False` executes node by
     node. `exact` does so too, and adds the terms of (de)convolutions in one fixed order: slower,
     and every form gives the same bits. `threads` is 1 or more (default: the number of processors);
-    the results do not depend on it. `tune` measures kernels instead of estimating their time; a
-    path keeps the measurements. `max_memory` is a limit in bytes; a plan that needs more is a
-    LimitError. `once` says that the plan runs a single time: compiled kernels (the extra `fast`)
-    are then taken only if they save more than the half second that loading them takes; `tune`
-    overrules it. A plan may be run from several threads, which take turns, but not from a callback
-    of its own run, nor from a thread that such a callback waits for (RuntimeError). Raises
+    the results do not depend on it. `tune` measures kernels, and ways to cut their work, instead of
+    estimating the time; a path keeps the measurements. `max_memory` is a limit in bytes; a plan
+    that needs more is a LimitError. `once` says that the plan runs a single time: compiled kernels
+    (the extra `fast`) are then taken only if they save more than loading them takes, half a second;
+    `tune` overrules it. A plan may be run from several threads, which take turns, but not from a
+    callback of its own run, nor from a thread that such a callback waits for (RuntimeError). Raises
     UnsupportedError with every operation that cannot be executed, and what `lower` raises.
 
     >>> plan = ird.compile("ir_samples/openvino/deconv_3x3_to_5x5.xml")
