@@ -20,7 +20,7 @@ from irdeconv.kernels.shared import jit
 from irdeconv.kernels.shared.blas import one_blas_thread
 from irdeconv.kernels.shared.machine import FITTED, PACKAGED, MachineProfile, packaged_name
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.products import multiply
+from irdeconv.kernels.shared.products import matrix, multiply
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.team import Threads, arithmetic, processors
 from irdeconv.spec import Array
@@ -89,7 +89,11 @@ def probes() -> dict[str, SpeedProbe]:
     def some(*shape: int) -> Array:
         return rng.standard_normal(shape, np.float32)
 
-    a, b, out = some(FEW_ELEMENTS), some(FEW_ELEMENTS), some(PROBE_STRIDE * FEW_ELEMENTS)
+    many = PROBE_CALLS * FEW_ELEMENTS
+    near = matrix(Space(), 3, FEW_ELEMENTS, np.float32)  # rows that do not alias
+    near[...] = some(*near.shape)
+    a, b, out = near
+    apart = some(PROBE_STRIDE * FEW_ELEMENTS)[::PROBE_STRIDE]
     far, target = np.ones(FAR_ELEMENTS, np.float32), np.ones(FAR_ELEMENTS, np.float32)
     tiny = some(4, 4)
     found = {
@@ -99,16 +103,10 @@ def probes() -> dict[str, SpeedProbe]:
         for m, k, n in PROBE_SHAPES
     }
     found |= {
-        "copy": SpeedProbe(
-            lambda: _again(np.copyto, out[:FEW_ELEMENTS], a), PROBE_CALLS * FEW_ELEMENTS
-        ),
+        "copy": SpeedProbe(lambda: _again(np.copyto, out, a), many),
         "far": SpeedProbe(lambda: np.copyto(target, far), FAR_ELEMENTS),
-        "strided": SpeedProbe(
-            lambda: _again(np.copyto, out[::PROBE_STRIDE], a), PROBE_CALLS * FEW_ELEMENTS
-        ),
-        "added": SpeedProbe(
-            lambda: _again(np.add, a, b, out[:FEW_ELEMENTS]), PROBE_CALLS * FEW_ELEMENTS
-        ),
+        "strided": SpeedProbe(lambda: _again(np.copyto, apart, a), many),
+        "added": SpeedProbe(lambda: _again(np.add, a, b, out), many),
         "call": SpeedProbe(lambda: _views(tiny), PROBE_CALLS),
     }
     return found | (_compiled_probes(some) if jit.available() and jit.works() else {})

@@ -35,11 +35,11 @@ class MachineProfile:
 NUMBERS = tuple(f.name for f in fields(MachineProfile))
 FITTED = MachineProfile(
     product=0.0175,
-    sums=0.168,
+    sums=0.162,
     copy=0.044,
     far=0.208,
     strided=0.266,
-    added=0.075,
+    added=0.070,
     call=650.0,
     compiled=445.0,
     wake=18_800.0,
