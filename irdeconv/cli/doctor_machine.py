@@ -14,7 +14,7 @@ from irdeconv.access import unwritable
 from irdeconv.cli.console import Console
 from irdeconv.errors import misused
 from irdeconv.extras import needed
-from irdeconv.kernels.shared.own_folder import private_folder
+from irdeconv.kernels.shared.own_folder import FILE_MODE, private_folder
 
 TIMES_OF_MACHINE = {
     "product": "a multiply-add of NumPy's matrix product",
@@ -58,7 +58,7 @@ def calibrate(console: Console) -> int:
     found = measured(Clock())
     with failures(path):
         write_file(path, profile_text(found).encode())
-        path.chmod(0o600)  # whatever the umask allows
+        path.chmod(FILE_MODE)  # whatever the umask allows
     forget()
     take(None)
     facts = profile_facts()

@@ -20,7 +20,12 @@ from irdeconv.errors import FolderError, LimitError
 from irdeconv.io.atomic import failures, write_file
 from irdeconv.kernels.shared.blas import blas_name
 from irdeconv.kernels.shared.candidate import Candidate, every_cut, worthwhile
-from irdeconv.kernels.shared.own_folder import is_private, processor
+from irdeconv.kernels.shared.own_folder import (
+    FILE_MODE,
+    FOLDER_MODE,
+    is_private,
+    processor,
+)
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Threads, arithmetic
 from irdeconv.opening import read_json
@@ -97,8 +102,10 @@ class Tuner:
             {"schema": MEASUREMENTS_SCHEMA, "kernels": stored}, indent=1, sort_keys=True
         )
         with failures(self.path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
         write_file(self.path, text.encode())
+        with failures(self.path):
+            self.path.chmod(FILE_MODE)  # a file that others may change is not read again
 
 
 MEASUREMENTS_SCHEMA = "irdeconv/kernels/1"

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 FOLDER_MODE = 0o700
+FILE_MODE = 0o600
 
 
 def user_folder() -> Path:
