@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from irdeconv.kernels.shared.blas import use_one_blas_thread
 from irdeconv.kernels.shared.forks import renew_in_children
 from irdeconv.kernels.shared.rates import relative
 from irdeconv.kernels.shared.scratch import Space
@@ -154,7 +155,9 @@ class Threads:
         renew_in_children(self)
 
     def _workers(self) -> ThreadPoolExecutor | None:
-        return ThreadPoolExecutor(self.threads - 1) if self.threads > 1 else None
+        if self.threads == 1:
+            return None
+        return ThreadPoolExecutor(self.threads - 1, initializer=use_one_blas_thread)
 
     def after_fork(self) -> None:
         """Begin anew in a child: threads are not inherited, and may have held locks."""
