@@ -165,6 +165,13 @@ ROWS = [
         layer("AvgPool-16", IMAGE, strides="1,1", dilations="1,1"),
     ),
     (
+        "a MaxPool without strides",
+        REFUSED,
+        "Expected strides size to be equal to",
+        layer("MaxPool-1", IMAGE, kernel="2,2"),
+        layer("MaxPool-1", IMAGE, kernel="2,2", strides="1,1"),
+    ),
+    (
         "a Slice with a step beyond 31 bits",
         CRASHED,
         "its process ended",

@@ -94,6 +94,8 @@ REFUSALS = (
         ("LRN", normalizes_others),
         (CONVOLUTIONS, lambda s: opens(s.inputs[1])),
         ("BinaryConvolution|(Deformable)?PSROIPooling", is_open),
+        ("BinaryConvolution", is_below_nothing),
+        ("OneHot", lambda s: values_of(s, 0).dtype.itemsize < 4),
         ("GroupNormalization", lambda s: "bf16" in types(s)),
         ("MaxPool", gives_places_of_bf16),
         ("MVN", varies(1)),
@@ -348,6 +350,12 @@ REFUSALS = (
         r"Expected strides size to be equal to",
         "AvgPool",
         lacks_lists,
+    ),
+    Refusal(
+        "a MaxPool without strides",
+        r"Expected strides size to be equal to",
+        "MaxPool",
+        lambda s: "strides" not in s.attributes,
     ),
     Refusal(
         "integers beyond 32 bits",
