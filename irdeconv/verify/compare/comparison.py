@@ -9,6 +9,7 @@ from typing import Any
 from irdeconv import progress
 from irdeconv.errors import Diagnostic
 from irdeconv.graph import Graph
+from irdeconv.kernels.shared.blas import one_blas_thread
 from irdeconv.markup import html_text, html_title, line
 from irdeconv.plural import count
 from irdeconv.runtime.feeds import Feeds
@@ -107,15 +108,16 @@ def compare_plan(
     By default a layer may differ by what its own rounding explains; `tolerance`, relative to the
     largest absolute value of the first side's tensor, replaces that.
     """
-    with progress.stage("starting the other side"):
-        partner = start()
-    try:
-        follower = Follower(a, partner, tolerance)
-        mine = a.run(inputs, watch=follower.watch)
-        missing = follower.outputs(mine)
-        warnings = partner.warnings()
-    finally:
-        partner.close()
+    with one_blas_thread():  # around both sides: what one of them sets may not reach the other
+        with progress.stage("starting the other side"):
+            partner = start()
+        try:
+            follower = Follower(a, partner, tolerance)
+            mine = a.run(inputs, watch=follower.watch)
+            missing = follower.outputs(mine)
+            warnings = partner.warnings()
+        finally:
+            partner.close()
     return Comparison(
         tensors=tuple(follower.tensors),
         missing=tuple(missing),
