@@ -11,7 +11,10 @@ from typing import TypeVar
 
 import pytest
 
+import irdeconv as ird
 from irdeconv.kernels.shared import blas
+from irdeconv.verify.compare.comparison import compare_plan
+from irdeconv.verify.compare.partner import Partner
 
 T = TypeVar("T")
 
@@ -132,3 +135,21 @@ def test_threads_of_a_team_keep_one(monkeypatch: pytest.MonkeyPatch) -> None:
         assert worker.submit(made.get_num_threads).result() == 1
         made.set_num_threads(3)
         assert worker.submit(made.get_num_threads).result() == 1
+
+
+def test_both_sides_of_a_comparison_begin_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = use(monkeypatch, OwnNumbers(3))
+    seen: list[int] = []
+
+    def start() -> Partner:
+        seen.extend((made.get_num_threads(), elsewhere(made.get_num_threads)))
+        raise KeyError
+
+    text = """graph 1 "g" {
+      %0 "x" = opset1.Parameter() {shape = [2], element_type = f32}
+      %1 "y" = opset1.Result(%0)
+    }"""
+    plan = ird.compile(ird.infer(ird.parse(text)))
+    with pytest.raises(KeyError):
+        compare_plan(plan, start, {})
+    assert (seen, made.get_num_threads()) == ([1, 1], 3)
