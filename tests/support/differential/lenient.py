@@ -78,7 +78,7 @@ LENIENT = (
     Lenient(SIZES, "E302", "a region has", "DeformablePSROIPooling"),
     Lenient(SIZES, "E302", "the kernel has size 0", "(Group)?Convolution"),
     Lenient(SIZES, "E302", "a score of each prior and class", "DetectionOutput"),
-    Lenient(SIZES, "E302", "of initial_hidden_state has size", RECURRENT),
+    Lenient(SIZES, "E302|E500", "of initial_hidden_state has size", RECURRENT),
     Lenient(SIZES, "E302|E500", "columns and b .* rows", "MatMul"),
     Lenient(SIZES, "E302", "offsets have (shape|\\d+ channels)", "DeformablePSROIPooling"),
     # Of such data the plugin takes a deconvolution to give something.
