@@ -57,7 +57,7 @@ class Limits:
         2**14, "nodes that calls of an ONNX model's functions stand for", "E601"
     )
     edges: int = _of(8_000_000, "edges of a file, those of bodies included", "E601")
-    ports: int = _of(65_536, "inputs of a layer, and its outputs", "E601")
+    ports: int = _of(32_768, "inputs of a layer, and its outputs", "E601")
     attributes: int = _of(4_096, "attributes of an element", "E601")
     name_length: int = _of(65_536, "characters of a layer's name, type or version", "E600")
     attribute_length: int = _of(10_000_000, "bytes of an attribute or a text", "E600")

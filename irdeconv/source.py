@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from threading import Lock
+from typing import Any, NamedTuple
 from xml.parsers import expat
 
 from irdeconv.wrapping import WIDTH
@@ -48,6 +50,9 @@ class SourceFile:
     data: bytes = field(repr=False)
     _outline: _Outline | None = field(default=None, repr=False)
     _lines: list[bytes] | None = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_outline": None}  # a parser cannot be copied
 
     @property
     def name(self) -> str:
@@ -104,7 +109,7 @@ _FRAGMENTS = 64
 
 
 class _Outline:
-    """Positions of the items of a file; those inside an item are found when asked for.
+    """Positions of the items of a file, as far as somebody asked; those inside an item likewise.
 
     Three numbers for each item, because a file of 50,000 layers has a million elements.
     """
@@ -116,27 +121,22 @@ class _Outline:
         self._fragments: dict[Position, list[Position]] = {}
         self._path: list[str] = []
         self._encoding = _encoding_of_mark(data)
-        parser = expat.ParserCreate()
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
-        parser.XmlDeclHandler = self._declaration
-        self._parser = parser
-        parse_quietly(parser, data)
-        del self._parser
+        self._lock = Lock()
+        self._parser = expat.ParserCreate()
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.XmlDeclHandler = self._declaration
+        self._rest = parts_seen(self._parser, data)
 
     def _declaration(self, _: str, encoding: str | None, __: int) -> None:
         self._encoding = self._encoding or encoding
 
     def _start(self, tag: str, _: object) -> None:
         depth = len(self._path)
-        if depth < 3:
-            here = position_of(self._parser)
-            if depth == 0:
-                self._tops[""] = here
-            elif depth == 1:
-                self._tops.setdefault(tag, here)
-            else:
-                self._items.setdefault(self._path[1], array("q")).extend(here)
+        if depth == 2:
+            self._items.setdefault(self._path[1], array("q")).extend(position_of(self._parser))
+        elif depth < 2:
+            self._tops.setdefault(tag if depth else "", position_of(self._parser))
         self._path.append(tag)
 
     def _end(self, _: str) -> None:
@@ -144,16 +144,22 @@ class _Outline:
 
     def position(self, anchor: Anchor) -> Position | None:
         """Return where an element stands, or None where the file ends before it."""
+        with self._lock:  # two threads may print diagnostics of one file
+            found = self._seen(anchor)
+            while found is None and next(self._rest, None) is not None:
+                found = self._seen(anchor)
+        if found is None or not anchor.sub:
+            return found
+        inside = self._fragment(found)
+        return inside[anchor.sub] if anchor.sub < len(inside) else None
+
+    def _seen(self, anchor: Anchor) -> Position | None:
+        """Return where an item or a section stands, if the parser was there already."""
         if anchor.item < 0:
             return self._tops.get(anchor.section)
-        rows = self._items.get(anchor.section)
-        if rows is None or 3 * anchor.item >= len(rows):
-            return None
-        item = Position(*rows[3 * anchor.item : 3 * anchor.item + 3])
-        if not anchor.sub:
-            return item
-        inside = self._fragment(item)
-        return inside[anchor.sub] if anchor.sub < len(inside) else None
+        rows = self._items.get(anchor.section, ())
+        first = 3 * anchor.item
+        return Position(*rows[first : first + 3]) if first < len(rows) else None
 
     def _fragment(self, item: Position) -> list[Position]:
         """Return the positions of an item and everything in it, in document order."""
@@ -186,11 +192,18 @@ def position_of(parser: expat.XMLParserType) -> Position:
 
 def parse_quietly(parser: expat.XMLParserType, data: bytes, start: int = 0) -> None:
     """Let a parser see the data from a byte on, up to the first error."""
+    for _ in parts_seen(parser, data, start):
+        pass
+
+
+def parts_seen(parser: expat.XMLParserType, data: bytes, start: int = 0) -> Iterator[int]:
+    """Let a parser see the data as above, part by part; yield how far it is."""
     try:
         for at in range(start, len(data), _PARSED_AT_ONCE):
             parser.Parse(data[at : at + _PARSED_AT_ONCE], at + _PARSED_AT_ONCE >= len(data))
+            yield at
     except (expat.ExpatError, ValueError, LookupError):
-        pass
+        yield len(data)
 
 
 def _encoding_of_mark(data: bytes) -> str | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,6 +44,8 @@ class ImportBuilder(GraphBuilder):
     """Builds the nodes of one imported layer after the other; `begin` starts the next one."""
 
     checks: ClassVar[bool] = True
+    # Names that tensors get at the end: one tensor may have thousands, or one node as many tensors.
+    bound: defaultdict[Value, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def begin(self, name: str) -> None:
         """Start the nodes of the layer `name`."""
@@ -220,12 +223,12 @@ class ImportBuilder(GraphBuilder):
 
     def bind(self, value: Value, name: str, *, alone: bool) -> Value:
         """Give a value a tensor name; with `alone` a named value is copied to have just this."""
-        node = self.graph.node(value.node)
-        if alone and node.names_of(value.port):
+        node, names = self.graph.node(value.node), self.bound[value]
+        if alone and (names or node.names_of(value.port)):
             copy = self.outputs(Identity(), value)[0]
             self.own(copy, layer=self.source.name)
             return self.bind(copy, name, alone=False)
-        node.add_names(value.port, (name,))
+        names.append(name)
         return value
 
     def result(self, value: Value, name: str) -> None:
@@ -236,8 +239,20 @@ class ImportBuilder(GraphBuilder):
 
     def finish(self) -> None:
         """Drop what no output needs; the nodes that stay are layers of the model, none is made."""
+        self._write_names()
         remove_dead(self.graph, set())
         unique_names(self.graph)
         for node in self.graph.nodes():
             # A Pad that counts as made is split where OpenVINO could not compute it as one.
             node.origins = (node.name,) if node.type == "Pad" else ()
+
+    def _write_names(self) -> None:
+        ports: defaultdict[int, dict[int, list[str]]] = defaultdict(dict)
+        for value, names in self.bound.items():
+            ports[value.node][value.port] = names
+        for number in filter(self.graph.__contains__, ports):
+            node, more = self.graph.node(number), ports[number]
+            width = max(len(node.tensor_names), 1 + max(more))
+            node.tensor_names = tuple(
+                (*node.names_of(port), *more.get(port, ())) for port in range(width)
+            )

@@ -17,9 +17,10 @@ from irdeconv.errors import (
     Problem,
     UnsupportedError,
     UsageError,
+    severity_of,
 )
 from irdeconv.graph import Graph
-from irdeconv.limits import current
+from irdeconv.limits import current, raise_hint
 from irdeconv.source import Location
 
 UNCOVERED = "E502"
@@ -59,6 +60,17 @@ class Report(Collector):
     """Collects what is wrong with a model that is being imported."""
 
     location: Location | None = None
+    _errors: int = 0
+
+    def add(self, code: str, message: str, **more: Any) -> None:
+        """Record a diagnostic; raises all of them where there are more errors than are allowed."""
+        super().add(code, message, **more)
+        most = current().errors
+        self._errors += severity_of(code) == "error"
+        if self._errors > most:
+            text = f"more than {most:,} errors; what else the model has is not looked at"
+            super().add("E601", text, location=self.location, hint=raise_hint("errors"))
+            self.finish()
 
     def uncovered(self, layer: str, message: str, hint: str | None = None) -> None:
         """Record something that the importer does not cover."""

@@ -230,7 +230,8 @@ class DumpReader(ModelReader):
         shape = spec.shape
         if not is_static(shape):
             raise Refusal("random weights of an open shape")
-        if math.prod(shape) > (most := current().random_weights):
+        axes = math.prod(max(d, 1) for d in shape)  # NumPy holds no empty array of any sizes either
+        if axes > (most := current().random_weights):
             hint = raise_hint("random_weights")
             raise Refusal(f"random weights {spec}: more than {most:,} elements; {hint}")
         rng = np.random.default_rng([self.seed or 0, ident])

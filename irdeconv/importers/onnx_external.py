@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from irdeconv.errors import Diagnostic, IrdeconvError, LimitError
+from irdeconv.errors import IrdeconvError
 from irdeconv.importers.imported import malformed
+from irdeconv.importers.onnx_limits import require_modest
 from irdeconv.importers.onnx_tensors import onnx_module
-from irdeconv.limits import current, raise_hint
+from irdeconv.limits import current
 from irdeconv.opening import open_file, shown, size_of
 from irdeconv.source import Location
 
@@ -36,12 +37,11 @@ def parse_model(data: bytes, location: Location) -> Any:
 
 
 def checked(model: Any, location: Location) -> Any:
-    """Return a ModelProto that has nodes or outputs, and functions that end; InputError."""
+    """Return a ModelProto that has nodes or outputs, and within the limits; InputError."""
     if not model.graph.node and not model.graph.output:
         raise malformed(location, "not an ONNX model: it has no nodes and no outputs")
     _require_text(model, location)
-    if model.functions:
-        require_finite(model, current().called_nodes, location)
+    require_modest(model, current(), location)
     return model
 
 
@@ -196,51 +196,4 @@ def tensors_of(model: Any) -> Iterator[Any]:
                 one = [a.sparse_tensor] if a.HasField("sparse_tensor") else []
                 for sparse in (*one, *a.sparse_tensors):
                     yield from (sparse.values, sparse.indices)
-                bodies += [*([a.g] if a.HasField("g") else ()), *a.graphs]
-
-
-def require_finite(model: Any, most: int, location: Location) -> None:
-    """Refuse functions that call themselves, and those whose nodes in place of calls are too many.
-
-    Raises InputError, LimitError. A few functions that each call the next one twice stand for more
-    nodes than any memory holds.
-    """
-    functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
-    counts: dict[Any, int] = {}
-    for key in functions:
-        _count(key, functions, counts, location)
-    total = sum(counts.get(k, 0) for k in _calls(model.graph))
-    if total > most:
-        text = f"calls of its functions stand for {total:,} nodes; the limit is {most:,}"
-        hint = raise_hint("called_nodes")
-        raise LimitError(Diagnostic("E601", "error", text, location, hint=hint))
-
-
-def _count(start: Any, functions: Any, counts: dict[Any, int], location: Location) -> None:
-    """Fill in how many nodes a function becomes, and those that it calls; no recursion."""
-    path: dict[Any, list[Any]] = {}
-    waiting = [start]
-    while waiting:
-        key = waiting[-1]
-        if key in counts:
-            waiting.pop()
-            continue
-        if key in path:
-            counts[key] = sum(counts.get(k, 1) for k in path.pop(key))
-            waiting.pop()
-            continue
-        called = path[key] = list(_calls(functions[key]))
-        for k in called:
-            if k in path:
-                raise malformed(location, f"the function {shown(key[1])} calls itself", code="E205")
-        waiting += [k for k in dict.fromkeys(called) if k in functions and k not in counts]
-
-
-def _calls(body: Any) -> Iterator[Any]:
-    """Yield what each node of a body is, those in bodies of its nodes included."""
-    bodies = [body]
-    while bodies:
-        for node in bodies.pop().node:
-            yield node.domain, node.op_type, getattr(node, "overload", "")
-            for a in node.attribute:
                 bodies += [*([a.g] if a.HasField("g") else ()), *a.graphs]

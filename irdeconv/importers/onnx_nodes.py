@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from irdeconv.graph import Graph, Info, Value
@@ -337,6 +338,7 @@ def layer_name(node: Any) -> str:
     return str(node.name or next((o for o in node.output if o), node.op_type))
 
 
+@lru_cache(maxsize=4096)
 def schema_of(type: str, opset: int, domain: str) -> Any:
     """Return the schema of an operation in an operation set; None where onnx has none."""
     defs = onnx_module("onnx.defs")

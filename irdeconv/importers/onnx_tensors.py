@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -45,12 +46,15 @@ def onnx_module(name: str = "onnx", *names: str) -> Any:
 
 def element_type(number: int) -> ElementType:
     """Return the element type of a TensorProto.DataType; Refusal where there is none."""
-    onnx = onnx_module()
-    known = {v: k for k, v in onnx.TensorProto.DataType.items()}
-    name = known.get(number, str(number))
+    name = _type_names().get(number, str(number))
     if name not in _BY_ONNX_NAME:
         raise Refusal(f"the element type {name} is not covered")
     return ELEMENT_TYPES[_BY_ONNX_NAME[name]]
+
+
+@cache
+def _type_names() -> dict[int, str]:
+    return {v: k for k, v in onnx_module().TensorProto.DataType.items()}
 
 
 def onnx_type(dtype: ElementType) -> int:

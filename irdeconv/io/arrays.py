@@ -25,8 +25,12 @@ def npz(arrays: Mapping[str, Array]) -> bytes:
 
 
 def archived(archive: zipfile.ZipFile, name: str, size: int) -> IO[bytes]:
-    """Open a new array of an .npz for that many bytes; nothing in it tells when it was written."""
-    info = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
+    """Open a new array of an .npz for that many bytes; nothing in it tells when it was written.
+
+    A lone surrogate in the name, which has no UTF-8, is written as its escape.
+    """
+    stored = name.encode("utf-8", "backslashreplace").decode()
+    info = zipfile.ZipInfo(f"{stored}.npy", (1980, 1, 1, 0, 0, 0))
     info.file_size = size  # from 2 GiB on it needs another header
     return archive.open(info, "w")
 

@@ -70,8 +70,7 @@ class PortMap:
     sub: int
 
 
-@dataclass(frozen=True, slots=True)
-class XmlLayer:
+class XmlLayer(NamedTuple):
     """A `<layer>` and what it contains; missing attributes are None.
 
     `data` is None where the layer has no `<data>`; `data_sub` is that element's number, else 0.

@@ -29,6 +29,7 @@ Element = Any  # lxml's elements are untyped here: its stubs make every text a u
 
 BODIES = ("body", "then_body", "else_body")
 MAPS = ("port_map", "then_port_map", "else_port_map", "back_edges")
+_ONCE = ("data", *BODIES, *MAPS)
 _KNOWN = ("data", "input", "output", "rt_info", *BODIES, *MAPS)
 _NAMES = ("id", "name", "type", "version")
 _PORT_ATTRIBUTES = ("id", "precision", "names")
@@ -131,11 +132,7 @@ class LayerReader:
             self._exceeded("E601", f"more than {self._limits.layers:,} layers", "layers")
         anchor = self._anchor()
         texts = self._attributes(e, _NAMES)
-        parts = Parts()
-        for child in e:
-            self._sub += 1
-            self._child(child, parts)
-        self._check_ports(parts)
+        parts = self._parts(e) if len(e) else _NO_PARTS
         kind = texts.pop("type", None)
         return XmlLayer(
             id=texts.pop("id", None),
@@ -154,12 +151,24 @@ class LayerReader:
             maps=tuple(parts.maps),
         )
 
+    def _parts(self, e: Element) -> Parts:
+        parts = Parts()
+        for child in e:
+            self._sub += 1
+            self._child(child, parts)
+        self._check_ports(parts)
+        return parts
+
     def _child(self, e: Element, parts: Parts) -> None:
         tag, sub = e.tag, self._sub
-        if tag == "data" and parts.data is not None:
-            self._add("E108", "a second <data>; OpenVINO reads the first alone", "keep one of them")
+        if tag in parts.once:
+            text = f"a second <{tag}>; OpenVINO reads the first alone"
+            self._add("E108", text, "keep one of them")
             self._skip(e)
-        elif tag == "data":
+            return
+        if tag in _ONCE:
+            parts.once.add(tag)
+        if tag == "data":
             parts.data, parts.data_sub = self._attributes(e), sub
             self._skip(e)
         elif tag == "input":
@@ -298,9 +307,12 @@ class LayerReader:
 class Parts:
     """What is collected of a layer's children."""
 
-    __slots__ = ("bodies", "data", "data_sub", "inputs", "maps", "outputs", "rt_info", "sections")
+    __slots__ = (
+        "bodies", "data", "data_sub", "inputs", "maps", "once", "outputs", "rt_info", "sections"
+    )  # fmt: skip
 
     def __init__(self) -> None:
+        self.once: set[str] = set()  # the tags seen of those that OpenVINO reads once
         self.data: dict[str, str] | None = None
         self.data_sub = 0
         self.inputs: tuple[XmlPort, ...] = ()
@@ -309,6 +321,9 @@ class Parts:
         self.sections: list[RawSection] = []
         self.bodies: list[XmlBody] = []
         self.maps: list[PortMap] = []
+
+
+_NO_PARTS = Parts()  # of a layer without children
 
 
 def _prefixed(name: str) -> str:

@@ -169,9 +169,9 @@ class _SizeCheck:
         if all(map(self._fits, specs)):
             self._sum(node)
             return
-        found = [_beyond(spec) for spec in specs]
+        found = [beyond(spec) for spec in specs]
         for spec, (what, limit) in ((s, f) for s, f in zip(specs, found, strict=True) if f):
-            if not any(map(_beyond, inputs)):
+            if not any(map(beyond, inputs)):
                 self._report(node, f"its output {spec} {what}", limit)
         node.specs = tuple(
             Spec(s.dtype, s.shape if _countable(s) else None) if f else s
@@ -185,7 +185,7 @@ class _SizeCheck:
         """
         shape, limits = spec.shape, self._limits
         if not is_static(shape) or len(shape) > limits.rank or 0 in shape:
-            return _beyond(spec) is None
+            return beyond(spec) is None
         size = math.prod(shape)
         bytes = 0 if spec.dtype is None else size * spec.dtype.container.itemsize
         if size > limits.tensor_elements or bytes > limits.tensor_bytes or size > LARGEST_INT:
@@ -218,7 +218,7 @@ def _countable(spec: Spec) -> bool:
     )
 
 
-def _beyond(spec: Spec) -> tuple[str, str] | None:
+def beyond(spec: Spec) -> tuple[str, str] | None:
     """Return what is too large of a tensor, and the limit by name; None where nothing is."""
     limits = current()
     if spec.shape is None:

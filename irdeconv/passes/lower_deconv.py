@@ -7,9 +7,9 @@ from operator import attrgetter
 from os import PathLike
 
 from irdeconv import garbage, progress
-from irdeconv.errors import Collector, LoweringError, OpError
+from irdeconv.errors import Collector, LimitError, LoweringError, OpError
 from irdeconv.graph import Graph, Node
-from irdeconv.limits import current
+from irdeconv.limits import current, raise_hint
 from irdeconv.op import SugarOp
 from irdeconv.ops import core
 from irdeconv.ops.basic import Opaque
@@ -23,7 +23,7 @@ from irdeconv.passes.declared import is_stale, warning
 from irdeconv.passes.foreseen import require_room
 from irdeconv.passes.form_names import AUTO, FALLBACK, require_form
 from irdeconv.passes.forms import FORMS
-from irdeconv.passes.infer_specs import infer_specs, inferred, report
+from irdeconv.passes.infer_specs import beyond, infer_specs, inferred, report
 from irdeconv.passes.nonfinite import DEFINITION, NonFiniteReport, examine
 from irdeconv.passes.profile import Profile, load_profile
 from irdeconv.passes.records import Lowered, LoweredLayer, LoweringReport
@@ -58,7 +58,8 @@ def lower(
     packaged profile's name, a .toml file or a Profile. `explain_costs` puts the costs of all forms
     into the report for other forms as well. Raises UsageError for an unknown form or target,
     InferenceError where the graph does not fit together, LoweringError where a deconvolution cannot
-    be lowered (all of them are listed), LimitError beyond the budget of nodes (`lowered_total`).
+    be lowered (all of them are listed), LimitError beyond the budget of nodes (`lowered_total`) and
+    for tensors of the lowered graph that are larger than the limits.
     """
     require_form(form)
     budget = budget or NodeBudget(current().lowered_total)
@@ -70,7 +71,7 @@ def lower(
     _lower_graph(state)
     if state.problems.errors:
         raise LoweringError(state.problems.diagnostics)
-    infer_specs(state.graph)
+    _require_sizes(state.graph)
     state.graph.lint()
     named = profile.name if explain else None
     diagnostics = tuple(state.problems.diagnostics)
@@ -95,6 +96,20 @@ def _lower_graph(state: _State) -> Graph:
         _check_language(graph)
         unique_names(graph)
     return graph
+
+
+def _require_sizes(graph: Graph) -> None:
+    """Infer a lowered graph; LimitError (E602) where a tensor that it needs is too large."""
+    problems = Collector([d for d in infer_specs(graph) if d.code == "E602"])
+    for node in graph.nodes("ZeroInsertion"):
+        spread = replace(node.op, trailing=True).infer(*graph.input_specs(node.id))
+        found = beyond(spread)  # what it is before it is cropped, where it is spelled as Pads
+        if found and not problems.errors:
+            text = f'{node.type} "{node.name}": the padded {spread} {found[0]}'
+            hint = raise_hint(found[1]) if found[1] else None
+            problems.add("E602", text, location=node.location, layer=node.name, hint=hint)
+    if problems.errors:
+        raise LimitError(problems.diagnostics)
 
 
 # What the lowering may emit: the convolution, its surroundings, arithmetic on sizes.

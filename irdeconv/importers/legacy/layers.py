@@ -157,7 +157,7 @@ class LegacyLayersReader(ModelReader):
         if value.node in b.made and len(view.declared) == 1:
             node.declared = (declared,)
         name = view.name if len(view.declared) == 1 else f"{view.name}.{port}"
-        return b.bind(value, name, alone=bool(node.names_of(value.port)))
+        return b.bind(value, name, alone=True)
 
 
 def _declared(port: XmlPort, default: object) -> Spec:
