@@ -102,8 +102,10 @@ def _require_sizes(graph: Graph) -> None:
     """Infer a lowered graph; LimitError (E602) where a tensor that it needs is too large."""
     problems = Collector([d for d in infer_specs(graph) if d.code == "E602"])
     for node in graph.nodes("ZeroInsertion"):
-        spread = replace(node.op, trailing=True).infer(*graph.input_specs(node.id))
-        found = beyond(spread)  # what it is before it is cropped, where it is spelled as Pads
+        assert isinstance(node.op, core.ZeroInsertion)
+        # What it is before it is cropped, where it is spelled as Pads.
+        spread = core.ZeroInsertion(node.op.strides, True).infer(*graph.input_specs(node.id))
+        found = beyond(spread)
         if found and not problems.errors:
             text = f'{node.type} "{node.name}": the padded {spread} {found[0]}'
             hint = raise_hint(found[1]) if found[1] else None
