@@ -10,6 +10,7 @@ from irdeconv.kernels.shared.jit import compiled
 LANES, copy_vector, clear_vector = vectors.NATIVE, vectors.copy_vector, vectors.clear_vector
 copy8, copy4, copy1 = vectors.copy8, vectors.copy4, vectors.copy1
 sums16, sums8, sums4, sums1 = vectors.sums16, vectors.sums8, vectors.sums4, vectors.sums1
+clear4 = vectors.clear4
 copy8_by_2 = vectors.copy8_by_2
 sums16_by_2, sums8_by_2, sums4_by_2 = vectors.sums16_by_2, vectors.sums8_by_2, vectors.sums4_by_2
 
@@ -41,7 +42,7 @@ def depthwise(
     for m in range(out.shape[0]):
         c = (first + m) // share
         if c != seen:
-            fill(data, c, x.shape, frame, shape, axes, seen < 0)
+            fill(data, (c, 1), x.shape, frame, (0, 0), shape, axes, seen < 0)
             seen = c
         plane(frame, places, factors, (first + m) * taps, offsets, flat, m * size, lanes)
 
@@ -100,35 +101,93 @@ def wide_plane(
 
 
 @compiled
-def fill(x: Any, c: int, sizes: Any, frame: Any, shape: Any, axes: Any, zeros: bool) -> None:
-    """Write plane `c` and `zeros` around it into a frame `[*phases, depth, row, column]`.
+def fill(
+    x: Any, planes: Any, sizes: Any, frames: Any, places: Any, shape: Any, axes: Any, zeros: bool
+) -> None:
+    """Write planes, and `zeros` around them, into frames `[*phases, depth, row, column]`.
 
-    Behind it there is room for a vector, which is overwritten with the zeros. They need not be
-    written again for another plane.
+    `planes` are (first, count), `places` (where the first frame begins, distance of frames). Behind
+    each there is room for a vector, which is overwritten with the zeros. They need not be written
+    again for other planes.
     """
     (s0, b0), (s1, b1), (s2, b2) = axes
     _, depth, height, width = sizes
-    base, to = c * depth * height * width, 0
+    to, many, size = places[0], shape[5], shape[4] * shape[5]
     for p in range(s0):
         for q in range(s1):
+            top, bottom = inside(height, q, shape[4], s1, b1)
             for r in range(s2):
-                lo = min(shape[5], max(0, -((r - b2) // s2)))
-                hi = max(lo, min(shape[5], (width - 1 + b2 - r) // s2 + 1))
-                at = lo * s2 + r - b2
+                low, high = inside(width, r, many, s2, b2)
                 for d in range(shape[3]):
                     i = d * s0 + p - b0
-                    for h in range(shape[4]):
-                        j = h * s1 + q - b1
-                        if 0 <= i < depth and 0 <= j < height and lo < hi:
-                            row = base + (i * height + j) * width
-                            if zeros:
-                                clear(frame, to, lo)
-                            split(x, row + at, frame, to + lo, hi - lo, s2)
-                            if zeros:
-                                clear(frame, to + hi, shape[5] - hi)
-                        elif zeros:
-                            clear(frame, to, shape[5])
-                        to += shape[5]
+                    rows = bottom - top if 0 <= i < depth and low < high else 0
+                    row = (planes[0] * depth + i) * height + top * s1 + q - b1
+                    source = row * width + low * s2 + r - b2, s1 * width, s2
+                    target = to, size, top * many + low, many
+                    for c in range(planes[1]):
+                        fill_rows(x, source, frames, target, rows, high - low, zeros)
+                        source = source[0] + depth * height * width, source[1], s2
+                        target = target[0] + places[1], size, target[2], many
+                    to += size
+
+
+@compiled
+def inside(size: int, phase: int, count: int, stride: int, begin: int) -> Any:
+    """Return which positions of a frame's axis hold data, from one up to another."""
+    low = min(count, max(0, -((phase - begin) // stride)))
+    return low, max(low, min(count, (size - 1 + begin - phase) // stride + 1))
+
+
+@compiled
+def fill_rows(
+    x: Any, source: Any, frame: Any, target: Any, rows: int, count: int, zeros: bool
+) -> None:
+    """Write rows of `count` elements into a plane of a frame, and `zeros` around them.
+
+    `source` is (start, distance of rows, of elements), `target` (start, size, where in it the first
+    row begins, distance of rows). What a whole vector writes behind a row is overwritten by what
+    follows; rows near the end, behind which nothing may be read or overwritten, are copied exactly.
+    """
+    (start, far, step), (to, size, first, pitch) = source, target
+    end, gap, many = to + size, pitch - count, count // LANES * LANES
+    rest = count - many
+    whole = many + (rest if rest == 0 else 4 if rest <= 4 else 8 if rest <= 8 else LANES)
+    if rows == 0:
+        if zeros:
+            clear(frame, to, size)
+        return
+    if zeros:
+        clear(frame, to, first)
+    to += first
+    fast = rows if step == 1 else 0
+    while fast > 0 and (
+        start + (fast - 1) * far + whole > len(x) or (fast - rows) * pitch + whole > count
+    ):
+        fast -= 1
+    for h in range(fast):
+        for k in range(0, many, LANES):
+            copy_vector(x, start + k, frame, to + k)
+        if rest > 8:
+            copy_vector(x, start + many, frame, to + many)
+        elif rest > 4:
+            copy8(x, start + many, frame, to + many)
+        elif rest > 0:
+            copy4(x, start + many, frame, to + many)
+        if h < rows - 1:
+            if gap <= 4:
+                clear4(frame, to + count)
+            else:
+                clear(frame, to + count, gap)
+        start += far
+        to += pitch
+    for h in range(fast, rows):
+        split(x, start, frame, to, count, step)
+        if h < rows - 1:
+            clear(frame, to + count, gap)
+        start += far
+        to += pitch
+    if zeros:
+        clear(frame, to - gap, end - to + gap)
 
 
 @compiled
@@ -168,6 +227,9 @@ def split(source: Any, start: int, target: Any, to: int, count: int, stride: int
 @compiled
 def fill_all(x: Any, frames: Any, first: int, shape: Any, axes: Any) -> None:
     """Copy the planes of `x [C, *I]` into their frames, from `first` on in `frames [C, *]`."""
-    data = x.reshape(-1)
-    for c in range(x.shape[0]):
-        fill(data, c, x.shape, frames[c, first:], shape, axes, True)
+    data, flat, far = x.reshape(-1), frames.reshape(-1), frames.shape[1]
+    single = axes[0][0] == axes[1][0] == axes[2][0] == 1
+    together = x.shape[0] if single else 1  # else a plane is read again while it is near
+    for c in range(0, x.shape[0], max(1, together)):
+        places = c * far + first, far
+        fill(data, (c, together), x.shape, flat, places, shape, axes, True)
