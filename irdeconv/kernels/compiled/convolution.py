@@ -124,7 +124,7 @@ def fill(
                     row = (planes[0] * depth + i) * height + top * s1 + q - b1
                     source = row * width + low * s2 + r - b2, s1 * width, s2
                     target = to, size, top * many + low, many
-                    for c in range(planes[1]):
+                    for _ in range(planes[1]):
                         fill_rows(x, source, frames, target, rows, high - low, zeros)
                         source = source[0] + depth * height * width, source[1], s2
                         target = target[0] + places[1], size, target[2], many
@@ -149,9 +149,7 @@ def fill_rows(
     follows; rows near the end, behind which nothing may be read or overwritten, are copied exactly.
     """
     (start, far, step), (to, size, first, pitch) = source, target
-    end, gap, many = to + size, pitch - count, count // LANES * LANES
-    rest = count - many
-    whole = many + (rest if rest == 0 else 4 if rest <= 4 else 8 if rest <= 8 else LANES)
+    end, gap, whole = to + size, pitch - count, whole_vectors(count)
     if rows == 0:
         if zeros:
             clear(frame, to, size)
@@ -164,15 +162,11 @@ def fill_rows(
         start + (fast - 1) * far + whole > len(x) or (fast - rows) * pitch + whole > count
     ):
         fast -= 1
-    for h in range(fast):
-        for k in range(0, many, LANES):
-            copy_vector(x, start + k, frame, to + k)
-        if rest > 8:
-            copy_vector(x, start + many, frame, to + many)
-        elif rest > 4:
-            copy8(x, start + many, frame, to + many)
-        elif rest > 0:
-            copy4(x, start + many, frame, to + many)
+    for h in range(rows):
+        if h < fast:
+            copy_vectors(x, start, frame, to, count)
+        else:
+            split(x, start, frame, to, count, step)
         if h < rows - 1:
             if gap <= 4:
                 clear4(frame, to + count)
@@ -180,14 +174,30 @@ def fill_rows(
                 clear(frame, to + count, gap)
         start += far
         to += pitch
-    for h in range(fast, rows):
-        split(x, start, frame, to, count, step)
-        if h < rows - 1:
-            clear(frame, to + count, gap)
-        start += far
-        to += pitch
     if zeros:
         clear(frame, to - gap, end - to + gap)
+
+
+@compiled
+def whole_vectors(count: int) -> int:
+    """Return how many elements `copy_vectors` writes."""
+    rest = count % LANES
+    return count - rest + (rest if rest == 0 else 4 if rest <= 4 else 8 if rest <= 8 else LANES)
+
+
+@compiled
+def copy_vectors(x: Any, start: int, frame: Any, to: int, count: int) -> None:
+    """Copy a row, and what the last vector holds behind it."""
+    rest = count % LANES
+    last = count - rest
+    for k in range(0, last, LANES):
+        copy_vector(x, start + k, frame, to + k)
+    if rest > 8:
+        copy_vector(x, start + last, frame, to + last)
+    elif rest > 4:
+        copy8(x, start + last, frame, to + last)
+    elif rest > 0:
+        copy4(x, start + last, frame, to + last)
 
 
 @compiled

@@ -43,7 +43,7 @@ class DirectRates:
     sums: float = rate("sums", 0.135)  # each vector of products that is added
     near: float = rate("copy", 0.5)  # each vector that is copied for a tile
     framed: float = rate("copy", 0.1)  # each element of a frame
-    row: float = rate("call", 12.0)  # each row of a frame
+    row: float = rate("call", 4.0)  # each row of a frame
     stored: float = rate("copy", 1.5)  # each vector that is written
     parted: float = rate("call", 3.0)  # each row of a vector's piece
     taken: float = rate("copy", 0.25)  # each element that is converted

@@ -35,7 +35,7 @@ class ResidueRates:
     sums: float = rate("sums", 0.135)  # each vector of products that is added
     near: float = rate("copy", 0.8)  # each piece that is copied for a tile
     framed: float = rate("copy", 0.1)  # each element of the padded input
-    line: float = rate("call", 12.0)  # each row of it
+    line: float = rate("call", 4.0)  # each row of it
     stored: float = rate("copy", 1.5)  # each vector that is written whole
     parted: float = rate("call", 3.0)  # each row of a vector's piece
     streamed: float = rate("far", 0.04)  # each byte of weights that are not in a near cache
