@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -9,6 +11,8 @@ import numpy as np
 
 from irdeconv.dtypes import ElementType, of_numpy
 from irdeconv.spec import Array, format_shape
+
+PART_BYTES = 1 << 22  # of a constant that is read or made part by part
 
 
 @runtime_checkable
@@ -24,6 +28,12 @@ class ConstantData(Protocol):
 
     def raw(self) -> bytes | memoryview:
         """Return the bytes as a `.bin` file holds them."""
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """Yield these bytes part by part, so that a large constant needs no second place."""
+
+    def release(self) -> None:
+        """Give back the memory of what has been read of a mapped file, which can be read anew."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,6 +71,21 @@ class ArrayData:
 
         return encode(self.values, self.dtype)
 
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """Yield these bytes part by part."""
+        from irdeconv.packing import encode
+
+        most = PART_BYTES // self.dtype.container.itemsize
+        if self.values.size <= most or self.dtype.is_packed or self.dtype.kind == "string":
+            yield self.raw()
+            return
+        flat = self.values.reshape(-1)
+        for start in range(0, flat.size, most):
+            yield encode(flat[start : start + most], self.dtype)
+
+    def release(self) -> None:
+        """Do nothing: the array is what there is."""
+
 
 class ByteSource(Protocol):
     """A readable file of bytes: memory-mapped, missing, or in memory."""
@@ -74,6 +99,9 @@ class ByteSource(Protocol):
     def read(self, offset: int, size: int) -> memoryview:
         """Return a part without copying; OpError where the file is missing or too short."""
 
+    def release(self, offset: int, size: int) -> None:
+        """Give back the memory of a part that has been read and can be read anew."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FileData:
@@ -84,7 +112,7 @@ class FileData:
     size: int
     dtype: ElementType
     shape: tuple[int, ...]
-    _cache: list[Array] = field(default_factory=list, repr=False)
+    _made: list[weakref.ref[Array]] = field(default_factory=list, repr=False)
 
     def __repr__(self) -> str:
         place = f"{self.size} bytes at {self.offset} of {self.source.path}"
@@ -103,10 +131,27 @@ class FileData:
         """Return the bytes, memory-mapped."""
         return self.source.read(self.offset, self.size)
 
+    def pieces(self) -> Iterator[memoryview]:
+        """Yield these bytes, memory-mapped."""
+        raw = self.raw()
+        for start in range(0, len(raw), PART_BYTES):
+            yield raw[start : start + PART_BYTES]
+            self.source.release(self.offset + start, PART_BYTES)
+        self.release()  # a piece may have been read after the next one was asked for
+
+    def release(self) -> None:
+        """Give back the memory of what has been read of a mapped file."""
+        self.source.release(self.offset, self.size)
+
     def array(self) -> Array:
-        """Return the values: a memory-mapped view for whole-byte types, decoded once for others."""
+        """Return the values: a memory-mapped view for whole-byte types.
+
+        Others are decoded, anew where nobody holds what was decoded before.
+        """
         from irdeconv.packing import decode
 
-        if not self._cache:
-            self._cache.append(decode(self.raw(), self.dtype, self.shape))
-        return self._cache[0]
+        made = self._made[0]() if self._made else None
+        if made is None:
+            made = decode(self.raw(), self.dtype, self.shape)
+            self._made[:] = [weakref.ref(made)]
+        return made

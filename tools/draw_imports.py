@@ -32,7 +32,7 @@ WIDTH = 98
 FILES = {
     "places": "access codes errors garbage limits opening source suggest",
     "tensors": "attributes dtypes extras plural spec",
-    "meaning": "constant declare geometry geometry_conv geometry_hints op packing traits",
+    "meaning": "constant declare geometry geometry_conv geometry_hints moved op packing traits",
     "graph": "graph node",
     "irdeconv": "__init__",
 }

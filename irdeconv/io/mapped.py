@@ -23,6 +23,7 @@ from irdeconv.source import Location, SourceFile
 _SIGBUS = {"linux": 7, "darwin": 10}.get(sys.platform)  # elsewhere a mapped file cannot be cut off
 _ANONYMOUS = {"linux": 0x20, "darwin": 0x1000}
 _PRIVATE, _FIXED = 0x02, 0x10
+_RELEASED_BYTES = 1 << 20  # less is not worth a call
 _GIVEN_UP = 1000  # faults in a row that no file explains
 
 
@@ -40,6 +41,13 @@ class MappedFile:
         self._zeros = self._end  # where those begin that took the place of pages
         _MAPPED[id(self)] = self
         _install()
+
+    def release(self, offset: int, size: int) -> None:
+        """Give back the memory of a part's pages; they are mapped again when they are read."""
+        start = -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE
+        stop = min(offset + size, self.size) // mmap.PAGESIZE * mmap.PAGESIZE
+        if hasattr(mmap, "MADV_DONTNEED") and stop - start >= _RELEASED_BYTES:
+            self._map.madvise(mmap.MADV_DONTNEED, start, stop - start)
 
     @property
     def changed(self) -> bool:

@@ -11,6 +11,7 @@ from irdeconv.constant import FileData
 from irdeconv.errors import OpError
 from irdeconv.graph import Graph
 from irdeconv.io.mapped import MappedFile
+from irdeconv.moved import MovedData
 from irdeconv.opening import open_file, size_of
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.ops.bodies import every_node
@@ -53,6 +54,9 @@ class NoWeights:
             )
         return self._view[offset : offset + size]
 
+    def release(self, offset: int, size: int) -> None:
+        """Give back the memory of a part that has been read and can be read anew."""
+
     def require_intact(self) -> None:
         """Raise InputError (E125) where a file has been cut off or written to since it was opened.
 
@@ -93,6 +97,11 @@ class WeightsFile(NoWeights):
                 held = mmap.mmap(fd, size, access=mmap.ACCESS_READ)
                 self._view, self._mapped = memoryview(held), MappedFile(self.path, fd, held)
 
+    def release(self, offset: int, size: int) -> None:
+        """See `NoWeights`: the pages stay in the system's cache of files."""
+        if self._mapped is not None:
+            self._mapped.release(offset, size)
+
     def require_intact(self) -> None:
         """See `NoWeights`."""
         if self._mapped is not None:
@@ -105,6 +114,8 @@ def sources_of(graph: Graph) -> list[NoWeights]:
     for node in every_node(graph):
         data = node.op.data if isinstance(node.op, Const) else None
         data = node.op.weights if isinstance(node.op, Opaque) else data
+        while isinstance(data, MovedData):
+            data = data.source
         if isinstance(data, FileData) and isinstance(data.source, NoWeights):
             found[id(data.source)] = data.source
     return list(found.values())

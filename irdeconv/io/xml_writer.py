@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from lxml import etree
@@ -19,6 +18,7 @@ from irdeconv.errors import Diagnostic, InputError, misused, no_access
 from irdeconv.graph import Graph, Node
 from irdeconv.io.atomic import Files, failures, require_writable, together
 from irdeconv.io.attribute_checks import require_attributes
+from irdeconv.io.blobs import Blobs
 from irdeconv.io.context import integer
 from irdeconv.io.lacking import no_data
 from irdeconv.io.mark import marked
@@ -29,36 +29,8 @@ from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.ops.bodies import Body, Slicing, bodies_of, every_node
 from irdeconv.spec import Interval, Spec
 
-_WRITTEN_AT_ONCE = 1 << 24
-
 # What XML forbids, and other control characters, which no reader takes in the name of a layer.
 UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-
-
-@dataclass
-class _Blobs:
-    """The `.bin` while it is written: identical blobs are stored once, nothing is aligned.
-
-    `hash` is that of all bytes so far.
-    """
-
-    file: BinaryIO
-    size: int = 0
-    seen: dict[bytes, int] = field(default_factory=dict)
-    hash: Any = field(default_factory=hashlib.sha256)
-
-    def add(self, raw: bytes | memoryview) -> tuple[int, int]:
-        """Store a blob; returns (offset, size)."""
-        data = memoryview(raw).cast("B") if len(raw) else memoryview(b"\0")
-        digest = hashlib.blake2b(data).digest() + len(data).to_bytes(8, "little")
-        if digest not in self.seen:
-            self.seen[digest] = self.size
-            for start in range(0, len(data), _WRITTEN_AT_ONCE):
-                part = data[start : start + _WRITTEN_AT_ONCE]
-                self.file.write(part)
-                self.hash.update(part)
-            self.size += len(data)
-        return self.seen[digest], len(data)
 
 
 def write_ir(graph: Graph, path: Path) -> None:
@@ -90,7 +62,7 @@ def stage_ir(graph: Graph, path: Path, files: Files) -> tuple[Path, Path]:
 def _staged(graph: Graph, path: Path, files: Files) -> tuple[Path, Path]:
     with failures(path):
         xml, weights = files.open(path), files.open(path.with_suffix(".bin"))
-        for part in _document(graph, _Blobs(weights.file)):
+        for part in _document(graph, Blobs(weights.file)):
             xml.file.write(_encoded(part, graph))
         weights.finish()
         xml.finish()
@@ -101,7 +73,7 @@ def ir_bytes(graph: Graph) -> tuple[bytes, bytes]:
     """Return what `write_ir` writes: the `.xml` and the `.bin`. Raises InputError as it does."""
     _require_writable(graph)
     weights = BytesIO()
-    xml = _encoded("".join(_document(graph, _Blobs(weights))), graph)
+    xml = _encoded("".join(_document(graph, Blobs(weights))), graph)
     return xml, weights.getvalue()
 
 
@@ -167,7 +139,7 @@ def file_order(graph: Graph) -> list[Node]:
     return [n for n in order if n.type != "Result"] + graph.results
 
 
-def _document(graph: Graph, blobs: _Blobs) -> Iterator[str]:
+def _document(graph: Graph, blobs: Blobs) -> Iterator[str]:
     info = graph.info
     if info.ir_version == 10:
         graph = as_version_10(graph)
@@ -183,7 +155,7 @@ class _Inside:
     """The layers and edges of a `<net>` or of a body."""
 
     graph: Graph
-    blobs: _Blobs
+    blobs: Blobs
     version: int
     order: list[Node] = field(init=False)
     number: dict[int, int] = field(init=False)
@@ -296,11 +268,11 @@ def _entry(
     return f"\t\t\t\t<{tag} " + " ".join(f'{k}="{v}"' for k, v in values.items()) + " />\n"
 
 
-def _data(node: Node, blobs: _Blobs) -> dict[str, str]:
+def _data(node: Node, blobs: Blobs) -> dict[str, str]:
     attributes = node.op.to_attributes()
     attributes |= {k: v for k, v in node.extra_data if k not in attributes}
     if isinstance(node.op, Const):
-        offset, size = blobs.add(node.op.data.raw())
+        offset, size = blobs.add(node.op.data.pieces())
         attributes |= {"offset": str(offset), "size": str(size)}
     return attributes
 
@@ -333,7 +305,7 @@ def _edges(graph: Graph, order: list[Node], number: dict[int, int]) -> Iterator[
             )
 
 
-def _section(section: Section, op: object, blobs: _Blobs) -> str:
+def _section(section: Section, op: object, blobs: Blobs) -> str:
     """Return a kept section; constants of bodies move into the new `.bin`."""
     if not section.tag.endswith("body"):
         return f"\t\t\t{section.xml.decode('utf-8').strip()}\n"
@@ -345,7 +317,7 @@ def _section(section: Section, op: object, blobs: _Blobs) -> str:
         if start is None or length is None:
             continue  # of something else: constants have been read as such
         raw = op.weights.source.read(start, length)
-        offset, size = blobs.add(raw)
+        offset, size = blobs.add([raw])
         data.attrib["offset"], data.attrib["size"] = str(offset), str(size)
     return f"\t\t\t{etree.tostring(root, encoding='unicode').strip()}\n"
 

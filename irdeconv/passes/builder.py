@@ -13,12 +13,14 @@ from irdeconv.dtypes import ElementType, of_numpy
 from irdeconv.errors import Diagnostic, LimitError, OpError
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.limits import current, raise_hint
+from irdeconv.moved import MovedData
 from irdeconv.op import Op, as_tuple, infer_op
 from irdeconv.ops.basic import Const
 from irdeconv.ops.binding import ViewOp
 from irdeconv.ops.padding import Pad12
-from irdeconv.passes.stored import FilterParameter, constant, moved, stored
-from irdeconv.spec import Array, Spec
+from irdeconv.passes.moving import moved_data
+from irdeconv.passes.stored import FilterParameter, constant, is_constant, moved, stored
+from irdeconv.spec import Array, Spec, is_static
 
 FOLDED_GROWTH = 8  # a folded constant may be so many times as large as what it is made of
 
@@ -72,29 +74,46 @@ class GraphBuilder:
         moved = self._as_stored(op, inputs)
         if moved is not None:
             return moved
-        arrays = [constant(self.graph, v) for v in inputs]
-        view = self._view(op, arrays)
+        large = self._large(op, inputs)
+        if large is not None:
+            return self._held(large)
+        fixed = all(is_constant(self.graph, v) for v in inputs)
+        view = self._view(op, inputs) if fixed else None
         if view is not None:
             return self.const(view, self.graph.spec(inputs[0]).dtype)
         specs = infer_op(op, tuple(self.graph.spec(v) for v in inputs))
-        if inputs and all(a is not None for a in arrays) and self._folds(op, inputs, specs):
+        if inputs and fixed and self._folds(op, inputs, specs):
             result: Array | None = specs[0].known
             if result is None:
                 with np.errstate(all="ignore"):
-                    result = as_tuple(op.evaluate(*arrays))[0]
+                    result = as_tuple(op.evaluate(*self._arrays(inputs)))[0]
             return self.const(result, specs[0].dtype)
         return self._node(op, inputs, specs)
 
-    def _view(self, op: Op, arrays: Sequence[Array | None]) -> Array | None:
+    def _arrays(self, inputs: Sequence[Value]) -> list[Array]:
+        """Return the data of inputs that are constants."""
+        return [a for a in (constant(self.graph, v) for v in inputs) if a is not None]
+
+    def _large(self, op: Op, inputs: tuple[Value, ...]) -> MovedData | None:
+        """Return a large constant that an operation moves; None for all else."""
+        first = self.graph.node(inputs[0].node).op if inputs else None
+        if self.checks or not isinstance(first, Const) or not first.data.available:
+            return None
+        if not is_static(first.shape) or not all(is_constant(self.graph, v) for v in inputs[1:]):
+            return None
+        rest = self._arrays(inputs[1:])
+        moved = moved_data(op, first.data, first.element_type, first.shape, *rest)
+        return moved if moved and self._has_room(moved.nbytes, inputs) else None
+
+    def _view(self, op: Op, inputs: tuple[Value, ...]) -> Array | None:
         """Return a view of a constant; None for all else, and where inference knows what is wrong.
 
         Lowering cuts a filter into thousands of parts, and inferring each takes most of its time.
         """
-        given = [a for a in arrays if a is not None]
-        if self.checks or not isinstance(op, ViewOp) or len(given) < len(arrays):
+        if self.checks or not isinstance(op, ViewOp):
             return None
         try:
-            found: Array = as_tuple(op.evaluate(*given))[0]
+            found: Array = as_tuple(op.evaluate(*self._arrays(inputs)))[0]
         except (OpError, ValueError, TypeError, IndexError, ArithmeticError):
             return None
         return found
@@ -108,9 +127,11 @@ class GraphBuilder:
         size = specs[0].nbytes
         if not op.pure or op.macs(given, specs) != 0 or size is None:
             return False
-        return size <= max(
-            current().folded_bytes, FOLDED_GROWTH * sum(s.nbytes or 0 for s in given)
-        )
+        return self._has_room(size, inputs)
+
+    def _has_room(self, size: int, inputs: tuple[Value, ...]) -> bool:
+        given = sum(self.graph.spec(v).nbytes or 0 for v in inputs)
+        return size <= max(current().folded_bytes, FOLDED_GROWTH * given)
 
     def keep(self, op: Op, *inputs: Value) -> Value:
         """Add an operation as it is, also behind constants."""
@@ -121,11 +142,12 @@ class GraphBuilder:
         array = np.ascontiguousarray(array) if array.ndim else array
         element_type = dtype or of_numpy(array.dtype)
         data = ArrayData.of(array, element_type)
-        return self._node(
-            Const(data=data, element_type=element_type, shape=array.shape),
-            (),
-            (Spec.of(array, element_type),),
-        )
+        op = Const(data=data, element_type=element_type, shape=array.shape)
+        return self._node(op, (), (Spec.of(array, element_type),))
+
+    def _held(self, data: MovedData) -> Value:
+        op = Const(data=data, element_type=data.dtype, shape=data.shape)
+        return self._node(op, (), (op.infer(),))
 
     def spec(self, value: Value) -> Spec:
         """Return the spec of a value."""
@@ -170,7 +192,12 @@ class GraphBuilder:
         found = moved(found, op, [a for a in rest if a is not None])
         if found is None:
             return None
-        value = self.const(found.values, found.dtype)
+        held = found.data
+        value = (
+            self._held(held)
+            if isinstance(held, MovedData)
+            else self.const(found.values, found.dtype)
+        )
         for step in found.steps:
             operands = [self._parameter(p) for p in step.parameters]
             operands.insert(step.port, value)

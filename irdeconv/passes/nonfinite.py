@@ -31,6 +31,7 @@ from irdeconv.ops.elementwise import Add
 from irdeconv.passes.forms import FORMS
 from irdeconv.passes.reach import BY_DEFINITION, Reach
 from irdeconv.passes.site import DeconvolutionSite, constant_of, site_of
+from irdeconv.passes.stored import stored
 from irdeconv.spec import Array
 
 DEFINITION = "definition"
@@ -63,11 +64,13 @@ class NonFiniteReport:
 
 def examine(graph: Graph, node: Node) -> NonFiniteReport | None:
     """Scan the filter and bias of a core.Deconvolution; None where all of it is finite."""
-    filter = _bad(constant_of(graph, graph.inputs_of(node.id)[1]))
+    value = graph.inputs_of(node.id)[1]
+    filter = None if _is_finite(graph, value) else _bad(constant_of(graph, value))
     bias = _bad(_bias(graph, node))
     filter_bad, bias_bad = (0 if bad is None else int(bad.sum()) for bad in (filter, bias))
     if not filter_bad and not bias_bad:
         return None
+    filter = _bad(constant_of(graph, value)) if filter is None else filter
     site, affected = site_of(graph, node), {}
     if site is not None and _countable(site):
         for form, reach in REACHES.items():
@@ -136,6 +139,16 @@ def input_footprint(reach: Reach, site: DeconvolutionSite, data: Array) -> Array
         )
     spoilt: Array = counts > 0
     return spoilt
+
+
+def _is_finite(graph: Graph, value: Value) -> bool:
+    """Whether nothing in a constant filter is infinite or NaN; it is looked at part by part."""
+    found = stored(graph, value)
+    if found is None:
+        return False
+    finite = all(p.dtype.kind in "biuO" or np.isfinite(p).all() for p in found.parts())
+    found.data.release()
+    return bool(finite)
 
 
 def _bad(values: Array | None) -> Array | None:

@@ -8,20 +8,26 @@ a runtime that executes quantized layers still finds a quantized filter in front
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from irdeconv.dtypes import ElementType
+from irdeconv.constant import ArrayData, ConstantData
+from irdeconv.dtypes import ElementType, of_numpy
 from irdeconv.graph import Graph, Node, Value
+from irdeconv.moved import MovedData
 from irdeconv.op import Op, as_tuple
 from irdeconv.ops.basic import Const
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.elementwise import Multiply, Subtract
 from irdeconv.ops.padding import Pad12
-from irdeconv.spec import Array
+from irdeconv.passes.moving import moved_data
+from irdeconv.spec import Array, is_static
 
 MOST_STEPS = 8
+PART_ELEMENTS = 1 << 20  # of a filter that is looked at part by part
 SMALL = 2  # zero points and scales may have one element for so many of the filter, not more
 
 
@@ -29,6 +35,12 @@ def constant(graph: Graph, value: Value) -> Array | None:
     """Return the data of a constant, None for any other value."""
     op = graph.node(value.node).op
     return op.data.array() if isinstance(op, Const) and op.data.available else None
+
+
+def is_constant(graph: Graph, value: Value) -> bool:
+    """Whether a value is a constant whose data are there."""
+    op = graph.node(value.node).op
+    return isinstance(op, Const) and op.data.available
 
 
 @dataclass(frozen=True)
@@ -52,9 +64,9 @@ class Dequantization:
     port: int = 0
     parameters: tuple[FilterParameter, ...] = ()
 
-    def apply(self, data: Array) -> Array:
-        """Compute the step."""
-        inputs = [p.converted() for p in self.parameters]
+    def apply(self, data: Array, rank: int = 0, where: tuple[slice, ...] = ()) -> Array:
+        """Compute the step, also of what stands at `where` of a filter with `rank` axes."""
+        inputs = [_part(p.converted(), rank, where) for p in self.parameters]
         inputs.insert(self.port, data)
         return _apply(self.node.op, *inputs)
 
@@ -63,25 +75,55 @@ class Dequantization:
 class StoredFilter:
     """A constant and the steps from it to the filter that a layer reads."""
 
-    values: Array
-    dtype: ElementType | None
+    data: ConstantData
+    dtype: ElementType
+    shape: tuple[int, ...]
     steps: tuple[Dequantization, ...]
+
+    @property
+    def values(self) -> Array:
+        """The values of the constant."""
+        return self.data.array()
 
     def filter(self) -> Array:
         """Return the filter that the layer reads."""
-        data = self.values
+        return self._behind(self.values)
+
+    def parts(self) -> Iterator[Array]:
+        """Yield the filter part by part along an axis: together they are large, each is not."""
+        values = self.values
+        axis = next((a for a, n in enumerate(self.shape) if n > 1), 0)
+        rows = max(PART_ELEMENTS * self.shape[axis] // max(values.size, 1), 1) if self.shape else 1
+        if rows >= (self.shape or (1,))[axis]:
+            yield self._behind(values)
+            return
+        for start in range(0, self.shape[axis], rows):
+            where = (slice(None),) * axis + (slice(start, start + rows),)
+            yield self._behind(values[where], where)
+
+    def _behind(self, data: Array, where: tuple[slice, ...] = ()) -> Array:
         for step in self.steps:
-            data = step.apply(data)
+            data = step.apply(data, len(self.shape), where)
         return data
+
+
+def _part(parameter: Array, rank: int, where: tuple[slice, ...]) -> Array:
+    """Return what a part of a filter meets of a parameter that is broadcast to it."""
+    axis = len(where) - 1 - (rank - parameter.ndim)
+    if axis < 0 or parameter.shape[axis] == 1:
+        return parameter
+    return parameter[(slice(None),) * axis + where[-1:]]
 
 
 def stored(graph: Graph, value: Value) -> StoredFilter | None:
     """Return how a filter is stored; None where it is no constant or anything else is behind it."""
     steps: list[Dequantization] = []
     while len(steps) < MOST_STEPS:
-        values = constant(graph, value)
-        if values is not None:
-            return StoredFilter(values, graph.spec(value).dtype, tuple(reversed(steps)))
+        op = graph.node(value.node).op
+        if isinstance(op, Const):
+            if not op.data.available or not is_static(op.shape):
+                return None
+            return StoredFilter(op.data, op.element_type, op.shape, tuple(reversed(steps)))
         step = _step(graph, graph.node(value.node))
         if step is None:
             return None
@@ -95,7 +137,7 @@ def _step(graph: Graph, node: Node) -> Dequantization | None:
         return None
     inputs = graph.inputs_of(node.id)
     whole = [p for p, v in enumerate(inputs) if graph.spec(v).shape == node.spec().shape]
-    port = next((p for p in whole if constant(graph, inputs[p]) is None), whole[0] if whole else 1)
+    port = next((p for p in whole if not is_constant(graph, inputs[p])), whole[0] if whole else 1)
     if port and not isinstance(node.op, Multiply):
         return None  # x - filter
     found = [_parameter(graph, v) for p, v in enumerate(inputs) if p != port]
@@ -116,23 +158,29 @@ def moved(filter: StoredFilter, op: Op, rest: list[Array]) -> StoredFilter | Non
 
     None where a zero has no number in the constant, or the parameters would grow large.
     """
-    shape = filter.values.shape
-    values = _apply(op, filter.values, *rest)
+    data = _moved_constant(filter, op, rest)
+    shape = data.shape if isinstance(data, MovedData) else data.values.shape
     steps = []
     for step in filter.steps:
-        parameters = [_moved(p, op, rest, shape) for p in step.parameters]
+        parameters = [_moved(p, op, rest, filter.shape) for p in step.parameters]
         found = tuple(p for p in parameters if p is not None)
-        large = any(p.values.size > max(1, values.size // SMALL) for p in found)
+        large = any(p.values.size > max(1, math.prod(shape) // SMALL) for p in found)
         if len(found) < len(parameters) or large:
             return None
         steps.append(replace(step, parameters=found))
     if not op.moves:
-        kept = _apply(op, np.ones(shape, np.uint8), *rest) != 0
-        zero = _zero(tuple(steps), values)
+        zero = _zero(tuple(steps), filter.dtype)
         if zero is None:
             return None
-        values = np.where(kept, values, zero)
-    return StoredFilter(values, filter.dtype, tuple(steps))
+        if zero.any():
+            kept = _apply(op, np.ones(filter.shape, np.uint8), *rest) != 0
+            data = ArrayData.of(np.where(kept, data.array(), zero), filter.dtype)
+    return StoredFilter(data, filter.dtype, shape, tuple(steps))
+
+
+def _moved_constant(filter: StoredFilter, op: Op, rest: list[Array]) -> ArrayData | MovedData:
+    found = moved_data(op, filter.data, filter.dtype, filter.shape, *rest)
+    return found or ArrayData.of(_apply(op, filter.values, *rest), filter.dtype)
 
 
 def _moved(
@@ -143,8 +191,10 @@ def _moved(
         return replace(p, values=p.values.reshape(()))
     if isinstance(op, Pad12):
         op = replace(op, pad_mode="edge")
+    dtype = p.dtype or of_numpy(p.values.dtype)
+    held = moved_data(op, MovedData.broadcast(p.values, dtype, shape), dtype, shape, *rest)
     try:
-        values = _apply(op, np.broadcast_to(p.values, shape), *rest)
+        values = held.narrowed() if held else _apply(op, np.broadcast_to(p.values, shape), *rest)
     except Exception:  # an edge of nothing, or a broadcast by other rules
         return None
     for axis in range(values.ndim):
@@ -154,8 +204,11 @@ def _moved(
     return replace(p, values=np.ascontiguousarray(values))
 
 
-def _zero(steps: tuple[Dequantization, ...], values: Array) -> Array | None:
-    """Return what has to be stored for a zero of the filter; None where there is no such number."""
+def _zero(steps: tuple[Dequantization, ...], dtype: ElementType) -> Array | None:
+    """Return what has to be stored for a zero of the filter; None where there is no such number.
+
+    It has the shape of the zero points, to which the filter's is broadcast.
+    """
     target: Array = np.zeros(())
     for step in reversed(steps):
         if isinstance(step.node.op, Subtract):
@@ -163,12 +216,11 @@ def _zero(steps: tuple[Dequantization, ...], values: Array) -> Array | None:
         elif not isinstance(step.node.op, Convert) and np.any(target):
             return None
     with np.errstate(all="ignore"):
-        found = target.astype(values.dtype)
-    full = np.broadcast_to(found, values.shape)
-    data: Array = full
+        found: Array = target.astype(dtype.container)
+    data = found
     for step in steps:
         data = step.apply(data)
-    return None if np.any(data != 0) else full
+    return None if np.any(data != 0) else found
 
 
 def _apply(op: Op, *arrays: Array) -> Array:
