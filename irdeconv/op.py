@@ -11,6 +11,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
 
 import numpy as np
@@ -96,6 +97,11 @@ class Op:
         """Yield what is wrong with the attributes alone."""
         return iter(())
 
+    @cached_property
+    def misfit(self) -> Problem | None:
+        """The first error of `check`, looked for once."""
+        return next((p for p in self.check() if p.severity == "error"), None)
+
     def remarks(self, *inputs: Any) -> Iterator[Problem]:
         """Yield warnings that need the inputs' specs (which fit: `infer` succeeded)."""
         return iter(())
@@ -134,6 +140,10 @@ class SugarOp(Op):
 
     def infer(self, *inputs: Any) -> Spec | tuple[Spec, ...]:
         """Run `expand` on specs."""
+        return self.expand_specs(*inputs)
+
+    def expand_specs(self, *inputs: Any) -> Spec | tuple[Spec, ...]:
+        """Run `expand` on specs; where layers are often alike it may remember what came out."""
         return self.expand(SpecBuilder(), *inputs)  # type: ignore[no-any-return]
 
     def evaluate(self, *inputs: Any) -> Array | tuple[Array, ...]:
@@ -209,9 +219,8 @@ def require_fit(op: Op) -> None:
 
     Readers of files have checked them; a program, or the text form, may have made any.
     """
-    for problem in op.check():
-        if problem.severity == "error":
-            raise OpError.of(problem)
+    if type(op).check is not Op.check and op.misfit is not None:
+        raise OpError.of(op.misfit)
 
 
 def infer_op(op: Op, inputs: tuple[Spec, ...]) -> tuple[Spec, ...]:

@@ -14,6 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from irdeconv import garbage
 from irdeconv.errors import InferenceError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph
@@ -75,6 +76,7 @@ def sides(
     return both_sides(Given(model), Given(lowered), shapes)
 
 
+@garbage.paused()
 def both_sides(
     a: Given, b: Given, shapes: Mapping[str, ShapeLike] | None = None
 ) -> tuple[ProofSide, ProofSide]:

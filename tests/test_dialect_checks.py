@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dtypes import ELEMENT_TYPES
+from irdeconv.dtypes import ELEMENT_TYPES, f32
 from irdeconv.errors import OpError
-from irdeconv.op import infer_op, parse_attributes
+from irdeconv.op import REGISTRY, infer_op, parse_attributes
 from irdeconv.spec import Spec
 from support.dialect_layers import (
     NHWC,
@@ -296,3 +296,25 @@ def test_no_warnings_without_reason(version: str) -> None:
 def test_versions_whose_text_is_the_runtime_do_not_warn(version: str) -> None:
     made = layer(version, output_shape=(6, 12))
     assert warnings(made) == []
+
+
+def test_layers_that_are_alike_but_for_a_value_are_told_apart() -> None:
+    """What inference remembers of a layer must not be taken for another one."""
+    op = REGISTRY["ConvolutionBackpropData", "opset1"](strides=(2, 2))
+    data, filter = Spec(f32, (1, 2, 5, 5)), Spec.of(np.ones((2, 3, 3, 3), np.float32))
+    assert infer_op(op, (data, filter)) == (Spec(f32, (1, 3, 11, 11)),)
+    for size in (9, 10, 9):
+        wanted = Spec.of(np.array([size, size + 1]))
+        assert infer_op(op, (data, filter, wanted)) == (Spec(f32, (1, 3, size, size + 1)),)
+    assert infer_op(op, (Spec(f32, (1, 2, 4, 5)), filter)) == (Spec(f32, (1, 3, 9, 11)),)
+    assert infer_op(replace(op, strides=(1, 2)), (data, filter)) == (Spec(f32, (1, 3, 7, 11)),)
+
+
+def test_of_constant_data_the_values_are_computed_beside_unknown_data() -> None:
+    op = REGISTRY["ConvolutionBackpropData", "opset1"]()
+    x, w = np.arange(1, 5, dtype=np.float32).reshape(1, 1, 2, 2), np.full((1, 1, 1, 1), 3.0, "f4")
+    assert infer_op(op, (Spec(f32, x.shape), Spec.of(w)))[0].value is None
+    for _ in range(2):
+        known = infer_op(op, (Spec.of(x), Spec.of(w)))[0].value
+        assert known is not None
+        assert known.tolist() == (3 * x).tolist()

@@ -39,6 +39,30 @@ def believing(*pairs: tuple[str, str]) -> Callable[[Obligation], Proof]:
     return prove
 
 
+def test_a_prover_is_given_only_the_values_that_the_layers_read() -> None:
+    """What a long model has besides would make each proof longer, and keep it in memory."""
+    asked: list[Obligation] = []
+    believed = believing(*((f"s{i}", f"s{i}") for i in range(20)))
+
+    def prove(task: Obligation) -> Proof:
+        asked.append(task)
+        return believed(task)
+
+    def chain(type: str) -> Model:
+        layers = [parameter()]
+        for i in range(20):
+            layers.append(operation(type, f"s{i}", 2 * i))
+            layers.append(operation("ReLU", f"r{i}", 2 * i + 1))
+        return model(*layers, result(40, "y"))
+
+    verdict = check(chain("Sigmoid"), chain("Tanh"), provers=(prove,))
+    assert (verdict.unequal, len(verdict.layers)) == ((), 20)
+    for task in asked:
+        assert task.twins == {
+            task.lowered.of(task.output).inputs[0]: task.source.of(task.wanted).inputs[0]
+        }
+
+
 def test_a_model_equals_itself_in_any_order_and_by_any_name() -> None:
     other = model(
         parameter(),

@@ -23,6 +23,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from irdeconv import garbage
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
     OptionParser,
@@ -77,6 +78,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     source = inferred(model, args.shape)
     low = ird.lower(source, args.form or FALLBACK, args.target, explain_costs=args.explain_costs)
 
+    @garbage.paused()
     def prove(written: Given) -> Certificates:
         shapes = shapes_for(source, args.shape)
         sides = both_sides(original(args, source), written, shapes)

@@ -15,7 +15,7 @@ from irdeconv.dialects.system import BOTH, DialectSystem
 from irdeconv.dialects.template import DialectDeconvolution
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import Semantics, Window, WindowTerms
-from irdeconv.op import Builder, SpecBuilder, attribute, op
+from irdeconv.op import Builder, attribute, op
 from irdeconv.spec import Dim, Spec, is_static, merge
 
 AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
@@ -156,7 +156,8 @@ class BackpropData(DialectDeconvolution):
                     "OpenVINO CPU plugin refuses to compile the layer",
                     attribute=name,
                 )
-        out = self.expand(SpecBuilder(), *inputs)
+        out = self.expand_specs(*inputs)
+        assert isinstance(out, Spec)
         if out.shape is not None and any(d == 0 for d in out.shape):
             yield Problem("W302", f"the output {out} is empty")
 

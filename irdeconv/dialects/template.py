@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from irdeconv.attributes import Ints
@@ -12,6 +13,7 @@ from irdeconv.dialects.setting import PADS, PER_AXIS, CommonTerms, Setting, part
 from irdeconv.dtypes import i64
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import IntVector, Vector, Window, WindowTerms
+from irdeconv.limits import Limits, current
 from irdeconv.op import Builder, Op, SpecBuilder, SugarOp, attributes, ports
 from irdeconv.ops import core
 from irdeconv.ops.convert import Convert
@@ -294,9 +296,24 @@ class DialectDeconvolution(SugarOp):
         *_, t = self._resolve(b, inputs[0], inputs[1], output_shape, axes)
         return ints(materialize(b, self.window(t).pads_begin))
 
+    def expand_specs(self, *inputs: Spec) -> Spec | tuple[Spec, ...]:
+        """Run `expand` on specs, once for layers that have these and the attributes alike."""
+        if inputs[0].value is not None:  # it may be computed
+            return super().expand_specs(*inputs)
+        bare = self.bare(inputs)
+        find = _inferred if _hashable(bare) else _inferred.__wrapped__
+        return find(self, current(), bare)
+
     def remarks(self, *inputs: Spec) -> Iterator[Problem]:
-        s = self.setting(*inputs)
-        return iter(()) if s is None else self.warnings(s, inputs)
+        bare = self.bare(inputs)
+        find = _remarked if _hashable(bare) else _remarked.__wrapped__
+        return iter(find(self, current(), bare))
+
+    def bare(self, inputs: tuple[Spec, ...]) -> tuple[Spec, ...]:
+        """Return the inputs without values, except that of `output_shape`: the only one used."""
+        names = ports(type(self)).names
+        pairs = zip(names, inputs, strict=False)
+        return tuple([s if name == "output_shape" else s.without_value() for name, s in pairs])
 
     def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
         """Return the products of the scatter: N * prod(I) * elements of the filter."""
@@ -304,6 +321,25 @@ class DialectDeconvolution(SugarOp):
         if x.shape is not None and self.channels_last:
             x = Spec(x.dtype, (x.shape[0], x.shape[-1], *x.shape[1:-1]))
         return core.scatter_macs(x, inputs[1])
+
+
+def _hashable(inputs: tuple[Spec, ...]) -> bool:
+    return all(s.value is None for s in inputs)
+
+
+@lru_cache(maxsize=1024)
+def _inferred(op: DialectDeconvolution, limits: Limits, inputs: tuple[Spec, ...]) -> Spec:
+    """Return the output of a layer under the limits in force."""
+    return op.expand(SpecBuilder(), *inputs)  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=1024)
+def _remarked(
+    op: DialectDeconvolution, limits: Limits, inputs: tuple[Spec, ...]
+) -> tuple[Problem, ...]:
+    """Return the warnings about a layer under the limits in force."""
+    s = op.setting(*inputs)
+    return () if s is None else tuple(op.warnings(s, inputs))
 
 
 class CanonicalRecorder(SpecBuilder):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from irdeconv import geometry_conv
+from irdeconv import garbage, geometry_conv
 from irdeconv.dialects.openvino import (
     BackpropData,
     ConvolutionBackpropData,
@@ -35,6 +35,7 @@ from irdeconv.passes.rewrite import expand, remove_dead, replace_node, unique_na
 from irdeconv.spec import Array, Spec, bounds, is_static
 
 
+@garbage.paused()
 def standardize(graph: Graph) -> Graph:
     """Return an inferred copy of a graph in operations that OpenVINO knows, computing the same.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -13,6 +13,7 @@ import numpy as np
 from irdeconv.proof import explicit, symbolic
 from irdeconv.proof.definition import is_deconvolution
 from irdeconv.proof.halves import half, weighs
+from irdeconv.proof.interface import interface
 from irdeconv.proof.known import is_late, known_inputs
 from irdeconv.proof.language import listed_call
 from irdeconv.proof.model import Array, Fact, Layer, Model, Obligation, Port, Proof, Unproved
@@ -21,13 +22,6 @@ from irdeconv.proof.verdict import LayerProof, ProofVerdict
 
 Prover = Callable[[Obligation], Proof]
 Inside = Callable[[str, int, int], ProofVerdict]
-_OUTSIDE = {
-    "input": "Parameter",
-    "output": "Result",
-    "read variable": "ReadValue",
-    "written variable": "Assign",
-}
-_MADE_UP = "(Parameter|Result)_[0-9]+"
 _IMPURE = {"RandomUniform", "Multinomial", "ReadValue", "Assign", "Parameter", "Result"}
 
 
@@ -78,7 +72,7 @@ class _Pairing:
         self._signatures = [[signature(y) for y in m.layers] for m in (source, lowered)]
         self._known = [known_inputs(m) for m in (source, lowered)]
         self._twins: dict[Port, Port] = {}
-        self._images: set[Port] = set()  # of the twins
+        self._images: dict[Port, list[Port]] = {}  # the twins of values of the source
         self._merged: dict[Port, Port] = {}  # values of the source that were shown to be equal
         self._hits: dict[int, int] = {}  # equal layers, by their place in lowered
         self._used: dict[int, int] = {}  # the same, by their place in the source
@@ -99,7 +93,7 @@ class _Pairing:
 
     def verdict(self) -> ProofVerdict:
         """Pair all values that can be, and say what is left."""
-        problems, ends = _interface(self._source, self._lowered)
+        problems, ends = interface(self._source, self._lowered)
         known = -1
         while known < len(self._twins) + len(self._merged):
             known = len(self._twins) + len(self._merged)
@@ -157,7 +151,7 @@ class _Pairing:
 
     def _pair(self, wanted: Port, output: Port) -> None:
         self._twins[output] = wanted
-        self._images.add(wanted)
+        self._images.setdefault(wanted, []).append(output)
 
     def _number(self) -> None:
         """Let equal values of the source be one: what reads any of them reads the first."""
@@ -183,7 +177,7 @@ class _Pairing:
         self._tried: set[tuple[Port, Port]] = set()
         self._failed, twins = [], self._twins
         self._tries = 50 + 4 * sum(map(is_deconvolution, layers))
-        self._twins, self._images = {}, set()
+        self._twins, self._images = {}, {}
         for output, wanted in twins.items():
             self._pair(self._first[wanted], output)
 
@@ -276,7 +270,8 @@ class _Pairing:
         if self._tries == 0:
             return
         layer, other = self._source.of(wanted), self._lowered.of(output)
-        task = Obligation(self._source, self._lowered, wanted, output, self._twins, self._fact)
+        twins = self._read(wanted, output)
+        task = Obligation(self._source, self._lowered, wanted, output, twins, self._fact)
         reasons = [_difference(layer, other)]
         tried = self._bodies.get((wanted.layer, output.layer), [])
         failed = (t for v in tried for t in (*v.problems, *v.unequal))
@@ -302,6 +297,13 @@ class _Pairing:
         reason = "; ".join(r for r in dict.fromkeys(reasons) if r)
         self._failed.append(LayerProof(layer.name, layer.type, output, wanted, None, reason))
 
+    def _read(self, wanted: Port, output: Port) -> dict[Port, Port]:
+        """Return the twins that the layers behind two values read: all that a proof may ask for."""
+        read = _given(self._lowered, output, self._twins)
+        for port in _given(self._source, wanted, self._images):
+            read += self._images[port]
+        return {port: self._twins[port] for port in dict.fromkeys(read)}
+
     def _settle(self, wanted: Port, output: Port) -> bool:
         """Whether two values are equal: by their layers and inputs, else by a proof."""
         stack = [(wanted, output, False)]
@@ -320,6 +322,21 @@ class _Pairing:
             elif not (same and self._hit(pair[1].layer) and self._twins[pair[1]] == pair[0]):
                 self._prove(*pair)
         return self._twins.get(output) == self._first[wanted]
+
+
+def _given(model: Model, end: Port, known: Container[Port]) -> list[Port]:
+    """Return the known values from which a value is computed."""
+    found: list[Port] = []
+    seen, todo = {end}, [end]
+    while todo:
+        port = todo.pop()
+        if port in known:
+            found.append(port)
+            continue
+        inputs = set(model.layers[port.layer].inputs) - seen
+        seen |= inputs
+        todo += inputs
+    return found
 
 
 def _change(exact: Array, half: Array) -> float:
@@ -345,50 +362,3 @@ def _difference(a: Layer, b: Layer) -> str:
     if not said and a.elements and b.elements and signature(a) != signature(b):
         said = ["its elements differ"]
     return f"{b}: {', '.join(said)}" if said else ""
-
-
-def _interface(source: Model, lowered: Model) -> tuple[list[str], list[tuple[Port, Port, str]]]:
-    """Return how inputs, outputs and variables differ, and the values that have to be equal."""
-    problems: list[str] = []
-    ends: list[tuple[Port, Port, str]] = []
-    if source.rest != lowered.rest:
-        problems.append(f"beside its layers it says {lowered.rest!r} instead of {source.rest!r}")
-    sides = [(_outside(source, what), _outside(lowered, what)) for what in _OUTSIDE]
-    for what, (first, second) in zip(_OUTSIDE, sides, strict=True):
-        if len(first) != len(second):
-            problems.append(f"{len(second)} {what}s instead of {len(first)}")
-        names = [{n for y in side for n in y.names[0]} for side in (first, second)]
-        seen = [[_seen(y, names[0] & names[1]) for y in side] for side in (first, second)]
-        for number, (a, b) in enumerate(zip(first, second, strict=False)):
-            if seen[0][number] != seen[1][number]:
-                problems.append(
-                    f"{what} {number} is {seen[1][number]} instead of {seen[0][number]}"
-                )
-            if what.endswith("variable") and seen[1].count(seen[1][number]) > 1:
-                problems.append(f"{what} {number} is {seen[1][number]}, as another one is")
-            if what in ("output", "written variable"):
-                ends += [(i, j, str(b)) for i, j in zip(a.inputs, b.inputs, strict=False)]
-    return problems, ends
-
-
-def _outside(model: Model, what: str) -> list[Layer]:
-    """Return the inputs or outputs in their order, or the layers of variables by these."""
-    if what in ("input", "output"):
-        return [model.layers[i] for i in (model.parameters if what == "input" else model.results)]
-    found = [y for y in model.layers if y.type == _OUTSIDE[what]]
-    return sorted(found, key=lambda y: y.attributes.get("variable_id", ""))
-
-
-def _seen(layer: Layer, known: set[str]) -> str:
-    """Return what a user sees of an input, output or variable.
-
-    Names like "Result_7", which OpenVINO makes up when it writes, are none unless both know them.
-    """
-    if layer.type in ("ReadValue", "Assign"):
-        pairs = sorted(layer.attributes.items())
-        return " ".join([layer.version, *(f"{key}={text!r}" for key, text in pairs)])
-    names = [n for n in layer.names[0] if n in known or not re.fullmatch(_MADE_UP, n)]
-    facts = [str(fact) for fact in layer.outputs]
-    called = ", ".join(map(repr, names)) or "nothing"  # quoted, as names may be any text
-    words = [*facts, f"called {called}", *layer.rest.split("\n")]
-    return " ".join(filter(None, words))

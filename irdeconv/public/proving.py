@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from os import PathLike
 
+from irdeconv import garbage
 from irdeconv.limits import current
 from irdeconv.models import ModelLike
 from irdeconv.opening import read_text
@@ -16,6 +17,7 @@ from irdeconv.verify.proof.certified import Certificates
 from irdeconv.verify.proof.report import CheckReport
 
 
+@garbage.paused()
 def certify(
     model: ModelLike,
     lowered: ModelLike,
@@ -46,6 +48,7 @@ def certify(
     return check.certified(*sides(model, lowered, shapes=sizes), probe=probe, seed=seed)
 
 
+@garbage.paused()
 def check_certificate(
     model: ModelLike,
     lowered: ModelLike,

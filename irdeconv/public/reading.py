@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from os import PathLike
 
-from irdeconv import text
+from irdeconv import garbage, text
 from irdeconv.errors import Diagnostic, InferenceError, UsageError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph, GraphError
@@ -111,6 +111,7 @@ def validate(
         return _in_file_order(_problems(model, reading))
 
 
+@garbage.paused()
 def _problems(model: ModelLike, reading: Reading) -> list[Diagnostic]:
     """Read a model and infer it; everything found."""
     loaded = diagnose(model, reading)

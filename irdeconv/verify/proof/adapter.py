@@ -90,7 +90,7 @@ def _layer(graph: Graph, node: Node, places: Mapping[int, int]) -> Layer:
     elements = None
     if node.type == "Const" and op.data.available:
         elements = TypedArray(_elements(op), op.element_type.name)
-    ports = range(max(node.outputs, _used(graph, node)))
+    ports = range(max(node.outputs, graph.highest_port(node.id) + 1))
     names = [node.names_of(port) for port in ports]
     outputs = [fact_of(node.spec(port)) for port in ports]
     if node.type == "Parameter" and node.specs is None:
@@ -136,12 +136,6 @@ def _bodies(node: Node) -> tuple[str, tuple[tuple[str, Model], ...]]:
 def _said(entry: Any) -> list[object]:
     """Return what an entry of a port map says besides the Parameter or Result."""
     return [v for k, v in vars(entry).items() if k not in ("parameter", "result")]
-
-
-def _used(graph: Graph, node: Node) -> int:
-    """Return how many outputs of a node are used, those before them included."""
-    values = (v for i in graph.successors(node.id) for v in graph.inputs_of(i))
-    return max((v.port + 1 for v in values if v.node == node.id), default=0)
 
 
 def _elements(op: Any) -> Array:

@@ -26,7 +26,7 @@ class AskedProver:
     def __call__(self, task: Obligation) -> Proof:
         """Prove; raises Unproved as the prover does."""
         key = task.wanted, task.output
-        self.asked[key] = replace(task, twins=dict(task.twins))
+        self.asked[key] = task
         try:
             return self._prove(task)
         except Unproved as e:
