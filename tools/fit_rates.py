@@ -41,7 +41,15 @@ from irdeconv.benchmark.measure import Call, Clock, Effort, interleaved, percent
 from irdeconv.kernels.convolution import direct, work
 from irdeconv.kernels.convolution.candidates import convolution_candidates
 from irdeconv.kernels.deconvolution import direct as residues
-from irdeconv.kernels.deconvolution import placed, winograd_candidates
+from irdeconv.kernels.deconvolution import (
+    multiples,
+    passes,
+    phases,
+    placed,
+    terms,
+    wide,
+    winograd_candidates,
+)
 from irdeconv.kernels.deconvolution import residue_cuts as cuts
 from irdeconv.kernels.shared import products
 from irdeconv.kernels.shared.blas import one_blas_thread
@@ -197,6 +205,17 @@ def families() -> dict[str, Family]:
     winograd = partial(draw_layer, winograd_candidates.candidates, True)
     every = partial(draw_layer, convolution_candidates, False)
     straight = partial(draw_layer, residues.candidates, True)
+    home = f"{deconvolution}/passes.py"
+    numpy = {
+        name: Family(scaled(rates), f"{home}: {constant}", partial(draw_layer, kernels, True))
+        for name, rates, constant, kernels in (
+            ("phases", passes.PHASES, "PHASES", phases.candidates),
+            ("terms", passes.TERMS, "TERMS", terms.candidates),
+            ("terms-padded", passes.PADDED, "PADDED", terms.candidates),
+            ("wide", passes.WIDE, "WIDE", wide.candidates),
+            ("multiples", passes.MULTIPLES, "MULTIPLES", multiples.candidates),
+        )
+    }
     return {
         "product": Family(
             scaled(products.PRODUCT), "irdeconv/kernels/shared/products.py: PRODUCT", draw_product
@@ -211,6 +230,7 @@ def families() -> dict[str, Family]:
         "residues": Family(
             scaled(cuts.RESIDUES), f"{deconvolution}/residue_cuts.py: RESIDUES", straight
         ),
+        **numpy,
     }
 
 
@@ -227,7 +247,7 @@ def measure(trials: Sequence[Trial], *, rounds: int, seconds: float, clock: Cloc
 
 def fit(rates: Any, estimates: Sequence[Estimate], times: Sequence[float]) -> Fit:
     """Return the rates with the least relative error for these times in nanoseconds."""
-    pairs = list(zip(estimates, times, strict=True))
+    pairs = [(e, t) for e, t in zip(estimates, times, strict=True) if t]  # the clock did not move
     unseen = pairs[::HELD_OUT]
     seen = [p for i, p in enumerate(pairs) if i % HELD_OUT]
     names = list(vars(rates))

@@ -89,12 +89,12 @@ class Conv3d:
 
 
 @lru_cache(maxsize=64)  # every kernel asks
-def as_conv3d(problem: ConvProblem) -> Conv3d:
-    """Bring a convolution into the form of three axes."""
+def as_conv3d(problem: ConvProblem, *, along: int = ROW) -> Conv3d:
+    """Bring a convolution into the form of three axes; an only one becomes axis `along`."""
     trimmed = [a.trimmed() for a in problem.axes(problem.shape[2:], problem.sizes)]
     axes = [a for a, _ in trimmed if not (a.plain and a.size == 1)] or [WindowAxis()]
     if len(axes) == 1:
-        axes = [WindowAxis(), axes[0], WindowAxis()]
+        axes = [axes[0] if i == along else WindowAxis() for i in range(3)]
     depth, row, column = [WindowAxis()] * (3 - len(axes)) + axes
     return Conv3d(
         images=problem.shape[0],

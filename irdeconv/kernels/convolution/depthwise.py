@@ -32,7 +32,7 @@ WIDTHS = (16, 8, 4, 1)  # elements of vectors
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernel for one input channel per group of floats, if numba is there."""
-    conv = as_conv3d(problem)
+    conv = as_conv3d(problem, along=COLUMN)
     if conv.channels != 1 or conv.compute.kind != "f" or not jit.available():
         return []
     blocks = blocks_of(conv)

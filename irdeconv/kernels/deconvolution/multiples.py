@@ -21,12 +21,11 @@ from irdeconv.kernels.deconvolution.blocks import (
     split_output,
     tile_bytes,
 )
+from irdeconv.kernels.deconvolution.passes import MULTIPLES, Passes
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.products import call_cost
-from irdeconv.kernels.shared.rates import relative
 from irdeconv.kernels.shared.scratch import Space, contiguous
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
@@ -78,12 +77,13 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     most = blocks.most(lambda b: b.columns)
     step = max(1, min(problem.groups, room // most))
     chunks = -(-problem.groups // step)
-    cost, now = 0.0, relative()
+    work = Passes()
     for block, times in blocks.kinds:
         row, terms = max(1, block.grid[-1]), problem.outputs * problem.taps * block.columns
-        calls = chunks * call_cost() * (3 + 1.5 * problem.taps)
-        cost += times * (calls + terms * (0.45 * now.strided + 15.0 * now.call / row))
+        calls = chunks * (3 + 1.5 * problem.taps)
+        work.add(Passes(calls=calls, written=terms, rows=terms / row), times)
     scratch = size * problem.outputs * problem.taps + tile_bytes(problem, blocks, step * m)
     if problem.narrow:
         scratch += size * step * most
-    return [Candidate("multiples", cost, scratch, partial(_Multiples, problem, blocks, step))]
+    prepare = partial(_Multiples, problem, blocks, step)
+    return [work.candidate("multiples", MULTIPLES, scratch, prepare)]

@@ -25,12 +25,12 @@ from irdeconv.kernels.deconvolution.blocks import (
     split_output,
     tile_bytes,
 )
+from irdeconv.kernels.deconvolution.passes import PHASES, Passes
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.candidate import SHARES, Candidate, Epilogue, shared
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.products import call_cost, lanes, matrix, multiply, pitch, stack_cost
-from irdeconv.kernels.shared.rates import relative
+from irdeconv.kernels.shared.products import lanes, matrix, multiply, pitch, stack_cost
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.zero_insertion import trailing
@@ -191,17 +191,18 @@ def _candidate(problem: ConvProblem, share: int) -> Candidate:
     most = blocks.most(_width)
     together = max(1, min(g, blocking.SIZES.phases_bytes // problem.itemsize // rows // most))
     batches = -(-g // together)
-    cost, now, call = 0.0, relative(), call_cost()
+    work = Passes()
     for block, times in blocks.kinds:
         width, row, skip = _width(block), max(1, block.grid[-1]), _halo_columns(block)
-        copied = 0.2 * now.copy + 12.0 * now.call / row + 0.18 * now.copy * (len(order) - 1)
-        block_cost = g * c * width * copied + batches * call * len(order)
+        copied = g * c * width
+        done = Passes(copied=copied * len(order), rows=copied / row, calls=batches * len(order))
         for f in families:
             rows = len(f.members) * m
-            block_cost += batches * stack_cost(together, rows, len(f.taps) * c, width - skip)
-            written = 0.35 * now.strided + 15.0 * now.call / row
-            block_cost += g * rows * width * written + batches * call * len(f.members)
-        cost += times * block_cost
+            done.product += batches * stack_cost(together, rows, len(f.taps) * c, width - skip)
+            done.written += g * rows * width
+            done.rows += g * rows * width / row
+            done.calls += batches * len(f.members)
+        work.add(done, times)
     scratch = problem.itemsize * (
         pitch(most, problem.compute)
         * together
@@ -209,6 +210,5 @@ def _candidate(problem: ConvProblem, share: int) -> Candidate:
         + g * c * m * problem.taps
     )
     scratch += tile_bytes(problem, blocks, together * m)
-    return Candidate(
-        "phases", cost, scratch, partial(_Phases, problem, blocks, together), len(blocks) * batches
-    )
+    prepare = partial(_Phases, problem, blocks, together)
+    return work.candidate("phases", PHASES, scratch, prepare, items=len(blocks) * batches)

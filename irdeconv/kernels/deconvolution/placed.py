@@ -55,15 +55,9 @@ class RowRates:
     term: float = rate("added")  # each vector of terms or products
 
 
-PLACED = RowRates(
-    product=0.96, block=9800, gathered=0.35, row=7.2, vector=1.5, output=0, strided=0.2, term=1.6
-)
-SINGLE = replace(  # where each output is one term
-    PLACED, block=7600, gathered=0.25, row=11, vector=0.06, output=0.11, strided=0.24, term=0.2
-)
-SPREAD = RowRates(
-    product=0, block=7900, gathered=0.1, row=10, vector=4, output=0.04, strided=0.05, term=1.2
-)
+PLACED = RowRates(product=0.342, block=6348, gathered=0.221, row=37.2, vector=0.79, output=0.118, strided=0, term=0.8)
+SINGLE = RowRates(product=0.321, block=2577, gathered=0.206, row=41.4, vector=0.119, output=0.057, strided=0.0154, term=0.764)
+SPREAD = RowRates(product=0, block=8072, gathered=0.115, row=38, vector=2.02, output=0, strided=0, term=0.723)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from irdeconv.kernels.deconvolution.blocks import (
     split_output,
     tile_bytes,
 )
+from irdeconv.kernels.deconvolution.passes import PADDED, TERMS, Passes
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import pieces, shares
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, best_of
@@ -35,7 +36,6 @@ from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import (
     CACHED,
     aliases,
-    call_cost,
     distant,
     lanes,
     matrix,
@@ -44,7 +44,6 @@ from irdeconv.kernels.shared.products import (
     product_cost,
     worth_copying,
 )
-from irdeconv.kernels.shared.rates import relative
 from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
@@ -329,49 +328,55 @@ def _best(problem: ConvProblem, padded: bool) -> Candidate:
 
 
 def _reading(layout: TermsLayout, width: int) -> tuple[float, float]:
-    """Estimate the cost of copying inputs that are not padded, and what their aliasing costs."""
+    """Count the copies of inputs that are not padded, and estimate what their aliasing costs."""
     if layout.padded:
         return 0.0, 1.0
     if layout.blocks.images > 1:
-        return 0.8 * relative().copy * layout.problem.group_inputs * width, 1.0
+        return 3.5 * layout.problem.group_inputs * width, 1.0
     stride = layout.problem.positions * layout.problem.itemsize
     if not aliases(stride):
         return 0.0, 1.0
     if layout.copied:
-        return 0.6 * relative().copy * layout.problem.group_inputs * width, 1.0
+        return 2.5 * layout.problem.group_inputs * width, 1.0
     return 0.0, 1.5 if distant(stride) else 1.05
 
 
 def _candidate(layout: TermsLayout) -> Candidate:
     problem = layout.problem
     c, m, taps = problem.group_inputs, problem.group_outputs, problem.taps
-    cost, now, call = 0.0, relative(), call_cost()
-    chunks = -(-m // layout.channels)
-    terms = math.prod(a.counts[0] for a in layout.axes)
     kinds = math.prod(len(a.counts) for a in layout.axes)
+    work = Passes()
     for block, times in layout.blocks.kinds:
-        width = layout.width(block)
-        row = max(1, block.grid[-1])
-        gather, slower = _reading(layout, width)
-        block_cost = gather + chunks * slower * product_cost(layout.channels * taps, c, width)
-        if layout.padded:
-            block_cost += 0.25 * now.copy * c * width + 12.0 * now.call * c * block.columns / row
-        if layout.halo:
-            flat = layout.padded or layout.edged(block)
-            inner = 0.06 * now.added if flat else 22.0 * now.call / (row * block.count)
-            added = m * taps * width * (0.17 * now.added + inner)
-            block_cost += chunks * 2 * call * terms + added
-            if layout.edged(block):
-                edges = 4.0 * now.call * m * kinds * layout.cells(block)
-                block_cost += chunks * call * (15 + 2 * terms) + edges
-        written = 0.35 * now.strided + 15.0 * now.call / row
-        block_cost += m * kinds * width * written + chunks * kinds * call
-        cost += times * block_cost
-    cost *= problem.groups
+        work.add(_passes(layout, block, kinds), problem.groups * times)
     line = pitch(layout.blocks.most(lambda b: layout.width(b) + layout.beyond(b)), problem.compute)
     elements = line * (layout.channels * taps * 2 + c) + problem.groups * c * m * taps
     elements += layout.channels * kinds * layout.blocks.most(layout.cells)
     scratch = problem.itemsize * elements + 4 * ALIGNMENT
     scratch += tile_bytes(problem, layout.blocks, layout.channels)
     name = "terms-padded" if layout.padded else "terms"
-    return Candidate(name, cost, scratch, partial(_Terms, layout))
+    rates = PADDED if layout.padded else TERMS
+    return work.candidate(name, rates, scratch, partial(_Terms, layout))
+
+
+def _passes(layout: TermsLayout, block: OutputBlock, kinds: int) -> Passes:
+    """Count what a block of a group takes."""
+    c, m = layout.problem.group_inputs, layout.problem.group_outputs
+    taps, chunks = layout.problem.taps, -(-m // layout.channels)
+    width, row = layout.width(block), max(1, block.grid[-1])
+    copied, slower = _reading(layout, width)
+    done = Passes(copied=copied, calls=chunks * kinds, written=m * kinds * width)
+    done.product = chunks * slower * product_cost(layout.channels * taps, c, width)
+    done.rows = m * kinds * width / row
+    if layout.padded:
+        done.copied += c * width
+        done.rows += c * block.columns / row
+    if layout.halo:
+        terms = math.prod(a.counts[0] for a in layout.axes)
+        done.added += m * taps * width
+        done.calls += chunks * 2 * terms
+        if not (layout.padded or layout.edged(block)):
+            done.rows += m * taps * width / (row * block.count)
+        if layout.edged(block):
+            done.calls += chunks * (15 + 2 * terms)
+            done.rows += 0.3 * m * kinds * layout.cells(block)
+    return done

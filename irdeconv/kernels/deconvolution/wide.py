@@ -23,11 +23,11 @@ from irdeconv.kernels.deconvolution.blocks import (
     split_output,
     tile_bytes,
 )
+from irdeconv.kernels.deconvolution.passes import WIDE, Passes
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.products import call_cost, product_cost
-from irdeconv.kernels.shared.rates import relative
+from irdeconv.kernels.shared.products import product_cost
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.zero_insertion import trailing
@@ -110,15 +110,14 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     shifts = problem.taps // residues
     room = blocking.SIZES.wide_bytes // problem.itemsize
     blocks = split_output(problem, max(1, room // (m * residues)))
-    cost, most, now = 0.0, blocks.most(lambda b: b.columns), relative()
+    work, most = Passes(), blocks.most(lambda b: b.columns)
     for block, times in blocks.kinds:
         width, row = block.columns, max(1, block.grid[-1])
-        block_cost = shifts * c * width * (0.15 * now.copy + 9.0 * now.call / row)
-        block_cost += call_cost() * (shifts + 6)
-        block_cost += product_cost(m * residues, shifts * c, width)
-        runs = 0.5 * now.copy + 9.0 * now.call / axes[-1].stride
-        block_cost += m * residues * width * runs
-        cost += times * block_cost
+        copied, written = shifts * c * width, m * residues * width
+        rows = copied / row + written / axes[-1].stride
+        done = Passes(copied=copied, written=written, rows=rows, calls=shifts + 6)
+        done.product = product_cost(m * residues, shifts * c, width)
+        work.add(done, g * times)
     scratch = problem.itemsize * (most * (shifts * c + 2 * m * residues) + g * c * m * problem.taps)
     scratch += tile_bytes(problem, blocks, m)
-    return [Candidate("wide", cost * g, scratch + 4096, partial(_Wide, problem, blocks))]
+    return [work.candidate("wide", WIDE, scratch + 4096, partial(_Wide, problem, blocks))]

@@ -38,18 +38,18 @@ class ProductRates:
     element of the left, right and result matrix.
     """
 
-    call: float = rate("call", CALL)
-    outer_row: float = rate("call", 60.0)  # each row of an outer product
-    outer: float = rate("added", 0.15)  # and each element
-    tile: float = rate("call", 250.0)  # each small product
-    tiled: float = rate("product", 0.0176)
-    tiled_left: float = rate("copy", 0.2)
-    tiled_right: float = rate("copy", 0.05)
-    tiled_result: float = rate("copy", 0.08)
-    packed: float = rate("product", 0.0190)
-    packed_left: float = rate("copy", 0.35)
-    packed_right: float = rate("copy", 0.25)
-    packed_result: float = rate("copy", 0.10)
+    call: float = rate("call", 1145)
+    outer_row: float = rate("call", 14.7)  # each row of an outer product
+    outer: float = rate("added", 0.049)  # and each element
+    tile: float = rate("call", 211)  # each small product
+    tiled: float = rate("product", 0.0172)
+    tiled_left: float = rate("copy", 0.0158)
+    tiled_right: float = rate("copy", 0.0213)
+    tiled_result: float = rate("copy", 0.0312)
+    packed: float = rate("product", 0.0144)
+    packed_left: float = rate("copy", 0.286)
+    packed_right: float = rate("copy", 0.205)
+    packed_result: float = rate("copy", 0.112)
 
 
 PRODUCT = ProductRates()
