@@ -80,8 +80,9 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     work = Passes()
     for block, times in blocks.kinds:
         row, terms = max(1, block.grid[-1]), problem.outputs * problem.taps * block.columns
-        calls = chunks * (3 + 1.5 * problem.taps)
-        work.add(Passes(calls=calls, written=terms, rows=terms / row), times)
+        done = Passes(items=chunks, calls=chunks * problem.taps, written=terms, rows=terms / row)
+        work.add(done, times)
+        work.fill(block, problem.outputs, times)
     scratch = size * problem.outputs * problem.taps + tile_bytes(problem, blocks, step * m)
     if problem.narrow:
         scratch += size * step * most

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from irdeconv.kernels.deconvolution.blocks import OutputBlock
 from irdeconv.kernels.shared.candidate import Candidate, Estimate
 from irdeconv.kernels.shared.products import CALL
 from irdeconv.kernels.shared.rates import rate, scaled
@@ -15,16 +17,25 @@ from irdeconv.kernels.shared.rates import rate, scaled
 class Passes:
     """Counts of what a kernel does: elements of f32 unless said otherwise.
 
-    `product`: nanoseconds that its products alone would take; `calls` of NumPy; `copied`; `rows` of
-    copies, sums and stores, the innermost loops; `written` to places beside each other's; `added`.
+    `product`: nanoseconds that its products alone would take; `items` of work; `calls` of NumPy;
+    `copied`; `rows` of copies, sums and stores, the innermost loops; `written` to places beside
+    each other's; `filled` with zeros, where no tap reaches; `added`.
     """
 
     product: float = 0
+    items: float = 0
     calls: float = 0
     copied: float = 0
     rows: float = 0
     written: float = 0
+    filled: float = 0
     added: float = 0
+
+    def fill(self, block: OutputBlock, channels: int, times: float) -> None:
+        """Count the zeros of a block that has positions which no tap reaches."""
+        if not block.covered:
+            size = math.prod(part.outputs for part in block.parts)
+            self.filled += times * block.count * channels * size
 
     def add(self, other: Passes, times: float) -> None:
         """Count another's work so many times."""
@@ -48,15 +59,55 @@ class PassRates:
     """Nanoseconds of one of each count in `Passes`."""
 
     product: float = 1.0
+    items: float = rate("call", 5000.0)
     calls: float = rate("call", CALL)
     copied: float = rate("copy", 0.2)
     rows: float = rate("call", 13.0)
     written: float = rate("strided", 0.35)
+    filled: float = rate("copy", 0.1)
     added: float = rate("added", 0.2)
 
 
-PHASES = PassRates(product=0.834, calls=2318, copied=0.108, rows=1.51, written=0.315, added=0.2)
-TERMS = PassRates(product=1.07, calls=1131, copied=0.228, rows=3.72, written=0.254, added=0.0332)
-PADDED = PassRates(product=0.908, calls=906, copied=0.154, rows=3.27, written=0.193, added=0.0511)
-WIDE = PassRates(product=0.774, calls=2506, copied=0, rows=4.19, written=0.104, added=0.2)
-MULTIPLES = PassRates(product=1, calls=1808, copied=0.2, rows=2.82, written=0.278, added=0.2)
+PHASES = PassRates(
+    product=0.966,
+    items=10560,
+    calls=2005,
+    copied=0.0776,
+    rows=1.18,
+    written=0.236,
+    filled=0.101,
+    added=0.2,
+)
+TERMS = PassRates(
+    product=1.07,
+    items=14710,
+    calls=924,
+    copied=0.223,
+    rows=2.2,
+    written=0.255,
+    filled=0.0925,
+    added=0.173,
+)
+PADDED = PassRates(
+    product=1.17,
+    items=16870,
+    calls=604,
+    copied=0.0764,
+    rows=2.77,
+    written=0.183,
+    filled=0.1,
+    added=0.0843,
+)
+WIDE = PassRates(
+    product=0.909,
+    items=12230,
+    calls=4321,
+    copied=0.118,
+    rows=4.11,
+    written=0.133,
+    filled=0.1,
+    added=0.2,
+)
+MULTIPLES = PassRates(
+    product=1, items=0, calls=3496, copied=0.2, rows=4.08, written=0.11, filled=0.105, added=0.2
+)

@@ -195,7 +195,8 @@ def _candidate(problem: ConvProblem, share: int) -> Candidate:
     for block, times in blocks.kinds:
         width, row, skip = _width(block), max(1, block.grid[-1]), _halo_columns(block)
         copied = g * c * width
-        done = Passes(copied=copied * len(order), rows=copied / row, calls=batches * len(order))
+        done = Passes(copied=copied * len(order), rows=copied / row, items=batches)
+        done.calls += batches * len(order)
         for f in families:
             rows = len(f.members) * m
             done.product += batches * stack_cost(together, rows, len(f.taps) * c, width - skip)
@@ -203,6 +204,7 @@ def _candidate(problem: ConvProblem, share: int) -> Candidate:
             done.rows += g * rows * width / row
             done.calls += batches * len(f.members)
         work.add(done, times)
+        work.fill(block, problem.outputs, times)
     scratch = problem.itemsize * (
         pitch(most, problem.compute)
         * together

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -31,7 +31,7 @@ from irdeconv.kernels.shared.blocking import pieces, shares
 from irdeconv.kernels.shared.candidate import SHARES, Candidate, Epilogue, Estimate, shared
 from irdeconv.kernels.shared.jit import available, load
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.products import aliases, multiply, pitch, product_cost, worth_copying
+from irdeconv.kernels.shared.products import aliases, multiply, pitch, stack_cost, worth_copying
 from irdeconv.kernels.shared.rates import rate, scaled
 from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
 from irdeconv.kernels.shared.team import Team
@@ -55,9 +55,29 @@ class RowRates:
     term: float = rate("added")  # each vector of terms or products
 
 
-PLACED = RowRates(product=0.342, block=6348, gathered=0.221, row=37.2, vector=0.79, output=0.118, strided=0, term=0.8)
-SINGLE = RowRates(product=0.321, block=2577, gathered=0.206, row=41.4, vector=0.119, output=0.057, strided=0.0154, term=0.764)
-SPREAD = RowRates(product=0, block=8072, gathered=0.115, row=38, vector=2.02, output=0, strided=0, term=0.723)
+PLACED = RowRates(
+    product=0.982,
+    block=5324,
+    gathered=0.215,
+    row=37.8,
+    vector=1.26,
+    output=0.0219,
+    strided=0,
+    term=0.641,
+)
+SINGLE = RowRates(
+    product=1, block=3252, gathered=0.0809, row=39.7, vector=0, output=0, strided=0.0024, term=0.68
+)
+SPREAD = RowRates(
+    product=0,
+    block=7321,
+    gathered=0.375,
+    row=39,
+    vector=0.534,
+    output=0.115,
+    strided=0.0308,
+    term=0.705,
+)
 
 
 @dataclass(frozen=True)
@@ -343,8 +363,10 @@ def _nanoseconds(layout: RowLayout, spread: bool, rates: RowRates) -> float:
         of_channel = _row_cost(rates, block, c if spread else 1)
         gathered = rates.gathered * c * width if spread or block.count > 1 else 0.0
         for chunk in layout.chunks:
-            product = 0.0 if spread else rates.product * product_cost(chunk.width * taps, c, width)
-            of_group = product + chunk.width * of_channel + gathered
+            of_group = chunk.width * of_channel + gathered
+            if not spread:
+                sizes = chunk.count, chunk.width * taps, c, width
+                cost += times * rates.product * stack_cost(*sizes)
             cost += times * (chunk.count * of_group + rates.block)
     return cost
 

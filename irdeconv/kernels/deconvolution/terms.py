@@ -348,6 +348,7 @@ def _candidate(layout: TermsLayout) -> Candidate:
     work = Passes()
     for block, times in layout.blocks.kinds:
         work.add(_passes(layout, block, kinds), problem.groups * times)
+        work.fill(block, problem.outputs, times)
     line = pitch(layout.blocks.most(lambda b: layout.width(b) + layout.beyond(b)), problem.compute)
     elements = line * (layout.channels * taps * 2 + c) + problem.groups * c * m * taps
     elements += layout.channels * kinds * layout.blocks.most(layout.cells)
@@ -364,7 +365,7 @@ def _passes(layout: TermsLayout, block: OutputBlock, kinds: int) -> Passes:
     taps, chunks = layout.problem.taps, -(-m // layout.channels)
     width, row = layout.width(block), max(1, block.grid[-1])
     copied, slower = _reading(layout, width)
-    done = Passes(copied=copied, calls=chunks * kinds, written=m * kinds * width)
+    done = Passes(copied=copied, items=chunks, calls=chunks * kinds, written=m * kinds * width)
     done.product = chunks * slower * product_cost(layout.channels * taps, c, width)
     done.rows = m * kinds * width / row
     if layout.padded:

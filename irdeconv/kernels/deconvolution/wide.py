@@ -115,9 +115,10 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
         width, row = block.columns, max(1, block.grid[-1])
         copied, written = shifts * c * width, m * residues * width
         rows = copied / row + written / axes[-1].stride
-        done = Passes(copied=copied, written=written, rows=rows, calls=shifts + 6)
+        done = Passes(copied=copied, written=written, rows=rows, items=1, calls=shifts)
         done.product = product_cost(m * residues, shifts * c, width)
         work.add(done, g * times)
+        work.fill(block, problem.outputs, times)
     scratch = problem.itemsize * (most * (shifts * c + 2 * m * residues) + g * c * m * problem.taps)
     scratch += tile_bytes(problem, blocks, m)
     return [work.candidate("wide", WIDE, scratch + 4096, partial(_Wide, problem, blocks))]
