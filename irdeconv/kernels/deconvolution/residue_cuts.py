@@ -38,6 +38,7 @@ class ResidueRates:
     line: float = rate("call", 4.0)  # each row of it
     stored: float = rate("copy", 1.5)  # each vector that is written whole
     parted: float = rate("call", 3.0)  # each row of a vector's piece
+    filled: float = rate("copy", 0.1)  # each zero of outputs that no tap reaches
     streamed: float = rate("far", 0.04)  # each byte of weights that are not in a near cache
     read: float = rate("copy", 0.05)  # each element that a product reads of a block's inputs
     call: float = rate("compiled", 5000.0)
@@ -287,6 +288,8 @@ class ResidueCut:
     def _block(self, block: OutputBlock, rates: ResidueRates) -> float:
         """Return the estimated time of a block and some channels."""
         c, spent = self.problem.group_inputs, rates.block
+        if not block.covered:
+            spent += rates.filled * self.channels * block.output_positions
         if not self.bare:
             spent += rates.framed * c * block.columns
             spent += rates.line * c * block.columns / max(1, block.grid[-1])
