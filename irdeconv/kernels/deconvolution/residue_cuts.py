@@ -32,17 +32,17 @@ from irdeconv.kernels.shared.rates import rate
 class ResidueRates:
     """Nanoseconds of the kernel."""
 
-    sums: float = rate("sums", 0.135)  # each vector of products that is added
-    near: float = rate("copy", 0.8)  # each piece that is copied for a tile
-    framed: float = rate("copy", 0.1)  # each element of the padded input
-    line: float = rate("call", 4.0)  # each row of it
-    stored: float = rate("copy", 1.5)  # each vector that is written whole
-    parted: float = rate("call", 3.0)  # each row of a vector's piece
+    sums: float = rate("sums", 0.141)  # each vector of products that is added
+    near: float = rate("copy", 4)  # each piece that is copied for a tile
+    framed: float = rate("copy", 0.0893)  # each element of the padded input
+    line: float = rate("call", 5.07)  # each row of it
+    stored: float = rate("copy", 1.52)  # each vector that is written whole
+    parted: float = rate("call", 0.576)  # each row of a vector's piece
     filled: float = rate("copy", 0.1)  # each zero of outputs that no tap reaches
-    streamed: float = rate("far", 0.04)  # each byte of weights that are not in a near cache
-    read: float = rate("copy", 0.05)  # each element that a product reads of a block's inputs
-    call: float = rate("compiled", 5000.0)
-    block: float = rate("compiled", 14000.0)
+    streamed: float = rate("far", 0.00819)  # each byte of weights that are not in a near cache
+    read: float = rate("copy", 0)  # each element that a product reads of a block's inputs
+    call: float = rate("compiled", 4528)
+    block: float = rate("compiled", 6627)
 
 
 RESIDUES = ResidueRates()
