@@ -42,12 +42,12 @@ class Passes:
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + times * value)
 
-    def nanoseconds(self, rates: PassRates) -> float:
+    def nanoseconds(self, rates: NumpyRates) -> float:
         """Return the estimated time."""
         return float(sum(value * getattr(rates, name) for name, value in vars(self).items()))
 
     def candidate(
-        self, name: str, rates: PassRates, scratch: int, prepare: Callable[..., Any], **more: Any
+        self, name: str, rates: NumpyRates, scratch: int, prepare: Callable[..., Any], **more: Any
     ) -> Candidate:
         """Return a candidate that costs what this work takes."""
         estimate = Estimate(scaled(rates), self.nanoseconds)
@@ -55,7 +55,7 @@ class Passes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PassRates:
+class NumpyRates:
     """Nanoseconds of one of each count in `Passes`."""
 
     product: float = 1.0
@@ -68,7 +68,7 @@ class PassRates:
     added: float = rate("added", 0.2)
 
 
-PHASES = PassRates(
+PHASES = NumpyRates(
     product=0.966,
     items=10560,
     calls=2005,
@@ -78,7 +78,7 @@ PHASES = PassRates(
     filled=0.101,
     added=0.2,
 )
-TERMS = PassRates(
+TERMS = NumpyRates(
     product=1.07,
     items=14710,
     calls=924,
@@ -88,7 +88,7 @@ TERMS = PassRates(
     filled=0.0925,
     added=0.173,
 )
-PADDED = PassRates(
+PADDED = NumpyRates(
     product=1.17,
     items=16870,
     calls=604,
@@ -98,7 +98,7 @@ PADDED = PassRates(
     filled=0.1,
     added=0.0843,
 )
-WIDE = PassRates(
+WIDE = NumpyRates(
     product=0.909,
     items=12230,
     calls=4321,
@@ -108,6 +108,6 @@ WIDE = PassRates(
     filled=0.1,
     added=0.2,
 )
-MULTIPLES = PassRates(
+MULTIPLES = NumpyRates(
     product=1, items=0, calls=3496, copied=0.2, rows=4.08, written=0.11, filled=0.105, added=0.2
 )

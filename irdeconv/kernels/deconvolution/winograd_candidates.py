@@ -35,35 +35,35 @@ MAX_POINTS = 6  # per axis; beyond, the interpolation loses too many digits
 class PassRates:
     """Nanoseconds of Winograd in NumPy, besides its products and calls."""
 
-    read: float = rate("strided", 0.5)  # each element of a tile
-    read_run: float = rate("call", 15.0)  # each run of them
-    evaluated: float = rate("added", 0.4)  # each value of an input tile
-    interpolated: float = rate("added", 0.45)  # each product of a point
-    overlapped: float = rate("added", 0.25)  # each sum that is added to the next tile
-    written: float = rate("strided", 0.40)  # each output
-    written_run: float = rate("call", 22.0)  # each run of them
+    read: float = rate("strided", 0.202)  # each element of a tile
+    read_run: float = rate("call", 26)  # each run of them
+    evaluated: float = rate("added", 0.199)  # each value of an input tile
+    interpolated: float = rate("added", 0)  # each product of a point
+    overlapped: float = rate("added", 0)  # each sum that is added to the next tile
+    written: float = rate("strided", 0.403)  # each output
+    written_run: float = rate("call", 7.99)  # each run of them
 
 
 @dataclass(frozen=True, kw_only=True)
 class TileRates:
     """Nanoseconds of Winograd with compiled tiles, fitted to some three thousand random layers."""
 
-    product: float = 0.95  # each nanosecond that the products alone would take
-    read: float = rate("strided", 0.6)  # each element of a tile
-    read_run: float = rate("call", 10.4)  # each run of them
-    evaluated: float = rate("added", 0.056)  # each value of an input tile
+    product: float = 1.17  # each nanosecond that the products alone would take
+    read: float = rate("strided", 0.364)  # each element of a tile
+    read_run: float = rate("call", 13)  # each run of them
+    evaluated: float = rate("added", 0)  # each value of an input tile
     entering: float = rate(
-        "call", 17.0
+        "call", 15.4
     )  # each set of runs of inputs that is multiplied by a matrix
-    mixed: float = rate("added", 0.0253)  # each product of a sum and an element of a matrix
-    leaving: float = rate("call", 4.9)  # each set of runs of sums that is multiplied by a matrix
-    row_part: float = rate("call", 39.0)  # each part of a row of sums
-    row: float = rate("call", 10.7)  # each row of the output
-    vector: float = rate("added", 3.35)  # each vector of it
-    zipped: float = rate("copy", 0.13)  # each output that vectors write in turns
-    strided: float = rate("strided", 0.4)  # each other output
-    term: float = rate("added", 0.69)  # each vector of terms
-    piece: float = rate("compiled", 8000.0)  # each piece of work
+    mixed: float = rate("added", 0.0203)  # each product of a sum and an element of a matrix
+    leaving: float = rate("call", 16.8)  # each set of runs of sums that is multiplied by a matrix
+    row_part: float = rate("call", 112)  # each part of a row of sums
+    row: float = rate("call", 42.8)  # each row of the output
+    vector: float = rate("added", 1.22)  # each vector of it
+    zipped: float = rate("copy", 0.0587)  # each output that vectors write in turns
+    strided: float = rate("strided", 0.321)  # each other output
+    term: float = rate("added", 0.597)  # each vector of terms
+    piece: float = rate("compiled", 14480)  # each piece of work
 
 
 PASSES, TILED = PassRates(), TileRates()
