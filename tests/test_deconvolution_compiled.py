@@ -23,7 +23,7 @@ from irdeconv.kernels.deconvolution import winograd_candidates as winograds
 from irdeconv.kernels.deconvolution.blocks import split_output
 from irdeconv.kernels.deconvolution.col2im import LANES, AxisTerms, BlockTerms
 from irdeconv.kernels.shared import blocking, jit
-from irdeconv.kernels.shared.candidate import Candidate
+from irdeconv.kernels.shared.candidate import Candidate, FixedKernel
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
 from irdeconv.kernels.shared.team import Threads, arithmetic
@@ -209,9 +209,9 @@ class Guarded(Space):
             assert protect(ctypes.c_void_p(at), ctypes.c_size_t(page), 0) == 0
         self.kept.append(memory)
         offset = page + (pages * page - size if self.behind else 0)
-        found = np.frombuffer(memory, np.uint8, size, offset).view(kind).reshape(shape)
-        found[...] = np.nan
-        return found
+        found = np.frombuffer(memory, np.uint8, size, offset)
+        found[...] = 255
+        return found.view(kind).reshape(shape)
 
 
 class GuardedTeam(Threads):
@@ -230,6 +230,15 @@ def guarded(problem: ConvProblem, candidate: Candidate, x: Any, w: Any) -> Itera
         y = team.space.array(problem.out_shape, problem.dtype)
         kernel(source, y, None, team)
         yield y
+        y = team.space.array(problem.out_shape, problem.dtype)
+        prepared = isinstance(kernel, FixedKernel) and kernel.fixed(source, y, nothing)
+        if prepared:
+            prepared(team)
+            yield y
+
+
+def nothing(tile: Any, image: int, channels: slice, positions: slice) -> None:
+    """Finish nothing. A Fix."""
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from irdeconv.benchmark.machine import Conditions
 from irdeconv.benchmark.measure import Call, Clock, Effort, interleaved
 from irdeconv.kernels.candidates import for_convolution, for_deconvolution
 from irdeconv.kernels.shared.blas import one_blas_thread
-from irdeconv.kernels.shared.candidate import Candidate, worthwhile
+from irdeconv.kernels.shared.candidate import Candidate, FixedKernel, worthwhile
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Threads, arithmetic
 
@@ -68,10 +68,16 @@ class Task:
 
         def call_of(candidate: Candidate) -> Call:
             kernel = candidate.prepare(w)
+            prepared = None
+            if isinstance(kernel, FixedKernel):  # as in a plan, whose memory stays where it is
+                prepared = kernel.fixed(x, out, lambda tile, image, channels, positions: None)
 
             def call() -> None:
                 team.begin()
-                kernel(x, out, None, team)
+                if prepared is None:
+                    kernel(x, out, None, team)
+                else:
+                    prepared(team)
 
             return call
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from irdeconv import progress
 from irdeconv.kernels.candidates import for_convolution, for_deconvolution
-from irdeconv.kernels.compiled.panels import other_tiles
+from irdeconv.kernels.compiled.panels import own_tiles, step_name
 from irdeconv.kernels.shared import jit
-from irdeconv.kernels.shared.candidate import Candidate
+from irdeconv.kernels.shared.candidate import Candidate, FixedKernel
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Threads, arithmetic
 
@@ -52,7 +52,7 @@ def compile_kernels() -> None:
     """Compile the calls of a table, then run every candidate of some layers; numba is there."""
     jit.load()
     steps = import_module("irdeconv.kernels.compiled.steps")
-    steps.compile_all(without={f"tiles{t.rows}x{t.vectors}" for t in other_tiles()})
+    steps.compile_all(map(step_name, own_tiles()))
     work = [(layer, c) for layer in CONVOLUTIONS for c in for_convolution(layer)]
     turned = [(layer, c) for layer in DECONVOLUTIONS for c in for_deconvolution(layer)]
     for layer, candidate in progress.each("trying kernels", work, name=_name):
@@ -71,5 +71,8 @@ def _run(layer: ConvProblem, candidate: Candidate, shape: tuple[int, ...]) -> No
     x, out = np.ones(layer.shape, np.float32), np.empty(layer.out_shape, np.float32)
     team = Threads(1)
     team.begin()
+    kernel = candidate.prepare(np.ones(shape, np.float32))
     with arithmetic():
-        candidate.prepare(np.ones(shape, np.float32))(x, out, None, team)
+        kernel(x, out, None, team)
+    if isinstance(kernel, FixedKernel):
+        kernel.fixed(x, out, lambda tile, image, channels, positions: None)

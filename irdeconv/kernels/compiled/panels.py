@@ -22,6 +22,7 @@ from irdeconv.spec import Array
 
 NEAR_BYTES = 5 << 17  # of what is copied at once, to stay in a level 2 cache
 FAR_BYTES = 1 << 19  # of packed weights, from which on they are read from a far cache
+TILES = "tiles"  # what names of the micro-kernel begin with
 UNLIMITED = np.array([-np.inf, np.inf], np.float32)
 _NOTHING = np.zeros(0, np.float32)
 
@@ -56,9 +57,9 @@ FEW_REGISTERS = (
 )
 
 
-def other_tiles() -> tuple[RegisterTile, ...]:
-    """Return the tiles that this processor does not take."""
-    return FEW_REGISTERS if jit.many_registers() else MANY_REGISTERS
+def own_tiles() -> tuple[RegisterTile, ...]:
+    """Return the tiles that this processor takes."""
+    return MANY_REGISTERS if jit.many_registers() else FEW_REGISTERS
 
 
 def best_tile(rows: int, vectors: int, multiple: int = 1) -> RegisterTile:
@@ -66,8 +67,7 @@ def best_tile(rows: int, vectors: int, multiple: int = 1) -> RegisterTile:
 
     It has a `multiple` of rows.
     """
-    some = MANY_REGISTERS if jit.many_registers() else FEW_REGISTERS
-    tiles = [t for t in some if t.rows % multiple == 0]
+    tiles = [t for t in own_tiles() if t.rows % multiple == 0]
     return min(tiles, key=lambda t: computed(rows, vectors, t))
 
 
@@ -154,16 +154,29 @@ class Panels:
         base: int,
         plan: ScratchPlan,
     ) -> Recorded:
-        """Write down a call without bias and limits; rows are not written in turns."""
+        """Write down a call without bias and limits."""
         elements = self._near_elements(places)
         near = plan.array((elements,), np.float32) if elements else _NOTHING
         more = UNLIMITED, places.reads, places.stores, places.pieces, near, out, starts, base
-        name = f"tiles{self.tile.rows}x{self.tile.vectors}"
-        return Recorded.of(name, x, offsets, self.packed, self.no_bias, *more, *self._counts)
+        return Recorded.of(
+            step_name(self.tile, self.rows),
+            x,
+            offsets,
+            self.packed,
+            self.no_bias,
+            *more,
+            *self._counts,
+        )
 
     def _near_elements(self, places: VectorPlaces) -> int:
         copied = len(places.pieces[0]) > 0
         return near_elements(self.depth, len(places.reads)) if copied else 0
+
+
+def step_name(tile: RegisterTile, rows: RowTurns = ALIKE) -> str:
+    """Return by which name a table of calls knows the micro-kernel with a tile."""
+    counts = tile.rows, tile.vectors, rows.turns, rows.steps, rows.longer
+    return TILES + "_".join(map(str, counts))
 
 
 def near_vectors(depth: int) -> int:

@@ -9,6 +9,7 @@ only where numba is installed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -113,20 +114,28 @@ def run_table(table: Any, bases: Any) -> None:
 
 def words(kind: types.Type, value: Any) -> list[int]:
     """Return the words of an argument; TypeError where it is none of that type."""
-    if isinstance(kind, types.BaseTuple):
-        if len(kind) != len(value):
-            raise TypeError(f"{value} is no {kind}")
-        return [w for k, v in zip(kind, value, strict=True) for w in words(k, v)]
-    if isinstance(kind, types.Array):
+    sort = _sort(kind)
+    if sort is types.Array:
         return _words_of_array(kind, value)
-    if isinstance(kind, types.Float):
+    if sort is types.Float:
         number = np.float32 if kind.bitwidth == 32 else np.float64
         return [int(np.array(value, number).view(f"i{kind.bitwidth // 8}"))]
-    return [int(value)]
+    if sort is not types.BaseTuple:
+        return [int(value)]
+    if len(kind) != len(value):
+        raise TypeError(f"{value} is no {kind}")
+    return [w for k, v in zip(kind, value, strict=True) for w in words(k, v)]
+
+
+@cache
+def _sort(kind: types.Type) -> type | None:
+    """Return which of the types that are told apart one is: numba takes long to tell."""
+    sorts = types.Array, types.BaseTuple, types.Float
+    return next((sort for sort in sorts if isinstance(kind, sort)), None)
 
 
 def _words_of_array(kind: types.Array, value: Array | ScratchPlace) -> list[int]:
-    suits = value.ndim == kind.ndim and value.dtype == np.dtype(str(kind.dtype))
+    suits = value.ndim == kind.ndim and value.dtype == _dtype(kind.dtype)
     if isinstance(value, ScratchPlace):
         place = [1, value.offset]
     else:
@@ -135,6 +144,11 @@ def _words_of_array(kind: types.Array, value: Array | ScratchPlace) -> list[int]
     if not suits:
         raise TypeError(f"an array of {value.dtype} {value.shape} is no {kind}")
     return [*place, *value.shape, *value.strides]
+
+
+@cache
+def _dtype(kind: types.Type) -> np.dtype[Any]:
+    return np.dtype(str(kind))
 
 
 def record(kinds: types.BaseTuple, arguments: Sequence[Any]) -> Array:

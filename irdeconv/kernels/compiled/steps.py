@@ -5,7 +5,7 @@ Each reads its arguments from a record. One is compiled when the first call of i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -21,6 +21,7 @@ from irdeconv.kernels.compiled import (
     recurrent,
     sums,
 )
+from irdeconv.kernels.compiled.panels import TILES
 from irdeconv.kernels.compiled.records import arguments_of, record, types_of
 from irdeconv.kernels.shared import jit
 from irdeconv.spec import Array
@@ -41,19 +42,22 @@ def _step(kinds: types.BaseTuple) -> Callable[[F], F]:
 
 @cache
 def _address(step: str) -> int:
-    return jit.address_of(_STEPS[step][0], "void(int64, int64)")
+    return jit.address_of(_found(step)[0], "void(int64, int64)", step)
 
 
-def compile_all(without: Collection[str] = ()) -> None:
-    """Compile all functions but some, or read them from the disk."""
-    wanted = [step for step in _STEPS if step not in without]
-    for step in progress.each("compiling calls", wanted, name=str):
+def _found(step: str) -> tuple[Callable[[Any, Any], None], types.BaseTuple]:
+    return _tiles_step(step) if step.startswith(TILES) else _STEPS[step]
+
+
+def compile_all(more: Iterable[str] = ()) -> None:
+    """Compile all functions and some of the micro-kernel, or read them from the disk."""
+    for step in progress.each("compiling calls", [*_STEPS, *more], name=str):
         _address(step)
 
 
 def recorded(step: str, arguments: Sequence[Any]) -> tuple[int, Array]:
     """Return the address of a function and the record of its arguments; TypeError for others."""
-    return _address(step), record(_STEPS[step][1], arguments)
+    return _address(step), record(_found(step)[1], arguments)
 
 
 _PAIRS = "UniTuple(UniTuple(int64, 2), 3)"
@@ -65,7 +69,7 @@ _FILL = types_of(f"float32[:,:,:,::1], float32[:,::1], int64, UniTuple(int64, 6)
 _TILES = types_of(
     "float32[::1], int64[::1], float32[::1], float32[::1], float32[::1], int64[::1], "
     "UniTuple(int64[::1], 4), UniTuple(int64[::1], 3), float32[::1], float32[::1], int64[::1], "
-    "int64, int64, UniTuple(UniTuple(int64, 1), 3)"
+    "int64, int64"
 )
 _FINISH = types_of(
     "float32[:,:], float32[::1], float32[::1], float32[:,:], float32[:,:], float32, float32, int64"
@@ -84,7 +88,7 @@ _POOL = types_of(
 _WEIGH = types_of("float32[:,:,::1], int64[:,::1], float32[:,::1], float32[:,:,::1]")
 _PRODUCTS = types_of("float32[:,:], float32[:,::1], float32[:,::1]")
 
-_depthwise, _fill, _tiles = (arguments_of(kinds) for kinds in (_DEPTHWISE, _FILL, _TILES))
+_depthwise, _fill = arguments_of(_DEPTHWISE), arguments_of(_FILL)
 _finish, _copy, _float = (arguments_of(kinds) for kinds in (_FINISH, _COPY, _FLOAT))
 _pool, _weigh = arguments_of(_POOL), arguments_of(_WEIGH)
 _program, _means, _products = (arguments_of(kinds) for kinds in (_PROGRAM, _MEANS, _PRODUCTS))
@@ -150,97 +154,16 @@ def fill(record: Any, bases: Any) -> None:
     sums.fill(*_float(record, bases))
 
 
-@_step(_TILES)
-def tiles24x1(record: Any, bases: Any) -> None:
-    """See `micro_kernel`, here and below."""
-    micro_kernel.tiles24x1(*_tiles(record, bases))
+@cache
+def _tiles_step(step: str) -> tuple[Callable[[Any, Any], None], types.BaseTuple]:
+    """Make a function of the micro-kernel from its name; see `panels.step_name`."""
+    rows, vectors, *counts = map(int, step.removeprefix(TILES).split("_"))
+    kernel = getattr(micro_kernel, f"tiles{rows}x{vectors}")
+    many = types.BaseTuple.from_types([types.UniTuple(types.int64, n) for n in counts])
+    kinds = types.BaseTuple.from_types([*_TILES, many])
+    read = arguments_of(kinds)
 
+    def tiles(record: Any, bases: Any) -> None:
+        kernel(*read(record, bases))
 
-@_step(_TILES)
-def tiles12x2(record: Any, bases: Any) -> None:
-    """Of 12 rows."""
-    micro_kernel.tiles12x2(*_tiles(record, bases))
-
-
-@_step(_TILES)
-def tiles8x3(record: Any, bases: Any) -> None:
-    """Of 8 rows, three vectors wide."""
-    micro_kernel.tiles8x3(*_tiles(record, bases))
-
-
-@_step(_TILES)
-def tiles6x4(record: Any, bases: Any) -> None:
-    """Of 6 rows, four vectors wide."""
-    micro_kernel.tiles6x4(*_tiles(record, bases))
-
-
-@_step(_TILES)
-def tiles12x1(record: Any, bases: Any) -> None:
-    """Of 12 rows, one vector wide."""
-    micro_kernel.tiles12x1(*_tiles(record, bases))
-
-
-@_step(_TILES)
-def tiles6x2(record: Any, bases: Any) -> None:
-    """Of 6 rows, two vectors wide."""
-    micro_kernel.tiles6x2(*_tiles(record, bases))
-
-
-@_step(_TILES)
-def tiles4x3(record: Any, bases: Any) -> None:
-    """Of 4 rows."""
-    micro_kernel.tiles4x3(*_tiles(record, bases))
-
-
-@_step(_TILES)
-def tiles4x6(record: Any, bases: Any) -> None:
-    """Of 4 rows, 6 vectors wide."""
-    micro_kernel.tiles4x6(*_tiles(record, bases))
-
-
-@_step(_TILES)
-def tiles3x8(record: Any, bases: Any) -> None:
-    """Of 3 rows, 8 vectors wide."""
-    micro_kernel.tiles3x8(*_tiles(record, bases))
-
-
-@_step(_TILES)
-def tiles2x12(record: Any, bases: Any) -> None:
-    """Of 2 rows, 12 vectors wide."""
-    micro_kernel.tiles2x12(*_tiles(record, bases))
-
-
-@_step(_TILES)
-def tiles10x2(record: Any, bases: Any) -> None:
-    """Of 10 rows, 2 vectors wide."""
-    micro_kernel.tiles10x2(*_tiles(record, bases))
-
-
-@_step(_TILES)
-def tiles5x5(record: Any, bases: Any) -> None:
-    """Of 5 rows, 5 vectors wide."""
-    micro_kernel.tiles5x5(*_tiles(record, bases))
-
-
-@_step(_TILES)
-def tiles8x1(record: Any, bases: Any) -> None:
-    """Of 8 rows, 1 vectors wide."""
-    micro_kernel.tiles8x1(*_tiles(record, bases))
-
-
-@_step(_TILES)
-def tiles3x4(record: Any, bases: Any) -> None:
-    """Of 3 rows, 4 vectors wide."""
-    micro_kernel.tiles3x4(*_tiles(record, bases))
-
-
-@_step(_TILES)
-def tiles2x6(record: Any, bases: Any) -> None:
-    """Of 2 rows, 6 vectors wide."""
-    micro_kernel.tiles2x6(*_tiles(record, bases))
-
-
-@_step(_TILES)
-def tiles5x2(record: Any, bases: Any) -> None:
-    """Of 5 rows, 2 vectors wide."""
-    micro_kernel.tiles5x2(*_tiles(record, bases))
+    return tiles, kinds

@@ -42,13 +42,13 @@ class DirectRates:
 
     sums: float = rate("sums", 0.127)  # each vector of products that is added
     near: float = rate("copy", 1.15)  # each vector that is copied for a tile
-    framed: float = rate("copy", 0)  # each element of a frame
-    row: float = rate("call", 12.4)  # each row of a frame
+    framed: float = rate("copy", 0.07)  # each element of a frame
+    row: float = rate("call", 2.5)  # each row of a frame
     stored: float = rate("copy", 0.583)  # each vector that is written
     parted: float = rate("call", 1.48)  # each row of a vector's piece
     taken: float = rate("copy", 0.25)  # each element that is converted
     streamed: float = rate("far", 0.00202)  # each byte of weights that are not in a near cache
-    block: float = rate("compiled", 7968)
+    block: float = rate("compiled", 500.0)
 
 
 DIRECT = DirectRates()

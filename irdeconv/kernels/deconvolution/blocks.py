@@ -232,14 +232,20 @@ def close_tile(
 ) -> None:
     """Apply an epilogue to a tile, run by run of adjacent positions of `out`, and store it."""
     if epilogue is not None:
-        _finish(tile, out.shape[2:], block, channels, epilogue)
+        for part, image, span in runs_of(tile, out.shape[2:], block):
+            epilogue(part, image, channels, span)
     if tile.dtype != out.dtype:
         block.box(out)[:, channels] = tile
 
 
-def _finish(
-    tile: Array, sizes: Sequence[int], block: OutputBlock, channels: slice, epilogue: Epilogue
-) -> None:
+def runs_of(
+    tile: Array, sizes: Sequence[int], block: OutputBlock
+) -> Iterator[tuple[Array, int, slice]]:
+    """Yield the runs of adjacent positions of a tile `[images, channels, *]` in an output.
+
+    Each is `[channels, positions]`, with its image and the places of the positions in a plane of
+    `sizes`.
+    """
     whole = [p.lo == 0 and p.hi == o for p, o in zip(block.parts, sizes, strict=True)]
     axis = next((a for a in range(len(sizes)) if all(whole[a + 1 :])), 0)
     rest = math.prod(sizes[axis + 1 :])
@@ -254,7 +260,7 @@ def _finish(
         runs = tile[(slice(None), slice(None), *lead)]
         runs = runs.reshape(*tile.shape[:2], span.stop - span.start, copy=False)
         for i, part in enumerate(runs, block.images.start):
-            epilogue(part, i, channels, span)
+            yield part, i, span
 
 
 def tile_bytes(problem: ConvProblem, blocks: Blocking, channels: int) -> int:

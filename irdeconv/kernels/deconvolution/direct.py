@@ -8,6 +8,7 @@ taps, and written in turns; others are written where they belong, one by one.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,12 +16,14 @@ import numpy as np
 
 from irdeconv.kernels.compiled.panels import Panels, RowTurns
 from irdeconv.kernels.compiled.places import VectorPlaces
+from irdeconv.kernels.compiled.recorded import Recorded, Repeated, in_turn
 from irdeconv.kernels.convolution.candidates import MOST_AXES
 from irdeconv.kernels.convolution.depthwise import compiled
 from irdeconv.kernels.deconvolution.blocks import (
     OutputBlock,
     close_tile,
     pad,
+    runs_of,
     split_output,
     tile_bytes,
 )
@@ -36,14 +39,24 @@ from irdeconv.kernels.deconvolution.residue_cuts import (
 )
 from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.blocking import pieces, shares
-from irdeconv.kernels.shared.candidate import SHARES, Candidate, Epilogue, Estimate, best_of, shared
+from irdeconv.kernels.shared.candidate import (
+    SHARES,
+    Candidate,
+    Epilogue,
+    Estimate,
+    Fix,
+    Piece,
+    best_of,
+    shared,
+)
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.rates import scaled
-from irdeconv.kernels.shared.scratch import Space, contiguous
+from irdeconv.kernels.shared.scratch import ScratchPlace, ScratchPlan, Space, contiguous
 from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 
+MOST_CALLS = 256  # of a layer that are written down: each takes some 50 us
 LEAST_CHANNELS = 32  # of outputs that are worth reading the same input again
 
 
@@ -115,10 +128,8 @@ class DirectDeconvolution:
         self, x: Array, out: Array, item: _ChannelWork, epilogue: Epilogue | None, space: Space
     ) -> None:
         """Compute some channels of a block."""
-        cut, problem, plan, block = self.cut, self.problem, item.plan, item.block
-        count = item.channels.stop - item.channels.start
-        first = item.group * problem.group_outputs + item.channels.start
-        channels = slice(first, first + count)
+        cut, problem, block, channels = self.cut, self.problem, item.block, self._channels(item)
+        count = channels.stop - channels.start
         tile = block.box(out)[:, channels]
         if problem.narrow:
             tile = space.array((block.count, cut.channels, *tile.shape[2:]), problem.compute)
@@ -128,16 +139,52 @@ class DirectDeconvolution:
         if not block.covered:
             tile[...] = 0
         source = self._source(x, block, item.group, space)
-        base, plane = start_of(problem, block, first), math.prod(cut.sizes(block))
-        for p, panels, offsets, places in zip(
-            cut.products, item.panels, plan.offsets, plan.places, strict=True
-        ):
-            starts = np.repeat(np.arange(count) * plane, len(p.members))
-            used = space.used
+        used = space.used
+        for panels, offsets, places, starts, base in self._products(item):
             for part in places:
                 panels(source, offsets, part, flat, starts, base, space)
                 space.release(used)
         close_tile(tile, out, block, channels, epilogue)
+
+    def _channels(self, item: _ChannelWork) -> slice:
+        """Return which channels of the output a piece of work computes."""
+        first = item.group * self.problem.group_outputs
+        return slice(first + item.channels.start, first + item.channels.stop)
+
+    def _products(
+        self, item: _ChannelWork
+    ) -> Iterator[tuple[Panels, Array, list[VectorPlaces], Array, int]]:
+        """Yield the products of a piece of work: what `Panels` is called with, but for memory."""
+        cut, block, channels = self.cut, item.block, self._channels(item)
+        base, plane = start_of(self.problem, block, channels.start), math.prod(cut.sizes(block))
+        planes = np.arange(channels.stop - channels.start) * plane
+        rows = zip(cut.products, item.panels, item.plan.offsets, item.plan.places, strict=True)
+        for product, panels, offsets, places in rows:
+            yield panels, offsets, places, np.repeat(planes, len(product.members)), base
+
+    def fixed(self, x: Array, out: Array, finish: Fix) -> Repeated | None:
+        """See `FixedKernel`."""
+        plain = x.flags.c_contiguous and x.dtype == np.float32 and not self.problem.narrow
+        calls = sum(item.block.count + sum(map(len, item.plan.places)) for item in self._items)
+        if not plain or self._empty or calls > MOST_CALLS:
+            return None
+        if not all(item.block.covered and not self._cropped(item.block) for item in self._items):
+            return None
+        return Repeated(tuple(self._recorded(x, out, item, finish) for item in self._items))
+
+    def _recorded(self, x: Array, out: Array, item: _ChannelWork, finish: Fix) -> Piece:
+        """Write down what `_item` does, for memory that stays where it is."""
+        block, memory = item.block, ScratchPlan()
+        source, calls = self._recorded_source(x, block, item.group, memory)
+        channels = self._channels(item)
+        used = memory.used
+        for panels, offsets, places, starts, base in self._products(item):
+            more = out.reshape(-1), starts, base, memory
+            for part in places:
+                calls.append(panels.recorded(source, offsets, part, *more))
+                memory.used = used
+        runs = runs_of(block.box(out)[:, channels], out.shape[2:], block)
+        return in_turn([*calls, *(finish(part, i, channels, span) for part, i, span in runs)])
 
     def _source(self, x: Array, block: OutputBlock, group: int, space: Space) -> Array:
         """Return the padded inputs of a group, flat."""
@@ -148,20 +195,49 @@ class DirectDeconvolution:
             return image.reshape(-1)[block.parts[0].first * math.prod(x.shape[3:]) :]
         frames = space.array((c, cut.line), np.float32)
         frames[:, : cut.lead] = 0
-        if any(p.last < p.axis.inputs for p in block.parts[1:]) or x.dtype != frames.dtype:
+        if self._cropped(block) or x.dtype != frames.dtype:
             host = frames[:, cut.lead : cut.lead + block.columns]
             part = block.inputs(x)[:, inputs]
             pad(part, block, host.reshape(c, block.count, *block.grid))
             return frames.reshape(-1)
+        for image, *place in self._planes(x, block, inputs, space):
+            compiled().fill_all(image, frames, *place)
+        return frames.reshape(-1)
+
+    def _cropped(self, block: OutputBlock) -> bool:
+        """Whether the ends of rows are not seen, nor may be where zeros have to be."""
+        return any(p.last < p.axis.inputs for p in block.parts[1:])
+
+    def _planes(
+        self, x: Array, block: OutputBlock, inputs: slice, space: Space | None = None
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield each image of a block, and what `fill_all` is told besides the frames."""
         missing = (1,) * (MOST_AXES - len(block.grid))
         shape = (1, 1, 1, *missing, *block.grid)
         axes = (*((1, 0) for _ in missing), *((1, -p.first) for p in block.parts))
         size, first = math.prod(block.grid), block.images.start
         for n in range(block.count):
-            image = contiguous(x[first + n, inputs], frames.dtype, space)
-            image = image.reshape(c, *missing, *image.shape[1:])
-            compiled().fill_all(image, frames, cut.lead + n * size, shape, axes)
-        return frames.reshape(-1)
+            image = x[first + n, inputs]
+            if space is not None:
+                image = contiguous(image, np.dtype(np.float32), space)
+            image = image.reshape(len(image), *missing, *image.shape[1:])
+            yield image, self.cut.lead + n * size, shape, axes
+
+    def _recorded_source(
+        self, x: Array, block: OutputBlock, group: int, memory: ScratchPlan
+    ) -> tuple[Array | ScratchPlace, list[Piece | None]]:
+        """Return the padded inputs of a group, flat, and the calls that write them."""
+        cut, c = self.cut, self.problem.group_inputs
+        inputs = slice(group * c, (group + 1) * c)
+        if cut.bare:
+            image = x[block.images.start, inputs].reshape(-1)
+            return image[block.parts[0].first * math.prod(x.shape[3:]) :], []
+        frames = memory.array((c, cut.line), np.float32)
+        zeros = frames.seen(lambda whole: whole[None, :, : cut.lead])
+        calls: list[Piece | None] = [Recorded.of("fill", zeros, 0.0)] if cut.lead else []
+        for image, *place in self._planes(x, block, inputs):
+            calls.append(Recorded.of("fill_all", image, frames, *place))
+        return frames.seen(np.ravel), calls
 
 
 def _panels(w: Array, product: ResidueProduct, cut: ResidueCut, channels: slice) -> Panels:

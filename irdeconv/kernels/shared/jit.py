@@ -276,10 +276,11 @@ def compiled_for(signature: Any) -> Callable[[F], F]:
     return compile
 
 
-def address_of(fn: Callable[..., Any], signature: str) -> int:
+def address_of(fn: Callable[..., Any], signature: str, name: str) -> int:
     """Compile a function of numbers for calls from other compiled code; return its address.
 
-    It stays for as long as the process lives.
+    It stays for as long as the process lives. Its code is kept by a name, which tells it from other
+    functions of its module.
     """
     from numba.core.ccallback import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
         CFunc,
@@ -289,11 +290,18 @@ def address_of(fn: Callable[..., Any], signature: str) -> int:
     )
 
     _report_compiling()
+    fn.__qualname__ = name
     made: Any = CFunc(fn, normalize_signature(signature), locals={}, options=dict(OPTIONS))
     _keep(made)
+    made._cache._index_key = _key_of_state
     made.compile()
     _CALLABLE.append(made)
     return int(made.address)
+
+
+def _key_of_state(signature: Any, codegen: Any) -> Any:
+    """Return by what code is kept beside its name: numba's own key is new for each closure."""
+    return signature, codegen.magic_tuple()
 
 
 def _keep(made: Any) -> None:
