@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from irdeconv.kernels.shared.candidate import Piece
-from irdeconv.kernels.shared.scratch import ScratchPlace, Space, address
+from irdeconv.kernels.shared.scratch import GIVEN, SCRATCH, ScratchPlace, Space, address
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
@@ -37,7 +37,8 @@ class Recorded:
         """Write down a call of a function of `kernels.compiled.steps`; numba is imported."""
         steps = import_module("irdeconv.kernels.compiled.steps")
         function, record = steps.recorded(step, arguments)
-        ends = [a.end for a in arguments if isinstance(a, ScratchPlace)]
+        places = (a for a in arguments if isinstance(a, ScratchPlace))
+        ends = [place.end for place in places if place.base == SCRATCH]
         return Recorded((function, address(record)), (record, *arguments), max(ends, default=0))
 
     @staticmethod
@@ -61,17 +62,19 @@ class Recorded:
 
     @cached_property
     def _words(self) -> tuple[Array, Array]:
-        return np.array(self.table, np.int64), np.zeros(2, np.int64)
+        return np.array(self.table, np.int64), np.zeros(SCRATCH + 1 + GIVEN, np.int64)
 
     def __call__(self, space: Space) -> None:
         """Make the calls."""
         self.run(space.array((self.scratch,), np.uint8) if self.scratch else None)
 
-    def run(self, memory: Array | None) -> None:
-        """Make the calls, with scratch memory of enough bytes."""
+    def run(self, memory: Array | None, *given: Array) -> None:
+        """Make the calls, with scratch memory of enough bytes, and with arrays that are given."""
         table, bases = self._words
         if memory is not None:
-            bases[1] = address(memory)
+            bases[SCRATCH] = address(memory)
+        for i, array in enumerate(given, SCRATCH + 1):
+            bases[i] = address(array)
         self._run(table, bases)
 
 

@@ -137,7 +137,7 @@ def _sort(kind: types.Type) -> type | None:
 def _words_of_array(kind: types.Array, value: Array | ScratchPlace) -> list[int]:
     suits = value.ndim == kind.ndim and value.dtype == _dtype(kind.dtype)
     if isinstance(value, ScratchPlace):
-        place = [1, value.offset]
+        place = [value.base, value.offset]
     else:
         suits = suits and (kind.layout == "A" or value.flags.c_contiguous)
         place = [0, address(value)]

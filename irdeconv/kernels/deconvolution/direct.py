@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -45,13 +46,18 @@ from irdeconv.kernels.shared.candidate import (
     Epilogue,
     Estimate,
     Fix,
-    Piece,
     best_of,
     shared,
 )
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.rates import scaled
-from irdeconv.kernels.shared.scratch import ScratchPlace, ScratchPlan, Space, contiguous
+from irdeconv.kernels.shared.scratch import (
+    ScratchPlace,
+    ScratchPlan,
+    Space,
+    contiguous,
+    seen,
+)
 from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
@@ -89,6 +95,8 @@ class DirectDeconvolution:
         plans = [self._plan(b) for b in full]
         self._empty = [b for b in cut.blocks if b.empty]
         self._items: list[_ChannelWork] = []
+        self._tables: dict[int, Recorded] = {}  # of items, for inputs and outputs that are given
+        self._calls = 0
         for g, group in enumerate(w):
             for some in pieces(w.shape[2], cut.channels):
                 panels = [_panels(group, p, cut, some) for p in cut.products]
@@ -118,7 +126,12 @@ class DirectDeconvolution:
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See `Kernel`."""
-        team.each(self._items, lambda item, space: self._item(x, out, item, epilogue, space))
+        self._calls += 1
+        if self._calls > 1 and self._prepares(x):  # preparing takes longer than one call saves
+            work = partial(self._prepared, x, out, epilogue)
+            team.each(enumerate(self._items), lambda item, space: work(*item, space))
+        else:
+            team.each(self._items, lambda item, space: self._item(x, out, item, epilogue, space))
         for block in self._empty:
             tile = block.box(out)
             tile[...] = 0
@@ -164,27 +177,60 @@ class DirectDeconvolution:
 
     def fixed(self, x: Array, out: Array, finish: Fix) -> Repeated | None:
         """See `FixedKernel`."""
-        plain = x.flags.c_contiguous and x.dtype == np.float32 and not self.problem.narrow
-        calls = sum(item.block.count + sum(map(len, item.plan.places)) for item in self._items)
-        if not plain or self._empty or calls > MOST_CALLS:
+        if self._empty or not self._prepares(x) or not all(i.block.covered for i in self._items):
             return None
-        if not all(item.block.covered and not self._cropped(item.block) for item in self._items):
-            return None
-        return Repeated(tuple(self._recorded(x, out, item, finish) for item in self._items))
+        pieces = []
+        for item in self._items:
+            channels = self._channels(item)
+            runs = runs_of(item.block.box(out)[:, channels], out.shape[2:], item.block)
+            ends = (finish(part, i, channels, span) for part, i, span in runs)
+            pieces.append(in_turn([self._recorded(x, out, item), *ends]))
+        return Repeated(tuple(pieces))
 
-    def _recorded(self, x: Array, out: Array, item: _ChannelWork, finish: Fix) -> Piece:
-        """Write down what `_item` does, for memory that stays where it is."""
-        block, memory = item.block, ScratchPlan()
-        source, calls = self._recorded_source(x, block, item.group, memory)
+    def _prepares(self, x: Array) -> bool:
+        """Whether compiled calls on such inputs are written down."""
+        return self._recordable and x.flags.c_contiguous and x.dtype == np.float32
+
+    @cached_property
+    def _recordable(self) -> bool:
+        calls = sum(item.block.count + sum(map(len, item.plan.places)) for item in self._items)
+        cropped = any(self._cropped(item.block) for item in self._items)
+        return not self.problem.narrow and not cropped and calls <= MOST_CALLS
+
+    def _prepared(
+        self,
+        x: Array,
+        out: Array,
+        epilogue: Epilogue | None,
+        number: int,
+        item: _ChannelWork,
+        space: Space,
+    ) -> None:
+        """Do what `_item` does, by calls that were written down for inputs and outputs anywhere."""
         channels = self._channels(item)
+        tile = item.block.box(out)[:, channels]
+        if not item.block.covered:
+            tile[...] = 0
+        table = self._tables.get(number)
+        if table is None:
+            places = ScratchPlace.given(0, x), ScratchPlace.given(1, out)
+            table = self._tables[number] = self._recorded(*places, item)
+        table.run(space.array((table.scratch,), np.uint8), x, out)
+        close_tile(tile, out, item.block, channels, epilogue)
+
+    def _recorded(
+        self, x: Array | ScratchPlace, out: Array | ScratchPlace, item: _ChannelWork
+    ) -> Recorded:
+        """Write down what `_item` does, but for the epilogue."""
+        memory, flat = ScratchPlan(), seen(out, np.ravel)
+        source, calls = self._recorded_source(x, item.block, item.group, memory)
         used = memory.used
         for panels, offsets, places, starts, base in self._products(item):
-            more = out.reshape(-1), starts, base, memory
             for part in places:
-                calls.append(panels.recorded(source, offsets, part, *more))
+                more = part, flat, starts, base, memory
+                calls.append(panels.recorded(source, offsets, *more))
                 memory.used = used
-        runs = runs_of(block.box(out)[:, channels], out.shape[2:], block)
-        return in_turn([*calls, *(finish(part, i, channels, span) for part, i, span in runs)])
+        return Recorded.joined(calls)
 
     def _source(self, x: Array, block: OutputBlock, group: int, space: Space) -> Array:
         """Return the padded inputs of a group, flat."""
@@ -200,7 +246,8 @@ class DirectDeconvolution:
             part = block.inputs(x)[:, inputs]
             pad(part, block, host.reshape(c, block.count, *block.grid))
             return frames.reshape(-1)
-        for image, *place in self._planes(x, block, inputs, space):
+        for n, *place in self._planes(block):
+            image = contiguous(_image(n, inputs, x), frames.dtype, space)
             compiled().fill_all(image, frames, *place)
         return frames.reshape(-1)
 
@@ -208,36 +255,35 @@ class DirectDeconvolution:
         """Whether the ends of rows are not seen, nor may be where zeros have to be."""
         return any(p.last < p.axis.inputs for p in block.parts[1:])
 
-    def _planes(
-        self, x: Array, block: OutputBlock, inputs: slice, space: Space | None = None
-    ) -> Iterator[tuple[Any, ...]]:
+    def _planes(self, block: OutputBlock) -> Iterator[tuple[Any, ...]]:
         """Yield each image of a block, and what `fill_all` is told besides the frames."""
-        missing = (1,) * (MOST_AXES - len(block.grid))
-        shape = (1, 1, 1, *missing, *block.grid)
-        axes = (*((1, 0) for _ in missing), *((1, -p.first) for p in block.parts))
-        size, first = math.prod(block.grid), block.images.start
+        missing = MOST_AXES - len(block.grid)
+        shape = (1, 1, 1, *(1,) * missing, *block.grid)
+        axes = (*((1, 0),) * missing, *((1, -p.first) for p in block.parts))
         for n in range(block.count):
-            image = x[first + n, inputs]
-            if space is not None:
-                image = contiguous(image, np.dtype(np.float32), space)
-            image = image.reshape(len(image), *missing, *image.shape[1:])
-            yield image, self.cut.lead + n * size, shape, axes
+            yield block.images.start + n, self.cut.lead + n * math.prod(block.grid), shape, axes
 
     def _recorded_source(
-        self, x: Array, block: OutputBlock, group: int, memory: ScratchPlan
-    ) -> tuple[Array | ScratchPlace, list[Piece | None]]:
+        self, x: Array | ScratchPlace, block: OutputBlock, group: int, memory: ScratchPlan
+    ) -> tuple[Array | ScratchPlace, list[Recorded]]:
         """Return the padded inputs of a group, flat, and the calls that write them."""
         cut, c = self.cut, self.problem.group_inputs
         inputs = slice(group * c, (group + 1) * c)
         if cut.bare:
-            image = x[block.images.start, inputs].reshape(-1)
-            return image[block.parts[0].first * math.prod(x.shape[3:]) :], []
+            first = block.parts[0].first * math.prod(x.shape[3:])
+            return seen(x, lambda a: a[block.images.start, inputs].reshape(-1)[first:]), []
         frames = memory.array((c, cut.line), np.float32)
         zeros = frames.seen(lambda whole: whole[None, :, : cut.lead])
-        calls: list[Piece | None] = [Recorded.of("fill", zeros, 0.0)] if cut.lead else []
-        for image, *place in self._planes(x, block, inputs):
+        calls = [Recorded.of("fill", zeros, 0.0)] if cut.lead else []
+        for n, *place in self._planes(block):
+            image = seen(x, partial(_image, n, inputs))
             calls.append(Recorded.of("fill_all", image, frames, *place))
         return frames.seen(np.ravel), calls
+
+
+def _image(n: int, channels: slice, x: Array) -> Array:
+    """View some channels of an image of `x [N, C, *I]` as `[channels, *, *, *]`."""
+    return x[(n, channels, *(None,) * (MOST_AXES + 2 - x.ndim))]
 
 
 def _panels(w: Array, product: ResidueProduct, cut: ResidueCut, channels: slice) -> Panels:

@@ -12,6 +12,8 @@ import numpy as np
 from irdeconv.spec import Array
 
 ALIGNMENT = 64  # bytes, a cache line
+SCRATCH = 1  # the number of the scratch memory among those that places are counted from
+GIVEN = 2  # arrays, at most, that are given with each call
 
 
 class Space:
@@ -56,12 +58,22 @@ def _aligned(size: int) -> Array:
 
 @dataclass(frozen=True)
 class ScratchPlace:
-    """An array in the scratch memory of whoever makes the calls; `strides` are in bytes."""
+    """An array in the scratch memory of whoever makes the calls; `strides` are in bytes.
+
+    Or in another array that is given with each call: `base` tells in which.
+    """
 
     offset: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     strides: tuple[int, ...]
+    base: int = SCRATCH
+
+    @staticmethod
+    def given(number: int, like: Array) -> ScratchPlace:
+        """Return the whole of an array, contiguous, that is given as one of several."""
+        array = np.empty(like.shape, like.dtype)
+        return ScratchPlace(0, array.shape, array.dtype, array.strides, SCRATCH + 1 + number)
 
     @property
     def ndim(self) -> int:
@@ -78,9 +90,13 @@ class ScratchPlace:
         """Return what `view` returns of the array, which is a view of it."""
         array = np.empty(self.shape, self.dtype)  # nothing is read
         part = view(array)
-        return ScratchPlace(
-            self.offset + address(part) - address(array), part.shape, part.dtype, part.strides
-        )
+        offset = self.offset + address(part) - address(array)
+        return ScratchPlace(offset, part.shape, part.dtype, part.strides, self.base)
+
+
+def seen(array: Array | ScratchPlace, view: Callable[[Array], Array]) -> Array | ScratchPlace:
+    """Return what `view` returns of an array, or of one that has a place."""
+    return array.seen(view) if isinstance(array, ScratchPlace) else view(array)
 
 
 def address(array: Array) -> int:
