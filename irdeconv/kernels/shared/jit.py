@@ -221,7 +221,11 @@ def _alone_in(folder: str) -> Iterator[None]:
     except ImportError:
         yield
         return
-    handle = os.open(folder, os.O_RDONLY)
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:  # swept meanwhile; numba makes it anew
+        yield
+        return
     try:
         with suppress(OSError):  # of a network drive without locks
             fcntl.flock(handle, fcntl.LOCK_EX)
