@@ -81,3 +81,10 @@ def test_code_is_saved_while_no_other_process_saves(
     again = jit.compiled(twice)
     assert (again(2), again(2.5)) == (4, 5.0)
     assert (len(saved), sum(again.stats.cache_hits.values())) == (2, 2)
+
+
+def test_a_folder_that_was_removed_meanwhile_is_no_error(tmp_path: Path) -> None:
+    entered = []
+    with jit._alone_in(str(tmp_path / "gone")):
+        entered.append(True)
+    assert entered
