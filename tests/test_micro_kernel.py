@@ -254,3 +254,13 @@ def test_lesser_processors(name: str, lanes: int, tmp_path: Path) -> None:
     paths = os.pathsep.join([str(here), str(here.parent), os.environ.get("PYTHONPATH", "")])
     more = {"NUMBA_CPU_NAME": name, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": paths}
     subprocess.run([sys.executable, "-c", code], env=os.environ | more, check=True)
+
+
+@pytest.mark.parametrize("mode", [GAPS, ROWS, NEAR, APART])
+def test_images_that_follow_one_another_do_not_see_inputs_that_are_cut_off(mode: str) -> None:
+    problem = ConvProblem((2, 2, 11), 2, 1, (4,), (2,), (2,), (4,), (5,))
+    x, w = filters(problem, 0)
+    cut = residues._cut(problem, mode, 1)
+    assert max(block.count for block in cut.blocks) == 2
+    for y in guarded(problem, residues._candidate(cut), x, w):
+        assert (y == expected(problem, x, w)).all()

@@ -14,6 +14,7 @@ CLAMP, PRELU, HSIGMOID, HSWISH, SIGMOID, SWISH, HARD_SIGMOID, NOTHING = range(8)
 # Operations of compiled programs, in the order of their codes.
 ADDED, SUBTRACTED, MULTIPLIED, DIVIDED, LARGER, SMALLER, CLIPPED, ROOT, MOVED = range(9)
 ROW_PART = 1024  # elements of a row that go through a program together
+TILES = "tiles"  # what the names of the micro-kernel's functions begin with
 SPLAT = 16  # elements of a vector, at most
 
 

@@ -14,6 +14,7 @@ from importlib import import_module
 
 import numpy as np
 
+from irdeconv.kernels.compiled import TILES
 from irdeconv.kernels.compiled.places import VectorPlaces, effort
 from irdeconv.kernels.compiled.recorded import Recorded
 from irdeconv.kernels.shared import jit
@@ -22,7 +23,6 @@ from irdeconv.spec import Array
 
 NEAR_BYTES = 5 << 17  # of what is copied at once, to stay in a level 2 cache
 FAR_BYTES = 1 << 19  # of packed weights, from which on they are read from a far cache
-TILES = "tiles"  # what names of the micro-kernel begin with
 UNLIMITED = np.array([-np.inf, np.inf], np.float32)
 _NOTHING = np.zeros(0, np.float32)
 

@@ -13,6 +13,7 @@ from numba import types  # type: ignore[import-not-found, import-untyped, unused
 
 from irdeconv import progress
 from irdeconv.kernels.compiled import (
+    TILES,
     chain,
     convolution,
     micro_kernel,
@@ -21,7 +22,6 @@ from irdeconv.kernels.compiled import (
     recurrent,
     sums,
 )
-from irdeconv.kernels.compiled.panels import TILES
 from irdeconv.kernels.compiled.records import arguments_of, record, types_of
 from irdeconv.kernels.shared import jit
 from irdeconv.spec import Array

@@ -252,8 +252,9 @@ class DirectDeconvolution:
         return frames.reshape(-1)
 
     def _cropped(self, block: OutputBlock) -> bool:
-        """Whether the ends of rows are not seen, nor may be where zeros have to be."""
-        return any(p.last < p.axis.inputs for p in block.parts[1:])
+        """Whether ends of inputs are not seen, where zeros in front of others have to be."""
+        inner = block.parts if block.count > 1 else block.parts[1:]
+        return any(p.last < p.axis.inputs for p in inner)
 
     def _planes(self, block: OutputBlock) -> Iterator[tuple[Any, ...]]:
         """Yield each image of a block, and what `fill_all` is told besides the frames."""
