@@ -55,7 +55,11 @@ def test_a_mean_above_the_limit_fails(
     """A clock whose steps become shorter makes the first candidate the worst."""
     ticks = count()
     clock = Clock(wall=lambda: 1.0, cpu=lambda: next(ticks) ** 0.5)
-    args = ["--list", "public", "--only", "hed", "--rounds", "1", "--seconds", "0"]
+    layers = tool.listed(tool.bench_regression.LAYERS)
+    name = min(
+        (t for t in layers if len(t.candidates) > 1), key=lambda t: t.candidates[0].cost
+    ).name
+    args = ["--list", "public", "--only", name, "--rounds", "1", "--seconds", "0"]
     assert tool.main([*args, "--most", most], clock) == code
     assert "geometric mean of pick over best" in capsys.readouterr().out
 
