@@ -47,16 +47,21 @@ def summed(lanes: int, skip: int) -> Any:
     return sums
 
 
-def cleared(target: Any, place: int) -> None:
-    """Do what `clear_vector` does."""
-    assert place >= 0
-    target[place : place + jit.lanes()] = np.zeros(jit.lanes())[: len(target) - place]
+def cleared(lanes: int) -> Any:
+    """Do what `clear_vector` and `clear4` do."""
+
+    def clear(target: Any, place: int) -> None:
+        assert place >= 0
+        target[place : place + lanes] = np.zeros(lanes)[: len(target) - place]
+
+    return clear
 
 
 VECTORS = SimpleNamespace(
     NATIVE=jit.lanes(),
     copy_vector=copied(jit.lanes()),
-    clear_vector=cleared,
+    clear_vector=cleared(jit.lanes()),
+    clear4=cleared(4),
     copy8_by_2=lambda x, at, out, to: copied(8)(x[at : at + 16].reshape(8, 2)[:, 0], 0, out, to),
     **{f"copy{n}": copied(n) for n in (16, 8, 4, 1)},
     **{f"sums{n}": summed(n, 1) for n in (16, 8, 4, 1)},

@@ -102,7 +102,8 @@ def _require_sizes(graph: Graph) -> None:
     """Infer a lowered graph; LimitError (E602) where a tensor that it needs is too large."""
     problems = Collector([d for d in infer_specs(graph) if d.code == "E602"])
     for node in graph.nodes("ZeroInsertion"):
-        assert isinstance(node.op, core.ZeroInsertion)
+        if not isinstance(node.op, core.ZeroInsertion):  # an unknown operation of that name
+            continue
         # What it is before it is cropped, where it is spelled as Pads.
         spread = core.ZeroInsertion(node.op.strides, True).infer(*graph.input_specs(node.id))
         found = beyond(spread)
