@@ -23,7 +23,10 @@ COMPILED = {"placed", "single", "spread", "winograd"}
 needs_numba = pytest.mark.skipif(not jit.available(), reason="needs numba")
 COUNT = 90
 # Products of points, of inputs, and of the points beyond the inputs are no three numbers.
-ALIKE = {"winograd-numpy": ("interpolated", "overlapped", "written")}
+ALIKE = {
+    "winograd-numpy": ("interpolated", "overlapped", "written"),
+    "wide": ("items", "calls"),
+}
 
 
 class Machine:
