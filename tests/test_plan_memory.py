@@ -14,18 +14,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import irdeconv as ird
+from irdeconv.dtypes import f32
 from irdeconv.kernels.shared.candidate import Candidate
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Threads
 from irdeconv.op import REGISTRY
 from irdeconv.ops.activation import ReLU, Sigmoid
+from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import Convolution
 from irdeconv.runtime import choice
 from irdeconv.runtime import plan as plan_module
 from irdeconv.runtime.arena import Lifetime, layout, most_alive
 from irdeconv.runtime.choice import Tuner
 from irdeconv.spec import Interval
-from support.plan_graphs import Builder, randn, same
+from support.plan_graphs import RNG, Builder, randn, same
 
 
 def test_memory_is_limited_before_running():
@@ -60,6 +62,39 @@ def test_a_wide_stride_needs_no_large_scratch(dtype, fuse):
     assert first - output <= 16 << 20
     assert max(s.scratch for s in program.steps) <= 16 << 20
     assert program.arena <= 1 << 20
+
+
+def heavy(path, kind):
+    """Write three deconvolutions of one input, each with 8 MiB of weights as f32."""
+    b = Builder()
+    x = b.input((1, 512, 6, 6))
+    op = REGISTRY["ConvolutionBackpropData", "opset1"]
+    layer = op(strides=(2, 2), pads_begin=(1, 1), pads_end=(1, 1), dilations=(1, 1))
+    found = []
+    for _ in range(3):
+        w = b.const(RNG.integers(-3, 4, (512, 256, 4, 4)).astype(kind))
+        w = b.add(Convert(f32), w) if kind != "float32" else w
+        found.append(b.add(layer, x, w))
+    ird.write(b.done(*found), path)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16"])
+@pytest.mark.parametrize("form", ["zero-insertion", None])
+def test_weights_are_held_once(tmp_path, kind, form):
+    heavy(tmp_path / "m.xml", kind)
+    graph = ird.infer(ird.read(tmp_path / "m.xml"))
+    data = [np.ones((1, 512, 6, 6), np.float32)]
+    ird.compile(graph, form, threads=1).run(data)  # code is loaded
+    tracemalloc.start()
+    try:
+        plan = ird.compile(graph, form, threads=1)
+        held, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert not any("winograd" in s.kernel for s in plan.steps)  # its filters are larger
+    layer = 8 << 20
+    assert 3 * layer <= held <= 1.1 * 3 * layer
+    assert most <= held + 2.2 * layer  # one filter after the other is packed
 
 
 def test_numba_is_imported_by_no_module_that_reading_needs():

@@ -22,9 +22,9 @@ from irdeconv.passes.infer_specs import inferred
 from irdeconv.passes.lower_deconv import canonicalized
 from irdeconv.passes.standardize import standardize
 from irdeconv.runtime.feeds import Binder, Feeds
+from irdeconv.runtime.folded import fold
 from irdeconv.runtime.fused_convolution import FusedConvolution, fuse_convolution
 from irdeconv.runtime.fusion import Users
-from irdeconv.runtime.schedule import fold
 from irdeconv.spec import Array
 from irdeconv.suggest import did_you_mean
 

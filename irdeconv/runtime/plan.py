@@ -26,12 +26,13 @@ from irdeconv.runtime.budget import memory_limit
 from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.failure import failure
 from irdeconv.runtime.feeds import Binder, Feeds
+from irdeconv.runtime.folded import fold
 from irdeconv.runtime.once import gains_by_compiling
 from irdeconv.runtime.program import Around, Program, StepError
 from irdeconv.runtime.program import Step as Step
 from irdeconv.runtime.program import Trace as Trace
 from irdeconv.runtime.program import Watch as Watch
-from irdeconv.runtime.schedule import Settings, compiled, fold
+from irdeconv.runtime.schedule import Settings, compiled
 from irdeconv.runtime.variables import Variables
 from irdeconv.spec import Array, is_static
 

@@ -10,19 +10,15 @@ from typing import Any
 import numpy as np
 
 from irdeconv import progress
-from irdeconv.errors import Collector, Diagnostic, LimitError, UnsupportedError
+from irdeconv.errors import Diagnostic, LimitError
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.io.lacking import lacks_data, no_data
-from irdeconv.kernels.shared.exact import in_order
 from irdeconv.kernels.shared.team import Threads
-from irdeconv.op import Op, as_tuple
-from irdeconv.ops.basic import Opaque
-from irdeconv.ops.bodies import BodyOp, bodies_of
+from irdeconv.ops.bodies import BodyOp
 from irdeconv.ops.state import VariableOp
 from irdeconv.passes.lower_deconv import canonicalized
 from irdeconv.runtime.arena import Lifetime, allocate, layout, most_alive
 from irdeconv.runtime.bodies import body_executor
-from irdeconv.runtime.budget import ALLOW, FoldBudget, require_macs
+from irdeconv.runtime.budget import ALLOW, require_macs
 from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.executors import (
     Executor,
@@ -32,12 +28,12 @@ from irdeconv.runtime.executors import (
     node_executor,
     outputs_of,
 )
-from irdeconv.runtime.failure import failure
+from irdeconv.runtime.folded import Folded, fold
 from irdeconv.runtime.fusion import FusionGroup, GroupFinder, dense_inputs
 from irdeconv.runtime.memory import COPIED_BYTES, Memory
 from irdeconv.runtime.program import Always, Fresh, Program, Slots, Step
 from irdeconv.runtime.variables import Variables
-from irdeconv.spec import Array, is_static
+from irdeconv.spec import is_static
 
 
 @dataclass(frozen=True)
@@ -56,100 +52,10 @@ class Settings:
     variables: Variables = field(default_factory=Variables)
 
 
-@dataclass(frozen=True)
-class Folded:
-    """What is left to execute, and the values that are known before."""
-
-    order: list[Node]
-    constants: dict[Value, Array]
-    given: list[Node]
-
-
 def compiled(graph: Graph, settings: Settings) -> Program:
     """Return the program of an inferred graph; raises what `fold` and `build_program` raise."""
     ready = canonicalized(graph) if settings.fuse else graph
     return build_program(ready, fold(ready, settings.max_memory), settings)
-
-
-def fold(graph: Graph, max_memory: int | None = None) -> Folded:
-    """Evaluate what depends on constants alone, in so many bytes.
-
-    Raises UnsupportedError with every operation that cannot be executed, ExecutionError or
-    LimitError where an evaluation fails.
-    """
-    order, live = graph.topological(), graph.live()
-    _refuse_unsupported(list(_needed(graph)))
-    constants: dict[Value, Array] = {}
-    left, given = [], []
-    budget = FoldBudget(graph, max_memory)
-    for node in progress.each("folding constants", order):
-        if node.type == "Result" or (node.id not in live and node.type != "Parameter"):
-            continue
-        inputs = graph.inputs_of(node.id)
-        if node.type == "Parameter":
-            given.append(node)
-        elif all(v in constants for v in inputs) and node.op.pure:
-            arrays = [constants[v] for v in inputs]
-            budget.take(node, arrays)
-            try:
-                out = _folded(node, arrays)
-            except Exception as e:
-                raise failure(node, arrays, e) from e
-            constants |= {Value(node.id, port): array for port, array in enumerate(out)}
-            given.append(node)
-        elif _known(node):
-            values = [s.known for s in node.specs or ()]
-            constants |= {Value(node.id, p): v for p, v in enumerate(values) if v is not None}
-        else:
-            left.append(node)
-    return Folded(left, constants, given)
-
-
-def _folded(node: Node, arrays: list[Array]) -> tuple[Array, ...]:
-    """Return a node's constant outputs, to the bit as inference has them.
-
-    Where sums have a defined order they are computed in it.
-    """
-    known = [s.known for s in node.specs or ()]
-    if known and not in_order() and all(v is not None for v in known):
-        return tuple(v for v in known if v is not None)
-    with np.errstate(all="ignore"):
-        return as_tuple(node.op.evaluate(*arrays))
-
-
-def _known(node: Node) -> bool:
-    """Whether inference knows all values, as for ShapeOf of an exact shape."""
-    specs = node.specs or ()
-    return bool(specs) and all(s.known is not None for s in specs) and node.op.pure
-
-
-def _needed(graph: Graph) -> Iterator[Node]:
-    """Yield the nodes that something needs, producers first, those of bodies in front of theirs."""
-    live = graph.live()
-    for node in graph.topological():
-        if node.id in live:
-            for body in bodies_of(node):
-                yield from _needed(body.graph)
-            yield node
-
-
-def _refuse_unsupported(order: list[Node]) -> None:
-    found = Collector()
-    for node in order:
-        op = node.op
-        runs = type(op).evaluate is not Op.evaluate or node.type == "Parameter"
-        if isinstance(op, Opaque) or not runs:
-            found.add(
-                "E502",
-                f'irdeconv cannot execute {node.type} ({op.version}), layer "{node.name}"',
-                location=node.location,
-                layer=node.name,
-            )
-    lacking = [n for n in order if lacks_data(n.op)]
-    if lacking:
-        found.diagnostics.append(no_data(lacking, "has no data"))
-    if found.errors:
-        raise UnsupportedError(found.diagnostics)
 
 
 def build_program(graph: Graph, folded: Folded, settings: Settings) -> Program:
@@ -194,9 +100,10 @@ class _Scheduler:
             self._executor(g)
             for g in progress.each("preparing", groups, name=lambda g: g.last.name)
         ]
-        self._number(groups)
+        self._number(groups, executors)
         self._place(groups, executors)
         arena, alive = self._allocate(executors)
+        self.folded.constants.release()
         steps = [
             step
             for group, executor in zip(groups, executors, strict=True)
@@ -254,19 +161,19 @@ class _Scheduler:
         fuse = fuse and self.settings.fuse
         return compiled(body, replace(self.settings, fuse=fuse, tuner=Tuner()))
 
-    def _number(self, groups: list[FusionGroup]) -> None:
-        """Give every value a slot."""
-        for value in self._all_values(groups):
+    def _number(self, groups: list[FusionGroup], executors: list[Executor]) -> None:
+        """Give every value a slot that a step reads or writes; constants lie in theirs."""
+        for value in self._all_values(groups, executors):
             if value not in self.slot_of:
                 self.slot_of[value] = len(self.values)
                 self.values.append(self.folded.constants.get(value))
 
-    def _all_values(self, groups: list[FusionGroup]) -> Iterable[Value]:
-        for node in self.folded.given:
+    def _all_values(self, groups: list[FusionGroup], executors: list[Executor]) -> Iterable[Value]:
+        """Yield the values that are read; also all constants where steps may be looked at."""
+        for node in self.graph.parameters if self.settings.fuse else self.folded.given:
             yield from outputs_of(node)
-        for group in groups:
-            for node in group.nodes:
-                yield from self.graph.inputs_of(node.id)
+        for group, executor in zip(groups, executors, strict=True):
+            yield from executor.arguments
             yield from outputs_of(group.last)
         yield from (v for _, v in self.results)
 
@@ -344,7 +251,7 @@ class _Scheduler:
         limit = self.settings.max_memory
         arena += most_alive(self._evaluated())
         outputs = sum(f.nbytes for f in self.fresh.values())
-        weights = sum(a.nbytes for a in self.folded.constants.values())
+        weights = self.folded.constants.nbytes
         need = arena + scratch * self.settings.team.threads + outputs + weights
         if limit is not None and need > limit:
             message = (

@@ -94,6 +94,7 @@ class RowTurns:
 
 
 ALIKE = RowTurns()
+PANEL_BYTES = 1 << 20  # of a matrix that are packed at a time
 
 
 class Panels:
@@ -103,14 +104,9 @@ class Panels:
         jit.load()
         self.tile, self.rows, (count, self.depth) = tile, rows, matrix.shape
         panels = -(-count // tile.rows)
-        whole = np.zeros((panels * tile.rows, self.depth), np.float32)
-        whole[:count] = matrix
-        parts = whole.reshape(panels, tile.rows, self.depth).swapaxes(1, 2)
         self.shared = self.depth - rows.extra
-        has_more = np.arange(tile.rows) % rows.turns < rows.longer
-        both = parts[:, : self.shared], parts[:, self.shared :, has_more]
-        self.packed = np.concatenate([p.reshape(panels, -1) for p in both], axis=1).reshape(-1)
-        self.no_bias = np.zeros(len(whole), np.float32)
+        self.packed = _packed(matrix, tile.rows, self.shared, rows)
+        self.no_bias = np.zeros(panels * tile.rows, np.float32)
         self._multiply = _compiled(tile)
         counts = rows.turns, rows.steps, rows.longer
         self._counts = self.shared, tuple((0,) * n for n in counts)
@@ -194,3 +190,20 @@ def _compiled(tile: RegisterTile) -> Callable[..., None]:
     module = import_module("irdeconv.kernels.compiled.micro_kernel")
     found: Callable[..., None] = getattr(module, f"tiles{tile.rows}x{tile.vectors}")
     return found
+
+
+def _packed(matrix: Array, rows: int, shared: int, turns: RowTurns) -> Array:
+    """Return panels of so many rows behind one another, some at a time: weights are large."""
+    count, depth = matrix.shape
+    has_more = np.arange(rows) % turns.turns < turns.longer
+    elements = rows * shared + int(has_more.sum()) * (depth - shared)
+    out = np.zeros((-(-count // rows), elements), np.float32)
+    some = max(PANEL_BYTES // max(4 * rows * depth, 1), 1)
+    for first in range(0, len(out), some):
+        part = matrix[first * rows : (first + some) * rows]
+        whole = np.zeros((min(some, len(out) - first), rows, depth), np.float32)
+        whole.reshape(-1, depth)[: len(part)] = part
+        some_panels, columns = out[first : first + some], whole.swapaxes(1, 2)
+        some_panels[:, : rows * shared] = columns[:, :shared].reshape(len(whole), -1)
+        some_panels[:, rows * shared :] = columns[:, shared:, has_more].reshape(len(whole), -1)
+    return out.reshape(-1)

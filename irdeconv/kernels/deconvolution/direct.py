@@ -289,23 +289,20 @@ def _image(n: int, channels: slice, x: Array) -> Array:
 
 def _panels(w: Array, product: ResidueProduct, cut: ResidueCut, channels: slice) -> Panels:
     """Pack the filter of a product, `[channels * members, taps * C/g]`: first the shared taps."""
-    rows, c = list[list[Array]](), w.shape[0]
-    for r in product.members:
+    c, shared = w.shape[0], len(product.shifts) - product.extra
+    count = len(range(*channels.indices(w.shape[1])))
+    matrix = np.zeros((count, len(product.members), c * len(product.shifts)), np.float32)
+    parts = matrix[..., : c * shared], matrix[..., c * shared :]
+    for i, r in enumerate(product.members):
         residue = *product.outer, r
-        taps = []
-        for q in product.shifts:
+        for k, q in enumerate(product.shifts):
             tap = tuple(a + b * axis.step for a, b, axis in zip(residue, q, cut.axes, strict=True))
-            missing = tap[-1] >= cut.axes[-1].kernel
-            some = trailing(w, tap)[:, channels] if not missing else np.zeros_like(rows[0][0])
-            taps.append(some)
-        rows.append(taps)
-    matrix: Array = np.array(rows).transpose(3, 0, 2, 1)  # [channels, members, C/g, shifts]
-    parts = [
-        part.reshape(part.shape[0] * part.shape[1], c * part.shape[-1])
-        for part in np.split(matrix, [len(product.shifts) - product.extra], axis=3)
-    ]
+            if tap[-1] < cut.axes[-1].kernel:
+                taps, at = (parts[0], k) if k < shared else (parts[1], k - shared)
+                each = shared if k < shared else product.extra
+                taps[:, i, at::each] = trailing(w, tap)[:, channels].T
     turns = RowTurns(len(product.members), cut.steps, product.longer, c * product.extra)
-    return Panels(np.concatenate(parts, axis=1), cut.tile(product), turns)
+    return Panels(matrix.reshape(-1, matrix.shape[2]), cut.tile(product), turns)
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
