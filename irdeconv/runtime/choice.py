@@ -12,14 +12,17 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from irdeconv import progress
 from irdeconv.errors import FolderError, LimitError
 from irdeconv.io.atomic import failures, write_file
+from irdeconv.kernels.candidates import for_convolution, for_deconvolution
 from irdeconv.kernels.shared.blas import blas_name
 from irdeconv.kernels.shared.candidate import Candidate, every_cut, worthwhile
+from irdeconv.kernels.shared.jit import available
 from irdeconv.kernels.shared.own_folder import (
     FILE_MODE,
     FOLDER_MODE,
@@ -59,6 +62,15 @@ class Tuner:
     measure: bool = False
     path: Path | None = None
     _stored: dict[str, str] | None = field(default=None, repr=False)
+    _listed: dict[tuple[Any, ...], list[Candidate]] = field(default_factory=dict, repr=False)
+
+    def listed(self, kind: str, problem: ConvProblem) -> list[Candidate]:
+        """Return the candidates for a problem; those of layers that are alike are listed once."""
+        key = kind, problem, available()
+        if key not in self._listed:
+            list_all = for_deconvolution if kind == "deconvolution" else for_convolution
+            self._listed[key] = list_all(problem)
+        return self._listed[key]
 
     def choose(
         self,

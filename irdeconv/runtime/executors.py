@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.kernels.candidates import for_convolution, for_deconvolution
 from irdeconv.kernels.compiled.recorded import FixedCall
 from irdeconv.kernels.copies import CopyKernel
 from irdeconv.kernels.shared import jit
@@ -352,10 +351,10 @@ def _convolution(
     filter = constants.get(layer.filter)
     weights = None if filter is None else np.asarray(layer.arrange(filter))
     kind = "deconvolution" if layer.deconvolution else "convolution"
-    list_all = for_deconvolution if layer.deconvolution else for_convolution
     if weights is None and jit.available():
         jit.works()  # the kernel is prepared in every run, where nothing could be chosen anew
-    choice = tuner.choose(kind, layer.problem, list_all(layer.problem), weights, team)
+    listed = tuner.listed(kind, layer.problem)
+    choice = tuner.choose(kind, layer.problem, listed, weights, team)
     finish = (
         plan_chain(graph, group.finish, constants, Value(group.core.id)) if group.finish else None
     )

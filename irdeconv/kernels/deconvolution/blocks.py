@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -62,12 +62,12 @@ class OutputBlock:
             indices[r] = (..., *(s for s, _ in pairs)), (..., *(t for _, t in pairs))
         return indices
 
-    @property
+    @cached_property
     def input_positions(self) -> int:
         """The number of positions of the inputs of all images."""
         return self.count * math.prod(p.inputs for p in self.parts)
 
-    @property
+    @cached_property
     def output_positions(self) -> int:
         """The number of positions of the outputs of all images."""
         return self.count * math.prod(p.outputs for p in self.parts)
@@ -164,7 +164,12 @@ def split_output(problem: ConvProblem, limit: int, overhead: int = 0) -> Blockin
         pieces = max(1, -(-extent // positions))
         steps = -(-axis.size // axis.stride)
         heights.append(axis.size if pieces == 1 else shares(steps, pieces) * axis.stride)
-    return Blocking(problem, images, tuple(max(1, h) for h in heights))
+    return _alike(problem, images, tuple(max(1, h) for h in heights))
+
+
+@lru_cache(maxsize=64)  # candidates of a layer share its blocks, and what is known of their kinds
+def _alike(problem: ConvProblem, images: int, heights: tuple[int, ...]) -> Blocking:
+    return Blocking(problem, images, heights)
 
 
 def put(plane: Array, r: Sequence[int], block: OutputBlock, tile: Array) -> None:

@@ -13,7 +13,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ class DeconvAxis:
         """How many taps each residue has; the first has most."""
         return tuple(-(-(self.kernel - r) // self.step) for r in range(min(self.kernel, self.step)))
 
-    @property
+    @cached_property
     def halo(self) -> int:
         """How far the terms of one input position spread in a grown plane."""
         return (self.counts[0] - 1) * self.shift
@@ -119,7 +119,7 @@ class OutputSpan:
         """The number of outputs."""
         return self.hi - self.lo
 
-    @property
+    @cached_property
     def inputs(self) -> int:
         """The number of input positions."""
         return self.last - self.first
@@ -130,7 +130,7 @@ class OutputSpan:
         start, stop = self.start - self.first, self.stop - self.first
         return self.outputs, self.inputs, start, stop, self.covered
 
-    @property
+    @cached_property
     def extent(self) -> int:
         """The inputs and the zeros behind them, into which shifted reads run."""
         return self.inputs + self.axis.halo
@@ -143,6 +143,7 @@ class OutputSpan:
         return slice(a - self.first, b - self.first), slice(at, stop, self.axis.stride)
 
 
+@lru_cache(maxsize=64)  # every candidate asks
 def axes_of(problem: ConvProblem) -> tuple[DeconvAxis, ...]:
     """Return the spatial axes."""
     lists = problem.kernel, problem.strides, problem.dilations, problem.begin, problem.sizes

@@ -55,12 +55,12 @@ class Tiling:
     channels: int
     behind: bool = True
 
-    @property
+    @cached_property
     def points(self) -> tuple[int, ...]:
         """The number of points per axis."""
         return tuple(t + a.counts[0] - 1 for t, a in zip(self.tiles, self.axes, strict=True))
 
-    @property
+    @cached_property
     def residues(self) -> int:
         """The number of residues of the output."""
         return math.prod(len(a.counts) for a in self.axes)
@@ -70,18 +70,18 @@ class Tiling:
         sizes = block.grid if self.behind else [p.inputs for p in block.parts]
         return tuple(-(-s // t) for s, t in zip(sizes, self.tiles, strict=True))
 
-    @property
+    @cached_property
     def apart(self) -> bool:
         """Whether threads share the blocks, not the channels of one after the other."""
         return len(self.blocks) * self.problem.groups >= ITEMS
 
-    @property
+    @cached_property
     def cuts(self) -> list[slice]:
         """The input channels of a group, so many as are read at a time."""
         c = self.problem.group_inputs
         return pieces(c, max(16, -(-c // 8)))
 
-    @property
+    @cached_property
     def items(self) -> int:
         """How many pieces of work threads share at least."""
         if self.apart:

@@ -28,6 +28,7 @@ from irdeconv.kernels.shared.rates import rate, scaled
 from irdeconv.kernels.shared.scratch import ALIGNMENT
 
 TILES = (2, 3, 4)
+SOME_TILES = 5  # sizes of tiles that are looked at closely
 MAX_POINTS = 6  # per axis; beyond, the interpolation loses too many digits
 
 
@@ -80,10 +81,10 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
         else [1]
         for a in axes
     ]
-    kernels = [
-        shared(_candidate(way) for way in _tilings(problem, axes, t))
-        for t in itertools.product(*choices)
-    ]
+    tilings = [list(_tilings(problem, axes, t)) for t in itertools.product(*choices)]
+    # All ways to cut the channels are looked at for the tiles that are cheap when cut one way.
+    some = sorted(tilings, key=lambda ways: _candidate(ways[0]).cost)[:SOME_TILES]
+    kernels = [shared(map(_candidate, ways)) for ways in some]
     return sorted(kernels, key=lambda c: c.cost)[:3]
 
 
