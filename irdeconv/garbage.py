@@ -1,4 +1,4 @@
-"""Python's cyclic collector, paused while a model is read or rewritten."""
+"""Python's cyclic collector, paused while a model is read, rewritten or planned."""
 
 from __future__ import annotations
 

@@ -299,3 +299,15 @@ def test_a_callback_must_not_wait_for_a_thread_that_runs_the_plan(how):
         got = execute(feed, **{"around" if how == "observe" else how: callback})
         assert np.array_equal(got["y0"], want["y0"])
         assert np.array_equal(pool.submit(plan.run, feed).result(30)["y0"], want["y0"])
+
+
+def test_layers_that_are_alike_are_listed_once(monkeypatch):
+    b = Builder()
+    x = b.input((1, 4, 9, 9))
+    for _ in range(3):
+        x = b.add(Convolution(pads_begin=(1, 1), pads_end=(1, 1)), x, randn(4, 4, 3, 3))
+    graph, listed = b.done(b.add(Convolution(), x, randn(4, 4, 3, 3))), []
+    list_all = choice.for_convolution
+    monkeypatch.setattr(choice, "for_convolution", lambda p: listed.append(p) or list_all(p))
+    ird.compile(graph, None, threads=1)
+    assert [p.begin for p in listed] == [(1, 1), (0, 0)]

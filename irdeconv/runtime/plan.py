@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any
 
+from irdeconv import garbage
 from irdeconv.errors import ExecutionError
 from irdeconv.graph import Graph
 from irdeconv.io.weights import NoWeights, sources_of
@@ -199,7 +200,7 @@ class Plan:
 
     def _build(self, graph: Graph, *, fuse: bool) -> Program:
         settings = replace(self.settings, fuse=fuse)
-        with self._kernels(graph):
+        with self._kernels(graph), garbage.paused():
             return retried(lambda: compiled(graph, settings))
 
     @contextmanager
