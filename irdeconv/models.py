@@ -28,7 +28,6 @@ from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph, GraphError
 from irdeconv.importers.convert import import_model
 from irdeconv.importers.imported import Imported
-from irdeconv.importers.legacy.files import read_legacy_files
 from irdeconv.io.kinds import BEGIN, Format, kind_of
 from irdeconv.io.prolog import legacy_version
 from irdeconv.io.reading import Loaded, load
@@ -281,6 +280,8 @@ def converted(
 ) -> Imported:
     """Import what has to be converted: ONNX, a dump of oneDNN Graph, an IR of version 2 to 7."""
     if is_legacy(model):
+        from irdeconv.importers.legacy.files import read_legacy_files
+
         old: Any = model
         return read_legacy_files(old, weights, shapes=shapes, seed=seed, semantics=semantics)
     return import_model(model, weights, shapes=shapes, seed=seed, semantics=semantics)
@@ -288,6 +289,8 @@ def converted(
 
 def _of_legacy(model: str | bytes, name: str, how: Reading) -> Loaded:
     """Read an IR of version 2 to 7; shapes are overridden where they are inferred, as for an IR."""
+    from irdeconv.importers.legacy.files import read_legacy_files
+
     done = read_legacy_files(
         model,
         how.weights,

@@ -230,11 +230,9 @@ def infer_op(op: Op, inputs: tuple[Spec, ...]) -> tuple[Spec, ...]:
     if not known.fits(len(inputs)):
         raise OpError(known.misfit(len(inputs)), code="E208")
     outputs: tuple[Spec, ...] = as_tuple(op.infer(*inputs))
-    if (
-        inputs
-        and all(s.value is not None for s in inputs)
-        and any(o.value is None for o in outputs)
-    ):
+    if not inputs or inputs[0].value is None:  # most nodes read data first
+        return outputs
+    if all(s.value is not None for s in inputs) and any(o.value is None for o in outputs):
         return _with_values(op, inputs, outputs)
     return outputs
 

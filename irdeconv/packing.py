@@ -42,7 +42,8 @@ def decode(raw: bytes | memoryview, dtype: ElementType, shape: Sequence[int]) ->
 
     Raises ValueError where the bytes do not fit the shape or a string tensor is malformed.
     """
-    count = math.prod(int(d) for d in shape)
+    shape = tuple(map(int, shape))
+    count = math.prod(shape)
     if dtype.kind == "string":
         return _read_only(_strings(raw, count), shape)
     need = dtype.nbytes(count)
@@ -68,8 +69,8 @@ def encode(array: Array, dtype: ElementType) -> bytes:
     return _pack(values.reshape(-1), dtype) if dtype.is_packed else values.tobytes()
 
 
-def _read_only(array: Array, shape: Sequence[int]) -> Array:
-    view = array.reshape(tuple(int(d) for d in shape))
+def _read_only(array: Array, shape: tuple[int, ...]) -> Array:
+    view = array.reshape(shape)
     view.flags.writeable = False
     return view
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from xml.sax.saxutils import quoteattr
 
 import numpy as np
 import pytest
+from lxml import etree
 
 import irdeconv as ird
 import irdeconv.dialects
@@ -15,6 +17,7 @@ from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.errors import OpError
 from irdeconv.graph import Graph, Value
 from irdeconv.io.port_specs import split_names
+from irdeconv.io.quoting import quoted
 from irdeconv.io.reading import load
 from irdeconv.io.weights import MemoryWeights, NoWeights, WeightsFile
 from irdeconv.op import TYPES
@@ -307,3 +310,37 @@ def test_attributes_of_xml_itself_are_kept(tmp_path: Path) -> None:
     assert kept == ["net", "data", "layer"]
     again = ird.read(tmp_path / "m.xml")
     assert ird.dump(ird.parse(ird.dump(again))) == ird.dump(again)
+
+
+def test_unknown_elements_among_many_layers_are_each_told_once_in_their_places() -> None:
+    """Layers are removed from memory in groups while the file is read."""
+    port = '<port id="0" precision="FP32"><dim>3</dim></port>'
+    lines = ["<net version='11'><layers>"]
+    edges: list[str] = []
+    for i in range(300):
+        if i in (0, 1, 62, 63, 64, 65, 66, 130, 299):
+            lines += ["<leyer/>"] * (1 + i % 2)
+        lines.append(
+            f'<layer id="{i}" name="r{i}" type="ReLU" version="opset1">'
+            f"<input>{port}</input><output>{port.replace('0', '1', 1)}</output></layer>"
+            if i
+            else '<layer id="0" name="x" type="Parameter" version="opset1"><data shape="3" '
+            f'element_type="f32"/><output>{port.replace("0", "1", 1)}</output></layer>'
+        )
+        edges.append(f'<edge from-layer="{i}" from-port="1" to-layer="{i + 1}" to-port="0"/>')
+    lines.append(f'<layer id="300" name="y" type="Result" version="opset1"><input>{port}</input>')
+    lines += ["</layer>", "<leyer/>", "</layers><edges>", *edges, "<egde/>", "</edges></net>"]
+    wanted = [i + 1 for i, text in enumerate(lines) if text in ("<egde/>", "<leyer/>")]
+    loaded = load("\n".join(lines).encode(), b"", name="net.xml")
+    places = [d.location.position for d in loaded.diagnostics if d.location]
+    assert {d.code for d in loaded.diagnostics} == {"W102"}
+    assert sorted(places) == [(line, 1) for line in wanted]
+    assert loaded.graph is not None
+    assert len(loaded.graph) == 301
+
+
+@pytest.mark.parametrize("marks", ["", '"', "'", "\"'", "<&>", "\n\r\t", "<\"&'>\n"])
+def test_attributes_are_quoted_as_the_standard_library_does(marks: str) -> None:
+    text = f"a{marks}b&amp;{marks}" if marks else "a b.c/0"
+    assert quoted(text) == quoteattr(text)
+    assert etree.fromstring(f"<a b={quoted(text)}/>").get("b") == text

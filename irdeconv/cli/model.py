@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from io import BufferedReader
 from pathlib import Path
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import irdeconv as ird
 from irdeconv.cli.console import Console
@@ -20,9 +20,11 @@ from irdeconv.io.xml_writer import require_model_path
 from irdeconv.limits import current
 from irdeconv.models import SUFFIXES, graph_of
 from irdeconv.plural import count
-from irdeconv.proving import Given
 from irdeconv.spec import Shape, parse_shape
 from irdeconv.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from irdeconv.proving import Given
 
 _SHAPE = re.compile(r"\s*(?P<name>.*?)\s*:?\s*\[(?P<dims>[^\[\]]*)\]\s*(?:,|$)", re.DOTALL)
 
@@ -93,6 +95,8 @@ def read_file(
 
 def given(file: str, weights: str | None, semantics: Semantics = "runtime", seed: int = 0) -> Given:
     """Return a file as a side of a proof takes it; `-` is stdin."""
+    from irdeconv.proving import Given
+
     return Given(_source(file), weights, semantics, STDIN, seed)
 
 
@@ -100,6 +104,8 @@ def original(args: argparse.Namespace, graph: Graph) -> Given:
     """Return the model of FILE as a side of a proof: the file where it is an IR, else its graph."""
     if args.file != "-" and Path(args.file).suffix == ".xml":
         return given(args.file, args.weights, args.semantics)
+    from irdeconv.proving import Given
+
     return Given(graph)
 
 

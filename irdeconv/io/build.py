@@ -40,9 +40,10 @@ def build(document: Document, context: Context) -> Graph | None:
         node.rt_info, node.extra = layer.rt_info, layer.extra
         node.extra_data = unknown_attributes(layer, op)
         if layer.inputs or layer.outputs:
-            sides = layer.inputs, layer.outputs
-            node.port_elements = tuple([p.sub for p in sides[0]]), tuple([p.sub for p in sides[1]])
-            node.port_rt_info = _port_rt_info("input", sides[0]) + _port_rt_info("output", sides[1])
+            ins, outs = layer.inputs, layer.outputs
+            node.port_elements = tuple([p.sub for p in ins]), tuple([p.sub for p in outs])
+            if any(p.rt_info for p in (*ins, *outs)):
+                node.port_rt_info = _port_rt_info("input", ins) + _port_rt_info("output", outs)
     check_names(document, context)
     check_liveness(document, wiring, live, context)
     if find_cycles(wiring, context):

@@ -107,7 +107,7 @@ def _check_dim(dim: str, sub: int, layer: XmlLayer, context: Context) -> None:
 
 def tensor_names(ports: tuple[XmlPort, ...]) -> tuple[tuple[str, ...], ...]:
     """Return the tensor names of each output; commas inside a name are escaped in the file."""
-    return tuple(split_names(p.names) if p.names else () for p in ports)
+    return tuple([split_names(p.names) if p.names else () for p in ports])
 
 
 def split_names(text: str) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ Element = Any  # lxml's elements are untyped here: its stubs make every text a u
 
 BODIES = ("body", "then_body", "else_body")
 MAPS = ("port_map", "then_port_map", "else_port_map", "back_edges")
-_ONCE = ("data", *BODIES, *MAPS)
+_ONCE = frozenset(["data", *BODIES, *MAPS])
 _KNOWN = ("data", "input", "output", "rt_info", *BODIES, *MAPS)
 _NAMES = ("id", "name", "type", "version")
 _PORT_ATTRIBUTES = ("id", "precision", "names")
@@ -131,15 +131,20 @@ class LayerReader:
         if self._layers > self._limits.layers:
             self._exceeded("E601", f"more than {self._limits.layers:,} layers", "layers")
         anchor = self._anchor()
-        texts = self._attributes(e, _NAMES)
+        get = e.get
+        number, name, kind, version = get("id"), get("name"), get("type"), get("version")
+        extra: Pairs = ()
+        if number is None or name is None or kind is None or version is None or len(e.attrib) > 4:
+            extra = tuple(kv for kv in self._attributes(e, _NAMES).items() if kv[0] not in _NAMES)
+        elif len(number) + len(name) + len(kind) + len(version) > self._short:
+            self._attributes(e, _NAMES)
         parts = self._parts(e) if len(e) else _NO_PARTS
-        kind = texts.pop("type", None)
         return XmlLayer(
-            id=texts.pop("id", None),
-            name=texts.pop("name", None),
+            id=number,
+            name=name,
             type=None if kind is None else intern(kind),
-            version=texts.pop("version", None),
-            extra=tuple(texts.items()),
+            version=version,
+            extra=extra,
             data=parts.data,
             data_sub=parts.data_sub,
             inputs=parts.inputs,

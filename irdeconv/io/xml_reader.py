@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from io import BytesIO
+from itertools import takewhile
 from typing import Any
 
 from lxml import etree
@@ -20,6 +21,7 @@ from irdeconv.source import Anchor, Location, SourceFile
 
 Element = Any
 _SECTIONS = ("layers", "edges", "rt_info", "meta_data", "quantization_parameters")
+_HELD = 64  # layers or edges: removing each alone takes longer
 _NET_ATTRIBUTES = ("name", "version")
 
 
@@ -95,7 +97,8 @@ class _Stream:
         self._edges: list[Edge] = []
         self._counts = {"layers": 0, "edges": 0}
         self._sections: dict[str, Element] = {}
-        self._done: Element = None
+        self._done: Element = None  # the one read last
+        self._held = 0  # elements that were read and not removed yet
 
     def read(self, prolog: Prolog) -> Document:
         """Parse the whole file."""
@@ -157,11 +160,12 @@ class _Stream:
         Only elements before `e` are removed: libxml2 has read ahead and still holds later ones.
         """
         section, tag = parent.tag, e.tag
-        before = e.getprevious()
-        if before is not None and before is self._done:
-            parent.remove(before)
-        else:
-            self._unknown_before(e, parent)
+        if e.getprevious() is not self._done:
+            self._unknown_before(e, section)
+        self._held += 1
+        if self._held > _HELD:
+            del parent[: parent.index(e)]
+            self._held = 0
         item = self._counts[section]
         self._counts[section] = item + 1
         if tag != section[:-1]:
@@ -173,17 +177,15 @@ class _Stream:
                 self._edges.append(self._reader.top_edge(e, item))
         self._done = e
 
-    def _unknown_before(self, e: Element, parent: Element) -> None:
-        while (before := parent[0]) is not e:
-            if before is not self._done:
-                self._unknown(before, parent.tag)
-            parent.remove(before)
+    def _unknown_before(self, e: Element, section: str) -> None:
+        before = list(takewhile(lambda b: b is not self._done, e.itersiblings(preceding=True)))
+        for b in reversed(before):
+            self._unknown(b, section)
 
     def _end_of_section(self, section: Element) -> None:
-        for e in section:
-            if e is not self._done:
-                self._unknown(e, section.tag)
-        self._done = None
+        for e in section if self._done is None else self._done.itersiblings():
+            self._unknown(e, section.tag)
+        self._done, self._held = None, 0
 
     def _unknown(self, e: Element, section: str) -> None:
         anchor = Anchor(section, self._counts[section])

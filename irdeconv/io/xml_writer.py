@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import quoteattr
 
 from lxml import etree
 
@@ -22,12 +22,13 @@ from irdeconv.io.blobs import Blobs
 from irdeconv.io.context import integer
 from irdeconv.io.lacking import no_data
 from irdeconv.io.mark import marked
+from irdeconv.io.quoting import quoted
 from irdeconv.io.version10 import as_version_10
 from irdeconv.io.weights import sources_of
 from irdeconv.op import Op
 from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.ops.bodies import Body, Slicing, bodies_of, every_node
-from irdeconv.spec import Interval, Spec
+from irdeconv.spec import Interval, Shape, Spec
 
 # What XML forbids, and other control characters, which no reader takes in the name of a layer.
 UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -143,9 +144,9 @@ def _document(graph: Graph, blobs: Blobs) -> Iterator[str]:
     info = graph.info
     if info.ir_version == 10:
         graph = as_version_10(graph)
-    extra = "".join(f" {k}={quoteattr(v)}" for k, v in info.extra)
+    extra = "".join(f" {k}={quoted(v)}" for k, v in info.extra)
     yield '<?xml version="1.0"?>\n'
-    yield f'<net name={quoteattr(info.name)} version="{info.ir_version}"{extra}>\n'
+    yield f'<net name={quoted(info.name)} version="{info.ir_version}"{extra}>\n'
     yield from _Inside(graph, blobs, info.ir_version).lines()
     yield f"\t{marked(info.rt_info, blobs.size, blobs.hash.hexdigest())}\n</net>\n"
 
@@ -168,7 +169,7 @@ class _Inside:
         """Yield the XML piece by piece."""
         yield "\t<layers>\n"
         for node in progress.each("writing", self.order):
-            yield from _layer(self, node)
+            yield "".join(_layer(self, node))
         yield "\t</layers>\n\t<edges>\n"
         yield from _edges(self.graph, self.order, self.number)
         yield "\t</edges>\n"
@@ -176,14 +177,14 @@ class _Inside:
 
 def _layer(inside: _Inside, node: Node) -> Iterator[str]:
     graph, blobs, number = inside.graph, inside.blobs, inside.number[node.id]
-    extra = "".join(f" {k}={quoteattr(v)}" for k, v in node.extra)
+    extra = "".join(f" {k}={quoted(v)}" for k, v in node.extra)
     yield (
-        f'\t\t<layer id="{number}" name={quoteattr(node.name)} type={quoteattr(node.type)} '
-        f"version={quoteattr(node.op.version)}{extra}>\n"
+        f'\t\t<layer id="{number}" name={quoted(node.name)} type={quoted(node.type)} '
+        f"version={quoted(node.op.version)}{extra}>\n"
     )
     data = _data(node, blobs)
     if data:
-        yield "\t\t\t<data" + "".join(f" {k}={quoteattr(v)}" for k, v in data.items()) + " />\n"
+        yield "\t\t\t<data" + "".join(f" {k}={quoted(v)}" for k, v in data.items()) + " />\n"
     if node.rt_info and inside.version > 10:
         yield f"\t\t\t{node.rt_info.strip()}\n"
     sections = node.op.sections if isinstance(node.op, Opaque) else ()
@@ -197,13 +198,13 @@ def _layer(inside: _Inside, node: Node) -> Iterator[str]:
     if inputs:
         yield "\t\t\t<input>\n"
         for port, spec in enumerate(inputs):
-            yield from _port(port, spec, (), info.get(("input", port)))
+            yield _port(port, spec, (), info.get(("input", port)))
         yield "\t\t\t</input>\n"
     if node.type != "Result" and node.outputs:
         yield "\t\t\t<output>\n"
         for port in range(node.outputs):
             names = node.tensor_names[port] if port < len(node.tensor_names) else ()
-            yield from _port(len(inputs) + port, node.spec(port), names, info.get(("output", port)))
+            yield _port(len(inputs) + port, node.spec(port), names, info.get(("output", port)))
         yield "\t\t\t</output>\n"
     yield from (_section(s, node.op, blobs) for s in sections if s.tag.endswith("body"))
     for body in bodies:
@@ -277,32 +278,34 @@ def _data(node: Node, blobs: Blobs) -> dict[str, str]:
     return attributes
 
 
-def _port(number: int, spec: Spec, names: tuple[str, ...], rt_info: str | None) -> Iterator[str]:
+def _port(number: int, spec: Spec, names: tuple[str, ...], rt_info: str | None) -> str:
     named = ""
     if names:
-        named = " names=" + quoteattr(",".join(n.replace(",", "\\,") for n in names))
+        named = " names=" + quoted(",".join(n.replace(",", "\\,") for n in names))
     precision = spec.dtype.precision if spec.dtype else "dynamic"
     head = f'\t\t\t\t<port id="{number}" precision="{precision}"{named}'
     if not spec.shape and not rt_info:
-        yield head + " />\n"
-        return
-    yield head + ">\n"
-    for d in spec.shape or ():
-        yield f"\t\t\t\t\t<dim>{-1 if isinstance(d, Interval) else d}</dim>\n"
-    if rt_info:
-        yield f"\t\t\t\t\t{rt_info.strip()}\n"
-    yield "\t\t\t\t</port>\n"
+        return head + " />\n"
+    inside = _dims(spec.shape or ()) + (f"\t\t\t\t\t{rt_info.strip()}\n" if rt_info else "")
+    return f"{head}>\n{inside}\t\t\t\t</port>\n"
+
+
+@lru_cache(maxsize=4096)
+def _dims(shape: Shape) -> str:
+    """Return the `<dim>`s of a port; most shapes of a model are those of several ports."""
+    sizes = (-1 if isinstance(d, Interval) else d for d in shape)
+    return "".join(f"\t\t\t\t\t<dim>{d}</dim>\n" for d in sizes)
 
 
 def _edges(graph: Graph, order: list[Node], number: dict[int, int]) -> Iterator[str]:
     inputs = {n.id: graph.inputs_of(n.id) for n in order}
     for node in order:
-        for port, value in enumerate(inputs[node.id]):
-            out = len(inputs[value.node]) + value.port
-            yield (
-                f'\t\t<edge from-layer="{number[value.node]}" from-port="{out}" '
-                f'to-layer="{number[node.id]}" to-port="{port}" />\n'
-            )
+        to = number[node.id]
+        yield "".join(
+            f'\t\t<edge from-layer="{number[v.node]}" from-port="{len(inputs[v.node]) + v.port}" '
+            f'to-layer="{to}" to-port="{port}" />\n'
+            for port, v in enumerate(inputs[node.id])
+        )
 
 
 def _section(section: Section, op: object, blobs: Blobs) -> str:

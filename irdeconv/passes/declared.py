@@ -28,10 +28,12 @@ class Declarations:
     def enter(self, graph: Graph, node: Node, specs: tuple[Spec, ...]) -> None:
         """Note whether a node of these specs is, or rests on, an input of another shape."""
         sources = graph.inputs_of(node.id)
-        own = zip(specs, node.declared, strict=False) if not sources else ()
-        if any(v.node in self.changed for v in sources) or any(
-            not _within(is_.shape, said.shape) for is_, said in own
-        ):
+        if sources:
+            reached = self.changed and any(v.node in self.changed for v in sources)
+        else:
+            own = zip(specs, node.declared, strict=False)
+            reached = any(not _within(is_.shape, said.shape) for is_, said in own)
+        if reached:
             self.changed.add(node.id)
 
     def of(self, graph: Graph, node: Node, op: Opaque) -> tuple[Spec, ...]:
@@ -99,4 +101,4 @@ def _same_type(a: Spec, b: Spec) -> bool:
 
 def _within(a: Shape | None, b: Shape | None) -> bool:
     """Whether every shape that `a` allows is one that `b` allows."""
-    return compatible(a, b) and merge_shapes(a, b) == a
+    return a == b or (compatible(a, b) and merge_shapes(a, b) == a)

@@ -264,13 +264,15 @@ def report(problems: Collector, graph: Graph, node: Node, problem: Problem) -> N
 def _compare(problems: Collector, graph: Graph, node: Node) -> None:
     """Warn where the file declares other shapes or element types than the inferred ones."""
     for port, (said, is_) in enumerate(zip(node.declared, node.specs or (), strict=False)):
-        _compare_one(problems, node, "output", port, (said, is_))
+        if said.shape != is_.shape or said.dtype is not is_.dtype:
+            _compare_one(problems, node, "output", port, (said, is_))
     for port, (said, value) in enumerate(
         zip(node.declared_inputs, graph.inputs_of(node.id), strict=False)
     ):
         # What the producer declares as well is reported there.
         source = graph.node(value.node).declared
-        if value.port >= len(source) or said != source[value.port]:
+        same = value.port < len(source) and said is source[value.port]
+        if not same and (value.port >= len(source) or said != source[value.port]):
             _compare_one(problems, node, "input", port, (said, graph.spec(value)))
 
 
