@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
+from irdeconv import garbage
 from irdeconv.access import unreadable
 from irdeconv.errors import misused
 from irdeconv.geometry import Semantics
@@ -20,6 +21,7 @@ from irdeconv.spec import Shape
 _SPACE = b" \t\r\n\xef\xbb\xbf"
 
 
+@garbage.paused()
 def import_model(
     path: str | PathLike[str] | bytes | Any,
     weights: str | PathLike[str] | None = None,

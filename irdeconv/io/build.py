@@ -42,7 +42,7 @@ def build(document: Document, context: Context) -> Graph | None:
         if layer.inputs or layer.outputs:
             ins, outs = layer.inputs, layer.outputs
             node.port_elements = tuple([p.sub for p in ins]), tuple([p.sub for p in outs])
-            if any(p.rt_info for p in (*ins, *outs)):
+            if [p for p in (*ins, *outs) if p.rt_info]:
                 node.port_rt_info = _port_rt_info("input", ins) + _port_rt_info("output", outs)
     check_names(document, context)
     check_liveness(document, wiring, live, context)
