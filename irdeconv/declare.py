@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from irdeconv.attributes import AttributeType, attribute_type, choice
@@ -66,7 +68,7 @@ def per_class(f: Callable[[type[Any]], T]) -> Callable[[type[Any]], T]:
 @per_class
 def attributes(cls: type[Any]) -> dict[str, Attribute]:
     """Return the attributes of an operation by XML name."""
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     out = {}
     for f in dataclasses.fields(cls):
         if f.metadata.get("internal"):
@@ -85,6 +87,18 @@ def attributes(cls: type[Any]) -> dict[str, Attribute]:
             aliases=f.metadata.get("aliases", ()),
         )
     return out
+
+
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    """Return the types of the fields: class variables are many, and nobody asks for theirs."""
+    hints: dict[str, Any] = {}
+    left = {f.name for f in dataclasses.fields(cls)}
+    for owner in cls.__mro__:
+        said = vars(owner).get("__annotations__", {})
+        own = SimpleNamespace(__annotations__={k: v for k, v in said.items() if k in left})
+        hints |= typing.get_type_hints(own, vars(sys.modules[owner.__module__]), dict(vars(owner)))
+        left -= said.keys()
+    return hints
 
 
 # What an absent list means, axis by axis.

@@ -328,7 +328,9 @@ def op(
     """
 
     def register(cls: C) -> C:
-        made: Any = dataclass(frozen=True)(cls)
+        # A class without attributes of its own has all that dataclass would make of it, from its
+        # base: to make it anew for every such operation takes a good part of a short command.
+        made: Any = dataclass(frozen=True)(cls) if _declares(cls) else cls
         if not (cls.__doc__ or "").strip() or cls.__doc__ == Op.__doc__:
             raise TypeError(f"operation {type} has no docstring")
         made.type = type
@@ -348,6 +350,13 @@ def op(
         return cls if made is cls else made  # type: ignore[no-any-return]
 
     return register
+
+
+def _declares(cls: type[Op]) -> bool:
+    """Whether a class declares an attribute, or has those of several; not just its base's."""
+    said = vars(cls).get("__annotations__", {}).values()
+    own = [text for text in said if not str(text).startswith("ClassVar")]
+    return bool(own) or len(cls.__bases__) > 1
 
 
 def lookup(type: str, version: str) -> type[Op] | None:
