@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from irdeconv.attributes import Ints
 from irdeconv.dialects import base
@@ -300,14 +300,17 @@ class DialectDeconvolution(SugarOp):
         """Run `expand` on specs, once for layers that have these and the attributes alike."""
         if inputs[0].value is not None:  # it may be computed
             return super().expand_specs(*inputs)
-        bare = self.bare(inputs)
-        find = _inferred if _hashable(bare) else _inferred.__wrapped__
-        return find(self, current(), bare)
+        key = self.alike(inputs)
+        return super().expand_specs(*self.bare(inputs)) if key is None else _inferred(*key)
 
     def remarks(self, *inputs: Spec) -> Iterator[Problem]:
+        key = self.alike(inputs)
+        return _warnings(self, inputs) if key is None else iter(_remarked(*key))
+
+    def alike(self, inputs: tuple[Spec, ...]) -> tuple[Self, Limits, tuple[Spec, ...]] | None:
+        """Return what tells sizes and warnings of a layer; None where a value does, too."""
         bare = self.bare(inputs)
-        find = _remarked if _hashable(bare) else _remarked.__wrapped__
-        return iter(find(self, current(), bare))
+        return None if any(s.value is not None for s in bare) else (self, current(), bare)
 
     def bare(self, inputs: tuple[Spec, ...]) -> tuple[Spec, ...]:
         """Return the inputs without values, except that of `output_shape`: the only one used."""
@@ -323,23 +326,21 @@ class DialectDeconvolution(SugarOp):
         return core.scatter_macs(x, inputs[1])
 
 
-def _hashable(inputs: tuple[Spec, ...]) -> bool:
-    return all(s.value is None for s in inputs)
-
-
 @lru_cache(maxsize=1024)
-def _inferred(op: DialectDeconvolution, limits: Limits, inputs: tuple[Spec, ...]) -> Spec:
+def _inferred(op: DialectDeconvolution, _: Limits, inputs: tuple[Spec, ...]) -> Spec:
     """Return the output of a layer under the limits in force."""
     return op.expand(SpecBuilder(), *inputs)  # type: ignore[no-any-return]
 
 
 @lru_cache(maxsize=1024)
-def _remarked(
-    op: DialectDeconvolution, limits: Limits, inputs: tuple[Spec, ...]
-) -> tuple[Problem, ...]:
+def _remarked(op: DialectDeconvolution, _: Limits, inputs: tuple[Spec, ...]) -> tuple[Problem, ...]:
     """Return the warnings about a layer under the limits in force."""
+    return tuple(_warnings(op, inputs))
+
+
+def _warnings(op: DialectDeconvolution, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
     s = op.setting(*inputs)
-    return () if s is None else tuple(op.warnings(s, inputs))
+    return iter(()) if s is None else op.warnings(s, inputs)
 
 
 class CanonicalRecorder(SpecBuilder):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irdeconv.dialects.template import DialectDeconvolution
 from irdeconv.errors import OpError
 from irdeconv.graph import Graph, Node
 from irdeconv.limits import current
@@ -36,9 +37,14 @@ def require_room(graph: Graph, form: str, budget: NodeBudget) -> None:
     layers = list(_deconvolutions(graph))
     if form not in FORMS or len(layers) * current().lowered_nodes <= budget.left:
         return
-    nodes = 0
+    nodes, known = 0, dict[object, int]()
     for inside, node in layers:
-        nodes += _least(inside, node, FORMS[form])
+        op, inputs = node.op, inside.input_specs(node.id)
+        key = op.alike(inputs) if isinstance(op, DialectDeconvolution) else None
+        least = known.get(key) if key else None
+        if least is None:
+            least = known[key] = _least(op, inputs, FORMS[form])
+        nodes += least
         budget.require(nodes, node)
 
 
@@ -50,16 +56,16 @@ def _deconvolutions(graph: Graph) -> Iterator[tuple[Graph, Node]]:
             yield graph, node
 
 
-def _least(graph: Graph, node: Node, form: Form) -> int:
-    finder, inputs = _CoreFinder(), graph.input_specs(node.id)
+def _least(op: Op, inputs: tuple[Spec, ...], form: Form) -> int:
+    finder = _CoreFinder()
     try:
-        if isinstance(node.op, SugarOp):
-            node.op.expand(finder, *inputs)
+        if isinstance(op, SugarOp):
+            op.expand(finder, *inputs)
         else:
-            finder.add(node.op, *inputs)
+            finder.add(op, *inputs)
     except OpError:  # lowering reports it
         return 0
     if finder.found is None:
         return 0
-    op, (_, filter, begin, end) = finder.found
-    return 0 if form.skips(op, filter, begin, end) else form.least_nodes(op, filter)
+    core_op, (_, filter, begin, end) = finder.found
+    return 0 if form.skips(core_op, filter, begin, end) else form.least_nodes(core_op, filter)
