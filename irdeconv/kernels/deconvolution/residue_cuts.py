@@ -35,12 +35,12 @@ class ResidueRates:
     sums: float = rate("sums", 0.141)  # each vector of products that is added
     near: float = rate("copy", 4)  # each piece that is copied for a tile
     framed: float = rate("copy", 0.07)  # each element of the padded input
-    line: float = rate("call", 2.5)  # each row of it
+    line: float = rate("call", 2.0)  # each row of it
     stored: float = rate("copy", 1.52)  # each vector that is written whole
     parted: float = rate("call", 0.576)  # each row of a vector's piece
     filled: float = rate("copy", 0.1)  # each zero of outputs that no tap reaches
     streamed: float = rate("far", 0.00819)  # each byte of weights that are not in a near cache
-    read: float = rate("copy", 0)  # each element that a product reads of a block's inputs
+    read: float = rate("copy", 0.015)  # each element that a product reads of a block's inputs
     call: float = rate("compiled", 200.0)
     block: float = rate("compiled", 500.0)
 
