@@ -384,3 +384,17 @@ def test_narrow_floats_are_converted_block_by_block(
         best.prepare(w.astype("f2"))(x, out, None, team)
     assert team.peak <= best.scratch
     assert team.peak < 2 * (x.size + out.size), best.name  # half of what f32 would need
+
+
+@pytest.mark.parametrize("seed", range(8))
+@np.errstate(all="ignore")
+def test_filters_that_are_not_finite_meet_no_zeros_around_the_inputs(seed: int) -> None:
+    problem = replace(draw(seed), dtype="float32")
+    x, w = data(problem, seed)
+    w = w.astype(np.float32)
+    w.reshape(-1)[:: max(1, w.size // 2)] = (np.inf, np.nan, -np.inf)[seed % 3]
+    want = expected(problem, x, w)
+    for direct in (False, True):
+        for candidate in for_deconvolution(problem, direct=direct):
+            y = run(problem, candidate, x, w)
+            assert np.array_equal(y, want.astype(np.float32), equal_nan=True), candidate.name

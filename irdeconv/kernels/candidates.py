@@ -88,9 +88,24 @@ def for_deconvolution(problem: ConvProblem, *, direct: bool = False) -> list[Can
         candidates = [c for c in candidates if not c.transforms]
     else:
         candidates = [c.changed(partial(separable, problem)) for c in candidates]
+    if problem.compute.kind == "f":
+        alone = terms.candidates(problem)[0]
+        candidates = [c.changed(partial(_with_finite_filters, alone)) for c in candidates]
     if problem.narrow:
         candidates = [c.changed(partial(_converting, problem)) for c in candidates]
     return sorted(candidates, key=lambda c: c.cost)
+
+
+def _with_finite_filters(alone: Candidate, candidate: Candidate) -> Candidate:
+    """Leave filters with infinities or NaN to a kernel that multiplies what the definition does.
+
+    The others multiply zeros around the inputs as well, which is NaN then.
+    """
+
+    def prepare(w: Array) -> Kernel:
+        return (candidate if np.isfinite(w).all() else alone).prepare(w)
+
+    return replace(candidate, prepare=prepare)
 
 
 def as_convolution(problem: ConvProblem) -> list[Candidate]:

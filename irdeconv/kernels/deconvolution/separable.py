@@ -123,6 +123,6 @@ def _cost(problem: ConvProblem) -> float:
         return math.inf
     (i0, i1), (o0, o1) = problem.shape[2:], problem.sizes
     now, call = relative(), call_cost()
-    one = 0.025 * now.product * (o0 * i0 * i1 + o0 * i1 * o1)
-    one += 0.3 * now.copy * (i0 * i1 + o0 * i1 + o0 * o1)
+    one = 0.0115 * now.product * (o0 * i0 * i1 + o0 * i1 * o1)
+    one += 0.135 * now.copy * (i0 * i1 + o0 * i1 + o0 * o1)
     return problem.shape[0] * problem.outputs * (one + 0.3 * call) + 4 * call
