@@ -11,7 +11,7 @@ BIN = $(VENV)/bin
 endif
 PY = $(BIN)/python
 READY = $(VENV)/.ready
-PYTEST = $(PY) -m pytest -n $(WORKERS)
+PYTEST = $(PY) -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL = help
 .PHONY: help dev hooks check format quick test slow browser golden pages docs bench ci clean

@@ -59,7 +59,7 @@ def other(rates: Any, seed: int) -> Any:
     "name", [pytest.param(n, marks=[needs_numba] if n in COMPILED else []) for n in FAMILIES]
 )
 def test_known_rates_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tool, "KEPT", 1e-9)
+    monkeypatch.setattr(tool, "KEPT", 1e-12)
     if name == "winograd-numpy":
         monkeypatch.setenv("IRDECONV_FAST", "0")
     family = FAMILIES[name]
@@ -107,7 +107,7 @@ def test_what_is_printed_and_written(
     draw = FAMILIES["product"].draw
     fake = replace(FAMILIES["product"], draw=lambda rng: machine.on_it("product", draw(rng)))
     monkeypatch.setattr(tool, "families", lambda: {"product": fake})
-    monkeypatch.setattr(tool, "KEPT", 1e-9)
+    monkeypatch.setattr(tool, "KEPT", 1e-12)
     path = tmp_path / "rates.json"
     argv = ["--only", "product", "--trials", "200", "--seconds", "0", "--json", str(path)]
     assert tool.main(argv, machine.clock) == 0

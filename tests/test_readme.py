@@ -158,7 +158,7 @@ def test_the_commands_that_install() -> None:
     assert activate.startswith(". .venv/bin/activate ")
     assert (install, demo) == ("pip install .", "irdeconv demo")
     assert found["tests"].startswith("python3 -m venv .venv && .venv/bin/python -m pip install ")
-    assert found["tests"].endswith("&& .venv/bin/python -m pytest -n 2")
+    assert found["tests"].endswith("&& .venv/bin/python -m pytest -n 2 --dist worksteal")
 
 
 def test_the_test_command_names_extras_that_exist() -> None:

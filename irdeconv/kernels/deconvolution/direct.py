@@ -32,6 +32,7 @@ from irdeconv.kernels.deconvolution.col2im import start_of
 from irdeconv.kernels.deconvolution.residue_cuts import (
     APART,
     GAPS,
+    MOST_CALLS,
     NEAR,
     RESIDUES,
     ROWS,
@@ -62,7 +63,6 @@ from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 
-MOST_CALLS = 256  # of a layer that are written down: each takes some 50 us
 LEAST_CHANNELS = 32  # of outputs that are worth reading the same input again
 
 

@@ -43,9 +43,11 @@ class ResidueRates:
     read: float = rate("copy", 0.015)  # each element that a product reads of a block's inputs
     call: float = rate("compiled", 200.0)
     block: float = rate("compiled", 500.0)
+    alone: float = rate("compiled", 5000.0)  # each of these that is called from Python
 
 
 RESIDUES = ResidueRates()
+MOST_CALLS = 256  # of a layer that are written down: each takes some 50 us
 Shift = tuple[int, ...]
 
 
@@ -282,8 +284,12 @@ class ResidueCut:
 
     def nanoseconds(self, rates: ResidueRates) -> float:
         """Return the estimated time."""
+        parts = self.problem.groups * -(-self.problem.group_outputs // self.channels)
         total = sum(times * self._block(block, rates) for block, times in self.blocks.kinds)
-        return total * self.problem.groups * -(-self.problem.group_outputs // self.channels)
+        calls = (1 + len(self.products)) * sum(times for _, times in self.blocks.kinds)
+        if parts * calls > MOST_CALLS:
+            total += rates.alone * calls
+        return total * parts
 
     def _block(self, block: OutputBlock, rates: ResidueRates) -> float:
         """Return the estimated time of a block and some channels."""
