@@ -50,7 +50,11 @@ class Outcome:
 
 
 def node_tests() -> list[Any]:
-    """Return the node tests of the installed onnx."""
+    """Return the node tests of the installed onnx.
+
+    All of them: onnx keeps what it collected, so that whoever asks first for those of one
+    operation leaves the process without the others.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return list(load_model_tests(kind="node"))
