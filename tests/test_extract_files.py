@@ -150,6 +150,23 @@ def test_a_layer_with_a_body_goes_along_whole_and_is_not_cut_inside(tmp_path: Pa
     assert "inside a body of TensorIterator" in (e.value.diagnostics[0].hint or "")
 
 
+def test_names_in_kept_parts_are_written_and_found_as_they_are(tmp_path: Path) -> None:
+    kept = '<körper größe="4" a="ü &lt; &#38;">ß</körper>'
+    inner = ib.parameter(0, "grün &amp; rot") + ib.result(1, "by")
+    body = f"<body><layers>{inner}</layers><edges>{ib.edges((0, 0, 1, 0))}</edges></body>"
+    mystery = ib.layer(
+        1, "m", "Mystery", version="extension", body=kept + body,
+        inputs=[ib.port(0, (2, 3))], outputs=[ib.port(1, (2, 3))],
+    )  # fmt: skip
+    layers = [ib.parameter(0, "x"), mystery, ib.result(2, "y")]
+    ird.write(ird.read(ib.net(layers, (0, 0, 1, 0), (1, 1, 2, 0)).encode()), tmp_path / "m.xml")
+    text = (tmp_path / "m.xml").read_text(encoding="utf-8")
+    assert kept.replace("&#38;", "&amp;") in text
+    with pytest.raises(ird.UsageError) as e:
+        cut_out(ird.read(tmp_path / "m.xml"), ["grün & rot"])
+    assert "inside a body of Mystery" in (e.value.diagnostics[0].hint or "")
+
+
 @pytest.mark.oracles
 def test_openvino_records_where_irdeconv_cannot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

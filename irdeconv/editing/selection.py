@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from html import unescape
 from typing import Literal
 
 from irdeconv.errors import Collector, UsageError
@@ -15,7 +16,7 @@ from irdeconv.suggest import did_you_mean
 
 _OUTPUT = re.compile(r"(?P<name>.*):(?P<port>\d{1,9})", re.DOTALL)
 _INPUT = re.compile(r"(?P<port>\d{1,9}):(?P<name>.*)", re.DOTALL)
-_INNER_NAME = re.compile(rb'<layer [^>]*?\bname="([^"]*)"')
+_INNER_NAME = re.compile(r'<layer [^>]*?\bname="([^"]*)"')
 
 
 @dataclass(frozen=True)
@@ -155,12 +156,11 @@ class Selection:
 
     def _body_with(self, name: str) -> Node | None:
         """Return the layer that has a layer of this name in a body."""
-        wanted = name.encode("utf-8")
         for node in self._graph.nodes():
             inner = (n.name for body in bodies_of(node) for n in every_node(body.graph))
             if name in inner:
                 return node
             for section in node.op.sections if isinstance(node.op, Opaque) else ():
-                if wanted in _INNER_NAME.findall(section.xml):
+                if name in map(unescape, _INNER_NAME.findall(str(section.xml, "utf-8"))):
                     return node
         return None

@@ -279,7 +279,7 @@ def _renumbered(xml: bytes, sides: dict[str, dict[int | None, int]]) -> bytes:
         number = ids.get(integer(entry.get("external_port_id")))
         if number is not None:
             entry.set("external_port_id", str(number))
-    made: bytes = etree.tostring(root)
+    made: bytes = etree.tostring(root, encoding="utf-8")  # names are kept as they are
     return made
 
 

@@ -184,13 +184,14 @@ class LayerReader:
             parts.rt_info = _rt_info(e) or parts.rt_info
             self._skip(e)
         elif tag in BODIES:
-            parts.sections.append(_raw(e))
+            parts.sections.append(raw_section(e))
             parts.bodies.append(XmlBody(tag, self._body(e), sub))
         elif tag in MAPS:
-            parts.sections.append(_raw(e))
+            parts.sections.append(raw_section(e))
             parts.maps.append(PortMap(tag, tuple(self._entries(e)), sub))
         else:
-            parts.sections.append(_raw(e))  # of an operation that is not known it may be a part
+            # Of an operation that is not known it may be a part.
+            parts.sections.append(raw_section(e))
             self._unexpected(e, _KNOWN, "layer")
 
     def _ports(self, group: Element) -> tuple[XmlPort, ...]:
@@ -341,5 +342,10 @@ def _rt_info(e: Element) -> str | None:
     return etree.tostring(e, encoding="unicode", with_tail=False) if len(e) else None
 
 
-def _raw(e: Element) -> RawSection:
-    return RawSection(str(e.tag), etree.tostring(e, with_tail=False))
+def raw_section(e: Element) -> RawSection:
+    """Return an element as it will be written.
+
+    In UTF-8: lxml's default is ASCII, where names that are not become references, and a
+    reference is no name.
+    """
+    return RawSection(str(e.tag), etree.tostring(e, encoding="utf-8", with_tail=False))

@@ -12,9 +12,9 @@ from lxml import etree
 from irdeconv.attributes import parse_float, parse_int
 from irdeconv.errors import Collector
 from irdeconv.io.context import NotReadFurther
-from irdeconv.io.document import Document, Edge, RawSection, XmlLayer
+from irdeconv.io.document import Document, Edge, XmlLayer
 from irdeconv.io.prolog import LEGACY_VERSIONS, report_namespace, scan_prolog
-from irdeconv.io.xml_layer import LayerReader, Parts
+from irdeconv.io.xml_layer import LayerReader, Parts, raw_section
 from irdeconv.io.xml_reader import report_size, report_syntax
 from irdeconv.limits import Limits
 from irdeconv.source import Anchor, Location, SourceFile
@@ -182,7 +182,7 @@ class _LegacyLayerReader(LayerReader):
     def _child(self, e: Element, parts: Parts) -> None:
         tag = str(e.tag)
         if tag in _BLOBS:
-            parts.sections.append(RawSection(tag, etree.tostring(e, with_tail=False)))
+            parts.sections.append(raw_section(e))
             self._skip(e)
         elif _DATA.fullmatch(tag) or tag == str(e.getparent().get("type", "")).lower():
             parts.data_sub = parts.data_sub or self._sub
