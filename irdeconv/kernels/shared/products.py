@@ -2,9 +2,9 @@
 
 OpenBLAS packs both operands unless the product is small; for a narrow operand packing costs more
 than the arithmetic. Its kernels for small products (M*K*N up to `small_macs`) read the operands
-where they lie, so a narrow product is handed over as a batch of small ones. Rows that lie a
-multiple of 4 KiB apart fall into the same cache sets, so scratch arrays get a `pitch` that avoids
-it.
+where they lie, so a narrow or shallow product is handed over as a batch of small ones. Rows that
+lie a multiple of 4 KiB apart fall into the same cache sets, so scratch arrays get a `pitch` that
+avoids it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from irdeconv.spec import Array
 CACHED = 1 << 18  # elements of the right operand that stay in the cache while rows go by
 COLUMNS = 64
 WIDEST = 768  # columns; rows of the right operand that are longer leave the first cache
+# Products at least so deep, of at least so many rows and columns, are packed.
+PACKED_DEPTH, PACKED_SIDES = 144, 80
 FULL_COLUMNS = 16  # fewer or uneven columns leave vector lanes idle
 FEW_ROWS = 43  # rows of a product up to which a copy of its right operand costs more than it brings
 SUMMED = 1024  # elements of a row that are summed in one go, at most
@@ -94,7 +96,7 @@ def multiply(a: Array, b: Array, out: Array) -> None:
 def tile(m: int, k: int, n: int) -> tuple[int, int]:
     """Return the rows and columns of the small products a product is split into, or zeros."""
     small = blocking.SIZES.small_macs
-    if m * k * n <= small or k == 0:
+    if m * k * n <= small or k == 0 or (k >= PACKED_DEPTH and min(m, n) >= PACKED_SIDES):
         return 0, 0
     columns = n if n < 2 * COLUMNS and small // (k * n) >= 8 else min(n, COLUMNS)
     rows = min(m, small // (k * columns))
