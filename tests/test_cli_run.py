@@ -144,6 +144,17 @@ def test_generators_fit_every_element_type(kind: str, name: str) -> None:
         assert -top <= int(values.min()) <= int(values.max()) <= top
 
 
+@pytest.mark.parametrize("name", ["f32", "f16", "i8", "u4", "i64", "boolean"])
+@pytest.mark.parametrize("kind", GENERATORS)
+def test_inputs_that_are_made_in_pieces_are_the_same(
+    kind: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = Spec(ELEMENT_TYPES[name], (3, 7, 5))
+    whole = generate(kind, spec, 4, 2, "x")
+    monkeypatch.setattr("irdeconv.cli.inputs.PIECE", 8)
+    assert generate(kind, spec, 4, 2, "x").tobytes() == whole.tobytes()
+
+
 def test_generated_inputs_differ_from_each_other() -> None:
     spec = Spec(f32, (8,))
     a, b = (generate("rand", spec, 0, i, "x") for i in (0, 1))

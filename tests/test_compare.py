@@ -1,5 +1,8 @@
 """Comparison of graphs: verdict, the first differing layer, the derived tolerance."""
 
+import tracemalloc
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -145,3 +148,36 @@ def test_the_model_that_takes_other_inputs_is_named():
         ird.compare(relu(2), relu(3), [np.ones(2)])
     with pytest.raises(ird.UsageError, match=r"error\[E501\]: input \"x\" f32\[2\]: an array"):
         ird.compare(relu(2), relu(3), [np.ones(3)])
+
+
+SPOILT = {0: np.nan, 3: np.inf, 11: -np.inf, 17: 1e30}
+
+
+@pytest.mark.parametrize("piece", [1, 4, 7])
+@pytest.mark.parametrize("limit", [0.0, 0.5, "each", "of a row"])
+@pytest.mark.parametrize("spoilt", [False, True])
+def test_pieces_come_to_what_the_whole_comes_to(
+    piece: int, limit: float | str, spoilt: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    a, b, want = (rng.integers(-4, 5, (2, 3, 4)).astype(np.float32) for _ in range(3))
+    for at, value in SPOILT.items() if spoilt else ():
+        a.flat[at], b.flat[at + 1] = value, value
+    limits = {"each": rng.random((2, 3, 4)) * 4, "of a row": rng.random(4) * 4}
+    allowed = Allowed(limits.get(str(limit), limit), "made up")
+    whole = difference(("x", "A", "B"), a, b, allowed, want)
+    monkeypatch.setattr("irdeconv.verify.compare.measured.PIECE", piece)
+    found = difference(("x", "A", "B"), a, b, allowed, want)
+    assert found.cosine == pytest.approx(whole.cosine)
+    assert replace(found, cosine=whole.cosine) == whole
+
+
+def test_a_comparison_takes_little_memory_beside_its_tensors() -> None:
+    a = np.arange(1 << 20, dtype=np.float32)
+    b = a + 1
+    tracemalloc.start()
+    found = difference(("x", "A", "B"), a, b, Allowed(2.0, "made up"), a * 1)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.passed
+    assert most < 3 * a.nbytes

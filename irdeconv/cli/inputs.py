@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,33 +31,33 @@ from irdeconv.spec import Array, Shape, Spec, format_shape, is_static
 from irdeconv.suggest import did_you_mean
 
 SHOWN_ARRAYS = 8  # names of arrays in a message
-Generator = Callable[[np.random.Generator, tuple[int, ...], ElementType], Array]
+PIECE = 1 << 16  # elements that are made at a time, in 64 bits
+Generator = Callable[[np.random.Generator, slice, ElementType], Any]
 
 
-def _rand(rng: np.random.Generator, shape: tuple[int, ...], dtype: ElementType) -> Array:
-    if dtype.is_real:
-        return rng.random(shape)
-    return rng.integers(0, min(10, _top(dtype) + 1), shape)
+def _rand(rng: np.random.Generator, part: slice, dtype: ElementType) -> Any:
+    size: int = part.stop - part.start
+    return rng.random(size) if dtype.is_real else rng.integers(0, min(10, _top(dtype) + 1), size)
 
 
-def _randn(rng: np.random.Generator, shape: tuple[int, ...], dtype: ElementType) -> Array:
-    values = rng.standard_normal(shape)
+def _randn(rng: np.random.Generator, part: slice, dtype: ElementType) -> Any:
+    values = rng.standard_normal(part.stop - part.start)
     if dtype.is_real:
         return values
     low = -_top(dtype) if dtype.kind == "int" else 0
     return np.clip(np.rint(values), low, _top(dtype))
 
 
-def _arange(rng: np.random.Generator, shape: tuple[int, ...], dtype: ElementType) -> Array:
-    values = np.arange(np.prod(shape, dtype=np.int64)).reshape(shape)
+def _arange(rng: np.random.Generator, part: slice, dtype: ElementType) -> Any:
+    values = np.arange(part.start, part.stop)
     return values if dtype.is_real else values % (_top(dtype) + 1)
 
 
 GENERATORS: dict[str, Generator] = {
     "rand": _rand,
     "randn": _randn,
-    "ones": lambda rng, shape, dtype: np.ones(shape),
-    "zeros": lambda rng, shape, dtype: np.zeros(shape),
+    "ones": lambda rng, part, dtype: np.ones(1),
+    "zeros": lambda rng, part, dtype: np.zeros(1),
     "arange": _arange,
 }
 
@@ -144,8 +145,13 @@ def generate(kind: str, spec: Spec, seed: int, index: int, name: str) -> Array:
         )
     if spec.dtype.kind == "string":
         raise misused(f'input "{name}" holds strings: give them as {name}=@file.npy')
-    rng = np.random.default_rng([seed, index])
-    return GENERATORS[kind](rng, spec.shape, spec.dtype).astype(spec.dtype.container)
+    rng, out = np.random.default_rng([seed, index]), np.empty(spec.shape, spec.dtype.container)
+    flat = out.reshape(-1)
+    for start in range(0, out.size, PIECE):
+        part = slice(start, min(start + PIECE, out.size))
+        with np.errstate(over="ignore"):  # a narrow type may count to infinity
+            flat[part] = GENERATORS[kind](rng, part, spec.dtype).astype(out.dtype)
+    return out
 
 
 def _example(shape: Shape | None) -> str:

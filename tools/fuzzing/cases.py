@@ -27,6 +27,7 @@ FORMS = ("zero-insertion", "phases", "stacked", "gemm", "auto")
 BYTES = 0.2  # the share of mutants whose bytes are changed, without a look at what they mean
 
 _LIMITS = "--threads 1 --max-memory 64M"
+_MEMORY = "--limit memory=64M"  # what a comparison holds beside it is some times as much
 _ANY = (
     "infer {m}", "infer {m} --format json --all", "infer {m} --no-weights", "inspect {m}",
     "inspect {m} --format json --operations", "inspect {m} --format dot",
@@ -38,7 +39,8 @@ _ANY = (
     "lower {m} --format ir --form {f}", "lower {m} --format json --explain-costs --form auto",
     "lower {m} --target no-depth-to-space --form {f}", "raise {m} --format ir",
     f"run {{m}} {_LIMITS}", f"run {{m}} {_LIMITS} --form none --no-fuse --format json",
-    f"run {{m}} {_LIMITS} --form {{f}} -o {{o}}.npz --force", "compare {m} --form {f}",
+    f"run {{m}} {_LIMITS} --form {{f}} -o {{o}}.npz --force",
+    f"compare {{m}} --form {{f}} {_MEMORY}",
 )  # fmt: skip
 _WRITING = (
     "infer {m} -o {o}.xml", "lower {m} --form {f} -o {o}.xml", "lower {m} --form {f} -o {o}.xml",
@@ -47,18 +49,18 @@ _WRITING = (
     "extract {m} --to layer -o {o}.xml", "extract {m} --from deconv -o {o}.xml",
 )  # fmt: skip
 _ARRAYS = (
-    f"run {{m}} {{x}} {_LIMITS}", f"run {{m}} x=@{{x}} {_LIMITS}", "compare {m} {x}",
+    f"run {{m}} {{x}} {_LIMITS}", f"run {{m}} x=@{{x}} {_LIMITS}", f"compare {{m}} {{x}} {_MEMORY}",
     "extract {m} --inputs-from {x} -o {o}.xml", f"run {{m}} -i {{x}} {_LIMITS} --form none",
 )  # fmt: skip
 _TARGETS = (
     "lower {m} --target {x} --form auto --explain-costs", "lower {m} --target {x} --form {f}",
-    "compare {m} --target {x} --form auto",
+    f"compare {{m}} --target {{x}} --form auto {_MEMORY}",
 )  # fmt: skip
 _PROOFS = ("check-certificate {m} {l} --certificate {x}",)
 _PAIRS = (
     "check-certificate {m} {l}",
     "check-certificate {m} {l} --probe --seed 1",
-    "compare {m} {l}",
+    f"compare {{m}} {{l}} {_MEMORY}",
 )
 _FOREIGN = (
     "convert {m} -o {o}.xml",

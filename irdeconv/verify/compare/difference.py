@@ -12,6 +12,7 @@ import numpy as np
 
 from irdeconv.spec import Array
 from irdeconv.verify.compare.kinds import kind_of
+from irdeconv.verify.compare.measured import Measured, apart, largest
 
 _WIDTHS: dict[int, Any] = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
@@ -141,21 +142,20 @@ def difference(
         kind = kind_of(a, b, most) if numbers and not same else None
         off = 0.0 if same else np.inf
         return record(max_abs=off, scale=1.0, tolerance=0.0, worst=None, kind=kind, own=off)
-    x, y = a.astype(np.float64), b.astype(np.float64)
-    gap = _apart(x, y)
-    left = gap if want is a else _apart(want.astype(np.float64), y)
-    limit = np.broadcast_to(np.nan_to_num(allowed.limit, nan=0.0, posinf=np.inf), a.shape)
-    worst, at = _place(gap), _closest(left, limit)
-    own, tolerance = float(left[at]), float(limit[at])
+    limit = np.asarray(np.nan_to_num(allowed.limit, nan=0.0, posinf=np.inf))
+    found = Measured(a, b, want, limit)
+    worst, at = _place(found.gap.at, a.shape), _place(found.closest, a.shape)
+    own = float(apart(np.float64(want[at]), np.float64(b[at])))
+    tolerance = float(np.broadcast_to(limit, a.shape)[at])
     return record(
-        max_abs=float(gap[worst]),
-        scale=_largest(np.abs(x)),
+        max_abs=found.gap.value,
+        scale=found.scale,
         tolerance=tolerance,
         worst=worst,
-        kind=None if within(own, tolerance) else kind_of(want, b, _largest(limit)),
-        cosine=_cosine(x, y),
+        kind=None if within(own, tolerance) else kind_of(want, b, largest(limit)),
+        cosine=found.cosine,
         ulps=_ulps(a[worst], b[worst]),
-        max_rel=_largest_relative(x, y, gap),
+        max_rel=found.max_rel,
         own=own,
         own_at=at,
         rule=allowed.rule,
@@ -181,59 +181,8 @@ def same_values(a: Array, b: Array) -> bool:
     return bool(np.all(equal | ((a != a) & (b != b))))
 
 
-def _largest(values: Array) -> float:
-    return float(values[np.isfinite(values)].max(initial=0.0))
-
-
-def _place(values: Array) -> tuple[int, ...]:
-    return tuple(int(i) for i in np.unravel_index(int(values.argmax()), values.shape))
-
-
-def _closest(own: Array, limit: Array) -> tuple[int, ...]:
-    """Return where the largest forbidden difference is, or else what comes closest to its limit."""
-    if not own.any():
-        return _place(limit)
-    ratio = _ratio(own, limit)
-    beyond = ratio > 1
-    return _place(np.where(beyond, own, 0.0) if beyond.any() else ratio)
-
-
-def _ratio(own: Array, limit: Array) -> Array:
-    """Return own / limit: 0 where nothing differs, infinite where nothing is allowed."""
-    with np.errstate(all="ignore"):
-        ratio = np.asarray(own / limit)  # of a scalar NumPy makes no array
-    ratio[own == 0] = 0.0
-    ratio[np.isinf(own)] = np.inf  # also where the limit has overflowed
-    return ratio
-
-
-def _apart(x: Array, y: Array) -> Array:
-    """Return |x - y|: 0 where both are the same NaN or infinity, infinite where only one is."""
-    with np.errstate(invalid="ignore"):
-        gap = np.asarray(np.abs(x - y))  # of a scalar NumPy makes no array
-    odd = ~np.isfinite(gap)
-    if odd.any():
-        equal = (x == y) | (np.isnan(x) & np.isnan(y))
-        gap[odd] = np.where(equal[odd], 0.0, np.inf)
-    return gap
-
-
-@np.errstate(all="ignore")
-def _cosine(x: Array, y: Array) -> float:
-    both = np.isfinite(x) & np.isfinite(y)
-    p, q = x[both], y[both]
-    # Not by the BLAS, whose sums depend on its number of threads.
-    length = float(np.sqrt(np.sum(p * p)) * np.sqrt(np.sum(q * q)))
-    return min(float(np.sum(p * q)) / length, 1.0) if length else 1.0
-
-
-def _largest_relative(x: Array, y: Array, gap: Array) -> float:
-    """Return max |x-y| / max(|x|, |y|): at most 2, and 1 where one of them is 0."""
-    differ = np.isfinite(gap) & (gap > 0)
-    if not differ.any():
-        return 0.0
-    top: Any = np.maximum(np.abs(x[differ]), np.abs(y[differ]))
-    return float((gap[differ] / top).max())
+def _place(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(flat, shape))
 
 
 def _ulps(a: Any, b: Any) -> int | None:
