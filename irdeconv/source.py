@@ -103,7 +103,8 @@ class SourceFile:
 
 _TAG = rb"<[^\s/>]+(?:\s+[^\s=>]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))*"
 _START_TAG = re.compile(_TAG)
-_DATA_TAG = re.compile(rb"\s*>(?:\s|<!--.*?-->)*(?=<data\s)(" + _TAG + rb")", re.DOTALL)
+# Comments are passed for good (*+): to try other ends of them would take time without end.
+_DATA_TAG = re.compile(rb"\s*>(?:\s|<!--.*?-->)*+(?=<data\s)(" + _TAG + rb")", re.DOTALL)
 _PARSED_AT_ONCE = 1 << 16
 _FRAGMENTS = 64
 

@@ -166,7 +166,7 @@ def test_pieces_come_to_what_the_whole_comes_to(
     limits = {"each": rng.random((2, 3, 4)) * 4, "of a row": rng.random(4) * 4}
     allowed = Allowed(limits.get(str(limit), limit), "made up")
     whole = difference(("x", "A", "B"), a, b, allowed, want)
-    monkeypatch.setattr("irdeconv.verify.compare.measured.PIECE", piece)
+    monkeypatch.setattr("irdeconv.verify.compare.measured.COMPARED_AT_ONCE", piece)
     found = difference(("x", "A", "B"), a, b, allowed, want)
     assert found.cosine == pytest.approx(whole.cosine)
     assert replace(found, cosine=whole.cosine) == whole

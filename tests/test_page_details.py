@@ -89,6 +89,14 @@ def test_what_the_file_states_and_knows_of_a_layer() -> None:
     assert found == {"declared": ["f32[1,8,31,32]"], "info": {"fused_names": "a <b>, c"}}
 
 
+def test_long_words_in_quotes_end_quickly(head: ird.Graph) -> None:
+    """Looked for from every letter of a word, fields would take minutes."""
+    node = next(iter(head.find("conv1")))
+    word = "x'" + "a" * 300_000
+    node.rt_info = f'<rt_info><attribute name="n" version="0" value="{word}"/></rt_info>'
+    assert "graph" in str(details_of({"graph": head}))
+
+
 def test_layers_of_unknown_types_have_no_defaults() -> None:
     """Nor have those in bodies; nothing is known of the body of an unknown type."""
     spec = Spec.of(np.zeros((1, 2), np.float32)).without_value()

@@ -31,7 +31,7 @@ from irdeconv.spec import Array, Shape, Spec, format_shape, is_static
 from irdeconv.suggest import did_you_mean
 
 SHOWN_ARRAYS = 8  # names of arrays in a message
-PIECE = 1 << 16  # elements that are made at a time, in 64 bits
+MADE_AT_ONCE = 1 << 16  # elements that are made at a time, in 64 bits
 Generator = Callable[[np.random.Generator, slice, ElementType], Any]
 
 
@@ -147,8 +147,8 @@ def generate(kind: str, spec: Spec, seed: int, index: int, name: str) -> Array:
         raise misused(f'input "{name}" holds strings: give them as {name}=@file.npy')
     rng, out = np.random.default_rng([seed, index]), np.empty(spec.shape, spec.dtype.container)
     flat = out.reshape(-1)
-    for start in range(0, out.size, PIECE):
-        part = slice(start, min(start + PIECE, out.size))
+    for start in range(0, out.size, MADE_AT_ONCE):
+        part = slice(start, min(start + MADE_AT_ONCE, out.size))
         with np.errstate(over="ignore"):  # a narrow type may count to infinity
             flat[part] = GENERATORS[kind](rng, part, spec.dtype).astype(out.dtype)
     return out

@@ -11,6 +11,7 @@ from irdeconv.errors import misused
 from irdeconv.importers.onnx_tensors import onnx_module
 from irdeconv.onnx_files.container import OnnxFile
 from irdeconv.onnx_files.scopes import Scope, bodies, scopes
+from irdeconv.ops.einsum import Einsum
 from irdeconv.spec import Shape
 
 Path = tuple[int, ...]
@@ -189,7 +190,7 @@ def _without_shapes(declared: Any, out: Any) -> None:
 
 
 def _bare_node(node: Any, *, declarations: bool = True) -> Any:
-    if _misjudged(node):
+    if _misjudged(node) or _endless(node):
         return type(node)(op_type="Unknown", domain=NOBODY, input=node.input, output=node.output)
     if not any(a.HasField("t") for a in node.attribute) and not any(bodies(node)):
         return node
@@ -205,6 +206,15 @@ def _bare_node(node: Any, *, declarations: bool = True) -> Any:
         else:
             out.attribute.add().CopyFrom(a)
     return out
+
+
+def _endless(node: Any) -> bool:
+    """Whether ONNX's inference may never end: it reads on and on in a malformed equation."""
+    if node.op_type != "Einsum":
+        return False
+    given = [a for a in node.attribute if a.name == "equation"]
+    texts = (str(a.s, "utf-8", "replace") for a in given)
+    return any(a.ref_attr_name for a in given) or any(any(Einsum(t).check()) for t in texts)
 
 
 def _misjudged(node: Any) -> bool:

@@ -13,7 +13,7 @@ from irdeconv.op import Op, op
 from irdeconv.ops.checks import one_type, want_type, widened
 from irdeconv.spec import Array, Dim, Shape, Spec, broadcast, format_shape, merge
 
-_TERM = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
+_TERM = re.compile(r"[A-Za-z]*(?:\.\.\.[A-Za-z]*)?")
 
 
 @op("Einsum", since=7)

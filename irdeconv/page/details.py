@@ -27,7 +27,7 @@ from irdeconv.passes.records import LoweringReport
 
 LONGEST_INFO = 300  # characters of one value
 _ATTRIBUTE = re.compile(r"<attribute\b[^>]*>")
-_FIELD = re.compile(r"""(\w+)\s*=\s*["']([^"']*)["']""")
+_FIELD = re.compile(r"""(?<!\w)(\w+)\s*=\s*["']([^"']*)["']""")
 DRAWABLE = 1 << 20  # the numbers of an axis that the browser goes through one by one
 
 

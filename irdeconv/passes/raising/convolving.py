@@ -28,7 +28,7 @@ def pads_of(
     if op.auto_pad == "valid":
         return [(0, 0) for _ in spans]
     if op.auto_pad in ("same_upper", "same_lower"):
-        if max(op.strides) > 1:
+        if max(op.strides, default=1) > 1:
             raise Unreadable("the pads of a convolution with a stride follow from the size")
         # A ZeroInsertion is written with a Pad at its end.
         if producer in ("Pad", "ZeroInsertion") and None in [s.size.number for s in signals]:

@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 from irdeconv.dtypes import ElementType
+from irdeconv.geometry import filled
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.elementwise import Add
@@ -254,17 +255,15 @@ class RaisingSite:
             raise Unreadable("the filter is not finite")
         w = w if part.type == "GroupConvolution" else w[None]
         n = w.ndim - 3
-        dilations = op.dilations or (1,) * n
+        strides, dilations = filled(op.strides, n, 1), filled(op.dilations, n, 1)
         signals = self._read(data, source, shape, steps, w)
         spans = [d * (k - 1) for d, k in zip(dilations, w.shape[3:], strict=True)]
         pads = pads_of(op, spans, graph.node(data.node).type, signals)
         signals = tuple(s.padded(*p) for s, p in zip(signals, pads, strict=True))
-        rows = zip(signals, spans, op.strides, strict=True)
+        rows = zip(signals, spans, strides, strict=True)
         sizes = tuple(windows(s.size - r, by) for s, r, by in rows)
         steps.vectors.shapes[Value(part.id)] = [shape[0], Size.of(w.shape[0] * w.shape[1]), *sizes]
-        return ChannelBlock(
-            w.shape[0] * w.shape[1], sizes, w, signals, tuple(dilations), op.strides
-        )
+        return ChannelBlock(w.shape[0] * w.shape[1], sizes, w, signals, dilations, strides)
 
     def _read(
         self, data: Value, source: Value, shape: list[Size], steps: AxisTracer, w: Array

@@ -10,7 +10,7 @@ import numpy as np
 
 from irdeconv.spec import Array
 
-PIECE = 1 << 16  # elements that are compared at a time, in f64
+COMPARED_AT_ONCE = 1 << 16  # elements that are compared at a time, in f64
 
 
 class Greatest:
@@ -77,9 +77,9 @@ def _pieces(a: Array, b: Array, want: Array, limit: Array) -> Iterator[tuple[int
     every = np.broadcast_to(limit, a.shape)
     same = limit.size == 1
     limits = limit.reshape(-1) if same else every.reshape(-1)
-    for start in range(0, a.size, PIECE):
-        some = [x[start : start + PIECE].astype(np.float64) for x in flat]
-        most = limits if same else limits[start : start + PIECE]
+    for start in range(0, a.size, COMPARED_AT_ONCE):
+        some = [x[start : start + COMPARED_AT_ONCE].astype(np.float64) for x in flat]
+        most = limits if same else limits[start : start + COMPARED_AT_ONCE]
         yield start, [*some, np.broadcast_to(most, some[0].shape)]
 
 
