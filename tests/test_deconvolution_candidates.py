@@ -14,7 +14,6 @@ import pytest
 from irdeconv.kernels.candidates import for_deconvolution
 from irdeconv.kernels.deconvolution.residues import axes_of
 from irdeconv.kernels.deconvolution.separable import factors
-from irdeconv.kernels.shared import blocking, products
 from irdeconv.kernels.shared.candidate import Candidate
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Threads
@@ -206,6 +205,17 @@ def test_every_candidate_of_a_single_position(seed: int) -> None:
         assert ("single" in names) == landing
 
 
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("kernel", [1, 2, 3, 4])
+@pytest.mark.parametrize("begin", [0, 1, 2])
+@pytest.mark.parametrize("dilation", [1, 2, 3])
+def test_every_candidate_of_stride_two(kernel: int, begin: int, dilation: int) -> None:
+    shared = (2, 2), (dilation, dilation), (begin, begin)
+    for width in (14, 15, 18):
+        problem = ConvProblem((2, 4, 5, 7), 6, 2, (kernel, kernel), *shared, (9, width), "float32")
+        check(problem, kernel)
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 def test_multiples_where_no_taps_meet(channels: int) -> None:
     problem = ConvProblem((2, 6, 7, 5), 6 * channels, 6, (2, 3), (2, 3), (1, 1), (1, 0), (12, 15))
@@ -295,30 +305,6 @@ def test_interpolation_gives_the_product_of_polynomials(tile: int, taps: int) ->
     a, b = r.standard_normal(tile), r.standard_normal(taps)
     got = interpolate @ ((evaluate @ a) * (transform @ b))
     assert np.allclose(got, np.convolve(a, b), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("m", "k", "n"), [(1, 1, 1), (7, 3, 130), (50, 9, 5), (33, 5, 70), (3, 40, 9), (40, 200, 90)]
-)
-@pytest.mark.parametrize("small", [1, 500, 20_000])
-@np.errstate(all="ignore")  # as the engine does
-def test_products_in_tiles(
-    m: int, k: int, n: int, small: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(blocking, "SIZES", replace(blocking.SIZES, small_macs=small))
-    r = np.random.default_rng(0)
-    a, b = (r.integers(-9, 10, s).astype(np.float32) for s in ((m, k), (k, n)))
-    out = np.full((m, n + 3), np.nan, np.float32)
-    products.multiply(a, b, out[:, :n])
-    assert (out[:, :n] == a.astype(int) @ b.astype(int)).all()
-    assert np.isnan(out[:, n:]).all()
-
-
-def test_rows_do_not_alias_in_the_cache() -> None:
-    for columns in (1, 16, 128, 1000, 1024, 4096):
-        assert products.pitch(columns, "float32") >= columns
-        assert products.pitch(columns, "float32") * 4 % 512
-        assert products.pitch(columns, "float64") * 8 % 512
 
 
 def test_candidates_are_sorted_and_direct_ones_transform_nothing() -> None:

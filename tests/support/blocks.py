@@ -24,6 +24,7 @@ SMALL = BlockSizes(
     phases_columns=4,
     residues_columns=40,
     residues_bytes=2000,
+    doubled_elements=4,
     wide_bytes=2000,
     multiples_bytes=600,
     separable_bytes=600,

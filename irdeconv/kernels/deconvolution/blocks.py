@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.kernels.deconvolution import residues as geo
+from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import shares
 from irdeconv.kernels.shared.candidate import Epilogue
 from irdeconv.kernels.shared.problem import ConvProblem, type_of_sums
@@ -61,6 +63,21 @@ class OutputBlock:
             pairs = [p.reach(i) for p, i in zip(self.parts, r, strict=True)]
             indices[r] = (..., *(s for s, _ in pairs)), (..., *(t for _, t in pairs))
         return indices
+
+    @cached_property
+    def order(self) -> list[tuple[int, ...]]:
+        """All residues in the order in which they are written: those first that begin at an even
+        place of a row.
+        """
+        last = self.parts[-1]
+        places = [last.reach(i)[1].start % 2 for i in range(len(last.axis.counts))]
+        return sorted(self.reaches, key=lambda r: places[r[-1]])
+
+    @cached_property
+    def doubled(self) -> bool:
+        """Whether the first half of `order` takes even places of rows, the other half odd ones."""
+        last = self.parts[-1]
+        return last.axis.stride == 2 == len(last.axis.counts)
 
     @cached_property
     def input_positions(self) -> int:
@@ -175,10 +192,10 @@ def _alike(problem: ConvProblem, images: int, heights: tuple[int, ...]) -> Block
 def put(plane: Array, r: Sequence[int], block: OutputBlock, tile: Array) -> None:
     """Write residue r, `plane [channels, images, *grid]`, into `tile [images, channels, *]`.
 
-    There may be several axes of channels.
+    There may be several axes of channels. Residues are written in the order `block.order`.
     """
     taken, where = block.reaches[tuple(r)]
-    tile[where] = images_first(plane[taken], block)
+    _write(images_first(plane[taken], block), tile, where, block)
 
 
 def put_edged(plane: Array, edge: Array, r: Sequence[int], block: OutputBlock, tile: Array) -> None:
@@ -189,12 +206,40 @@ def put_edged(plane: Array, edge: Array, r: Sequence[int], block: OutputBlock, t
     if inside > 0:
         cut = slice(columns.start, columns.start + inside)
         where = slice(into.start, into.start + (inside - 1) * step + 1, step)
-        tile[(..., *above, where)] = images_first(plane[(..., *lead, cut)], block)
+        _write(images_first(plane[(..., *lead, cut)], block), tile, (..., *above, where), block)
     if columns.stop > width:
         first = max(columns.start, width)
         cut = slice(first - width, columns.stop - width)
         where = slice(into.start + (first - columns.start) * step, into.stop, step)
         tile[(..., *above, where)] = images_first(edge[(..., *lead, cut)], block)
+
+
+def _write(source: Array, tile: Array, where: Any, block: OutputBlock) -> None:
+    """Write elements to `tile[where]`.
+
+    Every other place of a row is written one by one. Where something between is written later, or
+    stays zero, an element and the zero behind it are written as one integer of twice the size.
+    """
+    worth = source.size >= blocking.SIZES.doubled_elements
+    if worth and block.doubled and not where[-1].start % 2:
+        pairs = min(source.shape[-1], (tile.shape[-1] - where[-1].start) // 2)
+        line = slice(where[-1].start, where[-1].start + 2 * pairs)
+        if _put_doubled(source[..., :pairs], tile[(*where[:-1], line)]):
+            if pairs < source.shape[-1]:
+                tile[(*where[:-1], line.stop)] = source[..., pairs]
+            return
+    tile[where] = source
+
+
+def _put_doubled(source: Array, lines: Array) -> bool:
+    """Write elements of f32 to the places 0, 2, ... of lines and zeros between, if possible."""
+    if lines.dtype != np.float32 or sys.byteorder != "little":
+        return False
+    wide = lines.view(np.uint64)
+    if not wide.flags.aligned:
+        return False
+    np.copyto(wide, source.view(np.uint32))
+    return True
 
 
 def images_first(plane: Array, block: OutputBlock) -> Array:
@@ -215,6 +260,22 @@ def pad(x: Array, block: OutputBlock, out: Array) -> None:
     inside = trailing(out, (slice(p.inputs) for p in block.parts))
     lead = x.ndim - len(block.parts)
     inside[...] = x.transpose(*range(1, lead), 0, *range(lead, x.ndim))
+
+
+def flat_planes(part: Array) -> Array | None:
+    """Return `[C, *]` as a matrix if that needs no copy."""
+    try:
+        return part.reshape(part.shape[0], -1, copy=False)
+    except ValueError:
+        return None
+
+
+def lead_columns(block: OutputBlock) -> int:
+    """Return how many leading columns of a block belong to no output."""
+    if block.count > 1:
+        return 0
+    lead = block.parts[0].start - block.parts[0].first
+    return int(lead * math.prod(block.grid[1:]))
 
 
 def open_tile(out: Array, block: OutputBlock, channels: slice, space: Space) -> Array:

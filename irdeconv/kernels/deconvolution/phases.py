@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from irdeconv.kernels.deconvolution.blocks import (
     Blocking,
     OutputBlock,
     close_tile,
+    lead_columns,
     open_tile,
     pad,
     put,
@@ -47,6 +48,11 @@ class _Family:
     members: list[Shift]
     taps: list[Shift]
     start: int
+
+    @cached_property
+    def places(self) -> dict[Shift, int]:
+        """Where each residue stands among the members."""
+        return {r: i for i, r in enumerate(self.members)}
 
 
 def _families(axes: tuple[geo.DeconvAxis, ...]) -> tuple[list[_Family], list[Shift]]:
@@ -110,11 +116,18 @@ class _Phases:
             if not block.empty:
                 copies = self._copies(x, block, some, space)
                 tiles = tile.reshape(tile.shape[0], -1, self.m, *tile.shape[2:])
-                for family, w in zip(self.families, self.filters, strict=True):
-                    self._family(copies, family, w[some], block, tiles, space)
+                for i in self._turns(block):
+                    w = self.filters[i][some]
+                    self._family(copies, self.families[i], w, block, tiles, space)
             close_tile(tile, out, block, channels, epilogue)
 
         team.each(itertools.product(self.blocks, groups), work)
+
+    def _turns(self, block: OutputBlock) -> list[int]:
+        """Return the families by number, those first whose residues are written first."""
+        turns = {r: i for i, r in enumerate(block.order)}
+        last = [max(turns[r] for r in family.members) for family in self.families]
+        return sorted(range(len(last)), key=last.__getitem__)
 
     def _copies(self, x: Array, block: OutputBlock, groups: slice, space: Space) -> Array:
         """Return `[groups, shifts, C/g, columns]`: the padded inputs, read some positions back."""
@@ -145,7 +158,7 @@ class _Phases:
         space: Space,
     ) -> None:
         g, _, c, width = copies.shape
-        skip = _halo_columns(block)
+        skip = lead_columns(block)
         right = copies[:, family.start : family.start + len(family.taps), :, skip:]
         right = right.reshape(g, len(family.taps) * c, width - skip)
         # The columns before `skip` are only read by shifts; nothing is written from there.
@@ -153,22 +166,15 @@ class _Phases:
         multiply(w, right, host[:, :, skip:])
         planes = host[:, :, : block.columns]
         planes = planes.reshape(g, len(family.members), self.m, block.count, *block.grid)
-        for i, r in enumerate(family.members):
-            put(planes[:, i], r, block, tiles)
+        for r in block.order:
+            if r in family.places:
+                put(planes[:, family.places[r]], r, block, tiles)
 
 
 def _width(block: OutputBlock) -> int:
     """Return the columns of the copies: what is multiplied is a whole number of vectors."""
-    skip = _halo_columns(block)
+    skip = lead_columns(block)
     return skip + lanes(block.columns - skip)
-
-
-def _halo_columns(block: OutputBlock) -> int:
-    """Return how many leading columns of a block belong to no output."""
-    if block.count > 1:
-        return 0
-    lead = block.parts[0].start - block.parts[0].first
-    return int(lead * math.prod(block.grid[1:]))
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
@@ -193,7 +199,7 @@ def _candidate(problem: ConvProblem, share: int) -> Candidate:
     batches = -(-g // together)
     work = Passes()
     for block, times in blocks.kinds:
-        width, row, skip = _width(block), max(1, block.grid[-1]), _halo_columns(block)
+        width, row, skip = _width(block), max(1, block.grid[-1]), lead_columns(block)
         copied = g * c * width
         done = Passes(copied=copied * len(order), rows=copied / row, items=batches)
         done.calls += batches * len(order)

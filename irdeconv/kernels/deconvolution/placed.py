@@ -215,8 +215,7 @@ class PlacedTerms(_RowKernel):
             except ValueError:
                 pass
             else:
-                rows = item.filter.shape[1]
-                if not (aliases(flat.strides[1]) and worth_copying(rows, c, flat.strides[1])):
+                if not worth_copying(item.filter.shape[1], flat.strides[1]):
                     return flat
         width, dtype = item.columns, item.filter.dtype
         host = space.array((count * c, pitch(width, dtype)), dtype)[:, :width]

@@ -21,6 +21,7 @@ from irdeconv.kernels.deconvolution.blocks import (
     Blocking,
     OutputBlock,
     close_tile,
+    flat_planes,
     open_tile,
     pad,
     put,
@@ -36,7 +37,6 @@ from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import (
     CACHED,
     aliases,
-    distant,
     lanes,
     matrix,
     multiply,
@@ -49,6 +49,7 @@ from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
 SAVED = 0.8  # of the usual blocks' cost
+SLOWED = 1.2  # times as long a product takes where rows of inputs alias
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class TermsLayout:
     def copied(self) -> bool:
         """Whether an input whose rows alias is worth a copy."""
         stride = self.problem.positions * self.problem.itemsize
-        return worth_copying(self.channels * self.problem.taps, self.problem.group_inputs, stride)
+        return worth_copying(self.channels * self.problem.taps, stride)
 
     @property
     def halo(self) -> bool:
@@ -174,8 +175,8 @@ class _Terms:
             pad(part, block, planes)
             return host
         if block.count == 1 and part.strides[-1] == x.itemsize and x.dtype == dtype:
-            flat = _flat(part[0])
-            if flat is not None and not (self.layout.copied and aliases(flat.strides[0])):
+            flat = flat_planes(part[0])
+            if flat is not None and not self.layout.copied:
                 return flat
         host = matrix(space, c, self.layout.width(block), dtype)
         # Images last: where maps are small, rows of all images are still long.
@@ -216,7 +217,7 @@ class _Terms:
         else:
             sums = _images_first(terms.reshape(-1, *(p.inputs for p in block.parts), block.count))
         host = sums.reshape(*kinds, count, *sums.shape[1:])
-        for r in geo.residues(self.layout.axes):
+        for r in block.order:
             if edge is None:
                 put(host[r], r, block, tile)
             else:
@@ -306,14 +307,6 @@ def _images_first(planes: Array) -> Array:
     return planes.transpose(0, last, *range(1, last))
 
 
-def _flat(part: Array) -> Array | None:
-    """Return `[C, *]` as a matrix if that needs no copy."""
-    try:
-        return part.reshape(part.shape[0], -1, copy=False)
-    except ValueError:
-        return None
-
-
 def candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernels that multiply by all taps at once."""
     halo = any(a.halo for a in geo.axes_of(problem))
@@ -333,12 +326,9 @@ def _reading(layout: TermsLayout, width: int) -> tuple[float, float]:
         return 0.0, 1.0
     if layout.blocks.images > 1:
         return 3.5 * layout.problem.group_inputs * width, 1.0
-    stride = layout.problem.positions * layout.problem.itemsize
-    if not aliases(stride):
-        return 0.0, 1.0
-    if layout.copied:
-        return 2.5 * layout.problem.group_inputs * width, 1.0
-    return 0.0, 1.5 if distant(stride) else 1.05
+    if layout.copied:  # whole rows
+        return 0.4 * layout.problem.group_inputs * width, 1.0
+    return 0.0, SLOWED if aliases(layout.problem.positions * layout.problem.itemsize) else 1.0
 
 
 def _candidate(layout: TermsLayout) -> Candidate:

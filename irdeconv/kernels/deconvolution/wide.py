@@ -1,8 +1,9 @@
-"""Deconvolution with wide strides: whole runs of neighbouring outputs at a time.
+"""Deconvolution whose outputs are placed in runs as long as the last stride.
 
 Where the stride divides the kernel, every residue has equally many taps, and one product
-`[positions, taps*C] @ [taps*C, M*residues]` of a block holds the outputs in runs as long as the
-last stride. They are placed by one transposed copy instead of a strided write per residue.
+`[positions, taps*C] @ [taps*C, M*residues]` of a block holds the outputs in such runs. They are
+placed by a transposed copy instead of a strided write per residue; a run of 8 bytes, or each 16
+bytes of a longer one, is moved as a single element.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,8 @@ from irdeconv.kernels.deconvolution.blocks import (
     Blocking,
     OutputBlock,
     close_tile,
+    flat_planes,
+    lead_columns,
     open_tile,
     pad,
     split_output,
@@ -27,13 +31,14 @@ from irdeconv.kernels.deconvolution.passes import WIDE, Passes
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.products import product_cost
+from irdeconv.kernels.shared.products import matrix, pitch, product_cost
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 
 SHORTEST_RUN = 4  # shorter runs are better written residue by residue
+MOVED = {8: np.dtype(np.uint64), 16: np.dtype(np.complex128)}  # what is moved as one, by its bytes
 
 
 class _Wide:
@@ -59,13 +64,25 @@ class _Wide:
             tile = open_tile(out, block, channels, space)
             if not block.empty:
                 part = block.inputs(x[:, group * self.c : (group + 1) * self.c])
-                self._place(self._product(part, group, block, space), block, tile, space)
+                self._place(self._product(part, group, block, space), block, tile)
             close_tile(tile, out, block, channels, epilogue)
 
         team.each(itertools.product(self.blocks, range(self.problem.groups)), work)
 
     def _product(self, part: Array, group: int, block: OutputBlock, space: Space) -> Array:
         """Return all residues `[images, *grid, M/g, *S]` of inputs `[images, C/g, *]`."""
+        source, w, skip = self._source(part, block, space), self.filters[group], lead_columns(block)
+        host = matrix(space, source.shape[1], w.shape[1], source.dtype)
+        np.matmul(source[:, skip:].T, w, out=host[skip:])
+        sizes = block.count, *block.grid, self.m, *(a.stride for a in self.axes)
+        return host.reshape(sizes, copy=False)
+
+    def _source(self, part: Array, block: OutputBlock, space: Space) -> Array:
+        """Return `[shifts * C/g, columns]`: the padded inputs, read some positions back."""
+        if len(self.shifts) == 1 and block.count == 1 and part.dtype == self.problem.compute:
+            flat = flat_planes(part[0])
+            if flat is not None:
+                return flat
         width = block.columns
         copies = space.array((len(self.shifts), self.c, width), self.problem.compute)
         pad(part, block, copies[0].reshape(self.c, block.count, *block.grid))
@@ -74,30 +91,57 @@ class _Wide:
                 offset = min(block.offset(q), width)
                 copies[i, :, :offset] = 0
                 copies[i, :, offset:] = copies[0, :, : width - offset]
-        w = self.filters[group]
-        host = space.array((width, w.shape[1]), copies.dtype)
-        np.matmul(copies.reshape(-1, width).T, w, out=host)
-        return host.reshape(block.count, *block.grid, self.m, *(a.stride for a in self.axes))
+        return copies.reshape(-1, width)
 
-    def _place(self, runs: Array, block: OutputBlock, tile: Array, space: Space) -> None:
-        """Write runs to their places in `tile [images, M/g, *]`."""
-        rank, n = len(self.axes), block.count
-        wanted = [slice(p.start - p.first, p.stop - p.first) for p in block.parts]
-        runs = runs[(slice(None), *wanted)]
-        sizes = runs.shape[1 : rank + 1]
-        pairs = [v for i in range(rank) for v in (1 + i, rank + 2 + i)]
-        full = space.array(
-            (n, self.m, *(s * a.stride for s, a in zip(sizes, self.axes, strict=True))), runs.dtype
-        )
-        split = [v for s, a in zip(sizes, self.axes, strict=True) for v in (s, a.stride)]
-        full.reshape(n, self.m, *split)[...] = runs.transpose(0, rank + 1, *pairs)
-        origins = [p.start * p.axis.stride - p.axis.begin - p.lo for p in block.parts]
-        into, taken = [], []
-        for at, part, size in zip(origins, block.parts, full.shape[2:], strict=True):
-            lo, hi = max(0, at), min(part.outputs, at + size)
-            into.append(slice(lo, hi))
-            taken.append(slice(lo - at, hi - at))
-        trailing(tile, into)[...] = trailing(full, taken)
+    def _place(self, runs: Array, block: OutputBlock, tile: Array) -> None:
+        """Write runs `[images, *grid, M/g, *S]` to their places in `tile [images, M/g, *]`."""
+        rank, (*outer, last) = len(self.axes), block.parts
+        if all(_is_whole(p) for p in outer):  # a single copy
+            rows = [p.reach(0)[0] for p in outer]
+            pairs = [v for i in range(rank - 1) for v in (1 + i, rank + 2 + i)]
+            source = runs[(slice(None), *rows)].transpose(0, rank + 1, *pairs, rank, 2 * rank + 1)
+            sizes = [v for p in outer for v in (p.outputs // p.axis.stride, p.axis.stride)]
+            into = tile.reshape(*tile.shape[:2], *sizes, tile.shape[-1], copy=False)
+            _place_lines(source, into, last)
+            return
+        source = runs.transpose(0, *range(rank + 1, 2 * rank + 1), *range(1, rank + 1), -1)
+        for r in geo.residues(self.axes[:-1]):
+            reaches = [p.reach(i) for p, i in zip(outer, r, strict=True)]
+            taken: Any = (slice(None), slice(None), *r, *(rows for rows, _ in reaches))
+            lines = trailing(tile, (*(where for _, where in reaches), slice(None)))
+            _place_lines(source[taken], lines, last)
+
+
+def _is_whole(part: geo.OutputSpan) -> bool:
+    """Whether the part consists of all outputs of some grown positions."""
+    a = part.axis
+    return part.start * a.stride - a.begin == part.lo and part.stop * a.stride - a.begin == part.hi
+
+
+def _place_lines(runs: Array, lines: Array, part: geo.OutputSpan) -> None:
+    """Write runs `[..., grown positions, S]` into `lines [..., outputs]`; some may be cut off."""
+    a, count = part.axis, part.outputs
+    origin = part.first * a.stride - a.begin - part.lo  # where the first grown position lands
+    start, stop = part.start - part.first, part.stop - part.first
+    low, high = max(start, -(origin // a.stride)), min(stop, (count - origin) // a.stride)
+    for at in {*range(start, min(low, stop)), *range(max(high, start), stop)}:
+        first = origin + at * a.stride
+        cut = slice(max(0, -first), min(a.stride, count - first))
+        lines[..., first + cut.start : first + cut.stop] = runs[..., at, cut]
+    if low >= high:
+        return
+    source, first = runs[..., low:high, :], origin + low * a.stride
+    into = lines[..., first : first + (high - low) * a.stride]
+    moved = _moved(a.stride, runs.itemsize)
+    if moved is not None:
+        source, into = source.view(moved), into.view(moved)
+    into.reshape(source.shape, copy=False)[...] = source
+
+
+def _moved(stride: int, itemsize: int) -> np.dtype[Any] | None:
+    """Return the type by which runs are moved, where that is wider than their elements."""
+    wide = [size for size in MOVED if size > itemsize and stride * itemsize % size == 0]
+    return MOVED[max(wide)] if wide else None
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
@@ -119,6 +163,7 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
         done.product = product_cost(m * residues, shifts * c, width)
         work.add(done, g * times)
         work.fill(block, problem.outputs, times)
-    scratch = problem.itemsize * (most * (shifts * c + 2 * m * residues) + g * c * m * problem.taps)
+    line = shifts * c + pitch(m * residues, problem.compute)
+    scratch = problem.itemsize * (most * line + g * c * m * problem.taps)
     scratch += tile_bytes(problem, blocks, m)
     return [work.candidate("wide", WIDE, scratch + 4096, partial(_Wide, problem, blocks))]

@@ -41,6 +41,7 @@ class BlockSizes:
     phases_columns: int = 128  # of copies, at least
     residues_columns: int = 256  # of padded inputs, at least
     residues_bytes: int = 1 << 20  # of sums
+    doubled_elements: int = 1 << 13  # that are worth being written with the zeros between
     wide_bytes: int = 1 << 21  # of outputs
     multiples_bytes: int = 1 << 19  # of outputs
     separable_bytes: int = 1 << 20  # of outputs

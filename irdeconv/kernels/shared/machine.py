@@ -8,6 +8,7 @@ profile is taken, by what OpenBLAS has chosen.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 
 from irdeconv.kernels.shared.blas import blas_cores
 
@@ -56,6 +57,15 @@ PACKAGED = {
     f"vectors of {bits} bits": replace(FITTED, product=times * FITTED.product)
     for bits, times in PRODUCTS.items()
 }
+
+
+@cache
+def multiplies_in_place() -> bool:
+    """Whether OpenBLAS multiplies small matrices where they lie; its other kernels pack them all.
+
+    Rows that lie a multiple of 4 KiB apart then compete for the same places in the first cache.
+    """
+    return bool(CORES[512] & blas_cores())
 
 
 def packaged_name() -> str:

@@ -1,8 +1,9 @@
 """Matrix products in the shapes in which OpenBLAS is fast, and what they cost.
 
 OpenBLAS packs both operands unless the product is small; for a narrow operand packing costs more
-than the arithmetic. Its kernels for small products (M*K*N up to `small_macs`) read the operands
-where they lie, so a narrow or shallow product is handed over as a batch of small ones. Rows that
+than the arithmetic. Its kernels for AVX-512 read the operands of small products (M*K*N up to
+`small_macs`) where they lie, so there a narrow or shallow product is handed over as a batch of
+small ones. Rows that
 lie a multiple of 4 KiB apart fall into the same cache sets, so scratch arrays get a `pitch` that
 avoids it.
 """
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.kernels.shared import blocking
+from irdeconv.kernels.shared.machine import multiplies_in_place
 from irdeconv.kernels.shared.rates import rate, relative, scaled
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.spec import Array
@@ -26,7 +28,7 @@ WIDEST = 768  # columns; rows of the right operand that are longer leave the fir
 # Products at least so deep, of at least so many rows and columns, are packed.
 PACKED_DEPTH, PACKED_SIDES = 144, 80
 FULL_COLUMNS = 16  # fewer or uneven columns leave vector lanes idle
-FEW_ROWS = 43  # rows of a product up to which a copy of its right operand costs more than it brings
+FEW_ROWS = 24  # rows of a product up to which a copy of its right operand costs more than it brings
 SUMMED = 1024  # elements of a row that are summed in one go, at most
 CALL = 1200.0  # ns of one NumPy call on views, where the rates were fitted
 CALLS = 3  # of NumPy, at most, for a product in tiles
@@ -96,7 +98,9 @@ def multiply(a: Array, b: Array, out: Array) -> None:
 def tile(m: int, k: int, n: int) -> tuple[int, int]:
     """Return the rows and columns of the small products a product is split into, or zeros."""
     small = blocking.SIZES.small_macs
-    if m * k * n <= small or k == 0 or (k >= PACKED_DEPTH and min(m, n) >= PACKED_SIDES):
+    if not multiplies_in_place() or m * k * n <= small or k == 0:
+        return 0, 0
+    if k >= PACKED_DEPTH and min(m, n) >= PACKED_SIDES:
         return 0, 0
     columns = n if n < 2 * COLUMNS and small // (k * n) >= 8 else min(n, COLUMNS)
     rows = min(m, small // (k * columns))
@@ -127,18 +131,16 @@ def pitch(columns: int, dtype: Any) -> int:
 
 
 def aliases(stride: int) -> bool:
-    """Whether rows that many bytes apart compete for the same places in the cache."""
-    return stride % 2048 == 0
+    """Whether rows that many bytes apart compete for the same places in the cache.
+
+    Packing, which OpenBLAS's other kernels do, is a copy of its own.
+    """
+    return stride % 4096 == 0 and multiplies_in_place()
 
 
-def distant(stride: int) -> bool:
-    """Whether rows that many bytes apart compete for the same places even in a level 2 cache."""
-    return stride % 32768 == 0
-
-
-def worth_copying(rows: int, c: int, stride: int) -> bool:
-    """Whether a right operand whose rows alias, `stride` bytes apart, is worth a copy."""
-    return rows * COLUMNS * c > blocking.SIZES.small_macs or (rows > FEW_ROWS and distant(stride))
+def worth_copying(rows: int, stride: int) -> bool:
+    """Whether a right operand is worth a copy, whose rows are `stride` bytes apart."""
+    return rows > FEW_ROWS and aliases(stride)
 
 
 def matrix(space: Space, rows: int, columns: int, dtype: Any) -> Array:
