@@ -266,10 +266,11 @@ def test_nothing_is_touched_outside_of_what_was_handed_out(seed: int) -> None:
 @needs_numba
 @pytest.mark.skipif(sys.platform != "linux", reason="protects pages as Linux does")
 @pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])  # each has products of its own
 @pytest.mark.parametrize("seed", range(40))
 @np.errstate(all="ignore")  # as the engine does
-def test_tiles_touch_nothing_outside(seed: int) -> None:
-    problem = replace(wide(seed), dtype="float64")
+def test_tiles_touch_nothing_outside(seed: int, dtype: str) -> None:
+    problem = replace(wide(seed), dtype=dtype)
     x, w = data(problem, seed)
     want = expected(problem, x, w)
     for candidate in winograds.candidates(problem):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 import random
@@ -232,9 +233,46 @@ def test_strides_that_are_the_kernel(
             want = expected(problem, x, w)
             for mode in (GAPS, ROWS, NEAR):
                 cut = residues._cut(problem, mode, 1)
-                assert small or cut.bare == (problem is whole)
+                assert small or cut.bare
                 for y in guarded(problem, residues._candidate(cut), x, w):
                     assert (y == want).all()
+
+
+@linux
+@pytest.mark.parametrize(
+    ("kernel", "stride", "begin", "end", "bare"),
+    [
+        ((4, 4), (2, 2), (3, 3), (3, 3), True),
+        ((4, 4), (2, 2), (2, 3), (2, 3), True),
+        ((4, 4), (2, 2), (3, 3), (1, 3), False),
+        ((4, 4), (2, 2), (3, 1), (3, 3), False),
+        ((3,), (1,), (2,), (2,), True),
+        ((2, 3, 4), (1, 1, 2), (1, 2, 2), (1, 2, 2), True),
+    ],
+)
+@np.errstate(all="ignore")  # as the engine does
+def test_where_no_tap_lies_outside_the_inputs_themselves_are_read(
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    begin: tuple[int, ...],
+    end: tuple[int, ...],
+    bare: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inputs = (*(5, 6)[: len(stride) - 1], 2 * jit.lanes() + 3)
+    rows = zip(inputs, kernel, stride, begin, end, strict=True)
+    sizes = tuple((i - 1) * s + k - b - e for i, k, s, b, e in rows)
+    shape, ones = (2, 6, *inputs), (1,) * len(stride)
+    problem = ConvProblem(shape, 9, 3, kernel, stride, ones, begin, sizes)
+    x, w = filters(problem, 0)
+    want = expected(problem, x, w)
+    assert residues._cut(problem, GAPS, 1).bare == bare
+    for small, mode in itertools.product((False, True), (GAPS, ROWS, NEAR, APART)):
+        if small:
+            monkeypatch.setattr(blocking, "SIZES", replace(SMALL, residues_columns=80))
+        candidate = residues._candidate(residues._cut(problem, mode, 1))
+        for y in guarded(problem, candidate, x, w):
+            assert (y == want).all()
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="imitates others of its kind")

@@ -15,6 +15,7 @@ from irdeconv.kernels.shared.team import Threads
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.channels import ShuffleChannels
 from irdeconv.ops.convolution import Convolution, GroupConvolution
+from irdeconv.ops.core import Deconvolution
 from irdeconv.ops.elementwise import Add, Divide, Multiply
 from irdeconv.ops.interpolate import Interpolate11
 from irdeconv.ops.movement import Concat, Transpose
@@ -291,3 +292,20 @@ def test_what_has_no_weight_takes_no_part(where):
     np.testing.assert_array_equal(np.isfinite(outs["y0"]), finite)
     np.testing.assert_array_equal(np.isnan(outs["y0"]), np.isnan(plain["y0"]))
     np.testing.assert_allclose(outs["y0"][finite], plain["y0"][finite], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("size", "moved"), [(4, False), (40, True)])
+def test_what_a_deconvolution_reads_and_writes_is_copied_only_where_it_is_small(
+    size: int, moved: bool
+) -> None:
+    """Its calls are written down for memory anywhere; the caller's arrays are used themselves."""
+    b, pads = Builder(), np.zeros(2, np.int64)
+    x, w = b.input((1, 24, size, size)), randn(1, 24, 8, 2, 2)
+    g = b.done(b.add(Deconvolution((2, 2), (1, 1)), x, w, pads, pads))
+    plan = ird.compile(g, None, threads=1)
+    for _ in range(3):
+        data = randn(1, 24, size, size)
+        same(plan.run([data]), ird.run(g, [data], None, fuse=False))
+    program = plan._static()
+    assert all((program.values[slot] is None) == moved for slot in program.parameters)
+    assert bool(program.fresh) == moved

@@ -53,16 +53,18 @@ from irdeconv.kernels.deconvolution import (
 from irdeconv.kernels.deconvolution import residue_cuts as cuts
 from irdeconv.kernels.shared import products
 from irdeconv.kernels.shared.blas import one_blas_thread
-from irdeconv.kernels.shared.candidate import Candidate, Estimate
+from irdeconv.kernels.shared.candidate import Candidate, Estimate, every_cut
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.rates import scaled, unscaled
 from irdeconv.kernels.shared.team import Threads, arithmetic
 
 SCHEMA = "irdeconv/fit-rates/1"
 ELEMENTS = 1 << 20  # of inputs, filter and outputs together, at most
+DEEP_ELEMENTS = 1 << 23  # the same where the filter is most of it
 LEAST, MOST = 2e4, 2e7  # ns that a kernel should take
 DRAWS = 100  # problems for each trial that is wanted, at most
 TOGETHER = 30  # trials that take turns and are in memory at once
+CUTS = 3  # ways to cut the work of a layer that are measured, at most
 HELD_OUT = 3  # one trial in so many is not fitted
 KEPT = 1e-3  # how much a rate that is twice what it was adds to the squared errors
 
@@ -125,19 +127,25 @@ def about(rng: random.Random, low: int, high: int) -> int:
 
 
 def draw_problem(rng: random.Random, deconvolution: bool) -> ConvProblem:
-    """Draw a layer: a quarter with K == S, a quarter depthwise, the others any."""
+    """Draw a layer: K == S, depthwise, many channels of few positions, or anything.
+
+    The last one twice as often as each of the others.
+    """
     rank = rng.choice([1, 2, 2, 2, 3])
-    kind = rng.choice(["disjoint", "depthwise", "any", "any"])
+    kind = rng.choice(["disjoint", "depthwise", "deep", "any", "any"])
     stride = rng.choice([1, 2, 2, 3, 4, 8] if deconvolution else [1, 1, 1, 2])
     kernel = rng.choice([1, 2, 3, 3, 4, 5, 7] if rank < 3 else [1, 2, 3])
     if kind == "disjoint":
         kernel = stride if deconvolution else 1
-    size = about(rng, *((8, 4000), (4, 128), (4, 24))[rank - 1])
-    channels = about(rng, 1, 256)
-    outputs = channels if kind == "depthwise" else about(rng, 1, 256)
+    deep = kind == "deep"
+    sizes = ((8, 400), (4, 24), (4, 8)) if deep else ((8, 4000), (4, 128), (4, 24))
+    size = about(rng, *sizes[rank - 1])
+    least, most = (64, 1024) if deep else (1, 256)
+    channels = about(rng, least, most)
+    outputs = channels if kind == "depthwise" else about(rng, least, most)
     begin = rng.randint(0, kernel // 2)
     span = (size - 1) * stride + kernel - 2 * begin
-    sizes = span if deconvolution else (size + 2 * begin - kernel) // stride + 1
+    outer = span if deconvolution else (size + 2 * begin - kernel) // stride + 1
     return ConvProblem(
         shape=(rng.choice([1, 1, 1, 4]), channels, *(size,) * rank),
         outputs=outputs,
@@ -146,7 +154,7 @@ def draw_problem(rng: random.Random, deconvolution: bool) -> ConvProblem:
         strides=(stride,) * rank,
         dilations=(1,) * rank,
         begin=(begin,) * rank,
-        sizes=(max(0, sizes),) * rank,
+        sizes=(max(0, outer),) * rank,
     )
 
 
@@ -158,8 +166,8 @@ def draw_layer(
     filter = problem.groups, problem.group_inputs, problem.group_outputs, *problem.kernel
     if not deconvolution:
         filter = problem.groups, problem.group_outputs, problem.group_inputs, *problem.kernel
-    elements = sum(map(math.prod, (problem.shape, problem.out_shape, filter)))
-    if problem.empty or elements > ELEMENTS:
+    data, weights = math.prod(problem.shape) + math.prod(problem.out_shape), math.prod(filter)
+    if problem.empty or data > ELEMENTS or data + weights > DEEP_ELEMENTS:
         return []
 
     def prepare(candidate: Candidate) -> Call:
@@ -177,7 +185,8 @@ def draw_layer(
 
         return call
 
-    kernels = candidates(problem)
+    kernels = every_cut(candidates(problem))
+    kernels = rng.sample(kernels, min(len(kernels), CUTS))
     return [Trial(c.estimate, partial(prepare, c)) for c in kernels if c.estimate is not None]
 
 

@@ -18,6 +18,7 @@ from irdeconv.kernels.shared.candidate import (
     Fix,
     FixedKernel,
     Kernel,
+    MovableKernel,
     NamedKernel,
 )
 from irdeconv.kernels.shared.team import Team, Threads
@@ -41,7 +42,8 @@ class Executor:
     """Base: what a fusion group reads and writes, and what executes it.
 
     `arguments` are the values that `bind` gets slots of. Outputs are written into given `memory`,
-    if its shapes and types are there; `view_of` names the value whose memory they share.
+    if its shapes and types are there; `view_of` names the value whose memory they share. What is
+    `movable` takes hardly longer where all of that lies elsewhere in every run.
     """
 
     arguments: tuple[Value, ...]
@@ -51,6 +53,7 @@ class Executor:
     kernel: str = ""
     why: str = ""
     scratch: int = 0
+    movable: bool = False
 
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
         """Return the call for given slots; `values` has what never changes."""
@@ -340,6 +343,13 @@ class _ConvolutionExecutor(Executor):
         return lambda values: finish.epilogue([values[i] for i in operands])
 
 
+def _movable(kernel: Kernel | None, finish: ChainPlan | None) -> bool:
+    """Whether a kernel gains nothing where all memory stays where it is, or little."""
+    if not isinstance(kernel, FixedKernel):
+        return True
+    return finish is None and isinstance(kernel, MovableKernel) and kernel.movable
+
+
 def _convolution(
     graph: Graph,
     group: ConvolutionGroup,
@@ -370,6 +380,7 @@ def _convolution(
         kernel=f"{kind} {chosen.name}" + (f" + {finish.name}" if finish else ""),
         why=chosen.why,
         scratch=choice.candidate.scratch,
+        movable=_movable(prepared, finish),
         prepared=prepared,
         candidate=choice.candidate,
         layer=layer,

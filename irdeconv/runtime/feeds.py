@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,11 @@ class Binder:
     names: Mapping[str, Node]
     inputs: tuple[str, ...]
 
+    @cached_property
+    def specs(self) -> tuple[Spec, ...]:
+        """What each Parameter takes."""
+        return tuple(map(_spec, self.parameters))
+
     @staticmethod
     def of(graph: Graph) -> Binder:
         """Return the binder of a graph."""
@@ -50,7 +56,8 @@ class Binder:
         if missing and not found.errors:
             for node in missing:
                 found.add("E501", f'input "{node.name}" {_spec(node)} is missing', layer=node.name)
-        out = [_fit(n, given[n.id], found) for n in self.parameters if n.id in given]
+        pairs = zip(self.parameters, self.specs, strict=True)
+        out = [_fit(n, spec, given[n.id], found) for n, spec in pairs if n.id in given]
         if found.errors:
             raise UsageError(found.diagnostics)
         return out
@@ -124,26 +131,30 @@ def _spec(node: Node) -> Spec:
     return spec
 
 
-def _fit(node: Node, value: Any, found: Collector) -> Array:
-    spec, what = _spec(node), f'input "{node.name}" {_spec(node)}'
+def _what(node: Node, spec: Spec) -> str:
+    return f'input "{node.name}" {spec}'
+
+
+def _fit(node: Node, spec: Spec, value: Any, found: Collector) -> Array:
     try:
         array = array_of(value)
     except NoArrayError as e:
-        found.add("E501", f"{what}: {e}", layer=node.name, hint=e.hint)
+        found.add("E501", f"{_what(node, spec)}: {e}", layer=node.name, hint=e.hint)
         return np.empty(0)
     suits = fits(array.shape, spec.shape)
     if spec.dtype is not None and (suits or array.dtype.kind not in "biuf"):  # it may be large
         converted = _convert(array, spec.dtype)
         if converted is None:
             message = (
-                f"{what}: an array of {array.dtype} was given, and converting it would change "
-                "values"
+                f"{_what(node, spec)}: an array of {array.dtype} was given, and converting it "
+                "would change values"
             )
             found.add("E501", message, layer=node.name, hint=_conversion(array, spec.dtype))
             return array
         array = converted
     if not suits:
-        message = f"{what}: an array of shape {format_shape(array.shape)} was given"
+        given = f"an array of shape {format_shape(array.shape)} was given"
+        message = f"{_what(node, spec)}: {given}"
         hint = _reshaping(node.name, array.shape, spec.shape)
         found.add("E501", message, layer=node.name, hint=hint)
     return array

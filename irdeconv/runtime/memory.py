@@ -11,7 +11,8 @@ from irdeconv.graph import Node
 from irdeconv.kernels.shared import jit
 from irdeconv.spec import Spec, is_static
 
-COPIED_BYTES = 1 << 20  # of an input or outputs, up to which they are rather copied
+COPIED_BYTES = 1 << 20  # of an input or outputs, up to which they are rather copied ...
+MOVED_BYTES = 1 << 16  # ... and the same where all that meet them are `movable`
 Memory = tuple[tuple[int, ...], np.dtype[Any]]  # shape and type of an output
 
 

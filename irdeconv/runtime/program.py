@@ -240,14 +240,15 @@ class Program:
 def joined(steps: Sequence[Step], team: Threads) -> list[Step]:
     """Return the steps with those as one that follow each other and are compiled.
 
-    Threads share what a single step does, so with several of them nothing is joined.
+    So are the pieces of a single step. Threads share what a single step does, so with several of
+    them nothing is joined.
     """
     if team.threads > 1:
         return list(steps)
     found: list[Step] = []
     for compiled, run in groupby(steps, lambda step: step.recorded is not None):
         some = list(run)
-        if not compiled or len(some) == 1:
+        if not compiled:
             found += some
             continue
         work = Repeated((Recorded.joined([s.recorded for s in some if s.recorded]),))

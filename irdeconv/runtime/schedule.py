@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from irdeconv.runtime.executors import (
 )
 from irdeconv.runtime.folded import Folded, fold
 from irdeconv.runtime.fusion import FusionGroup, GroupFinder, dense_inputs
-from irdeconv.runtime.memory import COPIED_BYTES, Memory
+from irdeconv.runtime.memory import COPIED_BYTES, MOVED_BYTES, Memory
 from irdeconv.runtime.program import Always, Fresh, Program, Slots, Step
 from irdeconv.runtime.variables import Variables
 from irdeconv.spec import is_static
@@ -182,9 +182,10 @@ class _Scheduler:
 
     def _place(self, groups: list[FusionGroup], executors: list[Executor]) -> None:
         """Decide what lies where: model outputs are fresh, views share, the rest is arena."""
-        large = {v for _, v in self.results if not self._is_small(v)}
+        still = {v for e in executors if not e.movable for v in (*e.arguments, *e.outputs)}
+        large = {v for _, v in self.results if not self._is_small(v, still)}
         for node in self.graph.parameters if self.settings.fuse else ():
-            if self._is_small(Value(node.id)) and Value(node.id) in self.slot_of:
+            if self._is_small(Value(node.id), still) and Value(node.id) in self.slot_of:
                 nbytes = self.graph.spec(Value(node.id)).nbytes or 0
                 self.buffers[Value(node.id)] = _Buffer(nbytes, 0, 0, True)
         for k, (group, executor) in enumerate(zip(groups, executors, strict=True)):
@@ -206,11 +207,15 @@ class _Scheduler:
         for value in {v for _, v in self.results} & self.buffers.keys():
             self.buffers[value].last = len(groups)
 
-    def _is_small(self, value: Value) -> bool:
-        """Whether an input or output is rather copied than a new place in every run."""
+    def _is_small(self, value: Value, still: Container[Value]) -> bool:
+        """Whether an input or output is rather copied than a new place in every run.
+
+        `still` are the values whose memory had better stay where it is.
+        """
         spec = self.graph.spec(value)
         nbytes = spec.nbytes if spec.dtype is not None and spec.dtype.kind != "string" else None
-        return self.settings.fuse and nbytes is not None and 0 < nbytes <= COPIED_BYTES
+        limit = COPIED_BYTES if value in still else MOVED_BYTES
+        return self.settings.fuse and nbytes is not None and 0 < nbytes <= limit
 
     def _expect(self, outputs: Iterable[Value], step: int) -> None:
         """Note the sizes of what `evaluate` will allocate, as far as they are known."""

@@ -27,7 +27,8 @@ from irdeconv.kernels.shared import jit
 
 Stores = tuple[FlatArray, FlatArray, FlatArray, FlatArray]
 Pieces = tuple[FlatArray, FlatArray, FlatArray]
-FETCHED_AHEAD = 512  # weights that are fetched before they are used
+FETCHED_AHEAD = 4096  # weights that are fetched into a level 2 cache before they are used
+FETCHED = 16  # of them at a time, a cache line
 Vectors = Callable[[ir.Value], list[ir.Value]]
 Sums = list[list[ir.Value]]
 
@@ -145,7 +146,9 @@ class _Tiles:
         with cgutils.for_range(code.builder, end, start=begin) as loop:
             parts = find(loop.index)
             at = self.times(code.builder.sub(loop.index, begin), len(totals))
-            self.panels.prefetch(code.builder.add(place, self.plus(at, FETCHED_AHEAD)))
+            for weight in range(0, len(totals), FETCHED):
+                ahead = self.plus(at, FETCHED_AHEAD + weight)
+                self.panels.prefetch(code.builder.add(place, ahead))
             for m, sums in enumerate(totals):
                 weight = code.builder.add(place, self.plus(at, m))
                 factor = code.splat(self.panels.element(weight))

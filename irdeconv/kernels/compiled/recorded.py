@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from irdeconv.kernels.shared.candidate import Piece
-from irdeconv.kernels.shared.scratch import GIVEN, SCRATCH, ScratchPlace, Space, address
+from irdeconv.kernels.shared.scratch import SCRATCH, ScratchPlace, Space, address
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
@@ -61,21 +61,20 @@ class Recorded:
         return run
 
     @cached_property
-    def _words(self) -> tuple[Array, Array]:
-        return np.array(self.table, np.int64), np.zeros(SCRATCH + 1 + GIVEN, np.int64)
+    def _words(self) -> Array:
+        return np.array(self.table, np.int64)
 
     def __call__(self, space: Space) -> None:
         """Make the calls."""
         self.run(space.array((self.scratch,), np.uint8) if self.scratch else None)
 
     def run(self, memory: Array | None, *given: Array) -> None:
-        """Make the calls, with scratch memory of enough bytes, and with arrays that are given."""
-        table, bases = self._words
-        if memory is not None:
-            bases[SCRATCH] = address(memory)
-        for i, array in enumerate(given, SCRATCH + 1):
-            bases[i] = address(array)
-        self._run(table, bases)
+        """Make the calls, with scratch memory of enough bytes, and with arrays that are given.
+
+        Several threads may do so at once.
+        """
+        own = 0 if memory is None else address(memory)
+        self._run(self._words, np.array([0, own, *map(address, given)], np.int64))
 
 
 @runtime_checkable

@@ -91,12 +91,15 @@ class FlatArray:
         self.code.builder.store(value, self._pointer(at, value.type), align=4)
 
     def prefetch(self, at: ir.Value) -> None:
-        """Fetch an element into the cache, which may lie behind the array."""
+        """Fetch an element, which may lie behind the array, into the level 2 cache.
+
+        There are more places for what is on its way there than on its way to the first one.
+        """
         builder, number = self.code.builder, ir.IntType(32)
         pointer = builder.gep(self.data, [at])
         shape = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
         fetch = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
-        builder.call(fetch, [pointer, number(0), number(3), number(1)])
+        builder.call(fetch, [pointer, number(0), number(2), number(1)])
 
     def store_some(self, value: ir.Value, at: ir.Value, span: Pair, step: int) -> None:
         """Store the elements in a span of a vector, every `step`-th one from its beginning on."""

@@ -64,6 +64,7 @@ from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 
 LEAST_CHANNELS = 32  # of outputs that are worth reading the same input again
+RUN_OUTPUTS, RUN_MACS = 1 << 16, 1 << 22  # of work that is called together, at most
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class DirectDeconvolution:
         plans = [self._plan(b) for b in full]
         self._empty = [b for b in cut.blocks if b.empty]
         self._items: list[_ChannelWork] = []
-        self._tables: dict[int, Recorded] = {}  # of items, for inputs and outputs that are given
+        self._tables: dict[int, Recorded] = {}  # of runs, for inputs and outputs that are given
         self._calls = 0
         for g, group in enumerate(w):
             for some in pieces(w.shape[2], cut.channels):
@@ -112,7 +113,7 @@ class DirectDeconvolution:
             lead = 0 if cut.bare else cut.lead
             channels = np.arange(self.problem.group_inputs) * cut.line + lead
             shared = [len(p.shifts) - p.extra for p in cut.products]
-            taps = [np.array([block.offset(q) for q in p.shifts]) for p in cut.products]
+            taps = [np.array([cut.offset(block, q) for q in p.shifts]) for p in cut.products]
             self._plans[key] = _Alike(
                 places=[cut.places(block, p) for p in cut.products],
                 offsets=[
@@ -129,7 +130,7 @@ class DirectDeconvolution:
         self._calls += 1
         if self._calls > 1 and self._prepares(x):  # preparing takes longer than one call saves
             work = partial(self._prepared, x, out, epilogue)
-            team.each(enumerate(self._items), lambda item, space: work(*item, space))
+            team.each(enumerate(self._runs), lambda run, space: work(*run, space))
         else:
             team.each(self._items, lambda item, space: self._item(x, out, item, epilogue, space))
         for block in self._empty:
@@ -189,13 +190,30 @@ class DirectDeconvolution:
 
     def _prepares(self, x: Array) -> bool:
         """Whether compiled calls on such inputs are written down."""
-        return self._recordable and x.flags.c_contiguous and x.dtype == np.float32
+        return self.movable and x.flags.c_contiguous and x.dtype == np.float32
 
     @cached_property
-    def _recordable(self) -> bool:
+    def movable(self) -> bool:
+        """See `MovableKernel`."""
         calls = sum(item.block.count + sum(map(len, item.plan.places)) for item in self._items)
         cropped = any(self._cropped(item.block) for item in self._items)
         return not self.problem.narrow and not cropped and calls <= MOST_CALLS
+
+    @cached_property
+    def _runs(self) -> list[list[_ChannelWork]]:
+        """The pieces of work, small ones together: calls from Python take microseconds."""
+        runs, left = list[list[_ChannelWork]](), 0.0
+        each = self.problem.group_inputs * self.problem.taps
+        for item in self._items:
+            channels = len(range(*item.channels.indices(self.problem.group_outputs)))
+            outputs, inputs = item.block.output_positions, item.block.columns
+            part = channels * (outputs / RUN_OUTPUTS + inputs * each / RUN_MACS)
+            if part > left:
+                runs.append([])
+                left = 1.0
+            runs[-1].append(item)
+            left -= part
+        return runs
 
     def _prepared(
         self,
@@ -203,20 +221,22 @@ class DirectDeconvolution:
         out: Array,
         epilogue: Epilogue | None,
         number: int,
-        item: _ChannelWork,
+        run: list[_ChannelWork],
         space: Space,
     ) -> None:
         """Do what `_item` does, by calls that were written down for inputs and outputs anywhere."""
-        channels = self._channels(item)
-        tile = item.block.box(out)[:, channels]
-        if not item.block.covered:
-            tile[...] = 0
+        for item in run:
+            if not item.block.covered:
+                item.block.box(out)[:, self._channels(item)] = 0
         table = self._tables.get(number)
         if table is None:
             places = ScratchPlace.given(0, x), ScratchPlace.given(1, out)
-            table = self._tables[number] = self._recorded(*places, item)
+            table = Recorded.joined(self._recorded(*places, item) for item in run)
+            self._tables[number] = table
         table.run(space.array((table.scratch,), np.uint8), x, out)
-        close_tile(tile, out, item.block, channels, epilogue)
+        for item in run if epilogue is not None else ():
+            channels = self._channels(item)
+            close_tile(item.block.box(out)[:, channels], out, item.block, channels, epilogue)
 
     def _recorded(
         self, x: Array | ScratchPlace, out: Array | ScratchPlace, item: _ChannelWork

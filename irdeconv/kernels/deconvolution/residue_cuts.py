@@ -32,18 +32,18 @@ from irdeconv.kernels.shared.rates import rate
 class ResidueRates:
     """Nanoseconds of the kernel."""
 
-    sums: float = rate("sums", 0.141)  # each vector of products that is added
-    near: float = rate("copy", 4)  # each piece that is copied for a tile
-    framed: float = rate("copy", 0.07)  # each element of the padded input
-    line: float = rate("call", 2.0)  # each row of it
-    stored: float = rate("copy", 1.52)  # each vector that is written whole
-    parted: float = rate("call", 0.576)  # each row of a vector's piece
-    filled: float = rate("copy", 0.1)  # each zero of outputs that no tap reaches
-    streamed: float = rate("far", 0.00819)  # each byte of weights that are not in a near cache
-    read: float = rate("copy", 0.015)  # each element that a product reads of a block's inputs
-    call: float = rate("compiled", 200.0)
-    block: float = rate("compiled", 500.0)
-    alone: float = rate("compiled", 5000.0)  # each of these that is called from Python
+    sums: float = rate("sums", 0.13)  # each vector of products that is added
+    near: float = rate("copy", 0.43)  # each piece that is copied for a tile
+    framed: float = rate("copy", 0.09)  # each element of the padded input
+    line: float = rate("call", 2.7)  # each row of it
+    stored: float = rate("copy", 1.3)  # each vector that is written whole
+    parted: float = rate("call", 1.2)  # each row of a vector's piece
+    filled: float = rate("copy", 0.119)  # each zero of outputs that no tap reaches
+    streamed: float = rate("far", 0.0022)  # each byte of weights that are not in a near cache
+    read: float = rate("copy", 0.007)  # each element that a product reads of a block's inputs
+    call: float = rate("compiled", 330.0)
+    block: float = rate("compiled", 1800.0)
+    alone: float = rate("compiled", 3400.0)  # each of these that is called from Python
 
 
 RESIDUES = ResidueRates()
@@ -128,15 +128,50 @@ class ResidueCut:
 
     @cached_property
     def bare(self) -> bool:
-        """Whether the inputs themselves are read: outputs are single terms, and none is cut off."""
-        problem = self.problem
-        pairs = zip(problem.shape[2:], problem.strides, strict=True)
-        every = problem.sizes == tuple(i * s for i, s in pairs) and not any(problem.begin)
-        if not every or any(a.halo for a in self.axes) or problem.narrow or self.blocks.images > 1:
+        """Whether the inputs themselves are read: no tap that counts lies outside of them.
+
+        Nor do vectors: the last one of a product overlaps the one before it. What is copied is
+        copied piece by piece, so its columns have to be neighbours.
+        """
+        if self.problem.narrow or self.blocks.images > 1:
             return False
-        rest = math.prod(problem.shape[3:])
-        whole = all(b.columns == b.parts[0].inputs * rest for b, _ in self.blocks.kinds)
-        return whole and min(b.columns for b, _ in self.blocks.kinds) >= jit.lanes()
+        return all(map(self._inside, (block for block, _ in self.blocks.kinds)))
+
+    def _inside(self, block: OutputBlock) -> bool:
+        """Whether a block's products read nothing but inputs, whole rows of these."""
+        if any(p.first or p.inputs < p.axis.inputs for p in block.parts[1:]):
+            return False
+        grid = tuple(p.inputs for p in block.parts)
+        for product in self.products:
+            reaches = self._reaches(block, product)
+            deep = zip(block.parts, reaches, product.shifts[-1], strict=True)
+            if any(u.start + p.first < q * p.axis.shift or u.stop > p.inputs for p, u, q in deep):
+                return False
+            sizes = [max(0, u.stop - u.start) for u in reaches]
+            run = 1
+            for size, many in zip(sizes, grid, strict=True):
+                run = (run - 1) * many + size
+            if run < jit.lanes() or (self.copies and run != math.prod(sizes)):
+                return False
+        return True
+
+    def _reaches(self, block: OutputBlock, product: ResidueProduct) -> list[slice]:
+        """Return which positions of the grid, counted from the block's first, are computed."""
+        *outer, last = block.parts
+        spans = [p.reach(r)[0] for p, r in zip(outer, product.outer, strict=True)]
+        ends = [last.reach(r)[0] for r in product.members]
+        return [*spans, slice(min(e.start for e in ends), max(e.stop for e in ends))]
+
+    def grid(self, block: OutputBlock) -> tuple[int, ...]:
+        """The sizes of what is read: of the padded inputs, or of the inputs themselves."""
+        return tuple(p.inputs for p in block.parts) if self.bare else block.grid
+
+    def offset(self, block: OutputBlock, q: Sequence[int]) -> int:
+        """Return how far apart there taps lie that differ by q shifts."""
+        at = 0
+        for size, part, count in zip(self.grid(block), block.parts, q, strict=True):
+            at = at * size + count * part.axis.shift
+        return at
 
     def depth(self, product: ResidueProduct) -> int:
         """The products of each sum."""
@@ -160,7 +195,7 @@ class ResidueCut:
         images = np.arange(block.count)
         reads, writes = images, images * self.image(block)
         for part, r, grid, size in zip(
-            outer, product.outer, block.grid, _strides(sizes), strict=False
+            outer, product.outer, self.grid(block), _strides(sizes), strict=False
         ):
             taken, where = part.reach(r)
             reads = (reads[:, None] * grid + np.arange(taken.start, taken.stop)).ravel()
@@ -177,7 +212,7 @@ class ResidueCut:
         highs = np.clip(last.outputs - first - at * self.steps, 0, self.steps)
         if len(product.members) < self.steps:
             lows, highs = np.zeros_like(lows), np.full_like(highs, self.steps)
-        reads = reads[:, None] * block.grid[-1] + start + at
+        reads = reads[:, None] * self.grid(block)[-1] + start + at
         rows = (len(writes), 1)
         return ProductColumns(
             reads.ravel(),
@@ -207,10 +242,11 @@ class ResidueCut:
     def lines(self, block: OutputBlock, product: ResidueProduct) -> tuple[int, int]:
         """How many rows of columns there are, and how many the run over them has with gaps."""
         lines = run = block.count
+        grid = self.grid(block)
         for i, (part, r) in enumerate(zip(block.parts, product.outer, strict=False)):
             taken, _ = part.reach(r)
             size = max(0, taken.stop - taken.start)
-            run = (run - 1) * block.grid[i] + size if run and size else 0
+            run = (run - 1) * grid[i] + size if run and size else 0
             lines *= size
         return lines, run
 
@@ -221,8 +257,8 @@ class ResidueCut:
             return 0
         if self.mode == ROWS and not self.bare:
             return lines * -(-width // jit.lanes())
-        if self.mode == GAPS:
-            run = (run - 1) * block.grid[-1] + width
+        if not self.copies:
+            run = (run - 1) * self.grid(block)[-1] + width
             return -(-run // jit.lanes())
         return -(-lines * width // jit.lanes())
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
+from irdeconv.kernels.compiled.stacked import StackedPanels
 from irdeconv.kernels.deconvolution import residues as geo
-from irdeconv.kernels.deconvolution.blocks import Blocking, OutputBlock, close_tile, open_tile
+from irdeconv.kernels.deconvolution.blocks import OutputBlock, close_tile, open_tile
 from irdeconv.kernels.deconvolution.col2im import (
     AxisTerms,
     BlockTerms,
@@ -27,11 +27,11 @@ from irdeconv.kernels.deconvolution.col2im import (
     start_of,
     steps_of,
 )
-from irdeconv.kernels.shared.blocking import ITEMS, pieces
+from irdeconv.kernels.deconvolution.winograd_tiling import Tiling
+from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.candidate import Epilogue
 from irdeconv.kernels.shared.jit import load
-from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.products import lanes, multiply, pitch
+from irdeconv.kernels.shared.products import multiply, pitch
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.toom import kron, matrices
@@ -39,67 +39,6 @@ from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 
 MARGIN = 8  # elements around products, which vectors may read
-
-
-@dataclass(frozen=True)
-class Tiling:
-    """Tiles per axis, blocks of positions, and output channels per chunk.
-
-    `behind` tells whether there are tiles for the zeros behind rows, into which tails are added.
-    """
-
-    problem: ConvProblem
-    axes: tuple[geo.DeconvAxis, ...]
-    tiles: tuple[int, ...]
-    blocks: Blocking
-    channels: int
-    behind: bool = True
-
-    @cached_property
-    def points(self) -> tuple[int, ...]:
-        """The number of points per axis."""
-        return tuple(t + a.counts[0] - 1 for t, a in zip(self.tiles, self.axes, strict=True))
-
-    @cached_property
-    def residues(self) -> int:
-        """The number of residues of the output."""
-        return math.prod(len(a.counts) for a in self.axes)
-
-    def grid(self, block: OutputBlock) -> tuple[int, ...]:
-        """The number of tiles per axis."""
-        sizes = block.grid if self.behind else [p.inputs for p in block.parts]
-        return tuple(-(-s // t) for s, t in zip(sizes, self.tiles, strict=True))
-
-    @cached_property
-    def apart(self) -> bool:
-        """Whether threads share the blocks, not the channels of one after the other."""
-        return len(self.blocks) * self.problem.groups >= ITEMS
-
-    @cached_property
-    def cuts(self) -> list[slice]:
-        """The input channels of a group, so many as are read at a time."""
-        c = self.problem.group_inputs
-        return pieces(c, max(16, -(-c // 8)))
-
-    @cached_property
-    def items(self) -> int:
-        """How many pieces of work threads share at least."""
-        if self.apart:
-            return len(self.blocks) * self.problem.groups
-        return -(-self.problem.group_outputs // self.channels)
-
-    def columns(self, block: OutputBlock) -> int:
-        """The number of tiles of a block."""
-        return block.count * math.prod(self.grid(block))
-
-    def width(self, block: OutputBlock) -> int:
-        """How many columns of a block are multiplied."""
-        columns = self.columns(block)
-        return min(lanes(columns), pitch(columns, self.problem.compute))
-
-    def pitch(self, block: OutputBlock) -> int:
-        """The distance of channels of a block's evaluated inputs."""
-        return pitch(self.columns(block), self.problem.compute)
 
 
 class WinogradDeconvolution:
@@ -197,19 +136,29 @@ class WinogradDeconvolution:
         channels = slice(group * self.m + chunk.start, group * self.m + chunk.stop)
         tile = open_tile(out, block, channels, space)
         if not block.empty:
-            seen = self.split(values, block)[:, :, : self.tiling.width(block)]
-            terms = self._products(self.filters[group][index], seen, space)
+            terms = self._products(group, index, values, block, space)
             self.leave(terms, block, channels, tile, out, space)
         close_tile(tile, out, block, channels, epilogue)
 
-    def _products(self, filters: Array, values: Array, space: Space) -> Array:
+    def _products(
+        self, group: int, index: int, values: Array, block: OutputBlock, space: Space
+    ) -> Array:
         """Return `[points, residues * channels, tiles]`, flat, between `MARGIN` elements more."""
-        points, rows, width = *filters.shape[:2], values.shape[2]
+        chunk, width = self.chunks[index], self.tiling.width(block)
+        rows = self.tiling.residues * (chunk.stop - chunk.start)
         plane = pitch(rows * width, values.dtype)
-        flat = space.array((points * plane + 2 * MARGIN,), values.dtype)
-        planes = flat[MARGIN:-MARGIN].reshape(points, plane)[:, : rows * width]
-        multiply(filters, values, planes.reshape(points, rows, width))
+        flat = space.array((len(values) * plane + 2 * MARGIN,), values.dtype)
+        self.multiply(group, index, values, block, flat, plane)
         return flat
+
+    def multiply(
+        self, group: int, index: int, values: Array, block: OutputBlock, out: Array, plane: int
+    ) -> None:
+        """Write the products of evaluated inputs into `out`, a `plane` for each point."""
+        filters, width = self.filters[group][index], self.tiling.width(block)
+        shape = *filters.shape[:2], width
+        planes = out[MARGIN:-MARGIN].reshape(len(filters), plane)[:, : math.prod(shape[1:])]
+        multiply(filters, self.split(values, block)[:, :, :width], planes.reshape(shape))
 
     def enter(
         self, part: Array, values: Array, first: int, block: OutputBlock, space: Space
@@ -301,6 +250,11 @@ class CompiledWinograd(WinogradDeconvolution):
         from irdeconv.kernels.compiled.winograd import entering, leave
 
         super().__init__(tiling, w)
+        self.panels: list[list[StackedPanels]] | None = None
+        if w.dtype == np.float32:
+            most = tiling.blocks.most(tiling.width)
+            self.panels = [[StackedPanels(f, most) for f in group] for group in self.filters]
+            self.filters = []
         self.entering, self.leaving, self.sum_terms = entering, leave, sum_terms
         lead = [np.ones((1, 1), w.dtype)] * (3 - len(tiling.tiles))
         self.into, self.back = (*lead, *self.evaluations), (*lead, *self.interpolations)
@@ -337,6 +291,16 @@ class CompiledWinograd(WinogradDeconvolution):
         sizes = columns, line, (*lead, *self.tiling.grid(block))
         enter = self.entering(values.dtype)
         enter(volume, host, sizes, values.reshape(-1), at, self.shapes, self.into)
+
+    def multiply(
+        self, group: int, index: int, values: Array, block: OutputBlock, out: Array, plane: int
+    ) -> None:
+        """See the base class."""
+        if self.panels is None:
+            super().multiply(group, index, values, block, out, plane)
+            return
+        line, width = self.tiling.pitch(block), self.tiling.width(block)
+        self.panels[group][index](values, line, width, out, MARGIN, plane)
 
     def leave(
         self,

@@ -9,19 +9,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from irdeconv.kernels.compiled import LANES, RUN, ZIPPED
+from irdeconv.kernels.compiled.panels import FAR_BYTES, best_tile, computed
 from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.deconvolution.blocks import OutputBlock, split_output, tile_bytes
 from irdeconv.kernels.deconvolution.winograd import (
     MARGIN,
     CompiledWinograd,
-    Tiling,
     WinogradDeconvolution,
 )
-from irdeconv.kernels.shared import blocking
+from irdeconv.kernels.deconvolution.winograd_tiling import Tiling
+from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.blocking import shares
 from irdeconv.kernels.shared.candidate import SHARES, Candidate, Estimate, shared
-from irdeconv.kernels.shared.jit import available
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import call_cost, pitch, product_cost, stack_cost
 from irdeconv.kernels.shared.rates import rate, scaled
@@ -49,22 +51,24 @@ class PassRates:
 class TileRates:
     """Nanoseconds of Winograd with compiled tiles, fitted to some three thousand random layers."""
 
-    product: float = 1.17  # each nanosecond that the products alone would take
-    read: float = rate("strided", 0.364)  # each element of a tile
-    read_run: float = rate("call", 13)  # each run of them
-    evaluated: float = rate("added", 0)  # each value of an input tile
+    sums: float = rate("sums", 0.132)  # each vector of products that is added
+    streamed: float = rate("far", 0.00532)  # each byte of weights that are not in a near cache
+    product: float = rate("compiled", 196)  # each product of a point
+    read: float = rate("strided", 0.135)  # each element of a tile
+    read_run: float = rate("call", 5.27)  # each run of them
+    evaluated: float = rate("added", 0.306)  # each value of an input tile
     entering: float = rate(
-        "call", 15.4
+        "call", 5.75
     )  # each set of runs of inputs that is multiplied by a matrix
-    mixed: float = rate("added", 0.0203)  # each product of a sum and an element of a matrix
-    leaving: float = rate("call", 16.8)  # each set of runs of sums that is multiplied by a matrix
-    row_part: float = rate("call", 112)  # each part of a row of sums
-    row: float = rate("call", 42.8)  # each row of the output
-    vector: float = rate("added", 1.22)  # each vector of it
-    zipped: float = rate("copy", 0.0587)  # each output that vectors write in turns
-    strided: float = rate("strided", 0.321)  # each other output
-    term: float = rate("added", 0.597)  # each vector of terms
-    piece: float = rate("compiled", 14480)  # each piece of work
+    mixed: float = rate("added", 0.0153)  # each product of a sum and an element of a matrix
+    leaving: float = rate("call", 20.7)  # each set of runs of sums that is multiplied by a matrix
+    row_part: float = rate("call", 83.4)  # each part of a row of sums
+    row: float = rate("call", 30.1)  # each row of the output
+    vector: float = rate("added", 2.38)  # each vector of it
+    zipped: float = rate("copy", 0.146)  # each output that vectors write in turns
+    strided: float = rate("strided", 0.222)  # each other output
+    term: float = rate("added", 0.38)  # each vector of terms
+    piece: float = rate("compiled", 14260)  # each piece of work
 
 
 PASSES, TILED = PassRates(), TileRates()
@@ -96,7 +100,7 @@ def _tilings(
     ratio = math.prod((t + a.counts[0] - 1) / t for t, a in zip(tiles, axes, strict=True))
     room = int(blocking.SIZES.evaluated_bytes / problem.itemsize / ratio / c)
     blocks = split_output(problem, max(blocking.SIZES.tile_columns, room))
-    behind = not (available() and problem.compute.kind == "f")
+    behind = not (jit.available() and problem.compute.kind == "f")
     draft = Tiling(problem, axes, tiles, blocks, m, behind)
     most = blocks.most(draft.columns)
     row = math.prod(draft.points) * draft.residues * most * problem.itemsize
@@ -179,11 +183,25 @@ def _tiles_of(tiling: Tiling, block: OutputBlock, rates: TileRates) -> float:
     added, leaving = _mixing(tiling.points, tiling.points)
     reading = inputs * (rates.read + rates.read_run / row) + rates.evaluated * points
     cost = c * columns * reading + rates.entering * c * entering * parts
-    cost += chunks * rates.product * stack_cost(points, rows, c, columns)
+    cost += chunks * _multiplying(tiling, block, rates)
     mixed = rates.mixed * added * columns
     cost += chunks * rows * (mixed + (rates.leaving * leaving + rates.row_part) * parts)
     cost += m * _writing(tiling, block, rates)
     return cost + rates.piece * (len(tiling.cuts) + chunks)
+
+
+def _multiplying(tiling: Tiling, block: OutputBlock, rates: TileRates) -> float:
+    """Estimate the nanoseconds of the products of a block and some channels."""
+    points, rows = math.prod(tiling.points), tiling.residues * tiling.channels
+    c, columns = tiling.problem.group_inputs, tiling.columns(block)
+    if tiling.problem.compute != np.float32:
+        return stack_cost(points, rows, c, columns)
+    vectors = -(-columns // jit.lanes())
+    cost = rates.sums * c * computed(rows, vectors, best_tile(rows, vectors)) + rates.product
+    weights = 4 * rows * c
+    if points * weights * -(-tiling.problem.group_outputs // tiling.channels) > FAR_BYTES:
+        cost += rates.streamed * weights
+    return points * cost
 
 
 def _mixing(before: Sequence[int], after: Sequence[int]) -> tuple[int, int]:

@@ -67,6 +67,16 @@ class FixedKernel(Protocol):
         """Return what the kernel would do with these arrays; None where it cannot know."""
 
 
+@runtime_checkable
+class MovableKernel(FixedKernel, Protocol):
+    """A kernel that takes hardly longer with other memory in every run, where nothing is finished.
+
+    `movable` tells whether that holds for these sizes.
+    """
+
+    movable: bool
+
+
 @dataclass(frozen=True)
 class Estimate:
     """How long a kernel takes: the sum of what it does, counted, times fitted rates.

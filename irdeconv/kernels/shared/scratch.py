@@ -13,7 +13,6 @@ from irdeconv.spec import Array
 
 ALIGNMENT = 64  # bytes, a cache line
 SCRATCH = 1  # the number of the scratch memory among those that places are counted from
-GIVEN = 2  # arrays, at most, that are given with each call
 
 
 class Space:

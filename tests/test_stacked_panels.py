@@ -1,0 +1,95 @@
+"""Stacks of products by the micro-kernel, and the Winograd kernels that are made of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+from irdeconv.kernels.compiled.stacked import StackedPanels
+from irdeconv.kernels.deconvolution import direct, winograd_candidates
+from irdeconv.kernels.deconvolution.residue_cuts import GAPS
+from irdeconv.kernels.shared import blocking, jit
+from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.shared.team import Threads, arithmetic
+from support.blocks import SMALL
+from test_deconvolution_candidates import bound, expected
+from test_micro_kernel import filters
+
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(not jit.available(), reason="needs numba"),
+]
+
+
+@pytest.mark.parametrize("stack", [1, 3])
+@pytest.mark.parametrize(("rows", "depth"), [(1, 1), (7, 5), (50, 11)])
+def test_products_are_exact_and_nothing_else_is_written(stack: int, rows: int, depth: int) -> None:
+    """The first call of a place is made as it is, the others are written down."""
+    r, lanes = np.random.default_rng(rows), jit.lanes()
+    w = r.integers(-9, 10, (stack, rows, depth)).astype(np.float32)
+    panels = StackedPanels(w, 3 * lanes)
+    for columns in (lanes, 3 * lanes, 3 * lanes, lanes, 2 * lanes):
+        line, plane = columns + 3, rows * columns + 5
+        values = r.integers(-9, 10, (stack, depth * line + 2)).astype(np.float32)
+        out = np.full(9 + stack * plane, np.nan, np.float32)
+        panels(values, line, columns, out, 4, plane)
+        seen = values[:, : depth * line].reshape(stack, depth, line)[:, :, :columns]
+        planes = out[4:-5].reshape(stack, plane)
+        want = np.matmul(w, seen).reshape(stack, -1)
+        assert (planes[:, : rows * columns] == want).all()
+        planes[:, : rows * columns] = np.nan
+        assert np.isnan(out).all()
+
+
+@pytest.mark.parametrize("small", [False, True])
+@np.errstate(all="ignore")  # as the engine does
+def test_tiles_are_computed_by_several_teams_at_once(
+    small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their places are given with each call, also where threads of one team share blocks."""
+    if small:
+        monkeypatch.setattr(blocking, "SIZES", replace(SMALL, evaluated_bytes=20_000))
+    problem = ConvProblem((2, 6, 20, 17), 10, 2, (4, 4), (2, 2), (1, 1), (1, 0), (40, 35))
+    x, w = filters(problem, 0)
+    want = expected(problem, x, w)
+    for candidate in winograd_candidates.candidates(problem):
+        kernel, limit = candidate.prepare(w), bound(problem, candidate, x, w)
+        outs = [np.empty(problem.out_shape, np.float32) for _ in range(3)]
+
+        def work(y: Any, kernel: Any = kernel) -> None:
+            team = Threads(2)
+            for _ in range(5):
+                y[...] = np.nan
+                team.begin()
+                with arithmetic():
+                    kernel(x, y, None, team)
+
+        threads = [Thread(target=work, args=(y,)) for y in outs]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert all((y == outs[0]).all() for y in outs), candidate.name
+        assert (np.abs(outs[0] - want) <= limit).all(), candidate.name
+
+
+@pytest.mark.parametrize(
+    "kernel", [(3, 3), (2, 1)]
+)  # one of them leaves outputs that nothing meets
+def test_small_pieces_of_work_are_called_together(kernel: tuple[int, int]) -> None:
+    problem = ConvProblem((1, 80, 6, 5), 40, 20, kernel, (2, 2), (1, 1), (0, 0), (13, 11))
+    x, w = filters(problem, 1)
+    cut = direct._cut(problem, GAPS, 1)
+    made, team = direct.DirectDeconvolution(cut, w), Threads(1)
+    assert made.movable
+    assert 1 <= len(made._runs) < len(made._items) == 20
+    assert [item for run in made._runs for item in run] == made._items
+    for _ in range(3):
+        y = np.full(problem.out_shape, np.nan, np.float32)
+        team.begin()
+        made(x, y, None, team)
+        assert (y == expected(problem, x, w)).all()
