@@ -155,11 +155,14 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     room = blocking.SIZES.wide_bytes // problem.itemsize
     blocks = split_output(problem, max(1, room // (m * residues)))
     work, most = Passes(), blocks.most(lambda b: b.columns)
+    each = _moved(axes[-1].stride, problem.itemsize)
     for block, times in blocks.kinds:
         width, row = block.columns, max(1, block.grid[-1])
-        copied, written = shifts * c * width, m * residues * width
-        rows = copied / row + written / axes[-1].stride
-        done = Passes(copied=copied, written=written, rows=rows, items=1, calls=shifts)
+        copied, outputs = shifts * c * width, m * residues * width
+        moved = outputs * problem.itemsize / each.itemsize if each else outputs
+        rows = moved / row if each else outputs / axes[-1].stride
+        done = Passes(copied=copied + outputs, written=moved, rows=rows + copied / row)
+        done.items, done.calls = 1, shifts
         done.product = product_cost(m * residues, shifts * c, width)
         work.add(done, g * times)
         work.fill(block, problem.outputs, times)

@@ -38,13 +38,14 @@ MAX_POINTS = 6  # per axis; beyond, the interpolation loses too many digits
 class PassRates:
     """Nanoseconds of Winograd in NumPy, besides its products and calls."""
 
-    read: float = rate("strided", 0.202)  # each element of a tile
-    read_run: float = rate("call", 26)  # each run of them
-    evaluated: float = rate("added", 0.199)  # each value of an input tile
+    product: float = 1.395  # each nanosecond that the products alone would take
+    read: float = rate("strided", 0.167)  # each element of a tile
+    read_run: float = rate("call", 9.24)  # each run of them
+    evaluated: float = rate("added", 0.152)  # each value of an input tile
     interpolated: float = rate("added", 0)  # each product of a point
     overlapped: float = rate("added", 0)  # each sum that is added to the next tile
-    written: float = rate("strided", 0.403)  # each output
-    written_run: float = rate("call", 7.99)  # each run of them
+    written: float = rate("strided", 0.268)  # each output
+    written_run: float = rate("call", 7.28)  # each run of them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +163,7 @@ def _passes_of(tiling: Tiling, block: OutputBlock, rates: PassRates) -> float:
     columns, row = tiling.columns(block), max(1, tiling.grid(block)[-1])
     cost = inputs * c * columns * (rates.read + rates.read_run / row) + 2 * call_cost() * inputs * 8
     cost += product_cost(points, inputs, c * columns) + rates.evaluated * points * c * columns
-    cost += chunks * stack_cost(points, rows, c, columns)
+    cost += chunks * rates.product * stack_cost(points, rows, c, columns)
     leaving = product_cost(points, points, rows * columns)
     cost += chunks * (leaving + rates.interpolated * points * rows * columns)
     cost += chunks * (points - inputs) * (rates.overlapped * rows * columns + call_cost())
