@@ -64,6 +64,20 @@ def test_a_mean_above_the_limit_fails(
     assert "geometric mean of pick over best" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("most", "code"), [([], 1), (["--most", "1e9"], 0)])
+def test_the_pick_beside_that_of_numpy_alone(
+    most: list[str], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first one that is measured takes longest by this clock."""
+    ticks = count()
+    clock = Clock(wall=lambda: 1.0, cpu=lambda: next(ticks) ** 0.5)
+    task = tool.listed(tool.HELD_OUT)[0].beside_numpy()
+    assert len(task.candidates) == 2
+    args = ["--list", "held-out", "--numpy", "--only", task.name, "--rounds", "1", "--seconds", "0"]
+    assert tool.main([*args, *most], clock) == code
+    assert "worst" in capsys.readouterr().out
+
+
 def test_nothing_to_measure_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert tool.main(["--list", "held-out", "--only", "no such layer"]) == 2
     assert "no layer" in capsys.readouterr().err

@@ -10,6 +10,10 @@ by the least processor time over rounds in which the candidates of a layer take 
 this prints the geometric mean of the picks' times over the best candidates', and the worst layer.
 With --details it prints all candidates, estimates next to times. Exit code 1 where a mean is above
 --most, 2 where there is nothing to measure.
+
+With --numpy the pick is compared with what is picked where numba is missing, layer by layer; the
+worst one must not be above --most, which is then 1.1. NUMBA_CPU_NAME, OPENBLAS_CORETYPE and
+NPY_DISABLE_CPU_FEATURES let it be done as on a lesser processor.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import math
 import random
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import bench_regression
@@ -32,6 +36,7 @@ from irdeconv.benchmark.measure import Call, Clock, Effort, interleaved
 from irdeconv.kernels.candidates import for_convolution, for_deconvolution
 from irdeconv.kernels.shared.blas import one_blas_thread
 from irdeconv.kernels.shared.candidate import Candidate, FixedKernel, worthwhile
+from irdeconv.kernels.shared.jit import wanted
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Threads, arithmetic
 
@@ -57,6 +62,12 @@ class Task:
         kernels = worthwhile(found)
         some = [c for c in kernels if c.cost <= FAR * kernels[0].cost]
         return Task(name, problem, deconvolution, tuple(some))
+
+    def beside_numpy(self) -> Task:
+        """Return it with two candidates: the pick, and that of NumPy alone."""
+        with wanted(compiled=False):
+            alone = Task.of(self.name, self.problem, self.deconvolution).candidates[0]
+        return replace(self, candidates=(self.candidates[0], alone))
 
     def calls(self) -> dict[str, Call]:
         """Return what is timed, by place and name."""
@@ -176,18 +187,21 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     p.add_argument("--seed", type=int, help="by which they are drawn; else a new one every time")
     p.add_argument("--rounds", type=int, default=4)
     p.add_argument("--seconds", type=float, default=0.05, help="per candidate and round")
-    p.add_argument("--most", type=float, default=1.03, help="the greatest mean that is accepted")
+    p.add_argument("--most", type=float, help="the greatest mean that is accepted: 1.03")
+    p.add_argument("--numpy", action="store_true", help="beside what NumPy alone would take")
     p.add_argument("--details", action="store_true", help="print every candidate")
-    return p.parse_args(argv)
+    args = p.parse_args(argv)
+    args.most = args.most or (1.1 if args.numpy else 1.03)
+    return args
 
 
-def show(name: str, picked: Sequence[Picked]) -> float:
-    """Print what a list came to; return the geometric mean."""
+def show(name: str, picked: Sequence[Picked], *, worst_counts: bool = False) -> float:
+    """Print what a list came to; return the geometric mean, or the worst."""
     mean = bench_regression.geometric_mean([p.ratio for p in picked])
     worst = max(picked, key=lambda p: p.ratio)
     print(f"{name}: geometric mean of pick over best {mean:.3f} of {len(picked)} layers, ", end="")
     print(f"worst {worst.ratio:.2f} ({worst.task.name})\n")
-    return mean
+    return worst.ratio if worst_counts else mean
 
 
 def main(argv: Sequence[str] | None = None, clock: Clock | None = None) -> int:
@@ -201,13 +215,14 @@ def main(argv: Sequence[str] | None = None, clock: Clock | None = None) -> int:
     for name in args.list or LISTS:
         picked = list[Picked]()
         for task in tasks(name, args):
-            picked.append(measure(task, effort, clock or Clock()))
+            some = task.beside_numpy() if args.numpy else task
+            picked.append(measure(some, effort, clock or Clock()))
             print(picked[-1].line(), flush=True)
             if args.details:
                 print("    " + str(task.problem))
                 print(*picked[-1].details(), sep="\n", flush=True)
         if picked:
-            means.append(show(name, picked))
+            means.append(show(name, picked, worst_counts=args.numpy))
     if not means:
         print("compare_picks: no layer to measure", file=sys.stderr)
         return 2
