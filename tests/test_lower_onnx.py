@@ -305,16 +305,6 @@ def lowered_with(made: Any, shapes: dict[str, Any]) -> Any:
     return checked(ird.lower_onnx(made.SerializeToString(), shapes=shapes).proto)
 
 
-def test_older_operation_sets_name_the_one_that_is_needed() -> None:
-    plain = Layer(data=UP.data, filter=UP.filter, opset=10, attributes=UP.attributes)
-    assert types(lowered(plain.model())) == ["Unsqueeze", "Pad", "Reshape", "Conv", "Neg"]
-    sized = {"strides": [2, 2], "output_shape": [10, 13]}
-    layer = Layer(data=UP.data, filter=UP.filter, opset=10, open=(2,), attributes=sized)
-    (row,) = ird.lower_onnx(layer.model().SerializeToString()).report
-    assert row.form is None
-    assert row.reason == "pads that follow from sizes need operation set 11; the model has 10"
-
-
 def test_sizes_that_the_inference_of_onnx_gets_wrong() -> None:
     """Behind SAME_UPPER with output_padding it says 11; it is 10, for ONNX Runtime and for us."""
     first = {"strides": [2], "auto_pad": "SAME_UPPER", "output_padding": [1]}

@@ -19,7 +19,7 @@ from irdeconv.onnx_files.pieces import CONV_TRANSPOSE, graph_of, inputs_of, is_d
 from irdeconv.onnx_files.scopes import Scope, names, scopes, title_of, uses
 from irdeconv.onnx_files.types import Types, infer_types, set_shapes
 from irdeconv.onnx_lowering import spelling  # noqa: F401 -- importing fills RULES
-from irdeconv.onnx_lowering.writer import NodeWriter
+from irdeconv.onnx_lowering.writer import OLDEST, NodeWriter
 from irdeconv.ops.channels import DepthToSpace
 from irdeconv.passes.builder import NodeBudget
 from irdeconv.passes.form_names import AUTO, FALLBACK, require_form
@@ -236,6 +236,7 @@ def _written(
     given = {n.id: n.tensor_names[0][0] for n in graph.parameters}
     as_nodes = scope.is_function or scope.outermost.is_function or not _holds_constants(state)
     writer = NodeWriter(graph, scope.opsets.get("", 0), taken, base, given, as_nodes)
+    writer.require(OLDEST, "the nodes of a lowering")
     result = writer.value(graph.inputs_of(graph.results[0].id)[0])
     if not writer.nodes or writer.nodes[-1].output[0] != result:
         result = writer.add("Identity", result)

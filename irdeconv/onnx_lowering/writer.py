@@ -166,6 +166,7 @@ class NodeWriter:
         return self.add("Where", self.add("Greater", a, b), a, b)
 
 
+OLDEST = 7  # operation set: before it Pad, Reshape and others have other attributes and inputs
 ZEROS = 1 << 12  # more zeros than these are made at run time
 Rule = Callable[[NodeWriter, Node, tuple[Value, ...]], str]
 RULES: dict[str, Rule] = {}
