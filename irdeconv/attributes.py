@@ -35,13 +35,18 @@ class AttributeType:
     format: Callable[[Any], str | None]
 
 
+def fits_64_bits(value: int) -> bool:
+    """Whether an attribute can have this integer: with a sign or without, in 64 bits."""
+    return -_INT64 <= value < 2 * _INT64
+
+
 def parse_int(text: str) -> int:
     """Parse one integer strictly: digits with an optional sign, within 64 bits."""
     text = text.strip()
     if not _INT.fullmatch(text):
         raise ValueError(f'"{text}" is not an integer')
     value = int(text)
-    if not -_INT64 <= value < 2 * _INT64:
+    if not fits_64_bits(value):
         raise ValueError(f"{value} does not fit 64 bits")
     return value
 

@@ -107,9 +107,10 @@ def test_what_exceeds_limits_reads_back_for_inference_to_refuse(shape: tuple[int
 
 def test_no_outputs_differs_from_not_inferred() -> None:
     g = Graph()
-    g.add(Opaque("Sink", "opset1"), name="a", specs=())
-    g.add(Opaque("Sink", "opset1"), name="b")
+    g.add(Opaque("Sink", "inf"), name="a", specs=())  # which would be read as a number
+    g.add(Opaque("inf", "opset1"), name="b")
     assert [n.specs for n in again(g).nodes()] == [(), None]
+    assert [n.op.version for n in again(g).nodes()] == ["inf", "opset1"]
 
 
 VALUES: list[tuple[str, Any]] = [

@@ -48,6 +48,7 @@ WEIGHT_PORTS: dict[str, tuple[int, ...]] = {
 }
 TOO_LARGE = 2**63
 VARIANCE = ("BatchNormInference", 4)
+DRAWN_AT_ONCE = 1 << 16  # random numbers of f64
 
 
 def read_onednn(
@@ -234,11 +235,20 @@ class DumpReader(ModelReader):
         if axes > (most := current().random_weights):
             hint = raise_hint("random_weights")
             raise Refusal(f"random weights {spec}: more than {most:,} elements; {hint}")
-        rng = np.random.default_rng([self.seed or 0, ident])
-        if role == VARIANCE:
-            return rng.uniform(0.5, 1.5, shape)
-        fan = max(1, math.prod(shape) // max((1, *shape)))
-        return np.asarray(rng.standard_normal(shape) / np.sqrt(fan))
+        assert spec.dtype is not None
+        rng, out = (
+            np.random.default_rng([self.seed or 0, ident]),
+            np.empty(shape, spec.dtype.container),
+        )
+        fan, flat = max(1, math.prod(shape) // max((1, *shape))), out.reshape(-1)
+        for start in range(0, out.size, DRAWN_AT_ONCE):
+            size = min(DRAWN_AT_ONCE, out.size - start)
+            if role == VARIANCE:
+                drawn = rng.uniform(0.5, 1.5, size)
+            else:
+                drawn = rng.standard_normal(size) / np.sqrt(fan)
+            flat[start : start + size] = drawn.astype(out.dtype)
+        return out
 
     def _spec(self, tensor: Any) -> Spec:
         name = tensor["dtype"]

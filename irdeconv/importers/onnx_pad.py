@@ -39,9 +39,11 @@ def pad(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 def _rank(n: OnnxNode, b: ImportBuilder, x: Value, pads: Value) -> int:
     """Return the number of axes; pads of all axes tell it where the data does not."""
-    known = b.known(pads)
-    if b.spec(x).shape is None and known is not None and not (n.version >= 18 and n.input(3)):
-        return int(known.size) // 2
+    shape = b.spec(pads).shape
+    if b.spec(x).shape is None and shape and not (n.version >= 18 and n.input(3)):
+        count = shape[0]
+        if isinstance(count, int):
+            return count // 2
     return b.rank(x)
 
 

@@ -15,7 +15,7 @@ from irdeconv.ops.bodies import BodyInput, BodyOp, BodyOutput, Slicing, bodies_o
 from irdeconv.spec import Array, Interval, Spec
 from irdeconv.text.values import format_bytes, format_data, format_dim, format_spec, quote
 
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WORD = re.compile(r"(?!inf\Z)[A-Za-z_][A-Za-z0-9_]*")  # inf is read as a number
 # Fields of a node that stand behind it, in < >.
 KEPT = (
     "declared",

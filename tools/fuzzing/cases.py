@@ -65,7 +65,7 @@ _PAIRS = (
 _FOREIGN = (
     "convert {m} -o {o}.xml",
     "convert {m} -o {o}.xml",
-    "convert {m} -o {o}.xml --weights random",
+    "convert {m} -o {o}.xml --weights random --limit random_weights=16M",
 )
 
 
