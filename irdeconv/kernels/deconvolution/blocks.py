@@ -65,6 +65,13 @@ class OutputBlock:
         return indices
 
     @cached_property
+    def edged_reaches(self) -> dict[tuple[int, ...], tuple[Any, Any]]:
+        """`reaches` in two parts, each None if empty: up to the inputs' last column, and behind it,
+        counted from there.
+        """
+        return {r: _parts(*pair, self.parts[-1]) for r, pair in self.reaches.items()}
+
+    @cached_property
     def order(self) -> list[tuple[int, ...]]:
         """All residues in the order in which they are written: those first that begin at an even
         place of a row.
@@ -189,29 +196,40 @@ def _alike(problem: ConvProblem, images: int, heights: tuple[int, ...]) -> Block
     return Blocking(problem, images, heights)
 
 
+def _parts(taken: Any, where: Any, last: geo.OutputSpan) -> tuple[Any, Any]:
+    """Split an index of grown positions and of outputs behind the last column of the inputs."""
+    *lead, columns = taken
+    *above, into = where
+    width, step, inside, behind = last.inputs, last.axis.stride, None, None
+    count = min(columns.stop, width) - columns.start
+    if count > 0:
+        cut = slice(columns.start, columns.start + count)
+        stop = into.start + (count - 1) * step + 1
+        inside = (*lead, cut), (*above, slice(into.start, stop, step))
+    if columns.stop > width:
+        first = max(columns.start, width)
+        cut = slice(first - width, columns.stop - width)
+        start = into.start + (first - columns.start) * step
+        behind = (*lead, cut), (*above, slice(start, into.stop, step))
+    return inside, behind
+
+
 def put(plane: Array, r: Sequence[int], block: OutputBlock, tile: Array) -> None:
-    """Write residue r, `plane [channels, images, *grid]`, into `tile [images, channels, *]`.
+    """Write residue r, `plane [images, channels, *grid]`, into `tile [images, channels, *]`.
 
     There may be several axes of channels. Residues are written in the order `block.order`.
     """
     taken, where = block.reaches[tuple(r)]
-    _write(images_first(plane[taken], block), tile, where, block)
+    _write(plane[taken], tile, where, block)
 
 
 def put_edged(plane: Array, edge: Array, r: Sequence[int], block: OutputBlock, tile: Array) -> None:
     """Write residue r, whose positions behind the inputs' last column lie in `edge`."""
-    (*lead, columns), (*above, into) = (index[1:] for index in block.reaches[tuple(r)])
-    width, step = block.parts[-1].inputs, block.parts[-1].axis.stride
-    inside = min(columns.stop, width) - columns.start
-    if inside > 0:
-        cut = slice(columns.start, columns.start + inside)
-        where = slice(into.start, into.start + (inside - 1) * step + 1, step)
-        _write(images_first(plane[(..., *lead, cut)], block), tile, (..., *above, where), block)
-    if columns.stop > width:
-        first = max(columns.start, width)
-        cut = slice(first - width, columns.stop - width)
-        where = slice(into.start + (first - columns.start) * step, into.stop, step)
-        tile[(..., *above, where)] = images_first(edge[(..., *lead, cut)], block)
+    inside, behind = block.edged_reaches[tuple(r)]
+    if inside is not None:
+        _write(plane[inside[0]], tile, inside[1], block)
+    if behind is not None:
+        tile[behind[1]] = edge[behind[0]]
 
 
 def _write(source: Array, tile: Array, where: Any, block: OutputBlock) -> None:
@@ -240,13 +258,6 @@ def _put_doubled(source: Array, lines: Array) -> bool:
         return False
     np.copyto(wide, source.view(np.uint32))
     return True
-
-
-def images_first(plane: Array, block: OutputBlock) -> Array:
-    """View `[channels, images, *grid]` as `[images, channels, *grid]`."""
-    at = plane.ndim - len(block.parts) - 1
-    # moveaxis would cost as much as writing some thousand elements
-    return plane.transpose(at, *range(at), *range(at + 1, plane.ndim))
 
 
 def pad(x: Array, block: OutputBlock, out: Array) -> None:

@@ -166,9 +166,10 @@ class _Phases:
         multiply(w, right, host[:, :, skip:])
         planes = host[:, :, : block.columns]
         planes = planes.reshape(g, len(family.members), self.m, block.count, *block.grid)
+        planes = planes.transpose(1, 3, 0, 2, *range(4, planes.ndim))
         for r in block.order:
             if r in family.places:
-                put(planes[:, family.places[r]], r, block, tiles)
+                put(planes[family.places[r]], r, block, tiles)
 
 
 def _width(block: OutputBlock) -> int:

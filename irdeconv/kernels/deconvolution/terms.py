@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -62,13 +62,13 @@ class TermsLayout:
     channels: int
     padded: bool
 
-    @property
+    @cached_property
     def copied(self) -> bool:
         """Whether an input whose rows alias is worth a copy."""
         stride = self.problem.positions * self.problem.itemsize
         return worth_copying(self.channels * self.problem.taps, stride)
 
-    @property
+    @cached_property
     def halo(self) -> bool:
         """Whether terms of different inputs meet."""
         return any(a.halo for a in self.axes)
@@ -132,11 +132,16 @@ class _Terms:
         m, step = layout.problem.group_outputs, layout.channels
         self.chunks = pieces(m, step)
         self.shifts = geo.shifts(layout.axes)
-        self.kinds = [
+        kinds = [
             [min(a.step, a.kernel - i * a.step) for i, a in zip(q, layout.axes, strict=True)]
             for q in self.shifts
         ]
+        self.kinds = [(some, math.prod(some)) for some in kinds]
         self.filters = [[self._filter(w, g, c) for c in self.chunks] for g in range(w.shape[0])]
+        chunks, groups = list(range(len(self.chunks))), range(len(w))
+        at_once = len(layout.blocks) * len(groups) > 3  # then the input is gathered once
+        together = [chunks] if at_once else [[i] for i in chunks]
+        self.items = list(itertools.product(layout.blocks, groups, together))
 
     def _filter(self, w: Array, group: int, chunk: slice) -> Array:
         slabs = []
@@ -147,11 +152,6 @@ class _Terms:
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
-        groups = range(self.layout.problem.groups)
-        chunks = list(range(len(self.chunks)))
-        at_once = len(self.layout.blocks) * len(groups) > 3  # then the input is gathered once
-        together = [chunks] if at_once else [[i] for i in chunks]
-        items = itertools.product(self.layout.blocks, groups, together)
 
         def work(item: tuple[OutputBlock, int, list[int]], space: Space) -> None:
             block, group, chunks = item
@@ -161,7 +161,7 @@ class _Terms:
                 space.release(used)
                 self._chunk(source, block, group, i, out, space, epilogue)
 
-        team.each(items, work)
+        team.each(self.items, work)
 
     def _gather(self, x: Array, block: OutputBlock, group: int, space: Space) -> Array:
         """Return the inputs `[C/g, columns]`."""
@@ -180,7 +180,7 @@ class _Terms:
                 return flat
         host = matrix(space, c, self.layout.width(block), dtype)
         # Images last: where maps are small, rows of all images are still long.
-        host.reshape(c, *part.shape[2:], part.shape[0])[...] = np.moveaxis(part, 0, -1)
+        host.reshape(c, *part.shape[2:], len(part))[...] = part.transpose(*range(1, part.ndim), 0)
         return host
 
     def _chunk(
@@ -215,8 +215,13 @@ class _Terms:
         elif self.layout.halo:
             sums = self._sum_rows(terms, block, count, space)
         else:
-            sums = _images_first(terms.reshape(-1, *(p.inputs for p in block.parts), block.count))
+            sums = terms.reshape(-1, *(p.inputs for p in block.parts), block.count)
         host = sums.reshape(*kinds, count, *sums.shape[1:])
+        rank = len(kinds)
+        if self.layout.padded:  # [*kinds, channels, images, *grid]
+            host = host.swapaxes(rank, rank + 1)
+        else:  # [*kinds, channels, *grid, images]
+            host = host.transpose(*range(rank), 2 * rank + 1, *range(rank, 2 * rank + 1))
         for r in block.order:
             if edge is None:
                 put(host[r], r, block, tile)
@@ -225,11 +230,11 @@ class _Terms:
 
     def _slabs(self, terms: Array, count: int) -> list[Array]:
         """Split terms by shift: `[*residues that have it, channels, columns]`."""
-        slabs, at = [], 0
-        for kinds in self.kinds:
-            rows = math.prod(kinds) * count
-            slabs.append(terms[at : at + rows].reshape(*kinds, count, terms.shape[1]))
-            at += rows
+        slabs, at, width = [], 0, terms.shape[1]
+        for kinds, members in self.kinds:
+            end = at + members * count
+            slabs.append(terms[at:end].reshape(*kinds, count, width))
+            at = end
         return slabs
 
     def _sum_flat(self, terms: Array, block: OutputBlock, count: int) -> Array:
@@ -275,7 +280,7 @@ class _Terms:
                 part = total[(*kinds, ..., slice(right * n, None))]
                 part += plane[..., : plane.shape[-1] - right * n]
         sums = total.reshape(-1, rows + halo_rows, columns, n)
-        return _images_first(sums), edge.transpose(0, 1, 2, 5, 3, 4)
+        return sums, edge.transpose(0, 1, 5, 2, 3, 4)
 
     def _sum_rows(self, terms: Array, block: OutputBlock, count: int, space: Space) -> Array:
         axes = self.layout.axes
@@ -298,13 +303,7 @@ class _Terms:
                 total[index] += source
             else:
                 total[index] = source
-        return _images_first(total.reshape(-1, *grid, block.count))
-
-
-def _images_first(planes: Array) -> Array:
-    """View `[channels, *grid, images]` as `[channels, images, *grid]`."""
-    last = planes.ndim - 1
-    return planes.transpose(0, last, *range(1, last))
+        return total.reshape(-1, *grid, block.count)
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
