@@ -216,6 +216,13 @@ def test_every_candidate_of_stride_two(kernel: int, begin: int, dilation: int) -
         check(problem, kernel)
 
 
+@pytest.mark.parametrize("kernel", [(1, 4), (4, 1), (2, 5), (5, 2), (3, 7)])
+@pytest.mark.parametrize("images", [1, 3])
+def test_every_candidate_of_unequal_sides(kernel: tuple[int, int], images: int) -> None:
+    shared = (2, 3), (1, 1), (1, 2), (13, 19), "float32"
+    check(ConvProblem((images, 4, 6, 7), 6, 2, kernel, *shared), images)
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 def test_multiples_where_no_taps_meet(channels: int) -> None:
     problem = ConvProblem((2, 6, 7, 5), 6 * channels, 6, (2, 3), (2, 3), (1, 1), (1, 0), (12, 15))

@@ -77,15 +77,19 @@ class TermsLayout:
         """Whether shifted planes are added flat, and what leaves their rows apart."""
         return self.halo and len(self.axes) == 2 and self.axes[1].halo <= block.parts[1].inputs
 
+    def flat(self, block: OutputBlock) -> bool:
+        """Whether inputs without zeros around them are summed like that."""
+        return not self.padded and self.edged(block)
+
     def cells(self, block: OutputBlock) -> int:
         """How many places lie behind the ends of a plane's rows; none if it is not edged."""
-        if self.padded or not self.edged(block):
+        if not self.flat(block):
             return 0
         return block.count * (block.parts[0].inputs + self.axes[0].halo) * self.axes[1].halo
 
     def beyond(self, block: OutputBlock) -> int:
         """Columns behind those of the product, for rows that only shifted planes reach."""
-        if self.padded or not self.edged(block):
+        if not self.flat(block):
             return 0
         return self.axes[0].halo * block.parts[1].inputs * block.count
 
@@ -198,8 +202,13 @@ class _Terms:
         tile = open_tile(out, block, channels, space)
         if source is not None:
             w, width = self.filters[group][index], source.shape[1]
-            terms = matrix(space, w.shape[0], width + self.layout.beyond(block), source.dtype)
+            line = pitch(width + self.layout.beyond(block), source.dtype)
+            terms = space.array((w.shape[0], line), source.dtype)
             multiply(w, source, terms[:, :width])
+            if self.layout.flat(block):
+                terms[:, width:] = 0
+            else:
+                terms = terms[:, :width]
             self._place(terms, block, tile, space)
         close_tile(tile, out, block, channels, epilogue)
 
@@ -210,7 +219,7 @@ class _Terms:
         edge = None
         if self.layout.padded:
             sums = self._sum_flat(terms, block, count)
-        elif self.layout.edged(block):
+        elif self.layout.flat(block):
             sums, edge = self._sum_edged(terms, block, count, space)
         elif self.layout.halo:
             sums = self._sum_rows(terms, block, count, space)
@@ -228,17 +237,17 @@ class _Terms:
             else:
                 put_edged(host[r], edge[r], r, block, tile)
 
-    def _slabs(self, terms: Array, count: int) -> list[Array]:
-        """Split terms by shift: `[*residues that have it, channels, columns]`."""
-        slabs, at, width = [], 0, terms.shape[1]
+    def _slabs(self, terms: Array, *sizes: int) -> list[Array]:
+        """Split terms by shift: `[*residues that have it, *sizes]`, of channels and columns."""
+        slabs, at, count = [], 0, math.prod(sizes) // terms.shape[1]
         for kinds, members in self.kinds:
             end = at + members * count
-            slabs.append(terms[at:end].reshape(*kinds, count, width))
+            slabs.append(terms[at:end].reshape(*kinds, *sizes))
             at = end
         return slabs
 
     def _sum_flat(self, terms: Array, block: OutputBlock, count: int) -> Array:
-        slabs = self._slabs(terms, count)
+        slabs = self._slabs(terms, count, terms.shape[1])
         total = slabs[0]
         for q, slab in zip(self.shifts[1:], slabs[1:], strict=True):
             offset = min(block.offset(q), terms.shape[1])
@@ -257,29 +266,31 @@ class _Terms:
         """
         (rows, columns), n = (p.inputs for p in block.parts), block.count
         line, (halo_rows, halo_columns) = columns * n, (a.halo for a in self.layout.axes)
-        slabs = dict(zip(self.shifts, self._slabs(terms, count), strict=True))
-        total = slabs[0, 0]
-        edge = space.array((*total.shape[:-1], rows + halo_rows, halo_columns, n), terms.dtype)
+        slabs = self._slabs(terms, count * terms.shape[1])  # shifted, they only run into zeros
+        flat = dict(zip(self.shifts, slabs, strict=True))
+        total, cut = flat[0, 0], (rows + halo_rows) * line
+        kinds = total.shape[:-1]
+        edge = space.array((*kinds, count, rows + halo_rows, halo_columns, n), terms.dtype)
         edge[...] = 0
         vertical, horizontal = self.layout.axes
         for j in range(horizontal.counts[0]):
-            plane = slabs[0, j]
-            plane[..., rows * line :] = 0
+            plane = flat[0, j]
             for i in range(1, vertical.counts[0]):
-                slab, down = slabs[i, j], i * vertical.shift * line
-                part = plane[: slab.shape[0], ..., down : down + rows * line]
-                part += slab[..., : rows * line]
+                slab, down = flat[i, j], i * vertical.shift * line
+                part = plane[: len(slab), :, down:]
+                part += slab[..., :-down]
             if j:
-                right = j * horizontal.shift
-                kinds: Any = (slice(None), slice(plane.shape[1]))
-                cells = plane.reshape(*plane.shape[:-1], rows + halo_rows, columns, n)
+                right, some = j * horizontal.shift, plane.shape[1]
+                cells = plane.reshape(*plane.shape[:-1], count, -1)[..., :cut]
+                cells = cells.reshape(*cells.shape[:-1], rows + halo_rows, columns, n, copy=False)
                 last = cells[..., columns - right :, :]
-                into = edge[(*kinds, ..., slice(right), slice(None))]
+                into = edge[:, :some, ..., :right, :]
                 into += last
                 last[...] = 0
-                part = total[(*kinds, ..., slice(right * n, None))]
-                part += plane[..., : plane.shape[-1] - right * n]
-        sums = total.reshape(-1, rows + halo_rows, columns, n)
+                part = total[:, :some, right * n :]
+                part += plane[..., : -right * n]
+        sums = total.reshape(*kinds, count, -1)[..., :cut]
+        sums = sums.reshape(-1, rows + halo_rows, columns, n)
         return sums, edge.transpose(0, 1, 5, 2, 3, 4)
 
     def _sum_rows(self, terms: Array, block: OutputBlock, count: int, space: Space) -> Array:
@@ -291,7 +302,7 @@ class _Terms:
         for i in range(len(axes)):
             where: Any = (..., slice(inputs[i], None), *(slice(None) for _ in axes[i:]))
             total[where] = 0
-        for q, slab in zip(self.shifts, self._slabs(terms, count), strict=True):
+        for q, slab in zip(self.shifts, self._slabs(terms, count, terms.shape[1]), strict=True):
             starts = [i * a.shift for i, a in zip(q, axes, strict=True)]
             index: Any = (
                 *(slice(k) for k in slab.shape[:-2]),
