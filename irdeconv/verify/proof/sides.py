@@ -8,7 +8,7 @@ from typing import Any
 
 from irdeconv.errors import Diagnostic
 from irdeconv.graph import Graph
-from irdeconv.proof.model import Model, Port
+from irdeconv.proof.model import Fact, Model, Port
 from irdeconv.verify.proof.adapter import FactOf, adapted, believed, facts, fitting, paired
 from irdeconv.verify.proof.certified import Stamp
 
@@ -45,6 +45,15 @@ def side_of(graph: Graph) -> ProofSide:
     return model_side(graph, made.model, made.nodes, made.model)
 
 
+def _unread(model: Model) -> ProofSide:
+    """Return a body of a layer that the graph keeps as text: nothing is known of its values."""
+    return ProofSide(
+        model,
+        lambda port: Fact(None, None),
+        inside=lambda place, tag: _unread(dict(model.layers[place].bodies)[tag]),
+    )
+
+
 def model_side(
     graph: Graph, model: Model, nodes: Mapping[int, int], adapted: Model | None = None
 ) -> ProofSide:
@@ -53,8 +62,10 @@ def model_side(
 
     def inside(place: int, tag: str) -> ProofSide:
         op: Any = graph.node(nodes[place]).op
-        body = next(b.graph for b in op.bodies if b.tag == tag)
         inner = dict(model.layers[place].bodies)[tag]
+        body = next((b.graph for b in getattr(op, "bodies", ()) if b.tag == tag), None)
+        if body is None:
+            return _unread(inner)
         read = adapted is None  # of a file, by the core
         side = model_side(body, inner, paired(body, inner)) if read else side_of(body)
         if any(map(doubted, model.layers[place].inputs)):
