@@ -82,6 +82,8 @@ class Binder:
 
     def _given(self, feeds: Feeds, found: Collector) -> dict[int, Any]:
         """Return what is fed by node id."""
+        if type(feeds) is list and len(feeds) == len(self.parameters):
+            return {n.id: v for n, v in zip(self.parameters, feeds, strict=True)}
         if isinstance(feeds, Mapping):
             return self._by_name(feeds, found)
         if is_array(feeds):
@@ -205,7 +207,7 @@ def _convert(array: Array, dtype: ElementType) -> Array | None:
 
 def fits(actual: tuple[int, ...], shape: Shape | None) -> bool:
     """Whether an array's shape is one of those that a (dynamic) shape stands for."""
-    if shape is None:
+    if shape is None or actual == shape:
         return True
     if len(actual) != len(shape):
         return False

@@ -15,9 +15,9 @@ from irdeconv.errors import ExecutionError
 from irdeconv.graph import Graph
 from irdeconv.io.weights import NoWeights, sources_of
 from irdeconv.kernels.shared.blas import one_blas_thread
-from irdeconv.kernels.shared.exact import accumulate_in_order
+from irdeconv.kernels.shared.exact import accumulate_in_order, in_order
 from irdeconv.kernels.shared.forks import renew_in_children
-from irdeconv.kernels.shared.jit import retried, wanted
+from irdeconv.kernels.shared.jit import is_wanted, retried, wanted
 from irdeconv.kernels.shared.team import Threads
 from irdeconv.markup import html_table, line
 from irdeconv.ops.basic import Parameter
@@ -207,6 +207,10 @@ class Plan:
     def _kernels(self, graph: Graph) -> Iterator[None]:
         """Choose and run kernels as the settings say."""
         loops = not self.settings.once or gains_by_compiling(graph)
+        if self.exact == in_order() and loops == is_wanted():  # most runs; the rest takes longer
+            with one_blas_thread():
+                yield
+            return
         with one_blas_thread(), accumulate_in_order(self.exact), wanted(loops):
             yield
 

@@ -148,11 +148,11 @@ class FlatArray:
         return self.code.builder.bitcast(pointer, kind.as_pointer())
 
 
-def instruction(lanes: int, write: Callable[..., None]) -> Any:
+def instruction(lanes: int | Callable[[types.Type], int], write: Callable[..., None]) -> Any:
     """Make a function for compiled loops of `write(code, *arguments)`, which writes what it does.
 
-    In its code arrays are `FlatArray`, of which the first one has the vectors' element type,
-    numbers are integers, and tuples are tuples of these.
+    `lanes` may depend on the element type. In its code arrays are `FlatArray`, of which the first
+    one has the vectors' element type, numbers are integers, and tuples are tuples of these.
     """
     _, *parameters = inspect.signature(write).parameters.values()
 
@@ -160,7 +160,9 @@ def instruction(lanes: int, write: Callable[..., None]) -> Any:
         kinds = [_plain(kind) for kind in arguments]
 
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> Any:
-            code = VectorCode(context, builder, lanes, kinds[0].dtype)
+            element = kinds[0].dtype
+            count = lanes if isinstance(lanes, int) else lanes(element)
+            code = VectorCode(context, builder, count, element)
             write(code, *(_argument(code, k, v) for k, v in zip(kinds, values, strict=True)))
             return context.get_dummy_value()
 
@@ -359,13 +361,15 @@ def _mix(count: int) -> Any:
         to: Pair,
         many: ir.Value,
     ) -> None:
-        """Multiply `count` runs of `many` vectors by a matrix of `rows` rows.
+        """Multiply `count` runs of `many` elements, in whole vectors, by a matrix of `rows` rows.
 
         `at` and `to` are where the first run begins, and the distance of runs.
         """
         builder, (begin, step), (place, far) = code.builder, at, to
         numbers = [ir.Constant(step.type, i) for i in range(count)]
-        with cgutils.for_range(builder, many) as vectors:
+        behind = builder.add(many, ir.Constant(step.type, code.lanes - 1))
+        whole = builder.sdiv(behind, ir.Constant(step.type, code.lanes))
+        with cgutils.for_range(builder, whole) as vectors:
             shift = builder.mul(vectors.index, ir.Constant(step.type, code.lanes))
             first, target = builder.add(begin, shift), builder.add(place, shift)
             parts = [source.vector(builder.add(first, builder.mul(step, i))) for i in numbers]
@@ -377,7 +381,12 @@ def _mix(count: int) -> Any:
                     total = code.add_product(part, factor, total)
                 out.store(total, builder.add(target, builder.mul(loop.index, far)))
 
-    return instruction(8, mix)
+    return instruction(_half_lines, mix)
+
+
+def _half_lines(element: types.Type) -> int:
+    """Return the lanes of vectors of 32 bytes, or more: of 64 where processors have them."""
+    return 16 if NATIVE == 16 and element.bitwidth == 32 else 8
 
 
 mix1, mix2, mix3, mix4, mix5, mix6 = (_mix(n) for n in range(1, 7))

@@ -15,7 +15,7 @@ from irdeconv.kernels.compiled import RUN, vectors
 from irdeconv.kernels.shared.jit import compiled, compiled_for
 
 copy8, copy8_by_2 = vectors.copy8, vectors.copy8_by_2
-copy8_by_3, copy8_by_4 = vectors.copy8_by_3, vectors.copy8_by_4
+copy8_by_3, copy8_by_4, copy1 = vectors.copy8_by_3, vectors.copy8_by_4, vectors.copy1
 mix1, mix2, mix3 = vectors.mix1, vectors.mix2, vectors.mix3
 mix4, mix5, mix6 = vectors.mix4, vectors.mix5, vectors.mix6
 
@@ -24,7 +24,7 @@ mix4, mix5, mix6 = vectors.mix4, vectors.mix5, vectors.mix6
 def mix(
     source: Any, at: Any, count: int, matrix: Any, rows: int, out: Any, to: Any, many: int
 ) -> None:
-    """Multiply `count` runs of `many` vectors by a matrix of `rows` rows.
+    """Multiply `count` runs of `many` elements, in whole vectors, by a matrix of `rows` rows.
 
     `at` and `to` are where the first of them begins, and their distance.
     """
@@ -46,7 +46,7 @@ def mix(
 def transform(
     source: Any, at: Any, shapes: Any, matrices: Any, near: Any, out: Any, to: Any, many: int
 ) -> None:
-    """Apply a matrix per axis to runs of `many` vectors, at most RUN elements.
+    """Apply a matrix per axis to runs of `many` elements, in whole vectors, at most RUN.
 
     `at` and `to` are where the first run begins and the distance of runs, `shapes` the numbers of
     runs per axis before and behind. All are read before any is written; `near` are two arrays with
@@ -125,7 +125,10 @@ def gather(x: Any, n: int, c: int, host: Any, far: int, at: int, tiles: Any, gri
                         every(x, start + k + z * wide, wide, host, to + z)
                         z += 8
                     while z < inside:
-                        host[to + z] = x[n, c, a, b, k + z * wide]
+                        if near:
+                            copy1(x, start + k + z * wide, host, to + z)
+                        else:
+                            host[to + z] = x[n, c, a, b, k + z * wide]
                         z += 1
                     while z < grid[2]:
                         host[to + z] = 0
@@ -141,7 +144,7 @@ def entering(dtype: Any) -> Any:
     signature = types.void(
         types.Array(kind, 5, "A", readonly=True),
         flat,
-        types.Tuple((number, number, three)),
+        types.Tuple((number, number, number, three)),
         flat,
         three,
         types.UniTuple(three, 2),
@@ -153,20 +156,23 @@ def entering(dtype: Any) -> Any:
 def enter(x: Any, host: Any, sizes: Any, values: Any, at: Any, shapes: Any, matrices: Any) -> None:
     """Evaluate the tiles of `x [images, channels, depth, height, width]`.
 
-    `sizes` are (columns, distance of elements in the scratch memory `host`, tiles per axis of an
-    image), `at` is where the values of the first channel begin, and the distances of channels and
-    points. Columns behind the tiles are zeros.
+    `sizes` are (columns, channels that are transformed together, distance of elements in the
+    scratch memory `host`, tiles per axis of an image), `at` is where the values of the first
+    channel begin, and the distances of channels and points. Columns behind the tiles are zeros.
     """
     size = room(shapes)
     one, other = np.empty(size, x.dtype), np.empty(size, x.dtype)
-    (columns, far, grid), (first, line, plane) = sizes, at
+    (columns, together, far, grid), (first, line, plane) = sizes, at
     each = grid[0] * grid[1] * grid[2]
     host[:] = 0
-    for c in range(x.shape[1]):
-        for n in range(len(x)):
-            gather(x, n, c, host, far, n * each, shapes[0], grid)
-        for v in range(0, columns, RUN):
-            to, many = (first + c * line + v, plane), (min(RUN, columns - v) + 7) // 8
+    for c in range(0, x.shape[1], together):
+        some = min(together, x.shape[1] - c)
+        for i in range(some):
+            for n in range(len(x)):
+                gather(x, n, c + i, host, far, i * line + n * each, shapes[0], grid)
+        count = (some - 1) * line + columns
+        for v in range(0, count, RUN):
+            to, many = (first + c * line + v, plane), min(RUN, count - v)
             transform(host, (v, far), shapes, matrices, (one, other), values, to, many)
 
 
@@ -180,7 +186,6 @@ def leave(terms: Any, start: int, sizes: Any, points: Any, matrices: Any) -> Non
     size = room(shapes)
     one, other = np.empty(size, terms.dtype), np.empty(size, terms.dtype)
     rows, width, plane = sizes
-    for row in range(rows):
-        for v in range(0, width, RUN):
-            at, many = (start + row * width + v, plane), (min(RUN, width - v) + 7) // 8
-            transform(terms, at, shapes, matrices, (one, other), terms, at, many)
+    for v in range(0, rows * width, RUN):
+        at, many = (start + v, plane), min(RUN, rows * width - v)
+        transform(terms, at, shapes, matrices, (one, other), terms, at, many)

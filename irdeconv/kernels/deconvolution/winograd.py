@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.kernels.compiled import RUN
 from irdeconv.kernels.compiled.stacked import StackedPanels
 from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.deconvolution.blocks import OutputBlock, close_tile, open_tile
@@ -283,12 +284,12 @@ class CompiledWinograd(WinogradDeconvolution):
             part = converted
         lead = (1,) * (5 - part.ndim)
         volume = part.reshape(*part.shape[:2], *lead, *part.shape[2:])
-        columns = self.tiling.width(block)
-        line = pitch(columns, values.dtype)
+        columns, far = self.tiling.width(block), self.tiling.pitch(block)
+        together = max(1, min(RUN // far, part.shape[1]))
+        line = pitch(together * far, values.dtype)
         host = space.array((math.prod(self.tiling.tiles) * line,), values.dtype)
-        far = self.tiling.pitch(block)
         at = first * far, far, values.shape[1]
-        sizes = columns, line, (*lead, *self.tiling.grid(block))
+        sizes = columns, together, line, (*lead, *self.tiling.grid(block))
         enter = self.entering(values.dtype)
         enter(volume, host, sizes, values.reshape(-1), at, self.shapes, self.into)
 

@@ -50,26 +50,24 @@ class PassRates:
 
 @dataclass(frozen=True, kw_only=True)
 class TileRates:
-    """Nanoseconds of Winograd with compiled tiles, fitted to some three thousand random layers."""
+    """Nanoseconds of Winograd with compiled tiles, fitted to random layers."""
 
-    sums: float = rate("sums", 0.132)  # each vector of products that is added
-    streamed: float = rate("far", 0.00532)  # each byte of weights that are not in a near cache
-    product: float = rate("compiled", 196)  # each product of a point
-    read: float = rate("strided", 0.135)  # each element of a tile
-    read_run: float = rate("call", 5.27)  # each run of them
-    evaluated: float = rate("added", 0.306)  # each value of an input tile
-    entering: float = rate(
-        "call", 5.75
-    )  # each set of runs of inputs that is multiplied by a matrix
-    mixed: float = rate("added", 0.0153)  # each product of a sum and an element of a matrix
-    leaving: float = rate("call", 20.7)  # each set of runs of sums that is multiplied by a matrix
-    row_part: float = rate("call", 83.4)  # each part of a row of sums
-    row: float = rate("call", 30.1)  # each row of the output
-    vector: float = rate("added", 2.38)  # each vector of it
-    zipped: float = rate("copy", 0.146)  # each output that vectors write in turns
-    strided: float = rate("strided", 0.222)  # each other output
-    term: float = rate("added", 0.38)  # each vector of terms
-    piece: float = rate("compiled", 14260)  # each piece of work
+    sums: float = rate("sums", 0.135)  # each vector of products that is added
+    streamed: float = rate("far", 0.004)  # each byte of weights that are not in a near cache
+    product: float = rate("compiled", 150)  # each product of a point
+    read: float = rate("strided", 0.112)  # each element of a tile
+    read_run: float = rate("call", 5)  # each run of them
+    evaluated: float = rate("added", 0.24)  # each value of an input tile
+    entering: float = rate("call", 12)  # each set of runs of inputs that is multiplied by a matrix
+    mixed: float = rate("added", 0.0137)  # each product of a sum and an element of a matrix
+    leaving: float = rate("call", 18.5)  # each set of runs of sums that is multiplied by a matrix
+    row_part: float = rate("call", 74)  # each part of a row of sums
+    row: float = rate("call", 34.5)  # each row of the output
+    vector: float = rate("added", 1.6)  # each vector of it
+    zipped: float = rate("copy", 0.13)  # each output that vectors write in turns
+    strided: float = rate("strided", 0.28)  # each other output
+    term: float = rate("added", 0.8)  # each vector of terms
+    piece: float = rate("compiled", 15000)  # each piece of work
 
 
 PASSES, TILED = PassRates(), TileRates()
@@ -128,7 +126,9 @@ def _candidate(tiling: Tiling) -> Candidate:
         kernel = CompiledWinograd
         widest = tiling.blocks.most(lambda b: b.parts[-1].outputs)
         elements += widest + 2 * LANES * (problem.strides[-1] * tiling.tiles[-1] + 1)
-        elements += inputs * line + 3 * RUN * math.prod(map(max, tiling.tiles, tiling.points))
+        elements += inputs * pitch(max(line, RUN), kind) + 3 * RUN * math.prod(
+            map(max, tiling.tiles, tiling.points)
+        )
         # Inputs that must be copied:
         elements += piece * tiling.blocks.most(lambda b: b.input_positions)
     elements += problem.groups * points * tiling.residues * m * c
@@ -179,14 +179,15 @@ def _tiles_of(tiling: Tiling, block: OutputBlock, rates: TileRates) -> float:
     points, inputs = math.prod(tiling.points), math.prod(tiling.tiles)
     rows, chunks = tiling.residues * tiling.channels, -(-m // tiling.channels)
     columns, row = tiling.columns(block), max(1, tiling.grid(block)[-1])
-    parts = -(-columns // RUN)
+    line, width = tiling.pitch(block), tiling.width(block)
+    read, left = -(-c // max(1, RUN // line)) * -(-columns // RUN), -(-rows * width // RUN)
     _, entering = _mixing(tiling.tiles, tiling.points)
     added, leaving = _mixing(tiling.points, tiling.points)
     reading = inputs * (rates.read + rates.read_run / row) + rates.evaluated * points
-    cost = c * columns * reading + rates.entering * c * entering * parts
+    cost = c * columns * reading + rates.entering * entering * read
     cost += chunks * _multiplying(tiling, block, rates)
-    mixed = rates.mixed * added * columns
-    cost += chunks * rows * (mixed + (rates.leaving * leaving + rates.row_part) * parts)
+    mixed = rates.mixed * added * columns * rows
+    cost += chunks * (mixed + (rates.leaving * leaving + rates.row_part) * left)
     cost += m * _writing(tiling, block, rates)
     return cost + rates.piece * (len(tiling.cuts) + chunks)
 

@@ -12,6 +12,8 @@ from irdeconv.kernels.shared.blocking import ITEMS, pieces
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import lanes, pitch
 
+LEAST_READ = 1 << 16  # elements of inputs that are worth a call
+
 
 @dataclass(frozen=True)
 class Tiling:
@@ -50,8 +52,8 @@ class Tiling:
     @cached_property
     def cuts(self) -> list[slice]:
         """The input channels of a group, so many as are read at a time."""
-        c = self.problem.group_inputs
-        return pieces(c, max(16, -(-c // 8)))
+        c, positions = self.problem.group_inputs, self.problem.shape[0] * self.problem.positions
+        return pieces(c, max(16, -(-c // 8), -(-LEAST_READ // positions)))
 
     @cached_property
     def items(self) -> int:

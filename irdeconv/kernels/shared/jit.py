@@ -51,7 +51,7 @@ def installed() -> bool:
 
 def available() -> bool:
     """Whether compiled kernels may be chosen: numba is there and IRDECONV_FAST is not 0."""
-    wanted = os.environ.get("IRDECONV_FAST", "1") != "0" and _WANTED.get()
+    wanted = os.environ.get("IRDECONV_FAST", "1") != "0" and is_wanted()
     return wanted and not _BROKEN and installed()
 
 
@@ -120,6 +120,11 @@ def _lanes_of_another() -> int:
 def many_registers() -> bool:
     """Whether the processor has 32 registers of vectors, not 16."""
     return lanes() == 16 or platform.machine().lower() in ("arm64", "aarch64")
+
+
+def is_wanted() -> bool:
+    """Whether kernels are chosen among compiled ones, too, where these are available."""
+    return _WANTED.get()
 
 
 @contextmanager
