@@ -267,6 +267,8 @@ def test_where_no_tap_lies_outside_the_inputs_themselves_are_read(
     x, w = filters(problem, 0)
     want = expected(problem, x, w)
     assert residues._cut(problem, GAPS, 1).bare == bare
+    aliased = replace(problem, shape=(*shape[:2], *inputs[:-1], 128))
+    assert not residues._cut(aliased, GAPS, 1).bare
     for small, mode in itertools.product((False, True), (GAPS, ROWS, NEAR, APART)):
         if small:
             monkeypatch.setattr(blocking, "SIZES", replace(SMALL, residues_columns=80))

@@ -47,6 +47,7 @@ class ResidueRates:
 
 
 RESIDUES = ResidueRates()
+ALIASED = 512  # bytes: channels a multiple of them apart find room in an eighth of a level 1 cache
 MOST_CALLS = 256  # of a layer that are written down: each takes some 50 us
 Shift = tuple[int, ...]
 
@@ -131,9 +132,12 @@ class ResidueCut:
         """Whether the inputs themselves are read: no tap that counts lies outside of them.
 
         Nor do vectors: the last one of a product overlaps the one before it. What is copied is
-        copied piece by piece, so its columns have to be neighbours.
+        copied piece by piece, so its columns have to be neighbours. Channels that compete for the
+        same places in a cache had better be copied where taps read them several times.
         """
         if self.problem.narrow or self.blocks.images > 1:
+            return False
+        if any(a.halo for a in self.axes) and 4 * self.problem.positions % ALIASED == 0:
             return False
         return all(map(self._inside, (block for block, _ in self.blocks.kinds)))
 
