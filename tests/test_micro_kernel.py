@@ -268,7 +268,9 @@ def test_where_no_tap_lies_outside_the_inputs_themselves_are_read(
     want = expected(problem, x, w)
     assert residues._cut(problem, GAPS, 1).bare == bare
     aliased = replace(problem, shape=(*shape[:2], *inputs[:-1], 128))
+    far = replace(problem, shape=(1 << 13, *shape[1:]))
     assert not residues._cut(aliased, GAPS, 1).bare
+    assert not residues._cut(far, GAPS, 1).bare
     for small, mode in itertools.product((False, True), (GAPS, ROWS, NEAR, APART)):
         if small:
             monkeypatch.setattr(blocking, "SIZES", replace(SMALL, residues_columns=80))

@@ -47,7 +47,8 @@ class ResidueRates:
 
 
 RESIDUES = ResidueRates()
-ALIASED = 512  # bytes: channels a multiple of them apart find room in an eighth of a level 1 cache
+COMPETING = 512  # bytes: channels a multiple apart have an eighth of a level 1 cache, or less
+NEAR_INPUTS = 1 << 22  # bytes that a far cache keeps from run to run, beside others' data
 MOST_CALLS = 256  # of a layer that are written down: each takes some 50 us
 Shift = tuple[int, ...]
 
@@ -132,12 +133,15 @@ class ResidueCut:
         """Whether the inputs themselves are read: no tap that counts lies outside of them.
 
         Nor do vectors: the last one of a product overlaps the one before it. What is copied is
-        copied piece by piece, so its columns have to be neighbours. Channels that compete for the
-        same places in a cache had better be copied where taps read them several times.
+        copied piece by piece, so its columns have to be neighbours. Where taps read them several
+        times, channels that compete for the same places in a cache had better be copied, and inputs
+        that come from main memory: copying reads them in order.
         """
         if self.problem.narrow or self.blocks.images > 1:
             return False
-        if any(a.halo for a in self.axes) and 4 * self.problem.positions % ALIASED == 0:
+        bytes_of_channel = 4 * self.problem.positions
+        far = math.prod(self.problem.shape[:2]) * bytes_of_channel > NEAR_INPUTS
+        if any(a.halo for a in self.axes) and (far or bytes_of_channel % COMPETING == 0):
             return False
         return all(map(self._inside, (block for block, _ in self.blocks.kinds)))
 
