@@ -39,6 +39,7 @@ import numpy as np
 from irdeconv.benchmark.machine import Conditions
 from irdeconv.benchmark.measure import Call, Clock, Effort, interleaved, percentile
 from irdeconv.kernels.convolution import direct, work
+from irdeconv.kernels.convolution import interleaved as rows
 from irdeconv.kernels.convolution.candidates import convolution_candidates
 from irdeconv.kernels.deconvolution import direct as residues
 from irdeconv.kernels.deconvolution import (
@@ -53,7 +54,7 @@ from irdeconv.kernels.deconvolution import (
 from irdeconv.kernels.deconvolution import residue_cuts as cuts
 from irdeconv.kernels.shared import products
 from irdeconv.kernels.shared.blas import one_blas_thread
-from irdeconv.kernels.shared.candidate import Candidate, Estimate, every_cut
+from irdeconv.kernels.shared.candidate import Candidate, Estimate, FixedKernel, every_cut
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.rates import scaled, unscaled
 from irdeconv.kernels.shared.team import Threads, arithmetic
@@ -179,9 +180,16 @@ def draw_layer(
             Threads(1),
         )
 
+        fixed = None
+        if isinstance(kernel, FixedKernel):  # as in a plan
+            fixed = kernel.fixed(x, out, lambda tile, image, channels, positions: None)
+
         def call() -> None:
             team.begin()
-            kernel(x, out, None, team)
+            if fixed is None:
+                kernel(x, out, None, team)
+            else:
+                fixed(team)
 
         return call
 
@@ -209,7 +217,7 @@ def draw_product(rng: random.Random) -> list[Trial]:
 def families() -> dict[str, Family]:
     """Return all families by name."""
     deconvolution, convolution = "irdeconv/kernels/deconvolution", "irdeconv/kernels/convolution"
-    rows, tiles = f"{deconvolution}/placed.py", f"{deconvolution}/winograd_candidates.py"
+    places, tiles = f"{deconvolution}/placed.py", f"{deconvolution}/winograd_candidates.py"
     rowwise = partial(draw_layer, placed.candidates, True)
     winograd = partial(draw_layer, winograd_candidates.candidates, True)
     every = partial(draw_layer, convolution_candidates, False)
@@ -229,12 +237,17 @@ def families() -> dict[str, Family]:
         "product": Family(
             scaled(products.PRODUCT), "irdeconv/kernels/shared/products.py: PRODUCT", draw_product
         ),
-        "placed": Family(scaled(placed.PLACED), f"{rows}: PLACED", rowwise),
-        "single": Family(scaled(placed.SINGLE), f"{rows}: SINGLE", rowwise),
-        "spread": Family(scaled(placed.SPREAD), f"{rows}: SPREAD", rowwise),
+        "placed": Family(scaled(placed.PLACED), f"{places}: PLACED", rowwise),
+        "single": Family(scaled(placed.SINGLE), f"{places}: SINGLE", rowwise),
+        "spread": Family(scaled(placed.SPREAD), f"{places}: SPREAD", rowwise),
         "winograd": Family(scaled(winograd_candidates.TILED), f"{tiles}: TILED", winograd),
         "winograd-numpy": Family(scaled(winograd_candidates.PASSES), f"{tiles}: PASSES", winograd),
         "convolution": Family(scaled(work.WORK), f"{convolution}/work.py: WORK", every),
+        "interleaved": Family(
+            scaled(rows.INTERLEAVED),
+            f"{convolution}/interleaved.py: INTERLEAVED",
+            partial(draw_layer, rows.candidates, False),
+        ),
         "direct": Family(scaled(direct.DIRECT), f"{convolution}/direct.py: DIRECT", every),
         "residues": Family(
             scaled(cuts.RESIDUES), f"{deconvolution}/residue_cuts.py: RESIDUES", straight

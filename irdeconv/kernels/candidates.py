@@ -85,7 +85,7 @@ def for_deconvolution(problem: ConvProblem, *, direct: bool = False) -> list[Can
     candidates = [c for kernel in kernels for c in kernel.candidates(problem)]
     candidates += as_convolution(problem)
     if direct:
-        candidates = [c for c in candidates if not c.transforms]
+        candidates = [c for c in candidates if not (c.transforms or c.spreads)]
     else:
         candidates = [c.changed(partial(separable, problem)) for c in candidates]
     if problem.compute.kind == "f":

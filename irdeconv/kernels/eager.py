@@ -117,7 +117,7 @@ def _convolve(x: Array, w: Array, problem: ConvProblem, out: Array) -> None:
     else:
         # Winograd's transform of the filter only pays where the filter is used more than once.
         listed = convolution_candidates
-        _once(lambda: [c for c in listed(problem) if not c.transforms], x, w, out)
+        _once(lambda: [c for c in listed(problem) if not (c.transforms or c.spreads)], x, w, out)
 
 
 def _plane_by_plane(x: Array, w: Array, problem: ConvProblem, out: Array) -> None:

@@ -46,10 +46,14 @@ class FixedBlockwise(Blockwise[B]):
 
     def fixed(self, x: Array, out: Array, finish: Fix) -> Callable[[Team], None] | None:
         """Return the call for arrays that stay where they are; None where they need a copy."""
-        if not (self.conv.direct and x.flags.c_contiguous and x.dtype == self.conv.compute):
+        if not (self.conv.direct and x.dtype == self.conv.compute and self._lies(x)):
             return None
         data, y = self._data(x, Space()), self._planes(out)
         return Repeated(tuple(self._fixed(data, y, b, finish) for b in self.blocks))
+
+    def _lies(self, x: Array) -> bool:
+        """Whether blocks can read the input where it is."""
+        return bool(x.flags.c_contiguous)
 
     @abstractmethod
     def _fixed(self, x: Array, out: Array, b: B, finish: Fix) -> Piece:

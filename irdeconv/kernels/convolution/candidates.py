@@ -7,6 +7,7 @@ from irdeconv.kernels.convolution import (
     depthwise,
     direct,
     im2col,
+    interleaved,
     pointwise,
     row_shifts,
     winograd,
@@ -15,7 +16,7 @@ from irdeconv.kernels.shared.candidate import ZERO, Candidate
 from irdeconv.kernels.shared.problem import ConvProblem
 
 # Modules whose `candidates(problem)` lists what they have for it, maybe nothing.
-KERNELS = (pointwise, im2col, row_shifts, winograd, depthwise, direct)
+KERNELS = (pointwise, im2col, row_shifts, interleaved, winograd, depthwise, direct)
 MOST_AXES = 3  # spatial axes that they know
 
 

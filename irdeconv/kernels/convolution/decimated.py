@@ -120,5 +120,6 @@ def candidates(
         kernels = {key: c.prepare(w) for key, c in different.items()}
         return Decimated(residues, [kernels[r.problem] for r in residues])
 
-    transforms = any(c.transforms for c in best)
-    return [Candidate(f"decimated {best[0].name}", cost, scratch, prepare, transforms=transforms)]
+    transforms, spreads = (any(getattr(c, f) for c in best) for f in ("transforms", "spreads"))
+    name = f"decimated {best[0].name}"
+    return [Candidate(name, cost, scratch, prepare, transforms=transforms, spreads=spreads)]

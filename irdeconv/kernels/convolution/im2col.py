@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from irdeconv.kernels.convolution.blockwise import Blockwise
 from irdeconv.kernels.convolution.conv3d import COLUMN, ROW, Conv3d, as_conv3d
 from irdeconv.kernels.convolution.frames import overlapping
@@ -18,6 +16,7 @@ from irdeconv.kernels.convolution.row_blocks import RowBlock, gather_columns, pa
 from irdeconv.kernels.convolution.work import Work
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, deliver
 from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.shared.products import multiply
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.spec import Array
 
@@ -93,11 +92,11 @@ class Im2col(Blockwise[RowBlock]):
         target = out[b.image, b.channels, b.positions]
         size = target.shape[1]
         if conv.direct and b.images == 1:
-            np.matmul(left, right, out=target.reshape(b.count, conv.outputs, size))
+            multiply(left, right, out=target.reshape(b.count, conv.outputs, size))
             deliver(target, target, epilogue, b.image, b.channels, b.positions)
             return
         total = space.array((b.count, conv.outputs, b.images * size), conv.compute)
-        np.matmul(left, right, out=total)
+        multiply(left, right, out=total)
         tiles = total.reshape(-1, b.images, size)
         for i in range(b.images):
             target = out[b.image + i, b.channels, b.positions]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from irdeconv.kernels.compiled import MULTIPLIED
 from irdeconv.kernels.compiled.recorded import in_turn
 from irdeconv.kernels.compiled.written import ProgramCode, recorded_program
@@ -18,7 +16,7 @@ from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Fix, Kernel, Piece, deliver
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.products import aliases
+from irdeconv.kernels.shared.products import aliases, multiply, product_calls
 from irdeconv.kernels.shared.scratch import Space, contiguous
 from irdeconv.spec import Array
 
@@ -100,7 +98,6 @@ class Pointwise(FixedBlockwise[PositionBlock]):
         target = out[b.image, channels, b.positions]
         right, left = x[b.image, b.groups, :, b.positions], self.matrix[b.groups]
         total = target.reshape(right.shape[0], conv.outputs, right.shape[2])
-        multiply = np.multiply if conv.channels == 1 else np.matmul
         done = finish(target, b.image, channels, b.positions)
 
         if conv.channels == conv.outputs == 1 and jit.available() and jit.works():
@@ -111,8 +108,11 @@ class Pointwise(FixedBlockwise[PositionBlock]):
         if len(left) == 1:
             left, right, total = left[0], right[0], target
 
+        calls = product_calls(left, right, total)
+
         def work(_: Space) -> None:
-            multiply(left, right, out=total)
+            for fn, a, b, result in calls:
+                fn(a, b, out=result)
 
         return in_turn([work, done])
 
@@ -127,9 +127,6 @@ class Pointwise(FixedBlockwise[PositionBlock]):
             right = contiguous(right, conv.compute, space)
         shape = (right.shape[0], conv.outputs, right.shape[2])
         total = target.reshape(shape) if conv.direct else space.array(shape, conv.compute)
-        if conv.channels == 1:
-            np.multiply(self.matrix[b.groups], right, out=total)
-        else:
-            np.matmul(self.matrix[b.groups], right, out=total)
+        multiply(self.matrix[b.groups], right, out=total)
         tile = target if conv.direct else total.reshape(target.shape)
         deliver(tile, target, epilogue, b.image, channels, b.positions)

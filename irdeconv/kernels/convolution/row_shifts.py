@@ -19,6 +19,7 @@ from irdeconv.kernels.convolution.row_blocks import RowBlock, gather_columns, pa
 from irdeconv.kernels.convolution.work import Work
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, deliver
 from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.shared.products import multiply
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.spec import Array
 
@@ -153,10 +154,10 @@ class RowShifts(Blockwise[RowBlock]):
         for t, matrix in enumerate(left):
             part = right[:, :, t * step : t * step + size]
             if t or begun:
-                np.matmul(matrix, part, out=term)
+                multiply(matrix, part, out=term)
                 np.add(total, term, out=total)
             else:
-                np.matmul(matrix, part, out=total)
+                multiply(matrix, part, out=total)
 
     def _stack(
         self, left: Array, right: Array, step: int, total: Array, begun: bool, space: Space
@@ -166,7 +167,7 @@ class RowShifts(Blockwise[RowBlock]):
         size = total.shape[-1]
         terms = space.array((groups, taps, outputs, right.shape[-1]), total.dtype)
         stack = left.swapaxes(0, 1).reshape(groups, taps * outputs, -1)
-        np.matmul(stack, right, out=terms.reshape(groups, taps * outputs, -1))
+        multiply(stack, right, out=terms.reshape(groups, taps * outputs, -1))
         parts = [terms[:, t, :, t * step : t * step + size] for t in range(taps)]
         if begun:
             parts.insert(0, total)

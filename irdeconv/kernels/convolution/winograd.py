@@ -22,6 +22,7 @@ from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.candidate import ROUNDING, Candidate, Epilogue, Kernel, deliver
 from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.shared.products import multiply
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.spec import Array
 
@@ -195,7 +196,7 @@ class WinogradConvolution(Blockwise[RowBlock]):
         columns = conv.sizes[COLUMN]
         right, tiles, pitch = self._enter(b.frame.of(x, space)[0], space)
         sums = space.array(((m + 2) ** 2, conv.outputs, tiles * pitch), conv.compute)
-        np.matmul(self.matrices, right[..., : tiles * pitch], out=sums)
+        multiply(self.matrices, right[..., : tiles * pitch], out=sums)
         planes = self._leave(sums, space).reshape(m, m, conv.outputs, tiles, pitch)
         target = out[b.image, :, b.positions]
         total = target if conv.direct else space.array(target.shape, conv.compute)

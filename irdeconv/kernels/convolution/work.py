@@ -12,29 +12,34 @@ from dataclasses import dataclass
 
 from irdeconv.kernels.convolution.conv3d import COLUMN, Conv3d
 from irdeconv.kernels.convolution.frames import phase_shape
+from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.candidate import Candidate, Estimate, Kernel
+from irdeconv.kernels.shared.products import lanes, tile
 from irdeconv.kernels.shared.rates import rate, scaled
 from irdeconv.spec import Array
 
 NEAR_CACHE = 1 << 18  # elements of a matrix that is still near when it is read again
 VECTOR = 4  # rows of a product that the processor computes together
+AT_LEAST = 8  # rows of a small product that take as long as fewer, and terms as its sums do
 
 
 @dataclass
 class Work:
     """Counts of a kernel's work, elements unless said otherwise.
 
-    `multiplied`: multiply-accumulates of products, rows rounded up; `packed`, `read`, `written`:
-    their left, right and result matrices; `far`: those of them that do not fit a near cache, `cold`
-    those that come from main memory; `summed`: matrices multiplied by a single row; `copied`:
-    elements gathered, in `runs` of neighbours, `strided`: those that are no neighbours; `added`:
-    additions; `compiled`: elements of compiled loops; `looped`: short inner loops; `steps`: calls
-    of NumPy; `blocks`; `groups`: products or planes. `scratch`: memory besides input, output and
-    the filter as given.
+    `multiplied`: multiply-accumulates of products, rows rounded up; `tiled`: those of products that
+    the BLAS computes where the operands lie, rounded up; `packed`, `read`: left and right
+    matrices of the others; `written`: results of both; `far`: those of them that do not fit a near
+    cache, `cold` those that come from main memory; `summed`: matrices multiplied by a single row;
+    `copied`: elements gathered, in `runs` of neighbours, `strided`: those that are no neighbours;
+    `added`: additions; `compiled`: elements of compiled loops; `looped`: short inner loops;
+    `steps`: calls of NumPy; `blocks`; `groups`: products or planes. `scratch`: memory besides
+    input, output and the filter as given.
     """
 
     conv: Conv3d
     multiplied: float = 0
+    tiled: float = 0
     packed: float = 0
     read: float = 0
     written: float = 0
@@ -58,9 +63,14 @@ class Work:
         if m == 1:
             self.summed += count * k * n
             return
-        self.multiplied += count * -(-m // VECTOR) * VECTOR * k * n
-        self.packed += count * m * k
-        self.read += count * k * n
+        rows, columns = tile(m, k, n)
+        if rows or m * k * n <= blocking.SIZES.small_macs:
+            width = columns or n
+            self.tiled += count * max(m, AT_LEAST) * (k + AT_LEAST) * n * lanes(width) / width
+        else:
+            self.multiplied += count * -(-m // VECTOR) * VECTOR * k * n
+            self.packed += count * m * k
+            self.read += count * k * n
         self.written += count * m * n
         self.far += count * sum(size for size in (m * k, k * n, m * n) if size > NEAR_CACHE)
 
@@ -108,6 +118,7 @@ class WorkRates:
     """Nanoseconds of f32 for one of each count in `Work`."""
 
     multiplied: float = rate("product", 0.0199)
+    tiled: float = rate("product", 0.0146)
     packed: float = rate("copy", 0.0253)
     read: float = rate("copy", 0.00572)
     written: float = rate("copy", 0)

@@ -26,6 +26,7 @@ class BlockSizes:
     pointwise_bytes: int = 1 << 20  # of inputs and outputs
     least_columns: int = 256  # but never a narrower product than this, where it can be helped
     shared_columns: int = 512  # of an image that threads share
+    interleaved_bytes: int = 1 << 21  # of rows
     winograd_bytes: int = 1 << 22  # of transformed inputs and outputs
     depthwise_bytes: int = 1 << 19  # of outputs, for the epilogue to find them in the cache
     direct_bytes: int = 1 << 19  # of what a block reads and writes, to stay in the cache

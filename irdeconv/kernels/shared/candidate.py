@@ -101,9 +101,10 @@ class Candidate:
     `cost` is its estimated time in nanoseconds on one thread, `scratch` its memory in bytes besides
     input, output and the filter as given (rearranged filters count). Threads can share `items`
     pieces of work. `transforms`: it multiplies transformed inputs and taps, as Winograd's kernels
-    do, instead of the definition's products, and so rounds more. `estimate` is where the cost comes
-    from, if its rates are fitted by the tool. `cuts` are other ways to cut the same work, which may
-    be measured, too.
+    do, instead of the definition's products, and so rounds more. `spreads`: an infinity or NaN of
+    the input reaches outputs that do not see it. `estimate` is where the cost comes from, if its
+    rates are fitted by the tool. `cuts` are other ways to cut the same work, which may be measured,
+    too.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Candidate:
     prepare: Callable[[Array], Kernel]
     items: int = 1
     transforms: bool = False
+    spreads: bool = False
     estimate: Estimate | None = None
     cuts: tuple[Candidate, ...] = field(default=(), repr=False)
 

@@ -58,6 +58,8 @@ class ProductRates:
 
 PRODUCT = ProductRates()
 
+ProductCall = tuple[np.ufunc, Array, Array, Array]  # a ufunc, its operands and its result
+
 
 def call_cost() -> float:
     """Return the nanoseconds of one NumPy call on views."""
@@ -69,30 +71,34 @@ def multiply(a: Array, b: Array, out: Array) -> None:
 
     All three may be stacks of as many matrices, which take no more calls than one.
     """
+    for fn, left, right, result in product_calls(a, b, out):
+        fn(left, right, out=result)
+
+
+def product_calls(a: Array, b: Array, out: Array) -> list[ProductCall]:
+    """Return the calls of NumPy that `multiply` makes, to be made often: `fn(x, y, out=z)`."""
     m, k = a.shape[-2:]
     n = b.shape[-1]
     if k == 1:  # BLAS is not made for that
-        np.multiply(a, b, out=out)
-        return
+        return [(np.multiply, a, b, out)]
     rows, columns = tile(m, k, n)
     if not rows:
-        np.matmul(a, b, out=out)
-        return
+        return [(np.matmul, a, b, out)]
     p, q = m // rows, n // columns
     high, wide = p * rows, q * columns
     stack, d = a.shape[:-2], a.ndim - 2
     lead = range(d)
     right = b[..., :wide].reshape(*stack, k, q, 1, columns)
     result = out[..., :high, :wide].reshape(*stack, p, rows, q, columns)
-    np.matmul(
-        a[..., :high, :].reshape(*stack, 1, p, rows, k),
-        right.transpose(*lead, d + 1, d + 2, d, d + 3),
-        out=result.transpose(*lead, d + 2, d, d + 1, d + 3),
-    )
+    left = a[..., :high, :].reshape(*stack, 1, p, rows, k)
+    right = right.transpose(*lead, d + 1, d + 2, d, d + 3)
+    result = result.transpose(*lead, d + 2, d, d + 1, d + 3)
+    found: list[ProductCall] = [(np.matmul, left, right, result)]
     if high < m:
-        multiply(a[..., high:, :], b[..., :wide], out[..., high:, :wide])
+        found += product_calls(a[..., high:, :], b[..., :wide], out[..., high:, :wide])
     if wide < n:
-        multiply(a, b[..., wide:], out[..., wide:])
+        found += product_calls(a, b[..., wide:], out[..., wide:])
+    return found
 
 
 def tile(m: int, k: int, n: int) -> tuple[int, int]:

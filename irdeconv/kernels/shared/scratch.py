@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from irdeconv.spec import Array
+
+T = TypeVar("T")
 
 ALIGNMENT = 64  # bytes, a cache line
 SCRATCH = 1  # the number of the scratch memory among those that places are counted from
@@ -25,11 +28,13 @@ class Space:
         self._buffer = np.empty(0, np.uint8)
         self.used = 0  # bytes that are handed out
         self.peak = 0
+        self._made: WeakKeyDictionary[Any, tuple[int, Any, int]] = WeakKeyDictionary()
 
     def reset(self) -> None:
         """Take everything back; arrays handed out before must no longer be used."""
         if self.peak > self._buffer.nbytes:
             self._buffer = _aligned(self.peak)
+            self._made.clear()
         self.used = 0
 
     def release(self, used: int) -> None:
@@ -47,6 +52,21 @@ class Space:
             return np.empty(shape, kind)  # the next reset makes room
         piece: Array = self._buffer[start : start + size].view(kind).reshape(shape)
         return piece
+
+    def again(self, owner: object, make: Callable[[], T]) -> T:
+        """Return what `make` returned when it was called for `owner` with as much handed out.
+
+        It is what is made of scratch memory, which is then handed out as it was. It is kept for as
+        long as the owner lives, which it must not refer to.
+        """
+        before, found = self.used, self._made.get(owner)
+        if found is not None and found[0] == before:
+            self.used = found[2]
+            return found[1]  # type: ignore[no-any-return]
+        made = make()
+        if self.used <= self._buffer.nbytes:
+            self._made[owner] = before, made, self.used
+        return made
 
 
 def _aligned(size: int) -> Array:
