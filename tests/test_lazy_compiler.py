@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ import irdeconv as ird
 from irdeconv.graph import Graph, Value
 from irdeconv.kernels.candidates import for_convolution, for_deconvolution
 from irdeconv.kernels.shared import jit
-from irdeconv.kernels.shared.jit import wanted
+from irdeconv.kernels.shared.jit import is_wanted, retried
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.op import REGISTRY
 from irdeconv.ops.activation import ReLU
@@ -79,7 +81,12 @@ assert loaded()
 
 def test_a_plan_for_many_runs_takes_compiled_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
-    monkeypatch.setattr("irdeconv.runtime.plan.wanted", lambda on: asked.append(on) or wanted(on))
+
+    def choosing(choose: Callable[[], Any]) -> Any:
+        asked.append(is_wanted())
+        return retried(choose)
+
+    monkeypatch.setattr("irdeconv.runtime.plan.retried", choosing)
     ird.compile(network()).run(image())
     assert set(asked) == {True}
     asked.clear()
