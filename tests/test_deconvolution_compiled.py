@@ -11,7 +11,6 @@ import sys
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -26,9 +25,10 @@ from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.candidate import Candidate, FixedKernel
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
-from irdeconv.kernels.shared.team import Threads, arithmetic
+from irdeconv.kernels.shared.team import Threads
 from support.blocks import SMALL
 from support.sweeps import parts
+from support.teams import outputs_of_teams
 from test_deconvolution_candidates import bound, data, draw, expected, run
 
 pytestmark = pytest.mark.thorough
@@ -316,21 +316,7 @@ def test_a_kernel_is_run_by_several_teams_at_once() -> None:
     want = expected(problem, x, w)
     for candidate in [*placed._placings(problem), *placed._spreads(problem)]:
         kernel = candidate.prepare(w)
-        outs = [np.empty(problem.out_shape, np.float32) for _ in range(3)]
-
-        def work(y: Any, kernel: Any = kernel) -> None:
-            team = Threads(1)
-            for _ in range(5):
-                y[...] = np.nan
-                team.begin()
-                with arithmetic():
-                    kernel(x, y, None, team)
-
-        threads = [Thread(target=work, args=(y,)) for y in outs]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        outs = outputs_of_teams(kernel, x, problem.out_shape, 1)
         assert all((y == want).all() for y in outs), candidate.name
 
 

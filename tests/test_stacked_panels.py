@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from threading import Thread
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +12,9 @@ from irdeconv.kernels.deconvolution import direct, winograd_candidates
 from irdeconv.kernels.deconvolution.residue_cuts import GAPS
 from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.team import Threads, arithmetic
+from irdeconv.kernels.shared.team import Threads
 from support.blocks import SMALL
+from support.teams import outputs_of_teams
 from test_deconvolution_candidates import bound, expected
 from test_micro_kernel import filters
 
@@ -58,21 +57,7 @@ def test_tiles_are_computed_by_several_teams_at_once(
     want = expected(problem, x, w)
     for candidate in winograd_candidates.candidates(problem):
         kernel, limit = candidate.prepare(w), bound(problem, candidate, x, w)
-        outs = [np.empty(problem.out_shape, np.float32) for _ in range(3)]
-
-        def work(y: Any, kernel: Any = kernel) -> None:
-            team = Threads(2)
-            for _ in range(5):
-                y[...] = np.nan
-                team.begin()
-                with arithmetic():
-                    kernel(x, y, None, team)
-
-        threads = [Thread(target=work, args=(y,)) for y in outs]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        outs = outputs_of_teams(kernel, x, problem.out_shape, 2)
         assert all((y == outs[0]).all() for y in outs), candidate.name
         assert (np.abs(outs[0] - want) <= limit).all(), candidate.name
 
