@@ -137,6 +137,16 @@ def test_threads_of_a_team_keep_one(monkeypatch: pytest.MonkeyPatch) -> None:
         assert worker.submit(made.get_num_threads).result() == 1
 
 
+def test_products_of_every_thread_are_on_one_whoever_was_first() -> None:
+    def inside() -> list[int]:
+        with blas.one_blas_thread():
+            return [library.get_num_threads() for library in blas._libraries()]
+
+    here = inside()
+    assert here == [1] * len(here)
+    assert elsewhere(inside) == here  # threadpoolctl leaves what other threads set to the first one
+
+
 def test_both_sides_of_a_comparison_begin_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
     made = use(monkeypatch, OwnNumbers(3))
     seen: list[int] = []

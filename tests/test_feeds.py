@@ -103,6 +103,37 @@ def test_names_of_layers_and_tensors_are_keys() -> None:
         np.testing.assert_array_equal(ird.run(adder(), feeds)["out"], [4, 6])
 
 
+def test_arrays_that_fit_are_taken_as_they_are_however_they_are_given() -> None:
+    binder, a, b = ird.compile(adder()).binder, np.float32([1, 2]), np.float32([3, 4])
+    for feeds in ([a, b], (a, b), {"b:0": b, "a:0": a}, {"a": a, "b": b}, {"a:0": a, "b": b}):
+        taken = binder.bind(feeds)
+        assert taken[0] is a
+        assert taken[1] is b
+    given = [a, b]
+    assert binder.bind(given) is not given  # the caller's list stays the caller's
+
+
+@pytest.mark.parametrize(
+    ("feeds", "message"),
+    [
+        ({"a:0": np.ones(2, "f4"), "b:0": np.ones(2, "f4"), "c": 0}, 'no input "c"'),
+        ({"a:0": np.ones(2, "f4"), "c": np.ones(2, "f4")}, 'no input "c"'),
+        ([np.ones(2, "f4"), np.ones((1, 2), "f4")], "shape [1,2] was given"),
+        ([np.full(2, 1e300), np.ones(2, "f4")], "an array of float64 was given"),
+        ([np.ones(2, "f4")] * 3, "3 inputs given"),
+    ],
+)
+def test_what_does_not_fit_is_said_beside_what_does(feeds: Any, message: str) -> None:
+    with pytest.raises(ird.UsageError) as caught:
+        ird.compile(adder()).run(feeds)
+    assert message in str(caught.value)
+
+
+def test_arrays_of_another_byte_order_are_converted() -> None:
+    swapped = np.array([1, 2], ">f4")
+    np.testing.assert_array_equal(ird.compile(adder()).run([swapped, swapped])["out"], [2, 4])
+
+
 @pytest.mark.parametrize(
     ("tensor", "reason", "hint"),
     [

@@ -38,6 +38,11 @@ class Binder:
         """What each Parameter takes."""
         return tuple(map(_spec, self.parameters))
 
+    @cached_property
+    def _types(self) -> list[tuple[Shape | None, np.dtype[Any] | None]]:
+        """The shape and the type of array that each Parameter takes as it is."""
+        return [(s.shape, None if s.dtype is None else s.dtype.container) for s in self.specs]
+
     @staticmethod
     def of(graph: Graph) -> Binder:
         """Return the binder of a graph."""
@@ -50,6 +55,9 @@ class Binder:
         array is that of the only input. Arrays are converted to the Parameter's element type only
         where no value changes.
         """
+        suiting = self._suiting(feeds)
+        if suiting is not None:
+            return suiting
         found = Collector()
         given = self._given(feeds, found)
         missing = [n for n in self.parameters if n.id not in given]
@@ -61,6 +69,24 @@ class Binder:
         if found.errors:
             raise UsageError(found.diagnostics)
         return out
+
+    def _suiting(self, feeds: Feeds) -> list[Array] | None:
+        """Return arrays that are given under the usual names, or in order, and taken as they are.
+
+        None where something has to be looked at more closely, which takes longer.
+        """
+        if type(feeds) is dict:
+            arrays: list[Any] = [feeds.get(name) for name in self.inputs]
+        else:
+            arrays = feeds.copy() if type(feeds) is list else [feeds]
+        if len(arrays) != len(self._types) or (type(feeds) is dict and len(feeds) != len(arrays)):
+            return None
+        for array, (shape, dtype) in zip(arrays, self._types, strict=True):
+            if type(array) is not np.ndarray or dtype is None or array.dtype != dtype:
+                return None
+            if not fits(array.shape, shape):
+                return None
+        return arrays
 
     def part(self, feeds: Feeds, needed: Collection[int]) -> dict[str, Any]:
         """Return by name those feeds that belong to the Parameters with these ids.

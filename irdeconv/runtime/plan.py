@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any
@@ -176,8 +176,11 @@ class Plan:
         return self._kept("static", lambda: self._build(self.graph, fuse=True))
 
     def _kept(self, key: Any, build: Any) -> Program:
+        program: Program | None = self._programs.get(key)
+        if program is not None and len(self._programs) == 1:  # there is nothing to put in order
+            return program
         with self._lock:
-            program: Program | None = self._programs.get(key)
+            program = self._programs.get(key)
             if program is None:
                 program = self._programs[key] = build()
             self._programs.move_to_end(key)
@@ -203,16 +206,16 @@ class Plan:
         with self._kernels(graph), garbage.paused():
             return retried(lambda: compiled(graph, settings))
 
-    @contextmanager
-    def _kernels(self, graph: Graph) -> Iterator[None]:
+    def _kernels(self, graph: Graph) -> AbstractContextManager[object]:
         """Choose and run kernels as the settings say."""
         loops = not self.settings.once or gains_by_compiling(graph)
         if self.exact == in_order() and loops == is_wanted():  # most runs; the rest takes longer
-            with one_blas_thread():
-                yield
-            return
-        with one_blas_thread(), accumulate_in_order(self.exact), wanted(loops):
-            yield
+            return one_blas_thread()
+        stack = ExitStack()
+        stack.enter_context(one_blas_thread())
+        stack.enter_context(accumulate_in_order(self.exact))
+        stack.enter_context(wanted(loops))
+        return stack
 
 
 def build_plan(graph: Graph, *, exact: bool = False, settings: Settings | None = None) -> Plan:

@@ -124,9 +124,14 @@ class Program:
     evaluated: int = 0
     _kept: dict[int, Array] = field(default_factory=dict, repr=False)
     _joined: list[Step] = field(init=False, repr=False)
+    _returned: list[tuple[str, int, bool]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._joined = joined(self.steps, self.team)
+        own, self._returned = {one.slot for one in self.fresh}, []
+        for name, slot in self.results:
+            self._returned.append((name, slot, slot in own))
+            own.discard(slot)  # a second output of the same value is a copy
 
     def run(
         self, arrays: Sequence[Array], trace: Trace | None = None, watch: Watch | None = None
@@ -226,15 +231,10 @@ class Program:
                 values[slot] = None
 
     def _outputs(self, values: Values) -> dict[str, Array]:
-        own = {one.slot for one in self.fresh}
-        out = {}
-        for name, slot in self.results:
-            if slot in own:
-                own.discard(slot)  # a second output of the same value is a copy
-                out[name] = values[slot]
-            else:
-                out[name] = np.array(values[slot], order="C", copy=True)
-        return out
+        return {
+            name: values[slot] if own else np.array(values[slot], order="C", copy=True)
+            for name, slot, own in self._returned
+        }
 
 
 def joined(steps: Sequence[Step], team: Threads) -> list[Step]:

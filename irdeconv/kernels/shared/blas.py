@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import itertools
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import cache
-from threading import Lock, Thread
+from threading import Lock, Thread, local
 from typing import Any
 
 from irdeconv.kernels.shared.forks import renew_in_children
@@ -36,11 +38,35 @@ def blas_cores() -> frozenset[str]:
     return frozenset(filter(None, found))
 
 
+@dataclass(frozen=True)
+class _OpenBlas:
+    """The functions of OpenBLAS that threadpoolctl calls.
+
+    It looks them up in every call, and its newer versions set nothing in a thread while another one
+    that has set something lives.
+    """
+
+    get_num_threads: Callable[[], int]
+    set_num_threads: Callable[[int], object]
+
+
+def _direct(library: Any) -> Any:
+    """Return what sets a library's number of threads at once, in every thread."""
+    if getattr(library, "threading_layer", None) != "pthreads":
+        return library
+    for prefix, suffix in itertools.product(("", "scipy_"), ("", "64_", "_64")):
+        names = (f"{prefix}openblas_{verb}_num_threads{suffix}" for verb in ("get", "set"))
+        found: list[Any] = [getattr(library.dynlib, name, None) for name in names]
+        if None not in found:
+            return _OpenBlas(*found)
+    return library
+
+
 @cache
 def _by_kind() -> tuple[list[Any], list[Any]]:
     """Return the libraries with a number for each thread, and those with one for the process."""
     kinds: tuple[list[Any], list[Any]] = [], []
-    for library in _libraries():
+    for library in map(_direct, _libraries()):
         kinds[0 if _has_own_number(library) else 1].append(library)
     return kinds
 
@@ -90,6 +116,15 @@ class _OneThread:
 _ONE = _OneThread()
 
 
+class _ThisThread(local):
+    """What is known of one thread; `owns`: it has set the numbers that are its own."""
+
+    owns = False
+
+
+_HERE = _ThisThread()
+
+
 def _set_to_one(libraries: list[Any]) -> list[tuple[Any, int]]:
     """Set numbers of threads to one; returns those that were another.
 
@@ -106,21 +141,36 @@ def _set_back(changed: list[tuple[Any, int]]) -> None:
         library.set_num_threads(count)
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
+class _OnOneThread(AbstractContextManager[None]):
+    """See `one_blas_thread`. Entered in every run of a plan, which may take microseconds."""
+
+    __slots__ = ("_before", "_kinds")
+
+    def __enter__(self) -> None:
+        own, shared = self._kinds = _by_kind()
+        if _HERE.owns and all(library.get_num_threads() == 1 for library in own):
+            self._before: list[tuple[Any, int]] = []
+        else:
+            self._before = _set_to_one(own)
+            _HERE.owns = True
+        if shared:
+            _ONE.enter()
+
+    def __exit__(self, *error: object) -> None:
+        if self._kinds[1]:
+            _ONE.leave()
+        if self._before:
+            _set_back(self._before)
+
+
+def one_blas_thread() -> AbstractContextManager[None]:
     """Let matrix products of this thread use one thread inside.
 
     With more, the BLAS adds in another order. Where the number is the process's, it stays until the
     last thread that is inside leaves: two plans may run at the same time. Threads that a plan
     begins call `use_one_blas_thread`.
     """
-    own = _set_to_one(_by_kind()[0])
-    _ONE.enter()
-    try:
-        yield
-    finally:
-        _ONE.leave()
-        _set_back(own)
+    return _OnOneThread()
 
 
 def use_one_blas_thread() -> None:

@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from threading import Lock, get_ident
 from time import perf_counter
@@ -41,16 +41,27 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-@contextmanager
-def arithmetic() -> Iterator[None]:
+class _ArithmeticState(AbstractContextManager[None]):
+    """See `arithmetic`. Entered in every run of a plan, which may take microseconds."""
+
+    __slots__ = ("_state",)
+
+    def __enter__(self) -> None:
+        self._state = np.errstate(all="ignore")
+        self._state.__enter__()
+        np.setbufsize(BUFFER)  # errstate restores it as well
+
+    def __exit__(self, *error: Any) -> None:
+        self._state.__exit__(*error)
+
+
+def arithmetic() -> AbstractContextManager[None]:
     """Compute as IEEE 754 says, silently, with small buffers for operands that broadcast.
 
     NumPy copies such operands through a buffer, by default of 8192 elements, which then leaves the
     level 1 cache.
     """
-    with np.errstate(all="ignore"):
-        np.setbufsize(BUFFER)  # errstate restores it as well
-        yield
+    return _ArithmeticState()
 
 
 def _with_arithmetic(job: list[Callable[[Space], None]], space: Space) -> None:
@@ -174,6 +185,13 @@ class Threads:
 
     def run(self, items: list[T], work: Callable[[T, Space], None], threads: int) -> None:
         """Work on the items with at most so many threads."""
+        others = self._spaces[1 : min(threads, len(items))]
+        if self._pool is None or not others:
+            own = self._spaces[0]
+            for item in items:
+                own.reset()
+                work(item, own)
+            return
         rest = iter(items)  # next() on a list's iterator is atomic
 
         def loop(space: Space) -> None:
@@ -185,10 +203,6 @@ class Threads:
                 for _ in rest:
                     pass
 
-        others = self._spaces[1 : min(threads, len(items))]
-        if self._pool is None or not others:
-            loop(self._spaces[0])
-            return
         job: list[Callable[[Space], None]] = [loop]
         futures: list[Future[None]] = []
         try:
