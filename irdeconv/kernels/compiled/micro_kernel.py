@@ -83,7 +83,7 @@ class _Tiles:
         """Copy what the vectors of a tile read, one row behind the other.
 
         A piece is the beginning of a vector or what of it lies elsewhere; what is copied behind its
-        end is overwritten by the next piece.
+        end is overwritten by the next piece. What the next tile has is mostly fetched meanwhile.
         """
         builder, (firsts, reads, places) = self.code.builder, self.pieces
         begin, stop = firsts.element(group), firsts.element(self.plus(group, 1))
@@ -92,7 +92,9 @@ class _Tiles:
             offset = self.offsets.element(loop.index)
             row = builder.add(start, self.times(loop.index, self.code.lanes * vectors))
             with cgutils.for_range(builder, stop, start=begin) as piece:
-                part = self.x.vector(builder.add(reads.element(piece.index), offset))
+                place = builder.add(reads.element(piece.index), offset)
+                part = self.x.vector(place)
+                self.x.prefetch(self.plus(place, self.code.lanes * vectors))
                 self.near.store(part, builder.add(row, places.element(piece.index)))
 
     def near_start(self, first: ir.Value) -> ir.Value:
@@ -109,13 +111,25 @@ class _Tiles:
 
         return vectors_of
 
-    def lying(self, first: ir.Value, vectors: int) -> Vectors:
-        """Return what gives the vectors of a row where they lie."""
+    def lying(self, panel: ir.Value, first: ir.Value, vectors: int) -> Vectors:
+        """Return what gives the vectors of a row where they lie.
+
+        The first panel fetches what the next tile reads of a row: rows are far apart, and no
+        processor sees that the next vector of each of many will be wanted. Then it is near.
+        """
         starts = [self.reads.element(self.plus(first, v)) for v in range(vectors)]
+        ahead = self.code.builder.select(
+            self.code.builder.icmp_signed("==", panel, self.number(0)),
+            self.number(vectors * self.code.lanes),
+            self.number(0),
+        )
 
         def vectors_of(k: ir.Value) -> list[ir.Value]:
             offset = self.offsets.element(k)
-            return [self.x.vector(self.code.builder.add(start, offset)) for start in starts]
+            places = [self.code.builder.add(start, offset) for start in starts]
+            for place in places:
+                self.x.prefetch(self.code.builder.add(place, ahead))
+            return [self.x.vector(place) for place in places]
 
         return vectors_of
 
@@ -215,7 +229,8 @@ class _Tiles:
                         self.tile(panel.index, first, size, self.copied(first, size), stores)
             with otherwise, cgutils.for_range(builder, panels) as panel:
                 for _, first, size in self.groups(vectors):
-                    self.tile(panel.index, first, size, self.lying(first, size), stores)
+                    find = self.lying(panel.index, first, size)
+                    self.tile(panel.index, first, size, find, stores)
 
     def tile(
         self, panel: ir.Value, first: ir.Value, size: int, find: Vectors, stores: Stores

@@ -17,7 +17,7 @@ from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import shares
 from irdeconv.kernels.shared.candidate import Epilogue
 from irdeconv.kernels.shared.problem import ConvProblem, type_of_sums
-from irdeconv.kernels.shared.scratch import Space
+from irdeconv.kernels.shared.scratch import Space, clear
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 
@@ -300,7 +300,7 @@ def open_tile(out: Array, block: OutputBlock, channels: slice, space: Space) -> 
     if dtype != out.dtype:
         tile = space.array(tile.shape, dtype)
     if not block.covered:
-        tile[...] = 0
+        clear(tile)
     return tile
 
 

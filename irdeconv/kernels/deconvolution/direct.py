@@ -56,6 +56,7 @@ from irdeconv.kernels.shared.scratch import (
     ScratchPlace,
     ScratchPlan,
     Space,
+    clear,
     contiguous,
     seen,
 )
@@ -135,7 +136,7 @@ class DirectDeconvolution:
             team.each(self._items, lambda item, space: self._item(x, out, item, epilogue, space))
         for block in self._empty:
             tile = block.box(out)
-            tile[...] = 0
+            clear(tile)
             close_tile(tile, out, block, slice(0, self.problem.outputs), epilogue)
 
     def _item(
@@ -151,7 +152,7 @@ class DirectDeconvolution:
         if problem.narrow:
             tile = tile[:, :count]
         if not block.covered:
-            tile[...] = 0
+            clear(tile)
         source = self._source(x, block, item.group, space)
         used = space.used
         for panels, offsets, places, starts, base in self._products(item):
@@ -227,7 +228,7 @@ class DirectDeconvolution:
         """Do what `_item` does, by calls that were written down for inputs and outputs anywhere."""
         for item in run:
             if not item.block.covered:
-                item.block.box(out)[:, self._channels(item)] = 0
+                clear(item.block.box(out)[:, self._channels(item)])
         table = self._tables.get(number)
         if table is None:
             places = ScratchPlace.given(0, x), ScratchPlace.given(1, out)

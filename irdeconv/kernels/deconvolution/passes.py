@@ -64,7 +64,7 @@ class NumpyRates:
     copied: float = rate("copy", 0.2)
     rows: float = rate("call", 13.0)
     written: float = rate("strided", 0.35)
-    filled: float = rate("copy", 0.1)
+    filled: float = rate("copy", 0.06)
     added: float = rate("added", 0.2)
 
 
@@ -75,7 +75,7 @@ PHASES = NumpyRates(
     copied=0.0813,
     rows=1.01,
     written=0.246,
-    filled=0.101,
+    filled=0.06,
     added=0.2,
 )
 TERMS = NumpyRates(
@@ -85,7 +85,7 @@ TERMS = NumpyRates(
     copied=0.216,
     rows=2.36,
     written=0.194,
-    filled=0.0925,
+    filled=0.055,
     added=0.133,
 )
 PADDED = NumpyRates(
@@ -95,7 +95,7 @@ PADDED = NumpyRates(
     copied=0.0696,
     rows=2.53,
     written=0.165,
-    filled=0.1,
+    filled=0.06,
     added=0.0657,
 )
 WIDE = NumpyRates(
@@ -105,9 +105,9 @@ WIDE = NumpyRates(
     copied=0.1125,
     rows=3.86,
     written=0.1325,
-    filled=0.1,
+    filled=0.06,
     added=0.2,
 )
 MULTIPLES = NumpyRates(
-    product=1, items=0, calls=3496, copied=0.2, rows=4.08, written=0.11, filled=0.105, added=0.2
+    product=1, items=0, calls=3496, copied=0.2, rows=4.08, written=0.11, filled=0.06, added=0.2
 )

@@ -18,6 +18,7 @@ import numpy as np
 
 from irdeconv.kernels.compiled import LANES
 from irdeconv.kernels.deconvolution import residues as geo
+from irdeconv.kernels.deconvolution import term_products as products
 from irdeconv.kernels.deconvolution.blocks import OutputBlock, close_tile, split_output, tile_bytes
 from irdeconv.kernels.deconvolution.col2im import (
     BlockTerms,
@@ -31,7 +32,7 @@ from irdeconv.kernels.shared.blocking import pieces, shares
 from irdeconv.kernels.shared.candidate import SHARES, Candidate, Epilogue, Estimate, shared
 from irdeconv.kernels.shared.jit import available, load
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.products import aliases, multiply, pitch, stack_cost, worth_copying
+from irdeconv.kernels.shared.products import aliases, pitch, worth_copying
 from irdeconv.kernels.shared.rates import rate, scaled
 from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
 from irdeconv.kernels.shared.team import Team
@@ -42,10 +43,9 @@ FEW = 16  # input channels of a group up to which the compiled code may multiply
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowRates:
+class RowRates(products.TermRates):
     """Nanoseconds of the kernels that write row by row, fitted to a few hundred random layers."""
 
-    product: float  # each nanosecond that the product alone would take
     block: float = rate("compiled")
     gathered: float = rate("copy")  # each element that is copied
     row: float = rate("call")  # each row of the output
@@ -57,16 +57,31 @@ class RowRates:
 
 PLACED = RowRates(
     product=0.982,
-    block=5324,
-    gathered=0.215,
-    row=37.8,
-    vector=1.26,
-    output=0.0219,
+    sums=0.136,
+    near=1.2,
+    stored=0.1,
+    streamed=0.004,
+    block=8500,
+    gathered=0.154,
+    row=38,
+    vector=0.8,
+    output=0.035,
     strided=0,
-    term=0.641,
+    term=0.9,
 )
 SINGLE = RowRates(
-    product=1, block=3252, gathered=0.0809, row=39.7, vector=0, output=0, strided=0.0024, term=0.68
+    product=1,
+    sums=0.138,
+    near=0.9,
+    stored=0.1,
+    streamed=0.0024,
+    block=6500,
+    gathered=0.09,
+    row=38,
+    vector=0.6,
+    output=0.013,
+    strided=0.0016,
+    term=0.3,
 )
 SPREAD = RowRates(
     product=0,
@@ -90,14 +105,14 @@ class _Item:
     columns: int
     start: int
     sums: int
-    filter: Array
+    filter: Any
     arguments: tuple[Any, ...]
 
 
 class _RowKernel:
     """What both kernels share: the items of work, and the call of the compiled loop."""
 
-    def __init__(self, layout: RowLayout, filters: Sequence[Array], loop: Any) -> None:
+    def __init__(self, layout: RowLayout, filters: Sequence[Any], loop: Any) -> None:
         self.problem, self.loop = layout.problem, loop
         self.items: list[_Item] = []
         c, m = self.problem.group_inputs, self.problem.group_outputs
@@ -122,7 +137,7 @@ class _RowKernel:
                 self.items.append(item)
 
     def _arguments(
-        self, terms: BlockTerms, block: OutputBlock, chunk: Chunk, w: Array
+        self, terms: BlockTerms, block: OutputBlock, chunk: Chunk, w: Any
     ) -> tuple[Any, ...]:
         """Return what the compiled loop is told besides the arrays."""
         raise NotImplementedError
@@ -168,15 +183,16 @@ class PlacedTerms(_RowKernel):
         from irdeconv.kernels.compiled.col2im import copy_terms, sum_terms
 
         rows = w.reshape(*w.shape[:3], -1).transpose(0, 3, 2, 1)  # [g, taps, M/g, C/g]
-        filters = []
+        most, filters = layout.blocks.most(lambda b: b.input_positions), []
         for c in layout.chunks:
             part = np.ascontiguousarray(rows[c.groups, :, c.channels])
-            filters.append(part.reshape(part.shape[0], -1, part.shape[-1]))
+            matrices = part.reshape(len(part), -1, part.shape[-1])
+            filters.append(products.TermProducts(matrices, most))
         self.single = all(terms.single for terms in layout.terms)
         super().__init__(layout, filters, copy_terms if self.single else sum_terms)
 
     def _arguments(
-        self, terms: BlockTerms, block: OutputBlock, chunk: Chunk, w: Array
+        self, terms: BlockTerms, block: OutputBlock, chunk: Chunk, w: Any
     ) -> tuple[Any, ...]:
         """See the base class; rows of terms are a pitch apart."""
         width, count = block.input_positions, self.problem.taps
@@ -198,26 +214,25 @@ class PlacedTerms(_RowKernel):
     def source(self, x: Array, item: _Item, space: Space) -> Array:
         """See the base class."""
         x = self._gather(x, item, space)
-        w, width = item.filter, item.columns
-        line = pitch(width, w.dtype)
-        flat = space.array((len(w) * w.shape[1] * line + 2 * LANES,), w.dtype)
-        terms = flat[LANES:-LANES].reshape(len(w), w.shape[1], line)[..., :width]
-        if width:
-            multiply(w, x, terms)
+        product, line = item.filter, pitch(item.columns, item.filter.dtype)
+        flat = space.array((product.stack * product.rows * line + 2 * LANES,), product.dtype)
+        if item.columns:
+            product(x, flat, LANES, line, space)
         return flat
 
     def _gather(self, x: Array, item: _Item, space: Space) -> Array:
         """Return the inputs `[groups, C/g, columns]`."""
-        c, count, part = self.problem.group_inputs, len(item.filter), x[item.inputs]
-        if len(part) == 1 and part.strides[-1] == x.itemsize and x.dtype == item.filter.dtype:
+        c, product, part = self.problem.group_inputs, item.filter, x[item.inputs]
+        width, count, dtype = item.columns, product.stack, product.dtype
+        lies = len(part) == 1 and part.strides[-1] == x.itemsize and x.dtype == dtype
+        if lies and width >= product.least_columns:
             try:
                 flat: Array = part[0].reshape(count, c, -1, copy=False)
             except ValueError:
                 pass
             else:
-                if not worth_copying(item.filter.shape[1], flat.strides[1]):
+                if not worth_copying(product.rows, flat.strides[1]):
                     return flat
-        width, dtype = item.columns, item.filter.dtype
         host = space.array((count * c, pitch(width, dtype)), dtype)[:, :width]
         host.reshape(count * c, len(part), *part.shape[2:])[...] = part.swapaxes(0, 1)
         return host.reshape(count, c, width)
@@ -237,7 +252,7 @@ class SpreadInputs(_RowKernel):
         super().__init__(layout, filters, sum_terms)
 
     def _arguments(
-        self, terms: BlockTerms, block: OutputBlock, chunk: Chunk, w: Array
+        self, terms: BlockTerms, block: OutputBlock, chunk: Chunk, w: Any
     ) -> tuple[Any, ...]:
         """See the base class; the source is a copy of the inputs, the same for all taps."""
         c, taps = self.problem.group_inputs, np.zeros(self.problem.taps, np.int64)
@@ -308,7 +323,8 @@ def _placed(layout: RowLayout, most: int) -> Candidate:
     widest = max(layout.chunks, key=lambda k: k.count * k.width)
     line = pitch(most, problem.compute)
     elements = (widest.width * problem.taps + problem.group_inputs) * widest.count * line
-    channels = widest.width * widest.count
+    rows, channels = widest.width * problem.taps, widest.width * widest.count
+    elements += products.copied_elements(rows, problem.group_inputs, most)
     return _candidate("placed", PlacedTerms, layout, rates, elements, channels)
 
 
@@ -357,15 +373,16 @@ def _candidate(
 def _nanoseconds(layout: RowLayout, spread: bool, rates: RowRates) -> float:
     """Estimate the nanoseconds of `spread` or `placed`."""
     cost, c, taps = 0.0, layout.problem.group_inputs, layout.problem.taps
+    stride = layout.problem.positions * layout.problem.itemsize
     for block, times in layout.blocks.kinds:
         width = block.input_positions
         of_channel = _row_cost(rates, block, c if spread else 1)
-        gathered = rates.gathered * c * width if spread or block.count > 1 else 0.0
         for chunk in layout.chunks:
-            of_group = chunk.width * of_channel + gathered
+            gathers = spread or block.count > 1 or worth_copying(chunk.width * taps, stride)
+            of_group = chunk.width * of_channel + (rates.gathered * c * width if gathers else 0.0)
             if not spread:
-                sizes = chunk.count, chunk.width * taps, c, width
-                cost += times * rates.product * stack_cost(*sizes)
+                sizes = chunk.width * taps, c, width
+                cost += times * products.terms_cost(rates, layout.problem, chunk.count, *sizes)
             cost += times * (chunk.count * of_group + rates.block)
     return cost
 

@@ -38,7 +38,7 @@ class ResidueRates:
     line: float = rate("call", 2.7)  # each row of it
     stored: float = rate("copy", 1.3)  # each vector that is written whole
     parted: float = rate("call", 1.2)  # each row of a vector's piece
-    filled: float = rate("copy", 0.119)  # each zero of outputs that no tap reaches
+    filled: float = rate("copy", 0.07)  # each zero of outputs that no tap reaches
     streamed: float = rate("far", 0.0022)  # each byte of weights that are not in a near cache
     read: float = rate("copy", 0.007)  # each element that a product reads of a block's inputs
     call: float = rate("compiled", 330.0)

@@ -19,7 +19,7 @@ from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Fix
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import multiply, product_cost
 from irdeconv.kernels.shared.rates import relative
-from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
+from irdeconv.kernels.shared.scratch import ALIGNMENT, Space, clear
 from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
@@ -96,7 +96,7 @@ class _Single:
             return
         sums = space.array((len(x), w.shape[1]), w.dtype)
         multiply(x, w, sums)
-        tile[...] = 0
+        clear(tile)
         trailing(tile, self.where)[...] = sums.reshape(*tile.shape[:2], *self.kernel)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import ITEMS, pieces
-from irdeconv.kernels.shared.scratch import Space
+from irdeconv.kernels.shared.scratch import Space, clear
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
@@ -173,7 +173,7 @@ def worthwhile(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 def _zero(x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
     """Fill an output that no input reaches. A Kernel."""
-    out[...] = 0
+    clear(out)
     if out.size:
         finish(out, epilogue, team)
 

@@ -137,6 +137,14 @@ class ScratchPlan:
         return place
 
 
+def clear(out: Array) -> None:
+    """Fill an array of numbers with zeros: as bytes, which NumPy does with wider stores."""
+    if out.ndim and out.strides[-1] == out.itemsize and out.dtype.kind in "fiu":
+        out.view(np.uint8)[...] = 0
+    else:
+        out[...] = 0
+
+
 def contiguous(x: Array, dtype: np.dtype[Any], space: Space) -> Array:
     """Return `x` itself if it is C-contiguous and of that type, else a copy that is."""
     if x.flags.c_contiguous and x.dtype == dtype:
