@@ -18,7 +18,7 @@ from irdeconv.cli.main import main
 from irdeconv.kernels.candidates import for_convolution, for_deconvolution
 from irdeconv.kernels.convolution import direct, work
 from irdeconv.kernels.deconvolution import placed, residue_cuts, winograd_candidates
-from irdeconv.kernels.shared import calibrated, machine, products, rates
+from irdeconv.kernels.shared import calibrated, jit, machine, products, rates
 from irdeconv.kernels.shared.candidate import worthwhile
 from irdeconv.kernels.shared.machine import FITTED, NUMBERS, PACKAGED, MachineProfile
 from irdeconv.kernels.shared.problem import ConvProblem
@@ -280,3 +280,18 @@ def test_convolutions_by_the_definition_whatever_the_profile() -> None:
             out = np.empty(problem.out_shape, np.float32)
             for_convolution(problem)[0].prepare(w)(x, out, None, Threads(1))
         np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.skipif(not jit.available(), reason="needs numba")
+@pytest.mark.parametrize("name", ["placed", "spread", "winograd-4x4", "direct"])
+def test_compiled_loops_take_longer_with_vectors_of_fewer_elements(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything else alike: what they do is counted in vectors of the processor."""
+    problem = ConvProblem((1, 16, 64, 64), 16, 1, (4, 4), (2, 2), (1, 1), (1, 1), (128, 128))
+
+    def cost(lanes: int) -> float:
+        monkeypatch.setattr(jit, "lanes", lambda: lanes)
+        return next(c.cost for c in for_deconvolution(problem) if c.name == name)
+
+    assert cost(4) > 1.15 * cost(16)

@@ -17,6 +17,7 @@ import numpy as np
 from irdeconv.kernels.compiled import LANES
 from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.deconvolution.blocks import Blocking, OutputBlock
+from irdeconv.kernels.shared import jit
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.spec import Array
 
@@ -209,6 +210,11 @@ def _combined(counts: Array, taps: Array, inputs: Array, axis: AxisTerms) -> tup
     a = _starts(counts)[outer] + nth // axis_counts[inner]
     b = _starts(axis_counts)[inner] + nth % axis_counts[inner]
     return taps[a] * axis.kernel + axis_taps[b], inputs[a] * axis.inputs + axis_inputs[b]
+
+
+def halves() -> int:
+    """Return how many vectors of the processor a vector of the compiled loop is, at least one."""
+    return max(1, LANES // jit.lanes())
 
 
 @dataclass(frozen=True)

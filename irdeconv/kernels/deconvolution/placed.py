@@ -24,6 +24,7 @@ from irdeconv.kernels.deconvolution.col2im import (
     BlockTerms,
     Chunk,
     RowLayout,
+    halves,
     start_of,
     steps_of,
 )
@@ -51,7 +52,7 @@ class RowRates(products.TermRates):
     row: float = rate("call")  # each row of the output
     vector: float = rate("added")  # each vector of it
     output: float = rate("copy")  # each element of it
-    strided: float = rate("strided")  # and more where the stride is above 2
+    strided: float = rate("strided", 0.0)  # and more where the stride is above 2
     term: float = rate("added")  # each vector of terms or products
 
 
@@ -66,7 +67,6 @@ PLACED = RowRates(
     row=38,
     vector=0.8,
     output=0.035,
-    strided=0,
     term=0.9,
 )
 SINGLE = RowRates(
@@ -396,4 +396,5 @@ def _row_cost(rates: RowRates, block: OutputBlock, inputs: int) -> float:
     pairs = block.count * math.prod(p.axis.kernel * p.inputs for p in block.parts[:-1])
     terms = pairs * last.axis.kernel * inputs * -(-last.inputs // LANES)
     element = rates.output + (rates.strided if stride > 2 else 0)
-    return rows * (rates.row + rates.vector * vectors + element * width) + rates.term * terms
+    added = halves() * (rates.vector * rows * vectors + rates.term * terms)
+    return rows * (rates.row + element * width) + added

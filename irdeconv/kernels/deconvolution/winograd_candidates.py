@@ -15,6 +15,7 @@ from irdeconv.kernels.compiled import LANES, RUN, ZIPPED
 from irdeconv.kernels.compiled.panels import FAR_BYTES, best_tile, computed
 from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.deconvolution.blocks import OutputBlock, split_output, tile_bytes
+from irdeconv.kernels.deconvolution.col2im import halves
 from irdeconv.kernels.deconvolution.winograd import (
     MARGIN,
     CompiledWinograd,
@@ -57,9 +58,9 @@ class TileRates:
     product: float = rate("compiled", 150)  # each product of a point
     read: float = rate("strided", 0.112)  # each element of a tile
     read_run: float = rate("call", 5)  # each run of them
-    evaluated: float = rate("added", 0.24)  # each value of an input tile
+    evaluated: float = rate("added", 0.17)  # each value of an input tile
     entering: float = rate("call", 12)  # each set of runs of inputs that is multiplied by a matrix
-    mixed: float = rate("added", 0.0137)  # each product of a sum and an element of a matrix
+    mixed: float = rate("sums", 0.22)  # each vector of values times an element of a matrix
     leaving: float = rate("call", 18.5)  # each set of runs of sums that is multiplied by a matrix
     row_part: float = rate("call", 74)  # each part of a row of sums
     row: float = rate("call", 34.5)  # each row of the output
@@ -181,13 +182,15 @@ def _tiles_of(tiling: Tiling, block: OutputBlock, rates: TileRates) -> float:
     columns, row = tiling.columns(block), max(1, tiling.grid(block)[-1])
     line, width = tiling.pitch(block), tiling.width(block)
     read, left = -(-c // max(1, RUN // line)) * -(-columns // RUN), -(-rows * width // RUN)
-    _, entering = _mixing(tiling.tiles, tiling.points)
+    mixed, entering = _mixing(tiling.tiles, tiling.points)
     added, leaving = _mixing(tiling.points, tiling.points)
+    product = rates.mixed / jit.lanes()
     reading = inputs * (rates.read + rates.read_run / row) + rates.evaluated * points
-    cost = c * columns * reading + rates.entering * entering * read
+    cost = c * columns * (reading + product * mixed) + rates.entering * entering * read
     cost += chunks * _multiplying(tiling, block, rates)
-    mixed = rates.mixed * added * columns * rows
-    cost += chunks * (mixed + (rates.leaving * leaving + rates.row_part) * left)
+    cost += chunks * (
+        product * added * columns * rows + (rates.leaving * leaving + rates.row_part) * left
+    )
     cost += m * _writing(tiling, block, rates)
     return cost + rates.piece * (len(tiling.cuts) + chunks)
 
@@ -229,6 +232,7 @@ def _writing(tiling: Tiling, block: OutputBlock, rates: TileRates) -> float:
         )
     ]
     vectors = sum(-(-(width - f) // (stride * LANES)) for f in range(min(stride, width)))
+    vectors, terms = vectors * halves(), [*terms, halves()]
     rows = math.prod(p.outputs for p in outer)
     strided = rates.zipped if stride in ZIPPED else rates.strided
     writing = rows * (rates.row + rates.vector * vectors + strided * width)
