@@ -52,13 +52,15 @@ class MappedFile:
     @property
     def changed(self) -> bool:
         """Whether the file has been cut off or written to since it was mapped."""
-        if self.lost or self._map.size() != self.size:
+        if self.lost:
             return True
         try:
             status = os.stat(self.path)
-        except OSError:  # it has been removed, or replaced: what is mapped stays
-            return False
-        return (status.st_dev, status.st_ino) == self._file and status.st_mtime_ns != self._time
+        except OSError:  # it has been removed: what is mapped stays
+            return self._map.size() != self.size
+        if (status.st_dev, status.st_ino) != self._file:  # it has been replaced
+            return self._map.size() != self.size
+        return status.st_mtime_ns != self._time or status.st_size != self.size
 
     def require_intact(self) -> None:
         """Raise InputError (E125) where the file has changed."""

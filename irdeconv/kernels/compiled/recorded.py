@@ -20,12 +20,12 @@ from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Recorded:
     """Compiled calls, one after the other.
 
     `table` has the addresses of a function and a record for each; `kept` is the memory that they
-    use; `scratch` counts bytes.
+    use; `scratch` counts bytes. Several threads may make them at once.
     """
 
     table: tuple[int, ...]
@@ -61,20 +61,36 @@ class Recorded:
         return run
 
     @cached_property
+    def _run_on(self) -> Callable[..., None]:
+        run: Callable[..., None] = import_module("irdeconv.kernels.compiled.records").run_table_on
+        return run
+
+    @cached_property
     def _words(self) -> Array:
         return np.array(self.table, np.int64)
 
     def __call__(self, space: Space) -> None:
         """Make the calls."""
-        self.run(space.array((self.scratch,), np.uint8) if self.scratch else None)
+        bases, _held = space.again(self, lambda: _bases(space, self.scratch))
+        self.run(bases)
 
-    def run(self, memory: Array | None, *given: Array) -> None:
-        """Make the calls, with scratch memory of enough bytes, and with arrays that are given.
+    def run(self, bases: Array) -> None:
+        """Make the calls, with places counted from these; see `_bases`."""
+        self._run(self._words, bases)
 
-        Several threads may do so at once.
-        """
-        own = 0 if memory is None else address(memory)
-        self._run(self._words, np.array([0, own, *map(address, given)], np.int64))
+    def run_on(self, x: Array, out: Array, space: Space) -> None:
+        """Make calls that read and write the f32 of contiguous arrays which are given."""
+        memory = space.array((self.scratch,), np.uint8) if self.scratch else _NO_BYTES
+        self._run_on(self._words, memory, x.reshape(-1), out.reshape(-1))
+
+
+_NO_BYTES = np.zeros(0, np.uint8)
+
+
+def _bases(space: Space, scratch: int) -> tuple[Array, Array]:
+    """Return from where calls count places, nothing and scratch memory, and that memory."""
+    memory = space.array((scratch,), np.uint8)
+    return np.array([0, address(memory)], np.int64), memory
 
 
 @runtime_checkable
@@ -112,18 +128,21 @@ class Repeated:
         return Recorded.joined(found) if len(found) == len(self.pieces) else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _InTurn:
     """Pieces of work, some of them compiled, of which those use the same scratch memory."""
 
     parts: tuple[Piece, ...]
 
+    @cached_property
+    def _scratch(self) -> int:
+        return max((part.scratch for part in self.parts if isinstance(part, Recorded)), default=0)
+
     def __call__(self, space: Space) -> None:
-        some = (part.scratch for part in self.parts if isinstance(part, Recorded))
-        memory = space.array((max(some, default=0),), np.uint8)
+        bases, _held = space.again(self, lambda: _bases(space, self._scratch))
         for part in self.parts:
             if isinstance(part, Recorded):
-                part.run(memory)
+                part.run(bases)
             else:
                 part(space)
 

@@ -112,6 +112,17 @@ def run_table(table: Any, bases: Any) -> None:
         call_step(table[k], table[k + 1], start)
 
 
+_READ = types.Array(types.float32, 1, "C", readonly=True)
+
+
+@jit.compiled_for((types.int64[::1], types.uint8[::1], _READ, types.float32[::1]))
+def run_table_on(table: Any, memory: Any, x: Any, out: Any) -> None:
+    """Make all calls of a table; places are counted from scratch memory, `x` and `out`, too."""
+    bases = np.zeros(4, np.int64)
+    bases[1], bases[2], bases[3] = memory.ctypes.data, x.ctypes.data, out.ctypes.data
+    run_table(table, bases)
+
+
 def words(kind: types.Type, value: Any) -> list[int]:
     """Return the words of an argument; TypeError where it is none of that type."""
     sort = _sort(kind)

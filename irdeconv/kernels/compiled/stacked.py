@@ -11,6 +11,7 @@ from irdeconv.kernels.shared import jit
 from irdeconv.kernels.shared.scratch import ScratchPlace, ScratchPlan, Space
 from irdeconv.spec import Array
 
+NOTHING = Space()  # scratch memory of which nothing is used: all is read where it lies
 FIRST_CALLS = 1  # that are made one by one: writing calls down takes longer than one run saves
 
 
@@ -42,12 +43,11 @@ class StackedPanels:
         if table is None and self._calls > FIRST_CALLS:
             table = self._tables[place] = self._recorded(values, *place[:4], out)
         if table is not None:
-            table.run(None, values, out)
+            table.run_on(values, out, NOTHING)
             return
         offsets, places, starts = self._places(line, columns)
-        space = Space()  # nothing is copied, so it stays empty
         for i, panels in enumerate(self.panels):
-            panels(values[i], offsets, places, out, starts, base + i * plane, space)
+            panels(values[i], offsets, places, out, starts, base + i * plane, NOTHING)
 
     def _places(self, line: int, columns: int) -> tuple[Array, VectorPlaces, Array]:
         """Return where rows are read, where vectors are, and where rows are written."""

@@ -234,7 +234,7 @@ class DirectDeconvolution:
             places = ScratchPlace.given(0, x), ScratchPlace.given(1, out)
             table = Recorded.joined(self._recorded(*places, item) for item in run)
             self._tables[number] = table
-        table.run(space.array((table.scratch,), np.uint8), x, out)
+        table.run_on(x, out, space)
         for item in run if epilogue is not None else ():
             channels = self._channels(item)
             close_tile(item.block.box(out)[:, channels], out, item.block, channels, epilogue)
