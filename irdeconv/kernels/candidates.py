@@ -14,6 +14,7 @@ from irdeconv.kernels.deconvolution import multiples, phases, placed, single, te
 from irdeconv.kernels.deconvolution import winograd_candidates as winograd
 from irdeconv.kernels.deconvolution.separable import separable
 from irdeconv.kernels.shared.candidate import ZERO, Candidate, Kernel
+from irdeconv.kernels.shared.divided import divided
 from irdeconv.kernels.shared.jit import available
 from irdeconv.kernels.shared.problem import ConvProblem, reversed_filter
 from irdeconv.kernels.shared.rates import relative
@@ -35,6 +36,11 @@ def for_convolution(problem: ConvProblem) -> list[Candidate]:
 
     Those of deconvolutions are listed where they take clearly less.
     """
+    found = _of_convolution(problem)
+    return sorted(divided(problem, found, _of_convolution, 1), key=lambda c: c.cost)
+
+
+def _of_convolution(problem: ConvProblem) -> list[Candidate]:
     candidates = convolution_candidates(problem)
     if not problem.empty and problem.compute.kind == "f" and not problem.narrow:
         least = candidates[0].cost
@@ -43,7 +49,7 @@ def for_convolution(problem: ConvProblem) -> list[Candidate]:
             for c in as_deconvolution(problem)
             if c.cost < (OTHER_WAY_TILES if c.transforms else OTHER_WAY) * least
         ]
-    return sorted(candidates, key=lambda c: c.cost)
+    return candidates
 
 
 def as_deconvolution(problem: ConvProblem) -> list[Candidate]:
@@ -79,6 +85,12 @@ def for_deconvolution(problem: ConvProblem, *, direct: bool = False) -> list[Can
     `direct`: only those that multiply every input with every tap as the definition does. Each sum
     has the definition's products and no others but zeros; only their order differs.
     """
+    list_kernels = partial(_of_deconvolution, direct=direct)
+    found = divided(problem, list_kernels(problem), list_kernels, 2)
+    return sorted(found, key=lambda c: c.cost)
+
+
+def _of_deconvolution(problem: ConvProblem, direct: bool) -> list[Candidate]:
     if problem.empty:
         return [ZERO]
     kernels = DIRECT if direct else DECONVOLUTIONS
@@ -93,7 +105,7 @@ def for_deconvolution(problem: ConvProblem, *, direct: bool = False) -> list[Can
         candidates = [c.changed(partial(_with_finite_filters, alone)) for c in candidates]
     if problem.narrow:
         candidates = [c.changed(partial(_converting, problem)) for c in candidates]
-    return sorted(candidates, key=lambda c: c.cost)
+    return candidates
 
 
 def _with_finite_filters(alone: Candidate, candidate: Candidate) -> Candidate:

@@ -121,5 +121,15 @@ def candidates(
         return Decimated(residues, [kernels[r.problem] for r in residues])
 
     transforms, spreads = (any(getattr(c, f) for c in best) for f in ("transforms", "spreads"))
-    name = f"decimated {best[0].name}"
-    return [Candidate(name, cost, scratch, prepare, transforms=transforms, spreads=spreads)]
+    items = len(residues) if len(residues) >= ITEMS else min(c.items for c in best)
+    return [
+        Candidate(
+            name=f"decimated {best[0].name}",
+            cost=cost,
+            scratch=scratch,
+            prepare=prepare,
+            items=items,
+            transforms=transforms,
+            spreads=spreads,
+        )
+    ]

@@ -80,6 +80,7 @@ def _candidate(conv: Conv3d, band: int) -> Candidate:
         estimate.cost,
         scratch_of(conv, blocks) * conv.itemsize,
         prepare,
+        items=len(blocks),
         spreads=band > 1,
         estimate=estimate,
     )

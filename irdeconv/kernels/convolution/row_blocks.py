@@ -46,6 +46,7 @@ def partition(conv: Conv3d, share: int, merge: bool) -> list[RowBlock]:
     some = max(-(-height // rows), min(ITEMS, height, height * width // sizes.shared_columns))
     rows = shares(height, some)
     groups = max(1, min(conv.groups, limit // (share * rows * width)))
+    groups = shares(conv.groups, -(-conv.groups // groups))
     images = 1
     if merge and rows == height and depth == 1 and groups == conv.groups:
         room = max(1, min(conv.images, positions // (rows * width)))

@@ -107,7 +107,8 @@ class Work:
         """Return a candidate that costs what this work takes."""
         estimate = Estimate(scaled(WORK), self.nanoseconds)
         scratch = int(self.scratch) * self.conv.itemsize
-        return Candidate(name, estimate.cost, scratch, prepare, estimate=estimate)
+        items = max(1, int(self.blocks))
+        return Candidate(name, estimate.cost, scratch, prepare, items=items, estimate=estimate)
 
 
 FIXED = ("runs", "looped", "steps", "blocks", "groups")

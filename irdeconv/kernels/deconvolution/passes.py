@@ -47,11 +47,12 @@ class Passes:
         return float(sum(value * getattr(rates, name) for name, value in vars(self).items()))
 
     def candidate(
-        self, name: str, rates: NumpyRates, scratch: int, prepare: Callable[..., Any], **more: Any
+        self, name: str, rates: NumpyRates, scratch: int, prepare: Callable[..., Any]
     ) -> Candidate:
         """Return a candidate that costs what this work takes."""
         estimate = Estimate(scaled(rates), self.nanoseconds)
-        return Candidate(name, estimate.cost, scratch, prepare, estimate=estimate, **more)
+        items = max(1, round(self.items))
+        return Candidate(name, estimate.cost, scratch, prepare, items=items, estimate=estimate)
 
 
 @dataclass(frozen=True, kw_only=True)

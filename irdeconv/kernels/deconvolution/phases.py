@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +30,7 @@ from irdeconv.kernels.deconvolution.blocks import (
 )
 from irdeconv.kernels.deconvolution.passes import PHASES, Passes
 from irdeconv.kernels.shared import blocking
-from irdeconv.kernels.shared.blocking import pieces
+from irdeconv.kernels.shared.blocking import ITEMS, pieces, shares
 from irdeconv.kernels.shared.candidate import SHARES, Candidate, Epilogue, shared
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import lanes, matrix, multiply, pitch, stack_cost
@@ -87,14 +89,33 @@ def _in_order(wanted: set[Shift], axes: tuple[geo.DeconvAxis, ...]) -> list[Shif
     return sorted(wanted, key=place)
 
 
-class _Phases:
-    """The kernel: `filters[family]` is `[g, residues * M/g, taps * C/g]`."""
+@dataclass(frozen=True)
+class _PhasesLayout:
+    """How the work is cut: blocks, some groups at a time, or some output channels of one."""
 
-    def __init__(self, problem: ConvProblem, blocks: Blocking, together: int, w: Array) -> None:
-        self.problem, self.blocks, self.together = problem, blocks, together
-        self.axes = geo.axes_of(problem)
+    problem: ConvProblem
+    blocks: Blocking
+    groups: int
+    channels: int
+
+    @property
+    def chunks(self) -> list[tuple[slice, slice]]:
+        """Groups and, of each of them, channels."""
+        groups = pieces(self.problem.groups, self.groups)
+        return list(itertools.product(groups, pieces(self.problem.group_outputs, self.channels)))
+
+
+class _Phases:
+    """The kernel: `filters[chunk][family]` is `[groups, residues * channels, taps * C/g]`."""
+
+    def __init__(self, layout: _PhasesLayout, w: Array) -> None:
+        self.problem, self.layout = layout.problem, layout
+        self.axes = geo.axes_of(layout.problem)
         self.families, self.order = _families(self.axes)
-        self.filters = [self._filter(w, f) for f in self.families]
+        self.filters = [
+            [self._filter(w[groups, :, channels], f) for f in self.families]
+            for groups, channels in layout.chunks
+        ]
         self.c, self.m = w.shape[1:3]
 
     def _filter(self, w: Array, family: _Family) -> Array:
@@ -107,21 +128,21 @@ class _Phases:
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
-        groups = pieces(self.problem.groups, self.together)
+        chunks = zip(self.layout.chunks, self.filters, strict=True)
 
-        def work(item: tuple[OutputBlock, slice], space: Space) -> None:
-            block, some = item
-            channels = slice(some.start * self.m, some.stop * self.m)
+        def work(item: tuple[OutputBlock, tuple[Any, list[Array]]], space: Space) -> None:
+            block, ((groups, some), filters) = item
+            first, last = groups.start * self.m, (groups.stop - 1) * self.m
+            channels = slice(first + some.start, last + some.stop)
             tile = open_tile(out, block, channels, space)
             if not block.empty:
-                copies = self._copies(x, block, some, space)
-                tiles = tile.reshape(tile.shape[0], -1, self.m, *tile.shape[2:])
+                copies = self._copies(x, block, groups, space)
+                tiles = tile.reshape(tile.shape[0], len(copies), -1, *tile.shape[2:])
                 for i in self._turns(block):
-                    w = self.filters[i][some]
-                    self._family(copies, self.families[i], w, block, tiles, space)
+                    self._family(copies, self.families[i], filters[i], block, tiles, space)
             close_tile(tile, out, block, channels, epilogue)
 
-        team.each(itertools.product(self.blocks, groups), work)
+        team.each(itertools.product(self.layout.blocks, chunks), work)
 
     def _turns(self, block: OutputBlock) -> list[int]:
         """Return the families by number, those first whose residues are written first."""
@@ -165,7 +186,7 @@ class _Phases:
         host = matrix(space, g * w.shape[1], width, copies.dtype).reshape(g, -1, width)
         multiply(w, right, host[:, :, skip:])
         planes = host[:, :, : block.columns]
-        planes = planes.reshape(g, len(family.members), self.m, block.count, *block.grid)
+        planes = planes.reshape(g, len(family.members), -1, block.count, *block.grid)
         planes = planes.transpose(1, 3, 0, 2, *range(4, planes.ndim))
         for r in block.order:
             if r in family.places:
@@ -180,44 +201,59 @@ def _width(block: OutputBlock) -> int:
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernel of exact phases."""
-    return [shared(_candidate(problem, share) for share in SHARES)]
+    return [shared(_candidate(layout) for layout in _layouts(problem))]
 
 
-def _candidate(problem: ConvProblem, share: int) -> Candidate:
-    """Return it for blocks of a part of the usual size."""
-    families, order = _families(geo.axes_of(problem))
-    g, c, m = problem.groups, problem.group_inputs, problem.group_outputs
-    rows = c * len(order)
-    room = blocking.SIZES.phases_bytes // problem.itemsize // rows
+def _layouts(problem: ConvProblem) -> Iterator[_PhasesLayout]:
+    """Yield ways to cut the work: blocks of the usual size, or of a part of it, and channels."""
+    _, order = _families(geo.axes_of(problem))
+    g, m, size = problem.groups, problem.group_outputs, problem.itemsize
+    rows = problem.group_inputs * len(order)
+    room = blocking.SIZES.phases_bytes // size // rows
     if rows > DEEP:  # products that deep are packed, which pays from more columns on
         room *= 4
     if problem.narrow:  # a tile of sums is needed besides the residues
-        sums = blocking.SIZES.phases_sums_bytes // problem.itemsize
+        sums = blocking.SIZES.phases_sums_bytes // size
         room = min(room, sums // (m * math.prod(problem.strides)))
-    blocks = split_output(problem, max(room // share, blocking.SIZES.phases_columns), overhead=2)
-    most = blocks.most(_width)
-    together = max(1, min(g, blocking.SIZES.phases_bytes // problem.itemsize // rows // most))
-    batches = -(-g // together)
+    known: set[int] = set()
+    for share in SHARES:
+        limit = max(room // share, blocking.SIZES.phases_columns)
+        blocks = split_output(problem, limit, overhead=2)
+        if len(blocks) in known:
+            continue
+        known.add(len(blocks))
+        together = blocking.SIZES.phases_bytes // size // rows // blocks.most(_width)
+        together = shares(g, -(-g // max(1, min(g, together))))
+        batches = len(blocks) * -(-g // together)
+        yield _PhasesLayout(problem, blocks, together, m)
+        if batches < ITEMS and together == 1 and m > 1:  # the inputs are copied for each half
+            yield _PhasesLayout(problem, blocks, 1, shares(m, 2))
+
+
+def _candidate(layout: _PhasesLayout) -> Candidate:
+    problem, together = layout.problem, layout.groups
+    families, order = _families(geo.axes_of(problem))
+    g, c, m = problem.groups, problem.group_inputs, layout.channels
+    most, chunks = layout.blocks.most(_width), len(layout.chunks)
     work = Passes()
-    for block, times in blocks.kinds:
+    for block, times in layout.blocks.kinds:
         width, row, skip = _width(block), max(1, block.grid[-1]), lead_columns(block)
-        copied = g * c * width
-        done = Passes(copied=copied * len(order), rows=copied / row, items=batches)
-        done.calls += batches * len(order)
+        copied = chunks * together * c * width
+        done = Passes(copied=copied * len(order), rows=copied / row, items=chunks)
+        done.calls += chunks * len(order)
         for f in families:
             rows = len(f.members) * m
-            done.product += batches * stack_cost(together, rows, len(f.taps) * c, width - skip)
-            done.written += g * rows * width
-            done.rows += g * rows * width / row
-            done.calls += batches * len(f.members)
+            done.product += chunks * stack_cost(together, rows, len(f.taps) * c, width - skip)
+            done.written += chunks * together * rows * width
+            done.rows += chunks * together * rows * width / row
+            done.calls += chunks * len(f.members)
         work.add(done, times)
         work.fill(block, problem.outputs, times)
     scratch = problem.itemsize * (
         pitch(most, problem.compute)
         * together
         * (c * len(order) + sum(len(f.members) for f in families) * m)
-        + g * c * m * problem.taps
+        + g * c * problem.group_outputs * problem.taps
     )
-    scratch += tile_bytes(problem, blocks, together * m)
-    prepare = partial(_Phases, problem, blocks, together)
-    return work.candidate("phases", PHASES, scratch, prepare, items=len(blocks) * batches)
+    scratch += tile_bytes(problem, layout.blocks, together * m)
+    return work.candidate("phases", PHASES, scratch, partial(_Phases, layout))

@@ -135,6 +135,10 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     scratch = elements * problem.itemsize + 3 * ALIGNMENT
     return [
         Candidate(
-            "single", problem.groups * cost + 2000 * now.call, scratch, partial(_Single, problem)
+            name="single",
+            cost=problem.groups * cost + 2000 * now.call,
+            scratch=scratch,
+            prepare=partial(_Single, problem),
+            items=problem.groups * -(-m // _channels(c, taps)),
         )
     ]

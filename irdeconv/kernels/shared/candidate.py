@@ -18,6 +18,9 @@ from irdeconv.spec import Array
 
 LONG_ITEM = 1e6  # nanoseconds; work is cut into more pieces where each would take longer
 NEARLY = 1.02  # times the least cost
+LONG = 2e6  # nanoseconds of a layer that two threads should gain from, ...
+GAIN = 1.6  # ... so many times as fast as one, ...
+DEARER = 1.1  # ... where that costs one at most so many times as much
 SHARES = (1, 2, 4, 8)  # parts that are tried
 ROUNDING = 1.1  # times as fast, where a kernel rounds more than sums of products do, ...
 ROUNDING_NS = 50_000.0  # ... and nanoseconds saved
@@ -122,6 +125,11 @@ class Candidate:
         """What tells it from all other candidates for the same problem."""
         return f"{self.name}, pieces {self.items}, scratch {self.scratch}"
 
+    @property
+    def gain(self) -> float:
+        """How much faster two threads are than one, if all pieces take as long."""
+        return self.items / -(-self.items // 2)
+
     def changed(self, change: Callable[[Candidate], Candidate]) -> Candidate:
         """Return it with all of its cuts changed alike."""
         return replace(change(self), cuts=tuple(map(change, self.cuts)))
@@ -144,12 +152,15 @@ def every_cut(candidates: Iterable[Candidate]) -> list[Candidate]:
 def shared(ways: Iterable[Candidate]) -> Candidate:
     """Choose the cheapest way to cut the work, or one that costs nearly as little.
 
-    Of the latter it is the one whose items threads share best.
+    Of the latter it is the one whose items threads share best. Where the work is long and none of
+    them is shared well, more may be paid for one that is.
     """
     cuts = list(ways)
     least = min(c.cost for c in cuts)
     wanted = max(ITEMS, int(least / LONG_ITEM))
     near = [c for c in cuts if c.cost <= NEARLY * least]
+    if least > LONG and all(c.gain < GAIN for c in near):
+        near = [c for c in cuts if c.cost <= DEARER * least and c.gain >= GAIN] or near
     return best_of(max(near, key=lambda c: (min(c.items, wanted), -c.cost)), cuts)
 
 
