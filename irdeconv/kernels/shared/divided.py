@@ -19,7 +19,6 @@ from irdeconv.kernels.shared.candidate import (
     Candidate,
     Epilogue,
     Kernel,
-    best_of,
 )
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.scratch import Space
@@ -46,7 +45,9 @@ class LayerPart:
         )
         inputs = groups * self.whole.group_inputs
         shape = (images, inputs, *self.whole.shape[2:])
-        return replace(self.whole, shape=shape, outputs=groups * channels, groups=groups)
+        return replace(
+            self.whole, shape=shape, outputs=groups * channels, groups=groups
+        )
 
     @property
     def outputs(self) -> slice:
@@ -68,7 +69,9 @@ class LayerPart:
         """Return an epilogue for a kernel that counts images and channels from the part's."""
         if epilogue is None:
             return None
-        return _Displaced(epilogue, epilogue.positional, self.images.start, self.outputs.start)
+        return _Displaced(
+            epilogue, epilogue.positional, self.images.start, self.outputs.start
+        )
 
 
 @dataclass
@@ -80,7 +83,9 @@ class _Displaced:
     image: int
     channel: int
 
-    def __call__(self, tile: Array, image: int, channels: slice, positions: slice) -> None:
+    def __call__(
+        self, tile: Array, image: int, channels: slice, positions: slice
+    ) -> None:
         moved = slice(channels.start + self.channel, channels.stop + self.channel)
         self.epilogue(tile, image + self.image, moved, positions)
 
@@ -92,7 +97,9 @@ class DividedKernel:
     parts: Sequence[LayerPart]
     kernels: Sequence[Kernel]
 
-    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
+    def __call__(
+        self, x: Array, out: Array, epilogue: Epilogue | None, team: Team
+    ) -> None:
         """See `Kernel`."""
 
         def work(number: int, space: Space) -> None:
@@ -119,9 +126,16 @@ def parts_of(problem: ConvProblem) -> list[LayerPart]:
 def _divisions(problem: ConvProblem) -> Iterator[list[LayerPart]]:
     n, g, m = problem.shape[0], problem.groups, problem.group_outputs
     all_images, all_groups, all_channels = slice(0, n), slice(0, g), slice(0, m)
-    yield [LayerPart(problem, some, all_groups, all_channels) for some in _halves(all_images)]
+    yield [
+        LayerPart(problem, some, all_groups, all_channels)
+        for some in _halves(all_images)
+    ]
     each = pieces(n, 1)
-    yield [LayerPart(problem, i, some, all_channels) for i in each for some in _halves(all_groups)]
+    yield [
+        LayerPart(problem, i, some, all_channels)
+        for i in each
+        for some in _halves(all_groups)
+    ]
     yield [
         LayerPart(problem, i, group, some)
         for i in each
@@ -140,44 +154,62 @@ def divided(
     list_kernels: Callable[[ConvProblem], list[Candidate]],
     axis: int,
 ) -> list[Candidate]:
-    """Return candidates, those of long layers that threads share badly in parts where that pays.
+    """Return the candidates for a layer, and for parts of a long one where threads share it badly.
 
-    `list_kernels` lists candidates for the parts; `axis` is that of the output channels of a group
-    in the filter. Nothing depends on the number of threads.
+    What threads share badly is left out where something else costs hardly more. `list_kernels`
+    lists candidates for the parts; `axis` is that of the output channels of a group in the filter.
+    Nothing depends on the number of threads.
     """
     least = min(c.cost for c in candidates)
     uneven = [c for c in candidates if c.cost <= DEARER * least and c.gain < GAIN]
     parts = parts_of(problem) if uneven and least > LONG else []
     if not parts:
         return list(candidates)
-    listed = {kind: {c.name: c for c in list_kernels(kind)} for kind in {p.problem for p in parts}}
-    found = []
-    for whole in candidates:
-        some = [listed[part.problem].get(whole.name) for part in parts] if whole in uneven else []
+    kinds = {part.problem for part in parts}
+    listed = {kind: {c.name: c for c in list_kernels(kind)} for kind in kinds}
+    found = list(candidates)
+    for whole in uneven:
+        some = [listed[part.problem].get(whole.name) for part in parts]
         kernels = [c for c in some if c is not None]
-        way = _candidate(whole, parts, kernels, axis) if len(kernels) == len(parts) else whole
-        found.append(way if way.cost <= DEARER * whole.cost else whole)
-    return found
+        if len(kernels) == len(parts):
+            found.append(_candidate(whole, parts, kernels, axis))
+    even = [c for c in found if c.gain >= GAIN]
+    return [
+        c for c in found if not (c in uneven and any(_replaces(e, c) for e in even))
+    ]
+
+
+def _replaces(even: Candidate, uneven: Candidate) -> bool:
+    """Whether the one is better for two threads, and for one hardly worse."""
+    dearer = even.cost > DEARER * uneven.cost
+    return (
+        not dearer
+        and even.transforms <= uneven.transforms
+        and even.spreads <= uneven.spreads
+    )
 
 
 def _candidate(
-    whole: Candidate, parts: Sequence[LayerPart], kernels: Sequence[Candidate], axis: int
+    whole: Candidate,
+    parts: Sequence[LayerPart],
+    kernels: Sequence[Candidate],
+    axis: int,
 ) -> Candidate:
     """Return the candidate that computes the parts of another one."""
 
     def prepare(w: Array) -> Kernel:
         pairs = zip(parts, kernels, strict=True)
-        filters = ((np.ascontiguousarray(part.of_filter(w, axis)), c) for part, c in pairs)
+        filters = (
+            (np.ascontiguousarray(part.of_filter(w, axis)), c) for part, c in pairs
+        )
         return DividedKernel(parts, [c.prepare(some) for some, c in filters])
 
-    way = replace(
-        whole,
+    return Candidate(
+        name=whole.name,
         cost=sum(c.cost for c in kernels),
         scratch=sum(c.scratch for c in kernels),
         prepare=prepare,
         items=len(parts),
         transforms=any(c.transforms for c in kernels),
         spreads=any(c.spreads for c in kernels),
-        estimate=None,
     )
-    return best_of(way, (whole, *whole.cuts))
