@@ -45,9 +45,7 @@ class LayerPart:
         )
         inputs = groups * self.whole.group_inputs
         shape = (images, inputs, *self.whole.shape[2:])
-        return replace(
-            self.whole, shape=shape, outputs=groups * channels, groups=groups
-        )
+        return replace(self.whole, shape=shape, outputs=groups * channels, groups=groups)
 
     @property
     def outputs(self) -> slice:
@@ -69,9 +67,7 @@ class LayerPart:
         """Return an epilogue for a kernel that counts images and channels from the part's."""
         if epilogue is None:
             return None
-        return _Displaced(
-            epilogue, epilogue.positional, self.images.start, self.outputs.start
-        )
+        return _Displaced(epilogue, epilogue.positional, self.images.start, self.outputs.start)
 
 
 @dataclass
@@ -83,9 +79,7 @@ class _Displaced:
     image: int
     channel: int
 
-    def __call__(
-        self, tile: Array, image: int, channels: slice, positions: slice
-    ) -> None:
+    def __call__(self, tile: Array, image: int, channels: slice, positions: slice) -> None:
         moved = slice(channels.start + self.channel, channels.stop + self.channel)
         self.epilogue(tile, image + self.image, moved, positions)
 
@@ -97,9 +91,7 @@ class DividedKernel:
     parts: Sequence[LayerPart]
     kernels: Sequence[Kernel]
 
-    def __call__(
-        self, x: Array, out: Array, epilogue: Epilogue | None, team: Team
-    ) -> None:
+    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See `Kernel`."""
 
         def work(number: int, space: Space) -> None:
@@ -126,16 +118,9 @@ def parts_of(problem: ConvProblem) -> list[LayerPart]:
 def _divisions(problem: ConvProblem) -> Iterator[list[LayerPart]]:
     n, g, m = problem.shape[0], problem.groups, problem.group_outputs
     all_images, all_groups, all_channels = slice(0, n), slice(0, g), slice(0, m)
-    yield [
-        LayerPart(problem, some, all_groups, all_channels)
-        for some in _halves(all_images)
-    ]
+    yield [LayerPart(problem, some, all_groups, all_channels) for some in _halves(all_images)]
     each = pieces(n, 1)
-    yield [
-        LayerPart(problem, i, some, all_channels)
-        for i in each
-        for some in _halves(all_groups)
-    ]
+    yield [LayerPart(problem, i, some, all_channels) for i in each for some in _halves(all_groups)]
     yield [
         LayerPart(problem, i, group, some)
         for i in each
@@ -174,19 +159,13 @@ def divided(
         if len(kernels) == len(parts):
             found.append(_candidate(whole, parts, kernels, axis))
     even = [c for c in found if c.gain >= GAIN]
-    return [
-        c for c in found if not (c in uneven and any(_replaces(e, c) for e in even))
-    ]
+    return [c for c in found if not (c in uneven and any(_replaces(e, c) for e in even))]
 
 
 def _replaces(even: Candidate, uneven: Candidate) -> bool:
     """Whether the one is better for two threads, and for one hardly worse."""
     dearer = even.cost > DEARER * uneven.cost
-    return (
-        not dearer
-        and even.transforms <= uneven.transforms
-        and even.spreads <= uneven.spreads
-    )
+    return not dearer and even.transforms <= uneven.transforms and even.spreads <= uneven.spreads
 
 
 def _candidate(
@@ -199,9 +178,7 @@ def _candidate(
 
     def prepare(w: Array) -> Kernel:
         pairs = zip(parts, kernels, strict=True)
-        filters = (
-            (np.ascontiguousarray(part.of_filter(w, axis)), c) for part, c in pairs
-        )
+        filters = ((np.ascontiguousarray(part.of_filter(w, axis)), c) for part, c in pairs)
         return DividedKernel(parts, [c.prepare(some) for some, c in filters])
 
     return Candidate(
