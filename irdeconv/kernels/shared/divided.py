@@ -25,7 +25,7 @@ from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.team import Alone, Team
 from irdeconv.spec import Array
 
-MOST_PARTS = 8
+MOST_LAYER_PARTS = 8
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def parts_of(problem: ConvProblem) -> list[LayerPart]:
     for parts in _divisions(problem):
         sizes = sorted(p.problem.shape[0] * p.problem.outputs for p in parts)
         longest = sizes[-1] * -(-len(sizes) // 2) if len(sizes) > 2 else sizes[-1]
-        if len(sizes) <= MOST_PARTS and sum(sizes) >= GAIN * longest:
+        if len(sizes) <= MOST_LAYER_PARTS and sum(sizes) >= GAIN * longest:
             return parts
     return []
 
