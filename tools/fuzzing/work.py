@@ -7,6 +7,7 @@ import os
 import resource
 import shutil
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -22,6 +23,9 @@ from fuzzing.guard import Guard
 FORK = multiprocessing.get_context("fork")
 MEMORY = 512 << 20  # bytes that a mutant may take above what the process had before
 PATIENCE = 600.0  # seconds without a word; who computes is stopped earlier, by processor time
+# A child that one thread starts holds every pipe that another one is opening, and starting it asks
+# after all the others: an exit code that two threads ask for reaches one of them.
+CHILDREN = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -126,10 +130,11 @@ def run_numbers(seed: int, numbers: Numbers, tell: Callable[[Tally], None]) -> N
 
 def _one_process(seed: int, numbers: Numbers, root: str, tell: Callable[[Tally], None]) -> int:
     at = FORK.RawValue("q", 0)
-    receive, send = FORK.Pipe(duplex=False)
-    child = FORK.Process(target=_child, args=(send, seed, numbers, at, root), daemon=True)
-    child.start()
-    send.close()
+    with CHILDREN:
+        receive, send = FORK.Pipe(duplex=False)
+        child = FORK.Process(target=_child, args=(send, seed, numbers, at, root), daemon=True)
+        child.start()
+        send.close()
     last, since, killed = -1, time.monotonic(), False
     while True:
         try:
@@ -142,7 +147,8 @@ def _one_process(seed: int, numbers: Numbers, root: str, tell: Callable[[Tally],
         elif time.monotonic() - since > PATIENCE and not killed:
             child.kill()
             killed = True
-    child.join()
+    with CHILDREN:  # it has closed its pipe, so this does not take long
+        child.join()
     if child.exitcode == 0:
         return len(numbers)
     format, number = numbers[at.value]
