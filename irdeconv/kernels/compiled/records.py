@@ -8,8 +8,7 @@ only where numba is installed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -123,45 +122,65 @@ def run_table_on(table: Any, memory: Any, x: Any, out: Any) -> None:
     run_table(table, bases)
 
 
-def words(kind: types.Type, value: Any) -> list[int]:
-    """Return the words of an argument; TypeError where it is none of that type."""
-    sort = _sort(kind)
-    if sort is types.Array:
-        return _words_of_array(kind, value)
-    if sort is types.Float:
-        number = np.float32 if kind.bitwidth == 32 else np.float64
-        return [int(np.array(value, number).view(f"i{kind.bitwidth // 8}"))]
-    if sort is not types.BaseTuple:
-        return [int(value)]
-    if len(kind) != len(value):
-        raise TypeError(f"{value} is no {kind}")
-    return [w for k, v in zip(kind, value, strict=True) for w in words(k, v)]
+Writer = Callable[[Any, list[int]], None]
 
 
-@cache
-def _sort(kind: types.Type) -> type | None:
-    """Return which of the types that are told apart one is: numba takes long to tell."""
-    sorts = types.Array, types.BaseTuple, types.Float
-    return next((sort for sort in sorts if isinstance(kind, sort)), None)
+def writer(kind: types.Type) -> Writer:
+    """Return what appends the words of arguments of a type, TypeError for one of another type.
+
+    What depends on the type is decided here, once: numba takes long to tell its types apart.
+    """
+    if isinstance(kind, types.Array):
+        return _array_writer(kind)
+    if isinstance(kind, types.Float):
+        return _float_writer(kind)
+    return _tuple_writer(kind) if isinstance(kind, types.BaseTuple) else _write_integer
 
 
-def _words_of_array(kind: types.Array, value: Array | ScratchPlace) -> list[int]:
-    suits = value.ndim == kind.ndim and value.dtype == _dtype(kind.dtype)
-    if isinstance(value, ScratchPlace):
-        place = [value.base, value.offset]
-    else:
-        suits = suits and (kind.layout == "A" or value.flags.c_contiguous)
-        place = [0, address(value)]
-    if not suits:
-        raise TypeError(f"an array of {value.dtype} {value.shape} is no {kind}")
-    return [*place, *value.shape, *value.strides]
+def _write_integer(value: Any, words: list[int]) -> None:
+    words.append(int(value))
 
 
-@cache
-def _dtype(kind: types.Type) -> np.dtype[Any]:
-    return np.dtype(str(kind))
+def _float_writer(kind: types.Float) -> Writer:
+    dtype, bits = np.dtype(f"f{kind.bitwidth // 8}"), np.dtype(f"i{kind.bitwidth // 8}")
+
+    def write(value: Any, words: list[int]) -> None:
+        words.append(int(np.array(value, dtype).view(bits)))
+
+    return write
 
 
-def record(kinds: types.BaseTuple, arguments: Sequence[Any]) -> Array:
+def _tuple_writer(kind: types.BaseTuple) -> Writer:
+    members = [writer(k) for k in kind]
+
+    def write(value: Any, words: list[int]) -> None:
+        if len(value) != len(members):
+            raise TypeError(f"{value} is no {kind}")
+        for member, v in zip(members, value, strict=True):
+            member(v, words)
+
+    return write
+
+
+def _array_writer(kind: types.Array) -> Writer:
+    ndim, dtype, anyhow = kind.ndim, np.dtype(str(kind.dtype)), kind.layout == "A"
+
+    def write(value: Array | ScratchPlace, words: list[int]) -> None:
+        suits = value.ndim == ndim and value.dtype == dtype
+        if isinstance(value, ScratchPlace):
+            place = value.base, value.offset
+        else:
+            suits = suits and (anyhow or value.flags.c_contiguous)
+            place = 0, address(value)
+        if not suits:
+            raise TypeError(f"an array of {value.dtype} {value.shape} is no {kind}")
+        words += (*place, *value.shape, *value.strides)
+
+    return write
+
+
+def record(write: Writer, arguments: Sequence[Any]) -> Array:
     """Write down the arguments of a call."""
-    return np.array(words(kinds, arguments), np.int64)
+    words: list[int] = []
+    write(arguments, words)
+    return np.array(words, np.int64)

@@ -22,7 +22,7 @@ from irdeconv.kernels.compiled import (
     recurrent,
     sums,
 )
-from irdeconv.kernels.compiled.records import arguments_of, record, types_of
+from irdeconv.kernels.compiled.records import Writer, arguments_of, record, types_of, writer
 from irdeconv.kernels.shared import jit
 from irdeconv.spec import Array
 
@@ -55,9 +55,14 @@ def compile_all(more: Iterable[str] = ()) -> None:
         _address(step)
 
 
+@cache
+def _writer(step: str) -> Writer:
+    return writer(_found(step)[1])
+
+
 def recorded(step: str, arguments: Sequence[Any]) -> tuple[int, Array]:
     """Return the address of a function and the record of its arguments; TypeError for others."""
-    return _address(step), record(_found(step)[1], arguments)
+    return _address(step), record(_writer(step), arguments)
 
 
 _PAIRS = "UniTuple(UniTuple(int64, 2), 3)"
