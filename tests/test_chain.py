@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 
@@ -19,7 +20,7 @@ from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.blocking import BlockSizes
 from irdeconv.kernels.shared.team import Threads
 from irdeconv.op import REGISTRY, Op
-from irdeconv.ops import activation, convert, elementwise, normalization, quantize
+from irdeconv.ops import activation, convert, elementwise, normalization, quantize, unary
 from irdeconv.runtime.chains import chain_step
 from irdeconv.spec import Array, Spec
 from irdeconv.traits import Operand
@@ -175,6 +176,25 @@ def test_constants_become_parameters(dtype: str) -> None:
             want = op.evaluate(*arrays)
         scale = np.abs(x.astype(np.float64)) * 4 + size
         assert_close(out, want, dtype, ulps, scale if size else None)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_error_function(dtype: str) -> None:
+    """Against the C library's: exact at 0 and where it rounds to 1, near 0 and at both ends."""
+    sizes = [np.logspace(-40, 0, 4001), np.linspace(0, 6.5, 20001), [0, np.inf]]
+    positive = np.concatenate(sizes).astype(TYPES[dtype])
+    x = np.concatenate([positive, -positive, [np.nan]]).astype(TYPES[dtype])
+    chain, given = chain_of(unary.Erf(), [x], dtype, False)
+    out = np.empty_like(x)
+    chain.run(given, out, Threads())
+    want = np.array([math.erf(v) for v in x.astype(np.float64)])
+    assert np.array_equal(np.isnan(out), np.isnan(want))
+    ok = np.isfinite(want)
+    least = 1e-44 if dtype == "f32" else 1e-306  # below the least number
+    assert np.all(np.abs(out - want)[ok] <= 4 * EPSILON[dtype] * np.abs(want[ok]) + least)
+    assert np.array_equal(np.signbit(out[ok]), np.signbit(x[ok]))
+    assert np.all(np.abs(out[ok]) <= 1)
+    assert np.all(np.abs(out[np.abs(x) >= 6]) == 1)
 
 
 def test_what_is_no_step() -> None:
