@@ -115,3 +115,17 @@ def of_numpy(dtype: np.dtype[Any]) -> ElementType:
         if t.container == dtype:
             return t
     raise TypeError(f"no element type is stored as {dtype}")
+
+
+def low_bits(values: np.ndarray[Any, Any], dtype: ElementType) -> np.ndarray[Any, Any]:
+    """Return what an integer type of less than a byte keeps of integers; others as they are.
+
+    Its container has room for more: 7 + 1 is -8 in i4.
+    """
+    if not dtype.is_packed or not dtype.is_integral or values.dtype.kind not in "iu":
+        return values
+    low: np.ndarray[Any, Any] = values & np.array((1 << dtype.bits) - 1, values.dtype)
+    if dtype.kind == "int":
+        sign = 1 << (dtype.bits - 1)
+        low = ((low ^ sign) - sign).astype(dtype.container)
+    return low

@@ -19,6 +19,7 @@ from typing import Any
 from irdeconv.suggest import did_you_mean
 
 LARGEST_INT = 2**63 - 1  # what a limit can be set to; sizes and bounds beyond it are no sizes
+ARRAY_AXES = 32  # of an array that sorting and iterators of NumPy take
 ENVIRONMENT = "IRDECONV_LIMITS"  # the variable that the command line reads
 _AMOUNT = re.compile(
     r"([0-9]{1,3}(?:,[0-9]{3}){1,6}|[0-9]{1,19})(\.[0-9]{1,6}(?= ?[KMGT]))?"
@@ -27,8 +28,12 @@ _AMOUNT = re.compile(
 )
 
 
-def _of(default: int, what: str, code: str = "", *, size: bool = False) -> Any:
-    return field(default=default, metadata={"what": what, "code": code, "bytes": size})
+def _of(
+    default: int, what: str, code: str = "", *, size: bool = False, most: int = LARGEST_INT
+) -> Any:
+    """Describe a limit; `most` is what it can be set to."""
+    metadata = {"what": what, "code": code, "bytes": size, "most": most}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class Limits:
     attribute_length: int = _of(10_000_000, "bytes of an attribute or a text", "E600")
     errors: int = _of(10_000, "errors of a file; nothing more of it is looked at", "E601")
     depth: int = _of(32, "bodies in bodies", "E603")
-    rank: int = _of(64, "axes of a tensor", "E602")
+    rank: int = _of(ARRAY_AXES, "axes of a tensor; more cannot be allowed", "E602", most=ARRAY_AXES)
     tensor_elements: int = _of(2**40, "elements of a tensor", "E602")
     tensor_bytes: int = _of(2**40, "a tensor", "E602", size=True)
     total_bytes: int = _of(2**44, "all tensors of a model together", "E602", size=True)
@@ -85,13 +90,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            value = getattr(self, each.name)
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, int)
-                or not 0 <= value <= LARGEST_INT
-            ):
-                raise ValueError(f"{each.name}={value!r} is not a number from 0 to {LARGEST_INT:,}")
+            value, most = getattr(self, each.name), each.metadata["most"]
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+                raise ValueError(f"{each.name}={value!r} is not a number from 0 to {most:,}")
 
     @contextmanager
     def applied(self) -> Iterator[Limits]:
@@ -105,6 +106,7 @@ class Limits:
 
 _CURRENT: ContextVar[Limits] = ContextVar("limits")
 _DEFAULT = Limits()
+_MOST: dict[str, int] = {f.name: f.metadata["most"] for f in fields(Limits)}
 
 
 def current() -> Limits:
@@ -114,6 +116,8 @@ def current() -> Limits:
 
 def raise_hint(name: str) -> str:
     """Return how to raise a limit."""
+    if getattr(current(), name) == _MOST[name] < LARGEST_INT:
+        return f"irdeconv does not compute with more than {_MOST[name]:,}"
     return f"if you trust the file, allow more: --limit {name}=N, or Limits({name}=N)"
 
 
@@ -143,20 +147,22 @@ def setting(text: str) -> tuple[str, int]:
     N may be anything that `shown` shows.
     """
     name, equals, amount = text.partition("=")
-    names = [f.name for f in fields(Limits)]
+    names = list(_MOST)
     found = name.strip().replace("-", "_")
     if not equals or found not in names:
         hint = did_you_mean(found, names) or "irdeconv doctor --limits lists them"
         raise ValueError(f'"{text}" is not NAME=N with the name of a limit; {hint}')
-    if amount.strip().lower() == "none":
-        return found, LARGEST_INT
+    most = _MOST[found]
+    if amount.strip().lower() == "none" and most == LARGEST_INT:
+        return found, most
     match = _AMOUNT.fullmatch(amount.strip())
     if match is None:
         raise ValueError(f'"{amount}" is not a number such as 100, 512M or 2G, or none')
     whole, part, unit = match[1].replace(",", ""), match[2] or "", match[3].upper()
     value = int(Fraction(whole + part) * 1024 ** " KMGT".index(unit or " "))
-    if value > LARGEST_INT:
-        raise ValueError(f"{amount} is above {LARGEST_INT:,}; none is no limit")
+    if value > most:
+        none = "; none is no limit" if most == LARGEST_INT else ""
+        raise ValueError(f"{amount} is above {most:,}{none}")
     return found, value
 
 

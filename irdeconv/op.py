@@ -22,6 +22,7 @@ from irdeconv.declare import attribute as attribute
 from irdeconv.declare import attributes as attributes
 from irdeconv.declare import parse_attributes as parse_attributes
 from irdeconv.declare import per_class
+from irdeconv.dtypes import low_bits
 from irdeconv.errors import OpError, Problem
 from irdeconv.spec import Array, Spec, is_small, simplify
 from irdeconv.traits import SCALE, SUM, Bound, ChainStep, Rounding
@@ -214,6 +215,12 @@ def as_tuple(result: Any) -> tuple[Any, ...]:
     return result if isinstance(result, tuple) else (result,)
 
 
+def kept(arrays: tuple[Any, ...], specs: Sequence[Spec] | None) -> tuple[Any, ...]:
+    """Return computed outputs as their element types keep them; see `dtypes.low_bits`."""
+    types = [s.dtype for s in specs or ()] + [None] * len(arrays)
+    return tuple(a if t is None else low_bits(a, t) for a, t in zip(arrays, types, strict=False))
+
+
 def require_fit(op: Op) -> None:
     """Raise OpError for the first of an operation's attributes that does not fit.
 
@@ -258,7 +265,7 @@ def _with_values(op: Op, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) ->
     return tuple(
         o
         if o.value is not None or o.dtype is None
-        else dataclasses.replace(o, value=simplify(v, o.dtype))
+        else dataclasses.replace(o, value=low_bits(simplify(v, o.dtype), o.dtype))
         for o, v in zip(outputs, values, strict=True)
     )
 

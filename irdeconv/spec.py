@@ -304,7 +304,7 @@ class Spec:
 
     def _values(self) -> str:
         assert self.value is not None
-        shown = ", ".join(map(str, self.value.flat[:SHOWN]))
+        shown = ", ".join(map(str, self.value.reshape(-1)[:SHOWN]))
         return f"[{shown}{', ...' if self.value.size > SHOWN else ''}]"
 
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 import irdeconv as ird
 from irdeconv import limits
+from irdeconv.constant import ArrayData
+from irdeconv.dtypes import f32
+from irdeconv.graph import Graph, Value
+from irdeconv.ops.basic import Const, Result
 from irdeconv.passes.builder import GraphBuilder
 from support.commands import command
 
@@ -115,8 +120,25 @@ def test_too_many_nodes_are_refused_before_one_is_made(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     "text",
     "layers layer=1 layers=x layers=-1 edges=9e9 edges=² layers=1.5 layers=1,00 edges=99999999999G "
-    "layers= layers=nones".split(),
+    "layers= layers=nones rank=33 rank=none".split(),
 )
 def test_limits_that_are_none(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("infer", "ir_samples/openvino/dynamic.xml", "--limit", text) == 2
     assert "E700" in capsys.readouterr().err
+
+
+def test_the_rank_cannot_be_raised() -> None:
+    """Sorting and iterators of NumPy take 32 axes; a tensor of more is no crash, only too much."""
+    with pytest.raises(ValueError, match="from 0 to 32"):
+        ird.Limits(rank=33)
+    axes = (1,) * 40 + (3,)
+    graph = Graph()
+    data = ArrayData.of(np.arange(3, dtype=np.float32).reshape(axes))
+    x = graph.add(Const(f32, axes, data), name="x")
+    graph.add(Result(), [Value(x.id)], name="y")
+    assert "[0.0, 1.0, 2.0]" in ird.dump(graph)
+    with pytest.raises(ird.InferenceError, match="has rank 41; the limit is 32") as caught:
+        ird.infer(graph)
+    assert "more than 32" in str(caught.value)
+    with ird.Limits(rank=4).applied():
+        assert limits.raise_hint("rank").endswith("Limits(rank=N)")

@@ -7,7 +7,9 @@ import struct
 import numpy as np
 import pytest
 
+import irdeconv as ird
 from irdeconv.dtypes import ELEMENT_TYPES
+from irdeconv.graph import Value
 from irdeconv.packing import NF4, decode, encode
 
 BIT_LAYOUTS = [
@@ -143,3 +145,30 @@ def test_strings() -> None:
 def test_malformed_strings(raw: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         decode(raw, STRING, (1,))
+
+
+@pytest.mark.parametrize(
+    ("type_", "numbers", "want"),
+    [
+        ("i4", [7, -8, 3], [-2, 0, 6]),
+        ("u4", [15, 8, 3], [14, 0, 6]),
+        ("u2", [3, 2, 1], [2, 0, 2]),
+        ("i8", [127, -128, 3], [-2, 0, 6]),
+    ],
+)
+def test_sums_keep_the_low_bits(type_: str, numbers: list[int], want: list[int]) -> None:
+    """Inferred, folded, run and written alike: a container has room for more than its type."""
+    layers = f"""%0 "x" = opset1.Parameter() {{element_type = {type_}, shape = [3]}} : {type_}[3]
+      %1 "c" = opset1.Const() {{element_type = {type_}, shape = [3], data = {numbers}}}"""
+    ends = '%2 "a" = opset1.Add({0}, {0}) %3 "y" = opset1.Result(%2)'
+    known = ird.infer(ird.parse(f'graph 1 "g" {{ {layers} {ends.format("%1")} }}'))
+    x = np.array(numbers, ELEMENT_TYPES[type_].container)
+    (sums,) = ird.run(known, [x]).values()
+    assert sums.tolist() == want
+    assert known.spec(Value(2)).known.tolist() == want  # type: ignore[union-attr]
+    simple, _ = ird.simplify(known)
+    assert f"data = {want}" in ird.dump(simple)
+    given = ird.infer(ird.parse(f'graph 1 "g" {{ {layers} {ends.format("%0")} }}'))
+    for trace in (None, lambda node, arrays: None):  # as planned, and node by node
+        (sums,) = ird.run(given, [x], trace=trace).values()
+        assert sums.tolist() == want

@@ -10,7 +10,7 @@ from irdeconv.constant import ArrayData
 from irdeconv.dtypes import ElementType
 from irdeconv.errors import OpError
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.op import Op, as_tuple
+from irdeconv.op import Op, as_tuple, kept
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.ops.convert import Convert, ConvertLike
 from irdeconv.passes.builder import GraphBuilder
@@ -90,7 +90,7 @@ def _values(graph: Graph, node: Node, limits: FoldingLimits) -> list[Array] | No
     arrays = [graph.node(v.node).op.evaluate() for v in inputs]
     try:
         with np.errstate(all="ignore"):
-            return list(as_tuple(node.op.evaluate(*arrays)))
+            return list(kept(as_tuple(node.op.evaluate(*arrays)), node.specs))
     except (OpError, ArithmeticError, ValueError, TypeError, IndexError, MemoryError):
         return None  # it fails when the model runs, which is not for a rewrite to say
 

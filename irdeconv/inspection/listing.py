@@ -199,5 +199,5 @@ def value(spec: Spec) -> str:
     known = spec.known
     if known is None or known.size > VALUES or known.dtype.kind not in "biuf":
         return ""
-    text = ",".join(f"{v:.6g}" if known.dtype.kind == "f" else f"{v}" for v in known.flat)
+    text = ",".join(f"{v:.6g}" if known.dtype.kind == "f" else f"{v}" for v in known.reshape(-1))
     return f"={text}" if len(text) <= VALUE_WIDTH else ""

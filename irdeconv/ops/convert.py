@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from irdeconv.dtypes import ElementType, of_numpy
+from irdeconv.dtypes import ElementType, low_bits, of_numpy
 from irdeconv.errors import OpError
 from irdeconv.kernels.elementwise import integers, steps
 from irdeconv.op import Op, attribute, op
@@ -31,7 +31,7 @@ def convert(values: Array, dtype: ElementType) -> Array:
         if dtype.is_integral and not np.issubdtype(values.dtype, np.integer):
             values = _to_integer(values, dtype)
         out = values.astype(dtype.container, copy=False)
-    return _low_bits(out, dtype) if dtype.is_packed and dtype.is_integral else out
+    return low_bits(out, dtype)
 
 
 def _to_integer(values: Array, dtype: ElementType) -> Array:
@@ -60,15 +60,6 @@ def _within_64(values: Array, whole: np.dtype[Any]) -> Array:
     inside = np.where((out >= float(info.max)) | negative, 0, np.maximum(out, float(info.min)))
     top = np.where(out >= float(info.max), info.max, inside.astype(whole))
     return np.where(negative, out.astype(np.int64).astype(whole), top) if negative.any() else top
-
-
-def _low_bits(values: Array, dtype: ElementType) -> Array:
-    mask = (1 << dtype.bits) - 1
-    low: Array = values & np.array(mask, values.dtype)
-    if dtype.kind == "int":
-        sign = 1 << (dtype.bits - 1)
-        low = ((low ^ sign) - sign).astype(dtype.container)
-    return low
 
 
 def _dim_to(dtype: ElementType) -> Any:

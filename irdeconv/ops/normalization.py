@@ -94,6 +94,8 @@ def standardize(
     x: Array, axes: tuple[int, ...], *, variance: bool, eps: float, inside: bool
 ) -> Any:
     """Subtract the mean over axes and, with `variance`, divide by the standard deviation."""
+    if x.size == 0:  # nothing has no mean
+        return np.empty_like(x)
     centred = x - np.mean(x, axes, keepdims=True)
     if not variance:
         return centred

@@ -14,7 +14,7 @@ from irdeconv.errors import Diagnostic, LimitError, OpError
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.limits import current, raise_hint
 from irdeconv.moved import MovedData
-from irdeconv.op import Op, as_tuple, infer_op
+from irdeconv.op import Op, as_tuple, infer_op, kept
 from irdeconv.ops.basic import Const
 from irdeconv.ops.binding import ViewOp
 from irdeconv.ops.padding import Pad12
@@ -86,7 +86,7 @@ class GraphBuilder:
             result: Array | None = specs[0].known
             if result is None:
                 with np.errstate(all="ignore"):
-                    result = as_tuple(op.evaluate(*self._arrays(inputs)))[0]
+                    result = kept(as_tuple(op.evaluate(*self._arrays(inputs))), specs)[0]
             return self.const(result, specs[0].dtype)
         return self._node(op, inputs, specs)
 

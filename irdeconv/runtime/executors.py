@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from irdeconv.kernels.shared.candidate import (
     NamedKernel,
 )
 from irdeconv.kernels.shared.team import Team, Threads
-from irdeconv.op import as_tuple
+from irdeconv.op import as_tuple, kept
 from irdeconv.runtime.bound import bind
 from irdeconv.runtime.budget import guarded
 from irdeconv.runtime.chains import ChainPlan, plan_chain
@@ -108,9 +108,16 @@ def evaluated(graph: Graph, node: Node, function: Evaluator, *, aliases: bool) -
         arguments=graph.inputs_of(node.id),
         outputs=outputs_of(node),
         kernel="evaluate",
-        function=function,
+        function=_keeping(function, node.specs or ()),
         aliases=aliases,
     )
+
+
+def _keeping(function: Evaluator, specs: Sequence[Spec]) -> Evaluator:
+    """Let a function keep no more of its outputs than types of less than a byte do."""
+    if not any(s.dtype is not None and s.dtype.is_packed for s in specs):
+        return function
+    return lambda *arrays: kept(as_tuple(function(*arrays)), specs)
 
 
 def limited(graph: Graph, node: Node, executor: Executor, limit: int | None) -> Executor:

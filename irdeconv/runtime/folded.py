@@ -14,7 +14,7 @@ from irdeconv.errors import Collector, UnsupportedError
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.io.lacking import lacks_data, no_data
 from irdeconv.kernels.shared.exact import in_order
-from irdeconv.op import Op, as_tuple
+from irdeconv.op import Op, as_tuple, kept
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.ops.bodies import bodies_of
 from irdeconv.ops.convert import Convert
@@ -165,7 +165,7 @@ def _folded(node: Node, arrays: list[Array]) -> tuple[Array, ...]:
     if known and not in_order() and all(v is not None for v in known):
         return tuple(v for v in known if v is not None)
     with np.errstate(all="ignore"):
-        return as_tuple(node.op.evaluate(*arrays))
+        return kept(as_tuple(node.op.evaluate(*arrays)), node.specs)
 
 
 def _known(node: Node) -> bool:

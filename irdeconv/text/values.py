@@ -77,7 +77,7 @@ def format_spec(spec: Spec, constant: Array | None = None) -> str:
 def format_array(values: Array, dtype: ElementType) -> str:
     """Return a flat list of readable elements, or base64."""
     if values.dtype == object and dtype.kind != "string":
-        return f"[{', '.join(format_dim(v) for v in values.flat)}]"
+        return f"[{', '.join(format_dim(v) for v in values.reshape(-1))}]"
     return readable(values, dtype, encode(values, dtype)) or format_bytes(encode(values, dtype))
 
 
@@ -85,9 +85,9 @@ def readable(values: Array, dtype: ElementType, raw: bytes | memoryview) -> str 
     """Return the elements as text where that reads back to `raw`, else None."""
     if values.size > READABLE_ELEMENTS:
         return None
-    if dtype.kind == "string" and not all(isinstance(v, str) for v in values.flat):
+    if dtype.kind == "string" and not all(isinstance(v, str) for v in values.reshape(-1)):
         return None
-    texts = [_element(v, dtype) for v in values.flat]
+    texts = [_element(v, dtype) for v in values.reshape(-1)]
     with np.errstate(all="ignore"):
         again = to_array(_items(values, texts, dtype), dtype, values.shape)
     return f"[{', '.join(texts)}]" if encode(again, dtype) == bytes(raw) else None
@@ -96,7 +96,7 @@ def readable(values: Array, dtype: ElementType, raw: bytes | memoryview) -> str 
 def _items(values: Array, texts: Sequence[str], dtype: ElementType) -> list[Any]:
     """Return what the texts of the elements are read as."""
     if dtype.kind == "string":
-        return list(values.flat)
+        return list(values.reshape(-1))
     if dtype.is_real:
         return [float(t) for t in texts]
     return [v == "true" for v in texts] if dtype.kind == "bool" else [int(t) for t in texts]
