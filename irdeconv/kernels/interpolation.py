@@ -99,8 +99,8 @@ class Interpolation:
             return
         # The specification: one shrinking axis scales the kernel of every axis, growing ones too.
         rules = replace(rules, antialias=rules.antialias and any(r.scale < 1 for r in resizes))
-        # Shrinking axes first leaves less to do for the others.
-        for r in sorted(resizes, key=lambda r: r.size / shape[r.axis]):
+        # Shrinking axes first leaves less to do for the others; the last axis takes longest.
+        for r in sorted(resizes, key=lambda r: (r.size / shape[r.axis], -r.axis)):
             size = shape[r.axis]
             if r.size == size and r.scale == 1:
                 continue
@@ -158,8 +158,10 @@ class Interpolation:
             target: Array | ScratchPlace = out if last else plan.array(size, np.float32)
             before = _three(source, (outer, shape[axis], inner))
             after = _three(target, (outer, len(index), inner))
-            weights = one.weights.weight.astype(np.float32)
-            calls.append(Recorded.of("weigh", before, index.astype(np.int64), weights, after))
+            # Unsigned, as numba takes a negative index from the end.
+            places = np.ascontiguousarray(index.T, np.uint32)
+            weights = np.ascontiguousarray(one.weights.weight.T, np.float32)
+            calls.append(Recorded.of("weigh", before, places, weights, after))
             source = target
         return Recorded.joined(calls)
 

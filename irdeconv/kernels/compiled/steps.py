@@ -90,7 +90,7 @@ _POOL = types_of(
     "float32[:,:,::1], float32[:,:,::1], float32[:,::1], float32[::1], "
     "UniTuple(UniTuple(int64, 3), 2), float32[:,::1]"
 )
-_WEIGH = types_of("float32[:,:,::1], int64[:,::1], float32[:,::1], float32[:,:,::1]")
+_WEIGH = types_of("float32[:,:,::1], uint32[:,::1], float32[:,::1], float32[:,:,::1]")
 _PRODUCTS = types_of("float32[:,:], float32[:,::1], float32[:,::1]")
 
 _depthwise, _fill = arguments_of(_DEPTHWISE), arguments_of(_FILL)

@@ -178,27 +178,31 @@ def _weighted_row(x: Any, weight: Any, out: Any, first: bool) -> None:
 
 
 @jit.compiled
+def _gathered_row(x: Any, index: Any, weight: Any, out: Any) -> None:
+    """Write a row of sums; a loop over one tap is compiled to vectors that gather."""
+    width = len(out)
+    for t in range(len(index)):
+        for o in range(width):
+            part = x[index[t, o]] * weight[t, o]
+            part = part if weight[t, o] != 0 else np.float32(0)
+            out[o] = part if t == 0 else out[o] + part
+
+
+@jit.compiled
 def weigh(x: Any, index: Any, weight: Any, out: Any) -> None:
-    """Write sums over t of `x [outer, I, inner]` at `index [O, t]` times `weight [O, t]`.
+    """Write sums over t of `x [outer, I, inner]` at `index [t, O]` times `weight [t, O]`.
 
     What has a weight of 0 takes no part, so that an infinity there does not matter.
     """
-    taps = index.shape[1]
     for p in range(len(out)):
         if out.shape[2] == 1:
-            row, result = x[p, :, 0], out[p, :, 0]
-            for o in range(len(result)):
-                total = np.float32(0)
-                for t in range(taps):
-                    part = row[index[o, t]] * weight[o, t]
-                    total += part if weight[o, t] != 0 else np.float32(0)
-                result[o] = total
+            _gathered_row(x[p].reshape(-1), index, weight, out[p].reshape(-1))
             continue
         for o in range(out.shape[1]):
             first = True
-            for t in range(taps):
-                if weight[o, t] != 0:
-                    _weighted_row(x[p, index[o, t]], weight[o, t], out[p, o], first)
+            for t in range(len(index)):
+                if weight[t, o] != 0:
+                    _weighted_row(x[p, index[t, o]], weight[t, o], out[p, o], first)
                     first = False
             if first:
                 out[p, o, :] = np.float32(0)
