@@ -83,7 +83,7 @@ class _Tiles:
         """Copy what the vectors of a tile read, one row behind the other.
 
         A piece is the beginning of a vector or what of it lies elsewhere; what is copied behind its
-        end is overwritten by the next piece. What the next tile has is mostly fetched meanwhile.
+        end is overwritten by the next piece.
         """
         builder, (firsts, reads, places) = self.code.builder, self.pieces
         begin, stop = firsts.element(group), firsts.element(self.plus(group, 1))
@@ -92,9 +92,7 @@ class _Tiles:
             offset = self.offsets.element(loop.index)
             row = builder.add(start, self.times(loop.index, self.code.lanes * vectors))
             with cgutils.for_range(builder, stop, start=begin) as piece:
-                place = builder.add(reads.element(piece.index), offset)
-                part = self.x.vector(place)
-                self.x.prefetch(self.plus(place, self.code.lanes * vectors))
+                part = self.x.vector(builder.add(reads.element(piece.index), offset))
                 self.near.store(part, builder.add(row, places.element(piece.index)))
 
     def near_start(self, first: ir.Value) -> ir.Value:
@@ -111,24 +109,20 @@ class _Tiles:
 
         return vectors_of
 
-    def lying(self, panel: ir.Value, first: ir.Value, vectors: int) -> Vectors:
+    def lying(self, first: ir.Value, vectors: int, ahead: bool) -> Vectors:
         """Return what gives the vectors of a row where they lie.
 
-        The first panel fetches what the next tile reads of a row: rows are far apart, and no
-        processor sees that the next vector of each of many will be wanted. Then it is near.
+        `ahead`: what the next tile reads of a row is fetched as well. Rows are far apart, and no
+        processor sees that the next vector of each of many will be wanted. It costs as much as a
+        load, so only the first panel does it.
         """
         starts = [self.reads.element(self.plus(first, v)) for v in range(vectors)]
-        ahead = self.code.builder.select(
-            self.code.builder.icmp_signed("==", panel, self.number(0)),
-            self.number(vectors * self.code.lanes),
-            self.number(0),
-        )
 
         def vectors_of(k: ir.Value) -> list[ir.Value]:
             offset = self.offsets.element(k)
             places = [self.code.builder.add(start, offset) for start in starts]
-            for place in places:
-                self.x.prefetch(self.code.builder.add(place, ahead))
+            for place in places if ahead else ():
+                self.x.prefetch(self.plus(place, vectors * self.code.lanes))
             return [self.x.vector(place) for place in places]
 
         return vectors_of
@@ -227,10 +221,14 @@ class _Tiles:
                 with cgutils.for_range(builder, panels) as panel:
                     for _, first, size in self.groups(vectors):
                         self.tile(panel.index, first, size, self.copied(first, size), stores)
-            with otherwise, cgutils.for_range(builder, panels) as panel:
-                for _, first, size in self.groups(vectors):
-                    find = self.lying(panel.index, first, size)
-                    self.tile(panel.index, first, size, find, stores)
+            with otherwise:
+                some = builder.icmp_signed(">", panels, self.number(0))
+                one = builder.select(some, self.number(1), self.number(0))
+                for begin, end in ((self.number(0), one), (one, panels)):
+                    with cgutils.for_range(builder, end, start=begin) as panel:
+                        for _, first, size in self.groups(vectors):
+                            find = self.lying(first, size, ahead=end is one)
+                            self.tile(panel.index, first, size, find, stores)
 
     def tile(
         self, panel: ir.Value, first: ir.Value, size: int, find: Vectors, stores: Stores
