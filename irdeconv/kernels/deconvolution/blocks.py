@@ -223,13 +223,35 @@ def put(plane: Array, r: Sequence[int], block: OutputBlock, tile: Array) -> None
     _write(plane[taken], tile, where, block)
 
 
-def put_edged(plane: Array, edge: Array, r: Sequence[int], block: OutputBlock, tile: Array) -> None:
-    """Write residue r, whose positions behind the inputs' last column lie in `edge`."""
-    inside, behind = block.edged_reaches[tuple(r)]
-    if inside is not None:
-        _write(plane[inside[0]], tile, inside[1], block)
-    if behind is not None:
-        tile[behind[1]] = edge[behind[0]]
+Store = tuple[Array, Any, bool]
+"""Sums, the places in a tile where they belong, and whether they are whole rows of a residue."""
+
+
+def stores_of(sums: Array, edge: Array | None, block: OutputBlock) -> list[Store]:
+    """Return the parts of sums `[*residues, images, channels, *grid]`, for `store`.
+
+    Positions behind the inputs' last column lie in `edge`, where there is one.
+    """
+    if edge is None:
+        pairs = ((sums[r], block.reaches[r]) for r in block.order)
+        return [(plane[taken], where, True) for plane, (taken, where) in pairs]
+    found: list[Store] = []
+    for r in block.order:
+        inside, behind = block.edged_reaches[r]
+        if inside is not None:
+            found.append((sums[r][inside[0]], inside[1], True))
+        if behind is not None:
+            found.append((edge[r][behind[0]], behind[1], False))
+    return found
+
+
+def store(parts: Sequence[Store], block: OutputBlock, tile: Array) -> None:
+    """Write parts of sums into `tile [images, channels, *]`."""
+    for part, where, whole in parts:
+        if whole:
+            _write(part, tile, where, block)
+        else:
+            tile[where] = part
 
 
 def _write(source: Array, tile: Array, where: Any, block: OutputBlock) -> None:

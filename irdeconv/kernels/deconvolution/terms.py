@@ -9,123 +9,69 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.deconvolution.blocks import (
-    Blocking,
     OutputBlock,
+    Store,
     close_tile,
     flat_planes,
     open_tile,
     pad,
-    put,
-    put_edged,
-    split_output,
+    store,
+    stores_of,
     tile_bytes,
 )
 from irdeconv.kernels.deconvolution.passes import PADDED, TERMS, Passes
-from irdeconv.kernels.shared import blocking
-from irdeconv.kernels.shared.blocking import pieces, shares
+from irdeconv.kernels.deconvolution.terms_layout import TermsLayout, layouts_of
+from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, best_of
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import (
-    CACHED,
+    ProductCall,
     aliases,
-    lanes,
     matrix,
-    multiply,
     pitch,
+    product_calls,
     product_cost,
-    worth_copying,
 )
 from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
 SAVED = 0.8  # of the usual blocks' cost
+MOST_PREPARED = 64  # pieces of work that are prepared, each in some kilobytes
+Calls = list[Callable[[], object]]
 SLOWED = 1.2  # times as long a product takes where rows of inputs alias
 
 
-@dataclass(frozen=True)
-class TermsLayout:
-    """How the work is cut: blocks of positions, then `channels` output channels at a time."""
+@dataclass(frozen=True, eq=False)
+class _ChunkOfTerms:
+    """Some output channels of a group, in a block."""
 
-    problem: ConvProblem
-    axes: tuple[geo.DeconvAxis, ...]
-    blocks: Blocking
-    channels: int
-    padded: bool
-
-    @cached_property
-    def copied(self) -> bool:
-        """Whether an input whose rows alias is worth a copy."""
-        stride = self.problem.positions * self.problem.itemsize
-        return worth_copying(self.channels * self.problem.taps, stride)
-
-    @cached_property
-    def halo(self) -> bool:
-        """Whether terms of different inputs meet."""
-        return any(a.halo for a in self.axes)
-
-    def edged(self, block: OutputBlock) -> bool:
-        """Whether shifted planes are added flat, and what leaves their rows apart."""
-        return self.halo and len(self.axes) == 2 and self.axes[1].halo <= block.parts[1].inputs
-
-    def flat(self, block: OutputBlock) -> bool:
-        """Whether inputs without zeros around them are summed like that."""
-        return not self.padded and self.edged(block)
-
-    def cells(self, block: OutputBlock) -> int:
-        """How many places lie behind the ends of a plane's rows; none if it is not edged."""
-        if not self.flat(block):
-            return 0
-        return block.count * (block.parts[0].inputs + self.axes[0].halo) * self.axes[1].halo
-
-    def beyond(self, block: OutputBlock) -> int:
-        """Columns behind those of the product, for rows that only shifted planes reach."""
-        if not self.flat(block):
-            return 0
-        return self.axes[0].halo * block.parts[1].inputs * block.count
-
-    def width(self, block: OutputBlock) -> int:
-        """The columns of the product."""
-        if self.padded:
-            return lanes(block.columns)
-        return block.input_positions
+    block: OutputBlock
+    group: int
+    index: int
 
 
-def _layouts(problem: ConvProblem, padded: bool) -> Iterator[TermsLayout]:
-    """Yield the ways to cut the work: larger blocks compute fewer terms twice."""
-    m, c = problem.group_outputs, problem.group_inputs
-    room = max(1, blocking.SIZES.terms_bytes // problem.itemsize)
-    usual = max(min(blocking.SIZES.terms_columns, CACHED // 2 // c), room // (m * problem.taps))
-    most = room // problem.taps
-    if problem.narrow or padded or split_output(problem, most).images > 1:  # the inputs are copied
-        most = min(most, max(blocking.SIZES.terms_columns, room // c))
-    limits = {max(1, min(n, most)) for n in (usual, 4 * usual, 16 * usual, 64 * usual)}
-    known: set[int] = set()
-    for limit in sorted(limits):
-        blocks = split_output(problem, limit)
-        if len(blocks) not in known:
-            known.add(len(blocks))
-            channels = _channels(problem, blocks, room)
-            yield TermsLayout(problem, geo.axes_of(problem), blocks, channels, padded)
+@dataclass
+class _PreparedTerms:
+    """What is done to a chunk's terms, which lie in scratch memory.
 
+    `terms [taps * channels, columns]` take the product, `calls` add them up, `stores` are the sums.
+    `products` are the calls of the product of inputs that were copied.
+    """
 
-def _channels(problem: ConvProblem, blocks: Blocking, room: int) -> int:
-    """Return how many output channels are computed at a time, in memory for `room` terms."""
-    m, most = problem.group_outputs, blocks.most(lambda b: b.columns)
-    channels = max(1, min(m, room // (problem.taps * most)))
-    macs = m * problem.taps * problem.group_inputs * most
-    if len(blocks) * problem.groups == 1 and macs > blocking.SIZES.terms_macs:
-        channels = min(channels, -(-m // 2))
-    return shares(m, -(-m // channels))
+    terms: Array
+    calls: Calls
+    stores: list[Store]
+    products: list[ProductCall] | None = None
 
 
 class _Terms:
@@ -142,10 +88,12 @@ class _Terms:
         ]
         self.kinds = [(some, math.prod(some)) for some in kinds]
         self.filters = [[self._filter(w, g, c) for c in self.chunks] for g in range(w.shape[0])]
-        chunks, groups = list(range(len(self.chunks))), range(len(w))
-        at_once = len(layout.blocks) * len(groups) > 3  # then the input is gathered once
-        together = [chunks] if at_once else [[i] for i in chunks]
-        self.items = list(itertools.product(layout.blocks, groups, together))
+        at_once = len(layout.blocks) * len(w) > 3  # then the input is gathered once
+        self.items: list[list[_ChunkOfTerms]] = []
+        for block, group in itertools.product(layout.blocks, range(len(w))):
+            some = [_ChunkOfTerms(block, group, i) for i in range(len(self.chunks))]
+            self.items += [some] if at_once else [[one] for one in some]
+        self._prepares = len(self.items) * len(self.chunks) <= MOST_PREPARED
 
     def _filter(self, w: Array, group: int, chunk: slice) -> Array:
         slabs = []
@@ -157,13 +105,15 @@ class _Terms:
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
 
-        def work(item: tuple[OutputBlock, int, list[int]], space: Space) -> None:
-            block, group, chunks = item
-            source = None if block.empty else self._gather(x, block, group, space)
+        def work(chunks: list[_ChunkOfTerms], space: Space) -> None:
+            first, start = chunks[0], space.used
+            source = None
+            if not first.block.empty:
+                source = self._gather(x, first.block, first.group, space)
             used = space.used
-            for i in chunks:
+            for chunk in chunks:
                 space.release(used)
-                self._chunk(source, block, group, i, out, space, epilogue)
+                self._chunk(source, used > start, chunk, out, space, epilogue)
 
         team.each(self.items, work)
 
@@ -190,74 +140,77 @@ class _Terms:
     def _chunk(
         self,
         source: Array | None,
-        block: OutputBlock,
-        group: int,
-        index: int,
+        copied: bool,
+        chunk: _ChunkOfTerms,
         out: Array,
         space: Space,
         epilogue: Epilogue | None,
     ) -> None:
-        chunk, base = self.chunks[index], group * self.layout.problem.group_outputs
-        channels = slice(base + chunk.start, base + chunk.stop)
+        """Compute a chunk of inputs `source [C/g, columns]`, which may lie in scratch memory."""
+        some, base = self.chunks[chunk.index], chunk.group * self.layout.problem.group_outputs
+        channels, block = slice(base + some.start, base + some.stop), chunk.block
         tile = open_tile(out, block, channels, space)
         if source is not None:
-            w, width = self.filters[group][index], source.shape[1]
-            line = pitch(width + self.layout.beyond(block), source.dtype)
-            terms = space.array((w.shape[0], line), source.dtype)
-            multiply(w, source, terms[:, :width])
-            if self.layout.flat(block):
-                terms[:, width:] = 0
-            else:
-                terms = terms[:, :width]
-            self._place(terms, block, tile, space)
+            w = self.filters[chunk.group][chunk.index]
+            make = partial(self._prepared, w.shape[0], source, block, tile.shape[1], space)
+            made = space.again(chunk, make) if self._prepares else make()
+            products = made.products if copied else None
+            if products is None:
+                products = product_calls(w, source, made.terms[:, : source.shape[1]])
+                made.products = products if copied else None
+            for fn, left, right, result in products:
+                fn(left, right, out=result)
+            for call in made.calls:
+                call()
+            store(made.stores, block, tile)
         close_tile(tile, out, block, channels, epilogue)
 
-    def _place(self, terms: Array, block: OutputBlock, tile: Array, space: Space) -> None:
-        """Add the shifts and write the residues into `tile [images, channels, *]`."""
-        count = tile.shape[1]
-        kinds = [len(a.counts) for a in self.layout.axes]
+    def _prepared(
+        self, rows: int, source: Array, block: OutputBlock, count: int, space: Space
+    ) -> _PreparedTerms:
+        """Return what adds the shifts of `count` channels, and the residues to be stored."""
+        layout, width, calls = self.layout, source.shape[1], Calls()
+        terms = space.array((rows, pitch(width + layout.beyond(block), source.dtype)), source.dtype)
+        kinds = [len(a.counts) for a in layout.axes]
         edge = None
-        if self.layout.padded:
-            sums = self._sum_flat(terms, block, count)
-        elif self.layout.flat(block):
-            sums, edge = self._sum_edged(terms, block, count, space)
-        elif self.layout.halo:
-            sums = self._sum_rows(terms, block, count, space)
+        if layout.padded:
+            sums = self._sum_flat(terms[:, :width], block, count, calls)
+        elif layout.flat(block):
+            calls.append(partial(terms[:, width:].fill, 0))
+            sums, edge = self._sum_edged(terms, block, count, space, calls)
+        elif layout.halo:
+            sums = self._sum_rows(terms[:, :width], block, count, space, calls)
         else:
-            sums = terms.reshape(-1, *(p.inputs for p in block.parts), block.count)
-        host = sums.reshape(*kinds, count, *sums.shape[1:])
+            sizes = (p.inputs for p in block.parts)
+            sums = terms[:, :width].reshape(-1, *sizes, block.count, copy=False)
+        host = sums.reshape(*kinds, count, *sums.shape[1:], copy=False)
         rank = len(kinds)
-        if self.layout.padded:  # [*kinds, channels, images, *grid]
+        if layout.padded:  # [*kinds, channels, images, *grid]
             host = host.swapaxes(rank, rank + 1)
         else:  # [*kinds, channels, *grid, images]
             host = host.transpose(*range(rank), 2 * rank + 1, *range(rank, 2 * rank + 1))
-        for r in block.order:
-            if edge is None:
-                put(host[r], r, block, tile)
-            else:
-                put_edged(host[r], edge[r], r, block, tile)
+        return _PreparedTerms(terms, calls, stores_of(host, edge, block))
 
     def _slabs(self, terms: Array, *sizes: int) -> list[Array]:
         """Split terms by shift: `[*residues that have it, *sizes]`, of channels and columns."""
         slabs, at, count = [], 0, math.prod(sizes) // terms.shape[1]
         for kinds, members in self.kinds:
             end = at + members * count
-            slabs.append(terms[at:end].reshape(*kinds, *sizes))
+            slabs.append(terms[at:end].reshape(*kinds, *sizes, copy=False))
             at = end
         return slabs
 
-    def _sum_flat(self, terms: Array, block: OutputBlock, count: int) -> Array:
+    def _sum_flat(self, terms: Array, block: OutputBlock, count: int, calls: Calls) -> Array:
         slabs = self._slabs(terms, count, terms.shape[1])
         total = slabs[0]
         for q, slab in zip(self.shifts[1:], slabs[1:], strict=True):
             offset = min(block.offset(q), terms.shape[1])
             index: Any = (*(slice(k) for k in slab.shape[:-2]), slice(None), slice(offset, None))
-            into = total[index]
-            into += slab[..., : terms.shape[1] - offset]
-        return total[..., : block.columns].reshape(-1, block.count, *block.grid)
+            calls.append(_adding(total[index], slab[..., : terms.shape[1] - offset]))
+        return total[..., : block.columns].reshape(-1, block.count, *block.grid, copy=False)
 
     def _sum_edged(
-        self, terms: Array, block: OutputBlock, count: int, space: Space
+        self, terms: Array, block: OutputBlock, count: int, space: Space, calls: Calls
     ) -> tuple[Array, Array]:
         """Add whole planes of two axes: the sums and what lies behind the end of their rows.
 
@@ -271,29 +224,28 @@ class _Terms:
         total, cut = flat[0, 0], (rows + halo_rows) * line
         kinds = total.shape[:-1]
         edge = space.array((*kinds, count, rows + halo_rows, halo_columns, n), terms.dtype)
-        edge[...] = 0
+        calls.append(partial(edge.fill, 0))
         vertical, horizontal = self.layout.axes
         for j in range(horizontal.counts[0]):
             plane = flat[0, j]
             for i in range(1, vertical.counts[0]):
                 slab, down = flat[i, j], i * vertical.shift * line
-                part = plane[: len(slab), :, down:]
-                part += slab[..., :-down]
+                calls.append(_adding(plane[: len(slab), :, down:], slab[..., :-down]))
             if j:
                 right, some = j * horizontal.shift, plane.shape[1]
                 cells = plane.reshape(*plane.shape[:-1], count, -1)[..., :cut]
                 cells = cells.reshape(*cells.shape[:-1], rows + halo_rows, columns, n, copy=False)
                 last = cells[..., columns - right :, :]
-                into = edge[:, :some, ..., :right, :]
-                into += last
-                last[...] = 0
-                part = total[:, :some, right * n :]
-                part += plane[..., : -right * n]
+                calls.append(_adding(edge[:, :some, ..., :right, :], last))
+                calls.append(partial(last.fill, 0))
+                calls.append(_adding(total[:, :some, right * n :], plane[..., : -right * n]))
         sums = total.reshape(*kinds, count, -1)[..., :cut]
-        sums = sums.reshape(-1, rows + halo_rows, columns, n)
+        sums = sums.reshape(-1, rows + halo_rows, columns, n, copy=False)
         return sums, edge.transpose(0, 1, 5, 2, 3, 4)
 
-    def _sum_rows(self, terms: Array, block: OutputBlock, count: int, space: Space) -> Array:
+    def _sum_rows(
+        self, terms: Array, block: OutputBlock, count: int, space: Space, calls: Calls
+    ) -> Array:
         axes = self.layout.axes
         grid = tuple(p.extent for p in block.parts)
         inputs = tuple(p.inputs for p in block.parts)
@@ -301,7 +253,7 @@ class _Terms:
         total = space.array((*kinds, count, *grid, block.count), terms.dtype)
         for i in range(len(axes)):
             where: Any = (..., slice(inputs[i], None), *(slice(None) for _ in axes[i:]))
-            total[where] = 0
+            calls.append(partial(total[where].fill, 0))
         for q, slab in zip(self.shifts, self._slabs(terms, count, terms.shape[1]), strict=True):
             starts = [i * a.shift for i, a in zip(q, axes, strict=True)]
             index: Any = (
@@ -309,12 +261,14 @@ class _Terms:
                 slice(None),
                 *(slice(s, s + n) for s, n in zip(starts, inputs, strict=True)),
             )
-            source = slab.reshape(*slab.shape[:-1], *inputs, block.count)
-            if any(q):
-                total[index] += source
-            else:
-                total[index] = source
+            source = slab.reshape(*slab.shape[:-1], *inputs, block.count, copy=False)
+            into = total[index]
+            calls.append(_adding(into, source) if any(q) else partial(np.copyto, into, source))
         return total.reshape(-1, *grid, block.count)
+
+
+def _adding(into: Array, more: Array) -> Callable[[], object]:
+    return partial(np.add, into, more, into)
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
@@ -325,7 +279,7 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
 
 def _best(problem: ConvProblem, padded: bool) -> Candidate:
     """Return the cheapest cut; larger blocks than usual, in farther memory, have to save much."""
-    usual, *larger = (_candidate(each) for each in _layouts(problem, padded))
+    usual, *larger = (_candidate(each) for each in layouts_of(problem, padded))
     best = min(larger, key=lambda c: c.cost, default=usual)
     return best_of(best if best.cost < SAVED * usual.cost else usual, (usual, *larger))
 
