@@ -80,14 +80,14 @@ PHASES = NumpyRates(
     added=0.2,
 )
 TERMS = NumpyRates(
-    product=1.017,
-    items=11270,
-    calls=980,
-    copied=0.216,
-    rows=2.36,
-    written=0.194,
+    product=1.0,
+    items=4370,
+    calls=230,
+    copied=0.213,
+    rows=2.22,
+    written=0.14,
     filled=0.055,
-    added=0.133,
+    added=0.162,
 )
 PADDED = NumpyRates(
     product=1.036,
