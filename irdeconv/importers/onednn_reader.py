@@ -231,6 +231,8 @@ class DumpReader(ModelReader):
         shape = spec.shape
         if not is_static(shape):
             raise Refusal("random weights of an open shape")
+        if len(shape) > (most := current().rank):
+            raise Refusal(f"random weights of {len(shape)} axes; the limit is {most}")
         axes = math.prod(max(d, 1) for d in shape)  # NumPy holds no empty array of any sizes either
         if axes > (most := current().random_weights):
             hint = raise_hint("random_weights")
@@ -255,8 +257,6 @@ class DumpReader(ModelReader):
         if name not in _BY_DUMP_NAME:
             raise Refusal(f"the element type {name} is not covered")
         shape = tuple(int(d) if d >= 0 else DYNAMIC for d in tensor.get("shape", []))
-        if len(shape) > (most := current().rank):
-            raise Refusal(f"it has {len(shape)} axes; {raise_hint('rank')} (now {most})")
         return Spec(ELEMENT_TYPES[_BY_DUMP_NAME[name]], shape)
 
     def _unused(self) -> None:

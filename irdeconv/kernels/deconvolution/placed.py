@@ -231,7 +231,8 @@ class PlacedTerms(_RowKernel):
             except ValueError:
                 pass
             else:
-                if not worth_copying(product.rows, flat.strides[1]):
+                # Places are counted from the first row's: the others have to lie behind it.
+                if flat.strides[1] >= 0 and not worth_copying(product.rows, flat.strides[1]):
                     return flat
         host = space.array((count * c, pitch(width, dtype)), dtype)[:, :width]
         host.reshape(count * c, len(part), *part.shape[2:])[...] = part.swapaxes(0, 1)
