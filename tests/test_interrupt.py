@@ -23,8 +23,8 @@ LAYER = Layer(1, (4, 4), None, 2, 3, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0,
 # Says when it begins to import the package.
 START = """
 import os, sys
-os.write(1, b"!")
 try:
+    os.write(1, b"!")
     from irdeconv.__main__ import main
 except KeyboardInterrupt:
     os._exit(130)

@@ -221,7 +221,7 @@ class PlacedTerms(_RowKernel):
         return flat
 
     def _gather(self, x: Array, item: _Item, space: Space) -> Array:
-        """Return the inputs `[groups, C/g, columns]`."""
+        """Return the inputs `[groups, C/g, columns]`; no row lies before the first one."""
         c, product, part = self.problem.group_inputs, item.filter, x[item.inputs]
         width, count, dtype = item.columns, product.stack, product.dtype
         lies = len(part) == 1 and part.strides[-1] == x.itemsize and x.dtype == dtype
@@ -231,7 +231,6 @@ class PlacedTerms(_RowKernel):
             except ValueError:
                 pass
             else:
-                # Places are counted from the first row's: the others have to lie behind it.
                 if flat.strides[1] >= 0 and not worth_copying(product.rows, flat.strides[1]):
                     return flat
         host = space.array((count * c, pitch(width, dtype)), dtype)[:, :width]
