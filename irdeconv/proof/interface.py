@@ -25,7 +25,7 @@ def interface(source: Model, lowered: Model) -> tuple[list[str], list[tuple[Port
     for what, (first, second) in zip(_OUTSIDE, sides, strict=True):
         if len(first) != len(second):
             problems.append(f"{len(second)} {what}s instead of {len(first)}")
-        names = [{n for y in side for n in y.names[0]} for side in (first, second)]
+        names = [{n for y in side for port in y.names for n in port} for side in (first, second)]
         seen = [[_seen(y, names[0] & names[1]) for y in side] for side in (first, second)]
         for number, (a, b) in enumerate(zip(first, second, strict=False)):
             if seen[0][number] != seen[1][number]:
