@@ -185,11 +185,10 @@ class Graph:
 
     def output_name(self, result: Node) -> str:
         """Return the name of a Result's tensor: a tensor name where it has one."""
-        value = self.inputs_of(result.id)[0]
-        producer = self.node(value.node)
-        names = producer.names_of(value.port)
-        if names:
-            return names[0]
+        for value in self.inputs_of(result.id):  # none where the graph is unfinished
+            names = self.node(value.node).names_of(value.port)
+            if names:
+                return names[0]
         for key, text in result.extra:
             if key == "output_names" and text:
                 return text

@@ -18,7 +18,7 @@ from irdeconv.cli.options import OptionParser, add_format, add_model, add_output
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
-    from irdeconv.graph import Graph, Node
+    from irdeconv.graph import Graph
     from irdeconv.spec import Spec
 
 
@@ -83,15 +83,15 @@ def report(graph: Graph) -> list[dict[str, Any]]:
                     "port": port,
                     "declared": None if declared is None else str(declared.without_value()),
                     "inferred": str(spec.without_value()),
-                    "status": _unknown(node, port) if unknown else _status(declared, spec),
+                    "status": _unknown(declared, spec) if unknown else _status(declared, spec),
                 }
             )
     return rows
 
 
-def _unknown(node: Node, port: int) -> str:
+def _unknown(declared: Spec | None, spec: Spec) -> str:
     """Return how an output relates to its declaration where nothing else tells its spec."""
-    return "declared" if node.spec(port) == node.declared[port] else "unknown"
+    return "declared" if spec == declared else "unknown"
 
 
 def _status(declared: Spec | None, spec: Spec) -> str:

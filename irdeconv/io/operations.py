@@ -222,6 +222,18 @@ def _spellings(cls: type[Op]) -> frozenset[str]:
     return frozenset([*known, *(alias for a in known.values() for alias in a.aliases)])
 
 
+def is_kept(op: Opaque) -> bool:
+    """Whether a reader may keep a layer of this type and version as its text."""
+    kind, version = op.kind, op.opset
+    if not kind or not version:
+        return False
+    cls = lookup(spelling(kind) or kind, version)
+    if cls is None or _left_out(kind, version):
+        return not is_indispensable(kind)
+    # One that is read with its details or not at all, unless its bodies stay as text.
+    return issubclass(cls, BodyOp) and bool(op.sections)
+
+
 def report_unknown(context: Context) -> None:
     """Warn once for each operation without details, at its first layer."""
     for (kind, version), layers in context.unknown.items():

@@ -87,7 +87,8 @@ def _encoded(text: str, graph: Graph) -> bytes:
 
 def _require_fit(char: str, graph: Graph) -> None:
     """Refuse a text with a character that XML forbids, and names with those for terminals."""
-    names = (n.name for n in every_node(graph) if UNFIT.search(n.name))
+    named = ((n.name, n.type, n.op.version) for n in every_node(graph))
+    names = (texts[0] for texts in named if any(map(UNFIT.search, texts)))
     layer = next(names, None)
     if layer is None and "\x7f" <= char <= "\x9f":
         return

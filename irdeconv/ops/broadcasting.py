@@ -54,6 +54,7 @@ class _Broadcast(Op):
         if not self.is_explicit:
             _check_into(data.shape, sizes, range(len(sizes) - len(data.shape), len(sizes)))
         elif axes_mapping is not None:
+            want_rank(axes_mapping.shape, 1, 1, 2, "axes_mapping")
             axes = elements(axes_mapping, 2, "axes_mapping")
             self._check_axes(data.shape, sizes, axes)
         return Spec(data.dtype, sizes)

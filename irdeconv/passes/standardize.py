@@ -193,7 +193,7 @@ def _empty_convolution(op: ConvolutionBase, b: GraphBuilder, x: Value, w: Value)
     data, taps = (b.spec(x).shape or ())[2:], (b.spec(w).shape or ())[2 + op.grouped :]
     out = (op.infer(b.spec(x), b.spec(w)).shape or ())[2:]
     lack, surplus = [0] * len(out), [0] * len(out)
-    for axis, (o, i, k) in enumerate(zip(out, data, taps, strict=True)):
+    for axis, (o, i, k) in enumerate(zip(out, data, taps, strict=False)):  # a rank may be unknown
         if o == 0 and isinstance(i, int) and isinstance(k, int):
             lack[axis], surplus[axis] = geometry_conv.extent(k, op.dilations[axis]) - i, -1
     none = IntVector((0,) * len(out))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from irdeconv.errors import OpError
 from irdeconv.kernels.elementwise.calls import Instruction
 from irdeconv.kernels.elementwise.chain import Chain
 from irdeconv.kernels.shared.team import Team
@@ -23,7 +24,10 @@ def bind(op: Op, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | Non
     specs = (*inputs, *outputs)
     if not all(s.static and s.dtype is not None for s in specs) or any(s.size == 0 for s in specs):
         return None
-    bound = op.bind(inputs, outputs)
+    try:
+        bound = op.bind(inputs, outputs)
+    except (OpError, ArithmeticError, LookupError, TypeError, ValueError):
+        return None  # of constants that do not fit, which the run reports with the layer's name
     if bound is not None:
         return bound
     step = chain_step(op, inputs)

@@ -10,6 +10,7 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from irdeconv.attributes import fits_64_bits
 from irdeconv.constant import ArrayData, ConstantData, FileData
 from irdeconv.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.io.weights import MemoryWeights, NoWeights
@@ -195,6 +196,9 @@ def _shape(lex: Lexer) -> Shape | None:
     found = items(lex)
     if not all(isinstance(d, Interval) or (type(d) is int and d >= 0) for d in found):
         lex.fail("a shape holds dimensions: 3, ?, 3..9", start)
+    if any(isinstance(d, int) and d > LARGEST_INT for d in found):
+        text = f"a dimension above {LARGEST_INT}, the largest number of 64 bits"
+        lex.fail(f"a shape has {text}", start)
     return tuple(found)
 
 
@@ -248,9 +252,9 @@ def fits(value: Any, hint: Any) -> bool:
             return all(fits(v, args[0]) for v in value)
         return len(args) == len(value) and all(map(fits, value, args))
     if hint is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
+        return isinstance(value, float) or fits(value, int)
     if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+        return isinstance(value, int) and not isinstance(value, bool) and fits_64_bits(value)
     if hint is type(None):
         return value is None
     return not isinstance(hint, type) or isinstance(value, hint)

@@ -10,6 +10,7 @@ from irdeconv import dialects, ops
 from irdeconv.declare import attributes, per_class
 from irdeconv.dtypes import u8
 from irdeconv.graph import Graph, Info, Node, Value
+from irdeconv.limits import current, raise_hint
 from irdeconv.op import TYPES, Op, lookup
 from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.ops.bodies import Body, BodyInput, BodyOp, BodyOutput, Slicing
@@ -224,6 +225,8 @@ class _GraphParser:
         return {**fields, "data": (constant(self.lex, value, dtype, shape, offset), offset)}
 
     def opaque(self, type_: str, version: str, fields: Fields, at: int) -> Op:
+        if not type_:
+            self.lex.fail("the type of an operation is empty", at)
         fields = dict(fields)
         if "sections" in fields:
             sections, offset = fields["sections"]
@@ -283,6 +286,10 @@ class _GraphParser:
                 if producer.outputs and value.port >= producer.outputs:
                     count = producer.outputs
                     self.lex.fail(f"%{value.node} has {count} outputs, not #{value.port}", offset)
+                if value.port >= current().ports:
+                    text = f"#{value.port} is beyond the outputs that a layer may have"
+                    hint = raise_hint("ports")
+                    self.lex.fail(text, offset, hint, code="E601")
                 graph.connect(value, ident, port)
 
 

@@ -121,12 +121,12 @@ def to_array(items: Sequence[Any], dtype: ElementType, shape: tuple[int, ...]) -
         allowed = kinds.get(dtype.kind, (int,))
         if not isinstance(item, allowed) or (isinstance(item, bool) and dtype.kind != "bool"):
             raise ValueError(f"{item!r} is not a value of {dtype}")
-    if dtype.is_real:
+    try:
+        if not dtype.is_real:
+            return np.array(items, dtype.container).reshape(shape)
         with np.errstate(all="ignore"):
             wide = np.array(items, np.float64).astype(dtype.container)
         return wide.reshape(shape)
-    try:
-        return np.array(items, dtype.container).reshape(shape)
     except OverflowError:
         raise ValueError(f"a value does not fit {dtype}") from None
 

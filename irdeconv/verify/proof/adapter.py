@@ -88,12 +88,13 @@ def _padded_first(graph: Graph, node: Node, pad: Layer, layers: list[Layer]) -> 
 def _layer(graph: Graph, node: Node, places: Mapping[int, int]) -> Layer:
     op: Any = node.op
     elements = None
-    if node.type == "Const" and op.data.available:
+    typed = hasattr(op, "element_type")  # unlike what only its text says of a layer
+    if node.type == "Const" and typed and op.data.available:
         elements = TypedArray(_elements(op), op.element_type.name)
     ports = range(max(node.outputs, graph.highest_port(node.id) + 1))
     names = [node.names_of(port) for port in ports]
     outputs = [fact_of(node.spec(port)) for port in ports]
-    if node.type == "Parameter" and node.specs is None:
+    if node.type == "Parameter" and typed and node.specs is None:
         outputs = [fact_of(Spec(op.element_type, op.shape))]
     if node.type == "Result":
         outputs.clear()
