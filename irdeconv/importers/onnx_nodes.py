@@ -30,6 +30,7 @@ from irdeconv.ops.shape import Squeeze1, Unsqueeze
 from irdeconv.passes.stored import constant
 
 UNCOVERED_OPERATION = "the operation is not covered"
+LATEST = 2**31 - 1  # operation sets that onnx takes are 32 bits wide, those in a file 64
 IGNORED = ("consumed_inputs",)  # of version 1, about memory
 
 
@@ -345,7 +346,7 @@ def schema_of(type: str, opset: int, domain: str) -> Any:
     if not (isinstance(type, str) and isinstance(domain, str)):  # damaged text is bytes
         return None
     try:
-        return defs.get_schema(type, opset, domain)
+        return defs.get_schema(type, min(max(opset, 0), LATEST), domain)
     except defs.SchemaError:
         return None
 

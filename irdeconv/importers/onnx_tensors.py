@@ -86,7 +86,8 @@ def to_array(tensor: Any) -> tuple[Array, ElementType]:
     except (ValueError, TypeError):
         raise ValueError(f"its data do not fill the shape {shape} of {dtype}") from None
     if dtype.kind == "string":
-        text = [v.decode("utf-8") if isinstance(v, bytes) else str(v) for v in values.flat]
+        # Not values.flat, which stops at 32 axes.
+        text = [v.decode("utf-8") if isinstance(v, bytes) else str(v) for v in values.reshape(-1)]
         out = np.empty(len(text), object)
         out[:] = text
         return out.reshape(values.shape), dtype

@@ -86,9 +86,10 @@ def _record(
     model: Any, every: Sequence[Scope], typed: Any, into: dict[Path, dict[str, Any]]
 ) -> None:
     """Note the types of graphs, then those of functions by what all their calls agree on."""
-    for scope, found in zip(every, scopes(typed), strict=True):
-        if not scope.is_function:
-            into[scope.path] = _typed(found.body)
+    # Nodes that inference must not see have lost their bodies, so there may be fewer scopes.
+    for found in scopes(typed):
+        if not found.is_function:
+            into[found.path] = _typed(found.body)
     bodies_of_functions = [s for s in every if s.outermost.is_function]
     if not any(n.op_type == "ConvTranspose" for s in bodies_of_functions for n in s.body.node):
         return  # a thousand functions take seconds, and nobody asks for types in them
@@ -198,14 +199,23 @@ def _bare_node(node: Any, *, declarations: bool = True) -> Any:
     out.input.extend(node.input)
     out.output.extend(node.output)
     for a in node.attribute:
-        if a.HasField("g"):
-            bare = out.attribute.add(name=a.name, type=a.type)
-            _bare_graph(a.g, bare.g, declarations=declarations)
-        elif a.HasField("t"):
-            out.attribute.add(name=a.name, type=a.type).t.CopyFrom(_bare_tensor(a.t))
-        else:
-            out.attribute.add().CopyFrom(a)
+        _bare_attribute(a, out.attribute.add(), declarations=declarations)
     return out
+
+
+def _bare_attribute(given: Any, out: Any, *, declarations: bool) -> None:
+    """Copy an attribute with all its bodies, which scopes are numbered by; bad ones have two."""
+    held = given.HasField("g"), bool(given.graphs), given.HasField("t")
+    if not any(held):
+        out.CopyFrom(given)
+        return
+    out.name, out.type = given.name, given.type
+    if given.HasField("g"):
+        _bare_graph(given.g, out.g, declarations=declarations)
+    for body in given.graphs:
+        _bare_graph(body, out.graphs.add(), declarations=declarations)
+    if given.HasField("t"):
+        out.t.CopyFrom(_bare_tensor(given.t))
 
 
 def _endless(node: Any) -> bool:
@@ -240,7 +250,9 @@ def _misjudged(node: Any) -> bool:
 def _bare_tensor(tensor: Any) -> Any:
     if tensor.ByteSize() <= KEPT:
         return tensor
-    out = type(tensor)(name=tensor.name, data_type=tensor.data_type)
+    out = type(tensor)(data_type=tensor.data_type)
+    if isinstance(tensor.name, str):  # what is no UTF-8 comes as bytes, and cannot be set
+        out.name = tensor.name
     out.dims.extend(tensor.dims)
     out.data_location = out.EXTERNAL  # inference does not look for it
     return out

@@ -121,11 +121,14 @@ class GraphBuilder:
     def _folds(self, op: Op, inputs: tuple[Value, ...], specs: tuple[Spec, ...]) -> bool:
         """Whether an operation behind constants becomes one: not where that is much work or memory.
 
-        What multiplies stays, and what would be large and much larger than its inputs.
+        What multiplies stays, what would be large and much larger than its inputs, and what has
+        more axes than NumPy's iterators take.
         """
         given = tuple(self.graph.spec(v) for v in inputs)
         size = specs[0].nbytes
         if not op.pure or op.macs(given, specs) != 0 or size is None:
+            return False
+        if any(len(s.shape or ()) > current().rank for s in (*given, *specs)):
             return False
         return self._has_room(size, inputs)
 
