@@ -299,6 +299,21 @@ def test_weights_that_do_not_fit(tmp_path: Path) -> None:
         ird.convert(small(), tmp_path / "none.npz")
 
 
+@pytest.mark.parametrize("array", [np.full((2, 3, 3, 3), "a"), np.zeros((2, 3, 3, 3), "V3"), 1j])
+def test_weights_that_are_no_real_numbers(array: Any, tmp_path: Path) -> None:
+    filled = np.broadcast_to(array, (2, 3, 3, 3))
+    with pytest.raises(ird.UnsupportedError, match="no real numbers"):
+        ird.convert(small(), weights(tmp_path, t1=filled))
+
+
+def test_weights_beyond_the_element_type(tmp_path: Path) -> None:
+    big = ird.convert(small(), weights(tmp_path, t1=np.full((2, 3, 3, 3), 1e300)))
+    assert big.inputs == ["t0"]
+    integers = small().replace(b'"f32"', b'"s8"')
+    with pytest.raises(ird.UnsupportedError, match="do not exist in i8"):
+        ird.convert(integers, weights(tmp_path, t1=np.full((2, 3, 3, 3), 0.5)))
+
+
 def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, target = tmp_path / "graph-1.json", tmp_path / "net.xml"
     source.write_bytes(small())

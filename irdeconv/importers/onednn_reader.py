@@ -224,7 +224,13 @@ class DumpReader(ModelReader):
         container = spec.dtype.container
         if container.itemsize == array.dtype.itemsize and array.dtype.kind == "V":
             array = array.view(container)
-        return self.builder.constant(name, array.astype(container, copy=False), spec.dtype)
+        elif array.dtype.kind not in "biuf":
+            raise Refusal(f"the weights are {array.dtype}, which are no real numbers")
+        with np.errstate(all="ignore"):
+            out = array.astype(container, copy=False)
+        if not spec.dtype.is_real and not np.array_equal(out, array):
+            raise Refusal(f"the weights have numbers that do not exist in {spec.dtype}")
+        return self.builder.constant(name, out, spec.dtype)
 
     def _random(self, ident: int, spec: Spec, role: tuple[str, int] | None) -> Array:
         """Draw a parameter; its values depend on seed and tensor alone."""

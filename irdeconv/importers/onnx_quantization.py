@@ -171,5 +171,5 @@ def _blocks(
         apart = [b.reshape(v, (*b.static(v, "")[: axis + 1], 1, *shape[axis + 1 :])) for v in both]
         return apart, (*shape[:axis], count, block, *shape[axis + 1 :])
     b.room(shape[axis])
-    places = b.ints(*(np.arange(shape[axis]) // block).tolist())
+    places = b.const(np.arange(shape[axis]) // block)
     return [b.add(Gather(), v, places, b.scalar(axis)) for v in both], None

@@ -133,7 +133,7 @@ def _gates(b: ImportBuilder, weights: Value, order: tuple[int, ...]) -> Value:
     hidden = rows // len(order)
     b.room(rows)
     wanted = np.add.outer(np.array(order) * hidden, np.arange(hidden))
-    return b.add(Gather(), weights, b.ints(*wanted.ravel().tolist()), b.scalar(1))
+    return b.add(Gather(), weights, b.const(wanted.ravel()), b.scalar(1))
 
 
 def _bias(n: OnnxNode, b: ImportBuilder, r: Value, directions: int, hidden: int) -> Value:
@@ -147,8 +147,8 @@ def _bias(n: OnnxNode, b: ImportBuilder, r: Value, directions: int, hidden: int)
         return b.const(np.zeros(size, b.dtype(r).container), b.dtype(r))
 
     def part(start: int, stop: int) -> Value:
-        rows = range(start * hidden, stop * hidden)
-        return b.add(Gather(), both, b.ints(*rows), b.scalar(1))
+        rows = b.const(np.arange(start * hidden, stop * hidden))
+        return b.add(Gather(), both, rows, b.scalar(1))
 
     if not apart:
         total = b.add(Add(), part(0, gates), part(gates, 2 * gates))

@@ -113,6 +113,8 @@ def _weights(one: ResizedAxis, places: Array, attributes: Mapping[str, Any]) -> 
     reach = 2 if cubic else 1
     shrink = min(one.scale, 1.0) if attributes["antialias"] else 1.0
     first = math.floor(-reach / shrink) + 1
+    if max(one.wanted, 1) * (2 - 2 * first) > MATRIX_LIMIT:
+        raise Refusal(f"axis {one.axis} of size {one.size} resized by {one.scale:g}")
     around = np.arange(first, 2 - first)
     base = np.floor(places).astype(np.int64)
     away = np.abs((around[None] - (places - base)[:, None]) * shrink)

@@ -6,6 +6,7 @@ import numpy as np
 
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.onnx_node import Found, OnnxNode, Outputs, ValueSequence, rule
+from irdeconv.limits import current
 from irdeconv.ops.movement import Concat
 from irdeconv.ops.shape import Squeeze1, Unsqueeze
 from irdeconv.ops.splitting import VariadicSplit
@@ -87,8 +88,8 @@ def split(n: OnnxNode, b: ImportBuilder) -> Outputs:
         if not isinstance(size, int):
             raise Refusal(f"axis {axis} of open size into a sequence")
         part = 1 if lengths is None else int(lengths)
-        if part < 1:
-            raise Refusal(f"split is {part}")
+        if part < 1 or size // part > current().ports:
+            raise Refusal(f"axis {axis} of size {size} into a sequence by parts of {part}")
         found = [part] * (size // part) + [size % part] * (size % part > 0)
     else:
         found = [int(v) for v in lengths]

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from irdeconv.errors import IrdeconvError, OpError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph, Info, Value
@@ -138,7 +140,9 @@ class ModelReader:
         builder = builder or self.builder
         builder.begin(name)
         try:
-            build()
+            # What is too large for a narrow type is infinite, here as where the model runs.
+            with np.errstate(all="ignore"):
+                build()
         except Refusal as e:
             self.out.uncovered(name, f"{title}: {e}")
         except OpError as e:

@@ -18,6 +18,7 @@ Path = tuple[int, ...]
 NOBODY = "unknown.domain"  # a domain of operations whose results nobody infers
 KEPT = 1 << 12  # bytes: longer tensors cannot be shapes
 MANY_FUNCTIONS = 1000
+FOLLOWED = 1 << 17  # elements of vectors; shapes have a few
 
 
 @dataclass
@@ -75,9 +76,31 @@ def _inferred(bare: Any) -> Any:
 
 
 def _inferred_by_onnx(bare: Any) -> Any:
+    """Return a model with the types that ONNX infers, with values of shapes where that is cheap.
+
+    To follow values ONNX makes hundreds of bytes of each element of each vector, for a declared
+    size as well: of 2^31 elements that is all memory.
+    """
+    plain = _by_onnx(bare, values=False)
+    return plain if _in_vectors(plain) > FOLLOWED else _by_onnx(bare, values=True)
+
+
+def _in_vectors(model: Any) -> int:
+    """Return how many elements the computed tensors of one axis have, as far as that is known."""
+    total = 0
+    for graph in (s.body for s in scopes(model) if not s.is_function):
+        stored = {t.name for t in graph.initializer}
+        for item in (*graph.input, *graph.value_info, *graph.output):
+            dims = item.type.tensor_type.shape.dim
+            if len(dims) == 1 and item.name not in stored:
+                total += max(dims[0].dim_value, 0)
+    return total
+
+
+def _by_onnx(bare: Any, *, values: bool) -> Any:
     inference, checker = onnx_module("onnx.shape_inference"), onnx_module("onnx.checker")
     try:
-        return inference.infer_shapes(bare, check_type=False, strict_mode=False, data_prop=True)
+        return inference.infer_shapes(bare, check_type=False, strict_mode=False, data_prop=values)
     except (inference.InferenceError, checker.ValidationError, ValueError, RuntimeError):
         return bare
 
