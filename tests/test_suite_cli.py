@@ -336,6 +336,8 @@ def test_a_full_crossing(tmp_path: Path) -> None:
         ('[[layer]]\nname = "a"\n[[layer]]\nname = "b"\nauto_pad = "same"\n', "a.toml:5: auto_pad"),
         ('dialects = ["onyx"]\n[cross]\nkernel = [1]\n', 'a.toml:1: there is no dialect "onyx"'),
         ("strength = 3\n[cross]\nkernel = [1]\n", "a.toml:1: strength is 3"),
+        ("strength = 2.0\n[cross]\nkernel = [1]\n", "a.toml:1: strength is 2.0"),
+        ("[cross]\n" + "".join(f"k{i} = 1\n" for i in range(999)), "more like this one"),
         ("", "there is neither a [cross] nor a [[layer]]"),
         ("[cross\n", "not TOML"),
         ("layer = 3\n", "a.toml:1: layer is a list of tables"),

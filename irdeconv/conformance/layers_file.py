@@ -42,6 +42,7 @@ MOST_CROSSED = 20_000
 _TOP = ("dialects", "strength", "cross", "layer")
 _SIGNED = ("pads_begin", "pads_end")
 _FROM_ZERO = ("batch", "size", "output_padding", "output_shape")
+_REAL = r"-?[0-9]{1,9}(\.[0-9]{1,9})?(e[+-]?[0-9])?"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
@@ -72,7 +73,7 @@ class _LayersReader:
     path: Path
     text: str
     table: dict[str, Any]
-    problems: Collector = field(default_factory=Collector)
+    problems: Collector = field(default_factory=lambda: Collector(most=current().reports))
     skipped: list[str] = field(default_factory=list)
 
     def read(self, dialects: Sequence[str]) -> LayersFile:
@@ -81,7 +82,7 @@ class _LayersReader:
                 self._wrong(key, f"there is no {key}", did_you_mean(key, _TOP))
         chosen = self._dialects(dialects)
         strength = self.table.get("strength", 2)
-        if strength not in (1, 2, "all") or isinstance(strength, bool):
+        if type(strength) not in (int, str) or strength not in (1, 2, "all"):
             self._wrong("strength", f'strength is {shown(strength)}; it is 1, 2 or "all"')
             strength = 2
         cross, layers = self.table.get("cross", {}), self.table.get("layer", [])
@@ -106,12 +107,15 @@ class _LayersReader:
         return LayersFile(cases, self.skipped)
 
     def _stop(self) -> None:
+        self.problems.count_rest()
         if self.problems.errors:
             raise UsageError(self.problems.diagnostics)
 
     def _wrong(
         self, key: str, message: str, hint: str | None = None, *, within: str = "", at: int = 0
     ) -> None:
+        if self.problems.is_full("E700", "error"):  # a file may have 100,000 of them
+            return
         line = line_of(self.text, key, within, at)
         place = f"{self.path}:{line}" if line else str(self.path)
         self.problems.add(
@@ -236,7 +240,9 @@ def _misfit(
     if key == "element_type":
         choices = list(dict.fromkeys(t for d in dialects for t in TYPES[d]))
     if key == "activation":
-        return None if isinstance(value, str) else "is a text such as LeakyRelu 0.25"
+        names = "|".join({c.split()[0] for c in own.get(key, ())})
+        fits = isinstance(value, str) and re.fullmatch(rf"({names})( {_REAL})*", value)
+        return None if fits else "is a text such as LeakyRelu 0.25"
     if choices:
         said = ", ".join(label(c) if isinstance(c, bool) else str(c) for c in choices)
         good = type(value) is type(choices[0]) and value in choices

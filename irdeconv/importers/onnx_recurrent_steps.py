@@ -161,9 +161,8 @@ def stepwise(b: ImportBuilder, layer: Stepwise) -> tuple[Value, ...]:
 
 
 def _part(inside: _StepBody, value: Value, slicing: Slicing) -> Value:
-    spec = inside.outside.spec(value)
-    assert spec.shape is not None
-    one = Spec(spec.dtype, (spec.shape[0], 1, *spec.shape[2:]))
+    shape = inside.outside.shape(value)
+    one = Spec(inside.outside.dtype(value), (shape[0], 1, *shape[2:]))
     return inside.b.add(Squeeze1(), inside.enter(value, one, slicing), inside.b.ints(1))
 
 
