@@ -79,10 +79,32 @@ def _inferred_by_onnx(bare: Any) -> Any:
     """Return a model with the types that ONNX infers, with values of shapes where that is cheap.
 
     To follow values ONNX makes hundreds of bytes of each element of each vector, for a declared
-    size as well: of 2^31 elements that is all memory.
+    size as well: of 2^31 elements that is all memory. A Slice of a negative size ends the process.
     """
-    plain = _by_onnx(bare, values=False)
+    apart = _without_slices(bare)
+    plain = _by_onnx(apart or bare, values=False)
+    if apart is not None and _negative(plain):
+        return plain
+    plain = plain if apart is None else _by_onnx(bare, values=False)
     return plain if _in_vectors(plain) > FOLLOWED else _by_onnx(bare, values=True)
+
+
+def _without_slices(model: Any) -> Any:
+    """Return a copy without any Slice, None if there is none."""
+    if not any(n.op_type == "Slice" for s in scopes(model) for n in s.body.node):
+        return None
+    out = type(model)()
+    out.CopyFrom(model)
+    for node in (n for s in scopes(out) for n in s.body.node if n.op_type == "Slice"):
+        node.op_type, node.domain = "Unknown", NOBODY
+    return out
+
+
+def _negative(model: Any) -> bool:
+    """Whether a tensor has a negative size, declared or inferred."""
+    graphs = (s.body for s in scopes(model) if not s.is_function)
+    items = (i for g in graphs for i in (*g.input, *g.value_info, *g.output))
+    return any(d.dim_value < 0 for i in items for d in i.type.tensor_type.shape.dim)
 
 
 def _in_vectors(model: Any) -> int:

@@ -106,7 +106,8 @@ def skip_open_axes(op: core.Deconvolution, filter: Spec, *pads: Spec) -> Skip | 
         return Skip("the pads are known only at run time")
     if filter.shape is None or not is_static(filter.shape[3:]):
         return Skip("the kernel's size is known only at run time")
-    taps, most = max(filter.shape[3:], default=0), current().folded_bytes
+    taps = max((n for n in filter.shape[3:] if isinstance(n, int)), default=0)
+    most = current().folded_bytes
     if PLACE_BYTES * taps > most:
         size = f"{taps:,} taps of an axis, {PLACE_BYTES * taps:,} bytes"
         return Skip(f"it would list {size}; the limit is {most:,} (--limit folded_bytes=N)")

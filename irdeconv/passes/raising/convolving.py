@@ -45,7 +45,8 @@ def pads_of(
 
 def is_finite(values: Array) -> bool:
     """Whether an array has neither infinities nor NaN."""
-    return bool(np.isfinite(values.astype(np.float64)).all())
+    with np.errstate(invalid="ignore"):  # of signalling NaN
+        return bool(np.isfinite(values.astype(np.float64)).all())
 
 
 def folded(graph: Graph, value: Value, depth: int = 0) -> Array | None:
