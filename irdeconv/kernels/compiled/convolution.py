@@ -7,11 +7,13 @@ from typing import Any
 from irdeconv.kernels.compiled import vectors
 from irdeconv.kernels.shared.jit import compiled
 
+NEAR_ELEMENTS = 1 << 12  # of planes that are read once more for each phase
 LANES, copy_vector, clear_vector = vectors.NATIVE, vectors.copy_vector, vectors.clear_vector
 copy8, copy4, copy1 = vectors.copy8, vectors.copy4, vectors.copy1
 sums16, sums8, sums4, sums1 = vectors.sums16, vectors.sums8, vectors.sums4, vectors.sums1
 clear4 = vectors.clear4
-copy8_by_2 = vectors.copy8_by_2
+copy_vector_by_2, copy4_by_2 = vectors.copy_vector_by_2, vectors.copy4_by_2
+copy8_by_2, copy8_by_3, copy8_by_4 = vectors.copy8_by_2, vectors.copy8_by_3, vectors.copy8_by_4
 sums16_by_2, sums8_by_2, sums4_by_2 = vectors.sums16_by_2, vectors.sums8_by_2, vectors.sums4_by_2
 
 
@@ -124,10 +126,8 @@ def fill(
                     row = (planes[0] * depth + i) * height + top * s1 + q - b1
                     source = row * width + low * s2 + r - b2, s1 * width, s2
                     target = to, size, top * many + low, many
-                    for _ in range(planes[1]):
-                        fill_rows(x, source, frames, target, rows, high - low, zeros)
-                        source = source[0] + depth * height * width, source[1], s2
-                        target = target[0] + places[1], size, target[2], many
+                    far = planes[1], depth * height * width, places[1]
+                    fill_planes(x, source, frames, target, far, rows, high - low, zeros)
                     to += size
 
 
@@ -139,43 +139,48 @@ def inside(size: int, phase: int, count: int, stride: int, begin: int) -> Any:
 
 
 @compiled
-def fill_rows(
-    x: Any, source: Any, frame: Any, target: Any, rows: int, count: int, zeros: bool
+def fill_planes(
+    x: Any, source: Any, frame: Any, target: Any, planes: Any, rows: int, count: int, zeros: bool
 ) -> None:
-    """Write rows of `count` elements into a plane of a frame, and `zeros` around them.
+    """Write rows of `count` elements into planes of frames, and `zeros` around them.
 
     `source` is (start, distance of rows, of elements), `target` (start, size, where in it the first
-    row begins, distance of rows). What a whole vector writes behind a row is overwritten by what
-    follows; rows near the end, behind which nothing may be read or overwritten, are copied exactly.
+    row begins, distance of rows), `planes` (count, distances in the source and the frames). What a
+    whole vector writes behind a row is overwritten by what follows; rows near the end, behind which
+    nothing may be read or overwritten, are copied exactly.
     """
     (start, far, step), (to, size, first, pitch) = source, target
-    end, gap, whole = to + size, pitch - count, whole_vectors(count)
-    if rows == 0:
-        if zeros:
-            clear(frame, to, size)
-        return
-    if zeros:
-        clear(frame, to, first)
-    to += first
-    fast = rows if step == 1 else 0
-    while fast > 0 and (
-        start + (fast - 1) * far + whole > len(x) or (fast - rows) * pitch + whole > count
-    ):
-        fast -= 1
-    for h in range(rows):
-        if h < fast:
-            copy_vectors(x, start, frame, to, count)
+    many, source_far, target_far = planes
+    gap, whole = pitch - count, whole_vectors(count)
+    for _ in range(many):
+        if rows == 0:
+            if zeros:
+                clear(frame, to, size)
         else:
-            split(x, start, frame, to, count, step)
-        if h < rows - 1:
-            if gap <= 4:
-                clear4(frame, to + count)
-            else:
-                clear(frame, to + count, gap)
-        start += far
-        to += pitch
-    if zeros:
-        clear(frame, to - gap, end - to + gap)
+            if zeros and first > 0:
+                clear(frame, to, first)
+            at, place = start, to + first
+            fast = rows if step == 1 else 0
+            while fast > 0 and (
+                at + (fast - 1) * far + whole > len(x) or (fast - rows) * pitch + whole > count
+            ):
+                fast -= 1
+            for h in range(rows):
+                if h < fast:
+                    copy_vectors(x, at, frame, place, count)
+                else:
+                    split(x, at, frame, place, count, step)
+                if 0 < gap and h < rows - 1:
+                    if gap <= 4:
+                        clear4(frame, place + count)
+                    else:
+                        clear(frame, place + count, gap)
+                at += far
+                place += pitch
+            if zeros:
+                clear(frame, place - gap, to + size - place + gap)
+        start += source_far
+        to += target_far
 
 
 @compiled
@@ -208,16 +213,39 @@ def clear(frame: Any, start: int, count: int) -> None:
 
 
 @compiled
+def split_vectors(
+    source: Any, start: int, target: Any, to: int, count: int, stride: int
+) -> int:
+    """Copy every `stride`-th element, 2 to 4, by whole vectors; return how many are done."""
+    if count < 4 or (stride > 2 and count < 8):
+        return 0
+    if count < 8:
+        copy4_by_2(source, start, target, to)
+        copy4_by_2(source, start + 2 * (count - 4), target, to + count - 4)
+        return count
+    done = count // LANES * LANES if stride == 2 else 0
+    for k in range(0, done, LANES):
+        copy_vector_by_2(source, start + 2 * k, target, to + k)
+    while done < count:
+        k = min(done, count - 8)  # the last ones may be copied twice
+        if stride == 2:
+            copy8_by_2(source, start + 2 * k, target, to + k)
+        elif stride == 3:
+            copy8_by_3(source, start + 3 * k, target, to + k)
+        else:
+            copy8_by_4(source, start + 4 * k, target, to + k)
+        done = k + 8
+    return done
+
+
+@compiled
 def split(source: Any, start: int, target: Any, to: int, count: int, stride: int) -> None:
     """Copy every `stride`-th element."""
     if stride > 1:
-        first = 0
-        if stride == 2:
-            # A vector reads one element behind its last one.
-            first = max(0, min(count, (len(source) - start) // 2) // 8 * 8)
-            for k in range(0, first, 8):
-                copy8_by_2(source, start + 2 * k, target, to + k)
-        for k in range(first, count):
+        # A vector reads what lies between its last element and the next one, too.
+        whole = min(count, (len(source) - start) // stride) if stride <= 4 else 0
+        done = split_vectors(source, start, target, to, whole, stride)
+        for k in range(done, count):
             target[to + k] = source[start + stride * k]
     elif count >= LANES:
         for k in range(0, count - LANES + 1, LANES):
@@ -239,7 +267,8 @@ def fill_all(x: Any, frames: Any, first: int, shape: Any, axes: Any) -> None:
     """Copy the planes of `x [C, *I]` into their frames, from `first` on in `frames [C, *]`."""
     data, flat, far = x.reshape(-1), frames.reshape(-1), frames.shape[1]
     single = axes[0][0] == axes[1][0] == axes[2][0] == 1
-    together = x.shape[0] if single else 1  # else a plane is read again while it is near
-    for c in range(0, x.shape[0], max(1, together)):
-        places = c * far + first, far
-        fill(data, (c, together), x.shape, flat, places, shape, axes, True)
+    plane = x.shape[1] * x.shape[2] * x.shape[3]
+    together = max(1, x.shape[0] if single else NEAR_ELEMENTS // max(1, plane))  # read again
+    for c in range(0, x.shape[0], together):
+        count = min(together, x.shape[0] - c)
+        fill(data, (c, count), x.shape, flat, (c * far + first, far), shape, axes, True)

@@ -206,6 +206,7 @@ NATIVE = jit.lanes()
 copy_vector, clear_vector = _copy(NATIVE), instruction(NATIVE, _clear)
 clear4 = instruction(4, _clear)
 copy8, copy4, copy1 = _copy(8), _copy(4), _copy(1)
+copy_vector_by_2, copy4_by_2 = _copy(NATIVE, 2), _copy(4, 2)
 copy8_by_2, copy8_by_3, copy8_by_4 = _copy(8, 2), _copy(8, 3), _copy(8, 4)
 
 
