@@ -192,6 +192,23 @@ def test_convolutions_in_every_layout(
             assert (y == want.astype(problem.dtype)).all()
 
 
+@pytest.mark.parametrize(("room", "depths"), [(1 << 18, [5]), (3200, [2, 2, 1]), (50, [1] * 5)])
+def test_depths_are_computed_together(
+    room: int, depths: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocking, "SIZES", replace(SMALL, direct_bytes=room))
+    ones, zeros = (1, 1, 1), (0, 0, 0)
+    problem = ConvProblem((1, 3, 6, 4, 9), 7, 1, (2, 1, 2), ones, ones, zeros, (5, 4, 8))
+    x, w = data(problem)
+    want = oracle.convolution(x.astype(np.float64), w.astype(np.float64), ones, ones, zeros, zeros)
+    for layout in VectorLayout.all_of(as_conv3d(problem)):
+        whole = replace(layout, step=4)
+        found = [b.size.depths for b in whole.blocks]
+        assert found == depths
+        for y in guarded(problem, direct._candidate(whole), x, w):
+            assert (y == want).all()
+
+
 @linux
 @pytest.mark.parametrize("small", [False, True])
 @pytest.mark.parametrize("seed", range(30))

@@ -170,7 +170,7 @@ def fill_planes(
                     copy_vectors(x, at, frame, place, count)
                 else:
                     split(x, at, frame, place, count, step)
-                if 0 < gap and h < rows - 1:
+                if gap > 0 and h < rows - 1:
                     if gap <= 4:
                         clear4(frame, place + count)
                     else:
@@ -213,9 +213,7 @@ def clear(frame: Any, start: int, count: int) -> None:
 
 
 @compiled
-def split_vectors(
-    source: Any, start: int, target: Any, to: int, count: int, stride: int
-) -> int:
+def split_vectors(source: Any, start: int, target: Any, to: int, count: int, stride: int) -> int:
     """Copy every `stride`-th element, 2 to 4, by whole vectors; return how many are done."""
     if count < 4 or (stride > 2 and count < 8):
         return 0

@@ -42,8 +42,10 @@ class DirectRates:
 
     sums: float = rate("sums", 0.127)  # each vector of products that is added
     near: float = rate("copy", 1.15)  # each vector that is copied for a tile
-    framed: float = rate("copy", 0.07)  # each element of a frame
-    row: float = rate("call", 2.5)  # each row of a frame
+    framed: float = rate("copy", 0.05)  # each element of a frame
+    apart: float = rate("strided", 0.3)  # each that is not read beside the one before it
+    row: float = rate("call", 1.8)  # each row of a frame
+    plane: float = rate("call", 5.5)  # each plane of these
     stored: float = rate("copy", 0.583)  # each vector that is written
     parted: float = rate("call", 1.48)  # each row of a vector's piece
     taken: float = rate("copy", 0.25)  # each element that is converted
@@ -84,7 +86,9 @@ def _candidate(layout: VectorLayout) -> Candidate:
     if not conv.direct:
         rows = layout.shape[1] * layout.shape[4] * layout.shape[0] * layout.shape[3]
         elements += conv.channels * conv.axes[COLUMN].size * rows
-        elements += layout.images * layout.outputs * layout.most * layout.sizes[COLUMN]
+        elements += (
+            layout.images * layout.outputs * layout.depths * layout.most * layout.sizes[COLUMN]
+        )
     return Candidate(
         name="direct",
         cost=estimate.cost,
@@ -99,22 +103,25 @@ def nanoseconds(layout: VectorLayout, rates: DirectRates) -> float:
     """Return the estimated time."""
     conv, depth = layout.conv, layout.depth
     spent = 0.0
-    for count, images, rows in layout.kinds:
+    for count, size in layout.kinds:
+        images = size.images
         part = rates.block
-        vectors = layout.vectors(images, rows)
+        vectors = layout.vectors(size)
         part += rates.sums * computed(layout.outputs, vectors, layout.tile) * depth
         if layout.near:
-            runs = 1 if layout.bare else images * rows
+            runs = 1 if layout.bare else math.prod(size)
             part += rates.near * (vectors + runs) * depth
         if 4 * layout.outputs * depth > FAR_BYTES:
             times = -(-vectors // layout.tile.vectors)
             part += rates.streamed * times * 4 * layout.outputs * depth
         if not layout.bare:
-            part += rates.framed * conv.channels * images * math.prod(layout.shape)
-            part += rates.row * conv.channels * images * math.prod(layout.shape[:5])
+            frames, (*_, height, width) = conv.channels * images, layout.shape
+            step = rates.framed if layout.shape[2] == 1 else rates.apart
+            planes = rates.plane + height * (rates.row + width * step)
+            part += frames * math.prod(layout.shape[:4]) * planes
         part += rates.stored * layout.outputs * vectors
         if not layout.bare and layout.sizes[COLUMN] % jit.lanes():
-            part += rates.parted * layout.outputs * images * rows
+            part += rates.parted * layout.outputs * math.prod(size)
         if not conv.direct:
             inputs = math.prod(a.size for a in conv.axes)
             part += rates.taken * conv.channels * images * inputs
@@ -141,19 +148,14 @@ class DirectConvolution:
         conv = layout.conv
         rows = conv.filter(w).reshape(conv.groups, conv.outputs, -1)
         self._items: list[_Share] = []
-        places = {
-            (images, count): layout.places(images, count) for _, images, count in layout.kinds
-        }
+        places = {size: layout.places(size) for _, size in layout.kinds}
         for group, matrix in enumerate(rows):
             for some in pieces(conv.outputs, layout.outputs):
                 panels = Panels(matrix[some], layout.tile)
                 first = group * conv.outputs
                 channels = slice(first + some.start, first + some.stop)
                 self._items += [
-                    _Share(
-                        b, group, channels, panels, places[b.images.stop - b.images.start, b.count]
-                    )
-                    for b in layout.blocks
+                    _Share(b, group, channels, panels, places[b.size]) for b in layout.blocks
                 ]
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
@@ -188,8 +190,8 @@ class DirectConvolution:
     def _positions(self, block: DirectBlock) -> slice:
         """Return which outputs of a plane a block has."""
         *_, height, width = self.layout.sizes
-        first = (block.depth * height + block.rows.start) * width
-        return slice(first, first + block.count * width)
+        first = (block.depths.start * height + block.rows.start) * width
+        return slice(first, first + block.size.depths * block.size.rows * width)
 
     def _block(
         self, x: Array, out: Array, item: _Share, epilogue: Epilogue | None, space: Space
@@ -242,7 +244,7 @@ class DirectConvolution:
         """Return where the input begins in a block's frame."""
         depth, row, column = self.conv.axes
         return [
-            depth.begin - block.depth * depth.stride,
+            depth.begin - block.depths.start * depth.stride,
             row.begin - block.rows.start * row.stride,
             column.begin,
         ]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,18 +25,27 @@ LEAST_OUTPUTS = 64  # that are worth reading the same input again
 HALOS = 4  # a block has so many times the rows that it shares with the next one, at least
 
 
+class BlockSize(NamedTuple):
+    """How many images, output depths and rows a block has."""
+
+    images: int
+    depths: int
+    rows: int
+
+
 @dataclass(frozen=True)
 class DirectBlock:
-    """Some rows of an output depth, of some images."""
+    """Some rows of an output depth, or all rows of some, of some images."""
 
     images: slice
-    depth: int
+    depths: slice
     rows: slice
 
     @property
-    def count(self) -> int:
-        """The number of rows."""
-        return int(self.rows.stop - self.rows.start)
+    def size(self) -> BlockSize:
+        """The number of each."""
+        cuts = self.images, self.depths, self.rows
+        return BlockSize(*(int(cut.stop - cut.start) for cut in cuts))
 
 
 @dataclass(frozen=True)
@@ -110,10 +121,23 @@ class VectorLayout:
         return shares(height, -(-height // rows))
 
     @cached_property
+    def depths(self) -> int:
+        """The output depths of a block."""
+        conv, (depth, height, width) = self.conv, self.sizes
+        if depth == 1 or self.step < height:
+            return 1
+        axis = conv.axes[0]
+        plane = conv.channels * math.prod(self._shape(1)) // axis.span(1)
+        each = plane * axis.stride + conv.outputs * height * width
+        more = plane * (axis.span(1) - axis.stride)
+        most = max(1, (blocking.SIZES.direct_bytes // 4 - more) // each)
+        return shares(depth, -(-depth // most))
+
+    @cached_property
     def images(self) -> int:
         """The images of a block."""
         conv, (depth, height, _) = self.conv, self.sizes
-        if self.mode == ROWS or self.bare or depth > 1 or self.step < height:
+        if self.mode == ROWS or self.bare or self.depths < depth or self.step < height:
             return 1
         each = 4 * (conv.channels * math.prod(self.shape) + conv.outputs * conv.plane)
         return shares(conv.images, -(-conv.images * each // blocking.SIZES.direct_bytes))
@@ -126,7 +150,7 @@ class VectorLayout:
         return [
             DirectBlock(n, d, slice(at, stop))
             for n in pieces(self.conv.images, self.images)
-            for d in range(depth)
+            for d in pieces(depth, self.depths)
             for at, stop in pairwise(cuts)
         ]
 
@@ -139,17 +163,20 @@ class VectorLayout:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """The shape `[*phases, depth, row, column]` of a plane's frame."""
+        """The shape `[*phases, depth, row, column]` of a channel's frame."""
+        return self._shape(self.depths)
+
+    def _shape(self, depths: int) -> tuple[int, ...]:
         axes = self.conv.axes
         rows = self.sizes[ROW] if self.bare else self.most
-        spans = axes[0].span(1), axes[ROW].span(rows), axes[COLUMN].span(axes[COLUMN].out)
+        spans = axes[0].span(depths), axes[ROW].span(rows), axes[COLUMN].span(axes[COLUMN].out)
         phases = tuple(min(a.stride, s) for a, s in zip(axes, spans, strict=True))
         return (*phases, *(-(-s // p) for s, p in zip(spans, phases, strict=True)))
 
     def seen(self, block: DirectBlock) -> tuple[slice, slice]:
         """Return the depths and rows of the input that a block's frame shows."""
         axes, shape = self.conv.axes, self.shape
-        starts = block.depth, block.rows.start
+        starts = block.depths.start, block.rows.start
         spans = [p * s for p, s in zip(shape[:2], shape[3:5], strict=True)]
         found = []
         for axis, start, span in zip(axes, starts, spans, strict=False):
@@ -165,29 +192,32 @@ class VectorLayout:
             return self.conv.plane
         return products.pitch(self.images * math.prod(self.shape) + jit.lanes(), np.float32)
 
-    def run(self, images: int, rows: int) -> int:
+    def run(self, size: BlockSize) -> int:
         """Return how many positions of the frame vectors run over in a block."""
         if self.mode == NEAR or self.bare:
-            return images * rows * self.sizes[COLUMN]
-        between = math.prod(self.shape)
-        return (images - 1) * between + (rows - 1) * self.shape[5] + self.sizes[COLUMN]
+            return math.prod(size) * self.sizes[COLUMN]
+        most = (n - 1 for n in size)
+        steps = math.prod(self.shape), math.prod(self.shape[4:]), self.shape[5]
+        return sum(map(operator.mul, most, steps)) + self.sizes[COLUMN]
 
-    def places(self, images: int, rows: int) -> list[VectorPlaces]:
+    def places(self, size: BlockSize) -> list[VectorPlaces]:
         """Return where the vectors of a block are read and written."""
         conv, width, tile = self.conv, self.sizes[COLUMN], self.tile
-        between = 1 if self.bare else self.shape[5]
-        lines, at = np.arange(rows)[:, None], np.arange(images)[:, None, None]
-        reads = at * math.prod(self.shape) + (lines * between + np.arange(width))
+        row, plane = (1, 0) if self.bare else (self.shape[5], math.prod(self.shape[4:]))
+        at, depths, lines = np.ogrid[: size.images, : size.depths, : size.rows, :1][:3]
+        starts = at * math.prod(self.shape) + depths * plane + lines * row
+        reads = starts + np.arange(width)
         image = conv.groups * conv.outputs * conv.plane
+        rows = size.depths * size.rows
         if not conv.direct:  # memory of its own
             image = self.outputs * rows * width
-        writes = at * image + (lines * width + np.arange(width))
+        writes = at * image + (depths * size.rows + lines) * width + np.arange(width)
         columns = ProductColumns(reads.ravel(), writes.ravel())
         if self.mode == NEAR:
             most = near_vectors(self.depth)
             return VectorPlaces.copied(columns, tile.vectors, overlap=self.bare, most=most)
         if self.mode == ROWS:
-            starts = np.arange(0, images * rows * width, width)[:, None]
+            starts = np.arange(0, size.images * rows * width, width)[:, None]
             columns_of_rows = (starts + vector_starts(width, False)).ravel()
             return [VectorPlaces.lying(columns, columns_of_rows)]
         whole = columns.with_gaps()
@@ -210,16 +240,16 @@ class VectorLayout:
         return np.asarray(np.ravel_multi_index(place, shape))
 
     @cached_property
-    def kinds(self) -> list[tuple[int, int, int]]:
-        """The blocks that differ: how many there are, their images and rows."""
-        counted = Counter((b.images.stop - b.images.start, b.count) for b in self.blocks)
-        return [(times, *kind) for kind, times in counted.items()]
+    def kinds(self) -> list[tuple[int, BlockSize]]:
+        """How many blocks there are of each size."""
+        counted = Counter(b.size for b in self.blocks)
+        return [(times, size) for size, times in counted.items()]
 
-    def vectors(self, images: int, rows: int) -> int:
+    def vectors(self, size: BlockSize) -> int:
         """Return how many vectors a block has."""
         if self.mode == ROWS:
-            return images * rows * -(-self.sizes[COLUMN] // jit.lanes())
-        return -(-self.run(images, rows) // jit.lanes())
+            return math.prod(size) * -(-self.sizes[COLUMN] // jit.lanes())
+        return -(-self.run(size) // jit.lanes())
 
     @property
     def depth(self) -> int:
@@ -229,14 +259,14 @@ class VectorLayout:
     @cached_property
     def tile(self) -> RegisterTile:
         """The tile of the micro-kernel that computes least in vain."""
-        _, images, rows = max(self.kinds)
-        return best_tile(self.outputs, self.vectors(images, rows))
+        _, size = max(self.kinds)
+        return best_tile(self.outputs, self.vectors(size))
 
     @property
     def near(self) -> int:
         """The elements that are copied for a tile."""
         if self.mode != NEAR:
             return 0
-        most = max(self.vectors(images, rows) for _, images, rows in self.kinds)
+        most = max(self.vectors(size) for _, size in self.kinds)
         wanted = max(self.tile.vectors, near_vectors(self.depth))
         return near_elements(self.depth, min(most, wanted))
