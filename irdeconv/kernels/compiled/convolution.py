@@ -171,10 +171,7 @@ def fill_planes(
                 else:
                     split(x, at, frame, place, count, step)
                 if gap > 0 and h < rows - 1:
-                    if gap <= 4:
-                        clear4(frame, place + count)
-                    else:
-                        clear(frame, place + count, gap)
+                    clear_gap(frame, place + count, gap)
                 at += far
                 place += pitch
             if zeros:
@@ -210,6 +207,15 @@ def clear(frame: Any, start: int, count: int) -> None:
     """Write zeros, whole vectors of them."""
     for k in range(start, start + count, LANES):
         clear_vector(frame, k)
+
+
+@compiled
+def clear_gap(frame: Any, start: int, count: int) -> None:
+    """Write zeros between rows, mostly a few."""
+    if count <= 4:
+        clear4(frame, start)
+    else:
+        clear(frame, start, count)
 
 
 @compiled

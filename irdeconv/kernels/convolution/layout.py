@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -196,9 +195,9 @@ class VectorLayout:
         """Return how many positions of the frame vectors run over in a block."""
         if self.mode == NEAR or self.bare:
             return math.prod(size) * self.sizes[COLUMN]
-        most = (n - 1 for n in size)
-        steps = math.prod(self.shape), math.prod(self.shape[4:]), self.shape[5]
-        return sum(map(operator.mul, most, steps)) + self.sizes[COLUMN]
+        image, plane, row = math.prod(self.shape), math.prod(self.shape[4:]), self.shape[5]
+        last = (size.images - 1) * image + (size.depths - 1) * plane + (size.rows - 1) * row
+        return last + self.sizes[COLUMN]
 
     def places(self, size: BlockSize) -> list[VectorPlaces]:
         """Return where the vectors of a block are read and written."""
