@@ -23,14 +23,20 @@ def borders(start: int, extent: int, bins: int, size: int) -> list[tuple[int, in
 def maxima(data: Array, region: Array, scale: float, bins: tuple[int, int]) -> Array:
     """Return the largest element of each bin, 0 where there is none: (C, H, W) -> (C, h, w)."""
     left, top, right, bottom = map(int, np.nan_to_num(rounded(region * np.float32(scale))))
-    rows = borders(top, max(bottom - top + 1, 1), bins[0], data.shape[1])
-    columns = borders(left, max(right - left + 1, 1), bins[1], data.shape[2])
-    out = np.zeros((len(data), *bins), data.dtype)
+    rows, row_of = _distinct(borders(top, max(bottom - top + 1, 1), bins[0], data.shape[1]))
+    columns, column_of = _distinct(borders(left, max(right - left + 1, 1), bins[1], data.shape[2]))
+    out = np.zeros((len(data), len(rows), len(columns)), data.dtype)
     for i, (y0, y1) in enumerate(rows):
         for j, (x0, x1) in enumerate(columns):
             if y0 < y1 and x0 < x1:
                 out[:, i, j] = data[:, y0:y1, x0:x1].max((1, 2))
-    return out
+    return out[:, row_of][:, :, column_of]
+
+
+def _distinct(bins: list[tuple[int, int]]) -> tuple[list[tuple[int, int]], list[int]]:
+    """Return the bins that differ, and which of them each is; many more than elements repeat."""
+    number = {each: i for i, each in enumerate(dict.fromkeys(bins))}
+    return list(number), [number[each] for each in bins]
 
 
 def spread(begin: np.float32, end: np.float32, bins: int, size: int) -> Array:

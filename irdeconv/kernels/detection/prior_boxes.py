@@ -38,6 +38,7 @@ class Candidates:
                 found += [float(ratio), float(1 / ratio)] if self.flip else [float(ratio)]
         return [r for r in found if abs(r - 1) >= SAME_RATIO]
 
+    @np.errstate(all="ignore")  # attributes may be any numbers, here and below
     def counted(self) -> int:
         """Return the boxes of a cell as the shape rule counts them, which is not always right."""
         unique = {1.0}
@@ -52,7 +53,7 @@ class Candidates:
         more = len(self.fixed_ratio) or ratios
         return count + sum(more * (int(d) ** 2 - 1) for d in self.density)
 
-    @np.errstate(all="ignore")  # attributes may be any numbers
+    @np.errstate(all="ignore")
     def boxes(self, image_height: int) -> Array:
         """Return the boxes of a cell (B, 5): offset x, y of the centre, half sides, 1: clipped."""
         rows = [*self._dense(), *self._sized(image_height)]
