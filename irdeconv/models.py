@@ -31,6 +31,7 @@ from irdeconv.importers.imported import Imported
 from irdeconv.io.kinds import BEGIN, Format, kind_of
 from irdeconv.io.prolog import legacy_version
 from irdeconv.io.reading import Loaded, load
+from irdeconv.io.unknown import unknown_operations
 from irdeconv.io.weights import MemoryWeights, WeightsFile
 from irdeconv.io.xml_writer import ir_bytes
 from irdeconv.limits import Limits, current
@@ -321,7 +322,7 @@ def _of_text(model: str | bytes, name: str, limits: Limits) -> Loaded:
         place = Location(SourceFile(name, data), fixed=(1, 1))
         raise InputError(Diagnostic("E209", "error", message, place, hint=hint))
     graph.info.file = graph.info.file or name
-    return Loaded(graph=graph)
+    return Loaded(unknown_operations(graph), graph=graph)
 
 
 def _of_import(model: str | bytes | OnnxModel, name: str, how: Reading) -> Loaded:

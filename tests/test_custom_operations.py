@@ -245,3 +245,45 @@ def test_an_unknown_operation_beside_what_was_rewritten_needs_no_assumption(tmp_
     report = ird.check_certificate(path, lowered)
     assert report.passed
     assert report.assumed == ()
+
+
+OPERATIONS = {  # by what is wrong with them
+    "E206": ["opset1.Foo", "opst1.Foo"],
+    "E207": ["opset1.Acosh", "opset2.ShuffleChannels"],
+    "E214": ["opst1.Abs"],
+    "W204": ["mine.Foo", "opset77.Foo", "opset18.Abs"],
+}
+
+
+@pytest.mark.parametrize(
+    ("operation", "code"), [(each, code) for code in OPERATIONS for each in OPERATIONS[code]]
+)
+@pytest.mark.parametrize("needed", [True, False], ids=["needed", "dead"])
+def test_the_text_form_is_judged_as_the_file_that_is_written_from_it(
+    operation: str, code: str, needed: bool, tmp_path: Path
+) -> None:
+    text = f"""graph 1 "m" {{
+  %0 "x" = opset1.Parameter() {{element_type = f32, shape = [2]}} : f32[2]
+  %1 "a" = opaque {operation}(%0) {{declared = [f32[2]]}} : f32[2]
+  %2 "b" = opaque {operation}(%1) {{declared = [f32[2]]}} : f32[2]
+  %3 "y" = opset1.Result(%{2 if needed else 0}) : f32[2]
+}}
+"""
+    here, there = tmp_path / "m.ird", tmp_path / "m.xml"
+    here.write_text(text)
+    ird.write(ird.read(here), there)
+    found = [{(d.code, d.message) for d in ird.validate(f)} for f in (here, there)]
+    assert found[0] == found[1] if needed else found[0] <= found[1]
+    assert {c for c, _ in found[0]} == {code if needed else "W201"}
+
+
+def test_the_text_form_has_no_layer_without_the_details_that_its_reader_needs(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "m.ird"
+    path.write_text('graph 1 "m" {\n  %0 "a" = opaque opset1.Abs() {}\n'
+                    '  %1 "y" = opset1.Result(%0)\n}\n')  # fmt: skip
+    assert [d.code for d in ird.validate(path)] == ["E206"]
+    path.write_text(path.read_text().replace("opset1.Abs", "my.Deconvolution"))
+    with pytest.raises(ird.InputError, match="without its details"):
+        ird.read(path)

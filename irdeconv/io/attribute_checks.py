@@ -12,7 +12,7 @@ from irdeconv.attributes import fits_64_bits
 from irdeconv.declare import attributes
 from irdeconv.errors import Collector, InputError, Problem
 from irdeconv.graph import Graph, Node
-from irdeconv.io.operations import is_kept
+from irdeconv.io.unknown import unkept
 from irdeconv.limits import current, raise_hint
 from irdeconv.op import Op
 from irdeconv.ops.basic import Opaque
@@ -75,9 +75,9 @@ def _too_much(node: Node) -> Iterator[Problem]:
 def _misfit(graph: Graph, node: Node) -> Iterator[Problem]:
     """Yield why no reader takes a layer where it stands, if only its text is known above all."""
     op, read = node.op, graph.highest_port(node.id)
-    if isinstance(op, Opaque) and not is_kept(op):
-        text = f"an operation {op.kind} ({op.opset}) without its details is none that is read"
-        yield Problem("E206", text)
+    problem = unkept(op) if isinstance(op, Opaque) else None
+    if problem is not None:
+        yield problem
     outputs = 0 if node.type == "Result" else node.outputs
     if read >= outputs and (isinstance(op, Opaque) or not outputs):
         yield Problem("E202", f"its output {read} is read, but it has {outputs}")

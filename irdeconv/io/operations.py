@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
-from functools import lru_cache
 
 from lxml import etree
 
@@ -15,15 +13,14 @@ from irdeconv.errors import OpError, Problem
 from irdeconv.io.constants import ConstantReader
 from irdeconv.io.context import Context, integer
 from irdeconv.io.document import XmlLayer
+from irdeconv.io.unknown import by_declaration, dialects_of, left_out, no_dialect, unknown
 from irdeconv.op import REGISTRY, TYPES, Op, attributes, lookup, parse_attributes
-from irdeconv.ops.basic import Const, Opaque, Parameter, Section, is_indispensable
+from irdeconv.ops.basic import Const, Opaque, Parameter, Section
 from irdeconv.ops.bodies import Body, BodyOp
-from irdeconv.ops.catalog import CATALOG, LAST, opsets, spelling
+from irdeconv.ops.catalog import spelling
 from irdeconv.spec import Spec
-from irdeconv.suggest import did_you_mean
 
 STATEFUL = ("Assign",)
-_OPSET = re.compile(r"opset([1-9][0-9]{0,3})")
 _LAYER_ATTRIBUTES = ("id", "name", "type", "version")
 # Attributes that OpenVINO itself writes or reads on <layer>.
 _EXTRA_ATTRIBUTES = ("output_names", "precision")
@@ -54,7 +51,7 @@ class OperationReader:
         if layer.type == "Const" and ("Const", layer.version) in REGISTRY:
             return self._constants.read(layer) or self.opaque(layer, declared)
         cls = lookup(layer.type, layer.version) or self._other_case(layer)
-        if cls is None or _left_out(layer.type, layer.version):
+        if cls is None or left_out(layer.type, layer.version):
             self._check_known(layer, live)
             return self.opaque(layer, declared)
         if issubclass(cls, BodyOp) and bodies is None:
@@ -77,8 +74,8 @@ class OperationReader:
             return
         for key, text in (("name", name), ("type", kind), ("version", version)):
             if text is None:
-                if key == "version" and layer.type in TYPES and _dialects(layer.type):
-                    self._spellings(layer, "it has no version")
+                if key == "version" and layer.type in TYPES and dialects_of(layer.type):
+                    self._refuse(layer, no_dialect(layer.type, "it has no version", None))
                     continue
                 self._add(layer, "E105", f'the attribute "{key}" is missing')
             elif not text and key != "name":
@@ -151,48 +148,17 @@ class OperationReader:
         )
 
     def _check_known(self, layer: XmlLayer, live: bool) -> None:
-        """Report a type or version that OpenVINO does not know; count those that others may know.
-
-        Operations of opset1 and so on are OpenVINO's, or nobody's. An operation set of another name
-        is that of an extension, one of a higher number that of a newer OpenVINO.
-        """
+        """Report a type or version that nobody knows; count those that others may know."""
         kind, version = layer.type or "", layer.version or ""
-        number = _OPSET.fullmatch(version)
-        have = opsets(kind)
-        if number and int(number[1]) in have:
+        problem = unknown(kind, version, live)
+        if problem is None:
             self._context.unknown.setdefault((kind, version), []).append(layer)
-        elif not live:
-            message = f"no result needs it, and its operation {kind} ({version}) is unknown"
-            self._add(layer, "W201", message, hint="OpenVINO never looks at it")
-        elif _dialects(kind):
-            self._spellings(layer, f'the version "{version}" is unknown')
-        elif _is_custom(kind, version):
-            self._context.unknown.setdefault((kind, version), []).append(layer)
-        elif have:
-            self._wrong_opset(layer, have, number)
         else:
-            hint = did_you_mean(kind, {*CATALOG, *TYPES})
-            message = f'the operation type "{kind}" ({version}) is unknown'
-            self._add(layer, "E206", message, "type", hint)
+            self._refuse(layer, problem)
 
-    def _wrong_opset(self, layer: XmlLayer, have: list[int], number: re.Match[str] | None) -> None:
-        text = _ranges(have)
-        if number is None or int(number[1]) > LAST:
-            message = f'"{layer.version}" is not an operation set'
-            self._add(layer, "E214", message, "version", f"{layer.type} is in {text}")
-        else:
-            message = f"{layer.version} has no {layer.type}"
-            self._add(layer, "E207", message, "version", f"it is in {text}")
-
-    def _spellings(self, layer: XmlLayer, message: str) -> None:
-        kind = layer.type or ""
-        listed = ", ".join(f'version="{v}"' for v in _dialects(kind))
-        if kind == "Deconvolution":
-            hint = f"{listed}, or the type ConvolutionBackpropData of opset1"
-        else:
-            hint = listed
-        attribute = "version" if layer.version is not None else None
-        self._add(layer, "E214", f"{message}; it selects the dialect of {kind}", attribute, hint)
+    def _refuse(self, layer: XmlLayer, problem: Problem) -> None:
+        """Report what is wrong with the type or the version, which are attributes of the layer."""
+        self._add(layer, problem.code, problem.message, problem.attribute, problem.hint)
 
     def _add(
         self,
@@ -222,49 +188,10 @@ def _spellings(cls: type[Op]) -> frozenset[str]:
     return frozenset([*known, *(alias for a in known.values() for alias in a.aliases)])
 
 
-def is_kept(op: Opaque) -> bool:
-    """Whether a reader may keep a layer of this type and version as its text."""
-    kind, version = op.kind, op.opset
-    if not kind or not version:
-        return False
-    cls = lookup(spelling(kind) or kind, version)
-    if cls is None or _left_out(kind, version):
-        return not is_indispensable(kind)
-    # One that is read with its details or not at all, unless its bodies stay as text.
-    return issubclass(cls, BodyOp) and bool(op.sections)
-
-
 def report_unknown(context: Context) -> None:
     """Warn once for each operation without details, at its first layer."""
     for (kind, version), layers in context.unknown.items():
-        more = f" (and {len(layers) - 1} more layers of it)" if len(layers) > 1 else ""
-        context.add(
-            "W204",
-            f"irdeconv does not know {kind} ({version}) in detail{more}; its declared shapes are "
-            "taken as they are",
-            layer=layers[0],
-        )
-
-
-@lru_cache(maxsize=4096)
-def _left_out(kind: str, version: str) -> bool:
-    """Whether OpenVINO lacks the operation in just this opset, as ShuffleChannels in opset2."""
-    number, have = _OPSET.fullmatch(version), opsets(kind)
-    return bool(have) and number is not None and int(number[1]) not in have
-
-
-@lru_cache(maxsize=4096)
-def _is_custom(kind: str, version: str) -> bool:
-    """Whether a version names the operation set of an extension, or of a newer OpenVINO.
-
-    Nobody could tell what a deconvolution of such a set computes, and ends of a model have none.
-    """
-    if is_indispensable(kind):
-        return False
-    number = _OPSET.fullmatch(version)
-    if number is not None:
-        return int(number[1]) > LAST
-    return did_you_mean(version, [f"opset{n}" for n in range(1, LAST + 1)]) is None
+        context.add("W204", by_declaration(kind, version, len(layers)), layer=layers[0])
 
 
 def _sections(layer: XmlLayer) -> tuple[Section, ...]:
@@ -295,21 +222,6 @@ def _renumbered(xml: bytes, sides: dict[str, dict[int | None, int]]) -> bytes:
     return made
 
 
-def _dialects(kind: str) -> list[str]:
-    """Return the versions of a type that only dialects have, such as ConvTranspose."""
-    return [] if kind in CATALOG else _of_dialects(len(REGISTRY)).get(kind, [])
-
-
-@lru_cache(maxsize=1)
-def _of_dialects(registered: int) -> dict[str, list[str]]:
-    """Return the versions that are no operation set, by type, of so many registered operations."""
-    found: dict[str, list[str]] = {}
-    for kind, version in sorted(REGISTRY):
-        if not _OPSET.fullmatch(version):
-            found.setdefault(kind, []).append(version)
-    return found
-
-
 def _refined(layer: XmlLayer, problem: Problem) -> Problem:
     """Give element types and negative dimensions the codes that ports use for them."""
     name = problem.attribute
@@ -324,16 +236,3 @@ def _refined(layer: XmlLayer, problem: Problem) -> Problem:
 
 def _control(c: str) -> bool:
     return (ord(c) < 32 and c not in "\t\n\r") or 0x7F <= ord(c) < 0xA0
-
-
-def _ranges(numbers: list[int]) -> str:
-    """Return `opset2 to opset16, ...`."""
-    parts: list[list[int]] = []
-    for n in numbers:
-        if parts and parts[-1][-1] == n - 1:
-            parts[-1].append(n)
-        else:
-            parts.append([n])
-    return ", ".join(
-        f"opset{p[0]}" if len(p) == 1 else f"opset{p[0]} to opset{p[-1]}" for p in parts
-    )
