@@ -202,6 +202,9 @@ class _LayerFile:
             self.layers.append(self._layer(self._elements[index], index))
             self._places[index] = len(self._places)
         _widen(self.layers)
+        self.model = Model(tuple(self.layers), self._of("Parameter"), self._of("Result"))
+        ends = (("input", self.model.parameters), ("output", self.model.results))
+        self._ends = {at: f"{kind} {i}" for kind, places in ends for i, at in enumerate(places)}
 
     def _enter(self, index: int, e: Element) -> list[dict[int, int]]:
         """Note the layer's id; return the positions of its input and output ports by their ids."""
@@ -344,28 +347,19 @@ class _LayerFile:
                 if "None" in values.values():
                     raise Unproved(f"{_label(e)}: <{tag}> names a port or layer that is not there")
                 lines.append(repr((tag, entry.tag, sorted(values.items()))))
-        inner = tuple((tag, body._model()) for tag, body in bodies.items() if known)
+        inner = tuple((tag, body.model) for tag, body in bodies.items() if known)
         return "\n".join(lines), inner
 
     def _end(self, ident: int) -> str | None:
         """Return which Parameter or Result has an id, by their order; None where none has it."""
-        place = self._places.get(self._ids.get(ident, -1))
-        model = self._model()
-        for kind, ends in (("input", model.parameters), ("output", model.results)):
-            if place in ends:
-                return f"{kind} {ends.index(place)}"
-        return None
+        return self._ends.get(self._places.get(self._ids.get(ident, -1), -1))
 
-    def _model(self) -> Model:
-        types = [y.type for y in self.layers]
-        parameters, results = (
-            tuple(i for i, t in enumerate(types) if t == kind) for kind in ("Parameter", "Result")
-        )
-        return Model(tuple(self.layers), parameters, results)
+    def _of(self, kind: str) -> tuple[int, ...]:
+        return tuple(i for i, y in enumerate(self.layers) if y.type == kind)
 
     def _text(self) -> str:
         """Return a text that two bodies share only if they compute the same."""
-        return described(self._model())
+        return described(self.model)
 
 
 def described(model: Model) -> str:

@@ -124,11 +124,11 @@ def _bodies(node: Node) -> tuple[str, tuple[tuple[str, Model], ...]]:
     op: Any = node.op
     lines, inner = [], []
     for body in sorted(getattr(op, "bodies", ()), key=lambda b: str(b.tag)):
-        parameters = [n.id for n in body.graph.parameters]
-        results = [n.id for n in body.graph.results]
-        takes = [(parameters.index(i.parameter), *_said(i)) for i in body.inputs]
-        gives = [(results.index(o.result), *_said(o)) for o in body.outputs]
-        edges = [(results.index(a), parameters.index(b)) for a, b in body.edges]
+        parameters = {n.id: number for number, n in enumerate(body.graph.parameters)}
+        results = {n.id: number for number, n in enumerate(body.graph.results)}
+        takes = [(parameters[i.parameter], *_said(i)) for i in body.inputs]
+        gives = [(results[o.result], *_said(o)) for o in body.outputs]
+        edges = [(results[a], parameters[b]) for a, b in body.edges]
         lines.append(repr((body.tag, takes, gives, edges)))
         inner.append((str(body.tag), adapted(body.graph).model))
     return "\n".join(lines), tuple(inner)
