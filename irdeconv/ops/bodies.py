@@ -5,6 +5,7 @@ A body's graph is never changed in place: who rewrites one puts a new graph into
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -123,15 +124,16 @@ class Body:
     def check(self) -> Iterator[Problem]:
         """Yield what does not fit the graph."""
         kinds = {n.id: n.type for n in self.graph.nodes()}
-        fed = [i.parameter for i in self.inputs]
-        ends = [(i, "Parameter") for i in fed] + [(o.result, "Result") for o in self.outputs]
+        fed = Counter(i.parameter for i in self.inputs)
+        ends = [(i.parameter, "Parameter") for i in self.inputs]
+        ends += [(o.result, "Result") for o in self.outputs]
         for result, parameter in self.edges:
             ends += [(result, "Result"), (parameter, "Parameter")]
         for ident, kind in ends:
             if kinds.get(ident) != kind:
                 yield Problem("E211", f"the {self.tag} has no {kind} {ident}")
         for node in self.graph.parameters:
-            if fed.count(node.id) != 1:
+            if fed[node.id] != 1:
                 times = "nothing feeds" if node.id not in fed else "several entries feed"
                 yield Problem("E211", f'{times} the input "{node.name}" of the {self.tag}')
         slicings = [i.slicing for i in self.inputs] + [o.slicing for o in self.outputs]

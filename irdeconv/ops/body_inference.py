@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from irdeconv.errors import Diagnostic, OpError
 from irdeconv.graph import Graph
 from irdeconv.op import infer_op
-from irdeconv.ops.bodies import Body, BodyInput, BodyOp, BodyOutput, Slicing, Walk
+from irdeconv.ops.bodies import Body, BodyInput, BodyOp, Slicing, Walk
 from irdeconv.ops.checks import axis_of, union
 from irdeconv.spec import DYNAMIC, Dim, Interval, Shape, Spec, bounds, merge
 
@@ -143,25 +143,31 @@ def widened(old: Spec, new: Spec) -> Spec:
     return Spec(new.dtype, tuple(dims))
 
 
-def leaving(body: Body, output: BodyOutput, inputs: Sequence[Spec], trips: Dim) -> Spec:
-    """Return the spec of an output of a loop."""
-    spec = result_spec(body, output.result).without_value()
-    if output.slicing is not None:
-        return _joined_parts(spec, output.slicing, trips)
+def leaving(body: Body, inputs: Sequence[Spec], trips: Dim) -> Iterator[Spec]:
+    """Yield the specs of the outputs of a loop, in their order."""
+    firsts = first_values(body)
     low, high = bounds(trips)
-    first = first_value(body, output.result)
-    if low > 0 or first is None:
-        return spec
-    names = _quoted(body, output.result), _quoted(body, first.parameter)
-    start = _entering(body, first, inputs).without_value()
-    return start if high == 0 else joined(start, spec, names)
+    for output in body.by_port():
+        spec = result_spec(body, output.result).without_value()
+        first = firsts.get(output.result)
+        if output.slicing is not None:
+            yield _joined_parts(spec, output.slicing, trips)
+        elif low > 0 or first is None:
+            yield spec
+        else:
+            names = _quoted(body, output.result), _quoted(body, first.parameter)
+            start = _entering(body, first, inputs).without_value()
+            yield start if high == 0 else joined(start, spec, names)
 
 
-def first_value(body: Body, result: int) -> BodyInput | None:
-    """Return the input whose value a Result stands for before the first iteration."""
+def first_values(body: Body) -> dict[int, BodyInput]:
+    """Return the inputs whose values Results stand for before the first iteration."""
     carried = body.carried()
-    found = (i for i in body.inputs if carried.get(i.parameter) == result)
-    return next(found, None)
+    found: dict[int, BodyInput] = {}
+    for entry in body.inputs:
+        if entry.parameter in carried:
+            found.setdefault(carried[entry.parameter], entry)
+    return found
 
 
 def _joined_parts(spec: Spec, slicing: Slicing, trips: Dim) -> Spec:

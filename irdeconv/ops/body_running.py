@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from irdeconv.errors import OpError
+from irdeconv.graph import Graph
 from irdeconv.limits import current, raise_hint
 from irdeconv.op import as_tuple
-from irdeconv.ops.bodies import Body, BodyOutput, Run
-from irdeconv.ops.body_inference import entering, first_value, infer_plainly, with_specs
+from irdeconv.ops.bodies import Body, BodyInput, BodyOutput, Run
+from irdeconv.ops.body_inference import entering, first_values, infer_plainly, with_specs
 from irdeconv.ops.checks import axis_of
 from irdeconv.spec import Array, Spec
 
@@ -67,7 +69,8 @@ def iterate(
         if not all(one(made[r], "the condition") for r in ends):
             break
         values = {parameter: made[result] for parameter, result in carried.items()}
-    return tuple(o.value(body, inputs, made) for o in outputs)
+    unrun = _Unrun(body, inputs)
+    return tuple(o.value(unrun, made) for o in outputs)
 
 
 def _holds(body: Body, result: int) -> bool:
@@ -112,16 +115,33 @@ def _given(
     return out
 
 
-def _expected(body: Body, inputs: Sequence[Array], result: int) -> Spec:
-    """Return what a Result of the first iteration would be, from the sizes of these inputs."""
-    known = body.graph.node(result).spec()
-    if known.static:
-        return known
-    given = entering(body, [Spec.of(a) for a in inputs])
-    for parameter, spec in given.items():
-        own = body.graph.node(parameter).spec().dtype
-        given[parameter] = Spec(own or spec.dtype, spec.shape, spec.value)
-    return with_specs(body, given, infer_plainly).graph.node(result).spec()
+@dataclass
+class _Unrun:
+    """What is known of a body that runs no time."""
+
+    body: Body
+    inputs: Sequence[Array]
+
+    def name(self, result: int) -> str:
+        return self.body.graph.node(result).name
+
+    @cached_property
+    def firsts(self) -> dict[int, BodyInput]:
+        """The inputs whose values Results stand for."""
+        return first_values(self.body)
+
+    def expected(self, result: int) -> Spec:
+        """Return what a Result of the first iteration would be, from the sizes of these inputs."""
+        known = self.body.graph.node(result).spec()
+        return known if known.static else self._inferred.node(result).spec()
+
+    @cached_property
+    def _inferred(self) -> Graph:
+        given = entering(self.body, [Spec.of(a) for a in self.inputs])
+        for parameter, spec in given.items():
+            own = self.body.graph.node(parameter).spec().dtype
+            given[parameter] = Spec(own or spec.dtype, spec.shape, spec.value)
+        return with_specs(self.body, given, infer_plainly).graph
 
 
 @dataclass
@@ -146,22 +166,22 @@ class _Gathered:
             raise OpError(f"{text}{self.limit:,}", code="E602")
         self.parts.append(np.asarray(part))
 
-    def value(self, body: Body, inputs: Sequence[Array], made: Mapping[int, Array]) -> Array:
+    def value(self, unrun: _Unrun, made: Mapping[int, Array]) -> Array:
         """Return the output after the last iteration."""
         slicing, result = self.output.slicing, self.output.result
         if slicing is None and made:
             return made[result]
         if slicing is None:
-            first = first_value(body, result)
+            first = unrun.firsts.get(result)
             if first is None or first.port is None:
-                name = body.graph.node(result).name
+                name = unrun.name(result)
                 text = f'the loop runs no time, and nothing gives a first value of "{name}"'
                 raise OpError(text, code="E305")
-            return inputs[first.port]
+            return unrun.inputs[first.port]
         if self.parts:
             parts = self.parts[::-1] if slicing.stride < 0 else self.parts
             return np.concatenate(parts, axis_of(slicing.axis, parts[0].ndim))
-        spec = _expected(body, inputs, result)
+        spec = unrun.expected(result)
         if spec.shape is None or spec.dtype is None:
             text = f"the loop runs no time, and the rank of output {self.output.port} is not known"
             raise OpError(text, code="E305")

@@ -43,8 +43,7 @@ class LoopBase(BodyOp):
 
     def results(self, inputs: Sequence[Spec]) -> tuple[Spec, ...]:
         """Return the specs of the outputs, the body being inferred."""
-        body, trips = self.bodies[0], self.trips(inputs)
-        return tuple(leaving(body, o, inputs, trips) for o in body.by_port())
+        return tuple(leaving(self.bodies[0], inputs, self.trips(inputs)))
 
 
 @op("TensorIterator")
