@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 from irdeconv.errors import OpError, Problem
@@ -157,7 +158,7 @@ class BodyOp(Op):
         """Whether a body has a layer with side effects."""
         return any(n.op.side_effect for b in self.bodies for n in b.graph.nodes())
 
-    @property
+    @cached_property  # asked for every output
     def rounding(self) -> Rounding:  # type: ignore[override]
         """Exact where every layer of the bodies is, else relative to the largest value.
 

@@ -26,6 +26,7 @@ def layout(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
     The largest buffers are placed first, each into the lowest gap that is free while it lives.
     """
     offsets = [0] * len(lifetimes)
+    sizes = [_padded(one.size) for one in lifetimes]
     alive: dict[int, list[int]] = {}  # by step: the buffers placed so far
     total = 0
     for i in sorted(range(len(lifetimes)), key=lambda i: (-lifetimes[i].size, i)):
@@ -34,11 +35,11 @@ def layout(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
         neighbours = {j for step in steps for j in alive.get(step, ())}
         offset = 0
         for j in sorted(neighbours, key=offsets.__getitem__):
-            if offsets[j] - offset >= _padded(one.size):
+            if offsets[j] - offset >= sizes[i]:
                 break
-            offset = max(offset, offsets[j] + _padded(lifetimes[j].size))
+            offset = max(offset, offsets[j] + sizes[j])
         offsets[i] = offset
-        total = max(total, offset + _padded(one.size))
+        total = max(total, offset + sizes[i])
         for step in steps:
             alive.setdefault(step, []).append(i)
     return offsets, total
