@@ -6,7 +6,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Container, Hashable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 
@@ -157,17 +157,17 @@ class _Pairing:
         """Let equal values of the source be one: what reads any of them reads the first."""
         layers: list[Layer] = []
         self._first: dict[Port, Port] = {}
-        self._table: dict[Hashable, list[int]] = {}
+        self._table: dict[Hashable, dict[str, list[int]]] = {}  # equal layers by their names
         self._alike: dict[Hashable, deque[int]] = {}
         for i, layer in enumerate(self._source.layers):
             layers.append(replace(layer, inputs=tuple(self._first[p] for p in layer.inputs)))
             signature = self._signatures[0][i]
-            same = self._table.setdefault((signature, layers[i].inputs), [])
-            same.append(i)
+            same = self._table.setdefault((signature, layers[i].inputs), {})
+            same.setdefault(layer.name, []).append(i)
             if layer.outputs:
                 self._alike.setdefault(signature, deque()).append(i)
             for port in range(len(layer.outputs)):
-                first = Port(same[0] if _pure(layer) else i, port)
+                first = Port(next(iter(same.values()))[0] if _pure(layer) else i, port)
                 if self._does_nothing(layer, layers[i].inputs):
                     first = layers[i].inputs[0]
                 while first in self._merged:
@@ -212,8 +212,10 @@ class _Pairing:
         """Find the layer of the source that computes the same of the same inputs."""
         layer = self._lowered.layers[place]
         inputs = tuple(self._twins.get(p, Port(-1)) for p in layer.inputs)
-        same = self._table.get((self._signatures[1][place], inputs), [])
-        same = [i for i in same if self._known[0][i] <= self._known[1][place]]
+        named = self._table.get((self._signatures[1][place], inputs), {})
+        found = chain(named.get(layer.name, ()), chain.from_iterable(named.values()))
+        fits = (i for i in found if self._known[0][i] <= self._known[1][place])
+        same = [*islice(fits, 1 if _pure(layer) else None)]  # those of its name come first
         if not _pure(layer):
             same = [i for i in same if self._used.get(i, place) == place and self._agree(i, place)]
         elif not same and layer.type == "Convert" and weighs(self._lowered, place):
