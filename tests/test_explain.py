@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import astuple
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,9 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
+from irdeconv.dialects.setting import Setting
 from irdeconv.explanation.picture import picture
+from irdeconv.explanation.solve import SEARCHED, _candidates
 from irdeconv.explanation.verdicts import SYSTEMS
 from irdeconv.geometry_hints import size_hint
 from support import oracle
@@ -164,6 +168,36 @@ def test_solutions_are_all_of_them_on_one_axis() -> None:
         {"pads": "1,0"},
     ]
     assert layer.solutions.more == 0
+
+
+def one_axis(size: int, kernel: int, stride: int, dilation: int) -> Setting:
+    return Setting(
+        system="onnx", strides=(stride,), dilations=(dilation,), pads_begin=(0,), pads_end=(0,),
+        size=(size,), kernel=(kernel,),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("wanted", [1, 6, 30, 46, 50])
+def test_pads_are_tried_in_the_order_of_their_costs(wanted: int) -> None:
+    size, kernel, stride, dilation = 5, 9, 4, 3
+    extent = (kernel - 1) * dilation + 1
+    full = (size - 1) * stride + extent
+    every = (
+        (b + e + extra + 2 * abs(b - e), b, e, extra)
+        for b in range(extent)
+        for e in range(extent)
+        for extra in range(max(stride, dilation))
+        if full + extra - b - e == wanted
+    )
+    tried = islice(_candidates(one_axis(size, kernel, stride, dilation), wanted), SEARCHED + 1)
+    assert [astuple(t) for t in tried] == sorted(every)
+
+
+def test_the_cheapest_of_huge_pads_come_first() -> None:
+    dilation = 2**31 - 1
+    tried = _candidates(one_axis(3, 3, 1, dilation), 2 * dilation + 2)
+    found = [astuple(t) for t in islice(tried, 4)]
+    assert found == [(3, 0, 1, 0), (3, 1, 0, 0), (3, 1, 1, 1), (7, 0, 2, 1)]
 
 
 def test_no_solution_and_wrong_questions() -> None:

@@ -227,3 +227,20 @@ def test_crops_that_an_input_tells_are_proved_for_every_size(auto_pad: str, sema
         assert [r.form for r in low.report] == [form]
         (proved,) = certify(graph, low.graph)
         assert (proved.holds_for or "").startswith("every size"), form
+
+
+def test_regions_without_a_deconvolution_are_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their sizes could split into a thousand cases, for a proof that cannot come."""
+    graph = Graph()
+    x = parameter(graph, (1, 2, 4), np.float32, "x")
+    result(graph, Value(graph.add(REGISTRY["ReLU", "opset1"](), [x], name="relu").id))
+    write_source(ird.infer(graph), tmp_path / "a.xml")
+
+    def followed(*_: object) -> None:
+        raise AssertionError("a layer is evaluated")
+
+    monkeypatch.setattr(symbolic.RegionWalk, "layer", followed)
+    with pytest.raises(Unproved, match="no deconvolution is on either side"):
+        prove(tmp_path / "a.xml", tmp_path / "a.xml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -96,7 +97,7 @@ def _choices(system: System, base: Setting, axis: int, wanted: int) -> tuple[lis
     All axes are made alike, so that each is judged apart from the others.
     """
     alike = base.on_axis(axis, base.axes)
-    tried = sorted(_candidates(alike, wanted))
+    tried = list(itertools.islice(_candidates(alike, wanted), SEARCHED + 1))
     found = []
     for choice in tried[:SEARCHED]:
         try:
@@ -108,9 +109,9 @@ def _choices(system: System, base: Setting, axis: int, wanted: int) -> tuple[lis
 
 
 def _candidates(alike: Setting, wanted: int) -> Iterator[AxisPads]:
-    """Yield pads and output_padding that may fit; outside of explicit pads they do not count.
+    """Yield in order pads and output_padding that may fit, where pads are not explicit the latter.
 
-    Of very many only those that cost least: more than are searched, which tells that it is cut.
+    There may be as many as numbers; only so many as are searched, and one more, are sure to come.
     """
     full, extent = alike.full[0], alike.extent[0]
     assert isinstance(full, int)
@@ -121,11 +122,16 @@ def _candidates(alike: Setting, wanted: int) -> Iterator[AxisPads]:
         yield from (AxisPads(extra, 0, 0, extra) for extra in range(most))
         return
     least = max(wanted - full, 0)
-    for extra in range(least, min(extras, least + SEARCHED + 1)):
-        total = full + extra - wanted
-        middle, far = total // 2, SEARCHED + 1 + least - extra
-        low = max(total - extent + 1, 0, middle - far)
-        for begin in range(low, min(total, extent - 1, middle + far) + 1):
-            end = total - begin
-            # A pair of equal pads with output_padding is as good as one unequal pad.
-            yield AxisPads(begin + end + extra + 2 * abs(begin - end), begin, end, extra)
+    tried = range(least, min(extras, least + SEARCHED + 1))
+    yield from heapq.merge(*(_pads(full + extra - wanted, extent, extra) for extra in tried))
+
+
+def _pads(total: int, extent: int, extra: int) -> Iterator[AxisPads]:
+    """Yield in order the pairs of pads below `extent` that add up to `total`."""
+    for begin in range(total // 2, max(total - extent + 1, 0) - 1, -1):
+        end = total - begin
+        # A pair of equal pads with output_padding is as good as one unequal pad.
+        cost = total + extra + 2 * (end - begin)
+        yield AxisPads(cost, begin, end, extra)
+        if begin != end:
+            yield AxisPads(cost, end, begin, extra)

@@ -10,6 +10,7 @@ has no solution in rational numbers has none in integers, so a wrong "yes" is im
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from math import gcd
 from typing import Any
@@ -178,8 +179,10 @@ class Case:
             return max(e, 0)
         if next(iter(e.terms.values())) < 0:
             return self.positive(-e) + e
-        if self.implies(e) or self.implies(-e):
-            return e if self.implies(e) else 0
+        if self.implies(e):
+            return e
+        if self.implies(-e):
+            return 0
         key = (tuple(e.terms.items()), e.constant)
         if key not in self.positives:
             if len(self.positives) < len(self.signs):
@@ -188,8 +191,8 @@ class Case:
                 self.positives[key] = e if sign else 0
             else:
                 t = self.positives[key] = self.free(f"max({e}, 0)")
-                top = next((2**b for b in range(8, 32) if self.implies(2**b - e)), None)
-                self.facts += [t, t - e, *([] if top is None else [top - t])]
+                bits = bisect_left(range(32), True, 8, key=lambda b: self.implies(2**b - e))
+                self.facts += [t, t - e, *([2**bits - t] if bits < 32 else [])]
         return self.positives[key]
 
     def decide(self, e: Size) -> bool:

@@ -98,14 +98,17 @@ def _compared(walk: RegionWalk) -> MapComparison:
         (ob.source, ob.wanted, lambda p: p if p in images else None),
         (ob.lowered, ob.output, ob.twins.get),
     ]
-    if not any(is_deconvolution(ob.source.layers[i]) for i in region(*sides[0])):
+    layers = [[m.layers[i] for i in region(m, end, leaf)] for m, end, leaf in sides]
+    deconvolved = [any(map(is_deconvolution, side)) for side in layers]
+    need(any(deconvolved), "no deconvolution is on either side")
+    if not deconvolved[0]:
         sides.reverse()
         walk.raised = True
     first, second = (walk.value(*side) for side in sides)
     if not isinstance(first, Reference) or not isinstance(second, View):
         raise Unproved("it is not one deconvolution against what took its place")
-    layers = [m.layers[i] for m, end, leaf in sides for i in region(m, end, leaf)]
-    halves = any(y.elements is not None and y.elements.type == "f16" for y in layers)
+    stored = [y.elements for side in layers for y in side if y.elements is not None]
+    halves = any(e.type == "f16" for e in stored)
     comparison = MapComparison(walk.case, first, second, halves and first.type != "f16")
     comparison.compare()
     return comparison
