@@ -127,6 +127,14 @@ class ImportBuilder(GraphBuilder):
             raise Refusal(f"{what} is not a constant")
         return found
 
+    def vector(self, value: Value, what: str) -> list[Any]:
+        """Return the numbers of a vector that must be known while importing."""
+        found = self.need(value, what)
+        if found.ndim != 1:
+            raise Refusal(f"{what} has rank {found.ndim}, not 1")
+        numbers: list[Any] = found.tolist()
+        return numbers
+
     # Specs -------------------------------------------------------------------------------------
 
     def dtype(self, value: Value) -> ElementType:
@@ -136,11 +144,13 @@ class ImportBuilder(GraphBuilder):
             raise Refusal("the element type of an input is unknown")
         return found
 
-    def shape(self, value: Value) -> Shape:
-        """Return the shape, whose dimensions may be open."""
+    def shape(self, value: Value, least: int = 0) -> Shape:
+        """Return the shape, whose dimensions may be open, of so many axes at `least`."""
         found = self.spec(value).shape
         if found is None:
             raise Refusal("the rank of an input is unknown")
+        if len(found) < least:
+            raise Refusal(f"an input has rank {len(found)}; at least {least} is needed")
         return found
 
     def rank(self, value: Value) -> int:
@@ -198,6 +208,12 @@ class ImportBuilder(GraphBuilder):
         return self.reshape(values, (1, -1, *(1,) * axes))
 
     # Names -------------------------------------------------------------------------------------
+
+    def stand_in(self, name: str, spec: Spec) -> Value:
+        """Add an input of a body that stands for a value of this type and shape from outside."""
+        if spec.dtype is None:
+            raise Refusal("the element type of an input is unknown")
+        return self.parameter(name, spec.dtype, spec.shape)
 
     def parameter(self, name: str, dtype: ElementType, shape: Shape | None) -> Value:
         """Add a model input."""

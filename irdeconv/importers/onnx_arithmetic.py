@@ -17,7 +17,7 @@ def cum_prod(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Products of what comes before: each step multiplies by what twice as far ahead has."""
     x = n[0]
     axis = wrap(int(b.need(b.as_scalar(n[1]), "axis")), b.rank(x))
-    size = b.shape(x)[axis]
+    size = b.shape(x, 1)[axis]
     if not isinstance(size, int):
         raise Refusal(f"axis {axis} of open size")
     reverse = bool(n.integer("reverse", 0))
@@ -42,7 +42,7 @@ def _moved(b: ImportBuilder, x: Value, axis: int, step: int, *, reverse: bool) -
 def determinant(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """The determinants of small square matrices."""
     x = n[0]
-    rows, columns = b.shape(x)[-2:]
+    rows, columns = b.shape(x, 2)[-2:]
     if rows != columns or not isinstance(rows, int) or not 1 <= rows <= LARGEST_MATRIX:
         raise Refusal(
             f"matrices of {rows} x {columns}: up to {LARGEST_MATRIX} x {LARGEST_MATRIX} are covered"

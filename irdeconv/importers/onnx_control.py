@@ -31,7 +31,7 @@ VERSIONS = "11 13 16 19 21 23 24 25"
 def branch(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """One of two bodies; the nodes of one in place where the condition is known."""
     condition = b.as_scalar(n[0])
-    bodies = n.anything("then_branch"), n.anything("else_branch")
+    bodies = n.body("then_branch"), n.body("else_branch")
     known = b.known(condition)
     if known is not None:
         return n.bodies.inline(bodies[0] if known else bodies[1])
@@ -78,6 +78,8 @@ def _settled(
     given = [s.without_value() for s in states]
     for rounds in range(SHAPE_ROUNDS + 1):
         body = make(given)
+        if len(body.results) < first + len(given):
+            raise Refusal(f"its body has {len(body.results)} outputs for {first + len(given)}")
         after = []
         for at, spec in enumerate(given):
             found = body.spec(first + at).without_value()
@@ -92,7 +94,7 @@ def _settled(
 @rule("Loop", f"1 {VERSIONS}")
 def loop(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """A body that runs while its condition holds, a number of times at most."""
-    body, states = n.anything("body"), [n[i] for i in range(2, len(n.inputs))]
+    body, states = n.body("body"), [n[i] for i in range(2, len(n.inputs))]
     most = b.scalar(-1) if n.input(0) is None else b.as_scalar(n[0])
     start = b.const(np.array(True)) if n.input(1) is None else b.as_scalar(n[1])
     count = len(states)
@@ -119,8 +121,10 @@ def loop(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("Scan", f"9 {VERSIONS}")
 def scan(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """A body that runs once for each part of the scanned inputs; states come first."""
-    body, sliced = n.anything("body"), n.integer("num_scan_inputs")
+    body, sliced = n.body("body"), n.integer("num_scan_inputs")
     count = len(n.inputs) - sliced
+    if sliced < 0 or count < 0:
+        raise Refusal(f"num_scan_inputs is {sliced}, but there are {len(n.inputs)} inputs")
     states = [n[i] for i in range(count)]
     taken = _slices(n, b, "scan_input", [b.rank(n[count + i]) for i in range(sliced)])
     parts = [_part(b.spec(n[count + i]), t.axis) for i, t in enumerate(taken)]

@@ -119,10 +119,11 @@ def conv_transpose(n: OnnxNode, b: ImportBuilder) -> Outputs:
 def conv_transpose_nhwc(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """ONNX Runtime's channels-last deconvolution with its fused activation."""
     version = {1: NhwcConvTranspose1, 11: NhwcConvTranspose11}[n.version]
+    activation: Any = n.text("activation", "") if "activation" in n else None
     op = version(
         **_transpose_attributes(n),
-        activation=n.anything("activation"),
-        activation_params=tuple(float(v) for v in n.anything("activation_params") or ()),
+        activation=activation,
+        activation_params=n.numbers("activation_params"),
     )
     return b.outputs(op, *_inputs(n))
 

@@ -255,7 +255,7 @@ def dropout(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """The input itself, as in inference; the mask is all true."""
     x = n[0]
     for name in ("ratio", "seed", "is_test"):
-        n.anything(name)
+        n.accept(name)
     training = n.known(b, 2, "training_mode")
     if training is not None and bool(training):
         ratio = n.known(b, 1, "ratio")

@@ -40,11 +40,11 @@ def sum_type(
     b: ImportBuilder, x: Value, w: Value, zero: Value | None, axes: tuple[int, ...]
 ) -> ElementType:
     """Return the type in which sums over these axes of w times x are exact."""
+    shape = b.shape(w, 1 + max(axes, default=-1))
     weights = None if b.known(w) is None else b.known(centred(b, w, zero, f32))
     if weights is not None:
         most = float(np.abs(weights).sum(axes).max(initial=0))
     else:
-        shape = b.shape(w)
         sizes = tuple(shape[a] for a in axes)
         most = math.prod(sizes) * reach(b.dtype(w)) if is_static(sizes) else math.inf
     return f32 if most * reach(b.dtype(x)) <= EXACT_SUMS else f64

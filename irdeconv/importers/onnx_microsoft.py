@@ -59,7 +59,7 @@ def fused_conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
         y = b.add(Add(), y, b.per_channel(bias, b.rank(y) - 2))
     if more is not None:
         y = b.add(Add(), y, more)
-    parameters = n.anything("activation_params") or ()
+    parameters = n.numbers("activation_params")
     return activated(b, y, n.text("activation", ""), parameters)
 
 
@@ -203,7 +203,7 @@ def matmul_bits(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """
     rows, depth = n.integer("N"), n.integer("K")
     bits, block = n.integer("bits", 4), n.integer("block_size")
-    n.anything("accuracy_level")
+    n.accept("accuracy_level")
     if bits not in (2, 4, 8):
         raise Refusal(f"bits={bits} is not covered")
     if n.input(4) is not None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from irdeconv.graph import Graph, Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
+from irdeconv.importers.onnx_tensors import onnx_module
 from irdeconv.importers.reader import SourceNode
 from irdeconv.op import Op
 from irdeconv.spec import Array, Spec
 
 NHWC = "com.ms.internal.nhwc"
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -125,12 +127,30 @@ class OnnxNode(SourceNode):
 
     def ints(self, name: str, default: tuple[int, ...] = ()) -> tuple[int, ...]:
         """Return a list of integers."""
-        return tuple(self._take(name, default, tuple))
+        return _all_of(int, name, self._take(name, default, tuple))
 
-    def anything(self, name: str) -> Any:
-        """Return an attribute of any type; None where it is missing."""
-        self.asked.add(name)
-        return self.attributes.get(name)
+    def numbers(self, name: str) -> tuple[float, ...]:
+        """Return a list of floating-point numbers."""
+        return _all_of(float, name, self._take(name, (), tuple))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return a list of texts."""
+        return _all_of(str, name, self._take(name, (), tuple))
+
+    def body(self, name: str) -> Any:
+        """Return a GraphProto, which is required."""
+        found = self._take(name, None, onnx_module().GraphProto)
+        if found is None:
+            raise Refusal(f"the attribute {name} is missing")
+        return found
+
+    def tensor(self, name: str) -> Any:
+        """Return a TensorProto; None where it is missing."""
+        return self._take(name, None, onnx_module().TensorProto)
+
+    def accept(self, *names: str) -> None:
+        """Let attributes be whatever they are; they make no difference."""
+        self.asked.update(names)
 
     def only(self, name: str, value: Any, why: str = "") -> None:
         """Refuse every other value of an attribute than its default `value`."""
@@ -151,6 +171,15 @@ class OnnxNode(SourceNode):
     def wants(self, output: int) -> bool:
         """Whether an output is used under a name."""
         return output < len(self.outputs) and bool(self.outputs[output])
+
+
+def _all_of(kind: type[Item], name: str, found: tuple[Any, ...]) -> tuple[Item, ...]:
+    """Return a list attribute; refuse one with items of another kind."""
+    for item in found:
+        if not isinstance(item, kind):
+            others = type(item).__name__
+            raise Refusal(f"the attribute {name} is a list of {others}, not of {kind.__name__}")
+    return found
 
 
 def wrap(axis: int, rank: int, what: str = "axis") -> int:

@@ -322,8 +322,7 @@ def _enter(builder: ImportBuilder, name: str, entry: Entry) -> tuple[Value, int 
     spec = entry.spec
     if entry.constant is not None:
         return builder.const(entry.constant, spec.dtype), None
-    assert spec.dtype is not None
-    value = builder.parameter(name, spec.dtype, spec.shape)
+    value = builder.stand_in(name, spec)
     if entry.axis is None:
         return value, value.node
     return builder.add(Squeeze1(), value, builder.ints(entry.axis)), value.node

@@ -156,7 +156,7 @@ def hardmax(n: OnnxNode, b: ImportBuilder) -> Outputs:
     flat = b.flatten(x, axis) if old else x
     axis = 1 if old else axis
     places = b.outputs(TopK(axis, "max", "value", True, i64), flat, b.scalar(1))[1]
-    size = b.shape(flat)[axis]
+    size = b.shape(flat, 1)[axis]
     if not isinstance(size, int):
         raise Refusal(f"axis {axis} of open size")
     places = b.add(Squeeze1(), places, b.ints(axis))
@@ -173,7 +173,7 @@ def gemm(n: OnnxNode, b: ImportBuilder) -> Outputs:
     swap = (bool(n.integer("transA", 0)), bool(n.integer("transB", 0)))
     y = _factor(b, b.add(MatMul(*swap), n[0], n[1]), n.number("alpha", 1.0), "alpha")
     c, beta = n.input(2), n.number("beta", 1.0)
-    n.anything("broadcast")  # before version 7: otherwise C has the full shape
+    n.accept("broadcast")  # before version 7: otherwise C has the full shape
     if c is None:
         return y
     return b.add(Add(), y, _factor(b, c, beta, "beta"))

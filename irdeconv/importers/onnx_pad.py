@@ -50,7 +50,7 @@ def _rank(n: OnnxNode, b: ImportBuilder, x: Value, pads: Value) -> int:
 def _wrapped(b: ImportBuilder, x: Value, begin: Value, end: Value) -> Value:
     """Take the elements from -begin to size + end of each axis, counted around."""
     for axis, (p, q) in enumerate(zip(b.need(begin, "pads"), b.need(end, "pads"), strict=True)):
-        size = b.shape(x)[axis]
+        size = b.shape(x, 1)[axis]
         if p or q:
             if not isinstance(size, int) or size < 1:
                 raise Refusal(f"wrapping axis {axis} of size {size}")
@@ -66,7 +66,7 @@ def _check_mirror(b: ImportBuilder, x: Value, begin: Value, end: Value, mode: st
     if lists[0] is None or lists[1] is None:
         return
     for axis, (p, q) in enumerate(zip(lists[0].tolist(), lists[1].tolist(), strict=True)):
-        low = bounds(b.shape(x)[axis])[0]
+        low = bounds(b.shape(x, 1)[axis])[0]
         if min(p, q) < 0 < max(p, q) and (mode == "reflect" or -min(p, q) >= low):
             raise Refusal(f"pads {p} and {q} of axis {axis} crop and {mode} on one axis")
 

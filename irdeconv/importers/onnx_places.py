@@ -134,7 +134,7 @@ def reverse_sequence(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("Col2Im", "18")
 def col2im(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Add up columns at the windows of an image that they came from."""
-    axes = b.shape(n[1])[0]
+    axes = b.shape(n[1], 1)[0]
     if axes != 2:
         raise Refusal(f"{axes} spatial axes: only images are covered")
     pads = n.ints("pads") or (0,) * 4

@@ -19,10 +19,12 @@ from irdeconv.ops.unary import Cos, Log, Sqrt
 
 def _seed(n: OnnxNode, b: ImportBuilder) -> int:
     """Return a seed above 0: the node's, or one that no other node of the model has."""
-    given = n.anything("seed")
-    if given is None:
+    if "seed" not in n:
         return len(b.graph) + 1
-    return abs(hash(float(given))) % (1 << 62) + 1
+    given = n.number("seed", 0.0)
+    if math.isnan(given):  # every NaN has a hash of its own
+        raise Refusal("seed is no number")
+    return abs(hash(given)) % (1 << 62) + 1
 
 
 def _what(n: OnnxNode, b: ImportBuilder) -> tuple[Value, ElementType]:

@@ -79,12 +79,14 @@ def recurrent(n: OnnxNode, b: ImportBuilder) -> Outputs:
 def _layer(n: OnnxNode, b: ImportBuilder, *, batch_first: bool) -> RecurrentLayer:
     direction = n.meaning("direction", "forward", {d: d for d in DIRECTIONS})
     directions = DIRECTIONS[direction]
-    n.anything("output_sequence")  # of version 1: whether Y is wanted
+    n.accept("output_sequence")  # of version 1: whether Y is wanted
     x = n[0] if batch_first else _permuted(b, n[0], (1, 0, 2))
     w, r = (_gates(b, n[i], GATES[n.type]) for i in (1, 2))
-    hidden = b.shape(r)[-1]
-    if not isinstance(hidden, int) or n.integer("hidden_size", hidden) != hidden:
-        raise Refusal(f"hidden_size is {n.anything('hidden_size')}, the weights have {hidden}")
+    hidden = b.shape(r, 1)[-1]
+    if not isinstance(hidden, int):
+        raise Refusal("weights of open size")
+    if (said := n.integer("hidden_size", hidden)) != hidden:
+        raise Refusal(f"hidden_size is {said}, the weights have {hidden}")
     common: dict[str, Any] = {"hidden_size": hidden, "clip": n.number("clip", 0.0)}
     if n.type == "GRU":
         common["linear_before_reset"] = bool(n.integer("linear_before_reset", 0))
@@ -111,10 +113,10 @@ def _layer(n: OnnxNode, b: ImportBuilder, *, batch_first: bool) -> RecurrentLaye
 def _activations(n: OnnxNode, directions: int) -> tuple[tuple[StepActivation, ...], ...]:
     """Return the activations of each direction."""
     usual = USUAL[n.type]
-    names = [str(a).lower() for a in n.anything("activations") or usual * directions]
+    names = [str(a).lower() for a in n.texts("activations") or usual * directions]
     if len(names) != len(usual) * directions:
         raise Refusal(f"{len(names)} activations for {directions} directions of {n.type}")
-    lists = (n.anything(f"activation_{name}") or () for name in ("alpha", "beta"))
+    lists = (n.numbers(f"activation_{name}") for name in ("alpha", "beta"))
     found = tuple(step_activations(names, *lists))
     return tuple(found[i : i + len(usual)] for i in range(0, len(found), len(usual)))
 
@@ -125,7 +127,7 @@ def _permuted(b: ImportBuilder, x: Value, order: Sequence[int]) -> Value:
 
 def _gates(b: ImportBuilder, weights: Value, order: tuple[int, ...]) -> Value:
     """Return weights (D, G, ...) with their gates in OpenVINO's order."""
-    rows = b.shape(weights)[1]
+    rows = b.shape(weights, 2)[1]
     if not isinstance(rows, int) or rows % len(order):
         raise Refusal(f"weights of {rows} rows for {len(order)} gates")
     if order == tuple(range(len(order))):

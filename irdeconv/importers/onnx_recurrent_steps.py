@@ -127,9 +127,7 @@ class _StepBody:
         own = self.outside.spec(value)
         if known is not None:
             return self.b.const(known, own.dtype)
-        spec = spec or own
-        assert spec.dtype is not None
-        made = self.b.parameter(f"in/{len(self.inputs)}", spec.dtype, spec.shape)
+        made = self.b.stand_in(f"in/{len(self.inputs)}", spec or own)
         self.entries.append(BodyInput(made.node, len(self.inputs), slicing))
         self.inputs.append(value)
         return made

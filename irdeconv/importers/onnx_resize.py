@@ -46,7 +46,7 @@ class Target:
 def upsample(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Scales for all axes; position x of the output is x / scale, rounded down for nearest."""
     old = n.version < 9
-    scales = n.anything("scales") or () if old else b.need(n[1], "scales").tolist()
+    scales = n.numbers("scales") if old else b.vector(n[1], "scales")
     if any(s < 1 for s in scales):
         raise Refusal(f"scales {list(scales)} below 1")
     return _resize(b, n[0], _by_scales(b, n[0], scales), _plain(n))
@@ -109,17 +109,17 @@ def _axes_of(
     before = [shape[a] for a in axes]
     given = n.known(b, 2, "scales")
     if given is not None and given.size:
-        scales = [float(v) for v in given]
+        scales = [float(v) for v in b.vector(n[2], "scales")]
         wanted = [math.floor(s * d) for s, d in zip(scales, before, strict=True)]
     else:
-        wanted = [int(v) for v in b.need(n[3], "sizes")]
+        wanted = [int(v) for v in b.vector(n[3], "sizes")]
         scales = [w / d for w, d in zip(wanted, before, strict=True)]
         if policy is not None:
             scales = [policy(scales)] * len(axes)
             wanted = [math.floor(s * d + 0.5) for s, d in zip(scales, before, strict=True)]
     crops = [(0.0, 1.0)] * len(axes)
     if n.text("coordinate_transformation_mode", "") == "tf_crop_and_resize":
-        roi = [float(v) for v in b.need(n[1], "roi")]
+        roi = [float(v) for v in b.vector(n[1], "roi")]
         crops = list(zip(roi[: len(axes)], roi[len(axes) :], strict=True))
     rows = zip(axes, before, wanted, scales, crops, strict=True)
     every = [ResizedAxis(*row) for row in rows]
@@ -136,7 +136,7 @@ def resize(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """
     x = n[0]
     if n.version < 11:
-        return _resize(b, x, _by_scales(b, x, b.need(n[1], "scales").tolist()), _plain(n))
+        return _resize(b, x, _by_scales(b, x, b.vector(n[1], "scales")), _plain(n))
     rank = b.rank(x)
     axes = tuple(wrap(a, rank) for a in n.ints("axes")) or tuple(range(rank))
     exact = _exactly(n, b, axes)
@@ -146,7 +146,7 @@ def resize(n: OnnxNode, b: ImportBuilder) -> Outputs:
     scales, sizes = n.input(2), n.input(3)
     known = None if scales is None else b.known(scales)
     if scales is not None and (known is None or known.size):
-        factors = b.need(scales, "scales").tolist()
+        factors = b.vector(scales, "scales")
         target = _by_scales(b, x, factors, axes)
         if attributes["coordinate_transformation_mode"] == "align_corners":
             _want_whole(b, x, target)
@@ -160,7 +160,7 @@ def resize(n: OnnxNode, b: ImportBuilder) -> Outputs:
 def _want_whole(b: ImportBuilder, x: Value, target: Target) -> None:
     """Refuse scales for which systems place the last corner differently."""
     for axis, scale in zip(target.axes, target.scales, strict=True):
-        size = b.shape(x)[axis]
+        size = b.shape(x, 1)[axis]
         whole = scale if not isinstance(size, int) else size * scale
         if not float(whole).is_integer():
             raise Refusal(f"align_corners with scale {scale:g} of axis {axis} of size {size}")

@@ -21,7 +21,7 @@ def construct(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("SequenceEmpty", "11")
 def empty(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """A sequence of nothing."""
-    n.anything("dtype")
+    n.accept("dtype")
     return ValueSequence(())
 
 
@@ -83,7 +83,7 @@ def split(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Cut along an axis into parts of given lengths, or of one length, the last one shorter."""
     x, lengths = n[0], n.known(b, 1, "split")
     axis, keep = n.axis(b, x), bool(n.integer("keepdims", 1))
-    size = b.shape(x)[axis]
+    size = b.shape(x, 1)[axis]
     if lengths is None or lengths.ndim == 0:
         if not isinstance(size, int):
             raise Refusal(f"axis {axis} of open size into a sequence")
@@ -105,7 +105,7 @@ def split(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("OptionalGetElement", "15 18 28")
 def element(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """The value itself, which is there."""
-    n.anything("type")
+    n.accept("type")
     return _given(n)
 
 

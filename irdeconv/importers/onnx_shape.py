@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,7 @@ def split(n: OnnxNode, b: ImportBuilder) -> Outputs:
         return b.outputs(VariadicSplit(), x, at, lengths)
     if n.version >= 18 and n.integer("num_outputs", count) != count:
         raise Refusal(f"num_outputs is {n.integer('num_outputs')} for {count} outputs")
-    size = b.shape(x)[axis]
+    size = b.shape(x, 1)[axis]
     if not isinstance(size, int):
         raise Refusal(f"axis {axis} of open size into {count} parts")
     if size % count == 0:
@@ -120,7 +121,7 @@ def slice_(n: OnnxNode, b: ImportBuilder) -> Outputs:
         return b.add(Slice(), x, *(b.ints(*v) for v in (starts, ends, ones, axes)))
     start, end, steps, chosen = n[1], n[2], n.input(4), n.input(3)
     if steps is None:
-        count = b.shape(start)[0]
+        count = b.shape(start, 1)[0]
         if not isinstance(count, int):
             raise Refusal("starts has an unknown number of values")
         b.room(count)
@@ -155,33 +156,35 @@ def blocks(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(op(n.meaning("mode", "DCR", BLOCKS), n.integer("blocksize")), n[0])
 
 
+CONSTANTS: dict[str, tuple[Any, Callable[[OnnxNode, str], Any]]] = {
+    "value_float": (np.float32, lambda n, name: n.number(name, 0.0)),
+    "value_floats": (np.float32, OnnxNode.numbers),
+    "value_int": (np.int64, OnnxNode.integer),
+    "value_ints": (np.int64, OnnxNode.ints),
+    "value_string": (object, lambda n, name: n.text(name, "")),
+    "value_strings": (object, OnnxNode.texts),
+}
+
+
 @rule("Constant", "1 9 11 12 13 19 21 23 24 25")
 def constant(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """A constant tensor."""
-    found = [name for name in n.attributes if n.anything(name) is not None]
-    if len(found) != 1:
+    if len(n.attributes) != 1:
         raise Refusal("exactly one value attribute is needed")
-    name, value = found[0], n.attributes[found[0]]
-    types: dict[str, Any] = {
-        "value_float": np.float32,
-        "value_floats": np.float32,
-        "value_int": np.int64,
-        "value_ints": np.int64,
-        "value_string": object,
-        "value_strings": object,
-    }
-    if name in types:
-        array = np.array(value, types[name])
-        return b.const(array, of_numpy(array.dtype))
-    if name != "value":
+    (name,) = n.attributes
+    if name == "value":
+        return b.const(*to_array(n.tensor(name)))
+    if name not in CONSTANTS:
         raise Refusal(f"the attribute {name} is not covered")
-    return b.const(*to_array(value))
+    type, value = CONSTANTS[name]
+    array = np.array(value(n, name), type)
+    return b.const(array, of_numpy(array.dtype))
 
 
 @rule("ConstantOfShape", "9 20 21 23 24 25")
 def constant_of_shape(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """A tensor of one repeated value, f32 zero by default."""
-    tensor = n.anything("value")
+    tensor = n.tensor("value")
     array, dtype = (np.zeros(1, np.float32), None) if tensor is None else to_array(tensor)
     kind: ElementType = dtype or of_numpy(array.dtype)
     return b.add(Broadcast("numpy"), b.const(array.reshape(()), kind), n[0])
@@ -201,7 +204,7 @@ def range_(n: OnnxNode, b: ImportBuilder) -> Outputs:
 def trilu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Keep the triangle above (or below) the k-th diagonal of matrices, else 0."""
     x = n[0]
-    rows, columns = b.shape(x)[-2:]
+    rows, columns = b.shape(x, 2)[-2:]
     if not isinstance(rows, int) or not isinstance(columns, int):
         raise Refusal("matrices of open size")
     b.room(rows, columns)

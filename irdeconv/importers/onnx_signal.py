@@ -17,7 +17,7 @@ from irdeconv.ops.slicing import Gather, Slice
 
 
 def _is_complex(b: ImportBuilder, x: Value) -> bool:
-    parts = b.shape(x)[-1]
+    parts = b.shape(x, 1)[-1]
     if parts not in (1, 2):
         raise Refusal(f"the last axis has {parts} elements, neither real numbers nor pairs")
     return parts == 2
@@ -55,7 +55,7 @@ def dft(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 
 def _first_half(b: ImportBuilder, y: Value, axis: int) -> Value:
-    size = b.shape(y)[axis]
+    size = b.shape(y, 1)[axis]
     if not isinstance(size, int):
         raise Refusal(f"onesided=1 of axis {axis} of open size")
     return b.add(Slice(), y, b.ints(0), b.ints(size // 2 + 1), b.ints(1), b.ints(axis))
@@ -68,7 +68,7 @@ def stft(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if n.input(3) is not None:
         size = int(b.need(b.as_scalar(n[3]), "frame_length"))
     else:
-        found = b.shape(n[2])[0]
+        found = b.shape(n[2], 1)[0]
         if not isinstance(found, int):
             raise Refusal("a window of open size")
         size = found
@@ -88,7 +88,7 @@ def stft(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 def _frames(b: ImportBuilder, x: Value, size: int, step: int) -> Value:
     """Return the frames [B, count, size, 1 or 2]."""
-    length = b.shape(x)[1]
+    length = b.shape(x, 2)[1]
     if not isinstance(length, int) or step < 1 or length < size:
         raise Refusal(f"frames of {size} every {step} of {length} elements")
     b.room(size * ((length - size) // step + 1))
