@@ -92,8 +92,11 @@ class ImportBuilder(GraphBuilder):
     # Constants ---------------------------------------------------------------------------------
 
     def ints(self, *values: int) -> Value:
-        """Add a vector of i64."""
-        return self.const(np.array(values, np.int64))
+        """Add a vector of i64; Refusal where a number does not exist there."""
+        try:
+            return self.const(np.array(values, np.int64))
+        except OverflowError:
+            raise Refusal(f"not all of {list(values)} exist in i64") from None
 
     def scalar(self, value: Any, dtype: ElementType = i64) -> Value:
         """Add a scalar of an element type; what is too large for a floating-point one is infinite.
@@ -157,9 +160,9 @@ class ImportBuilder(GraphBuilder):
         """Return the number of axes."""
         return len(self.shape(value))
 
-    def static(self, value: Value, what: str) -> tuple[int, ...]:
-        """Return a shape that must be exact."""
-        found = self.shape(value)
+    def static(self, value: Value, what: str, least: int = 0) -> tuple[int, ...]:
+        """Return a shape that must be exact, of so many axes at `least`."""
+        found = self.shape(value, least)
         if not is_static(found):
             raise Refusal(f"{what} has open dimensions; give its size with shapes")
         return found
@@ -198,7 +201,7 @@ class ImportBuilder(GraphBuilder):
         """Add a convolution of a filter [M, C/g, *K]; `lists` are strides, pads, dilations, ..."""
         if groups == 1:
             return self.add(Convolution(**lists), x, w)
-        m, *rest = self.static(w, "the filter")
+        m, *rest = self.static(w, "the filter", 1)
         if groups < 1 or m % groups:
             raise Refusal(f"{m} output channels do not divide into {groups} groups")
         return self.add(GroupConvolution(**lists), x, self.reshape(w, (groups, m // groups, *rest)))

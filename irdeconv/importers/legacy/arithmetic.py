@@ -145,7 +145,7 @@ def relu(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 @layer("PReLU")
 def prelu(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """max(x, 0) + slope * min(x, 0), a slope for each channel or one for all."""
-    channels, count = b.static(n[0], "the data")[1], n.elements("weights")
+    channels, count = b.static(n[0], "the data", 2)[1], n.elements("weights")
     shared = n.flag("channel_shared", count == 1)
     n.ignore("filler_type", "filler_value")
     if count != (1 if shared else channels):

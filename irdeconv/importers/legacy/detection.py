@@ -52,7 +52,7 @@ def prior_box_clustered(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Boxes of some widths and heights at each place, with variances: [1, 2, 4 * boxes]."""
     n.ignore("flip")
     height, width = n.integer("img_h", 0), n.integer("img_w", 0)
-    image = b.static(n[1], "the image")
+    image = b.static(n[1], "the image", 4)
     step = n.number("step", 0)
     steps = (n.number("step_h", 0) or step, n.number("step_w", 0) or step)
     if (steps[0] == 0) != (steps[1] == 0):

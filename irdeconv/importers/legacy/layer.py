@@ -91,6 +91,13 @@ class LegacyLayer(SourceNode):
         """Return a floating-point attribute."""
         return self._parsed(name, self.text(name, _as_text(default)), parse_float)
 
+    def finite(self, name: str, default: float | None = None) -> float:
+        """Return a floating-point attribute that is neither infinite nor NaN."""
+        found = self.number(name, default)
+        if not math.isfinite(found):
+            raise Refusal(f"{name} is {found}")
+        return found
+
     def integer(self, name: str, default: int | None = None) -> int:
         """Return an integer attribute; a number without a fraction is one."""
         return self._parsed(name, self.text(name, _as_text(default)), _integer)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from irdeconv.graph import Value
@@ -16,7 +18,7 @@ from irdeconv.ops.softmax import LogSoftmax, SoftMax
 @layer("BatchNormalization")
 def batch_normalization(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """(x - biases) / sqrt(weights + epsilon): the weights are variances, the biases means."""
-    channels = b.static(n[0], "the data")[1]
+    channels = b.static(n[0], "the data", 2)[1]
     single = n.elements("weights") == 1 and channels != 1
     if single:
         raise Refusal("one variance for all channels")
@@ -43,7 +45,7 @@ def norm(n: LegacyLayer, b: ImportBuilder) -> Outputs:
         "opset1",
         alpha=n.number("alpha"),
         beta=n.number("beta"),
-        bias=float(int(n.number("k", 1))),
+        bias=float(math.trunc(n.finite("k", 1))),
         size=sizes[0],
     )
     axes = (1,) if across else range(2, b.rank(n[0]))
@@ -53,7 +55,7 @@ def norm(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 @layer("Normalize")
 def normalize(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """x / sqrt(eps + sum of squares) * weights, over the channels or all of an image."""
-    shape = b.static(n[0], "the data")
+    shape = b.static(n[0], "the data", 2)
     axes = range(1, len(shape)) if n.flag("across_spatial", False) else (1,)
     op = NormalizeL2(eps=n.number("eps", 1e-10), eps_mode="add")
     y = b.add(op, n[0], b.ints(*axes))

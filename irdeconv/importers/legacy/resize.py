@@ -21,6 +21,8 @@ def _to_declared(n: LegacyLayer, b: ImportBuilder, x: Value, **attributes: objec
     if len(shape) != len(target) or shape[:2] != target[:2] or len(shape) < 3:
         raise Refusal(f"an image {list(shape)} is resized to {list(target)}")
     axes = tuple(range(2, len(shape)))
+    if 0 in shape[2:]:
+        raise Refusal(f"an image {list(shape)} without elements is resized")
     scales: Array = np.array([target[a] / shape[a] for a in axes], np.float32)
     op = Interpolate4(shape_calculation_mode="sizes", **attributes)  # type: ignore[arg-type]
     sizes = b.ints(*(target[a] for a in axes))
@@ -51,7 +53,7 @@ def _smoothed(n: LegacyLayer, b: ImportBuilder, shape: Ints) -> Value:
 
 def _triangles(size: int, target: int) -> Array:
     """Return what each of `size` elements gives to each of `target`, by triangles."""
-    if size * target > _WEIGHTS:
+    if not 0 < size * target <= _WEIGHTS:
         raise Refusal(f"antialias from {size} to {target} elements")
     step = size / target
     places: Array = (np.arange(target) + 0.5) * step - 0.5
