@@ -106,6 +106,8 @@ def _weights(n: LegacyLayer, b: ImportBuilder, at: int, shape: Ints) -> Value:
     given = n.input(at)
     if given is None:
         return n.blob(b, "weights", shape)
+    if min(shape) < 0:
+        raise Refusal(f"a filter {list(shape)}")
     return given if b.shape(given) == shape else b.reshape(given, shape)
 
 

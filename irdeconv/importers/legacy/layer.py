@@ -196,6 +196,8 @@ class LegacyLayer(SourceNode):
         if blob is None or not blob.size:
             return None
         self.used.add(name)
+        if min(shape, default=0) < 0:
+            raise Refusal(f"{name} of shape {list(shape)}")
         dtype = self._type(blob)
         wanted = dtype.nbytes(math.prod(shape))
         if blob.size != wanted:
