@@ -34,6 +34,14 @@ class Refusal(Exception):
     """An operation, attribute or input that an importer does not cover; names no node."""
 
 
+def require_one_length(**lists: Sequence[Any]) -> None:
+    """Raise Refusal where lists that go together differ in length."""
+    lengths = {name: len(values) for name, values in lists.items()}
+    if len(set(lengths.values())) > 1:
+        said = ", ".join(f"{name} {count}" for name, count in lengths.items())
+        raise Refusal(f"numbers of values differ: {said}")
+
+
 def source_node(name: str, location: Location | None) -> Node:
     """Return what a GraphBuilder takes names and places from, for a layer that is not there yet."""
     return Node(-1, Identity(), name, location)

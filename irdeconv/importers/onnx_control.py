@@ -9,7 +9,7 @@ import numpy as np
 
 from irdeconv.dtypes import boolean, i64
 from irdeconv.graph import Value
-from irdeconv.importers.builder import ImportBuilder, Refusal
+from irdeconv.importers.builder import ImportBuilder, Refusal, require_one_length
 from irdeconv.importers.onnx_node import (
     Entry,
     ImportedBody,
@@ -160,6 +160,8 @@ def _slices(n: OnnxNode, b: ImportBuilder, name: str, ranks: Sequence[int]) -> l
     """Return axes and directions of inputs or outputs."""
     axes = n.ints(f"{name}_axes") or (0,) * len(ranks)
     back = n.ints(f"{name}_directions") or (0,) * len(ranks)
+    names = (f"{name}s", f"{name}_axes", f"{name}_directions")
+    require_one_length(**dict(zip(names, (ranks, axes, back), strict=True)))
     rows = zip(axes, ranks, back, strict=True)
     return [_Sliced(wrap(a, rank, f"{name}_axes"), bool(r)) for a, rank, r in rows]
 

@@ -135,6 +135,8 @@ def pool_lists(n: OnnxNode, b: ImportBuilder) -> dict[str, Any]:
     if len(kernel) != axes:
         raise Refusal(f"kernel_shape has {len(kernel)} values for {axes} spatial axes")
     lists = _lists(n, axes)
+    if min(lists["strides"], default=1) < 1:
+        raise Refusal(f"strides are {list(lists['strides'])}")
     auto_pad = _auto_pad(n)
     if auto_pad.startswith("same"):
         _check_same(b.shape(n[0])[2:], kernel, lists)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from irdeconv.graph import Graph, Info, Value
-from irdeconv.importers.builder import ImportBuilder, Refusal, source_node
+from irdeconv.importers.builder import ImportBuilder, Refusal, require_one_length, source_node
 from irdeconv.importers.onnx_names import Names, in_order, opsets_of, plain_attribute, standard
 from irdeconv.importers.onnx_node import (
     RULES,
@@ -270,6 +270,7 @@ class InnerGraphs(Bodies):
         """Import the nodes of a GraphProto in place; return its outputs."""
         builder = self.names.builder
         inner = self._names(body, builder)
+        require_one_length(inputs_of_the_body=body.input, values=inputs)
         inner.values |= {i.name: v for i, v in zip(body.input, inputs, strict=True)}
         kept = builder.source, builder.made
         self.reader.nodes(inner, body.node)

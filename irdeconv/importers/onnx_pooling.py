@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from irdeconv.graph import Value
-from irdeconv.importers.builder import ImportBuilder, Refusal
+from irdeconv.importers.builder import ImportBuilder, Refusal, require_one_length
 from irdeconv.importers.onnx_convolution import pool_lists
 from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule
 from irdeconv.ops.broadcasting import Broadcast
@@ -83,10 +83,12 @@ def max_unpool(n: OnnxNode, b: ImportBuilder) -> Outputs:
     axes = len(kernel)
     strides, pads = n.ints("strides") or (1,) * axes, n.ints("pads") or (0,) * (2 * axes)
     shape = b.static(x, "the data")
+    require_one_length(spatial_axes=shape[2:], kernel_shape=kernel, strides=strides)
+    require_one_length(pads=pads, kernel_shape_twice=kernel * 2)
     rows = zip(shape[2:], strides, pads[:axes], pads[axes:], kernel, strict=True)
     size = (*shape[:2], *((d - 1) * s - p - q + k for d, s, p, q, k in rows))
     given = n.known(b, 2, "output_shape")
-    wanted = size if given is None else tuple(int(v) for v in given)
+    wanted = size if given is None else tuple(b.vector(n[2], "output_shape"))
     if len(wanted) != len(size) or any(w < s for w, s in zip(wanted, size, strict=True)):
         raise Refusal(f"output_shape {list(wanted)} is below {list(size)}")
     dtype = b.dtype(x)

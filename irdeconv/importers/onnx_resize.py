@@ -11,7 +11,7 @@ import numpy as np
 
 from irdeconv.dtypes import i64
 from irdeconv.graph import Value
-from irdeconv.importers.builder import ImportBuilder, Refusal
+from irdeconv.importers.builder import ImportBuilder, Refusal, require_one_length
 from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule, wrap
 from irdeconv.importers.onnx_resize_exact import ResizedAxis, resized
 from irdeconv.limits import LARGEST_INT
@@ -110,9 +110,11 @@ def _axes_of(
     given = n.known(b, 2, "scales")
     if given is not None and given.size:
         scales = [float(v) for v in b.vector(n[2], "scales")]
+        require_one_length(axes=axes, scales=scales)
         wanted = [math.floor(s * d) for s, d in zip(scales, before, strict=True)]
     else:
         wanted = [int(v) for v in b.vector(n[3], "sizes")]
+        require_one_length(axes=axes, sizes=wanted)
         scales = [w / d for w, d in zip(wanted, before, strict=True)]
         if policy is not None:
             scales = [policy(scales)] * len(axes)
@@ -120,6 +122,7 @@ def _axes_of(
     crops = [(0.0, 1.0)] * len(axes)
     if n.text("coordinate_transformation_mode", "") == "tf_crop_and_resize":
         roi = [float(v) for v in b.vector(n[1], "roi")]
+        require_one_length(roi=roi, axes_twice=axes * 2)
         crops = list(zip(roi[: len(axes)], roi[len(axes) :], strict=True))
     rows = zip(axes, before, wanted, scales, crops, strict=True)
     every = [ResizedAxis(*row) for row in rows]
