@@ -17,8 +17,9 @@ from irdeconv.ops.movement import Concat
 def preprocess(b: ImportBuilder, x: Value, found: PreProcess, source: BlobSource) -> Value:
     """Subtract the mean values, or the mean images, of all channels of an NCHW image."""
     shape = b.static(x, "the image")
-    channels = sorted(found.channels)
-    if len(shape) != 4 or [c.id for c in channels] != list(range(shape[1])):
+    channels = sorted(found.channels, key=lambda c: c.id)
+    in_order = [c.id for c in channels] == list(range(len(channels)))
+    if len(shape) != 4 or len(channels) != shape[1] or not in_order:
         ids = ", ".join(str(c.id) for c in channels) or "none"
         raise Refusal(f"<pre-process> has the channels {ids}; the input is {list(shape)}")
     if any(c.scale is not None and float(c.scale) != 1 for c in channels):
