@@ -22,12 +22,13 @@ from test_kernels_convolve import Shifts, data, draw, run, strided
 pytestmark = pytest.mark.thorough
 
 
-def copied(lanes: int) -> Any:
+def copied(lanes: int, skip: int = 1) -> Any:
     """Do what a copy of kernels.compiled.vectors does, inside of the arrays."""
 
     def copy(source: Any, start: int, target: Any, place: int) -> None:
         assert min(start, place) >= 0
-        target[place : place + lanes] = source[start : start + lanes].reshape(lanes)
+        part = source[start : start + lanes * skip].reshape(lanes, skip)
+        target[place : place + lanes] = part[:, 0]
 
     return copy
 
@@ -62,7 +63,9 @@ VECTORS = SimpleNamespace(
     copy_vector=copied(jit.lanes()),
     clear_vector=cleared(jit.lanes()),
     clear4=cleared(4),
-    copy8_by_2=lambda x, at, out, to: copied(8)(x[at : at + 16].reshape(8, 2)[:, 0], 0, out, to),
+    copy_vector_by_2=copied(jit.lanes(), 2),
+    copy4_by_2=copied(4, 2),
+    **{f"copy8_by_{n}": copied(8, n) for n in (2, 3, 4)},
     **{f"copy{n}": copied(n) for n in (16, 8, 4, 1)},
     **{f"sums{n}": summed(n, 1) for n in (16, 8, 4, 1)},
     **{f"sums{n}_by_2": summed(n, 2) for n in (16, 8, 4)},
