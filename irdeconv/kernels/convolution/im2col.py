@@ -6,13 +6,12 @@ multiplied by the filter.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from irdeconv.kernels.convolution.blockwise import Blockwise
 from irdeconv.kernels.convolution.conv3d import COLUMN, ROW, Conv3d, as_conv3d
 from irdeconv.kernels.convolution.frames import overlapping
-from irdeconv.kernels.convolution.row_blocks import RowBlock, gather_columns, partition
+from irdeconv.kernels.convolution.row_blocks import RowBlock, RowBlocks, gather_columns, partition
 from irdeconv.kernels.convolution.work import Work
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, deliver
 from irdeconv.kernels.shared.problem import ConvProblem
@@ -34,12 +33,12 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     def prepare(w: Array) -> Kernel:
         # Rows innermost, as `gather` lays out the patches.
         matrix = conv.filter(w).swapaxes(-1, -2).reshape(conv.groups, conv.outputs, -1)
-        return Im2col(conv, blocks, matrix)
+        return Im2col(conv, list(blocks), matrix)
 
     return [work_of(conv, blocks).candidate("columns", prepare)]
 
 
-def work_of(conv: Conv3d, blocks: Sequence[RowBlock]) -> Work:
+def work_of(conv: Conv3d, blocks: RowBlocks) -> Work:
     """Count gathering every tap and one product per block and group."""
     work, first = Work(conv), blocks[0]
     row, column = conv.axes[ROW], conv.axes[COLUMN]

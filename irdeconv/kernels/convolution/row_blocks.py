@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from irdeconv.kernels.convolution.conv3d import Conv3d
 from irdeconv.kernels.convolution.frames import Frame, frame_of, overlapping
 from irdeconv.kernels.shared import blocking
-from irdeconv.kernels.shared.blocking import ITEMS, pieces, shares
+from irdeconv.kernels.shared.blocking import ITEMS, shares
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.windows import WindowAxis
 from irdeconv.spec import Array
@@ -31,7 +34,7 @@ class RowBlock:
     frame: Frame
 
 
-def partition(conv: Conv3d, share: int, merge: bool) -> list[RowBlock]:
+def partition(conv: Conv3d, share: int, merge: bool) -> RowBlocks:
     """Split the output into blocks of `im2col_bytes`, of `least_columns` where it can be helped.
 
     `share` are the bytes per position of one group. Blocks of whole planes take more groups and,
@@ -52,13 +55,42 @@ def partition(conv: Conv3d, share: int, merge: bool) -> list[RowBlock]:
         room = max(1, min(conv.images, positions // (rows * width)))
         some = max(-(-conv.images // room), min(ITEMS, conv.images * rows * width // least))
         images = shares(conv.images, some)
-    return [
-        row_block(conv, n, g, d, h, rows)
-        for n in pieces(conv.images, images)
-        for g in pieces(conv.groups, groups)
-        for d in range(depth)
-        for h in range(0, height, rows)
-    ]
+    return RowBlocks(conv, images, groups, rows)
+
+
+@dataclass(frozen=True)
+class RowBlocks:
+    """Blocks of so many images, groups and rows, made when they are asked for.
+
+    There may be thousands, and most candidates are only counted.
+    """
+
+    conv: Conv3d
+    images: int
+    groups: int
+    rows: int
+
+    @cached_property
+    def _counts(self) -> tuple[int, int, int, int]:
+        depth, height, _ = self.conv.sizes
+        steps = (self.conv.images, self.images), (self.conv.groups, self.groups)
+        images, groups, rows = (-(-size // step) for size, step in (*steps, (height, self.rows)))
+        return images, groups, depth, rows
+
+    def __len__(self) -> int:
+        return math.prod(self._counts)
+
+    def __iter__(self) -> Iterator[RowBlock]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __getitem__(self, place: int) -> RowBlock:
+        conv, (_, groups, depth, rows) = self.conv, self._counts
+        rest, h = divmod(place, rows)
+        rest, d = divmod(rest, depth)
+        n, g = divmod(rest, groups)
+        some = slice(n * self.images, min((n + 1) * self.images, conv.images))
+        members = slice(g * self.groups, min((g + 1) * self.groups, conv.groups))
+        return row_block(conv, some, members, d, h * self.rows, self.rows)
 
 
 def row_block(

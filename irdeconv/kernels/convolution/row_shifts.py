@@ -15,7 +15,7 @@ import numpy as np
 
 from irdeconv.kernels.convolution.blockwise import Blockwise
 from irdeconv.kernels.convolution.conv3d import COLUMN, ROW, Conv3d, as_conv3d
-from irdeconv.kernels.convolution.row_blocks import RowBlock, gather_columns, partition
+from irdeconv.kernels.convolution.row_blocks import RowBlock, RowBlocks, gather_columns, partition
 from irdeconv.kernels.convolution.work import Work
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, deliver
 from irdeconv.kernels.shared.problem import ConvProblem
@@ -42,12 +42,12 @@ def _candidate(conv: Conv3d, stacked: bool) -> Candidate:
         rows = np.moveaxis(conv.filter(w), 4, 0)
         taps = row_taps(conv)
         parts = [rows[t.cut].reshape(t.count, conv.groups, conv.outputs, -1) for t in taps]
-        return RowShifts(conv, blocks, [np.ascontiguousarray(p) for p in parts], stacked)
+        return RowShifts(conv, list(blocks), [np.ascontiguousarray(p) for p in parts], stacked)
 
     return work_of(conv, blocks, stacked).candidate("stacked" if stacked else "shifted", prepare)
 
 
-def work_of(conv: Conv3d, blocks: Sequence[RowBlock], stacked: bool) -> Work:
+def work_of(conv: Conv3d, blocks: RowBlocks, stacked: bool) -> Work:
     """Count gathering what is shared by the taps of the row axis, and the products' sums."""
     work, first = Work(conv), blocks[0]
     row, column = conv.axes[ROW], conv.axes[COLUMN]
