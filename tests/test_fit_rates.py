@@ -19,7 +19,7 @@ from support.scripts import script
 
 tool = script("fit_rates")
 FAMILIES = tool.families()
-COMPILED = {"placed", "single", "spread", "winograd"}
+COMPILED = {"direct", "placed", "residues", "single", "spread", "winograd"}
 needs_numba = pytest.mark.skipif(not jit.available(), reason="needs numba")
 COUNT = 90
 # Products of points, of inputs, and of the points beyond the inputs are no three numbers.
