@@ -22,6 +22,7 @@ from irdeconv.op import REGISTRY
 from irdeconv.ops.activation import ReLU, Sigmoid
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import Convolution
+from irdeconv.ops.pooling import MaxPool14
 from irdeconv.runtime import choice
 from irdeconv.runtime import plan as plan_module
 from irdeconv.runtime.arena import Lifetime, layout, most_alive
@@ -38,6 +39,24 @@ def test_memory_is_limited_before_running():
     with pytest.raises(ird.LimitError, match="the limit is 1,000") as e:
         ird.compile(g, None, threads=1, max_memory=1000)
     assert e.value.exit_code == 5
+
+
+def test_an_output_that_nothing_reads_is_counted_where_it_is_computed():
+    b = Builder()
+    x = b.input((1, 4, 64, 64))
+    pool = MaxPool14(kernel=(2, 2), strides=(1, 1), pads_begin=(0, 0), pads_end=(0, 0))
+    graph = b.done(b.add(pool, x))
+    read, values, places = 4 * 64 * 64 * 4, 4 * 63 * 63 * 4, 4 * 63 * 63 * 8
+    plan = ird.compile(graph, None, threads=1, max_memory=read + values + places // 4)
+    data = randn(1, 4, 64, 64)
+    assert np.array_equal(*plan.run([data]).values(), max_pool_2x2(data))
+    with pytest.raises(ird.LimitError, match="running needs 190,592 bytes"):
+        plan.run([data], trace=lambda node, arrays: None)  # node by node, with all outputs
+
+
+def max_pool_2x2(x):
+    y = np.maximum(x[..., 1:, :], x[..., :-1, :])
+    return np.maximum(y[..., 1:], y[..., :-1])
 
 
 @pytest.mark.parametrize("fuse", [True, False])

@@ -315,6 +315,8 @@ BROKEN = [
     ('b"', 'b"A', "3:", "malformed base64"),
     ("shape = [3, 2, 3, 3]", "shape = [3, 2, 3, 4]", "3:", ""),
     ("shape = [1, 3, 4, 4]", "shape = " + "[" * 500, "2:", "nested too deeply"),
+    (" : f32[3,2,3,3]=data", " : " + "f32[" * 500, "3:", "nested too deeply"),
+    (" : f32[3,2,3,3]=data", " : " + "f32[2]=" * 500, "3:", "nested too deeply"),
     ("shape = [1, 3, 4, 4]", "shape = [" + "9" * 5000 + "]", "2:", "more than 400 digits"),
     ("data = b", "data = [?, 1], more = b", "3:", "values of f32 belong here"),
     ("element_type = f32, shape = [3, 2, 3, 3]", "element_type = f32, shape = none", "3:", "exact"),

@@ -237,7 +237,7 @@ class IndexedMaxPool(Pool):
         windows = self.windows(data.shape)[0]
         axis = axis_of(self.axis, data.ndim, attribute="axis")
         y, found = pooling.max_pool_indices(data, windows, axis)
-        return y, found.astype(self.index_element_type.container)
+        return y, found.astype(self.index_element_type.container, copy=False)
 
     def evaluator(self, used: frozenset[int], inputs: Sequence[Spec]) -> Callable[..., Any]:
         return self.evaluate if 1 in used else self.evaluate_values

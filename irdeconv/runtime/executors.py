@@ -94,7 +94,10 @@ def choose_executor(
     if bound is not None:
         return bound
     function = node.op.evaluator(used, inputs)
-    return replace(evaluated(graph, node, function, aliases=False), memory=small_memory(node))
+    executor = evaluated(graph, node, function, aliases=False)
+    if function != node.op.evaluate:  # behind the last one that is read it may give none
+        executor = replace(executor, outputs=executor.outputs[: max(used, default=0) + 1])
+    return replace(executor, memory=small_memory(node, len(executor.outputs)))
 
 
 def node_executor(graph: Graph, group: FusionGroup) -> Executor:

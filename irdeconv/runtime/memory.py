@@ -26,13 +26,13 @@ def memory_of(node: Node, outputs: int | None = None) -> tuple[Memory, ...]:
     return tuple(out)
 
 
-def small_memory(node: Node) -> tuple[Memory, ...]:
-    """Return the memory for outputs that are rather copied than a new place in every run."""
-    specs = node.specs or ()
+def small_memory(node: Node, outputs: int) -> tuple[Memory, ...]:
+    """Return the memory of the first `outputs` where they are rather copied than placed anew."""
+    specs = (node.specs or ())[:outputs]
     static = all(is_static(s.shape) and s.dtype is not None and s.nbytes for s in specs)
     if not static or sum(s.nbytes or 0 for s in specs) > COPIED_BYTES:
         return ()
-    found = memory_of(node)
+    found = memory_of(node, outputs)
     return () if any(kind.hasobject for _, kind in found) else found
 
 

@@ -218,10 +218,13 @@ class _Scheduler:
         return self.settings.fuse and nbytes is not None and 0 < nbytes <= limit
 
     def _expect(self, outputs: Iterable[Value], step: int) -> None:
-        """Note the sizes of what `evaluate` will allocate, as far as they are known."""
+        """Note the sizes of what `evaluate` will allocate, as far as they are known.
+
+        Also of what nothing reads.
+        """
         for value in outputs:
             size = self.graph.spec(value).nbytes
-            if size is not None and value in self.read:
+            if size is not None:
                 self.buffers[value] = _Buffer(size, step, step, False)
 
     def _allocate(self, executors: list[Executor]) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from irdeconv.suggest import did_you_mean
 from irdeconv.text.lexer import Lexer, Token
 from irdeconv.text.values import ElidedWeights, to_array, to_dims
 
-DEPTH = 60  # nested lists
+DEPTH = 60  # nested lists and specs
 _WORDS = {"none": None, "true": True, "false": False, "nan": math.nan, "inf": math.inf}
 
 
@@ -58,14 +58,19 @@ def literal(lex: Lexer, depth: int = 0) -> Any:
     if token.kind == "range":
         return _range(lex, token)
     if token.text == "[":
-        if depth >= DEPTH:
-            lex.fail("lists are nested too deeply", token.offset)
-        return tuple(items(lex, depth + 1))
+        return tuple(items(lex, _deeper(lex, token, depth)))
     if token.text == "?":
-        return _spec(lex, None, token) if _touches(lex, token) else Interval(0, None)
+        return _spec(lex, None, token, depth) if _touches(lex, token) else Interval(0, None)
     if token.kind == "word":
-        return _word(lex, token)
+        return _word(lex, token, depth)
     return lex.fail(f"expected a value, found {lex.describe(token)}", token.offset)
+
+
+def _deeper(lex: Lexer, token: Token, depth: int) -> int:
+    """Return the depth inside a list or a spec that begins with a token."""
+    if depth >= DEPTH:
+        lex.fail("values are nested too deeply", token.offset)
+    return depth + 1
 
 
 def items(lex: Lexer, depth: int = 0) -> list[Any]:
@@ -123,7 +128,7 @@ def _touches(lex: Lexer, token: Token) -> bool:
     return lex.token.text == "[" and lex.token.offset == token.end
 
 
-def _word(lex: Lexer, token: Token) -> Any:
+def _word(lex: Lexer, token: Token, depth: int) -> Any:
     if token.text in _WORDS:
         return _WORDS[token.text]
     if token.text == "data":
@@ -136,7 +141,7 @@ def _word(lex: Lexer, token: Token) -> Any:
     if dtype is None:
         hint = did_you_mean(token.text, [*ELEMENT_TYPES, *_WORDS])
         lex.fail(f'"{token.text}" is not a value', token.offset, hint)
-    return _spec(lex, dtype, token) if _touches(lex, token) else dtype
+    return _spec(lex, dtype, token, depth) if _touches(lex, token) else dtype
 
 
 def _missing(lex: Lexer) -> Missing:
@@ -164,12 +169,13 @@ class OwnValue(Spec):
     """A spec written `f32[2]=data`, before the constant's array is put in."""
 
 
-def _spec(lex: Lexer, dtype: ElementType | None, start: Token) -> Spec:
-    shape = _shape(lex)
+def _spec(lex: Lexer, dtype: ElementType | None, start: Token, depth: int) -> Spec:
+    inside = _deeper(lex, start, depth)
+    shape = _shape(lex, inside)
     if not lex.accept("="):
         return Spec(dtype, shape)
     at = lex.token
-    value = literal(lex)
+    value = literal(lex, inside)
     if isinstance(value, Data):
         return OwnValue(dtype, shape)
     if dtype is None or not is_static(shape):
@@ -186,14 +192,14 @@ def _partial(lex: Lexer, value: tuple[Any, ...], shape: tuple[int, ...], offset:
         return lex.fail(str(e), offset)
 
 
-def _shape(lex: Lexer) -> Shape | None:
+def _shape(lex: Lexer, depth: int) -> Shape | None:
     lex.expect("[")
     if lex.token.kind == "any":
         lex.next()
         lex.expect("]")
         return None
     start = lex.token.offset
-    found = items(lex)
+    found = items(lex, depth)
     if not all(isinstance(d, Interval) or (type(d) is int and d >= 0) for d in found):
         lex.fail("a shape holds dimensions: 3, ?, 3..9", start)
     if any(isinstance(d, int) and d > LARGEST_INT for d in found):

@@ -229,7 +229,9 @@ def max_pool_indices(x: Array, axes: Sequence[WindowAxis], axis: int = 0) -> tup
     if x.size:
         corner = trailing(numbers, [slice(1)] * len(axes))
         np.copyto(places, corner, where=places < 0)
-    return y, np.maximum(places, 0) % max(math.prod(x.shape[axis:]), 1)
+    np.maximum(places, 0, out=places)
+    np.remainder(places, max(math.prod(x.shape[axis:]), 1), out=places)
+    return y, places
 
 
 @np.errstate(all="ignore")
