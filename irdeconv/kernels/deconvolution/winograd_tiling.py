@@ -8,6 +8,7 @@ from functools import cached_property
 
 from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.deconvolution.blocks import Blocking, OutputBlock
+from irdeconv.kernels.shared import jit
 from irdeconv.kernels.shared.blocking import ITEMS, pieces
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import lanes, pitch
@@ -67,9 +68,10 @@ class Tiling:
         return block.count * math.prod(self.grid(block))
 
     def width(self, block: OutputBlock) -> int:
-        """How many columns of a block are multiplied."""
+        """How many columns of a block are multiplied: whole vectors."""
         columns = self.columns(block)
-        return min(lanes(columns), pitch(columns, self.problem.compute))
+        whole = lanes(columns) if self.behind else -(-columns // jit.lanes()) * jit.lanes()
+        return min(whole, pitch(columns, self.problem.compute))
 
     def pitch(self, block: OutputBlock) -> int:
         """The distance of channels of a block's evaluated inputs."""
