@@ -9,7 +9,10 @@ import pytest
 
 from irdeconv.kernels.compiled.stacked import StackedPanels
 from irdeconv.kernels.deconvolution import direct, winograd_candidates
+from irdeconv.kernels.deconvolution.blocks import Blocking
 from irdeconv.kernels.deconvolution.residue_cuts import GAPS
+from irdeconv.kernels.deconvolution.residues import axes_of
+from irdeconv.kernels.deconvolution.winograd_tiling import Tiling
 from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Threads
@@ -78,3 +81,28 @@ def test_small_pieces_of_work_are_called_together(kernel: tuple[int, int]) -> No
         team.begin()
         made(x, y, None, team)
         assert (y == expected(problem, x, w)).all()
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("size", [4, 9, 30])
+def test_tiles_are_multiplied_by_whole_vectors_of_the_processor(
+    lanes: int, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On one with short vectors a few columns must not cost those of one with long vectors."""
+    monkeypatch.setattr(jit, "lanes", lambda: lanes)
+    problem = ConvProblem(
+        shape=(1, 3, size, size),
+        outputs=2,
+        groups=1,
+        kernel=(2, 2),
+        strides=(1, 1),
+        dilations=(1, 1),
+        begin=(0, 0),
+        sizes=(size + 1, size + 1),
+    )
+    blocks = Blocking(problem, 1, problem.sizes)
+    tiling = Tiling(problem, axes_of(problem), (2, 2), blocks, 2, behind=False)
+    for block in blocks:
+        width, columns = tiling.width(block), tiling.columns(block)
+        assert width % lanes == 0
+        assert columns <= width < columns + lanes
