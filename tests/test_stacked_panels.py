@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from irdeconv.kernels.compiled.panels import RegisterTile, missed
 from irdeconv.kernels.compiled.stacked import StackedPanels
 from irdeconv.kernels.deconvolution import direct, winograd_candidates
 from irdeconv.kernels.deconvolution.blocks import Blocking
@@ -106,3 +107,14 @@ def test_tiles_are_multiplied_by_whole_vectors_of_the_processor(
         width, columns = tiling.width(block), tiling.columns(block)
         assert width % lanes == 0
         assert columns <= width < columns + lanes
+
+
+@pytest.mark.parametrize(
+    ("depth", "stride", "vectors"),
+    [(256, 4096, 256 * 10 * 9), (256, 16384, 256 * 10 * 9), (256, 4160, 0), (24, 4096, 0)],
+)
+def test_rows_that_compete_for_a_cache_are_missed_by_every_tile(
+    depth: int, stride: int, vectors: int
+) -> None:
+    """50 rows are nine tiles of six, each of which reads the whole right operand."""
+    assert missed(50, depth, 10, RegisterTile(6, 4), stride) == vectors

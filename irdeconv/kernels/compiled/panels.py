@@ -23,6 +23,8 @@ from irdeconv.spec import Array
 
 NEAR_BYTES = 5 << 17  # of what is copied at once, to stay in a level 2 cache
 FAR_BYTES = 1 << 19  # of packed weights, from which on they are read from a far cache
+ALIASED_BYTES = 1 << 12  # rows a multiple apart share the few places of one set of the first cache
+ALIASED_ROWS = 24  # that still stay there, about
 UNLIMITED = np.array([-np.inf, np.inf], np.float32)
 _NOTHING = np.zeros(0, np.float32)
 
@@ -77,6 +79,16 @@ def computed(rows: int, vectors: int, tile: RegisterTile) -> float:
     Some are computed in vain, and some tiles are slower.
     """
     return -(-rows // tile.rows) * effort(vectors, tile.rows, tile.vectors)
+
+
+def missed(rows: int, depth: int, vectors: int, tile: RegisterTile, stride: int) -> int:
+    """Return how many vectors of a right operand `[depth, vectors]` the first cache loses.
+
+    Its rows lie `stride` bytes apart, and it is read once for each `tile.rows` of the result's.
+    """
+    if stride % ALIASED_BYTES or depth <= ALIASED_ROWS:
+        return 0
+    return depth * vectors * -(-rows // tile.rows)
 
 
 @dataclass(frozen=True)

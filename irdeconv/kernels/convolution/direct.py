@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from irdeconv.kernels.compiled.panels import FAR_BYTES, Panels, computed
+from irdeconv.kernels.compiled.panels import FAR_BYTES, Panels, computed, missed
 from irdeconv.kernels.compiled.places import VectorPlaces
 from irdeconv.kernels.compiled.recorded import Recorded, Repeated, in_turn
 from irdeconv.kernels.convolution.conv3d import COLUMN, Conv3d, as_conv3d
@@ -41,6 +41,7 @@ class DirectRates:
     """Nanoseconds of the kernel."""
 
     sums: float = rate("sums", 0.127)  # each vector of products that is added
+    missed: float = rate("copy", 0.3)  # each vector that competing channels drive out of a cache
     near: float = rate("copy", 1.15)  # each vector that is copied for a tile
     framed: float = rate("copy", 0.05)  # each element of a frame
     apart: float = rate("strided", 0.3)  # each that is not read beside the one before it
@@ -111,6 +112,9 @@ def nanoseconds(layout: VectorLayout, rates: DirectRates) -> float:
         if layout.near:
             runs = 1 if layout.bare else math.prod(size)
             part += rates.near * (vectors + runs) * depth
+        elif layout.bare:
+            stride = 4 * math.prod(a.size for a in conv.axes)
+            part += rates.missed * missed(layout.outputs, depth, vectors, layout.tile, stride)
         if 4 * layout.outputs * depth > FAR_BYTES:
             times = -(-vectors // layout.tile.vectors)
             part += rates.streamed * times * 4 * layout.outputs * depth

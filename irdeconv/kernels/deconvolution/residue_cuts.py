@@ -16,6 +16,7 @@ from irdeconv.kernels.compiled.panels import (
     RegisterTile,
     best_tile,
     computed,
+    missed,
     near_elements,
     near_vectors,
 )
@@ -33,6 +34,7 @@ class ResidueRates:
     """Nanoseconds of the kernel."""
 
     sums: float = rate("sums", 0.13)  # each vector of products that is added
+    missed: float = rate("copy", 0.3)  # each vector that competing channels drive out of a cache
     near: float = rate("copy", 0.43)  # each piece that is copied for a tile
     framed: float = rate("copy", 0.09)  # each element of the padded input
     line: float = rate("call", 2.7)  # each row of it
@@ -354,6 +356,8 @@ class ResidueCut:
             parts = lines if width % jit.lanes() or len(p.members) > 1 else 0
             if self.copies:
                 spent += rates.near * depth * (vectors + parts)
+            else:
+                spent += rates.missed * missed(rows, depth, vectors, tile, 4 * self.line)
             stores = len(p.members) if len(p.members) == self.steps else self.steps
             spent += rates.stored * self.channels * vectors * stores
             spent += rates.parted * self.channels * parts
