@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -19,6 +20,7 @@ from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Threads
 from irdeconv.kernels.shared.toom import growth, matrices
 from support import oracle
+from support.kernels import every_kernel
 
 pytestmark = pytest.mark.thorough
 
@@ -140,7 +142,7 @@ def check(problem: ConvProblem, seed: int) -> None:
     plane = (problem.shape[0], problem.outputs, math.prod(problem.sizes))
     other = r.integers(-9, 10, plane).astype(problem.dtype)
     ones = [1] * problem.rank
-    for candidate in for_deconvolution(problem):
+    for candidate in every_kernel(for_deconvolution, problem):
         limit = bound(problem, candidate, x, w)
         for epilogue, more in (
             (None, 0.0),
@@ -172,7 +174,7 @@ def test_every_direct_candidate_of_four_axes(stride: int) -> None:
     rows = (2,) * 4, (stride,) * 4, (1,) * 4, (0,) * 4, (stride + 2,) * 4
     problem = ConvProblem((2, 4, 2, 2, 2, 2), 6, 2, *rows, "float64")
     x, w = data(problem)
-    for candidate in for_deconvolution(problem, direct=True):
+    for candidate in every_kernel(partial(for_deconvolution, direct=True), problem):
         assert (run(problem, candidate, x, w) == expected(problem, x, w)).all(), candidate.name
 
 
@@ -238,7 +240,7 @@ def test_narrow_floats_are_rounded_once(seed: int, dtype: str) -> None:
     problem = draw(seed, dtype)
     x, w = data(problem, seed)
     exact = expected(problem, x, w)
-    for candidate in for_deconvolution(problem):
+    for candidate in every_kernel(for_deconvolution, problem):
         y = run(problem, candidate, x, w).astype(np.float64)
         limit = bound(problem, candidate, x.astype("f8"), w.astype("f8"), "float32")
         assert (np.abs(y - exact) <= np.abs(exact) * UNIT[dtype] + limit).all(), candidate.name
@@ -259,7 +261,7 @@ def test_narrow_floats_are_rounded_behind_the_epilogue(seed: int, dtype: str) ->
         (Added(bias, False), sums + bias.reshape(-1, *(1 for _ in problem.sizes))),
         (Added(other, True), sums + other.reshape(problem.out_shape)),
     )
-    for candidate in for_deconvolution(problem):
+    for candidate in every_kernel(for_deconvolution, problem):
         if not candidate.transforms:  # sums of small integers are exact in f32
             for epilogue, exact in cases:
                 y = run(problem, candidate, x, w, epilogue)
@@ -283,7 +285,7 @@ def test_bilinear_filters_are_separable() -> None:
     x = np.random.default_rng(0).standard_normal(problem.shape).astype(np.float32)
     want = expected(problem, x, w)
     bias = np.ones(3, np.float32)
-    for candidate in for_deconvolution(problem):
+    for candidate in every_kernel(for_deconvolution, problem):
         y = run(problem, candidate, x, w, Added(bias, False))
         assert (np.abs(y - 1 - want) <= 2 * bound(problem, candidate, x, w)).all()
     assert for_deconvolution(problem)[0].prepare(w).name == "separable"
@@ -331,7 +333,7 @@ def test_scratch_is_at_least_what_is_used(dtype: str) -> None:
         (1, 32, 32, 32), 32, 1, (16, 16), (8, 8), (1, 1), (4, 4), (256, 256), dtype
     )
     x, w = data(problem)
-    for candidate in for_deconvolution(problem):
+    for candidate in every_kernel(for_deconvolution, problem):
         team = Threads(1)
         kernel = candidate.prepare(w)
         for _ in range(2):
@@ -388,6 +390,6 @@ def test_filters_that_are_not_finite_meet_no_zeros_around_the_inputs(seed: int) 
     w.reshape(-1)[:: max(1, w.size // 2)] = (np.inf, np.nan, -np.inf)[seed % 3]
     want = expected(problem, x, w)
     for direct in (False, True):
-        for candidate in for_deconvolution(problem, direct=direct):
+        for candidate in every_kernel(partial(for_deconvolution, direct=direct), problem):
             y = run(problem, candidate, x, w)
             assert np.array_equal(y, want.astype(np.float32), equal_nan=True), candidate.name

@@ -27,6 +27,7 @@ from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
 from irdeconv.kernels.shared.team import Threads
 from support.blocks import SMALL
+from support.kernels import every_kernel
 from support.sweeps import parts
 from support.teams import outputs_of_teams
 from test_deconvolution_candidates import bound, data, draw, expected, run
@@ -145,7 +146,7 @@ def test_runs_of_different_taps_are_not_read_as_one() -> None:
     problem = ConvProblem((2, 3, 8), 2, 1, (2,), (1,), (8,), (0,), (16,))
     x, w = data(problem)
     want = expected(problem, x, w)
-    for candidate in for_deconvolution(problem):
+    for candidate in every_kernel(for_deconvolution, problem):
         assert (run(problem, candidate, x, w) == want).all(), candidate.name
 
 
@@ -335,8 +336,11 @@ def test_a_kernel_is_run_by_several_teams_at_once() -> None:
 def test_thin_and_dilated_layers_declare_their_scratch(problem: ConvProblem) -> None:
     x, w = data(problem)
     x, own = np.ascontiguousarray(x, problem.dtype), np.ascontiguousarray(w, problem.compute)
-    pairs = [(c, own) for c in for_deconvolution(problem)]
-    pairs += [(c, np.ascontiguousarray(own.swapaxes(1, 2))) for c in for_convolution(problem)]
+    pairs = [(c, own) for c in every_kernel(for_deconvolution, problem)]
+    pairs += [
+        (c, np.ascontiguousarray(own.swapaxes(1, 2)))
+        for c in every_kernel(for_convolution, problem)
+    ]
     for candidate, filters in pairs:
         team, y = Threads(1), np.empty(problem.out_shape, problem.dtype)
         candidate.prepare(filters)(x, y, None, team)
@@ -370,7 +374,7 @@ def test_scratch_of_separable_filters_is_counted(dtype: str, outputs: int) -> No
     problem = ConvProblem((1, 1, 64, 128), outputs, 1, *lists, dtype)
     x, w = np.ones(problem.shape, dtype), np.ones((1, 1, outputs, 16, 16), dtype)
     names = []
-    for candidate in for_deconvolution(problem):
+    for candidate in every_kernel(for_deconvolution, problem):
         kernel, team = candidate.prepare(w), Threads(1)
         names.append(getattr(kernel, "name", candidate.name))
         team.begin()

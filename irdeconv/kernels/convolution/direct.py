@@ -40,18 +40,18 @@ from irdeconv.spec import Array
 class DirectRates:
     """Nanoseconds of the kernel."""
 
-    sums: float = rate("sums", 0.127)  # each vector of products that is added
+    sums: float = rate("sums", 0.122)  # each vector of products that is added
     missed: float = rate("copy", 0.3)  # each vector that competing channels drive out of a cache
-    near: float = rate("copy", 1.15)  # each vector that is copied for a tile
-    framed: float = rate("copy", 0.05)  # each element of a frame
-    apart: float = rate("strided", 0.3)  # each that is not read beside the one before it
-    row: float = rate("call", 1.8)  # each row of a frame
-    plane: float = rate("call", 5.5)  # each plane of these
-    stored: float = rate("copy", 0.583)  # each vector that is written
-    parted: float = rate("call", 1.48)  # each row of a vector's piece
+    near: float = rate("copy", 0.618)  # each vector that is copied for a tile
+    framed: float = rate("copy", 0.00475)  # each element of a frame
+    apart: float = rate("strided", 0.238)  # each that is not read beside the one before it
+    row: float = rate("call", 1.64)  # each row of a frame
+    plane: float = rate("call", 15.2)  # each plane of these
+    stored: float = rate("copy", 0.757)  # each vector that is written
+    parted: float = rate("call", 0.287)  # each row of a vector's piece
     taken: float = rate("copy", 0.25)  # each element that is converted
-    streamed: float = rate("far", 0.00202)  # each byte of weights that are not in a near cache
-    block: float = rate("compiled", 500.0)
+    streamed: float = rate("far", 0.00104)  # each byte of weights that are not in a near cache
+    block: float = rate("compiled", 987)
 
 
 DIRECT = DirectRates()

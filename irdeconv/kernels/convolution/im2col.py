@@ -46,7 +46,7 @@ def work_of(conv: Conv3d, blocks: RowBlocks) -> Work:
     work.blocks = len(blocks)
     size = first.rows * column.out * first.images
     work.convert(0, first.count * conv.outputs * size if first.images == 1 else 0)
-    work.product(conv.outputs, depth, size, len(blocks) * first.count)
+    work.multiply(conv.outputs, depth, size, len(blocks) * first.count)
     everything = len(blocks) * first.count * size * depth
     copied = work.frame(first.frame.elements, len(blocks))
     if copied and first.images == 1 and conv.taps == 1 and row.stride == column.stride == 1:

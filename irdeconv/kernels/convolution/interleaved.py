@@ -36,7 +36,7 @@ from irdeconv.kernels.shared.candidate import (
     deliver,
 )
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.products import lanes, product_calls, tile
+from irdeconv.kernels.shared.products import columns_computed, product_calls, tile
 from irdeconv.kernels.shared.rates import rate, scaled
 from irdeconv.kernels.shared.scratch import Space, contiguous
 from irdeconv.kernels.shared.team import Team
@@ -107,17 +107,18 @@ class InterleavedRates:
     products, and elements of their results; calls of NumPy, and blocks.
     """
 
-    copied: float = rate("copy", 0.13)
-    strided: float = rate("strided", 0.238)
-    runs: float = rate("call", 2.8)
-    macs: float = rate("product", 0.019)
-    products: float = rate("call", 20.9)
-    results: float = rate("copy", 0.0291)
-    calls: float = rate("call", 258)
-    blocks: float = rate("call", 915)
+    copied: float = rate("copy", 0.173)
+    strided: float = rate("strided", 0.226)
+    runs: float = rate("call", 3.7)
+    macs: float = rate("product", 0.0159)
+    products: float = rate("call", 20)
+    results: float = rate("copy", 0.00791)
+    calls: float = rate("call", 150)
+    blocks: float = rate("call", 992)
 
 
 INTERLEAVED = InterleavedRates()
+BANDED = InterleavedRates(copied=0.0818, macs=0.0266, runs=2.87)
 
 
 def estimate_of(conv: Conv3d, blocks: Sequence[InterleavedBlock], band: int) -> Estimate:
@@ -132,7 +133,7 @@ def estimate_of(conv: Conv3d, blocks: Sequence[InterleavedBlock], band: int) -> 
         count = n * groups * conv.outputs * -(-rows // band)
     tiles = tile(m, k, column.out)
     count *= m * column.out // math.prod(tiles) if all(tiles) else 1
-    macs = n * groups * rows * conv.outputs * k * lanes(column.out)
+    macs = n * groups * rows * conv.outputs * k * columns_computed(column.out)
     calls = n * (len(list(first.copies(conv))) + 1)
 
     def nanoseconds(rates: InterleavedRates) -> float:
@@ -141,7 +142,7 @@ def estimate_of(conv: Conv3d, blocks: Sequence[InterleavedBlock], band: int) -> 
         fixed = elements // column.out * rates.runs + count * rates.products
         return float(size * each + fixed + calls * rates.calls + n * rates.blocks)
 
-    return Estimate(scaled(INTERLEAVED), nanoseconds)
+    return Estimate(scaled(BANDED if band else INTERLEAVED), nanoseconds)
 
 
 def row_elements(conv: Conv3d) -> int:

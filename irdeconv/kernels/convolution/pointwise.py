@@ -45,12 +45,9 @@ def work_of(conv: Conv3d, blocks: Sequence[PositionBlock]) -> Work:
     size, together = at.stop - at.start, groups.stop - groups.start
     count = len(blocks) * together
     work.convert(together * conv.channels * size, together * conv.outputs * size)
-    if conv.channels == 1:
-        work.added = conv.outputs * size * count
-    else:
-        work.product(conv.outputs, conv.channels, size, count)
-        if aliases(conv.plane * conv.itemsize):
-            work.strided += ALIASED * (conv.channels + conv.outputs) * size * count
+    work.multiply(conv.outputs, conv.channels, size, count)
+    if conv.channels > 1 and aliases(conv.plane * conv.itemsize):
+        work.strided += ALIASED * (conv.channels + conv.outputs) * size * count
     return work
 
 

@@ -68,12 +68,12 @@ def work_of(conv: Conv3d, blocks: RowBlocks, stacked: bool) -> Work:
             work.copy(n * some, run, stride > 1)
             work.steps += n
         if stacked:
-            work.product(taps.count * conv.outputs, depth, rows * column.out, n * first.count)
+            work.multiply(taps.count * conv.outputs, depth, rows * column.out, n * first.count)
             work.scratch += first.count * taps.count * conv.outputs * rows * column.out
             work.steps += n
         else:
             work.scratch += first.count * conv.outputs * size
-            work.product(conv.outputs, depth, size, n * first.count * taps.count)
+            work.multiply(conv.outputs, depth, size, n * first.count * taps.count)
             work.steps += n * taps.count
         adds = taps.count - 1 + begun
         begun = 1

@@ -131,7 +131,7 @@ def work_of(conv: Conv3d, m: int, blocks: Sequence[RowBlock]) -> Work:
     pitch = -(-conv.sizes[COLUMN] // m) + 1
     tiles = -(-first.rows // m)
     channels = conv.channels * conv.axes[0].kernel
-    work.product(conv.outputs, channels, tiles * pitch, n * (m + 2) ** 2)
+    work.multiply(conv.outputs, channels, tiles * pitch, n * (m + 2) ** 2)
     work.frame(first.frame.elements, n)
     work.convert(0, conv.outputs * first.rows * conv.sizes[COLUMN])
     plane = n * channels * (tiles + 1) * pitch

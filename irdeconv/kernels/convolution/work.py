@@ -1,7 +1,7 @@
 """What a convolution kernel does, counted, and how long that takes on one thread.
 
 The nanoseconds were fitted to measurements of several hundred layers, drawn at random and taken
-from networks, on an x86-64 core with 256-bit vectors. Only their proportions matter.
+from networks, on x86-64 cores. Only their proportions matter.
 """
 
 from __future__ import annotations
@@ -12,40 +12,33 @@ from dataclasses import dataclass
 
 from irdeconv.kernels.convolution.conv3d import COLUMN, Conv3d
 from irdeconv.kernels.convolution.frames import phase_shape
-from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.candidate import Candidate, Estimate, Kernel
-from irdeconv.kernels.shared.products import lanes, tile
+from irdeconv.kernels.shared.products import call_cost, product_cost
 from irdeconv.kernels.shared.rates import rate, scaled
 from irdeconv.spec import Array
 
 NEAR_CACHE = 1 << 18  # elements of a matrix that is still near when it is read again
-VECTOR = 4  # rows of a product that the processor computes together
-AT_LEAST = 8  # rows of a small product that take as long as fewer, and terms as its sums do
 
 
 @dataclass
 class Work:
     """Counts of a kernel's work, elements unless said otherwise.
 
-    `multiplied`: multiply-accumulates of products, rows rounded up; `tiled`: those of products that
-    the BLAS computes where the operands lie, rounded up; `packed`, `read`: left and right
-    matrices of the others; `written`: results of both; `far`: those of them that do not fit a near
-    cache, `cold` those that come from main memory; `summed`: matrices multiplied by a single row;
-    `copied`: elements gathered, in `runs` of neighbours, `strided`: those that are no neighbours;
-    `added`: additions; `compiled`: elements of compiled loops; `looped`: short inner loops;
-    `steps`: calls of NumPy; `blocks`; `groups`: products or planes. `scratch`: memory besides
-    input, output and the filter as given.
+    `product`: nanoseconds that matrix products alone would take; `far`: elements of their matrices
+    that do not fit a near cache, or of a compiled loop's output; `cold`: those that come from main
+    memory; `summed`: matrices multiplied by a single row, and `singles`, how often; `copied`:
+    elements gathered, in `runs` of neighbours, `strided`: those that are no neighbours; `added`:
+    additions; `compiled`: elements of compiled loops; `looped`: short inner loops; `steps`: calls
+    of NumPy; `blocks`; `groups`: products or planes. `scratch`: memory besides input, output and
+    the filter as given.
     """
 
     conv: Conv3d
-    multiplied: float = 0
-    tiled: float = 0
-    packed: float = 0
-    read: float = 0
-    written: float = 0
+    product: float = 0
     far: float = 0
     cold: float = 0
     summed: float = 0
+    singles: float = 0
     copied: float = 0
     runs: float = 0
     strided: float = 0
@@ -57,21 +50,14 @@ class Work:
     groups: float = 0
     scratch: float = 0
 
-    def product(self, m: int, k: int, n: int, count: float) -> None:
+    def multiply(self, m: int, k: int, n: int, count: float) -> None:
         """Count products `[m, k] @ [k, n]`."""
         self.groups += count
         if m == 1:
             self.summed += count * k * n
+            self.singles += count
             return
-        rows, columns = tile(m, k, n)
-        if rows or m * k * n <= blocking.SIZES.small_macs:
-            width = columns or n
-            self.tiled += count * max(m, AT_LEAST) * (k + AT_LEAST) * n * lanes(width) / width
-        else:
-            self.multiplied += count * -(-m // VECTOR) * VECTOR * k * n
-            self.packed += count * m * k
-            self.read += count * k * n
-        self.written += count * m * n
+        self.product += count * max(0.0, product_cost(m, k, n) - call_cost())
         self.far += count * sum(size for size in (m * k, k * n, m * n) if size > NEAR_CACHE)
 
     def copy(self, elements: float, run: int, strided: bool = False) -> None:
@@ -103,38 +89,42 @@ class Work:
         scaled = ((n, rate if n in FIXED else rate * size) for n, rate in vars(rates).items())
         return float(sum(getattr(self, n) * rate for n, rate in scaled))
 
-    def candidate(self, name: str, prepare: Callable[[Array], Kernel]) -> Candidate:
+    def candidate(
+        self, name: str, prepare: Callable[[Array], Kernel], rates: WorkRates | None = None
+    ) -> Candidate:
         """Return a candidate that costs what this work takes."""
-        estimate = Estimate(scaled(WORK), self.nanoseconds)
+        estimate = Estimate(scaled(rates or WORK), self.nanoseconds)
         scratch = int(self.scratch) * self.conv.itemsize
         items = max(1, int(self.blocks))
         return Candidate(name, estimate.cost, scratch, prepare, items=items, estimate=estimate)
 
 
-FIXED = ("runs", "looped", "steps", "blocks", "groups")
+FIXED = ("singles", "runs", "looped", "steps", "blocks", "groups")
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkRates:
     """Nanoseconds of f32 for one of each count in `Work`."""
 
-    multiplied: float = rate("product", 0.0199)
-    tiled: float = rate("product", 0.0146)
-    packed: float = rate("copy", 0.0253)
-    read: float = rate("copy", 0.00572)
-    written: float = rate("copy", 0)
-    far: float = rate("far", 0.0934)
-    cold: float = rate("far", 0.215)
-    summed: float = rate("copy", 0.0141)
-    copied: float = rate("copy", 0.14)
-    runs: float = rate("call", 1.14)
-    strided: float = rate("strided", 0.234)
-    added: float = rate("added", 0.16)
-    compiled: float = rate("sums", 0.0107)
-    looped: float = rate("call", 14)
-    steps: float = rate("call", 1096)
-    blocks: float = rate("call", 5758)
-    groups: float = rate("call", 101)
+    product: float = 0.933
+    far: float = rate("far", 0.00823)
+    cold: float = rate("far", 0.238)
+    summed: float = rate("copy", 0.0387)
+    singles: float = rate("call", 21.9)
+    copied: float = rate("copy", 0.1)
+    runs: float = rate("call", 0.585)
+    strided: float = rate("strided", 0.366)
+    added: float = rate("added", 0.054)
+    compiled: float = rate("sums", 0.00907)
+    looped: float = rate("call", 10.5)
+    steps: float = rate("call", 1710)
+    blocks: float = rate("call", 5680)
+    groups: float = rate("call", 10.5)
 
 
 WORK = WorkRates()
+
+# Of the compiled loops of depthwise layers.
+DEPTHWISE = WorkRates(
+    far=0.00746, copied=0.0811, runs=1.07, compiled=0.0106, looped=10.7, blocks=263, groups=47.3
+)

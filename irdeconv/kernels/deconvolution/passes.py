@@ -70,24 +70,24 @@ class NumpyRates:
 
 
 PHASES = NumpyRates(
-    product=1.02,
-    items=9198,
-    calls=2088,
-    copied=0.0813,
-    rows=1.01,
-    written=0.246,
-    filled=0.06,
+    product=1.01,
+    items=5910,
+    calls=1680,
+    copied=0.0798,
+    rows=0.995,
+    written=0.271,
+    filled=0.0425,
     added=0.2,
 )
 TERMS = NumpyRates(
-    product=1.0,
-    items=4370,
-    calls=230,
-    copied=0.213,
-    rows=2.22,
-    written=0.14,
-    filled=0.055,
-    added=0.162,
+    product=0.991,
+    items=5570,
+    calls=326,
+    copied=0.204,
+    rows=1.92,
+    written=0.247,
+    filled=0.0356,
+    added=0.0684,
 )
 PADDED = NumpyRates(
     product=1.036,
@@ -110,5 +110,5 @@ WIDE = NumpyRates(
     added=0.2,
 )
 MULTIPLES = NumpyRates(
-    product=1, items=0, calls=3496, copied=0.2, rows=4.08, written=0.11, filled=0.06, added=0.2
+    product=1, items=0, calls=2670, copied=0.2, rows=4.7, written=0.323, filled=0.0314, added=0.2
 )

@@ -40,6 +40,7 @@ from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 
 DEEP = 600  # rows of the copies
+NEAR_STRIDE = 16  # outputs that are farther apart are written to a cache line each
 Shift = tuple[int, ...]
 
 
@@ -235,6 +236,7 @@ def _candidate(layout: _PhasesLayout) -> Candidate:
     families, order = _families(geo.axes_of(problem))
     g, c, m = problem.groups, problem.group_inputs, layout.channels
     most, chunks = layout.blocks.most(_width), len(layout.chunks)
+    apart = max(1.0, problem.strides[-1] / NEAR_STRIDE)
     work = Passes()
     for block, times in layout.blocks.kinds:
         width, row, skip = _width(block), max(1, block.grid[-1]), lead_columns(block)
@@ -244,7 +246,7 @@ def _candidate(layout: _PhasesLayout) -> Candidate:
         for f in families:
             rows = len(f.members) * m
             done.product += chunks * stack_cost(together, rows, len(f.taps) * c, width - skip)
-            done.written += chunks * together * rows * width
+            done.written += chunks * together * rows * width * apart
             done.rows += chunks * together * rows * width / row
             done.calls += chunks * len(f.members)
         work.add(done, times)

@@ -33,19 +33,19 @@ from irdeconv.kernels.shared.rates import rate
 class ResidueRates:
     """Nanoseconds of the kernel."""
 
-    sums: float = rate("sums", 0.13)  # each vector of products that is added
-    missed: float = rate("copy", 0.3)  # each vector that competing channels drive out of a cache
+    sums: float = rate("sums", 0.124)  # each vector of products that is added
+    missed: float = rate("copy", 0.146)  # each vector that competing channels drive out of a cache
     near: float = rate("copy", 0.43)  # each piece that is copied for a tile
-    framed: float = rate("copy", 0.09)  # each element of the padded input
-    line: float = rate("call", 2.7)  # each row of it
-    stored: float = rate("copy", 1.3)  # each vector that is written whole
-    parted: float = rate("call", 1.2)  # each row of a vector's piece
-    filled: float = rate("copy", 0.07)  # each zero of outputs that no tap reaches
-    streamed: float = rate("far", 0.0022)  # each byte of weights that are not in a near cache
-    read: float = rate("copy", 0.007)  # each element that a product reads of a block's inputs
-    call: float = rate("compiled", 330.0)
-    block: float = rate("compiled", 1800.0)
-    alone: float = rate("compiled", 3400.0)  # each of these that is called from Python
+    framed: float = rate("copy", 0.011)  # each element of the padded input
+    line: float = rate("call", 1.75)  # each row of it
+    stored: float = rate("copy", 1.2)  # each vector that is written whole
+    parted: float = rate("call", 1.85)  # each row of a vector's piece
+    filled: float = rate("copy", 0.06)  # each zero of outputs that no tap reaches
+    streamed: float = rate("far", 0.003)  # each byte of weights that are not in a near cache
+    read: float = rate("copy", 0.0097)  # each element that a product reads of a block's inputs
+    call: float = rate("compiled", 118)
+    block: float = rate("compiled", 986)
+    alone: float = rate("compiled", 3640)  # each of these that is called from Python
 
 
 RESIDUES = ResidueRates()
@@ -332,7 +332,8 @@ class ResidueCut:
         """Return the estimated time."""
         parts = self.problem.groups * -(-self.problem.group_outputs // self.channels)
         total = sum(times * self._block(block, rates) for block, times in self.blocks.kinds)
-        calls = (1 + len(self.products)) * sum(times for _, times in self.blocks.kinds)
+        products = len(self.products)
+        calls = sum(times * (block.count + products) for block, times in self.blocks.kinds)
         if parts * calls > MOST_CALLS:
             total += rates.alone * calls
         return total * parts

@@ -272,9 +272,14 @@ def _adding(into: Array, more: Array) -> Callable[[], object]:
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
-    """Return the kernels that multiply by all taps at once."""
+    """Return the kernel that multiplies by all taps at once."""
+    return [_best(problem, padded=False)]
+
+
+def padded_candidates(problem: ConvProblem) -> list[Candidate]:
+    """Return it with inputs that are padded first, where neighbours' terms overlap."""
     halo = any(a.halo for a in geo.axes_of(problem))
-    return [_best(problem, padded) for padded in ([False, True] if halo else [False])]
+    return [_best(problem, padded=True)] if halo else []
 
 
 def _best(problem: ConvProblem, padded: bool) -> Candidate:

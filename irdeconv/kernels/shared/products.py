@@ -28,9 +28,13 @@ WIDEST = 768  # columns; rows of the right operand that are longer leave the fir
 # Products at least so deep, of at least so many rows and columns, are packed.
 PACKED_DEPTH, PACKED_SIDES = 144, 80
 FULL_COLUMNS = 16  # fewer or uneven columns leave vector lanes idle
+# Columns of a small product are computed 32 at a time. What is left over is computed in parts, and
+# each takes as long as so many columns of a whole 32.
+WHOLE_COLUMNS, LEFT_COLUMNS = 32, {16: 24.0, 8: 12.5, 4: 7.0, 2: 5.2, 1: 4.5}
 FEW_ROWS = 24  # rows of a product up to which a copy of its right operand costs more than it brings
 SUMMED = 1024  # elements of a row that are summed in one go, at most
 CALL = 1200.0  # ns of one NumPy call on views, where the rates were fitted
+NEAR_LEFT = 1 << 20  # elements of a left matrix that do not come from memory every time
 CALLS = 3  # of NumPy, at most, for a product in tiles
 
 
@@ -42,18 +46,19 @@ class ProductRates:
     element of the left, right and result matrix.
     """
 
-    call: float = rate("call", 1145)
-    outer_row: float = rate("call", 14.7)  # each row of an outer product
-    outer: float = rate("added", 0.049)  # and each element
-    tile: float = rate("call", 211)  # each small product
-    tiled: float = rate("product", 0.0172)
-    tiled_left: float = rate("copy", 0.0158)
-    tiled_right: float = rate("copy", 0.0213)
-    tiled_result: float = rate("copy", 0.0312)
-    packed: float = rate("product", 0.0144)
-    packed_left: float = rate("copy", 0.286)
-    packed_right: float = rate("copy", 0.205)
-    packed_result: float = rate("copy", 0.112)
+    call: float = rate("call", 1296)
+    outer_row: float = rate("call", 22.5)  # each row of an outer product
+    outer: float = rate("added", 0.0414)  # and each element
+    tile: float = rate("call", 351)  # each small product
+    tiled: float = rate("product", 0.0158)
+    tiled_left: float = rate("copy", 0.00288)
+    tiled_right: float = rate("copy", 0.0215)
+    tiled_result: float = rate("copy", 0.0215)
+    packed: float = rate("product", 0.0141)
+    packed_left: float = rate("copy", 0.186)
+    packed_right: float = rate("copy", 0.164)
+    packed_result: float = rate("copy", 0.0093)
+    far_left: float = rate("far", 0.3)  # each element of a left matrix beyond `NEAR_LEFT`
 
 
 PRODUCT = ProductRates()
@@ -129,6 +134,14 @@ def lanes(columns: int) -> int:
     return -(-columns // FULL_COLUMNS) * FULL_COLUMNS
 
 
+def columns_computed(columns: int) -> float:
+    """Return how many full columns take as long as so many of a small product."""
+    if not multiplies_in_place():
+        return lanes(columns)
+    left = columns % WHOLE_COLUMNS
+    return columns - left + sum(time for size, time in LEFT_COLUMNS.items() if left & size)
+
+
 def pitch(columns: int, dtype: Any) -> int:
     """Return a distance between rows of `columns` elements that does not alias in the cache."""
     line = 64 // int(np.dtype(dtype).itemsize)
@@ -160,23 +173,26 @@ def product_cost(m: int, k: int, n: int, rates: ProductRates | None = None) -> f
     if not work:
         return 0.0
     rates = rates or scaled(PRODUCT)
+    fixed = rates.call + rates.far_left * max(0, m * k - NEAR_LEFT)
     if k == 1:
-        return rates.outer_row * m + rates.outer * work + rates.call
+        return rates.outer_row * m + rates.outer * work + fixed
     rows, columns = tile(m, k, n)
     if work <= blocking.SIZES.small_macs or rows:
         width = columns or n
-        waste = lanes(width) / width * (1 + 2.0 / (rows or m))
+        waste = columns_computed(n) / n * (1 + 2.0 / (rows or m))
         tiles = (m / rows) * (n / width) if rows else 1
         cost = work * rates.tiled * waste + rates.tiled_left * m * k + rates.tiled_result * m * n
-        return cost + rates.tiled_right * k * n + rates.tile * tiles + rates.call
+        return cost + rates.tiled_right * k * n + rates.tile * tiles + fixed
     cost = work * rates.packed * (lanes(n) / n) + rates.packed_left * m * k
-    return cost + rates.packed_right * k * n + rates.packed_result * m * n + rates.call
+    return cost + rates.packed_right * k * n + rates.packed_result * m * n + fixed
 
 
 def stack_cost(count: int, m: int, k: int, n: int) -> float:
     """Estimate the nanoseconds of `multiply` on stacks of matrices."""
     call = call_cost()
-    return count * max(0.0, product_cost(m, k, n) - call) + CALLS * call
+    far = max(0, count * m * k - NEAR_LEFT) - count * max(0, m * k - NEAR_LEFT)
+    cost = count * max(0.0, product_cost(m, k, n) - call) + CALLS * call
+    return float(cost + scaled(PRODUCT).far_left * far)
 
 
 def row_sums(rows: Array, space: Space) -> Array:
