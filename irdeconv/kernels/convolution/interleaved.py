@@ -118,7 +118,7 @@ class InterleavedRates:
 
 
 INTERLEAVED = InterleavedRates()
-BANDED = InterleavedRates(copied=0.0818, macs=0.0266, runs=2.87)
+BANDED = InterleavedRates(copied=0.0614, macs=0.0266, runs=2.3)
 
 
 def estimate_of(conv: Conv3d, blocks: Sequence[InterleavedBlock], band: int) -> Estimate:

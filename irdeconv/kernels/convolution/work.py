@@ -109,7 +109,7 @@ class WorkRates:
     product: float = 0.933
     far: float = rate("far", 0.00823)
     cold: float = rate("far", 0.238)
-    summed: float = rate("copy", 0.0387)
+    summed: float = rate("copy", 0.055)
     singles: float = rate("call", 21.9)
     copied: float = rate("copy", 0.1)
     runs: float = rate("call", 0.585)
