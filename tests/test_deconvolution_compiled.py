@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from irdeconv.kernels.candidates import for_convolution, for_deconvolution
-from irdeconv.kernels.deconvolution import placed, single
+from irdeconv.kernels.deconvolution import placed_candidates as placed
+from irdeconv.kernels.deconvolution import single
 from irdeconv.kernels.deconvolution import winograd_candidates as winograds
 from irdeconv.kernels.deconvolution.blocks import split_output
 from irdeconv.kernels.deconvolution.col2im import LANES, AxisTerms, BlockTerms

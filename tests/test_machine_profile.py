@@ -17,7 +17,7 @@ from irdeconv.benchmark.measure import Clock
 from irdeconv.cli.main import main
 from irdeconv.kernels.candidates import for_convolution, for_deconvolution
 from irdeconv.kernels.convolution import direct, work
-from irdeconv.kernels.deconvolution import placed, residue_cuts, winograd_candidates
+from irdeconv.kernels.deconvolution import placed_candidates, residue_cuts, winograd_candidates
 from irdeconv.kernels.shared import calibrated, jit, machine, products, rates
 from irdeconv.kernels.shared.candidate import worthwhile
 from irdeconv.kernels.shared.machine import FITTED, NUMBERS, PACKAGED, MachineProfile
@@ -30,7 +30,7 @@ RECORDS = (
     work.WORK,
     direct.DIRECT,
     residue_cuts.RESIDUES,
-    placed.PLACED,
+    placed_candidates.PLACED,
     winograd_candidates.PASSES,
     winograd_candidates.TILED,
 )

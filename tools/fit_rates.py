@@ -46,10 +46,10 @@ from irdeconv.kernels.deconvolution import (
     multiples,
     passes,
     phases,
-    placed,
     terms,
     wide,
 )
+from irdeconv.kernels.deconvolution import placed_candidates as placed
 from irdeconv.kernels.deconvolution import residue_cuts as cuts
 from irdeconv.kernels.deconvolution import winograd_candidates as tiles
 from irdeconv.kernels.shared import products
@@ -69,9 +69,9 @@ CONVOLUTIONS: Records = {
     "direct": (direct.DIRECT, "direct.py: DIRECT", direct.candidates),
 }
 DECONVOLUTIONS: Records = {
-    "placed": (placed.PLACED, "placed.py: PLACED", placed.candidates),
-    "single": (placed.SINGLE, "placed.py: SINGLE", placed.candidates),
-    "spread": (placed.SPREAD, "placed.py: SPREAD", placed.candidates),
+    "placed": (placed.PLACED, "placed_candidates.py: PLACED", placed.candidates),
+    "single": (placed.SINGLE, "placed_candidates.py: SINGLE", placed.candidates),
+    "spread": (placed.SPREAD, "placed_candidates.py: SPREAD", placed.candidates),
     "winograd": (tiles.TILED, "winograd_candidates.py: TILED", tiles.candidates),
     "winograd-numpy": (tiles.PASSES, "winograd_candidates.py: PASSES", tiles.candidates),
     "residues": (cuts.RESIDUES, "residue_cuts.py: RESIDUES", residues.candidates),

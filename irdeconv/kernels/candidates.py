@@ -10,7 +10,8 @@ import numpy as np
 
 from irdeconv.kernels.convolution.candidates import MOST_AXES, convolution_candidates
 from irdeconv.kernels.deconvolution import direct as residues
-from irdeconv.kernels.deconvolution import multiples, phases, placed, single, terms, wide
+from irdeconv.kernels.deconvolution import multiples, phases, single, terms, wide
+from irdeconv.kernels.deconvolution import placed_candidates as placed
 from irdeconv.kernels.deconvolution import winograd_candidates as winograd
 from irdeconv.kernels.deconvolution.separable import separable
 from irdeconv.kernels.shared.candidate import ZERO, Candidate, Kernel
@@ -49,25 +50,25 @@ def _of_convolution(problem: ConvProblem) -> list[Candidate]:
         least = candidates[0].cost
         candidates += [
             c
-            for c in as_deconvolution(problem)
+            for c in as_deconvolution(problem, least)
             if c.cost < (OTHER_WAY_TILES if c.transforms else OTHER_WAY) * least
         ]
     return candidates
 
 
-def as_deconvolution(problem: ConvProblem) -> list[Candidate]:
+def as_deconvolution(problem: ConvProblem, limit: float = math.inf) -> list[Candidate]:
     """Return kernels that compute a convolution of stride 1 as the deconvolution that it is.
 
-    They read each input once.
+    They read each input once. Those are left out that clearly take more than `limit` nanoseconds.
     """
     if any(s != 1 for s in problem.strides):
         return []
 
-    kernels = [placed, single]
-    if available():  # else those for convolutions are better
-        kernels.append(winograd)
     back = problem.reversed
-    return [_turned(c, back) for kernel in kernels for c in kernel.candidates(back)]
+    found = placed.candidates(back, limit) + single.candidates(back)
+    if available():  # else those for convolutions are better
+        found += winograd.candidates(back, limit)
+    return [_turned(c, back) for c in found]
 
 
 def _turned(candidate: Candidate, back: ConvProblem) -> Candidate:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 
 import numpy as np
@@ -69,8 +69,16 @@ def best_tile(rows: int, vectors: int, multiple: int = 1) -> RegisterTile:
 
     It has a `multiple` of rows.
     """
-    tiles = [t for t in own_tiles() if t.rows % multiple == 0]
-    return min(tiles, key=lambda t: computed(rows, vectors, t))
+    return _best_of(own_tiles(), rows, vectors, multiple)
+
+
+@lru_cache(maxsize=1 << 13)  # the cuts of a layer's work ask for the same few again and again
+def _best_of(
+    tiles: tuple[RegisterTile, ...], rows: int, vectors: int, multiple: int
+) -> RegisterTile:
+    return min(
+        (t for t in tiles if t.rows % multiple == 0), key=lambda t: computed(rows, vectors, t)
+    )
 
 
 def computed(rows: int, vectors: int, tile: RegisterTile) -> float:

@@ -21,6 +21,8 @@ from irdeconv.kernels.shared.scratch import Space, clear
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 
+ROUGHLY = 1.2  # an estimate for the whole output as a block may exceed the one for blocks so far
+
 
 @dataclass(frozen=True)
 class OutputBlock:
@@ -189,6 +191,11 @@ def split_output(problem: ConvProblem, limit: int, overhead: int = 0) -> Blockin
         steps = -(-axis.size // axis.stride)
         heights.append(axis.size if pieces == 1 else shares(steps, pieces) * axis.stride)
     return _alike(problem, images, tuple(max(1, h) for h in heights))
+
+
+def whole_output(problem: ConvProblem) -> Blocking:
+    """Return the output as one block, for estimates that need not be exact."""
+    return _alike(problem, problem.shape[0], tuple(max(1, size) for size in problem.sizes))
 
 
 @lru_cache(maxsize=64)  # candidates of a layer share its blocks, and what is known of their kinds

@@ -14,7 +14,14 @@ import numpy as np
 from irdeconv.kernels.compiled import LANES, RUN, ZIPPED
 from irdeconv.kernels.compiled.panels import FAR_BYTES, best_tile, computed
 from irdeconv.kernels.deconvolution import residues as geo
-from irdeconv.kernels.deconvolution.blocks import OutputBlock, split_output, tile_bytes
+from irdeconv.kernels.deconvolution.blocks import (
+    ROUGHLY,
+    Blocking,
+    OutputBlock,
+    split_output,
+    tile_bytes,
+    whole_output,
+)
 from irdeconv.kernels.deconvolution.col2im import halves
 from irdeconv.kernels.deconvolution.winograd import (
     MARGIN,
@@ -31,7 +38,7 @@ from irdeconv.kernels.shared.rates import rate, scaled
 from irdeconv.kernels.shared.scratch import ALIGNMENT
 
 TILES = (2, 3, 4)
-SOME_TILES = 5  # sizes of tiles that are looked at closely
+SOME_TILES = 5  # sizes of tiles that are looked at closely, after an estimate for the whole output
 MAX_POINTS = 6  # per axis; beyond, the interpolation loses too many digits
 
 
@@ -74,8 +81,11 @@ class TileRates:
 PASSES, TILED = PassRates(), TileRates()
 
 
-def candidates(problem: ConvProblem) -> list[Candidate]:
-    """Return kernels of the tile sizes that could pay; none where every tap lands alone."""
+def candidates(problem: ConvProblem, limit: float = math.inf) -> list[Candidate]:
+    """Return kernels of the tile sizes that could pay; none where every tap lands alone.
+
+    Those are left out, too, that clearly take more than `limit` nanoseconds.
+    """
     axes = geo.axes_of(problem)
     if any(a.shift > 1 and a.counts[0] > 1 for a in axes) or all(a.counts[0] == 1 for a in axes):
         return []
@@ -85,11 +95,20 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
         else [1]
         for a in axes
     ]
-    tilings = [list(_tilings(problem, axes, t)) for t in itertools.product(*choices)]
-    # All ways to cut the channels are looked at for the tiles that are cheap when cut one way.
-    some = sorted(tilings, key=lambda ways: _candidate(ways[0]).cost)[:SOME_TILES]
-    kernels = [shared(map(_candidate, ways)) for ways in some]
+    whole = whole_output(problem)
+    drafts = [_tiling(problem, axes, t, whole) for t in itertools.product(*choices)]
+    some = sorted((_estimate(draft).cost, draft.tiles) for draft in drafts)[:SOME_TILES]
+    tilings = [_tilings(problem, axes, tiles) for cost, tiles in some if cost < ROUGHLY * limit]
+    kernels = [shared(map(_candidate, ways)) for ways in tilings]
     return sorted(kernels, key=lambda c: c.cost)[:3]
+
+
+def _tiling(
+    problem: ConvProblem, axes: tuple[geo.DeconvAxis, ...], tiles: tuple[int, ...], blocks: Blocking
+) -> Tiling:
+    """Return the tiling that computes all output channels at a time."""
+    behind = not (jit.available() and problem.compute.kind == "f")
+    return Tiling(problem, axes, tiles, blocks, problem.group_outputs, behind)
 
 
 def _tilings(
@@ -100,13 +119,18 @@ def _tilings(
     ratio = math.prod((t + a.counts[0] - 1) / t for t, a in zip(tiles, axes, strict=True))
     room = int(blocking.SIZES.evaluated_bytes / problem.itemsize / ratio / c)
     blocks = split_output(problem, max(blocking.SIZES.tile_columns, room))
-    behind = not (jit.available() and problem.compute.kind == "f")
-    draft = Tiling(problem, axes, tiles, blocks, m, behind)
+    draft = _tiling(problem, axes, tiles, blocks)
     most = blocks.most(draft.columns)
     row = math.prod(draft.points) * draft.residues * most * problem.itemsize
     least = -(-m // max(1, blocking.SIZES.tile_products_bytes // row))
     for channels in sorted({shares(m, max(share, least)) for share in SHARES}):
         yield replace(draft, channels=channels)
+
+
+def _estimate(tiling: Tiling) -> Estimate:
+    if tiling.behind:
+        return Estimate(scaled(PASSES), partial(_nanoseconds, tiling, _passes_of))
+    return Estimate(scaled(TILED), partial(_nanoseconds, tiling, _tiles_of))
 
 
 def _candidate(tiling: Tiling) -> Candidate:
@@ -118,12 +142,11 @@ def _candidate(tiling: Tiling) -> Candidate:
     kind = problem.compute
     line = pitch(tiling.blocks.most(tiling.columns), kind)
     elements = points * (pitch(c * line, kind) + pitch(rows * line, kind)) + 2 * MARGIN
+    estimate = _estimate(tiling)
     if tiling.behind:
-        estimate = Estimate(scaled(PASSES), partial(_nanoseconds, tiling, _passes_of))
         kernel: type[WinogradDeconvolution] = WinogradDeconvolution
         elements += line * (2 * points * rows + inputs * piece)
     else:
-        estimate = Estimate(scaled(TILED), partial(_nanoseconds, tiling, _tiles_of))
         kernel = CompiledWinograd
         widest = tiling.blocks.most(lambda b: b.parts[-1].outputs)
         elements += widest + 2 * LANES * (problem.strides[-1] * tiling.tiles[-1] + 1)
