@@ -51,7 +51,7 @@ class ResidueRates:
 RESIDUES = ResidueRates()
 COMPETING = 512  # bytes: channels a multiple apart have an eighth of a level 1 cache, or less
 NEAR_INPUTS = 1 << 22  # bytes that a far cache keeps from run to run, beside others' data
-MOST_CALLS = 256  # of a layer that are written down: each takes some 50 us
+MOST_CALLS = 1024  # of a layer that are written down: each takes some 50 us
 Shift = tuple[int, ...]
 
 
