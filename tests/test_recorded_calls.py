@@ -12,7 +12,7 @@ import irdeconv as ird
 from irdeconv.kernels.shared import jit
 from irdeconv.kernels.shared.scratch import ScratchPlan, Space
 from irdeconv.kernels.shared.team import Threads
-from irdeconv.ops.activation import ReLU
+from irdeconv.ops.activation import Gelu, Mish, ReLU, Sigmoid
 from irdeconv.ops.channels import ShuffleChannels
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.core import Deconvolution
@@ -22,6 +22,9 @@ from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.pooling import AvgPool1, MaxPool1
 from irdeconv.ops.reduction import ReduceMean, ReduceSum
+from irdeconv.ops.shape import Reshape
+from irdeconv.ops.softmax import SoftMax
+from irdeconv.ops.unary import Erf
 from support.plan_graphs import Builder, plans, randn, same
 
 pytestmark = [
@@ -204,6 +207,19 @@ LAYERS = {
     "edge": lambda b, x: b.add(
         Pad12("edge"), x, np.array([0, 0, 2, 3]), np.array([0, 0, 4, 1]), np.float32(0)
     ),
+    "reflected-around": lambda b, x: b.add(
+        Pad12("reflect"), x, np.array([0, 2, 16, 4]), np.array([0, 5, 3, 18]), np.float32(0)
+    ),
+    "symmetric": lambda b, x: b.add(
+        Pad12("symmetric"), x, np.array([0, 6, 1, 4]), np.array([1, 0, 17, 19]), np.float32(0)
+    ),
+    "erf": lambda b, x: b.add(Erf(), b.add(Add(), x, randn(1))),
+    "gelu": lambda b, x: b.add(Gelu(), b.add(Add(), x, randn(1, 6, 1, 1))),
+    "gelu-joined": lambda b, x: b.add(Concat(1), x, b.add(Gelu(), x)),
+    "mish": lambda b, x: b.add(Concat(1), x, b.add(Mish(), x)),
+    "sigmoid": lambda b, x: b.add(Concat(1), x, b.add(Sigmoid(), x)),
+    "softmax": lambda b, x: b.add(SoftMax(3), x),
+    "softmax-planes": lambda b, x: b.add(SoftMax(1), b.add(Reshape(), x, np.array([-1, 646]))),
     "larger": lambda b, x: resized(b, x, 34, 57),
     "smaller": lambda b, x: resized(b, x, 5, 40, antialias=True),
     "aligned": lambda b, x: resized(b, x, 9, 31, coordinate_transformation_mode="align_corners"),
@@ -310,3 +326,41 @@ def test_what_a_deconvolution_reads_and_writes_is_copied_only_where_it_is_small(
     program = plan._static()
     assert all((program.values[slot] is None) == moved for slot in program.parameters)
     assert bool(program.fresh) == moved
+
+
+SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 5.6, -60.0, 89.0, -104.0, 3e38, -3e38]
+
+
+@pytest.mark.parametrize("name", ["erf", "gelu", "mish", "sigmoid"])
+def test_activations_end_where_their_definitions_do(name):
+    """Signs of zeros, infinities and NaN; erf is exactly 1 far out, so GELU is exactly x or 0."""
+    op = {"erf": Erf, "gelu": Gelu, "mish": Mish, "sigmoid": Sigmoid}[name]()
+    values = np.concatenate([SPECIAL, np.linspace(-7, 7, 70_001)]).astype(np.float32)
+    b = Builder()
+    graph = b.done(b.add(op, b.input((1, values.size))))
+    (got,), (want,) = (
+        ird.compile(graph, None, threads=1, fuse=fuse).run([values[None]]).values()
+        for fuse in (True, False)
+    )
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    np.testing.assert_allclose(got, want, rtol=0, atol=2e-6)
+    ends = slice(0, len(SPECIAL))
+    np.testing.assert_allclose(got[0, ends], want[0, ends], rtol=1e-6, atol=1e-37)
+    known = ~np.isnan(got[0, :5])
+    np.testing.assert_array_equal(np.signbit(got[0, :5])[known], np.signbit(want[0, :5])[known])
+
+
+@pytest.mark.parametrize(("rows", "width"), [(700, 101), (3, 40_000), (5, 1), (2, 17)])
+def test_rows_of_a_softmax_sum_up_to_one(rows, width):
+    """Rows with infinities and NaN, too; from 65,536 elements on calls are written down anew."""
+    x = randn(rows, width) * 20
+    x[0, 0] = -np.inf
+    if rows > 2:
+        x[1, -1], x[2, 0] = np.inf, np.nan
+    b = Builder()
+    graph = b.done(b.add(SoftMax(1), b.input(x.shape)))
+    with np.errstate(all="ignore"):
+        power = np.exp((x - x.max(1, keepdims=True)).astype(np.float64))
+        want = power / power.sum(1, keepdims=True)
+    (got,) = ird.compile(graph, None, threads=1).run([x]).values()
+    np.testing.assert_allclose(got, want, rtol=2e-6, atol=1e-37)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.kernels.compiled.recorded import Repeated
+from irdeconv.kernels.compiled.recorded import Recorded, Repeated
 from irdeconv.kernels.compiled.written import recorded_copy, recorded_fill
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.team import Team
@@ -115,6 +115,56 @@ class PadKernel:
     def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
         """See `FixedCall`."""
         return None if self.value is None else self.border.recorded(x, out, self.value)
+
+
+@dataclass(frozen=True)
+class OwnBorderKernel:
+    """Extends by the data's own elements, along one axis after the other.
+
+    `into` is where the data go; `copies` are pairs of where a border lies in the result and which
+    of its elements that are known by then it repeats.
+    """
+
+    into: Index
+    copies: tuple[tuple[Index, Index], ...]
+
+    @staticmethod
+    def of(shape: Sequence[int], begin: Sequence[int], indices: Sequence[Array]) -> OwnBorderKernel:
+        """Return the plan: `indices` tell of each axis which element stands at each place.
+
+        Before and behind the data they are the same everywhere, or neighbours.
+        """
+        copies: list[tuple[Index, Index]] = []
+        for axis, (size, first, index) in enumerate(zip(shape, begin, indices, strict=True)):
+            ahead = (slice(None),) * axis
+            for place in (slice(0, first), slice(first + size, len(index))):
+                if place.stop > place.start:
+                    copies.append(((*ahead, place), (*ahead, _run(index[place] + first))))
+        into = tuple(slice(b, b + size) for b, size in zip(begin, shape, strict=True))
+        return OwnBorderKernel(into, tuple(copies))
+
+    def __call__(self, x: Array, *_: Array, out: Array, team: Team) -> None:
+        """Write the extended `x` into `out`."""
+        out[self.into] = x
+        for border, own in self.copies:
+            out[border] = out[own]
+
+    def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
+        """See `FixedCall`."""
+        pairs = [(x, out[self.into]), *((out[own], out[border]) for border, own in self.copies)]
+        calls = [recorded_copy(source, target) for source, target in pairs]
+        found = [call for call in calls if call is not None]
+        return Repeated((Recorded.joined(found),)) if len(found) == len(calls) else None
+
+
+def _run(places: Array) -> slice:
+    """Return the slice of a place that is repeated, or of neighbours up or down."""
+    first, last = int(places[0]), int(places[-1])
+    if first == last:
+        return slice(first, first + 1)
+    step = 1 if last > first else -1
+    stop = last + step
+    return slice(first, None if stop < 0 else stop, step)
 
 
 @dataclass(frozen=True)

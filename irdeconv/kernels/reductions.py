@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from irdeconv.kernels.compiled.recorded import Repeated
-from irdeconv.kernels.compiled.written import recorded_means
+from irdeconv.kernels.compiled.written import recorded_means, recorded_softmax
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.products import row_sums
@@ -20,6 +20,7 @@ from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
+WORTH_WRITING = 1 << 16  # elements that are worth writing down calls which are made once
 Work = Callable[[Array, Array, Space], None]
 
 
@@ -71,6 +72,28 @@ class Mean:
     def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
         """See `FixedCall`."""
         return recorded_means(x.reshape(self.block), out.reshape(-1), self.divisor)
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """exp(x) / sum(exp(x)) along the middle axis of `[outer, n, inner]`, or its logarithm."""
+
+    block: tuple[int, int, int]
+    log: bool = False
+
+    def __call__(self, x: Array, *_: Array, out: Array, team: Team) -> None:
+        """Write it into `out`."""
+        work = self.fixed(x, out=out) if x.size >= WORTH_WRITING else None
+        if work is not None:
+            work(team)
+        else:
+            softmax(x.reshape(self.block), out.reshape(self.block), team, log=self.log)
+
+    def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
+        """See `FixedCall`."""
+        if self.log:
+            return None
+        return recorded_softmax(x.reshape(self.block), out.reshape(self.block))
 
 
 def softmax(x: Array, out: Array, team: Team, *, log: bool = False) -> None:

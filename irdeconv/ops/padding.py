@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from irdeconv.errors import OpError, Problem
-from irdeconv.kernels.copies import Border, PadKernel, padded, take
+from irdeconv.kernels.copies import Border, OwnBorderKernel, PadKernel, padded
 from irdeconv.op import Op, op
 from irdeconv.ops.binding import indexed, shape_of
 from irdeconv.ops.checks import elements, one_type, want_rank
@@ -120,7 +120,7 @@ class _Pad(Op):
         if begin is None or end is None:
             return None
         if self.pad_mode != "constant":
-            return self._bind_indices(shape_of(inputs[0]), begin, end)
+            return self._bind_own(shape_of(inputs[0]), begin, end)
         if not any(begin) and not any(end):
             return Bound(view=lambda x, *_: x)
         border = Border.of(shape_of(inputs[0]), begin, end)
@@ -130,18 +130,20 @@ class _Pad(Op):
         value = inputs[3].known if len(inputs) > 3 else np.zeros((), np.float32)
         return Bound(PadKernel(border, None if value is None else value.reshape(())))
 
-    def _bind_indices(
+    def _bind_own(
         self, shape: tuple[int, ...], begin: Sequence[int], end: Sequence[int]
     ) -> Bound | None:
-        """Bind what repeats elements along a single axis."""
-        padded_axes = [a for a, (b, e) in enumerate(zip(begin, end, strict=True)) if b or e]
-        if len(padded_axes) != 1:
+        """Bind what repeats the data's own elements, unless something is cropped."""
+        if min(*begin, *end, 0) < 0:
             return None
-        axis = padded_axes[0]
-        for port, count in ((1, begin[axis]), (2, end[axis])):
-            self._check(axis, shape[axis], count, port)
-        indices = pad_indices(self.pad_mode, shape[axis], begin[axis], end[axis])
-        return Bound(lambda x, *_, out, team: take(x, indices, axis, out))
+        for axis, (size, *pads) in enumerate(zip(shape, begin, end, strict=True)):
+            for port, count in enumerate(pads, 1):
+                self._check(axis, size, count, port)
+        indices = [
+            pad_indices(self.pad_mode, size, b, e)
+            for size, b, e in zip(shape, begin, end, strict=True)
+        ]
+        return Bound(OwnBorderKernel.of(shape, begin, indices))
 
 
 @op("Pad", until=11)

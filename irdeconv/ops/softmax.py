@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from irdeconv.errors import Problem
 from irdeconv.kernels import reductions
 from irdeconv.op import Op, op
-from irdeconv.ops.binding import by_rows, is_computed, shape_of
+from irdeconv.ops.binding import is_computed, shape_of
 from irdeconv.ops.checks import axis_of, want_type
 from irdeconv.ops.unary import wide
 from irdeconv.spec import Array, Spec
@@ -55,7 +54,7 @@ class _AlongAxis(Op):
         at = axis_of(self.axis, len(shape))
         block = math.prod(shape[:at]), shape[at], math.prod(shape[at + 1 :])
         log = self.rounding.rule == "log_softmax"
-        return by_rows(block, partial(reductions.softmax, log=log))
+        return Bound(reductions.Softmax(block, log))
 
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
         return int(inputs[0].shape[self.axis]) if inputs[0].ndim else 1

@@ -10,7 +10,7 @@ ZIPPED = (2, 3, 4, 6, 8)  # strides whose residues are written in turns by vecto
 TURNS = (1, 2, 3, 4, 5, 6, 8)  # rows of a product whose elements may be written in turns
 RUN = 64  # columns of tiles that are transformed together
 # Activations of compiled chains, in the order of their codes.
-CLAMP, PRELU, HSIGMOID, HSWISH, SIGMOID, SWISH, HARD_SIGMOID, NOTHING = range(8)
+CLAMP, PRELU, HSIGMOID, HSWISH, SIGMOID, SWISH, HARD_SIGMOID, ERF, GELU, MISH, NOTHING = range(11)
 # Operations of compiled programs, in the order of their codes.
 ADDED, SUBTRACTED, MULTIPLIED, DIVIDED, LARGER, SMALLER, CLIPPED, ROOT, MOVED = range(9)
 ROW_PART = 1024  # elements of a row that go through a program together

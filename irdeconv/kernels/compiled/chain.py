@@ -24,14 +24,18 @@ from numba.extending import (  # type: ignore[import-not-found, import-untyped, 
 
 from irdeconv.kernels.compiled import (
     CLAMP,
+    ERF,
+    GELU,
     HARD_SIGMOID,
     HSIGMOID,
     HSWISH,
+    MISH,
     NOTHING,
     PRELU,
     SIGMOID,
     SWISH,
 )
+from irdeconv.kernels.shared import special
 from irdeconv.kernels.shared.jit import compiled, compiled_for
 from irdeconv.spec import Array
 
@@ -42,7 +46,10 @@ _LOG2E, _LN2_HIGH, _LN2_LOW = _F(1.44269504), _F(0.693359375), _F(-2.12194440e-4
 _E0, _E1, _E2 = _F(1.9875691500e-4), _F(1.3981999507e-3), _F(8.3334519073e-3)
 _E3, _E4, _E5 = _F(4.1665795894e-2), _F(1.6666665459e-1), _F(5.0000001201e-1)
 _TOP, _BOTTOM, _INF = _F(88.3762), _F(-87.3), _F(np.inf)
-_ZERO, _HALF, _ONE, _THREE, _SIX = (_F(v) for v in (0, 0.5, 1, 3, 6))
+_ZERO, _HALF, _ONE, _TWO, _THREE, _SIX = (_F(v) for v in (0, 0.5, 1, 2, 3, 6))
+_P6, _P5, _P4, _P3, _P2, _P1, _P0 = map(_F, special.ERF_P)
+_Q3, _Q2, _Q1, _Q0 = map(_F, special.ERF_Q)
+_ERF_END, _ROOT_HALF, _MISH_END = _F(special.ERF_END), _F(0.5**0.5), _F(25)
 
 
 def _bits_to_float(context: Any, bits: Any) -> Any:
@@ -80,6 +87,13 @@ def _exp(x: Any) -> Any:
 
 
 @compiled
+def add_and_exponentiate(into: Any, b: Any) -> None:
+    """Compute exp(x + b) in place."""
+    for i in range(len(into)):
+        into[i] = _exp(into[i] + b)
+
+
+@compiled
 def _sigmoid(x: Any) -> Any:
     return _ONE / (_ONE + _exp(-x))
 
@@ -89,6 +103,49 @@ def _clamp(x: Any, low: Any, high: Any) -> Any:
     """Limit as two selections of which neither takes a NaN for a bound."""
     x = low if x < low else x
     return high if x > high else x
+
+
+@compiled
+def _erf(x: Any) -> Any:
+    """See `elementwise.steps.erf`."""
+    v = _clamp(x, -_ERF_END, _ERF_END)
+    s = v * v
+    over = ((((((_P6 * s + _P5) * s + _P4) * s + _P3) * s + _P2) * s + _P1) * s + _P0) * v
+    under = (((s + _Q3) * s + _Q2) * s + _Q1) * s + _Q0
+    y = _clamp(over / under, -_ONE, _ONE)
+    # Products and sums may be rounded together here, and end below 1.
+    y = _ONE if x >= _ERF_END else y
+    return -_ONE if x <= -_ERF_END else y
+
+
+@compiled
+def _mish(x: Any) -> Any:
+    """See `elementwise.steps.mish`."""
+    v = _exp(_clamp(x, -_INF, _MISH_END))
+    n = (v + _TWO) * v
+    return x * (n / (n + _TWO))
+
+
+@compiled
+def _approximate(into: Any, b: Any, beta: Any, code: int) -> None:
+    """Apply an activation that is made of approximations to x + b in place."""
+    if code == SIGMOID:
+        for i in range(len(into)):
+            into[i] = _sigmoid(into[i] + b)
+    elif code == SWISH:
+        for i in range(len(into)):
+            v = into[i] + b
+            into[i] = v / (_ONE + _exp(-beta * v))
+    elif code == ERF:
+        for i in range(len(into)):
+            into[i] = _erf(into[i] + b)
+    elif code == GELU:
+        for i in range(len(into)):
+            v = into[i] + b
+            into[i] = (_erf(v * _ROOT_HALF) + _ONE) * _HALF * v
+    elif code == MISH:
+        for i in range(len(into)):
+            into[i] = _mish(into[i] + b)
 
 
 @compiled
@@ -108,19 +165,14 @@ def _activate(into: Any, b: Any, s: Any, low: Any, high: Any, code: int) -> None
         for i in range(len(into)):
             v = into[i] + b
             into[i] = v * (_clamp(v + _THREE, _ZERO, _SIX) / _SIX)
-    elif code == SIGMOID:
-        for i in range(len(into)):
-            into[i] = _sigmoid(into[i] + b)
-    elif code == SWISH:
-        for i in range(len(into)):
-            v = into[i] + b
-            into[i] = v / (_ONE + _exp(-low * v))
     elif code == HARD_SIGMOID:
         for i in range(len(into)):
             into[i] = _clamp((into[i] + b) * low + high, _ZERO, _ONE)
-    else:
+    elif code == NOTHING:
         for i in range(len(into)):
             into[i] += b
+    else:
+        _approximate(into, b, low, code)
 
 
 @compiled

@@ -110,6 +110,29 @@ _max_row, _max_row_by_2, _sum_row, _sum_row_by_2 = (
 )
 
 
+def _divided(
+    code: VectorCode,
+    out: FlatArray,
+    to: ir.Value,
+    length: ir.Value,
+    by: FlatArray,
+    at: ir.Value,
+) -> None:
+    """Divide `length` neighbours by others."""
+    builder = code.builder
+    count = builder.mul(builder.sdiv(length, place_number(code.lanes)), place_number(code.lanes))
+    scalar = VectorCode(code.context, builder, 1, code.element)
+    for kind, begin, end in ((code, place_number(0), count), (scalar, count, length)):
+        target, divisors, step = out.by(kind), by.by(kind), place_number(kind.lanes)
+        with cgutils.for_range_slice(builder, begin, end, step) as (i, _):
+            place = builder.add(to, i)
+            quotient = builder.fdiv(target.vector(place), divisors.vector(builder.add(at, i)))
+            target.store(quotient, place)
+
+
+_divide = instruction(jit.lanes(), _divided)
+
+
 @jit.compiled
 def _combine(
     skip: int,
@@ -143,7 +166,7 @@ def pool_planes(x: Any, out: Any, lines: Any, start: Any, windows: Any, counts: 
     (rows, down, top), (columns, across, left) = windows
     planes, height, width = x.shape
     data, result, maximum = x.reshape(-1), out.reshape(-1), counts.size == 0
-    flat, pitch = lines.reshape(-1), lines.shape[1]
+    flat, pitch, divisors = lines.reshape(-1), lines.shape[1], counts.reshape(-1)
     first, last = max(0, -left), min(width, pitch - left)
     _, high, size = out.shape
     lines[:] = start[0]
@@ -161,8 +184,8 @@ def pool_planes(x: Any, out: Any, lines: Any, start: Any, windows: Any, counts: 
                 oy, at = begin + j, (j * pitch, 1)
                 target = (p * high + oy) * size
                 _combine(across, maximum, flat, at, columns, start, result, target, size)
-                for i in range(0 if maximum else size):
-                    result[target + i] /= counts[oy, i]
+                if not maximum:
+                    _divide(result, target, size, divisors, oy * size)
 
 
 def call_of(axes: Any, count: Array | None, lowest: float) -> tuple[Any, int] | None:

@@ -86,6 +86,7 @@ _PROGRAM = types_of(
     "float32[:,::1]"
 )
 _MEANS = types_of("float32[:,::1], float32[::1], float32")
+_SOFTMAX = types_of("float32[:,::1], float32[:,::1], float32[::1]")
 _POOL = types_of(
     "float32[:,:,::1], float32[:,:,::1], float32[:,::1], float32[::1], "
     "UniTuple(UniTuple(int64, 3), 2), float32[:,::1]"
@@ -97,6 +98,7 @@ _depthwise, _fill = arguments_of(_DEPTHWISE), arguments_of(_FILL)
 _finish, _copy, _float = (arguments_of(kinds) for kinds in (_FINISH, _COPY, _FLOAT))
 _pool, _weigh = arguments_of(_POOL), arguments_of(_WEIGH)
 _program, _means, _products = (arguments_of(kinds) for kinds in (_PROGRAM, _MEANS, _PRODUCTS))
+_softmax = arguments_of(_SOFTMAX)
 
 
 @_step(_DEPTHWISE)
@@ -127,6 +129,12 @@ def run_program(record: Any, bases: Any) -> None:
 def row_means(record: Any, bases: Any) -> None:
     """See `sums.row_means`."""
     sums.row_means(*_means(record, bases))
+
+
+@_step(_SOFTMAX)
+def softmax_rows(record: Any, bases: Any) -> None:
+    """See `sums.softmax_rows`."""
+    sums.softmax_rows(*_softmax(record, bases))
 
 
 @_step(_PRODUCTS)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused-ignore]
 from numba.core import cgutils  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-from irdeconv.kernels.compiled.chain import adjacent
-from irdeconv.kernels.compiled.programs import place_number
+from irdeconv.kernels.compiled.chain import add_and_exponentiate, adjacent
+from irdeconv.kernels.compiled.programs import larger, place_number
 from irdeconv.kernels.compiled.vectors import FlatArray, VectorCode, in_turns, instruction
 from irdeconv.kernels.shared import jit
 
@@ -17,42 +19,58 @@ TOGETHER = 4  # vectors that are summed at once
 NEAR_COLUMNS = 256  # columns whose elements in a source of other order stay in the level 1 cache
 
 
-def _total(
-    code: VectorCode,
-    x: FlatArray,
-    at: ir.Value,
-    count: ir.Value,
-    out: FlatArray,
-    to: ir.Value,
-) -> None:
-    """Write the sum of neighbours from `at` on, lane by lane of some vectors and then these."""
-    builder = code.builder
-    totals = [code.total() for _ in range(TOGETHER)]
-    begin = place_number(0)
-    for some in (TOGETHER, 1):
-        step = some * code.lanes
-        stop = builder.mul(builder.sdiv(count, place_number(step)), place_number(step))
-        with cgutils.for_range_slice(builder, begin, stop, place_number(step)) as (i, _):
-            for v, total in enumerate(totals[:some]):
-                place = builder.add(builder.add(at, i), place_number(v * code.lanes))
-                builder.store(builder.fadd(builder.load(total), x.vector(place)), total)
-        begin = stop
-    parts = [builder.load(total) for total in totals]
-    whole = builder.fadd(builder.fadd(parts[0], parts[1]), builder.fadd(parts[2], parts[3]))
-    lanes = code.lanes
+Combine = Callable[[ir.IRBuilder, list[ir.Value]], ir.Value]
+
+
+def _folded(code: VectorCode, combine: Combine, totals: Sequence[ir.Value]) -> ir.Value:
+    """Combine the elements of four vectors into one."""
+    builder, lanes = code.builder, code.lanes
+    first, second, third, fourth = (builder.load(total) for total in totals)
+    halves = combine(builder, [first, second]), combine(builder, [third, fourth])
+    whole = combine(builder, [*halves])
     while lanes > 1:
         lanes //= 2
-        low, high = (code.shuffled(whole, whole, [h + i for i in range(lanes)]) for h in (0, lanes))
-        whole = builder.fadd(low, high)
-    rest = cgutils.alloca_once_value(
-        builder, builder.extract_element(whole, ir.Constant(ir.IntType(32), 0))
-    )
-    with cgutils.for_range_slice(builder, begin, count, place_number(1)) as (i, _):
-        builder.store(builder.fadd(builder.load(rest), x.element(builder.add(at, i))), rest)
-    builder.store(builder.load(rest), builder.gep(out.data, [to]))
+        ends = [[h + i for i in range(lanes)] for h in (0, lanes)]
+        whole = combine(builder, [code.shuffled(whole, whole, end) for end in ends])
+    return builder.extract_element(whole, ir.Constant(ir.IntType(32), 0))
 
 
-_sum = instruction(jit.lanes(), _total)
+def _reduced(combine: Combine, start: float) -> Any:
+    """Make what combines neighbours, lane by lane of some vectors and then these."""
+
+    def reduced(
+        code: VectorCode,
+        x: FlatArray,
+        at: ir.Value,
+        count: ir.Value,
+        out: FlatArray,
+        to: ir.Value,
+    ) -> None:
+        """Write the result of `count` neighbours from `at` on into `out[to]`."""
+        builder = code.builder
+        totals = [code.total() for _ in range(TOGETHER)]
+        for total in totals:
+            builder.store(code.splat(ir.Constant(ir.FloatType(), start)), total)
+        begin = place_number(0)
+        for some in (TOGETHER, 1):
+            step = some * code.lanes
+            stop = builder.mul(builder.sdiv(count, place_number(step)), place_number(step))
+            with cgutils.for_range_slice(builder, begin, stop, place_number(step)) as (i, _):
+                for v, total in enumerate(totals[:some]):
+                    place = builder.add(builder.add(at, i), place_number(v * code.lanes))
+                    builder.store(combine(builder, [builder.load(total), x.vector(place)]), total)
+            begin = stop
+        rest = cgutils.alloca_once_value(builder, _folded(code, combine, totals))
+        with cgutils.for_range_slice(builder, begin, count, place_number(1)) as (i, _):
+            both = [builder.load(rest), x.element(builder.add(at, i))]
+            builder.store(combine(builder, both), rest)
+        builder.store(builder.load(rest), builder.gep(out.data, [to]))
+
+    return instruction(jit.lanes(), reduced)
+
+
+_sum = _reduced(lambda builder, v: builder.fadd(v[0], v[1]), 0.0)
+_largest = _reduced(larger, -math.inf)
 
 
 @jit.compiled
@@ -63,6 +81,22 @@ def row_means(x: Any, out: Any, count: Any) -> None:
     for r in range(rows):
         _sum(flat, r * width, width, out, r)
         out[r] /= count
+
+
+@jit.compiled
+def softmax_rows(x: Any, out: Any, totals: Any) -> None:
+    """Write exp(x) / sum(exp(x)) of each row of `x [R, n]`; `totals [R]` is scratch memory."""
+    rows, width = x.shape
+    flat, result = x.reshape(-1), out.reshape(-1)
+    for r in range(rows):
+        _largest(flat, r * width, width, totals, r)
+        row, top = result[r * width : (r + 1) * width], totals[r]
+        _copy_row(flat[r * width : (r + 1) * width], row)
+        add_and_exponentiate(row, -top)
+        _sum(result, r * width, width, totals, r)
+        total = totals[r]
+        for i in range(width):
+            row[i] /= total
 
 
 @jit.compiled

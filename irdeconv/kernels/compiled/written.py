@@ -126,13 +126,33 @@ def _recorded_rows(
 
 def recorded_means(x: Array, out: Array, divisor: float) -> Repeated | None:
     """Write down the means of rows `x [outer, n, 1]`; None where they are not compiled."""
-    suits = x.shape[2] == 1 and x.dtype == out.dtype == np.float32 and x.flags.c_contiguous
-    if not (suits and jit.available() and jit.works()):
+    if not _are_rows(x, out):
         return None
-    rows, step = x[..., 0], max(1, blocking.SIZES.row_elements // max(1, x.shape[1]))
+    rows = x[..., 0]
     return Repeated(
         tuple(
-            Recorded.of("row_means", rows[p], out[p], np.float32(divisor))
-            for p in pieces(len(x), step)
+            Recorded.of("row_means", rows[p], out[p], np.float32(divisor)) for p in _row_pieces(x)
         )
     )
+
+
+def recorded_softmax(x: Array, out: Array) -> Repeated | None:
+    """Write down the softmax of rows `x [outer, n, 1]`; None where it is not compiled."""
+    if not (_are_rows(x, out) and out.flags.c_contiguous):
+        return None
+    rows, results, calls = x[..., 0], out[..., 0], []
+    for p in _row_pieces(x):
+        totals = ScratchPlan().array((p.stop - p.start,), np.float32)
+        calls.append(Recorded.of("softmax_rows", rows[p], results[p], totals))
+    return Repeated(tuple(calls))
+
+
+def _are_rows(x: Array, out: Array) -> bool:
+    """Whether there is compiled code for rows `x [outer, n, 1]`."""
+    suits = x.shape[2] == 1 and x.dtype == out.dtype == np.float32 and x.flags.c_contiguous
+    return suits and jit.available() and jit.works()
+
+
+def _row_pieces(x: Array) -> list[slice]:
+    """Split rows into those that are called together."""
+    return pieces(len(x), max(1, blocking.SIZES.row_elements // max(1, x.shape[1])))

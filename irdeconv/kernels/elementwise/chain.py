@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from irdeconv.kernels.compiled.recorded import Recorded
+from irdeconv.kernels.compiled.recorded import Recorded, Repeated, in_turn
+from irdeconv.kernels.compiled.written import recorded_copy
 from irdeconv.kernels.elementwise.calls import Emitter, Instruction, TileProgram, assign, copy
 from irdeconv.kernels.elementwise.compiled_form import (
     compiled_form,
+    recorded_elements,
     recorded_pieces,
     recorded_program_of,
 )
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
     from irdeconv.kernels.compiled.chain import CompiledChain
 
 _NOTHING = np.zeros((0, 0), np.float32)
+SHORT_PROGRAM = 2  # instructions that take no longer than a copy and a call of the compiled form
+# A tile's image, channels and positions; what is copied, where to, and that seen as rows.
+_RowTile = tuple[tuple[int, slice, slice], Array, Array, Array]
 
 
 def computing_type(dtype: Any) -> np.dtype[Any]:
@@ -121,10 +126,25 @@ class Chain:
         if out.dtype == np.float32 and out.size and jit.available():
             arrays = self._all(inputs)
             program = self.program(tuple(a.dtype for a in arrays), out.dtype, None)
-            work = recorded_pieces(program, arrays, out)
+            work = self._finished(arrays, out) if len(program.code) > SHORT_PROGRAM else None
+            work = work or recorded_pieces(program, arrays, out)
             if work is not None:
                 return work
         return self.prepare(inputs, out)
+
+    def _finished(self, arrays: Sequence[Array], out: Array) -> Repeated | None:
+        """Write down copies of the main tensor that the compiled form finishes, if there is one."""
+        if self._by_channel(arrays, out):
+            epilogue, places = self._row_tiles(arrays, out)
+            return Repeated(
+                tuple(
+                    in_turn([recorded_copy(x, y), epilogue.fixed(tile, *at)])
+                    for at, x, y, tile in places
+                )
+            )
+        if self.fused is None or not self.fused.scalar:
+            return None
+        return recorded_elements(self.fused, arrays[0], out)
 
     def _all(self, inputs: Sequence[Array]) -> list[Array]:
         """Return what the registers in front of the instructions hold."""
@@ -178,6 +198,19 @@ class Chain:
 
     def _rows(self, arrays: Sequence[Array], out: Array) -> Callable[[Team], None]:
         """Copy the main tensor and finish it as an epilogue does."""
+        epilogue, places = self._row_tiles(arrays, out)
+
+        def work(place: _RowTile, space: Space) -> None:
+            at, x, y, tile = place
+            np.copyto(y, x)
+            epilogue(tile, *at)
+
+        return lambda team: team.each(places, work)
+
+    def _row_tiles(
+        self, arrays: Sequence[Array], out: Array
+    ) -> tuple[ChainEpilogue, list[_RowTile]]:
+        """Return what finishes an output, and the tiles that it is called with."""
         given = {i: a for i, a in enumerate(arrays) if i and i not in self.constants}
         epilogue = self.bind(out.shape, given)
         n, m = out.shape[:2]
@@ -185,14 +218,9 @@ class Chain:
         rows = max(1, blocking.SIZES.chain_elements // flat.shape[2])
         tiles = [(i, slice(c, min(c + rows, m))) for i in range(n) for c in range(0, m, rows)]
         everything = slice(0, flat.shape[2])
-        places = [(i, c, source[i, c], out[i, c], flat[i, c]) for i, c in tiles]
-
-        def work(place: tuple[int, slice, Array, Array, Array], space: Space) -> None:
-            image, channels, x, y, tile = place
-            np.copyto(y, x)
-            epilogue(tile, image, channels, everything)
-
-        return lambda team: team.each(places, work)
+        return epilogue, [
+            ((i, c, everything), source[i, c], out[i, c], flat[i, c]) for i, c in tiles
+        ]
 
 
 def _same(a: Array, b: Array) -> bool:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from irdeconv.kernels import compiled
-from irdeconv.kernels.compiled.recorded import Recorded, Repeated
-from irdeconv.kernels.compiled.written import ProgramCode, recorded_program
+from irdeconv.kernels.compiled.recorded import Recorded, Repeated, in_turn
+from irdeconv.kernels.compiled.written import ProgramCode, recorded_copy, recorded_program
 from irdeconv.kernels.elementwise import steps
 from irdeconv.kernels.elementwise.calls import Instruction, Rule, TileProgram, copy
 from irdeconv.kernels.elementwise.tiles import tile_layout
 from irdeconv.kernels.shared import jit
+from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.spec import Array
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ CODES: dict[Rule, int] = {
     steps.sigmoid: compiled.SIGMOID,
     steps.swish: compiled.SWISH,
     steps.hard_sigmoid: compiled.HARD_SIGMOID,
+    steps.erf: compiled.ERF,
+    steps.gelu_erf: compiled.GELU,
+    steps.mish: compiled.MISH,
 }
 
 
@@ -70,6 +74,18 @@ def recorded_pieces(program: TileProgram, inputs: Sequence[Array], out: Array) -
         recorded_program_of(program, [v[i] for v, i in zip(views, places, strict=True)], whole[at])
         for at, places in layout.tiles
     )
+
+
+def recorded_elements(fused: CompiledChain, x: Array, out: Array) -> Repeated | None:
+    """Write down a compiled form that treats all elements alike, in pieces that threads share."""
+    same = x.shape == out.shape and x.dtype == out.dtype
+    if not (same and x.flags.c_contiguous and out.flags.c_contiguous):
+        return None
+    source, flat, calls = x.reshape(-1), out.reshape(1, -1), []
+    for cut in pieces(out.size, SHARED_ELEMENTS):
+        end = Recorded.of("finish_rows", *fused.arguments(flat[:, cut], slice(0, 1)))
+        calls.append(in_turn([recorded_copy(source[cut], flat[0, cut]), end]))
+    return Repeated(tuple(calls))
 
 
 class _ChainReader:
@@ -123,7 +139,7 @@ def compiled_form(
     reader = _ChainReader(instructions, operands)
     constant = reader.constant(reader.added(True))
     nothing: Array = np.zeros(1, np.float32)
-    bias = nothing if constant is None else constant
+    bias = np.full(1, -0.0, np.float32) if constant is None else constant  # keeps a -0 as it is
     before = reader.added(False)
     last = reader.activation()
     after = reader.added(False)

@@ -183,25 +183,18 @@ def mish(e: Emitter, x: int) -> int:
     return e.call(np.multiply, x, e.call(np.divide, n, e.call(np.add, n, 2.0)))
 
 
-# erf(x) = x p(x^2) / q(x^2) up to 3.92, where it rounds to 1: the quotient of least relative
-# error, 5.2e-8, found by least squares whose weights follow the error. Highest power first.
-_ERF_END = 3.92
-_ERF_P = 2.08405337e-05, -0.00204787384, 0.148373476, 3.87182798, 52.8998001, 209.120793, 1180.29151
-_ERF_Q = 15.0133966, 120.288417, 533.995444, 1046.00617  # behind a first coefficient of 1
-
-
 def erf(e: Emitter, x: int) -> int:
     """The error function; in f32 the roundings of the quotient's steps add up to 7 u at most."""
     if not e.approximates or e.dtype != np.float32:
         return e.call(special.erf, x)
-    v = e.call(clip_loop, x, -_ERF_END, _ERF_END)
+    v = e.call(clip_loop, x, -special.ERF_END, special.ERF_END)
     square = e.call(np.square, v)
-    over = e.call(np.multiply, square, _ERF_P[0])
-    for term in _ERF_P[1:-1]:
+    over = e.call(np.multiply, square, special.ERF_P[0])
+    for term in special.ERF_P[1:-1]:
         over = e.call(np.multiply, e.call(np.add, over, term), square)
-    over = e.call(np.multiply, e.call(np.add, over, _ERF_P[-1]), v)
-    under = e.call(np.add, square, _ERF_Q[0])
-    for term in _ERF_Q[1:]:
+    over = e.call(np.multiply, e.call(np.add, over, special.ERF_P[-1]), v)
+    under = e.call(np.add, square, special.ERF_Q[0])
+    for term in special.ERF_Q[1:]:
         under = e.call(np.add, e.call(np.multiply, under, square), term)
     return e.call(clip_loop, e.call(np.divide, over, under), -1.0, 1.0)
 

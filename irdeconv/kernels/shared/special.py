@@ -9,6 +9,11 @@ import numpy as np
 
 from irdeconv.spec import Array
 
+# erf(x) = x p(x^2) / q(x^2) up to 3.92, where it rounds to 1: the quotient of least relative
+# error, 5.2e-8, found by least squares whose weights follow the error. Highest power first.
+ERF_END = 3.92
+ERF_P = 2.08405337e-05, -0.00204787384, 0.148373476, 3.87182798, 52.8998001, 209.120793, 1180.29151
+ERF_Q = 15.0133966, 120.288417, 533.995444, 1046.00617  # behind a first coefficient of 1
 _STEPS = 64  # grid points per unit
 _BLOCK = 1 << 15  # elements whose intermediate results stay in the cache
 _END = 6  # erf(6) is 1 in float64
