@@ -71,6 +71,8 @@ class Mean:
 
     def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
         """See `FixedCall`."""
+        if not x.flags.c_contiguous:  # reshaped, it would be a copy of what is there now
+            return None
         return recorded_means(x.reshape(self.block), out.reshape(-1), self.divisor)
 
 
@@ -91,7 +93,7 @@ class Softmax:
 
     def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
         """See `FixedCall`."""
-        if self.log:
+        if self.log or not x.flags.c_contiguous:
             return None
         return recorded_softmax(x.reshape(self.block), out.reshape(self.block))
 
