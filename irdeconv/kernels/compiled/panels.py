@@ -18,12 +18,12 @@ from irdeconv.kernels.compiled import TILES
 from irdeconv.kernels.compiled.places import VectorPlaces, effort
 from irdeconv.kernels.compiled.recorded import Recorded
 from irdeconv.kernels.shared import jit
+from irdeconv.kernels.shared.products import ALIASED_BYTES
 from irdeconv.kernels.shared.scratch import ScratchPlace, ScratchPlan, Space
 from irdeconv.spec import Array
 
 NEAR_BYTES = 5 << 17  # of what is copied at once, to stay in a level 2 cache
 FAR_BYTES = 1 << 19  # of packed weights, from which on they are read from a far cache
-ALIASED_BYTES = 1 << 12  # rows a multiple apart share the few places of one set of the first cache
 ALIASED_ROWS = 24  # that still stay there, about
 UNLIMITED = np.array([-np.inf, np.inf], np.float32)
 _NOTHING = np.zeros(0, np.float32)

@@ -3,9 +3,8 @@
 OpenBLAS packs both operands unless the product is small; for a narrow operand packing costs more
 than the arithmetic. Its kernels for AVX-512 read the operands of small products (M*K*N up to
 `small_macs`) where they lie, so there a narrow or shallow product is handed over as a batch of
-small ones. Rows that
-lie a multiple of 4 KiB apart fall into the same cache sets, so scratch arrays get a `pitch` that
-avoids it.
+small ones. Rows that lie a multiple of 4 KiB apart fall into the same cache sets, so scratch arrays
+get a `pitch` that avoids it.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ FULL_COLUMNS = 16  # fewer or uneven columns leave vector lanes idle
 # each takes as long as so many columns of a whole 32.
 WHOLE_COLUMNS, LEFT_COLUMNS = 32, {16: 24.0, 8: 12.5, 4: 7.0, 2: 5.2, 1: 4.5}
 FEW_ROWS = 24  # rows of a product up to which a copy of its right operand costs more than it brings
+ALIASED_BYTES = 1 << 12  # rows a multiple apart share the few places of one set of the first cache
 SUMMED = 1024  # elements of a row that are summed in one go, at most
 CALL = 1200.0  # ns of one NumPy call on views, where the rates were fitted
 NEAR_LEFT = 1 << 20  # elements of a left matrix that do not come from memory every time
@@ -154,7 +154,7 @@ def aliases(stride: int) -> bool:
 
     Packing, which OpenBLAS's other kernels do, is a copy of its own.
     """
-    return stride % 4096 == 0 and multiplies_in_place()
+    return stride % ALIASED_BYTES == 0 and multiplies_in_place()
 
 
 def worth_copying(rows: int, stride: int) -> bool:
