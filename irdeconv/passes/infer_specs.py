@@ -55,11 +55,8 @@ def infer_specs(
         node.specs = specs if given is None or node.id not in given else (given[node.id],)
         declarations.enter(graph, node, node.specs)
         sizes.check(node, inputs)
-        if isinstance(node.op, Opaque):  # nothing is known that could be compared
-            if remarks and believe and is_stale(node):
-                problems.take([warning(graph, node)])
-            continue
-        _check_ports(problems, graph, node)
+        if not isinstance(node.op, Opaque):
+            _check_ports(problems, graph, node)
         if remarks:
             _remark(problems, graph, node, inputs, believe)
     problems.count_rest()
@@ -108,6 +105,10 @@ def _remark(
     problems: Collector, graph: Graph, node: Node, inputs: tuple[Spec, ...], believe: bool
 ) -> None:
     """Add the warnings about an inferred node."""
+    if isinstance(node.op, Opaque):  # nothing is known that could be compared
+        if believe and is_stale(node):
+            problems.take([warning(graph, node)])
+        return
     for problem in node.op.remarks(*inputs):
         report(problems, graph, node, problem)
     _compare(problems, graph, node)
@@ -127,12 +128,13 @@ def _walk(graph: Graph, given: Mapping[int, Spec], believe: bool) -> None:
 
 
 def _remarks(node: Node, believe: bool) -> list[Diagnostic]:
-    """Return the warnings of bodies that have been inferred."""
-    found = []
+    """Return the warnings of bodies, which have been inferred without an error."""
+    problems = Collector(most=current().reports)
     for graph in (body.graph for body in bodies_of(node)):
-        given = {n.id: n.spec() for n in graph.parameters}
-        found += infer_specs(graph, given=given, remarks=True, believe=believe)
-    return found
+        for inner in graph.topological():
+            _remark(problems, graph, inner, graph.input_specs(inner.id), believe)
+    problems.count_rest()
+    return problems.diagnostics
 
 
 def inferred(graph: Graph) -> Graph:
