@@ -48,6 +48,7 @@ from irdeconv.spec import Array
 SAVED = 0.8  # of the usual blocks' cost
 MOST_PREPARED = 64  # pieces of work that are prepared, each in some kilobytes
 Calls = list[Callable[[], object]]
+ADDED_ROW = 5  # rows that are copied take as long as one that is added to what is there
 SLOWED = 1.2  # times as long a product takes where rows of inputs alias
 
 
@@ -335,7 +336,7 @@ def _passes(layout: TermsLayout, block: OutputBlock, kinds: int) -> Passes:
         done.added += m * taps * width
         done.calls += chunks * 2 * terms
         if not (layout.padded or layout.edged(block)):
-            done.rows += m * taps * width / (row * block.count)
+            done.rows += ADDED_ROW * m * taps * width / (row * block.count)
         if layout.edged(block):
             done.calls += chunks * (15 + 2 * terms)
             done.rows += 0.3 * m * kinds * layout.cells(block)

@@ -160,7 +160,8 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
         width, row = block.columns, max(1, block.grid[-1])
         copied, outputs = shifts * c * width, m * residues * width
         moved = outputs * problem.itemsize / each.itemsize if each else outputs
-        rows = moved / row if each else outputs / axes[-1].stride
+        runs = outputs / axes[-1].stride
+        rows = moved / row if moved == runs else runs  # NumPy's innermost loop goes along a run
         done = Passes(copied=copied + outputs, written=moved, rows=rows + copied / row)
         done.items, done.calls = 1, shifts
         done.product = product_cost(m * residues, shifts * c, width)

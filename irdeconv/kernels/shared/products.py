@@ -49,7 +49,9 @@ class ProductRates:
     call: float = rate("call", 1296)
     outer_row: float = rate("call", 22.5)  # each row of an outer product
     outer: float = rate("added", 0.0414)  # and each element
-    tile: float = rate("call", 351)  # each small product
+    tile: float = rate("call", 351)  # each small product of those that a larger one is cut into
+    stacked: float = rate("call", 45)  # each small product of a stack
+    stacked_packed: float = rate("call", 40)  # and more where OpenBLAS packs it
     tiled: float = rate("product", 0.0158)
     tiled_left: float = rate("copy", 0.00288)
     tiled_right: float = rate("copy", 0.0215)
@@ -189,10 +191,14 @@ def product_cost(m: int, k: int, n: int, rates: ProductRates | None = None) -> f
 
 def stack_cost(count: int, m: int, k: int, n: int) -> float:
     """Estimate the nanoseconds of `multiply` on stacks of matrices."""
-    call = call_cost()
+    rates = scaled(PRODUCT)
     far = max(0, count * m * k - NEAR_LEFT) - count * max(0, m * k - NEAR_LEFT)
-    cost = count * max(0.0, product_cost(m, k, n) - call) + CALLS * call
-    return float(cost + scaled(PRODUCT).far_left * far)
+    each = product_cost(m, k, n) - rates.call
+    if k > 1 and m * k * n <= blocking.SIZES.small_macs:
+        each += rates.stacked - rates.tile
+        if m > 1 and not multiplies_in_place():
+            each += rates.stacked_packed
+    return float(count * max(0.0, each) + CALLS * call_cost() + rates.far_left * far)
 
 
 def row_sums(rows: Array, space: Space) -> Array:
