@@ -25,6 +25,7 @@ from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Threads, arithmetic
 from support.oracle import convolution, deconvolution
 
+INSTALLED = {"version": "1.0", "problem": None}
 RECORDS = (
     products.PRODUCT,
     work.WORK,
@@ -170,6 +171,21 @@ def test_a_clock_that_stands_still_leaves_the_packaged_numbers() -> None:
     assert found == PACKAGED[machine.packaged_name()]
 
 
+def test_what_cannot_be_measured_stays_as_an_earlier_calibration_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without numba and a second processor: three numbers have no measurement."""
+    earlier = another(sums=3.0, compiled=2.0, wake=5.0, strided=7.0)
+    monkeypatch.setattr(calibration, "processors", lambda: 1)
+    monkeypatch.setenv("IRDECONV_FAST", "0")
+    clock = Clock(wall=Ticking(), cpu=Ticking())
+    with rates.using(earlier):
+        found = calibration.calibrate(clock, rounds=1, seconds=0.0)
+    kept = ("sums", "compiled", "wake")
+    assert [getattr(found, n) for n in kept] == [getattr(earlier, n) for n in kept]
+    assert found.strided != earlier.strided
+
+
 def test_what_differs_little_is_the_packaged_number() -> None:
     usual = PACKAGED[machine.packaged_name()]
     found = calibration.profile_of({"product": usual.product * 1.1, "copy": usual.copy * 1.5}, 0)
@@ -197,10 +213,44 @@ def test_the_doctor_calibrates(
     assert main(["doctor"]) == 0
     assert "calibrated" in capsys.readouterr().out
     assert main(["doctor", "--calibrate"]) == 0
-    assert f"{made.strided:.4g} ns" in capsys.readouterr().out
+    shown = {r.split()[0]: r.split()[1:3] for r in capsys.readouterr().out.splitlines()}
+    usual = PACKAGED[machine.packaged_name()]
+    assert shown["strided"] == [f"{made.strided:.4g}", f"{usual.strided:.4g}"]
+    assert shown["wake"] == [f"{made.wake:,.0f}", f"{usual.wake:,.0f}"]
     monkeypatch.setenv(calibrated.IGNORED, "0")
     forget()
-    assert rates.profile() == PACKAGED[machine.packaged_name()]
+    assert rates.profile() == usual
+
+
+def test_a_calibration_that_would_be_ignored_is_refused(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep(home, before := calibrated.profile_text(another(strided=2.0)))
+    monkeypatch.setattr(calibration, "calibrate", lambda clock: FITTED)
+    monkeypatch.setenv(calibrated.IGNORED, "0")
+    forget()
+    assert main(["doctor", "--calibrate"]) == 2
+    assert "IRDECONV_CALIBRATED=0 is set" in capsys.readouterr().err
+    assert home.read_text() == before
+
+
+@pytest.mark.parametrize("two", [("--calibrate", "--warm"), ("--limits", "--calibrate")])
+def test_the_doctor_does_one_thing_at_a_time(
+    two: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", *two]) == 2
+    assert "exclude each other" in capsys.readouterr().err
+
+
+def test_the_doctor_tells_that_numba_is_switched_off(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("irdeconv.cli.doctor._package", lambda name, required=True: INSTALLED)
+    for value, said in (("1", False), ("0", True)):
+        monkeypatch.setenv("IRDECONV_FAST", value)
+        assert main(["doctor"]) == 0
+        rows = [r for r in capsys.readouterr().out.splitlines() if "switched off" in r]
+        assert [r.split()[0] for r in rows] == ["numba"] * said
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners of files here")

@@ -21,6 +21,7 @@ from irdeconv.kernels.shared.blas import one_blas_thread
 from irdeconv.kernels.shared.machine import FITTED, PACKAGED, MachineProfile, packaged_name
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import matrix, multiply
+from irdeconv.kernels.shared.rates import profile
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.team import Threads, arithmetic, processors
 from irdeconv.spec import Array
@@ -51,20 +52,21 @@ def calibrate(
 ) -> MachineProfile:
     """Measure this machine on one thread, in about so many seconds for each number.
 
-    What cannot be measured, as without numba or a second processor, is as in the packaged profiles.
+    What cannot be measured, as without numba or a second processor, stays as it is in the profile
+    in force: a calibration with IRDECONV_FAST=0 keeps what an earlier one measured with numba.
     """
     found = probes()
     calls = {name: p.call for name, p in found.items()}
     effort = Effort(rounds=rounds, time=seconds)
     with one_blas_thread(), arithmetic():
         samples = interleaved(calls, effort, clock=clock)
-        wake = _wake(clock) if processors() > 1 else FITTED.wake
+        wake = _wake(clock) if processors() > 1 else 0.0
     each = {n: 1e9 * min(s.cpu for s in samples[n]) / p.count for n, p in found.items()}
     return profile_of(each, wake)
 
 
 def profile_of(each: Mapping[str, float], wake: float) -> MachineProfile:
-    """Put numbers together; times below the clock's resolution say nothing.
+    """Put numbers together; times below the clock's resolution, and missing ones, say nothing.
 
     What hardly differs from the packaged profile is taken from there: measurements differ as much
     from one another, and kernels should not change because of that.
@@ -73,8 +75,10 @@ def profile_of(each: Mapping[str, float], wake: float) -> MachineProfile:
     products = [t for n, t in each.items() if n.startswith("product")]
     found = {n: t for n, t in each.items() if not n.startswith("product")}
     found |= {"product": float(np.prod(products)) ** (1 / len(products)), "wake": wake}
-    told = {n: t for n, t in found.items() if t > 0 and not near(t, usual[n])}
-    return replace(MachineProfile(**usual), **{n: float(f"{t:.4g}") for n, t in told.items()})
+    told = {
+        n: usual[n] if near(t, usual[n]) else float(f"{t:.4g}") for n, t in found.items() if t > 0
+    }
+    return replace(profile(), **told)
 
 
 def near(time: float, usual: float) -> bool:

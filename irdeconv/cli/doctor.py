@@ -1,12 +1,12 @@
-"""Show the versions of all packages, what this installation can do and how fast the machine is; or
-the limits.
+"""Show the versions of all packages, what this installation can do and by which profile of the
+machine kernels are chosen; or the limits.
 
---calibrate measures the machine, in less than 20 s if it is idle, and keeps the numbers where only
+--calibrate measures the machine, in a few seconds if it is idle, and keeps the numbers where only
 the user may write; from then on kernels are chosen by them. IRDECONV_CALIBRATED=0 in the
 environment ignores them.
 
 --warm compiles the kernels of the extra `fast` for this processor, or what the given models take,
-so that no first run waits for it.
+so that no first run waits for it. IRDECONV_FAST=0 in the environment does without them.
 """
 
 from __future__ import annotations
@@ -41,17 +41,19 @@ MODULES = {"pillow": "PIL.Image", "z3-solver": "z3"}  # what to import where it 
 
 def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
-    parser.add_argument(
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
         "--limits",
         action="store_true",
         help="show the limits for models instead: each with its name, which --limit takes",
     )
-    parser.add_argument(
+    what.add_argument(
         "--calibrate",
         action="store_true",
-        help="measure how fast this machine is, for the choice of kernels, and show it",
+        help="measure how fast this machine is, for the choice of kernels, and show the numbers "
+        "beside those of the packaged profile",
     )
-    parser.add_argument(
+    what.add_argument(
         "--warm",
         nargs="*",
         metavar="MODEL",
@@ -131,6 +133,10 @@ def _package(name: str, *, required: bool = True) -> dict[str, str | None]:
     return {"version": installed, "problem": problem}
 
 
+def _is_off(name: str) -> bool:
+    return name == "numba" and os.environ.get("IRDECONV_FAST") == "0"
+
+
 def _version(name: str) -> str | None:
     try:
         return version(name)
@@ -166,7 +172,8 @@ def _text(facts: dict[str, Any], broken: list[str], console: Console) -> None:
         if p["problem"]:
             console.text(f"{name:<13} ", (f"{p['version']}: {p['problem']}", "bold red"))
         elif p["version"]:
-            console.text(f"{name:<13} ", (p["version"], "green"), f" ({p['adds']})")
+            off = "switched off by IRDECONV_FAST=0; adds: " if _is_off(name) else ""
+            console.text(f"{name:<13} ", (p["version"], "green"), f" ({off}{p['adds']})")
         else:
             console.text(f"{name:<13} not installed; adds: {p['adds']}")
             console.text(f"{'':<13} pip install 'irdeconv[{p['extra']}]'")

@@ -46,13 +46,18 @@ def profile_facts() -> dict[str, Any]:
 
 
 def calibrate(console: Console) -> int:
-    """Measure this machine, keep the profile and show it."""
+    """Measure this machine, keep the profile and show it.
+
+    UsageError where the environment ignores calibrations: nothing would come of it.
+    """
     from irdeconv.benchmark.calibration import calibrate as measured
     from irdeconv.benchmark.measure import Clock
     from irdeconv.io.atomic import failures, write_file
-    from irdeconv.kernels.shared.calibrated import forget, profile_text
+    from irdeconv.kernels.shared.calibrated import IGNORED, forget, heeded, profile_text
     from irdeconv.kernels.shared.rates import take
 
+    if not heeded():
+        raise misused(f"--calibrate changes nothing: {IGNORED}=0 is set", "unset it")
     path = _place()
     console.log("measuring this machine, which takes a few seconds; it should be idle")
     found = measured(Clock())
@@ -122,7 +127,7 @@ def _place() -> Path:
 
 
 def show_profile(facts: dict[str, Any], console: Console, *, whole: bool = False) -> None:
-    """Show the profile in force; the `whole` with its numbers."""
+    """Show the profile in force; the `whole` with its numbers beside the packaged ones."""
     said = f"{facts['source']}, {facts['name']}"
     if facts["source"] == "calibrated":
         said = f"calibrated, {facts['file']}"
@@ -130,7 +135,17 @@ def show_profile(facts: dict[str, Any], console: Console, *, whole: bool = False
         said += f"; {facts['file']} is not used: {facts['problem']}"
     console.text(f"{'profile':<13} {said}")
     if whole:
+        from irdeconv.kernels.shared.machine import PACKAGED
+
+        usual = vars(PACKAGED[facts["name"]])
+        console.text(f"{'':<9} {'ns':>7} {'packaged':>9}")
         for name, value in facts["nanoseconds"].items():
-            console.text(f"{name:<13} {value:>10.4g} ns  {TIMES_OF_MACHINE[name]}")
+            both = f"{_digits(value):>7} {_digits(usual[name]):>9}"
+            console.text(f"{name:<9} {both}  {TIMES_OF_MACHINE[name]}")
     elif facts["source"] == "packaged" and not facts["problem"]:
         console.text(f"{'':<13} irdeconv doctor --calibrate measures this machine")
+
+
+def _digits(nanoseconds: float) -> str:
+    """Return four digits, or all before the point."""
+    return f"{nanoseconds:,.0f}" if nanoseconds >= 1000 else f"{nanoseconds:.4g}"
