@@ -83,9 +83,31 @@ def _image() -> Any:
     return np.ones((1, 3, 32, 32), np.float32)
 
 
-def test_the_verb_saves_and_compares(
-    saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("width", "whole"), [(60, False), (80, False), (300, True)])
+def test_the_report_is_as_wide_as_the_terminal(
+    width: int,
+    whole: bool,
+    saved: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """Where there is room, a step takes one line."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    given = ("--against", str(saved), "--requests", "2")
+    assert main(["bench", MODEL, *QUICK, *given]) == 0
+    rows = [row for row in capsys.readouterr().out.splitlines() if str(saved) not in row]
+    assert max(map(len, rows)) <= width
+    (head,) = [row for row in rows if row.startswith("step ")]
+    assert head.endswith(" why") == whole
+
+
+def test_the_verb_saves_and_compares(
+    saved: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     document = json.loads(saved.read_text("utf-8"))
     assert document["schema"] == "irdeconv/bench/1"
     assert document["file"] == MODEL

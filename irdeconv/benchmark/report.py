@@ -17,7 +17,7 @@ from irdeconv.graph import Graph
 from irdeconv.inspection.table import scaled, table
 from irdeconv.markup import html_text, line
 from irdeconv.plural import count
-from irdeconv.wrapping import wrap
+from irdeconv.wrapping import WIDTH, wrap
 
 TOP = 20
 TIMES = ("runs", "minimum ms", "median", "p90", "p95", "p99", "max")
@@ -164,18 +164,19 @@ class BenchReport:
         document = self.to_dict()
         return replace(self, baselines=tuple(against(one, document) for one in saved))
 
-    def to_text(self, *, top: int = TOP, histogram: bool = False) -> str:
+    def to_text(self, *, top: int = TOP, histogram: bool = False, width: int = WIDTH) -> str:
         """Return conditions, the network, the `top` slowest steps, memory and peers as tables.
 
-        With `histogram` also how often a run took how long; comparisons come last.
+        With `histogram` also how often a run took how long; comparisons come last. Lines have at
+        most `width` columns.
         """
-        parts = [wrap(self._conditions()), self._network()]
+        parts = [wrap(self._conditions(), width), self._network(width)]
         if histogram:
             parts.append("\n".join(self.histogram.lines()))
-        parts += [self._steps(top), wrap(self._memory())]
+        parts += [self._steps(top, width), wrap(self._memory(), width)]
         if self.peers:
-            parts.append(self._peers())
-        parts += [self._against(b, top) for b in self.baselines]
+            parts.append(self._peers(width))
+        parts += [self._against(b, top, width) for b in self.baselines]
         return "\n\n".join(parts)
 
     def _conditions(self) -> str:
@@ -196,19 +197,20 @@ class BenchReport:
             f"{count(self.threads, 'thread')}, {rounds}"
         )
 
-    def _network(self) -> str:
+    def _network(self, width: int) -> str:
         network = self.network
         clocks = (("processor time", network.cpu), ("wall time", network.wall))
         rows = [(clock, str(network.runs), *_milliseconds(times)) for clock, times in clocks]
-        shown = table(("network", *TIMES), rows, TIMES)
+        shown = table(("network", *TIMES), rows, TIMES, width=width)
         if self.parallel is None:
             return f"{shown}\nthroughput: {self.throughput:.1f} runs/s, one after the other"
         p = self.parallel
         row = (f"{p.requests} requests", str(p.runs), *_milliseconds(p.latency))
         together = f"throughput: {p.throughput:.1f} runs/s in {p.requests} requests at once"
-        return f"{shown}\n\n{table(('wall time', *TIMES), [row], TIMES)}\n{together}"
+        requests = table(("wall time", *TIMES), [row], TIMES, width=width)
+        return f"{shown}\n\n{requests}\n{together}"
 
-    def _steps(self, top: int) -> str:
+    def _steps(self, top: int, width: int) -> str:
         right = ("ms", "share", "GF/s", "of peak", "GB/s", "of copy", "scratch")
         head = ("step", "layer", "types", *right, "kernel", "why")
         rows = []
@@ -227,7 +229,7 @@ class BenchReport:
         what = "processor" if self.clock == "cpu" else "wall"
         shown = f"{len(rows)} slowest of {count(len(self.steps), 'step')}"
         title = f"{shown}, shortest {what} time, {self.total * 1e3:.3f} ms in all"
-        return f"{title}\n{table(head, rows, ('step', *right))}"
+        return f"{wrap(title, width)}\n{table(head, rows, ('step', *right), width=width)}"
 
     def _memory(self) -> str:
         m = self.memory
@@ -238,19 +240,21 @@ class BenchReport:
             f"largest step {scaled(m.scratch, 'B')}), outputs {scaled(m.outputs, 'B')}"
         )
 
-    def _against(self, saved: BaselineReport, top: int) -> str:
+    def _against(self, saved: BaselineReport, top: int, width: int) -> str:
         head = ("median", "before ms", "now", "ratio", "95 %", "")
         rows = [] if saved.network is None else [_ratio("network", saved.network)]
         changed = [(name, r) for name, r in saved.steps if r.verdict != "same"]
         changed.sort(key=lambda pair: -abs(pair[1].now - pair[1].before))
         rows += [_ratio(name, r) for name, r in changed[:top]]
-        lines = [f"against {saved.name} of {saved.date}", table(head, rows, head[1:4])]
+        title = f"against {saved.name} of {saved.date}"
+        shown = table(head, rows, head[1:4], width=width)
+        notes = []
         if len(changed) < len(saved.steps):
-            lines.append(f"{count(len(saved.steps) - len(changed), 'step')} the same")
-        lines += [f"not the same: {text}" for text in saved.unlike]
-        return "\n".join([wrap(lines[0]), lines[1], *map(wrap, lines[2:])])
+            notes.append(f"{count(len(saved.steps) - len(changed), 'step')} the same")
+        notes += [f"not the same: {text}" for text in saved.unlike]
+        return "\n".join([wrap(title, width), shown, *(wrap(note, width) for note in notes)])
 
-    def _peers(self) -> str:
+    def _peers(self, width: int) -> str:
         head = (*TIMES, "irdeconv / peer", "difference")
         rows, problems = [], []
         for p in self.peers:
@@ -261,8 +265,8 @@ class BenchReport:
             gap = f"{p.difference:.1e}" if math.isfinite(p.difference) else "not comparable"
             times = _milliseconds(p.timing.cpu)
             rows.append((f"{p.name} {p.version}", str(p.timing.runs), *times, ratio, gap))
-        text = [table(("peer, one thread", *head), rows, head)] if rows else []
-        return "\n".join([*text, *problems])
+        text = [table(("peer, one thread", *head), rows, head, width=width)] if rows else []
+        return "\n".join([*text, *(wrap(problem, width) for problem in problems)])
 
 
 def _ratio(name: str, r: Ratio) -> tuple[str, ...]:

@@ -110,7 +110,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     inputs = gather(graph, [*args.inputs, *args.values], args.seed, console, limit=args.max_memory)
     peers = sum(not name.endswith(".json") for name in args.against)
     things = 2 + peers + (args.requests > 1)
-    console.log(f"measuring for at most about {args.time * things:.0f} s")
+    console.log(f"preparing, then measuring for at most about {round(args.time * things, 1):g} s")
     alone = args.file == "-" or Path(args.file).suffix in (".json", ".ird")
     report = ird.bench(
         specialize(graph, inputs),
@@ -131,7 +131,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if console.wants_json:
         console.json("bench", content)
     else:
-        console.text(report.to_text(top=args.top, histogram=args.histogram))
+        shown = report.to_text(top=args.top, histogram=args.histogram, width=console.width)
+        console.text(shown)
     limit = args.fail_above
     return int(limit is not None and any(b.slower_by(limit) for b in report.baselines))
 
