@@ -16,6 +16,7 @@ from irdeconv.ops.padding import Pad12
 from irdeconv.ops.pooling import AvgPool1, MaxPool1
 from irdeconv.ops.reduction import ReduceMean, ReduceSum
 from irdeconv.ops.softmax import SoftMax
+from irdeconv.runtime.program import joined
 from support.plan_graphs import Builder, randn, same
 
 VIEWED = {
@@ -57,3 +58,27 @@ def test_what_reads_a_view_sees_the_data_of_every_run(name, order):
     for _ in range(3):
         data = randn(6, 6, 6, 6)
         same(fused.run([data]), plain.run([data]), terms=50)
+
+
+def test_threads_leave_short_steps_to_one_call():
+    """A step of 0.04 ms ends before another thread has woken up; long ones are shared."""
+    b = Builder()
+    y = b.input((1, 8, 12, 12))
+    for _ in range(3):
+        y = b.add(ReLU(), b.add(Convolution(), y, randn(8, 8, 1, 1)))
+    y = b.add(MaxPool1((2, 2), (2, 2), (0, 0), (0, 0)), y)
+    long = b.add(Convolution(), b.input((1, 96, 60, 60), name="long"), randn(128, 96, 3, 3))
+    graph = b.done(b.add(Sigmoid(), y), b.add(ReLU(), b.add(Concat(1), long, long)))
+    plans = [ird.compile(graph, None, threads=threads) for threads in (1, 2)]
+    feeds = [randn(1, 8, 12, 12), randn(1, 96, 60, 60)]
+    one, two = (plan.program(feeds) for plan in plans)
+    if not any(step.recorded for step in one.steps):
+        pytest.skip("needs numba")
+    assert len(joined(one.steps, one.team)) < len(two.steps) == len(one.steps)
+    assert len(joined(two.steps, two.team)) < len(two.steps)
+    assert all(step.recorded for step in two.steps if step.short)
+    products = [max(n.spec().size for n in step.nodes) for step in two.steps if step.short]
+    assert products
+    assert max(products) < 128 * 60 * 60
+    for name, want in plans[0].run(feeds).items():
+        np.testing.assert_array_equal(plans[1].run(feeds)[name], want)

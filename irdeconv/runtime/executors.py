@@ -43,7 +43,7 @@ class Executor:
 
     `arguments` are the values that `bind` gets slots of. Outputs are written into given `memory`,
     if its shapes and types are there; `view_of` names the value whose memory they share. What is
-    `movable` takes hardly longer where all of that lies elsewhere in every run.
+    `movable` takes hardly longer where all of that lies elsewhere in every run; `cost` is in ns.
     """
 
     arguments: tuple[Value, ...]
@@ -54,6 +54,7 @@ class Executor:
     why: str = ""
     scratch: int = 0
     movable: bool = False
+    cost: float | None = None
 
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
         """Return the call for given slots; `values` has what never changes."""
@@ -390,6 +391,7 @@ def _convolution(
         kernel=f"{kind} {chosen.name}" + (f" + {finish.name}" if finish else ""),
         why=chosen.why,
         scratch=choice.candidate.scratch,
+        cost=choice.candidate.cost,
         movable=_movable(prepared, finish),
         prepared=prepared,
         candidate=choice.candidate,

@@ -45,7 +45,8 @@ class Step:
     """One call: the nodes it covers, which slots it reads and writes, which it is last to need.
 
     `kernel` names what executes it, `why` the reason, `scratch` bytes of memory besides tensors,
-    `recorded` what `call` does where all of it is compiled.
+    `recorded` what `call` does where all of it is compiled; `short` tells that no thread is worth
+    waking up for it.
     """
 
     nodes: tuple[Node, ...]
@@ -57,6 +58,7 @@ class Step:
     why: str = ""
     scratch: int = 0
     recorded: Recorded | None = None
+    short: bool = False
 
     @property
     def node(self) -> Node:
@@ -241,14 +243,16 @@ def joined(steps: Sequence[Step], team: Threads) -> list[Step]:
     """Return the steps with those as one that follow each other and are compiled.
 
     So are the pieces of a single step. Threads share what a single step does, so with several of
-    them nothing is joined.
+    them only short steps are joined.
     """
-    if team.threads > 1:
-        return list(steps)
     found: list[Step] = []
-    for compiled, run in groupby(steps, lambda step: step.recorded is not None):
+
+    def joins(step: Step) -> bool:
+        return step.recorded is not None and (team.threads == 1 or step.short)
+
+    for together, run in groupby(steps, joins):
         some = list(run)
-        if not compiled:
+        if not together:
             found += some
             continue
         work = Repeated((Recorded.joined([s.recorded for s in some if s.recorded]),))

@@ -12,7 +12,9 @@ import numpy as np
 from irdeconv import progress
 from irdeconv.errors import Diagnostic, LimitError
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.kernels.shared.team import Threads
+from irdeconv.kernels.compiled.recorded import Repeated
+from irdeconv.kernels.shared.rates import relative
+from irdeconv.kernels.shared.team import NEVER_SHARED, Threads
 from irdeconv.ops.bodies import BodyOp
 from irdeconv.ops.state import VariableOp
 from irdeconv.passes.lower_deconv import canonicalized
@@ -34,6 +36,8 @@ from irdeconv.runtime.memory import COPIED_BYTES, MOVED_BYTES, Memory
 from irdeconv.runtime.program import Always, Fresh, Program, Slots, Step
 from irdeconv.runtime.variables import Variables
 from irdeconv.spec import is_static
+
+ELEMENT_NS = 0.5  # that an element takes which a short step reads or writes, about
 
 
 @dataclass(frozen=True)
@@ -285,6 +289,7 @@ class _Scheduler:
             if all(np.may_share_memory(values[slot], source) for slot in outs):
                 self.values = values
                 return None
+        fixed = call.prepared if isinstance(call, Always) else None
         return Step(
             nodes=group.nodes,
             call=call,
@@ -294,7 +299,16 @@ class _Scheduler:
             why=executor.why,
             scratch=executor.scratch,
             recorded=call.recorded if isinstance(call, Always) else None,
+            short=isinstance(fixed, Repeated)
+            and (len(fixed.pieces) == 1 or self._is_short(executor, ins + outs)),
         )
+
+    def _is_short(self, executor: Executor, slots: Slots) -> bool:
+        """Whether no thread is worth waking up for what reads and writes these slots."""
+        arrays = [self.values[slot] for slot in slots]
+        elements = sum(a.size for a in arrays if a is not None)
+        nanoseconds = ELEMENT_NS * elements + (executor.cost or 0.0)
+        return bool(nanoseconds < 1e9 * NEVER_SHARED * relative().wake)
 
     def _with_frees(self, steps: list[Step]) -> list[Step]:
         """Free what has no fixed place after its last use."""
