@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from irdeconv.onnx_lowering.rewrite import LoweredOnnx
     from irdeconv.op import Op
     from irdeconv.page.content import PageContent
-    from irdeconv.passes.profile import Profile
+    from irdeconv.targets.profile import Target
     from irdeconv.passes.raising import Raised
     from irdeconv.passes.raising.records import RaisingReport
     from irdeconv.passes.records import Lowered, LoweringReport
@@ -96,7 +96,7 @@ _OFFERS = {
     "onnx_lowering.rewrite": "LoweredOnnx",
     "op": "Op",
     "page.content": "PageContent",
-    "passes.profile": "Profile",
+    "targets.profile": "Target",
     "passes.raising": "Raised",
     "passes.raising.records": "RaisingReport",
     "passes.records": "Lowered LoweringReport",
@@ -152,7 +152,7 @@ __all__ = [
     "Operations",
     "PageContent",
     "Plan",
-    "Profile",
+    "Target",
     "Raised",
     "RaisingReport",
     "Reduced",

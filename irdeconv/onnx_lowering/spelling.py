@@ -7,17 +7,19 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from irdeconv.dialects.openvino import BackpropData
+from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.errors import OpError
 from irdeconv.graph import Node, Value
 from irdeconv.importers.onnx_tensors import onnx_type
 from irdeconv.onnx_lowering.writer import RULES, TO_THE_END, NodeWriter, Rule
-from irdeconv.ops import core
 from irdeconv.ops.activation import Clamp
 from irdeconv.ops.basic import Const
 from irdeconv.ops.channels import DepthToSpace
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.movement import Concat
+from irdeconv.ops.strided import StridedSlice
 from irdeconv.spec import Dim, dims, is_static
 
 Inputs = tuple[Value, ...]
@@ -146,70 +148,41 @@ def _depth_to_space(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     return w.add("DepthToSpace", w.value(inputs[0]), blocksize=op.block_size, **more)
 
 
-@spelling("ZeroInsertion")
-def _zero_insertion(w: NodeWriter, node: Node, inputs: Inputs) -> str:
-    op = node.op
-    assert isinstance(op, core.ZeroInsertion)
-    y = spread(w, op, inputs[0])
-    surplus = _surplus(op)
-    return y if op.trailing else w.pad(y, [0] * len(surplus), [-n for n in surplus])
-
-
-def spread(w: NodeWriter, op: core.ZeroInsertion, x: Value) -> str:
-    """Put S-1 zeros behind every element: an axis behind each, padded, and merged again."""
-    shape, strides = w.graph.spec(x).shape, op.strides
-    spread_axes = [a for a, s in enumerate(strides) if s > 1]
-    behind = [3 + a + i for i, a in enumerate(spread_axes)]
-    apart = w.along("Unsqueeze", w.value(x), behind)
-    end = [0] * (2 + len(strides) + len(behind))
-    for at, a in zip(behind, spread_axes, strict=True):
-        end[at] = strides[a] - 1
-    padded = w.pad(apart, [0] * len(end), end)
-    factors = (1, 1, *strides)
-    target = None
-    if shape is not None:
-        target = _with_one_open([n * f for n, f in zip(shape, factors, strict=True)])
-    if target is not None:
-        return w.reshape(padded, target)
-    sizes = w.add("Mul", w.add("Shape", w.value(x)), w.constant(np.array(factors, np.int64)))
-    return w.reshape_like(padded, sizes)
-
-
 @spelling("Pad")
 def _pad(w: NodeWriter, node: Node, inputs: Inputs) -> str:
-    if w.known(inputs[1]) is not None and w.known(inputs[2]) is not None:
-        x, (begin, end) = _padded(w, inputs)
-        return w.pad(x, begin, end)
+    begin, end = (w.known(v) for v in inputs[1:3])
+    if begin is not None and end is not None:
+        return w.pad(w.value(inputs[0]), begin, end)
     w.require(11, "pads that follow from sizes")
-    insertion = _inserted(w, inputs[0])
-    ends = [w.value(v) for v in inputs[1:]]
-    if insertion is None:
-        return w.add("Pad", w.value(inputs[0]), w.add("Concat", *ends, axis=0))
-    ends[1] = w.add("Sub", ends[1], w.constant(np.array(_surplus(insertion), np.int64)))
-    x = spread(w, insertion, w.graph.inputs_of(inputs[0].node)[0])
-    return w.add("Pad", x, w.add("Concat", *ends, axis=0))
+    ends = (w.value(v) for v in inputs[1:])
+    return w.add("Pad", w.value(inputs[0]), w.add("Concat", *ends, axis=0))
 
 
-def _inserted(w: NodeWriter, x: Value) -> core.ZeroInsertion | None:
-    """Return the zero-insertion in front of a Pad that takes its surplus zeros off."""
-    op = w.graph.node(x.node).op
-    alone = isinstance(op, core.ZeroInsertion) and not op.trailing and w.only_user(x)
-    return op if alone and isinstance(op, core.ZeroInsertion) else None
+@spelling("StridedSlice")
+def _strided_slice(w: NodeWriter, node: Node, inputs: Inputs) -> str:
+    op = node.op
+    assert isinstance(op, StridedSlice)
+    begin, end, step = (w.known(v) or () for v in inputs[1:4])
+    masks = zip(op.begin_mask or (0,) * len(begin), op.end_mask or (0,) * len(end), strict=True)
+    rows = [(a, *row) for a, row in enumerate(zip(begin, end, step, masks, strict=True))]
+    kept = [(a, b * (not m), TO_THE_END if n else e, s) for a, b, e, s, (m, n) in rows]
+    kept = [r for r in kept if r[1:] != (0, TO_THE_END, 1)]
+    axes, start, stop, steps = zip(*kept, strict=True)
+    return w.slice(w.value(inputs[0]), start, stop, axes, steps)
 
 
-def _surplus(insertion: core.ZeroInsertion) -> tuple[int, ...]:
-    """Return the zeros behind the last element of every axis."""
-    return (0, 0, *(s - 1 for s in insertion.strides))
+@spelling("Tile")
+def _tile(w: NodeWriter, node: Node, inputs: Inputs) -> str:
+    return w.add("Tile", *map(w.value, inputs))
 
 
-def _padded(w: NodeWriter, inputs: Inputs) -> tuple[str, tuple[list[int], list[int]]]:
-    """Return what a Pad of numbers pads, and by how much at begin and end."""
-    begin, end = (list(w.known(v) or ()) for v in inputs[1:3])
-    insertion = _inserted(w, inputs[0])
-    if insertion is None:
-        return w.value(inputs[0]), (begin, end)
-    y = spread(w, insertion, w.graph.inputs_of(inputs[0].node)[0])
-    return y, (begin, [q - n for q, n in zip(end, _surplus(insertion), strict=True)])
+@spelling("Interpolate")
+def _interpolate(w: NodeWriter, node: Node, inputs: Inputs) -> str:
+    w.require(11, "Resize that repeats elements")
+    scales = w.value(inputs[2])
+    how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric"}
+    roi = "" if w.opset >= 13 else w.constant(np.zeros(0, np.float32), ELEMENT_TYPES["f32"])
+    return w.add("Resize", w.value(inputs[0]), roi, scales, nearest_mode="floor", **how)
 
 
 @spelling("Convolution", "GroupConvolution")
@@ -217,14 +190,40 @@ def _convolution(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     return _convolve(w, node, inputs)
 
 
+@spelling("ConvolutionBackpropData", "GroupConvolutionBackpropData")
+def _deconvolution(w: NodeWriter, node: Node, inputs: Inputs) -> str:
+    return _deconvolve(w, node, inputs)
+
+
+def _deconvolve(w: NodeWriter, node: Node, inputs: Inputs, *bias: str) -> str:
+    """Write a deconvolution with explicit pads."""
+    op = node.op
+    assert isinstance(op, BackpropData)
+    shape = w.graph.spec(inputs[1]).shape
+    lists = {
+        "pads": ((*op.pads_begin, *op.pads_end), 0),
+        "strides": (op.strides, 1),
+        "dilations": (op.dilations, 1),
+        "output_padding": (op.output_padding, 0),
+    }
+    more = {k: list(v) for k, (v, default) in lists.items() if any(n != default for n in v)}
+    filter = w.value(inputs[1])
+    if op.group_count is None:
+        assert is_static(shape)
+        filter, more["group"] = _without_groups(w, inputs[1]), shape[0]
+    return w.add("ConvTranspose", w.value(inputs[0]), filter, *bias, **more)
+
+
 @spelling("Add")
 def _add(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     """Add; a bias behind a convolution becomes its third input."""
     convolution = w.graph.node(inputs[0].node)
-    if isinstance(convolution.op, ConvolutionBase) and w.only_user(inputs[0]):
+    summed = isinstance(convolution.op, ConvolutionBase | BackpropData)
+    if summed and w.only_user(inputs[0]):
         bias = _bias(w, inputs[1], node.spec().rank or 0)
         if bias is not None:
-            return _convolve(w, convolution, w.graph.inputs_of(convolution.id), bias)
+            write = _convolve if isinstance(convolution.op, ConvolutionBase) else _deconvolve
+            return write(w, convolution, w.graph.inputs_of(convolution.id), bias)
     return w.add("Add", *map(w.value, inputs))
 
 
@@ -236,43 +235,30 @@ def _bias(w: NodeWriter, value: Value, rank: int) -> str | None:
         return None
     if node.type == "Unsqueeze":
         return w.value(w.graph.inputs_of(node.id)[0])
+    if node.type == "Reshape":
+        return w.reshape(w.value(value), [-1])
     if isinstance(node.op, Const):
         return w.constant(node.op.data.array().reshape(-1), node.op.element_type, "bias")
     return None
 
 
 def _convolve(w: NodeWriter, node: Node, inputs: Inputs, *bias: str) -> str:
-    """Write a convolution with the Pad in front of it, where that only pads."""
+    """Write a convolution."""
     op = node.op
     assert isinstance(op, ConvolutionBase)
     x, filter = inputs
-    name, pads = _window(w, x)
     shape = w.graph.spec(filter).shape
-    more: dict[str, list[int]] = {"pads": pads} if any(pads) else {}
-    if any(d != 1 for d in op.dilations):
-        more["dilations"] = list(op.dilations)
+    pads = (*op.pads_begin, *op.pads_end)
+    lists = {"pads": (pads, 0), "strides": (op.strides, 1), "dilations": (op.dilations, 1)}
+    more = {k: list(v) for k, (v, default) in lists.items() if any(n != default for n in v)}
     if is_static(shape):
         more["kernel_shape"] = list(shape[2 + op.grouped :])
     if not op.grouped:
-        return w.add("Conv", name, w.value(filter), *bias, **more)
+        return w.add("Conv", w.value(x), w.value(filter), *bias, **more)
     if shape is None or not isinstance(shape[0], int):
         raise OpError("the number of groups is unknown", code="E402")
     joined = _without_groups(w, filter)
-    return w.add("Conv", name, joined, *bias, group=shape[0], **more)
-
-
-def _window(w: NodeWriter, x: Value) -> tuple[str, list[int]]:
-    """Return what a convolution reads, and the pads that it can do by itself."""
-    pad = w.graph.node(x.node)
-    if pad.type != "Pad" or not w.only_user(x):
-        return w.value(x), []
-    inputs = w.graph.inputs_of(pad.id)
-    if w.known(inputs[1]) is None or w.known(inputs[2]) is None:
-        return w.value(x), []
-    name, (begin, end) = _padded(w, inputs)
-    if any((*begin[:2], *end[:2])) or min(*begin, *end) < 0:
-        return w.pad(name, begin, end), []
-    return name, begin[2:] + end[2:]
+    return w.add("Conv", w.value(x), joined, *bias, group=shape[0], **more)
 
 
 def _without_groups(w: NodeWriter, filter: Value) -> str:

@@ -38,7 +38,7 @@ def pad_indices(mode: PadMode, size: int, begin: int, end: int) -> Array:
     return np.where(at >= size, 2 * (size - 1) - at + shift, at)
 
 
-class _Pad(Op):
+class PadBase(Op):
     """Base of the two versions."""
 
     rounding = MOVES
@@ -147,7 +147,7 @@ class _Pad(Op):
 
 
 @op("Pad", until=11)
-class Pad1(_Pad):
+class Pad1(PadBase):
     """Extend each axis by pads_begin and pads_end elements as `pad_mode` says.
 
     data: any type; pads: integer vectors, one value an axis; pad_value: a scalar of the data's
@@ -171,7 +171,7 @@ class Pad1(_Pad):
 
 
 @op("Pad", since=12)
-class Pad12(_Pad):
+class Pad12(PadBase):
     """Extend each axis by pads_begin and pads_end elements as `pad_mode` says; negative ones crop.
 
     data: any type; pads: integer vectors, one value an axis; pad_value: a scalar of the data's

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from irdeconv.moved import MovedData
 from irdeconv.op import Op, as_tuple, infer_op, kept
 from irdeconv.ops.basic import Const
 from irdeconv.ops.binding import ViewOp
-from irdeconv.ops.padding import Pad12
+from irdeconv.ops.padding import PadBase
+from irdeconv.passes.emit import Decision, Option, RuleCall, Style
 from irdeconv.passes.moving import moved_data
 from irdeconv.passes.stored import FilterParameter, constant, is_constant, moved, stored
 from irdeconv.spec import Array, Spec, is_static
@@ -68,6 +69,22 @@ class GraphBuilder:
     source: Node
     made: list[int] = field(default_factory=list)
     budget: NodeBudget | None = None
+    style: Style = Style()
+    decisions: Iterator[Decision] = field(default_factory=lambda: iter(()))
+
+    def choose(self, options: Sequence[Option[Value]]) -> Value:
+        """Build the option that was decided on, by default the first."""
+        number = next(self.decisions, 0)
+        assert isinstance(number, int)
+        return options[number].build()
+
+    def attempt(self, layer: Any, plain: Callable[[], Value]) -> Value:
+        """Build the layer as it is, or by the rule that was decided on."""
+        call = next(self.decisions, 0)
+        if isinstance(call, RuleCall):
+            value: Value = call.rule(self, layer, *call.params)
+            return value
+        return plain()
 
     def add(self, op: Op, *inputs: Value) -> Value:
         """Add an operation behind its inputs, inferred and perhaps folded; returns output 0."""
@@ -184,7 +201,7 @@ class GraphBuilder:
 
     def _as_stored(self, op: Op, inputs: tuple[Value, ...]) -> Value | None:
         """Apply a movement to a filter that is stored in few bits, and what is behind it again."""
-        pads = isinstance(op, Pad12) and op.pad_mode == "constant" and len(inputs) == 3
+        pads = isinstance(op, PadBase) and op.pad_mode == "constant" and len(inputs) == 3
         if not inputs or not (op.moves or pads):
             return None
         dtype = self.graph.spec(inputs[0]).dtype

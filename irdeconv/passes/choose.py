@@ -1,43 +1,55 @@
-"""The choice of a form: a table of costs per deconvolution, and the cheapest admissible one.
+"""The choice of a form: a table of costs per deconvolution, and the cheapest one that is allowed.
 
     score = mac * MACs' + byte * bytes + scratch * scratch bytes + node * nodes
 
-with the weights of the profile. MACs' are the MACs with the channels of a group rounded up to the
-target's alignment and, where the target skips inserted zeros, divided by prod(S) in the
-zero-insertion form (whose ZeroInsertion then counts neither as traffic nor as node). A form is
-refused by its own rule, by a limit of the profile, or because it spreads infinities or NaNs of the
-constants over more outputs than another form does. Equal scores go to the form that FORMS lists
-first.
+with the weights of the target. MACs' are the MACs with channels rounded up to the target's
+alignment and, if the target skips inserted zeros, divided by prod(S) in the zero-insertion form
+(whose ZeroInsertion then counts neither as traffic nor as node). A form is refused by its own rule,
+by a condition of the target, or because it spreads infinities or NaNs of the constants to more
+outputs than another form does. Equal scores go to the first form in FORMS.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
+from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.errors import OpError
 from irdeconv.graph import Graph, Node
 from irdeconv.ops import core
-from irdeconv.ops.channels import DepthToSpace
-from irdeconv.ops.convolution import ConvolutionBase
-from irdeconv.ops.movement import Transpose
-from irdeconv.ops.padding import Pad12
-from irdeconv.passes.cost import Cost, CountedOperation, Emission, count
-from irdeconv.passes.forms import FORMS, Form
+from irdeconv.passes.emit import Decision, Style
+from irdeconv.passes.forms import Form, forms_for
+from irdeconv.passes.legalising import proposals
 from irdeconv.passes.nonfinite import NonFiniteReport
-from irdeconv.passes.profile import Profile
+from irdeconv.passes.planning import PlannedValue, Planner, channel_rounding
 from irdeconv.passes.rewrite import Skip
-from irdeconv.passes.site import DeconvolutionSite, Ints, constant_of, site_of
-from irdeconv.spec import ints, is_static
+from irdeconv.passes.site import DeconvolutionSite, site_of
+from irdeconv.spec import Spec
+from irdeconv.targets.profile import Target
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The costs of one form; planning.py has the units."""
+
+    macs: int
+    bytes: int
+    scratch: int
+    nodes: int
+    wasted: float
 
 
 @dataclass(frozen=True)
 class FormCost:
-    """One form of one deconvolution: costs (None where sizes are unknown), score, or a refusal.
+    """One form of one deconvolution: costs (None if sizes are unknown), score, or a refusal.
 
     `assumed` says that sizes stand in for unknown ones. `affected` counts the outputs that
-    non-finite constants spoil, None where there are none.
+    non-finite constants spoil, None if there are none. `violations` are the conditions of the
+    target that no spelling of the form meets, `decisions` how the form is spelled.
     """
 
     form: str
@@ -47,6 +59,8 @@ class FormCost:
     chosen: bool = False
     assumed: bool = False
     affected: int | None = None
+    violations: tuple[str, ...] = ()
+    decisions: tuple[Decision, ...] = field(default=(), repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -62,120 +76,113 @@ class FormCost:
         }
 
 
-def cost_table(
-    graph: Graph, node: Node, profile: Profile, spread: NonFiniteReport | None = None
-) -> tuple[FormCost, ...]:
-    """Return a row per form for a core.Deconvolution; the cheapest admissible one is `chosen`."""
-    site = site_of(graph, node)
+@dataclass(frozen=True)
+class Task:
+    """A core.Deconvolution to be planned, for a target and a style of emitting."""
+
+    graph: Graph
+    node: Node
+    target: Target
+    style: Style = Style()
+    bias: bool = False
+    spread: NonFiniteReport | None = None
+
+
+def cost_table(task: Task) -> tuple[FormCost, ...]:
+    """Return a row per form for a core.Deconvolution; the cheapest allowed one is `chosen`."""
+    site = site_of(task.graph, task.node)
+    forms = forms_for(task.target).values()
     if site is None:
-        rows = [_row_without_costs(form, graph, node, profile) for form in FORMS.values()]
+        rows = [_row_without_costs(form, task) for form in forms]
     else:
-        rows = [_row(form, site, profile, spread) for form in FORMS.values()]
+        rows = [_row(form, site, task) for form in forms]
     rows = _refuse_spreading(rows)
     open_rows = [r for r in rows if r.refused is None]
-    # Where nothing is known about costs, the form that always applies is as good as any.
+    # If nothing is known about costs, the form that always applies is as good as any.
     best = min(open_rows, key=lambda r: math.inf if r.score is None else r.score, default=None)
     return tuple(replace(r, chosen=r is best) for r in rows)
 
 
-def chosen(rows: tuple[FormCost, ...]) -> str | None:
-    """Return the chosen form of a table, None where all forms are refused."""
-    return next((r.form for r in rows if r.chosen), None)
+def chosen(rows: tuple[FormCost, ...]) -> FormCost | None:
+    """Return the chosen row of a table, None if all forms are refused."""
+    return next((r for r in rows if r.chosen), None)
 
 
-def _row(
-    form: Form, site: DeconvolutionSite, profile: Profile, spread: NonFiniteReport | None
-) -> FormCost:
-    try:
-        emitted = count(form, site, depth_to_space=profile.depth_to_space)
-    except OpError as e:
-        emitted = Skip(str(e))
-    if isinstance(emitted, Skip):
-        return FormCost(form.name, None, None, emitted.reason)
-    return FormCost(
-        form=form.name,
-        cost=emitted.cost,
-        score=score_of(emitted, site, profile),
-        refused=refusal(emitted, site, profile),
-        assumed=site.assumed,
-        affected=None if spread is None else spread.affected.get(form.name),
+def planned(form: Form, site: DeconvolutionSite, task: Task) -> tuple[Planner, PlannedValue] | Skip:
+    """Build a form for a site without numbers. Raises OpError if the rule does."""
+    data = task.graph.input_specs(task.node.id)[0]
+    dtype = data.dtype or ELEMENT_TYPES["f32"]
+    b = Planner(task.target, task.style, dtype, proposals)
+    size = Spec(dtype, site.data_shape)
+    known = Spec(dtype, data.shape) if site.assumed and data.shape else size
+    filter = Spec(dtype, site.filter_shape)
+    result = form.lower(
+        core.Deconvolution(site.strides, site.dilations),
+        b,
+        PlannedValue(known, size, on_data=True),
+        PlannedValue(filter, filter, constant=site.constant_filter),
+        b.const(np.array(site.begin, np.int64)),
+        b.const(np.array(site.end, np.int64)),
+        b.const(np.zeros((1, site.outputs, *(1,) * site.rank), dtype.container))
+        if task.bias
+        else None,
+    )
+    return result if isinstance(result, Skip) else (b, result)
+
+
+def cost_of(b: Planner, result: PlannedValue, site: DeconvolutionSite) -> Cost:
+    """Return what a plan costs."""
+    macs = sum(o.macs * o.times for o in b.operations)
+    return Cost(
+        macs=macs,
+        bytes=sum(o.moved * o.times for o in b.operations) * site.itemsize,
+        scratch=b.scratch(result) * site.itemsize,
+        nodes=sum(o.times for o in b.operations),
+        wasted=max(0.0, 1 - site.useful_macs() / macs) if macs else 0.0,
     )
 
 
-def _row_without_costs(form: Form, graph: Graph, node: Node, profile: Profile) -> FormCost:
-    op = node.op
+def _row(form: Form, site: DeconvolutionSite, task: Task) -> FormCost:
+    try:
+        plan = planned(form, site, task)
+    except OpError as e:
+        plan = Skip(str(e))
+    if isinstance(plan, Skip):
+        return FormCost(form.name, None, None, plan.reason)
+    b, result = plan
+    violations = tuple(dict.fromkeys(f for o in b.operations for f in o.failures))
+    cost = cost_of(b, result, site)
+    return FormCost(
+        form=form.name,
+        cost=cost,
+        score=score_of(b, cost, site, task.target),
+        refused="; ".join(violations) or None,
+        assumed=site.assumed,
+        affected=None if task.spread is None else task.spread.affected.get(form.name),
+        violations=violations,
+        decisions=tuple(b.decisions),
+    )
+
+
+def _row_without_costs(form: Form, task: Task) -> FormCost:
+    op = task.node.op
     assert isinstance(op, core.Deconvolution)
-    _, *specs = graph.input_specs(node.id)
+    _, *specs = task.graph.input_specs(task.node.id)
     skip = form.skips(op, *specs)
-    filter = constant_of(graph, graph.inputs_of(node.id)[1])
-    refused = skip.reason if skip else _filter_refusal(filter is not None, profile)
+    refused = skip.reason if skip else None
+    if refused is None and task.target.operations is not None:
+        refused = "the filter's shape or the pads are known only at run time"
     return FormCost(form.name, None, None, refused)
 
 
-def refusal(emitted: Emission, site: DeconvolutionSite, profile: Profile) -> str | None:
-    """Return the first limit of a profile that what a form emits exceeds, or None."""
-    if profile.max_spatial_axes is not None and site.rank > profile.max_spatial_axes:
-        return f"{site.rank} spatial axes, the target has {profile.max_spatial_axes}"
-    if profile.max_groups is not None and site.groups > profile.max_groups:
-        return f"{site.groups} groups, the target has at most {profile.max_groups}"
-    refused = _filter_refusal(site.constant_filter, profile)
-    by_operation = (_operation_refusal(o, site, profile) for o in emitted.operations)
-    return refused or next((reason for reason in by_operation if reason), None)
-
-
-def _filter_refusal(constant: bool, profile: Profile) -> str | None:
-    if constant or profile.non_constant_filters:
-        return None
-    return "the filter is no constant, the target needs one"
-
-
-def _operation_refusal(
-    counted: CountedOperation, site: DeconvolutionSite, profile: Profile
-) -> str | None:
-    """Return why a target cannot do one operation, or None."""
-    op = counted.op
-    kernel: Ints = ()
-    strides, dilations, pads = kernel, kernel, kernel
-    interleaves = isinstance(op, Transpose) and counted.on_data  # it is not of the filter
-    if isinstance(op, ConvolutionBase):
-        kernel, dilations = _filter_of(counted, site)[1], op.dilations
-    elif isinstance(op, Pad12):
-        pads = tuple(pad for spec in counted.inputs[1:3] for pad in ints(spec) or ())
-    elif interleaves or isinstance(op, core.ZeroInsertion | DepthToSpace):
-        strides = site.strides
-    limits = (
-        ("kernel", kernel, profile.max_kernel),
-        ("dilation", dilations, profile.max_dilation),
-        ("stride", strides, profile.max_stride),
-    )
-    for name, values, most in limits:
-        if most is not None and max(values, default=0) > most:
-            return f"{name} {max(values)}, the target has at most {most}"
-    instead = "DepthToSpace for this layer" if profile.depth_to_space else "interleaving"
-    abilities = (
-        (isinstance(op, core.ZeroInsertion), profile.zero_insertion, "inserts no zeros"),
-        (max(pads, default=0) > 0, profile.pad, "does not pad"),
-        (min(pads, default=0) < 0, profile.crop, "does not crop"),
-        (interleaves, profile.strided_write, f"has no strided write and no {instead}"),
-    )
-    lacking = (text for needed, able, text in abilities if needed and not able)
-    return next((f"the target {text}" for text in lacking), None)
-
-
-def _filter_of(counted: CountedOperation, site: DeconvolutionSite) -> tuple[int, Ints]:
-    """Return the output channels of a convolution's group, and its kernel."""
-    shape = counted.inputs[1].shape
-    assert is_static(shape)
-    return shape[-site.rank - 2], shape[-site.rank :]
-
-
-def score_of(emitted: Emission, site: DeconvolutionSite, profile: Profile) -> float:
+def score_of(b: Planner, cost: Cost, site: DeconvolutionSite, target: Target) -> float:
     """Return the weighted cost of what a form emits."""
-    cost, weights, multiple = emitted.cost, profile.weights, profile.channel_alignment
-    macs = sum(o.macs * o.times * _rounding(o, site, multiple) for o in emitted.operations)
+    weights = target.cost
+    multiple = weights.channel_alignment
+    macs = sum(o.macs * o.times * channel_rounding(o, multiple) for o in b.operations)
     moved, nodes, scratch = cost.bytes, cost.nodes, cost.scratch
-    inserted = [o for o in emitted.operations if isinstance(o.op, core.ZeroInsertion)]
-    if profile.skips_inserted_zeros and inserted:
+    inserted = [o for o in b.operations if isinstance(o.op, core.ZeroInsertion)]
+    if weights.skips_inserted_zeros and inserted:
         macs /= math.prod(site.strides)
         # It is written and read again; the Pad or convolution behind it reads the data instead.
         size = (inserted[0].output.size or 0) * site.itemsize
@@ -185,14 +192,6 @@ def score_of(emitted: Emission, site: DeconvolutionSite, profile: Profile) -> fl
     return (
         weights.mac * macs + weights.byte * moved + weights.scratch * scratch + weights.node * nodes
     )
-
-
-def _rounding(counted: CountedOperation, site: DeconvolutionSite, multiple: int) -> float:
-    """Return by which factor rounding up channels multiplies a convolution's products."""
-    if multiple == 1 or not isinstance(counted.op, ConvolutionBase):
-        return 1.0
-    channels = (site.c, _filter_of(counted, site)[0])
-    return math.prod(-(-n // multiple) * multiple / n for n in channels)
 
 
 def _refuse_spreading(rows: list[FormCost]) -> list[FormCost]:

@@ -1,45 +1,119 @@
-"""What all lowering forms emit: pads, and convolutions of stride 1 without padding."""
+"""Operations that all lowering forms emit: reshapes, transposes, pads, crops, convolutions.
+
+Whatever is emitted has at most max(4, axes of the data) axes and the lowest version of an operation
+that can express it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from functools import reduce
+from operator import mul
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from irdeconv.errors import OpError
 from irdeconv.geometry import IntVector, Vector
-from irdeconv.geometry_conv import extent
 from irdeconv.op import Builder
-from irdeconv.ops.convolution import Convolution, GroupConvolution
+from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat, Transpose
-from irdeconv.ops.padding import Pad12
-from irdeconv.ops.shape import Reshape, Squeeze1
+from irdeconv.ops.padding import Pad1, Pad12
+from irdeconv.ops.shape import Reshape
 from irdeconv.ops.slicing import Slice
-from irdeconv.ops.vectors import materialize
-from irdeconv.spec import Shape, bounds
+from irdeconv.ops.strided import StridedSlice
+from irdeconv.ops.vectors import materialize, sizes
+from irdeconv.spec import is_static
 
 X = TypeVar("X")
-DOWN_TO_0 = np.iinfo(np.int64).min  # the stop of a slice backwards that takes element 0 as well
+FIRST_ELEMENT = np.iinfo(np.int64).min  # the stop of a backward slice that includes element 0
+
+
+@dataclass(frozen=True)
+class Option(Generic[X]):
+    """One of several ways to emit the same values."""
+
+    name: str
+    build: Callable[[], X]
+
+
+@dataclass(frozen=True)
+class Style:
+    """What a file format or target asks of emitted layers.
+
+    `max_rank` is the most axes of tensors if the data has fewer. With `own_pads` a convolution
+    pads by itself, with `own_bias` it adds a bias. DepthToSpace takes data of the ranks in `block_ranks`.
+    """
+
+    max_rank: int = 4
+    own_pads: bool = False
+    own_bias: bool = False
+    block_ranks: Sequence[int] = range(3, 6)
+
+
+@dataclass(frozen=True)
+class RuleCall:
+    """A rule that rewrites one layer into a legal graph, and its parameters."""
+
+    rule: Callable[..., Any]
+    params: tuple[Any, ...] = ()
+
+
+Decision = int | RuleCall  # the number of an option, or the rule that was applied
+# Proposes rules for a layer that violates conditions.
+Rules = Callable[[Any, Any], Sequence[RuleCall]]
 
 
 class FormBuilder(Builder[X], Protocol[X]):
-    """What lowering forms build with."""
+    """The builder of lowering forms."""
+
+    style: Style
 
     def repeat(self, key: object, build: Callable[[], X]) -> X:
-        """Return `build()`, of which equal keys emit the same but for the numbers of constants."""
+        """Return `build()`; equal keys emit the same operations apart from constants."""
+
+    def choose(self, options: Sequence[Option[X]]) -> X:
+        """Build one of several ways; the first is the default."""
+
+    def attempt(self, layer: Any, plain: Callable[[], X]) -> X:
+        """Build a layer as it is, or by a rule if it violates a condition of the target."""
+
+
+def most_axes(b: FormBuilder[X], x: X) -> int:
+    """Return how many axes an emitted tensor may have."""
+    return max(b.style.max_rank, b.spec(x).rank or 0)
+
+
+def product(b: Builder[X], x: X, first: int, stop: int) -> Vector:
+    """Return the product of the sizes of axes `first` to `stop` (exclusive), a vector of one."""
+    return reduce(mul, (sizes(b, x, a, 1) for a in range(first, stop)), IntVector((1,)))
 
 
 def pad_spatial(b: Builder[X], x: X, begin: Vector, end: Vector, first: int = 2) -> X:
-    """Pad (negative: crop) the axes from `first` on with zeros; nothing where all pads are 0."""
-    if all(isinstance(v, IntVector) and not any(v.values) for v in (begin, end)):
+    """Pad the axes from `first` on with zeros; negative amounts crop, after the padding."""
+    if not (isinstance(begin, IntVector) and isinstance(end, IntVector)):
+        pads = (joined(b, IntVector((0,) * first), v) for v in (begin, end))
+        return b.add(Pad12("constant"), x, *pads)
+    lists = [((0,) * first + v.values) for v in (begin, end)]
+    if any(p > 0 for p in (*begin.values, *end.values)):
+        amounts = (joined(b, IntVector(tuple(max(p, 0) for p in v))) for v in lists)
+        x = b.add(Pad1("constant"), x, *amounts)
+    return crop(b, x, *([max(-p, 0) for p in v] for v in lists))
+
+
+def crop(b: Builder[X], x: X, begin: Sequence[int], end: Sequence[int]) -> X:
+    """Remove elements at the begin and end of every axis."""
+    if not any(begin) and not any(end):
         return x
-    pads = (joined(b, IntVector((0,) * first), v) for v in (begin, end))
-    return b.add(Pad12("constant"), x, *pads)
+    masks = [tuple(int(p == 0) for p in v) for v in (begin, end)]
+    rows = (begin, [-p for p in end], [1] * len(begin))
+    op = StridedSlice(begin_mask=masks[0], end_mask=masks[1])
+    return b.add(op, x, *(joined(b, IntVector(tuple(row))) for row in rows))
 
 
 def joined(b: Builder[X], *parts: Vector) -> X:
-    """Return vectors behind one another as one i64 value."""
+    """Concatenate vectors into one i64 value."""
     known = [p.values for p in parts if isinstance(p, IntVector)]
     if len(known) == len(parts):
         try:
@@ -52,12 +126,23 @@ def joined(b: Builder[X], *parts: Vector) -> X:
 
 def transposed(b: Builder[X], x: X, order: Sequence[int]) -> X:
     """Permute the axes."""
+    if list(order) == sorted(order):
+        return x
     return b.add(Transpose(), x, b.const(np.array(order, np.int64)))
 
 
 def reshaped(b: Builder[X], x: X, *target: Vector) -> X:
-    """Bring into the shape of vectors behind one another."""
+    """Reshape to the concatenated vectors; a single unknown size beside positive ones is -1."""
+    rows = [v for p in target for v in (p.values if isinstance(p, IntVector) else (None,))]
+    lengths = [1 if isinstance(p, IntVector) else _length(b, p) for p in target]
+    if rows.count(None) == 1 and max(lengths) == 1 and 0 not in rows:
+        target = (IntVector(tuple(-1 if v is None else v for v in rows)),)
     return b.add(Reshape(special_zero=False), x, joined(b, *target))
+
+
+def _length(b: Builder[X], v: Any) -> int:
+    shape = b.spec(v.x).shape
+    return shape[0] if shape and isinstance(shape[0], int) else 2
 
 
 def sliced(b: Builder[X], x: X, *bounds: Sequence[int]) -> X:
@@ -72,34 +157,22 @@ def flip(b: Builder[X], w: X, axes: int) -> X:
     if not reverse:
         return w
     n = len(reverse)
-    return sliced(b, w, [-1] * n, [DOWN_TO_0] * n, [-1] * n, reverse)
+    return sliced(b, w, [-1] * n, [FIRST_ELEMENT] * n, [-1] * n, reverse)
 
 
-def convolve(b: Builder[X], x: X, flipped: X, dilations: tuple[int, ...]) -> X:
-    """Convolve with a flipped filter (g, C/g, M/g, *K), its channel axes swapped."""
-    order = (0, 2, 1, *range(3, 3 + len(dilations)))
-    return emit_convolution(b, x, transposed(b, flipped, order), dilations)
+def channels_swapped(b: Builder[X], flipped: X, axes: int) -> X:
+    """(g, C/g, M/g, *K) -> (g, M/g, C/g, *K)"""
+    return transposed(b, flipped, (0, 2, 1, *range(3, 3 + axes)))
 
 
-def emit_convolution(b: Builder[X], x: X, w: X, dilations: tuple[int, ...]) -> X:
-    """Add the convolution with a filter (g, M/g, C/g, *K): a plain one for one group."""
-    axes = len(dilations)
-    shape, size = b.spec(w).shape, b.spec(x).shape
-    ones, zeros = (1,) * axes, (0,) * axes
-    # What the source layer asked for is legal here: an output of size 0, a fourth spatial axis.
-    beyond = axes > 3 or _may_be_empty(size, shape, dilations)
-    if shape is None or shape[0] != 1:
-        return b.add(GroupConvolution(ones, zeros, zeros, dilations, "explicit", beyond), x, w)
-    w = b.add(Squeeze1(), w, b.const(np.array([0], np.int64)))
-    return b.add(Convolution(ones, zeros, zeros, dilations, "explicit", beyond), x, w)
+def add_bias(b: Builder[X], y: X, bias: X | None) -> X:
+    """Add a bias [1, M, 1, ...] to (N, M, *O)."""
+    return y if bias is None else b.add(Add(), y, bias)
 
 
-def _may_be_empty(size: Shape | None, filter: Shape | None, dilations: tuple[int, ...]) -> bool:
-    """Whether no window of a filter (g, M/g, C/g, *K) may fit into data (N, C, *I)."""
-    if size is None or filter is None:
-        return True
-    for i, k, d in zip(size[2:], filter[3:], dilations, strict=True):
-        most = bounds(k)[1]
-        if most is None or bounds(i)[0] < extent(most, d):
-            return True
-    return False
+def zeros_beside(b: Builder[X], x: X, axis: int, count: int) -> X:
+    """Return zeros that can be concatenated to a value of known shape along an axis."""
+    spec = b.spec(x)
+    assert is_static(spec.shape)
+    shape = (*spec.shape[:axis], count, *spec.shape[axis + 1 :])
+    return b.const(np.zeros(shape, spec.dtype.container if spec.dtype else np.float32))

@@ -11,19 +11,31 @@ from irdeconv.geometry import IntVector
 from irdeconv.ops import core
 from irdeconv.ops.vectors import sizes, vector
 from irdeconv.passes import reach, subpixel
-from irdeconv.passes.emit import FormBuilder, X, convolve, flip, pad_spatial
+from irdeconv.passes.convolving import ConvolutionLayer, convolve
+from irdeconv.passes.emit import FormBuilder, X, channels_swapped, flip
 from irdeconv.passes.form_names import FALLBACK
+from irdeconv.passes.native import OPERATIONS, native
 from irdeconv.passes.rewrite import Skip
-from irdeconv.spec import Shape, Spec, bounds
+from irdeconv.passes.spreading import insert_zeros
+from irdeconv.spec import Spec
+from irdeconv.targets.profile import Target
 
 
 class FormRule(Protocol):
     """Builds what replaces a core.Deconvolution of data (N, C, *I) and filter (g, C/g, M/g, *K)."""
 
     def __call__(
-        self, op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, pads_end: X, /
-    ) -> X:
-        """Return the output (N, M, *O)."""
+        self,
+        op: core.Deconvolution,
+        b: FormBuilder[X],
+        x: X,
+        w: X,
+        pads_begin: X,
+        pads_end: X,
+        bias: X | None,
+        /,
+    ) -> X | Skip:
+        """Return the output (N, M, *O), plus the bias [1, M, 1, ...]."""
 
 
 # Says by the specs of filter and pads, without building anything, why a form does not apply.
@@ -54,38 +66,39 @@ class Form:
     least_nodes: Callable[[core.Deconvolution, Spec], int] = few_nodes
 
     def lower(
-        self, op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, pads_end: X
+        self,
+        op: core.Deconvolution,
+        b: FormBuilder[X],
+        x: X,
+        w: X,
+        pads_begin: X,
+        pads_end: X,
+        bias: X | None = None,
     ) -> X | Skip:
         """Build the form or return why it does not apply."""
         skip = self.skips(op, *map(b.spec, (w, pads_begin, pads_end)))
-        return skip or self.rule(op, b, x, w, pads_begin, pads_end)
+        return skip or self.rule(op, b, x, w, pads_begin, pads_end, bias)
 
 
 def zero_insertion(
-    op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, pads_end: X
+    op: core.Deconvolution,
+    b: FormBuilder[X],
+    x: X,
+    w: X,
+    pads_begin: X,
+    pads_end: X,
+    bias: X | None = None,
 ) -> X:
     """core.Deconvolution -> ZeroInsertion, Pad, Convolution (filter flipped and regrouped)."""
     axes = len(op.strides)
     window = geometry.Window(vector(b, pads_begin), vector(b, pads_end))
-    kernel = sizes(b, w, 3, axes)
-    trailing = _may_be_empty(b.spec(x).shape, op.strides)
-    surplus = (IntVector(op.strides) - 1) * int(trailing)
-    begin, end = geometry.zero_insertion_pads(window, kernel, IntVector(op.dilations), surplus)
-    if any(s != 1 for s in op.strides):
-        x = b.add(core.ZeroInsertion(op.strides, trailing), x)
-    x = pad_spatial(b, x, begin, end)
-    return convolve(b, x, flip(b, w, axes), op.dilations)
-
-
-def _may_be_empty(shape: Shape | None, strides: tuple[int, ...]) -> bool:
-    """Whether an axis that is spread may have no element.
-
-    Nothing is shorter than nothing, but S(I-1)+1 is for I = 0. S*I is not, and a crop of S-1
-    behind it makes one formula of all sizes.
-    """
-    if shape is None:
-        return any(s > 1 for s in strides)
-    return any(s > 1 and bounds(n)[0] == 0 for n, s in zip(shape[2:], strides, strict=True))
+    surplus = IntVector(op.strides) - 1  # zeros behind the last element: S*I elements, also of none
+    begin, end = geometry.zero_insertion_pads(
+        window, sizes(b, w, 3, axes), IntVector(op.dilations), surplus
+    )
+    filter = channels_swapped(b, flip(b, w, axes), axes)
+    x, ones = insert_zeros(b, x, op.strides), (1,) * axes
+    return convolve(b, ConvolutionLayer(x, filter, ones, op.dilations, begin, end, bias))
 
 
 _FORMS = (
@@ -115,3 +128,11 @@ _FORMS = (
     ),
 )
 FORMS = {form.name: form for form in _FORMS}
+# For targets that have a deconvolution of their own; it is never chosen without a target.
+NATIVE = Form(name="native", rule=native, reach=reach.BY_DEFINITION)
+
+
+def forms_for(target: Target) -> dict[str, Form]:
+    """Return the forms that a target may use."""
+    listed = target.operations or {}
+    return {**FORMS, NATIVE.name: NATIVE} if any(op in listed for op in OPERATIONS) else FORMS

@@ -8,36 +8,48 @@ from os import PathLike
 
 from irdeconv import garbage, progress
 from irdeconv.errors import Collector, LimitError, LoweringError, OpError
-from irdeconv.graph import Graph, Node
+from irdeconv.graph import Graph, Node, Value
 from irdeconv.limits import current, raise_hint
 from irdeconv.op import SugarOp
 from irdeconv.ops import core
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.bodies import bodies_of, change_bodies, every_node
-from irdeconv.ops.channels import DepthToSpace
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import ConvolutionBase
-from irdeconv.passes.builder import NodeBudget
-from irdeconv.passes.choose import FormCost, chosen, cost_table
+from irdeconv.passes.builder import GraphBuilder, NodeBudget
+from irdeconv.passes.channel_bias import ChannelBias, bias_behind
+from irdeconv.passes.choose import FormCost, Task, chosen, cost_table
 from irdeconv.passes.declared import is_stale, warning
+from irdeconv.passes.emit import Style
 from irdeconv.passes.foreseen import require_room
 from irdeconv.passes.form_names import AUTO, FALLBACK, require_form
-from irdeconv.passes.forms import FORMS
+from irdeconv.passes.forms import FORMS, NATIVE, forms_for
 from irdeconv.passes.infer_specs import beyond, infer_specs, inferred, report
+from irdeconv.passes.native import OPERATIONS as NATIVE_OPERATIONS
 from irdeconv.passes.nonfinite import DEFINITION, NonFiniteReport, examine
-from irdeconv.passes.profile import Profile, load_profile
 from irdeconv.passes.records import Lowered, LoweredLayer, LoweringReport
-from irdeconv.passes.rewrite import expand, products, remove_dead, replace_node, unique_names
-from irdeconv.passes.subpixel import spell_depth_to_space
+from irdeconv.passes.rewrite import (
+    Skip,
+    expand,
+    products,
+    remove_dead,
+    replace_node,
+    sweep,
+    unique_names,
+)
+from irdeconv.targets.profile import Target, load_target
+
+IR_STYLE = Style()
 
 
 @dataclass
 class _State:
     graph: Graph
     form: str
-    profile: Profile
+    target: Target
     explain: bool
     targeted: bool
+    style: Style
     budget: NodeBudget
     problems: Collector = field(default_factory=Collector)
     layers: list[LoweredLayer] = field(default_factory=list)
@@ -47,10 +59,11 @@ class _State:
 def lower(
     graph: Graph,
     form: str = FALLBACK,
-    target: str | PathLike[str] | Profile | None = None,
+    target: str | PathLike[str] | Target | None = None,
     *,
     explain_costs: bool = False,
     budget: NodeBudget | None = None,
+    style: Style = IR_STYLE,
 ) -> Lowered:
     """Return a copy of the graph in which every deconvolution is lowered in the given form.
 
@@ -63,17 +76,17 @@ def lower(
     """
     require_form(form)
     budget = budget or NodeBudget(current().lowered_total)
-    profile = load_profile(target)
+    loaded = load_target(target)
     targeted = target is not None
     explain = explain_costs or targeted or form == AUTO
-    state = _State(inferred(graph), form, profile, explain, targeted, budget)
+    state = _State(inferred(graph), form, loaded, explain, targeted, style, budget)
     require_room(state.graph, form, budget)
     _lower_graph(state)
     if state.problems.errors:
         raise LoweringError(state.problems.diagnostics)
     _require_sizes(state.graph)
     state.graph.lint()
-    named = profile.name if explain else None
+    named = loaded.name if explain else None
     diagnostics = tuple(state.problems.diagnostics)
     return Lowered(state.graph, LoweringReport(form, tuple(state.layers), diagnostics, named))
 
@@ -118,6 +131,7 @@ def _require_sizes(graph: Graph) -> None:
 # What the lowering may emit: the convolution, its surroundings, arithmetic on sizes.
 LANGUAGE = frozenset(
     [
+        *NATIVE_OPERATIONS,
         "ZeroInsertion",
         "DepthToSpace",
         "Broadcast",
@@ -130,6 +144,9 @@ LANGUAGE = frozenset(
         "Gather",
         "Concat",
         "Slice",
+        "StridedSlice",
+        "Tile",
+        "Interpolate",
         "Transpose",
         "Reshape",
         "Squeeze",
@@ -153,7 +170,8 @@ def _check_language(graph: Graph) -> None:
     """Raise LoweringError where a deconvolution or anything unforeseen is left."""
     problems = Collector()
     for node in graph.nodes():
-        if node.op.deconvolution or (node.origins and node.type not in LANGUAGE):
+        kept = node.op.deconvolution and not (node.origins and node.type in NATIVE_OPERATIONS)
+        if kept or (node.origins and node.type not in LANGUAGE):
             problems.add(
                 "E401",
                 f'{node.type} "{node.name}" does not belong in a lowered graph',
@@ -199,8 +217,10 @@ def _lower_one(state: _State, node: Node) -> None:
     try:
         canonical = canonicalize(graph, node, state.budget)
         spread = examine(graph, canonical)
-        costs = cost_table(graph, canonical, state.profile, spread) if state.explain else ()
-        form, skipped, made = _apply(state, canonical, costs)
+        bias = bias_behind(graph, canonical)
+        task = Task(graph, canonical, state.target, state.style, bias is not None, spread)
+        costs = cost_table(task) if state.explain else ()
+        form, skipped, made = _apply(state, canonical, bias, costs)
     except OpError as e:
         if node.id in graph:
             report(state.problems, graph, node, e.problem)
@@ -231,27 +251,46 @@ def _lower_one(state: _State, node: Node) -> None:
 
 
 def _apply(
-    state: _State, node: Node, costs: tuple[FormCost, ...]
+    state: _State, node: Node, bias: ChannelBias | None, costs: tuple[FormCost, ...]
 ) -> tuple[str, str | None, list[Node]]:
     """Rewrite a core.Deconvolution; return the form, why it is not the wanted one, the nodes."""
     form, skipped = _wanted(state, node, costs)
-    change = replace_node(state.graph, node, FORMS[form].lower, state.budget)
+    made = _replaced(state, node, bias, form, costs)
+    if isinstance(made, Skip):
+        form, skipped = FALLBACK, made.reason
+        made = _replaced(state, node, bias, form, costs)
+        assert not isinstance(made, Skip)
+    return form, skipped, made
+
+
+def _replaced(
+    state: _State, node: Node, bias: ChannelBias | None, form: str, costs: tuple[FormCost, ...]
+) -> list[Node] | Skip:
+    """Replace a core.Deconvolution, and the Add behind it that moves in front of interleaving."""
+    graph = state.graph
+    decisions = next((r.decisions for r in costs if r.form == form), ())
+    absorbed = bias if bias is not None and (form != FALLBACK or state.targeted) else None
+    op, inputs = node.op, graph.inputs_of(node.id)
+    end = node if absorbed is None else absorbed.add
+
+    def build(_: object, b: GraphBuilder, *__: Value) -> Value | Skip:
+        added = None if absorbed is None else absorbed.value(b)
+        return forms_for(state.target)[form].lower(op, b, *inputs, added)
+
+    change = replace_node(graph, end, build, state.budget, state.style, decisions)
     if change.skipped:
-        form, skipped = FALLBACK, change.skipped
-        change = replace_node(state.graph, node, FORMS[form].lower, state.budget)
-    made: list[int] = []
-    for new in map(state.graph.node, change.made):
-        spell = isinstance(new.op, DepthToSpace) and not state.profile.depth_to_space
-        if spell:
-            made += replace_node(state.graph, new, spell_depth_to_space, state.budget).made
-        else:
-            made.append(new.id)
-    return form, skipped, [state.graph.node(i) for i in made]
+        return Skip(change.skipped)
+    made = [graph.node(i) for i in change.made]
+    if absorbed is not None:
+        sweep(graph, [node.id])
+        for new in made:
+            new.location, new.origins = node.location, node.origins or (node.name,)
+    return made
 
 
 def _wanted(state: _State, node: Node, costs: tuple[FormCost, ...]) -> tuple[str, str | None]:
     """Return the form to try, and for auto why it is none that the target admits."""
-    name = state.profile.name
+    name = state.target.name
     if state.form != AUTO:
         for row in costs if state.targeted else ():
             if row.form == state.form and row.refused and row.cost is not None:
@@ -259,7 +298,7 @@ def _wanted(state: _State, node: Node, costs: tuple[FormCost, ...]) -> tuple[str
         return state.form, None
     choice = chosen(costs)
     if choice is not None:
-        return choice, None
+        return choice.form, None
     reasons = "; ".join(f"{r.form}: {r.refused}" for r in costs)
     _warn_of_target(state, node, f"no form suits {name}, {FALLBACK} is taken ({reasons})")
     return FALLBACK, f"no form suits {name}"

@@ -13,7 +13,7 @@ from irdeconv.moved import NO_ELEMENT, MovedData
 from irdeconv.op import Op
 from irdeconv.ops.checks import axes_of, axis_of
 from irdeconv.ops.movement import Transpose
-from irdeconv.ops.padding import Pad12, PadMode, pad_indices
+from irdeconv.ops.padding import PadBase, PadMode, pad_indices
 from irdeconv.ops.shape import Reshape, Squeeze1, Unsqueeze
 from irdeconv.ops.slicing import Gather, Slice, taken
 from irdeconv.spec import Array
@@ -54,7 +54,7 @@ def _moved(op: Op, data: MovedData, rest: tuple[Array, ...]) -> MovedData | None
         axes = axes_of(_numbers(rest[3]), len(shape), 4)
         for axis, *bounds in zip(axes, *map(_numbers, rest[:3]), strict=True):
             index[axis] = np.arange(shape[axis])[taken(shape[axis], *bounds)]
-    elif isinstance(op, Pad12) and len(rest) == 2:
+    elif isinstance(op, PadBase) and len(rest) == 2:
         for axis, pads in enumerate(zip(*map(_numbers, rest), strict=True)):
             index[axis] = _padded(op.pad_mode, shape[axis], *pads)
     else:

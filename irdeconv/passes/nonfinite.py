@@ -30,8 +30,8 @@ from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops.elementwise import Add
 from irdeconv.passes.forms import FORMS
 from irdeconv.passes.reach import BY_DEFINITION, Reach
-from irdeconv.passes.site import DeconvolutionSite, constant_of, site_of
-from irdeconv.passes.stored import stored
+from irdeconv.passes.site import DeconvolutionSite, site_of
+from irdeconv.passes.stored import constant_of, stored
 from irdeconv.spec import Array
 
 DEFINITION = "definition"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from irdeconv.passes.site import DeconvolutionSite
+from irdeconv.passes.subpixel import narrowest
 from irdeconv.spec import Array
 
 AxisReach = Callable[[DeconvolutionSite, int, Array], Array]
@@ -59,10 +60,11 @@ def input_by_definition(site: DeconvolutionSite, axis: int, outputs: Array) -> A
 
 def outputs_of_span(site: DeconvolutionSite, axis: int, outputs: Array) -> Array:
     """An input element reaches the outputs whose widened filter spans it."""
-    residues = [r for r in site.axes[axis].residues if r.taps]
+    stacked = narrowest(site.axes[axis], site.size[axis])
+    residues = [r for r in stacked.residues if r.taps]
     low, high = min(r.first for r in residues), max(r.first + r.extent for r in residues)
     inputs = np.arange(site.size[axis])
-    offset = inputs - outputs[:, None] // site.strides[axis]
+    offset = inputs - (outputs[:, None] + stacked.front) // site.strides[axis]
     return np.asarray((offset >= low) & (offset < high), np.float32)
 
 

@@ -8,36 +8,37 @@ the model's inputs. What ports declare says nothing, nor do the outputs of unkno
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from irdeconv.errors import Diagnostic
+from irdeconv.errors import Diagnostic, OpError
 from irdeconv.graph import Graph, Node, Value
+from irdeconv.op import Op
 from irdeconv.ops import core
 from irdeconv.ops.bodies import change_bodies, every_node
-from irdeconv.ops.elementwise import Multiply, Subtract
-from irdeconv.ops.padding import Pad12
+from irdeconv.ops.padding import PadBase
 from irdeconv.ops.shape import Reshape, Unsqueeze
 from irdeconv.passes.builder import GraphBuilder
 from irdeconv.passes.infer_specs import infer_specs
-from irdeconv.passes.rewrite import replace_node, sweep
+from irdeconv.passes.rewrite import Skip, replace_node, sweep
+from irdeconv.passes.spreading import spell_zero_insertion, spell_zero_insertion_as_before
 from irdeconv.passes.stored import constant
-from irdeconv.spec import DYNAMIC, Array, Shape, Spec, bounds, compatible, format_shape, is_static
+from irdeconv.spec import DYNAMIC, Shape, Spec, compatible, format_shape
 
 MARK = "irdeconv_zero_insertion"
+MOST_MOVEMENTS = 9  # of a spelling: Reshape and Pad in turns, for up to eight axes
+Spelling = Callable[[core.ZeroInsertion, GraphBuilder, Value], Value | Skip]
 _MARKED = re.compile(
-    rf'<attribute name="{MARK}" version="0" strides="(\d{{1,9}}(?:,\d{{1,9}}){{0,5}})"'
-    r'( trailing="true")?',
+    rf'<attribute name="{MARK}" version="0" strides="(\d{{1,9}}(?:,\d{{1,9}}){{0,5}})"',
     re.ASCII,
 )
 
 
-def mark(strides: tuple[int, ...], trailing: bool) -> str:
+def mark(strides: tuple[int, ...]) -> str:
     """Return the rt_info that marks a spelled zero-insertion."""
     text = ",".join(map(str, strides))
-    more = ' trailing="true"' if trailing else ""
-    return f'<rt_info><attribute name="{MARK}" version="0" strides="{text}"{more} /></rt_info>'
+    return f'<rt_info><attribute name="{MARK}" version="0" strides="{text}" /></rt_info>'
 
 
 def recognise(graph: Graph, shapes: Mapping[int, Shape | None] | None = None) -> int:
@@ -72,7 +73,7 @@ def _recognise_all(graph: Graph) -> int:
     change_bodies(graph, inside)
     for node, found in [(n, m) for n in graph.nodes() if (m := _marks(n)) is not None]:
         strides = tuple(map(int, found[1].split(",")))
-        insertion = core.ZeroInsertion(strides, bool(found[2]))
+        insertion = core.ZeroInsertion(strides, trailing=True)
         count += 0 not in strides and _recognise(graph, node, insertion)
     for node in graph.nodes():
         if node.id not in before and node.specs is not None:
@@ -104,129 +105,80 @@ def misfits(graph: Graph) -> list[Diagnostic]:
 
 
 def _recognise(graph: Graph, reshape: Node, insertion: core.ZeroInsertion) -> bool:
-    """Replace a spelling, and unless it is trailing the Pad behind it, which lacks zeros."""
-    source = _spread_source(graph, reshape, insertion)
-    users = graph.users(Value(reshape.id))
-    if source is None or (not insertion.trailing and len(users) != 1):
+    """Replace a spelling of a trailing zero-insertion that ends in `reshape`."""
+    source = _source(graph, reshape, insertion)
+    if source is None:
         return False
-    before = _upstream(graph, reshape)
-    pad = end = None
-    if not insertion.trailing:
-        pad = graph.node(users[0][0])
-        end = _longer_end(graph, pad, tuple(s - 1 for s in insertion.strides))
-        before |= {i.node for i in graph.inputs_of(pad.id)}
-        if end is None:
-            return False
+    before = _upstream(graph, reshape, source)
     fixed = constant(graph, graph.inputs_of(reshape.id)[1]) is not None
     reshape.rt_info = None
     made = replace_node(graph, reshape, lambda _, b, *__: b.add(insertion, source)).made
     if not fixed:  # the file computes the target: it suits other shapes of the inputs as well
         spread = graph.node(made[-1])
         spread.specs = tuple(Spec(s.dtype, (DYNAMIC,) * (s.rank or 0)) for s in spread.specs or ())
-    if pad is not None and end is not None:
-        _lengthen(graph, pad, end)
     sweep(graph, sorted(before))
     return True
 
 
-def _lengthen(graph: Graph, pad: Node, end: Array | Value) -> None:
-    """Give a Pad its pads_end back; without pads it goes."""
-    data, begin = graph.inputs_of(pad.id)[:2]
-    known = constant(graph, begin)
-    if isinstance(end, np.ndarray) and not end.any() and known is not None and not known.any():
-        graph.node(data.node).name = pad.name
-        graph.replace_uses(Value(pad.id), data)
-        graph.remove(pad.id)
-        return
+def _source(graph: Graph, reshape: Node, insertion: core.ZeroInsertion) -> Value | None:
+    """Return the data of a spelling that ends in `reshape`, None if it is no spelling of its mark.
 
-    def longer(op: Pad12, b: GraphBuilder, x: Value, begin: Value, *_: Value) -> Value:
-        return b.add(op, x, begin, b.const(end) if isinstance(end, np.ndarray) else end)
-
-    replace_node(graph, pad, longer)
-
-
-def _spread_source(graph: Graph, reshape: Node, insertion: core.ZeroInsertion) -> Value | None:
-    """Return what is spread, where the nodes in front of `reshape` are the spelling."""
-    strides = insertion.strides
-    pad = graph.node(graph.inputs_of(reshape.id)[0].node)
-    if not isinstance(reshape.op, Reshape) or not isinstance(pad.op, Pad12):
-        return None
-    data, begin, end, *fill = graph.inputs_of(pad.id)
-    unsqueezed = graph.node(data.node)
-    if not isinstance(unsqueezed.op, Unsqueeze) or fill or pad.op.pad_mode != "constant":
-        return None
-    source, axes = graph.inputs_of(unsqueezed.id)
-    shape = graph.spec(source).shape
-    if shape is None or len(shape) != 2 + len(strides):
-        return None
-    rows = zip(shape[2:], strides, strict=True)
-    if not insertion.trailing and any(s > 1 and bounds(d)[0] == 0 for d, s in rows):
-        return None  # of an empty axis the surplus zeros are not what ZeroInsertion leaves out
-    behind = np.arange(3, 3 + 2 * len(strides), 2)
-    wanted = np.zeros(2 + 2 * len(strides), np.int64)
-    wanted[behind] = [s - 1 for s in strides]
-    pairs = ((axes, behind), (end, wanted), (begin, np.zeros_like(wanted)))
-    if not all(_equal(graph, a, b) for a, b in pairs):
-        return None
-    return source if _keeps_elements(graph, reshape, source, strides) else None
-
-
-def _keeps_elements(graph: Graph, reshape: Node, source: Value, strides: tuple[int, ...]) -> bool:
-    """Whether the target shape is that of `source` times (1, 1, *strides)."""
-    target = graph.inputs_of(reshape.id)[1]
-    factors = np.array((1, 1, *strides), np.int64)
-    known = constant(graph, target)
-    if known is None:
-        times = graph.node(target.node)
-        if not isinstance(times.op, Multiply):
-            return False
-        size, by = graph.inputs_of(times.id)
-        return _equal(graph, by, factors) and (
-            graph.node(size.node).type == "ShapeOf"
-            and graph.inputs_of(size.node)[0] == source
-            and not reshape.op.special_zero  # type: ignore[attr-defined]
-        )
-    shape = graph.spec(source).shape
-    if not is_static(shape):
-        return False
-    if reshape.op.special_zero and not known.all():  # type: ignore[attr-defined]
-        return False
-    return np.array_equal(known, np.array(shape, np.int64) * factors)
-
-
-def _equal(graph: Graph, value: Value, wanted: Array) -> bool:
-    array = constant(graph, value)
-    return array is not None and np.array_equal(array, wanted)
-
-
-def _longer_end(graph: Graph, pad: Node, surplus: tuple[int, ...]) -> Array | Value | None:
-    """Return the pads_end that the Pad had before the surplus zeros were taken off."""
-    inputs = graph.inputs_of(pad.id)
-    if not isinstance(pad.op, Pad12) or len(inputs) != 3 or pad.op.pad_mode != "constant":
-        return None
-    less = np.array((0, 0, *surplus), np.int64)
-    known = constant(graph, inputs[2])
-    if known is not None:
-        return known + less if known.shape == less.shape else None
-    minus = graph.node(inputs[2].node)
-    if isinstance(minus.op, Subtract):
-        left, right = graph.inputs_of(minus.id)
-        if _equal(graph, right, less):
-            return left
+    The spelling is built again behind each value in front, and compared node by node.
+    """
+    value, axes = Value(reshape.id), len(insertion.strides)
+    for _ in range(MOST_MOVEMENTS):
+        node = graph.node(value.node)
+        if not isinstance(node.op, Reshape | PadBase | Unsqueeze):
+            return None
+        value = graph.inputs_of(value.node)[0]
+        if graph.spec(value).rank != axes + 2:
+            continue
+        for spell in (spell_zero_insertion, spell_zero_insertion_as_before):
+            if _is_spelled(graph, reshape, insertion, value, spell):
+                return value
     return None
 
 
-def _upstream(graph: Graph, reshape: Node) -> set[int]:
-    """Return the ids of the spelling's nodes and of what computes the target shape."""
-    pad = graph.inputs_of(reshape.id)[0].node
-    nodes = {v.node for v in graph.inputs_of(reshape.id)} | {v.node for v in graph.inputs_of(pad)}
-    unsqueeze = graph.inputs_of(pad)[0].node
-    nodes.add(graph.inputs_of(unsqueeze)[1].node)
-    target = graph.inputs_of(reshape.id)[1].node
-    stack = [target]
+def _is_spelled(
+    graph: Graph, reshape: Node, insertion: core.ZeroInsertion, source: Value, spell: Spelling
+) -> bool:
+    builder = GraphBuilder(graph, reshape)
+    try:
+        wanted = spell(insertion, builder, source)
+        return isinstance(wanted, Value) and _same(graph, Value(reshape.id), wanted, source)
+    except OpError:
+        return False
+    finally:
+        for i in reversed(builder.made):
+            graph.remove(i)
+
+
+def _same(graph: Graph, a: Value, b: Value, source: Value) -> bool:
+    """Whether two values are computed alike from `source` and constants."""
+    if a == b or a == source or b == source:
+        return a == b
+    known = constant(graph, a), constant(graph, b)
+    if known[0] is not None or known[1] is not None:
+        return known[0] is not None and known[1] is not None and np.array_equal(*known)
+    ops = graph.node(a.node).op, graph.node(b.node).op
+    inputs = graph.inputs_of(a.node), graph.inputs_of(b.node)
+    same = _equal(*ops) and len(inputs[0]) == len(inputs[1])
+    return same and all(_same(graph, *pair, source) for pair in zip(*inputs, strict=True))
+
+
+def _equal(a: Op, b: Op) -> bool:
+    """Whether two operations compute the same; the versions of Pad do if they pad by zeros."""
+    if isinstance(a, PadBase) and isinstance(b, PadBase):
+        return a.pad_mode == b.pad_mode
+    return a == b
+
+
+def _upstream(graph: Graph, reshape: Node, source: Value) -> set[int]:
+    """Return the ids of the nodes between `source` and a spelling's end."""
+    found, stack = {reshape.id}, [reshape.id]
     while stack:
         for v in graph.inputs_of(stack.pop()):
-            if graph.node(v.node).type in ("ShapeOf", "Const"):
-                nodes.add(v.node)
-                stack += [v.node] if graph.node(v.node).type == "Const" else []
-    return nodes
+            if v.node not in found and v != source:
+                found.add(v.node)
+                stack.append(v.node)
+    return found

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from irdeconv.graph import FreshNames, Graph, Node, Value
 from irdeconv.op import SugarOp
 from irdeconv.passes.builder import GraphBuilder, NodeBudget
+from irdeconv.passes.emit import Decision, Style
+
+DEFAULT_STYLE = Style()
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ def replace_node(
     node: Node,
     build: Callable[..., Value | Skip],
     budget: NodeBudget | None = None,
+    style: Style = DEFAULT_STYLE,
+    decisions: Iterable[Decision] = (),
 ) -> Change:
     """Replace a node with one output by what `build(op, builder, *inputs)` makes.
 
@@ -37,7 +42,7 @@ def replace_node(
     origins. It stays where nothing read the node. On Skip, or when `build` raises, the graph is as
     before. What stays is taken from the budget.
     """
-    builder = GraphBuilder(graph, node, budget=budget)
+    builder = GraphBuilder(graph, node, budget=budget, style=style, decisions=iter(decisions))
     try:
         result = build(node.op, builder, *graph.inputs_of(node.id))
     except BaseException:

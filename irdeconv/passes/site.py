@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from irdeconv.graph import Graph, Node, Value
+from irdeconv.graph import Graph, Node
 from irdeconv.ops import core
 from irdeconv.passes.stored import stored
 from irdeconv.passes.subpixel import AxisResidues, analyse
@@ -166,9 +166,3 @@ def site_of(graph: Graph, node: Node) -> DeconvolutionSite | None:
 def _stand_in(dim: Dim, size: int) -> int:
     low, high = bounds(dim)
     return low if low == high else max(low, size if high is None else min(size, high))
-
-
-def constant_of(graph: Graph, value: Value) -> Array | None:
-    """Return the array of a constant, also of one that is stored in few bits."""
-    found = stored(graph, value)
-    return None if found is None else found.filter()

@@ -22,17 +22,17 @@ from irdeconv.ops import core
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.bodies import change_bodies
 from irdeconv.ops.convolution import ConvolutionBase
-from irdeconv.ops.elementwise import Maximum, Multiply, Subtract
-from irdeconv.ops.padding import Pad12
-from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
-from irdeconv.ops.unary import Negative
+from irdeconv.ops.elementwise import Maximum, Subtract
+from irdeconv.ops.padding import Pad1, Pad12
+from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1
+from irdeconv.ops.strided import StridedSlice
 from irdeconv.ops.vectors import vector
 from irdeconv.passes.builder import GraphBuilder
 from irdeconv.passes.emit import X, pad_spatial
 from irdeconv.passes.infer_specs import fill_specs, inferred
 from irdeconv.passes.recognise import mark
 from irdeconv.passes.rewrite import expand, remove_dead, replace_node, unique_names
-from irdeconv.spec import Array, Spec, bounds, is_static
+from irdeconv.passes.spreading import spell_zero_insertion
 
 
 @garbage.paused()
@@ -67,7 +67,7 @@ def _standardize_graph(out: Graph, problems: Collector) -> Graph:
                 layer=node.name,
             )
     for node in list(out.nodes("Pad")):
-        if node.origins and _pads_zeros(out, node):
+        if node.origins and isinstance(node.op, Pad12) and _pads_zeros(out, node):
             _split_pad(out, node)
     remove_dead(out, dead)
     unique_names(out)
@@ -104,88 +104,40 @@ def _standardize(graph: Graph, node: Node) -> None:
 
 
 def _zero_insertion(graph: Graph, node: Node, op: core.ZeroInsertion) -> None:
-    """Spell zero-insertion; the surplus zeros at the end go into a Pad that follows."""
-    users = graph.users(Value(node.id))
-    surplus = tuple(s - 1 for s in op.strides)
-    pad = graph.node(users[0][0]) if len(users) == 1 and users[0][1] == 0 else None
-    if pad is not None and (op.trailing or not _pads_zeros(graph, pad)):
-        pad = None
-
-    def spelled(op: core.ZeroInsertion, b: GraphBuilder, x: Value) -> Value:
-        y, crop = _spread(op, b, x), IntVector(tuple(-s for s in surplus))
-        return y if op.trailing or pad is not None else pad_spatial(b, y, crop * 0, crop)
-
-    for made in map(graph.node, replace_node(graph, node, spelled).made):
-        if isinstance(made.op, Reshape):  # marked, reading it back gives ZeroInsertion again
-            made.rt_info = mark(op.strides, op.trailing)
-
-    def shorter(
-        op: Pad12, b: GraphBuilder, x: Value, begin: Value, end: Value, *fill: Value
-    ) -> Value:
-        less = b.const(np.array((0, 0, *surplus), np.int64))
-        return b.add(op, x, begin, b.add(Subtract(), end, less), *fill)
-
-    if pad is not None:
-        replace_node(graph, pad, shorter)
+    """Spell zero-insertion; the last Reshape is marked, so that reading recognises it."""
+    change = replace_node(graph, node, spell_zero_insertion)
+    if change.skipped:
+        raise OpError(change.skipped)
+    last = [n for n in map(graph.node, change.made) if isinstance(n.op, Reshape)][-1]
+    last.rt_info = mark(op.strides)
 
 
 def _pads_zeros(graph: Graph, pad: Node) -> bool:
-    """Whether it is a Pad that fills with zeros (the value is the optional fourth input)."""
-    if not isinstance(pad.op, Pad12) or pad.op.pad_mode != "constant":
-        return False
-    inputs = graph.inputs_of(pad.id)
-    if len(inputs) < 4:
-        return True
-    fill = graph.spec(inputs[3]).known
-    return fill is not None and not np.any(fill)
+    """Whether a Pad fills with zeros by amounts computed at run time."""
+    return len(graph.inputs_of(pad.id)) == 3 and None in (
+        graph.spec(v).known for v in graph.inputs_of(pad.id)[1:]
+    )
 
 
 def _split_pad(graph: Graph, node: Node) -> None:
-    """Pad first and crop afterwards where a crop may exceed the tensor.
+    """Pad first and crop afterwards: by amounts computed at run time.
 
-    OpenVINO's CPU plugin corrupts its heap on one Pad that crops more than the tensor has and pads
-    at the other end; two Pads compute the same window. Of computed pads that have a lower but no
-    upper bound OpenVINO infers that they never crop, and fails where they do; it follows no bounds
-    through ReLU.
+    One Pad that crops more than the tensor has and pads at the other end corrupts the heap of
+    OpenVINO's CPU plugin. If computed pads have a lower but no upper bound, OpenVINO infers that
+    they never crop, and fails if they do; it follows no bounds through ReLU.
     """
-    data, begin, end = (graph.spec(v) for v in graph.inputs_of(node.id)[:3])
-    if not _may_overcrop(data, begin.known, end.known):
-        return
 
     def build(op: Pad12, b: GraphBuilder, x: Value, begin: Value, end: Value, *_: Value) -> Value:
         zero = b.const(np.zeros(1, np.int64))
-        padded = b.add(op, x, b.add(Maximum(), begin, zero), b.add(Maximum(), end, zero))
-        return b.add(op, padded, cropped(b, begin), cropped(b, end))
-
-    def cropped(b: GraphBuilder, pads: Value) -> Value:
-        return b.add(Negative(), b.add(ReLU(), b.add(Negative(), pads)))
+        padded = b.add(Pad1("constant"), x, *(b.add(Maximum(), v, zero) for v in (begin, end)))
+        first = b.add(ReLU(), b.add(Subtract(), zero, begin))
+        surplus = b.add(ReLU(), b.add(Subtract(), zero, end))
+        last = b.add(Subtract(), b.add(ShapeOf(i64), padded), surplus)
+        steps = b.const(np.ones(b.spec(x).rank or 0, np.int64))
+        masks = ((0,) * (b.spec(x).rank or 0),) * 2
+        return b.add(StridedSlice(*masks), padded, first, last, steps)
 
     replace_node(graph, node, build)
-
-
-def _may_overcrop(data: Spec, begin: Array | None, end: Array | None) -> bool:
-    if begin is None or end is None or data.shape is None:
-        return True
-    for size, p, q in zip(data.shape, begin.tolist(), end.tolist(), strict=True):
-        if min(p, q) < 0 < max(p, q) and -min(p, q) > bounds(size)[0]:
-            return True
-    return False
-
-
-def _spread(op: core.ZeroInsertion, b: GraphBuilder, x: Value) -> Value:
-    """Unsqueeze behind each spatial axis, pad there, reshape: I*S elements, S-1 zeros too many."""
-    axes = len(op.strides)
-    behind = np.arange(3, 3 + 2 * axes, 2)
-    spread = b.add(Unsqueeze(), x, b.const(behind.astype(np.int64)))
-    end = np.zeros(2 + 2 * axes, np.int64)
-    end[behind] = [s - 1 for s in op.strides]
-    spread = b.add(Pad12("constant"), spread, b.const(np.zeros_like(end)), b.const(end))
-    shape, factors = b.spec(x).shape, np.array((1, 1, *op.strides), np.int64)
-    if is_static(shape):
-        target = b.const(np.array(shape, np.int64) * factors)
-    else:
-        target = b.add(Multiply(), b.add(ShapeOf(i64), x), b.const(factors))
-    return b.add(Reshape(special_zero=False), spread, target)
 
 
 def _empty_convolution(op: ConvolutionBase, b: GraphBuilder, x: Value, w: Value) -> Value:

@@ -22,7 +22,7 @@ from irdeconv.op import Op, as_tuple
 from irdeconv.ops.basic import Const
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.elementwise import Multiply, Subtract
-from irdeconv.ops.padding import Pad12
+from irdeconv.ops.padding import PadBase
 from irdeconv.passes.moving import moved_data
 from irdeconv.spec import Array, is_static
 
@@ -189,7 +189,7 @@ def _moved(
     """Move a parameter with the filter; axes along which it does not change have one element."""
     if p.values.size == 1:
         return replace(p, values=p.values.reshape(()))
-    if isinstance(op, Pad12):
+    if isinstance(op, PadBase):
         op = replace(op, pad_mode="edge")
     dtype = p.dtype or of_numpy(p.values.dtype)
     held = moved_data(op, MovedData.broadcast(p.values, dtype, shape), dtype, shape, *rest)
@@ -226,3 +226,9 @@ def _zero(steps: tuple[Dequantization, ...], dtype: ElementType) -> Array | None
 def _apply(op: Op, *arrays: Array) -> Array:
     with np.errstate(all="ignore"):
         return np.asarray(as_tuple(op.evaluate(*arrays))[0])
+
+
+def constant_of(graph: Graph, value: Value) -> Array | None:
+    """Return the array of a constant, also of one that is stored in few bits."""
+    found = stored(graph, value)
+    return None if found is None else found.filter()

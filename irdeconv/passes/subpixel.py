@@ -19,28 +19,30 @@ from irdeconv.geometry import IntVector, Vector
 from irdeconv.limits import current
 from irdeconv.op import Builder
 from irdeconv.ops import core
-from irdeconv.ops.broadcasting import Broadcast
-from irdeconv.ops.channels import DepthToSpace
-from irdeconv.ops.movement import Concat
+from irdeconv.ops.broadcasting import Broadcast, Tile
 from irdeconv.ops.slicing import Gather
 from irdeconv.ops.vectors import sizes, vector
+from irdeconv.passes.convolving import ConvolutionLayer, convolve
 from irdeconv.passes.emit import (
-    DOWN_TO_0,
+    FIRST_ELEMENT,
     FormBuilder,
+    Option,
     X,
-    convolve,
-    emit_convolution,
+    add_bias,
+    channels_swapped,
     joined,
     pad_spatial,
     reshaped,
     sliced,
     transposed,
 )
+from irdeconv.passes.interleaving import StackLayout, interleave_parts, stack_layouts
 from irdeconv.passes.rewrite import Skip
 from irdeconv.spec import DYNAMIC, Shape, Spec, bounds, ints, is_static
 
 PLACE_BYTES = 256  # of a tap's place in a stacked filter, while it is made
 NODES_OF_RESIDUE = 3  # what it reads, its taps, its convolution
+MANY = 1 << 20  # elements of an axis of unknown size
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,10 @@ class Residue:
 
 @dataclass(frozen=True)
 class AxisResidues:
-    """The residues of one axis, and what O is beyond S(I-1).
+    """The residues of one axis, and the size of the interleaved outputs.
 
-    Every residue has I + `more` outputs; of the interleaved ones the last `surplus` are too many.
+    Every residue has I + `more` outputs. Of the interleaved ones the first `front` and the last
+    `surplus` are cropped.
     """
 
     stride: int
@@ -74,6 +77,7 @@ class AxisResidues:
     begin: int
     more: int
     surplus: int
+    front: int = 0
 
     @cached_property
     def residues(self) -> tuple[Residue, ...]:
@@ -89,11 +93,18 @@ class AxisResidues:
         return tuple(residues)
 
 
-def analyse(stride: int, dilation: int, kernel: int, begin: int, end: int) -> AxisResidues:
-    """Return the residues of an axis, which are made when they are asked for."""
-    beyond = dilation * (kernel - 1) + 1 - begin - end  # O = S(I-1) + beyond
+def analyse(
+    stride: int, dilation: int, kernel: int, begin: int, end: int, front: int = 0
+) -> AxisResidues:
+    """Return the residues of an axis, computed on demand.
+
+    The outputs begin `front` positions earlier than those of the layer, and are cropped there.
+    """
+    begin -= front
+    beyond = dilation * (kernel - 1) + 1 - begin - end  # front + O = S(I-1) + beyond
     outputs = -(-beyond // stride)
-    return AxisResidues(stride, dilation, kernel, begin, outputs - 1, outputs * stride - beyond)
+    surplus = outputs * stride - beyond
+    return AxisResidues(stride, dilation, kernel, begin, outputs - 1, surplus, front)
 
 
 def skip_open_axes(op: core.Deconvolution, filter: Spec, *pads: Spec) -> Skip | None:
@@ -132,31 +143,51 @@ def axes_of(
     return [analyse(*row) for row in zip(op.strides, op.dilations, *known, strict=True)]
 
 
-def phases(op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, pads_end: X) -> X:
+def phases(
+    op: core.Deconvolution,
+    b: FormBuilder[X],
+    x: X,
+    w: X,
+    pads_begin: X,
+    pads_end: X,
+    bias: X | None = None,
+) -> X:
     """core.Deconvolution -> one convolution per residue that has taps, interleaved."""
     axes = axes_of(op, b, w, pads_begin, pads_end)
     parts = []
     for residues in itertools.product(*(a.residues for a in axes)):
         alike = tuple((len(r.taps), r.first) for r in residues)
-        parts.append(b.repeat(alike, partial(_phase, b, x, w, axes, residues)))
-    y = parts[0] if len(parts) == 1 else b.add(Concat(1), *parts)
-    return interleave(b, y, w, 1, axes)
+        parts.append(b.repeat(alike, partial(_phase, b, x, w, axes, residues, bias)))
+    y = parts[0]
+    if len(parts) > 1:
+        outputs = sizes(b, w, 0, 1) * sizes(b, w, 2, 1)
+        y = interleave_parts(b, parts, op.strides, outputs, len(axes) + 2 in b.style.block_ranks)
+    return _cropped(b, y, axes)
 
 
-def _phase(b: Builder[X], x: X, w: X, axes: list[AxisResidues], residues: Sequence[Residue]) -> X:
+def _phase(
+    b: FormBuilder[X],
+    x: X,
+    w: X,
+    axes: list[AxisResidues],
+    residues: Sequence[Residue],
+    bias: X | None,
+) -> X:
     """Convolve the window that a residue reads with its taps: (N, M, *(I + more))."""
     if not all(r.taps for r in residues):
-        return _nothing(b, x, w, axes)
+        return add_bias(b, _nothing(b, x, w, axes), bias)
     begin = IntVector(tuple(-r.first for r in residues))
     more = IntVector(tuple(a.more + r.extent - 1 for a, r in zip(axes, residues, strict=True)))
-    window = pad_spatial(b, x, begin, more - begin)
-    return convolve(b, window, take(b, w, residues), tuple(r.dilation for r in residues))
+    taps = channels_swapped(b, take(b, w, residues), len(axes))
+    dilations = tuple(r.dilation for r in residues)
+    ones = (1,) * len(axes)
+    return convolve(b, ConvolutionLayer(x, taps, ones, dilations, begin, more - begin, bias))
 
 
 def take(b: Builder[X], w: X, residues: Sequence[Residue]) -> X:
     """Return the taps of a residue, in descending order, of a filter (g, C/g, M/g, *K)."""
     start = [r.taps[0] for r in residues]
-    stop = [r.taps[-1] - 1 if r.taps[-1] else DOWN_TO_0 for r in residues]
+    stop = [r.taps[-1] - 1 if r.taps[-1] else FIRST_ELEMENT for r in residues]
     step = [r.taps[1] - r.taps[0] if len(r.taps) > 1 else -1 for r in residues]
     return sliced(b, w, start, stop, step, range(3, 3 + len(residues)))
 
@@ -170,47 +201,10 @@ def _nothing(b: Builder[X], x: X, w: X, axes: list[AxisResidues]) -> X:
     return b.add(Broadcast("numpy"), zero, joined(b, sizes(b, x, 0, 1), outputs, spatial))
 
 
-def interleave(b: Builder[X], y: X, w: X, groups: int, axes: list[AxisResidues]) -> X:
-    """(N, groups * R * M', *(I + more)) -> (N, M, *O): residues R behind one another in space.
-
-    With `groups` > 1 the residues stand inside each group's channels, M' being M / groups.
-    """
-    y = depth_to_space(b, y, w, groups, tuple(a.stride for a in axes))
-    surplus = IntVector(tuple(-a.surplus for a in axes))
-    return pad_spatial(b, y, surplus * 0, surplus)
-
-
-def depth_to_space(b: Builder[X], y: X, w: X, groups: int, strides: tuple[int, ...]) -> X:
-    """Move the residues from the channels into space; DepthToSpace where it can express it."""
-    if math.prod(strides) == 1:
-        return y
-    if groups == 1 and len(set(strides)) == 1:
-        return b.add(DepthToSpace("blocks_first", strides[0]), y)
-    outputs = sizes(b, w, 0, 1) * sizes(b, w, 2, 1)
-    inner = sizes(b, w, 2, 1) if groups > 1 else outputs
-    return _interleaved(b, y, (groups, *strides), inner, outputs)
-
-
-def spell_depth_to_space(op: DepthToSpace, b: Builder[X], y: X) -> X | Skip:
-    """DepthToSpace of blocks first -> Reshape, Transpose, Reshape; its channels must be known."""
-    shape = b.spec(y).shape
-    if shape is None or not isinstance(shape[1], int) or op.mode != "blocks_first":
-        return Skip("the number of channels is known only at run time")
-    strides = (op.block_size,) * (len(shape) - 2)
-    outputs = IntVector((shape[1] // math.prod(strides),))
-    return _interleaved(b, y, (1, *strides), outputs, outputs)
-
-
-def _interleaved(b: Builder[X], y: X, blocks: tuple[int, ...], inner: Vector, outputs: Vector) -> X:
-    """(N, groups * R * inner, *I), blocks (groups, *R) -> (N, outputs, *(R I)) by a Transpose."""
-    strides = blocks[1:]
-    axes = len(strides)
-    batch, spatial = sizes(b, y, 0, 1), sizes(b, y, 2, axes)
-    y = reshaped(b, y, batch, IntVector(blocks), inner, spatial)
-    pairs = ((3 + axes + a, 2 + a) for a in range(axes))
-    order = (0, 1, 2 + axes, *itertools.chain.from_iterable(pairs))
-    grown = spatial * IntVector(strides)
-    return reshaped(b, transposed(b, y, order), batch, outputs, grown)
+def _cropped(b: FormBuilder[X], y: X, axes: list[AxisResidues]) -> X:
+    """Crop interleaved outputs to those of the layer."""
+    front, surplus = (IntVector(tuple(v)) for v in zip(*((-a.front, -a.surplus) for a in axes)))
+    return pad_spatial(b, y, front, surplus)
 
 
 @dataclass(frozen=True)
@@ -275,21 +269,84 @@ def _skip_wide(op: core.Deconvolution, kernel: tuple[int, ...]) -> Skip | None:
     return None
 
 
-def stacked(op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, pads_end: X) -> X:
+def stacked(
+    op: core.Deconvolution,
+    b: FormBuilder[X],
+    x: X,
+    w: X,
+    pads_begin: X,
+    pads_end: X,
+    bias: X | None = None,
+) -> X:
     """core.Deconvolution -> one convolution with a block of channels per residue, interleaved."""
-    axes, shape = axes_of(op, b, w, pads_begin, pads_end), b.spec(w).shape
+    shape = b.spec(w).shape
+    assert is_static(shape)
+    size = (b.spec(x).shape or ())[2:]
+    axes = [
+        narrowest(a, size[i] if i < len(size) and isinstance(size[i], int) else None)
+        for i, a in enumerate(axes_of(op, b, w, pads_begin, pads_end))
+    ]
+    layouts = stack_layouts(op.strides, shape[0], len(axes) + 2 in b.style.block_ranks)
+    layouts = layouts if math.prod(op.strides) > 1 else layouts[-1:]
+    ways = (partial(_stacked, b, x, w, axes, bias, layout) for layout in layouts)
+    rows = zip(layouts, ways, strict=True)
+    return b.choose([Option(layout.name, way) for layout, way in rows])
+
+
+def _stacked(
+    b: FormBuilder[X],
+    x: X,
+    w: X,
+    axes: list[AxisResidues],
+    bias: X | None,
+    layout: StackLayout,
+) -> X:
+    shape, n = b.spec(w).shape, len(axes)
     assert is_static(shape)
     widened = [widen(a, k) for a, k in zip(axes, shape[3:], strict=True)]
     begin = IntVector(tuple(-v.low for v in widened))
     more = IntVector(tuple(a.more + v.span - 1 for a, v in zip(axes, widened, strict=True)))
-    y = convolve(
-        b, pad_spatial(b, x, begin, more - begin), _stack(b, w, shape, widened), (1,) * len(axes)
-    )
-    return interleave(b, y, w, shape[0], axes)
+    stack = channels_swapped(b, _stack(b, w, widened, layout), n)
+    bias = None if bias is None else _repeated(b, bias, layout, n)
+    ones = (1,) * n
+    y = convolve(b, ConvolutionLayer(x, stack, ones, ones, begin, more - begin, bias))
+    return _interleaved(b, y, w, axes, layout)
 
 
-def _stack(b: Builder[X], w: X, shape: tuple[int, ...], widened: list[Widened]) -> X:
-    """(g, C/g, M/g, *K) -> (g, C/g, R * M/g, *E): the taps of each residue where it reads them."""
+def _interleaved(
+    b: FormBuilder[X], y: X, w: X, axes: list[AxisResidues], layout: StackLayout
+) -> X:
+    strides = tuple(a.stride for a in axes)
+    if math.prod(strides) > 1:
+        y = layout.interleave(b, y, strides, sizes(b, w, 0, 1) * sizes(b, w, 2, 1))
+    return _cropped(b, y, axes)
+
+
+def narrowest(axis: AxisResidues, size: int | None) -> AxisResidues:
+    """Return the residues with as many outputs in front as save the most products.
+
+    Outputs that begin where the scatter does need the fewest taps; some are cropped for it. An
+    unknown size counts as many elements.
+    """
+    end = axis.dilation * (axis.kernel - 1) + 1 - axis.begin - _beyond(axis)
+    size = MANY if size is None else size
+    fronts = dict.fromkeys((0, axis.begin % axis.stride))
+    found = [analyse(axis.stride, axis.dilation, axis.kernel, axis.begin, end, f) for f in fronts]
+    return min(found, key=lambda a: max(size + a.more, 0) * widen(a, a.kernel).span)
+
+
+def _beyond(axis: AxisResidues) -> int:
+    """Return O - S(I-1) of an axis without outputs in front."""
+    return (axis.more + 1) * axis.stride - axis.surplus
+
+
+def _stack(b: Builder[X], w: X, widened: list[Widened], layout: StackLayout) -> X:
+    """(g, C/g, M/g, *K) -> (g, C/g, R * M/g, *E): the taps of each residue where it reads them.
+
+    The layout orders residues and channels.
+    """
+    shape, n = b.spec(w).shape, len(widened)
+    assert is_static(shape)
     more = IntVector(tuple(int(v.lacks) for v in widened))
     w = pad_spatial(b, w, more * 0, more, 3)  # a zero behind the taps, for the places without one
     for a, v in enumerate(widened, 3):
@@ -299,13 +356,33 @@ def _stack(b: Builder[X], w: X, shape: tuple[int, ...], widened: list[Widened]) 
     residues = [len(v.taps) for v in widened]
     if math.prod(residues) == 1:
         return w
-    pairs = [n for v in widened for n in (len(v.taps), v.span)]
-    split = (shape[0] * shape[1], shape[2], *pairs)
-    w = reshaped(b, w, IntVector(split))
-    axes = range(len(widened))
-    order = (0, *(2 + 2 * a for a in axes), 1, *(3 + 2 * a for a in axes))
-    target = (shape[0], shape[1], math.prod(residues) * shape[2], *(v.span for v in widened))
-    return reshaped(b, transposed(b, w, order), IntVector(target))
+    pairs = [k for v in widened for k in (len(v.taps), v.span)]
+    w = reshaped(b, w, IntVector((shape[0] * shape[1], shape[2], *pairs)))
+    places = [2 + 2 * a for a in range(n)]
+    spans = [3 + 2 * a for a in range(n)]
+    first = layout.order.residues_first
+    w = transposed(b, w, (0, *places, 1, *spans) if first else (0, 1, *places, *spans))
+    span = [v.span for v in widened]
+    order = layout.order.residues()
+    index = [int(np.ravel_multi_index(r, residues)) for r in order]
+    count = math.prod(residues)
+    if index != [*range(count)]:
+        parts = (count, shape[2]) if first else (shape[2], count)
+        w = reshaped(b, w, IntVector((shape[0] * shape[1], *parts, *span)))
+        at = b.const(np.array(1 if first else 2, np.int64))
+        w = b.add(Gather(), w, b.const(np.array(index, np.int64)), at)
+    return reshaped(b, w, IntVector((shape[0], shape[1], count * shape[2], *span)))
+
+
+def _repeated(b: Builder[X], bias: X, layout: StackLayout, axes: int) -> X:
+    """[1, M, 1, ...] -> [1, M * R, 1, ...]: the bias of each channel of a stack."""
+    count, ones = len(layout.order.residues()), (1,) * axes
+    if layout.order.residues_first:
+        return b.add(Tile(), bias, b.const(np.array((1, count, *ones), np.int64)))
+    outputs = sizes(b, bias, 1, 1)
+    column = reshaped(b, bias, outputs, IntVector((1,)))
+    rows = b.add(Tile(), column, b.const(np.array((1, count), np.int64)))
+    return reshaped(b, rows, IntVector((1,)), outputs * count, IntVector(ones))
 
 
 def skip_gemm(op: core.Deconvolution, filter: Spec, *pads: Spec) -> Skip | None:
@@ -320,39 +397,70 @@ def skip_gemm(op: core.Deconvolution, filter: Spec, *pads: Spec) -> Skip | None:
     return None
 
 
-def gemm(op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, pads_end: X) -> X:
+def gemm(
+    op: core.Deconvolution,
+    b: FormBuilder[X],
+    x: X,
+    w: X,
+    pads_begin: X,
+    pads_end: X,
+    bias: X | None = None,
+) -> X | Skip:
     """core.Deconvolution with K == S -> a 1x1 convolution, interleaved and cropped."""
-    axes = len(op.strides)
     shape = b.spec(w).shape
     assert is_static(shape)
-    flat = transposed(b, w, (0, *range(3, 3 + axes), 2, 1))
-    target = (shape[0], math.prod(op.strides) * shape[2], shape[1], *(1,) * axes)
-    zero, strides = IntVector((0,) * axes), IntVector(op.strides)
-    begin, end = zero - vector(b, pads_begin), zero - vector(b, pads_end)
-    front, back = _room(b.spec(x).shape, op.strides, begin, end)
-    if front != zero or back != zero:
-        x = pad_spatial(b, x, front, back)
-        begin, end = begin - front * strides, end - back * strides
-    y = emit_convolution(b, x, reshaped(b, flat, IntVector(target)), (1,) * axes)
-    y = depth_to_space(b, y, w, shape[0], op.strides)
-    return pad_spatial(b, y, begin, end)
+    layouts = stack_layouts(op.strides, shape[0], len(op.strides) + 2 in b.style.block_ranks)
+    layouts = layouts if math.prod(op.strides) > 1 else layouts[-1:]
+    zero = IntVector((0,) * len(op.strides))
+    ends = zero - vector(b, pads_begin), zero - vector(b, pads_end)
+    if bias is not None and not all(isinstance(v, IntVector) for v in ends):
+        return Skip("zeros may join the output, which has a bias; the pads are known at run time")
+    ways = (partial(_gemm, b, x, w, ends, bias, layout) for layout in layouts)
+    rows = zip(layouts, ways, strict=True)
+    return b.choose([Option(layout.name, way) for layout, way in rows])
+
+
+def _gemm(
+    b: FormBuilder[X],
+    x: X,
+    w: X,
+    ends: tuple[Vector, Vector],
+    bias: X | None,
+    layout: StackLayout,
+) -> X:
+    shape, (begin, end) = b.spec(w).shape, ends
+    assert is_static(shape)
+    strides, n = shape[3:], len(shape) - 3
+    axes = [AxisResidues(s, 1, s, 0, 0, 0) for s in strides]
+    stack = _stack(b, w, [widen(a, a.stride) for a in axes], layout)
+    zero = IntVector((0,) * n)
+    front, back = _room(b.spec(x).shape, strides, begin, end, bias is not None)
+    begin, end = begin - front * IntVector(strides), end - back * IntVector(strides)
+    bias = None if bias is None else _repeated(b, bias, layout, n)
+    stack, ones = channels_swapped(b, stack, n), (1,) * n
+    y = convolve(b, ConvolutionLayer(x, stack, ones, ones, front, back, bias))
+    y = _interleaved(b, y, w, axes, layout)
+    return pad_spatial(b, y, begin, end) if (begin, end) != (zero, zero) else y
 
 
 def _room(
-    shape: Shape | None, strides: tuple[int, ...], begin: Vector, end: Vector
+    shape: Shape | None, strides: tuple[int, ...], begin: Vector, end: Vector, biased: bool
 ) -> tuple[IntVector, IntVector]:
     """Return how many zeros the data needs in front and behind for the output's pads.
 
-    Where one end of the output is cut off and zeros join at the other, short or empty data may have
-    less than is cut off. Zeros at that other end of the data stand for some of those of the output;
-    a bad tap spoils these, too.
+    With a bias no zeros may join the output, so all of them join the data. Otherwise: if one end of
+    the output is cropped and zeros join the other, short or empty data may have less than is
+    cropped. Zeros at that other end of the data become zeros of the output; a NaN in a tap spreads
+    to these.
     """
     room = np.zeros((2, len(strides)), np.int64)
     if isinstance(begin, IntVector) and isinstance(end, IntVector):
         least = [bounds(n)[0] for n in (shape or (DYNAMIC,) * (len(strides) + 2))[2:]]
         rows = zip(strides, least, begin.values, end.values, strict=True)
         for a, (s, n, p, q) in enumerate(rows):
-            if min(p, q) < 0 < max(p, q):
+            if biased:
+                room[:, a] = [-(-max(e, 0) // s) for e in (p, q)]
+            elif min(p, q) < 0 < max(p, q):
                 room[int(p < 0), a] = max(-(min(p, q) // s) - n, 0)
     front, back = (IntVector(tuple(row)) for row in room.tolist())
     return front, back

@@ -16,6 +16,7 @@ from irdeconv.ops.binding import shape_of
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.core import Deconvolution, ZeroInsertion
 from irdeconv.ops.padding import Pad1, Pad12
+from irdeconv.ops.strided import StridedSlice
 from irdeconv.spec import Array, Spec, is_static
 
 AXES = range(1, 4)  # spatial axes that the kernels know
@@ -107,18 +108,17 @@ def _type_name(spec: Spec) -> str:
 def _with_pads(
     graph: Graph, layer: FusedConvolution, constants: Mapping[Value, Array], readers: Readers
 ) -> FusedConvolution:
-    """Take in a Pad, and a ZeroInsertion in front of it."""
-    source = layer
-    pads = _pad_in_front(graph, layer, constants, readers)
-    if pads is not None:
+    """Take in Pads and crops, and a ZeroInsertion in front of them."""
+    while pads := _pad_in_front(graph, layer, constants, readers):
         pad, begin, end = pads
         outer = layer.problem.begin
-        if all(_combines(*row) for row in zip(begin, end, outer, _reach(layer), strict=True)):
-            data = graph.inputs_of(pad.id)[0]
-            total = tuple(b + o for b, o in zip(begin, outer, strict=True))
-            problem = replace(layer.problem, shape=shape_of(graph.spec(data)), begin=total)
-            source = replace(layer, nodes=(pad, *layer.nodes), problem=problem, data=data)
-    return _as_deconvolution(graph, source, readers) or source
+        if not all(_combines(*row) for row in zip(begin, end, outer, _reach(layer), strict=True)):
+            break
+        data = graph.inputs_of(pad.id)[0]
+        total = tuple(b + o for b, o in zip(begin, outer, strict=True))
+        problem = replace(layer.problem, shape=shape_of(graph.spec(data)), begin=total)
+        layer = replace(layer, nodes=(pad, *layer.nodes), problem=problem, data=data)
+    return _as_deconvolution(graph, layer, readers) or layer
 
 
 def _reach(layer: FusedConvolution) -> list[int]:
@@ -139,20 +139,42 @@ def _combines(begin: int, end: int, outer: int, reach: int) -> bool:
 def _pad_in_front(
     graph: Graph, layer: FusedConvolution, constants: Mapping[Value, Array], readers: Readers
 ) -> tuple[Node, tuple[int, ...], tuple[int, ...]] | None:
-    """Return a Pad with zeros of the spatial axes that only this layer reads, and its pads."""
+    """Return a Pad with zeros or a crop of spatial axes that only this layer reads, its amounts."""
     pad = graph.node(layer.data.node)
-    if not isinstance(pad.op, Pad1 | Pad12) or readers.only(layer.data) is None:
+    if readers.only(layer.data) is None:
         return None
-    _, *others = graph.inputs_of(pad.id)
-    if pad.op.pad_mode != "constant" or any(v not in constants for v in others):
+    amounts = _amounts(graph, pad, constants)
+    shape = None if amounts is None else graph.spec(graph.inputs_of(pad.id)[0]).shape
+    if amounts is None or not is_static(shape) or 0 in shape:
         return None
-    begin, end, *value = (constants[v].reshape(-1).tolist() for v in others)
-    if any(begin[:2]) or any(end[:2]) or any(v != 0 for v in value[:1] and value[0]):
+    begin, end = amounts
+    if any(begin[:2]) or any(end[:2]) or len(begin) != len(shape):
         return None
-    shape = graph.spec(graph.inputs_of(pad.id)[0]).shape
-    if not is_static(shape) or 0 in shape:
+    return pad, begin[2:], end[2:]
+
+
+def _amounts(
+    graph: Graph, pad: Node, constants: Mapping[Value, Array]
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return by how much a Pad with zeros extends each axis, or a StridedSlice crops it."""
+    data, *others = graph.inputs_of(pad.id) or (None,)
+    if data is None or any(v not in constants for v in others):
         return None
-    return pad, tuple(begin[2:]), tuple(end[2:])
+    lists = [constants[v].reshape(-1).tolist() for v in others]
+    if isinstance(pad.op, Pad1 | Pad12):
+        zero = not any(v != 0 for value in lists[2:] for v in value)
+        return (tuple(lists[0]), tuple(lists[1])) if zero and pad.op.pad_mode == "constant" else None
+    if not isinstance(pad.op, StridedSlice) or any(s != 1 for v in lists[2:] for s in v):
+        return None
+    op, size, left = pad.op, graph.spec(data).shape, pad.spec().shape
+    odd = (*op.new_axis_mask, *op.shrink_axis_mask, *op.ellipsis_mask)
+    if not is_static(size) or not is_static(left) or any(odd):
+        return None
+    mask = (*op.begin_mask, *(0,) * len(size))
+    begin = [0 if m else min(b + n if b < 0 else b, n) for b, n, m in zip(lists[0], size, mask)]
+    begin += [0] * (len(size) - len(begin))
+    end = (n - b - o for n, b, o in zip(size, begin, left, strict=True))
+    return tuple(-b for b in begin), tuple(-e for e in end)
 
 
 def _as_deconvolution(

@@ -1,0 +1,135 @@
+"""A convolution of a lowered graph: its pads and its bias, and the rules that make it legal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Generic
+
+import numpy as np
+
+from irdeconv.geometry import IntVector, Vector
+from irdeconv.geometry_conv import extent
+from irdeconv.ops.convolution import Convolution, GroupConvolution
+from irdeconv.ops.movement import Concat
+from irdeconv.ops.shape import Squeeze1
+from irdeconv.passes.emit import (
+    FormBuilder,
+    Option,
+    X,
+    add_bias,
+    crop,
+    joined,
+    pad_spatial,
+    zeros_beside,
+)
+from irdeconv.spec import Shape, bounds, is_static
+
+Ints = tuple[int, ...]
+AXIS_0 = np.array([0], np.int64)
+
+
+@dataclass(frozen=True)
+class ConvolutionLayer(Generic[X]):
+    """A convolution of data x (N, C, *I) with a filter w (g, M/g, C/g, *K) and a bias.
+
+    The pads `begin` and `end` have one number per spatial axis; negative ones crop. The bias
+    [1, M, 1, ...] is added directly behind. `stage` is that of the last rule that made it.
+    """
+
+    x: X
+    w: X
+    strides: Ints
+    dilations: Ints
+    begin: Vector
+    end: Vector
+    bias: X | None = None
+    stage: int = 0
+
+    def known_pads(self) -> tuple[Ints, Ints]:
+        """Return the pads; they must be known."""
+        assert isinstance(self.begin, IntVector)
+        assert isinstance(self.end, IntVector)
+        return self.begin.values, self.end.values
+
+    @property
+    def has_known_pads(self) -> bool:
+        """Whether the pads are known."""
+        return isinstance(self.begin, IntVector) and isinstance(self.end, IntVector)
+
+    def padded(self, begin: Sequence[int], end: Sequence[int], **changes: Any) -> Any:
+        """Return the layer with other pads and other changes."""
+        pads = {"begin": IntVector(tuple(begin)), "end": IntVector(tuple(end))}
+        return replace(self, **pads, **changes)
+
+
+def convolve(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
+    """Emit a convolution, or what a rule makes of it if the target cannot run it."""
+    return b.attempt(layer, partial(plain_convolution, b, layer))
+
+
+def plain_convolution(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
+    """Emit a convolution with its own pads, or behind a Pad, or behind a Concat with zeros."""
+    own = Option("own pads", partial(_with_own_pads, b, layer))
+    apart = Option("Pad", partial(_behind_pads, b, layer, pad_spatial))
+    if not layer.has_known_pads:
+        return apart.build()
+    joins = Option("Concat", partial(_behind_pads, b, layer, pad_by_concat))
+    needed = any(p > 0 for p in sum(layer.known_pads(), ()))
+    others = [joins] if needed and is_static(b.spec(layer.x).shape) else []
+    options = [own, apart] if b.style.own_pads else [apart, own]
+    return b.choose([*options, *others] if needed else [apart])
+
+
+def _with_own_pads(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
+    begin, end = layer.known_pads()
+    outside = ([min(p, 0) for p in v] for v in (begin, end))
+    x = pad_spatial(b, layer.x, *(IntVector(tuple(v)) for v in outside))
+    pads = (tuple(max(p, 0) for p in v) for v in (begin, end))
+    return add_bias(b, emit_convolution(b, x, layer, *pads), layer.bias)
+
+
+def _behind_pads(b: FormBuilder[X], layer: ConvolutionLayer[X], pad: Any) -> X:
+    x, zero = pad(b, layer.x, layer.begin, layer.end), (0,) * len(layer.strides)
+    return add_bias(b, emit_convolution(b, x, layer, zero, zero), layer.bias)
+
+
+def pad_by_concat(b: FormBuilder[X], x: X, begin: IntVector, end: IntVector) -> X:
+    """Pad the spatial axes by Concats with zeros; negative amounts crop, after the padding."""
+    for axis, pads in enumerate(zip(begin.values, end.values, strict=True), 2):
+        front, back = ([zeros_beside(b, x, axis, p)] if p > 0 else [] for p in pads)
+        if front or back:
+            x = b.add(Concat(axis), *front, x, *back)
+    amounts = ([0, 0, *(max(-p, 0) for p in v.values)] for v in (begin, end))
+    return crop(b, x, *amounts)
+
+
+def emit_convolution(
+    b: FormBuilder[X], x: X, layer: ConvolutionLayer[X], begin: Ints, end: Ints
+) -> X:
+    """Add the convolution of x with the layer's filter: a plain one for one group."""
+    w, shape, size = layer.w, b.spec(layer.w).shape, b.spec(x).shape
+    axes = len(layer.strides)
+    # An output of size 0 and a fourth spatial axis are legal in the source layer.
+    beyond = axes > 3 or _may_be_empty(size, shape, layer.dilations, (begin, end))
+    lists = (layer.strides, begin, end, layer.dilations, "explicit", beyond)
+    if shape is None or shape[0] != 1:
+        return b.add(GroupConvolution(*lists), x, w)
+    w = b.add(Squeeze1(), w, b.const(AXIS_0))
+    return b.add(Convolution(*lists), x, w)
+
+
+def _may_be_empty(
+    size: Shape | None, filter: Shape | None, dilations: Ints, pads: tuple[Ints, Ints]
+) -> bool:
+    """Whether a filter (g, M/g, C/g, *K) may not fit into padded data (N, C, *I)."""
+    if size is None or filter is None:
+        return True
+    rows = zip(size[2:], filter[3:], dilations, *pads, strict=True)
+    for i, k, d, p, q in rows:
+        most = bounds(k)[1]
+        if most is None or bounds(i)[0] + p + q < extent(most, d):
+            return True
+    return False

@@ -1,0 +1,195 @@
+"""Moving the residues of an output from channels, or from several tensors, into space.
+
+Output o of an axis with stride S has the residue r = o mod S. DepthToSpace does it for equal
+strides, in several steps for a stride that is a product. Transposes do it one axis after the
+other, from the innermost on: (N, M, Sh, Sw, H, W) is viewed as [N*M*Sh, Sw, H*W], transposed, viewed
+as [N*M, Sh, H, W*Sw], transposed, and is (N, M, H*Sh, W*Sw). Concat does it on an axis of size 1
+behind the axis that grows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from operator import mul
+from typing import Literal
+
+from irdeconv.geometry import IntVector, Vector
+from irdeconv.ops.channels import DepthToSpace
+from irdeconv.ops.movement import Concat
+from irdeconv.ops.vectors import sizes
+from irdeconv.passes.emit import FormBuilder, Option, X, crop, most_axes, reshaped, transposed
+
+Ints = tuple[int, ...]
+ONE = IntVector((1,))
+MOST_STEPS = 3  # of DepthToSpace
+LARGEST_BLOCK = 64
+Mode = Literal["blocks_first", "depth_first"]
+
+
+@dataclass(frozen=True)
+class ChannelOrder:
+    """The order of residues and channels in the channel axis of a stack.
+
+    `blocks` are the sizes of successive DepthToSpace steps, by axis. With `residues_first` the
+    channels are (first step, ..., last step, M), otherwise (M, last step, ..., first step).
+    """
+
+    residues_first: bool
+    blocks: tuple[Ints, ...]
+
+    def residues(self) -> list[Ints]:
+        """Return the residues (one per axis) in the order of the channels."""
+        steps = self.blocks if self.residues_first else self.blocks[::-1]
+        digits = [list(itertools.product(*map(range, step))) for step in steps]
+        return [self._residue(row) for row in itertools.product(*digits)]
+
+    def _residue(self, digits: Sequence[Ints]) -> Ints:
+        ordered = digits if self.residues_first else digits[::-1]
+        total = (0,) * len(self.blocks[0])
+        for digit, block in zip(ordered, self.blocks, strict=True):
+            total = tuple(t * n + d for t, n, d in zip(total, block, digit, strict=True))
+        return total
+
+
+@dataclass(frozen=True)
+class StackLayout:
+    """A channel order of a stack, and the interleaving that it allows."""
+
+    name: str
+    order: ChannelOrder
+
+    def interleave(self, b: FormBuilder[X], y: X, strides: Ints, outputs: Vector) -> X:
+        """(N, M * R, *I) in this order -> (N, M, *(R I)); `outputs` is M."""
+        if self.name == "DepthToSpace":
+            mode: Mode = "blocks_first" if self.order.residues_first else "depth_first"
+            steps = (DepthToSpace(mode, block[0]) for block in self.order.blocks)
+            return reduce(lambda x, op: b.add(op, x), steps, y)
+        if self.name == "Transpose":
+            return _by_transposes(b, y, _Sizes.of(b, y, outputs, strides))
+        count, parts = outputs.values[0], []  # type: ignore[attr-defined]
+        axes = [0] * (len(strides) + 1)
+        for r in range(math.prod(strides)):
+            behind = (math.prod(strides) - 1 - r) * count
+            parts.append(crop(b, y, [0, r * count, *axes[1:]], [0, behind, *axes[1:]]))
+        return _by_concat(b, parts, _Sizes.of(b, y, outputs, strides))
+
+
+def stack_layouts(strides: Ints, groups: int, blocks: bool) -> list[StackLayout]:
+    """Return the layouts of a stack, the default first; `blocks`: DepthToSpace takes the rank.
+
+    In a grouped stack the residues of an output channel stay beside it.
+    """
+    steps = list(_block_steps(strides)) if blocks else []
+    orders = [ChannelOrder(True, s) for s in steps if groups == 1]
+    orders += [ChannelOrder(False, s) for s in steps]
+    layouts = [StackLayout("DepthToSpace", order) for order in orders]
+    layouts.append(StackLayout("Transpose", ChannelOrder(False, (strides,))))
+    if groups == 1:
+        layouts.append(StackLayout("Concat", ChannelOrder(True, (strides,))))
+    return layouts
+
+
+def interleave_parts(
+    b: FormBuilder[X], parts: Sequence[X], strides: Ints, outputs: Vector, blocks: bool
+) -> X:
+    """Interleave one tensor (N, M, *I) per residue, in the order of the residues."""
+    number = {r: i for i, r in enumerate(itertools.product(*map(range, strides)))}
+
+    def by_blocks(steps: tuple[Ints, ...]) -> X:
+        order = ChannelOrder(True, steps)
+        y = b.add(Concat(1), *(parts[number[r]] for r in order.residues()))
+        return StackLayout("DepthToSpace", order).interleave(b, y, strides, outputs)
+
+    def by_transposes() -> X:
+        s = _Sizes.of(b, parts[0], outputs, strides)
+        y = b.add(Concat(1), *parts)
+        residues = IntVector((len(parts),))
+        y = reshaped(b, y, s.batch, residues, outputs, reduce(mul, s.size))
+        return _by_transposes(b, transposed(b, y, (0, 2, 1, 3)), s)
+
+    def by_concat() -> X:
+        return _by_concat(b, parts, _Sizes.of(b, parts[0], outputs, strides))
+
+    steps = list(_block_steps(strides)) if blocks else []
+    options = [Option("DepthToSpace", partial(by_blocks, s)) for s in steps]
+    return b.choose([*options, Option("Transpose", by_transposes), Option("Concat", by_concat)])
+
+
+def _block_steps(strides: Ints) -> Iterator[tuple[Ints, ...]]:
+    """Yield the sequences of DepthToSpace blocks that make equal strides, the shortest first."""
+    if len(set(strides)) == 1 and 1 < strides[0] <= LARGEST_BLOCK:
+        for count in range(1, MOST_STEPS + 1):
+            for factors in _factorings(strides[0], count):
+                yield tuple((f,) * len(strides) for f in factors)
+
+
+def _factorings(n: int, count: int) -> Iterator[Ints]:
+    """Yield the ways to write n as an ordered product of `count` factors above 1."""
+    if count == 1:
+        yield from [(n,)] * (n > 1)
+        return
+    for f in range(2, n // 2 + 1):
+        if n % f == 0:
+            yield from ((f, *rest) for rest in _factorings(n // f, count - 1))
+
+
+@dataclass
+class _Sizes:
+    """The sizes of an output on its way: N, M, and per axis the stride and the present size."""
+
+    batch: Vector
+    outputs: Vector
+    strides: Ints
+    size: list[Vector]
+
+    @staticmethod
+    def of(b: FormBuilder[X], y: X, outputs: Vector, strides: Ints) -> _Sizes:
+        axes = [sizes(b, y, 2 + a, 1) for a in range(len(strides))]
+        return _Sizes(sizes(b, y, 0, 1), outputs, strides, axes)
+
+    def product(self, first: int, stop: int) -> list[Vector]:
+        """Return the product of the sizes of some axes; nothing where there are none."""
+        return [reduce(mul, self.size[first:stop])] if stop > first else []
+
+    def grow(self, axis: int) -> None:
+        self.size[axis] = self.size[axis] * self.strides[axis]
+
+
+def _by_transposes(b: FormBuilder[X], y: X, s: _Sizes) -> X:
+    """(N, M * R, *I), residues behind channels -> (N, M, *(R I)), one or two axes at a time."""
+    left = [a for a, stride in enumerate(s.strides) if stride > 1]
+    while left:
+        two = len(left) > 1 and left[-1] == len(s.size) - 1 and most_axes(b, y) >= 5
+        step, left = left[-1 - two :], left[: -1 - two]
+        n, (first, *_, last) = len(step), (step[0], step[-1])
+        lead = s.batch * s.outputs * math.prod(s.strides[a] for a in left)
+        blocks = [IntVector((s.strides[a],)) for a in step]
+        inner = [*s.product(0, first + 1), *s.product(first + 1, last + 1)]
+        rest = s.product(last + 1, len(s.size))
+        y = reshaped(b, y, lead, *blocks, *inner, *rest)
+        pairs = itertools.chain.from_iterable((1 + n + i, 1 + i) for i in range(n))
+        y = transposed(b, y, (0, *pairs, *range(1 + 2 * n, 1 + 2 * n + len(rest))))
+        for a in step:
+            s.grow(a)
+    return reshaped(b, y, s.batch, s.outputs, *s.size)
+
+
+def _by_concat(b: FormBuilder[X], parts: Sequence[X], s: _Sizes) -> X:
+    """One tensor (N, M, *I) per residue, in the order of the residues -> (N, M, *(R I))."""
+    lead, parts = s.batch * s.outputs, list(parts)
+    for a in reversed(range(len(s.size))):
+        stride = s.strides[a]
+        if stride == 1:
+            continue
+        before, behind = s.product(0, a + 1), s.product(a + 1, len(s.size))
+        target = [lead * before[0], ONE, *behind] if behind else [lead, *before, ONE]
+        parts = [reshaped(b, p, *target) for p in parts]
+        axis = 1 if behind else 2
+        runs = range(0, len(parts), stride)
+        parts = [b.add(Concat(axis), *parts[i : i + stride]) for i in runs]
+        s.grow(a)
+    return reshaped(b, parts[0], s.batch, s.outputs, *s.size)

@@ -1,0 +1,319 @@
+"""Planning: a form is built without numbers, counted, and held against a target.
+
+With R = prod(S) residues, per axis I inputs, O outputs, and from `subpixel.analyse`: I' = I + more
+outputs of every residue, K_r taps of residue r (they sum up to K), E the inputs that a stacked
+filter spans (`*` is a product over axes), the forms cost:
+
+    form            multiply-accumulates                intermediates, elements
+    zero-insertion  N M C/g *(O K)                      N C *(S I), N C *(O + D(K-1))
+    phases          sum over r: N M C/g *(I' K_r)       per r: N C *(I'+E_r-1), N M *I'; N M R *I'
+                      = N M C/g *(I' K)
+    stacked         N M R C/g *(I' E)                   N C *(I'+E-1), N M R *I', twice
+    gemm            N M C/g *(S I)                      N M R *I, twice
+
+- bytes: tensors and filters that an operation reads (not pads, axes, shapes), and what it writes.
+- scratch: the most bytes of intermediates alive at once, without the layer's data, output and
+  constants. Reshape, Squeeze and Unsqueeze share their input's memory.
+- nodes: operations without constants and without the arithmetic on sizes.
+- wasted: the share of products that reach no output: inserted or padded zeros, cropped outputs.
+
+An unknown batch counts as 1, an unknown size as 32 (or the nearest that its bounds allow).
+Constant filters are rearranged before anything runs, at no cost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from irdeconv.dialects.openvino import BackpropData
+from irdeconv.dtypes import ELEMENT_TYPES, ElementType
+from irdeconv.errors import OpError
+from irdeconv.op import Op, infer_op
+from irdeconv.ops import core
+from irdeconv.ops.convolution import ConvolutionBase
+from irdeconv.ops.elementwise import Add
+from irdeconv.ops.shape import Reshape, Squeeze1, Unsqueeze
+from irdeconv.passes.emit import Decision, Option, RuleCall, Rules, Style
+from irdeconv.passes.layer_facts import facts_of, operation_of
+from irdeconv.passes.spreading import spell_zero_insertion
+from irdeconv.spec import Array, Spec
+from irdeconv.targets.conditions import Facts
+from irdeconv.targets.profile import ScoreWeights, Target
+
+MOST_OPERATIONS = 4000  # that are tried while a form is planned, before rules are given up
+VIEWS = (Reshape, Squeeze1, Unsqueeze)  # output and input share their memory
+
+
+@dataclass(frozen=True)
+class PlannedValue:
+    """A value without numbers: its spec, the same with stand-ins for unknown sizes, its buffer.
+
+    `buffer` is None for the layer's data and filter and for constants. `on_data` says that it
+    depends on the data. `maker` is the index of the operation that computes it.
+    """
+
+    spec: Spec
+    size: Spec
+    buffer: int | None = None
+    constant: bool = False
+    on_data: bool = False
+    maker: int = -1
+
+
+@dataclass
+class PlannedOperation:
+    """An emitted operation, how often it is emitted alike, and the conditions that it violates.
+
+    `moved` are the elements of tensors and filters that it reads and writes; none for a view.
+    """
+
+    op: Op
+    inputs: tuple[Spec, ...]
+    output: Spec
+    moved: int
+    macs: int
+    on_data: bool
+    facts: Facts | None = None
+    failures: tuple[str, ...] = ()
+    times: int = 1
+
+
+@dataclass
+class _Segment:
+    """What one option emitted."""
+
+    operations: list[PlannedOperation]
+    buffers: list[tuple[int, tuple[int, ...]]]
+    decisions: list[Decision]
+    value: PlannedValue
+    failed: int = 0  # operations that violate conditions
+    score: float = 0.0
+    operation: int = 0  # the number of its first operation
+    buffer: int = 0  # of its first buffer
+
+
+class Pruned(OpError):
+    """An option is worse than another one."""
+
+
+def no_rules(*_: object) -> Sequence[RuleCall]:
+    """Propose nothing."""
+    return ()
+
+
+@dataclass
+class Planner:
+    """Records what a rule emits, and takes the cheapest of several options that the target allows.
+
+    `buffers` has the elements of every buffer and the buffers that were read for it. `decisions`
+    are the options taken, in the order of the choices.
+    """
+
+    target: Target
+    style: Style = Style()
+    dtype: ElementType = ELEMENT_TYPES["f32"]  # of data and filter
+    rules: Rules = no_rules
+    sums: bool = True  # whether partial sums of several convolutions may be added
+    room: int = MOST_OPERATIONS  # operations that are left to be tried
+    operations: list[PlannedOperation] = field(default_factory=list)
+    buffers: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    _total: float = 0.0  # the score of what is recorded
+    _limit: float = math.inf  # a score that another option has
+    _legal: bool = False  # whether another option violates nothing
+    _repeated: dict[object, _Segment] = field(default_factory=dict)
+
+    def const(self, array: Array) -> PlannedValue:
+        """Return a constant."""
+        spec = Spec.of(array)
+        return PlannedValue(spec, spec, constant=True)
+
+    def spec(self, value: PlannedValue) -> Spec:
+        """Return the spec of a value, in which sizes may be unknown."""
+        return value.spec
+
+    def refine(self, value: PlannedValue, spec: Spec) -> PlannedValue:
+        """Return the value as it is."""
+        return value
+
+    def add(self, op: Op, *inputs: PlannedValue) -> PlannedValue:
+        """Infer one operation and record it, unless all of its inputs are constants."""
+        checked = self.target.operations is not None
+        if isinstance(op, core.ZeroInsertion) and checked:
+            spelled = spell_zero_insertion(op, self, *inputs)
+            assert isinstance(spelled, PlannedValue)
+            return spelled
+        spec = infer_op(op, tuple(v.spec for v in inputs))[0]
+        sizes = tuple(v.size for v in inputs)
+        same = all(v.spec is v.size for v in inputs)
+        size = spec if same else infer_op(op, sizes)[0]
+        if all(v.constant for v in inputs):
+            return PlannedValue(spec, size, constant=True)
+        on_data = any(v.on_data for v in inputs)
+        macs, moved, buffer = op.macs(sizes, (size,)) or 0, 0, inputs[0].buffer
+        if not isinstance(op, VIEWS):
+            written = size.size or 0
+            moved = written + sum(s.size or 0 for s in sizes if s.dtype == self.dtype)
+            buffer = len(self.buffers)
+            self.buffers.append((written, tuple(v.buffer for v in inputs if v.buffer is not None)))
+        made = PlannedOperation(op, sizes, size, moved, macs, on_data)
+        if checked:
+            self._check(made, op, inputs, spec)
+        self.operations.append(made)
+        self._count(made)
+        return PlannedValue(spec, size, buffer, on_data=on_data, maker=len(self.operations) - 1)
+
+    def _count(self, made: PlannedOperation) -> None:
+        """Add the score of an operation; Pruned if a better option is known."""
+        self.room -= 1
+        self._total += self._score(made, self.target.cost)
+        if self._total > self._limit or (self._legal and made.failures):
+            raise Pruned("another option is better", code="E403")
+
+    def _check(
+        self, made: PlannedOperation, op: Op, inputs: Sequence[PlannedValue], spec: Spec
+    ) -> None:
+        """Record the violated conditions; a bias becomes a part of the convolution in front."""
+        specs = tuple(v.spec for v in inputs)
+        constants = tuple(v.constant for v in inputs)
+        front = self.operations[inputs[0].maker] if inputs[0].maker >= 0 else None
+        if isinstance(op, Add) and front and front.facts and constants[1:] == (True,):
+            if isinstance(front.op, ConvolutionBase | BackpropData):
+                facts = Facts({**front.facts.values, "has_bias": True}, front.facts.axes)
+                front.facts = facts
+                front.failures = tuple(self.target.failures(operation_of(front.op), facts))
+                if self.style.own_bias:
+                    return
+        made.facts = facts_of(op, specs, spec, constants)
+        made.failures = tuple(self.target.failures(operation_of(op), made.facts))
+
+    def choose(self, options: Sequence[Option[PlannedValue]]) -> PlannedValue:
+        """Build every option and keep the best: few violations first, then a low score."""
+        if len(options) == 1 or self.target.operations is None:
+            self.decisions.append(0)
+            return options[0].build()
+        return self._best([(i, option.build) for i, option in enumerate(options)])
+
+    def attempt(self, layer: Any, plain: Callable[[], PlannedValue]) -> PlannedValue:
+        """Build the plain layer; if it violates conditions, try the rules that may help."""
+        first = None
+        with suppress(Pruned):
+            first = self._tried(0, plain)
+            if not first.failed or self.room <= 0:
+                self._append(first)
+                return first.value
+        if self.room <= 0:
+            raise Pruned("the layer violates conditions", code="E403")
+        calls = self.rules(self, layer)
+        options = [(call, partial(call.rule, self, layer, *call.params)) for call in calls]
+        return self._best(options, first)
+
+    def _best(
+        self,
+        options: Sequence[tuple[Decision, Callable[[], PlannedValue]]],
+        best: _Segment | None = None,
+    ) -> PlannedValue:
+        """Build options and keep the best; what cannot be better is given up early."""
+        reason: OpError = Pruned("no rule applies", code="E403")
+        legal, limit = self._legal, self._limit
+        for number, build in options:
+            if best is not None and not best.failed:
+                self._legal, self._limit = True, min(limit, self._total + best.score)
+            try:
+                segment = self._tried(number, build)
+            except OpError as e:
+                reason = e
+                continue
+            finally:
+                self._legal, self._limit = legal, limit
+            if best is None or (segment.failed, segment.score) < (best.failed, best.score):
+                best = segment
+        if best is None:
+            raise reason
+        self._append(best)
+        return best.value
+
+    def _tried(self, number: Decision, build: Callable[[], PlannedValue]) -> _Segment:
+        """Return what an option emits; the records are as before afterwards."""
+        marks, total = [len(v) for v in self._lists()], self._total
+        self.decisions.append(number)
+        try:
+            value = build()
+            parts = [v[m:] for v, m in zip(self._lists(), marks, strict=True)]
+            failed = sum(o.times for o in parts[0] if o.failures)
+            return _Segment(*parts, value, failed=failed, score=self._total - total)
+        finally:
+            self._total = total
+            for v, m in zip(self._lists(), marks, strict=True):
+                del v[m:]
+
+    def _lists(self) -> tuple[list[Any], list[Any], list[Any]]:
+        return self.operations, self.buffers, self.decisions
+
+    def _append(self, segment: _Segment) -> None:
+        self.operations += segment.operations
+        self.buffers += segment.buffers
+        self.decisions += segment.decisions
+        self._total += segment.score
+
+    def _score(self, o: PlannedOperation, weights: ScoreWeights) -> float:
+        macs = o.macs * channel_rounding(o, weights.channel_alignment)
+        return weights.mac * macs + weights.byte * o.moved * self.dtype.container.itemsize + weights.node
+
+    def repeat(self, key: object, build: Callable[[], PlannedValue]) -> PlannedValue:
+        """Run `build` for the first of equal keys; count the same again for all others.
+
+        Beside its own buffers it may read only the inputs of the rule and constants.
+        """
+        segment = self._repeated.get(key)
+        if segment is None or not self._holds(segment):
+            marks, total = [len(v) for v in self._lists()], self._total
+            value = build()
+            parts = [v[m:] for v, m in zip(self._lists(), marks, strict=True)]
+            score, (operation, buffer, _) = self._total - total, marks
+            self._repeated[key] = _Segment(*parts, value, 0, score, operation, buffer)
+            return value
+        for operation in segment.operations:
+            operation.times += 1
+        self._total += segment.score
+        if self._total > self._limit:
+            raise Pruned("another option is better", code="E403")
+        self.decisions += segment.decisions
+        start, shift = segment.buffer, len(self.buffers) - segment.buffer
+        self.buffers += [
+            (n, tuple(b + shift * (b >= start) for b in read)) for n, read in segment.buffers
+        ]
+        value = segment.value
+        if value.buffer is None or value.buffer < start:
+            return value
+        return replace(value, buffer=value.buffer + shift)
+
+    def _holds(self, segment: _Segment) -> bool:
+        """Whether a segment was not undone since it was recorded."""
+        at, operations = segment.operation, segment.operations
+        here = self.operations[at : at + len(operations)]
+        return all(a is b for a, b in zip(here, operations, strict=False)) and bool(here)
+
+    def scratch(self, result: PlannedValue) -> int:
+        """Return the most elements of intermediates alive at once, the result excluded."""
+        last = {read: i for i, (_, reads) in enumerate(self.buffers) for read in reads}
+        most = alive = 0
+        for i, (elements, reads) in enumerate(self.buffers):
+            alive += elements if i != result.buffer else 0
+            most = max(most, alive)
+            alive -= sum(self.buffers[read][0] for read in set(reads) if last[read] == i)
+        return most
+
+
+def channel_rounding(o: PlannedOperation, multiple: int) -> float:
+    """Return the factor by which rounding up channels multiplies a convolution's products."""
+    if multiple == 1 or not isinstance(o.op, ConvolutionBase):
+        return 1.0
+    shape = o.inputs[1].shape or ()
+    channels = [n for n in shape[o.op.grouped :][:2] if isinstance(n, int) and n]
+    return math.prod(-(-n // multiple) * multiple / n for n in channels)
