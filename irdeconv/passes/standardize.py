@@ -67,7 +67,7 @@ def _standardize_graph(out: Graph, problems: Collector) -> Graph:
                 layer=node.name,
             )
     for node in list(out.nodes("Pad")):
-        if node.origins and isinstance(node.op, Pad12) and _pads_zeros(out, node):
+        if node.origins and isinstance(node.op, Pad12) and _pads_at_run_time(out, node):
             _split_pad(out, node)
     remove_dead(out, dead)
     unique_names(out)
@@ -112,11 +112,10 @@ def _zero_insertion(graph: Graph, node: Node, op: core.ZeroInsertion) -> None:
     last.rt_info = mark(op.strides)
 
 
-def _pads_zeros(graph: Graph, pad: Node) -> bool:
-    """Whether a Pad fills with zeros by amounts computed at run time."""
-    return len(graph.inputs_of(pad.id)) == 3 and None in (
-        graph.spec(v).known for v in graph.inputs_of(pad.id)[1:]
-    )
+def _pads_at_run_time(graph: Graph, pad: Node) -> bool:
+    """Whether the amounts of a Pad with zeros are known only at run time."""
+    amounts = graph.inputs_of(pad.id)[1:]
+    return len(amounts) == 2 and any(graph.spec(v).known is None for v in amounts)
 
 
 def _split_pad(graph: Graph, node: Node) -> None:
