@@ -31,7 +31,15 @@ from irdeconv.proof.model import (
     Unproved,
     need,
 )
-from irdeconv.proof.sizes import LARGEST_SIZES, Case, Expr, SizesTooLarge, SizesTooSmall, every_case
+from irdeconv.proof.sizes import (
+    LARGEST_SIZES,
+    Case,
+    Expr,
+    Size,
+    SizesTooLarge,
+    SizesTooSmall,
+    every_case,
+)
 from irdeconv.proof.steps import BEHIND, STEPS
 from irdeconv.proof.views import (
     Leaf,
@@ -39,9 +47,11 @@ from irdeconv.proof.views import (
     Zeros,
     canonical,
     data_view,
+    divides,
     elements,
     moved,
     numbers,
+    plain,
 )
 
 MOST_LAYERS = 20_000
@@ -70,10 +80,13 @@ def _up_to_the_largest(ob: Obligation, least: int) -> Proof:
 def _proof(ob: Obligation, least: int, largest: int) -> Proof:
     """Return the proof for open sizes from `least` up to `largest`."""
     found: list[MapComparison] = []
+    bounded: list[bool] = []
 
     def show(case: Case) -> None:
+        walk = RegionWalk(ob, case, least)
         try:
-            found.append(_compared(RegionWalk(ob, case, least)))
+            found.append(_compared(walk))
+            bounded.append(walk.few_elements())
         except Vacuous:
             return
         except REFUSED as e:
@@ -84,7 +97,8 @@ def _proof(ob: Obligation, least: int, largest: int) -> Proof:
     data = found[0].wanted.data
     is_open = any(isinstance(n, Expr) for c in found for n in (*c.wanted.data, *c.view.shape))
     ends = f"from {least} up to {largest:,}" if least else f"up to {largest:,}"
-    sizes = f"every size ({ends} per axis)" if is_open else f"the size {list(data)}"
+    ends += " per axis" + ", and 2^31 - 1 elements per tensor" * any(bounded)
+    sizes = f"every size ({ends})" if is_open else f"the size {list(data)}"
     if cases > 1:
         sizes += f", in {cases} cases"
     maps = dict.fromkeys(m for c in found for m in c.maps)
@@ -109,6 +123,7 @@ def _compared(walk: RegionWalk) -> MapComparison:
         raise Unproved("it is not one deconvolution against what took its place")
     stored = [y.elements for side in layers for y in side if y.elements is not None]
     halves = any(e.type == "f16" for e in stored)
+    second = plain(second)
     comparison = MapComparison(walk.case, first, second, halves and first.type != "f16")
     comparison.compare()
     return comparison
@@ -156,6 +171,8 @@ class RegionWalk:
     roles: dict[Port, Any] = field(default_factory=dict)
     starts: dict[Port, int] = field(default_factory=dict)  # the first numbers of elements
     count: int = 0  # of the numbers that leaves have
+    shapes: list[tuple[Size, ...]] = field(default_factory=list)  # of tensors
+    products: list[tuple[Layer, Expr]] = field(default_factory=list)  # of open sizes
     raised: bool = False  # whether the deconvolution is in the lowered model
 
     def value(self, model: Model, output: Port, leaf: Callable[[Port], Port | None]) -> Value:
@@ -174,7 +191,19 @@ class RegionWalk:
             layer = model.layers[at]
             for i, value in enumerate(self.layer(layer, [get(p) for p in layer.inputs])):
                 found[Port(at, i)] = value
+                self.shapes += [value.shape] if isinstance(value, View | Reference) else []
         return get(output)
+
+    def few_elements(self) -> bool:
+        """Check products of sizes that fit 32 bits if no tensor has 2^31 elements.
+
+        The product has to be one of sizes of some tensor; return whether there are any.
+        """
+        shapes = [*self.shapes, *(leaf.shape for leaf in self.leaves.values())]
+        for layer, n in self.products:
+            if not any(divides(n, shape) for shape in shapes):
+                raise SizesTooLarge(f"{layer}: {n} is no product of the sizes of a tensor")
+        return bool(self.products)
 
     def leaf(self, port: Port) -> Value:
         """Return what stands for a value of the source model, by its role in the deconvolution."""
@@ -270,7 +299,11 @@ class RegionWalk:
             for n in array.flat if array.dtype == object else ():
                 signed, bits = kind[0] == "i", min(int(kind[1:]), most)
                 low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1)) if signed else (0, 2**bits)
-                if not (self.case.implies(n - low) and self.case.implies(high - 1 - n)):
+                if self.case.implies(n - low) and self.case.implies(high - 1 - n):
+                    continue
+                if signed and bits == 32 and any(len(m) > 1 for m in n.terms):
+                    self.products.append((layer, n))
+                else:
                     raise SizesTooLarge(f"{layer}: {n} may not fit {kind} within {bits} bits")
 
     def deconvolution(self, layer: Layer, inputs: list[Value]) -> Reference:
