@@ -162,6 +162,10 @@ def _concat(case: Case, layer: Layer, *parts: Any) -> View:
     (at,) = axes_of(ints(layer, "axis", 1, None), len(pattern.runs))
     need(all(p.type == pattern.type for p in parts), f"{layer} joins several element types")
     if any(a.coordinate is not None for a in pattern.run(at)):
+        if all(
+            isinstance(p, View) and type(p.shape[at]) is int and p.shape[at] == 1 for p in parts
+        ):
+            return _concat(case, layer, *(_beside(p, at) for p in parts))
         return _joined_open(case, layer, parts, at)
     pattern = settled(pattern)
     views = [settled(p) if isinstance(p, View) else zero_view(case, p, pattern, at) for p in parts]
@@ -200,6 +204,14 @@ def _concat(case: Case, layer: Layer, *parts: Any) -> View:
     return View(pattern.type, table, tuple(axes), views[0].runs, found, *ends)
 
 
+def _beside(x: View, a: int) -> View:
+    """Return a view whose axes of size 1 at a place count as part of another one."""
+    rows = [x.run(i) for i in range(len(x.runs))]
+    rows[a - 1 if a else 1] += rows[a]
+    rows[a] = ()
+    return grouped(x, rows)
+
+
 def _joined_open(case: Case, layer: Layer, parts: tuple[Any, ...], at: int) -> View:
     """Join one view with zeros along an open axis."""
     where = [i for i, p in enumerate(parts) if isinstance(p, View)]
@@ -209,7 +221,8 @@ def _joined_open(case: Case, layer: Layer, parts: tuple[Any, ...], at: int) -> V
     for i, part in enumerate(parts):
         if i != where[0]:
             shape = zero_shape(part)
-            need(len(shape) == len(view.runs), f"{layer} joins other ranks")
+            fits = len(shape) == len(view.runs) and case.implies(shape[at])
+            need(fits, f"{layer} joins other ranks")
             pairs = enumerate(zip(shape, view.shape, strict=True))
             need(all(a == at or case.is_zero(m - n) for a, (m, n) in pairs), f"{layer}: shapes")
             sizes[i > where[0]] += shape[at]

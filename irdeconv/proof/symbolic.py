@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.proof import language
 from irdeconv.proof.call import MOVES, REFUSED, RULES, vector
-from irdeconv.proof.definition import check_runs, define, finish, is_deconvolution
+from irdeconv.proof.definition import check_runs, define, finish, ints, is_deconvolution
 from irdeconv.proof.maps import MapComparison, Reference, View
 from irdeconv.proof.model import (
     Array,
@@ -49,9 +50,11 @@ from irdeconv.proof.views import (
     data_view,
     divides,
     elements,
+    filled,
     moved,
     numbers,
     plain,
+    zero_shape,
 )
 
 MOST_LAYERS = 20_000
@@ -253,10 +256,12 @@ class RegionWalk:
             language.output_type(layer, [str(v.type) for v in inputs])  # refuses what misfits
         constants = [v for v in inputs if isinstance(v, TypedArray)]
         if layer.type == "Broadcast" and len(constants) == 2 == len(inputs):
-            value, target = constants[0], vector(constants[1])
-            is_scalar = value.array.ndim == 0 and layer.attributes.get("mode") == "numpy"
-            if is_scalar and not value.array and any(isinstance(n, Expr) for n in target):
-                return [Zeros(value.type, tuple(target))]
+            target = vector(constants[1])
+            if layer.attributes.get("mode") == "numpy" and any(isinstance(n, Expr) for n in target):
+                return [filled(self.case, constants[0], target)]
+        zeros = [v for v in inputs if isinstance(v, Zeros)]
+        if zeros and len(zeros) + len(constants) == len(inputs):
+            return [self.of_zeros(layer, inputs)]
         if len(constants) == len(inputs):
             is_open = any(v.array.dtype == object for v in constants)
             if self.case.count:
@@ -273,6 +278,29 @@ class RegionWalk:
         if any(isinstance(v, Numbers) for v in inputs) and layer.type in MOVES:
             return moved(layer, inputs)
         raise Unproved(f"{layer} is not followed for all sizes")
+
+    def of_zeros(self, layer: Layer, inputs: Sequence[Value]) -> Zeros | View:
+        """Return what joins or reshapes zeros, or their sum with a constant."""
+        first = next(v for v in inputs if isinstance(v, Zeros))
+        constant = next((v for v in inputs if isinstance(v, TypedArray)), None)
+        said = layer.attributes
+        if layer.type == "Concat":
+            shapes, n = list(map(zero_shape, inputs)), len(first.shape)
+            [at] = axes_of(ints(layer, "axis", 1, None), n)
+            sizes = [*first.shape[:at], sum(s[at] for s in shapes), *first.shape[at + 1 :]]
+            rows = [(s[i], first.shape[i]) for s in shapes for i in range(n) if i != at]
+            need(all(len(s) == n for s in shapes), f"{layer} joins other ranks")
+            need(all(self.case.is_zero(a - b) for a, b in rows), f"{layer} joins other shapes")
+            return Zeros(first.type, tuple(sizes))
+        if constant is None or len(inputs) != 2:
+            raise Unproved(f"{layer} of zeros is not followed for all sizes")
+        if layer.type == "Add" and said.get("auto_broadcast", "numpy") == "numpy":
+            return filled(self.case, constant, first.shape)
+        target = tuple(vector(constant))
+        fits = layer.type == "Reshape" and said["special_zero"] in ("false", "0")
+        fits = fits and self.case.is_zero(math.prod(first.shape) - math.prod(target))
+        need(fits and first is inputs[0], f"{layer} of zeros is not followed for all sizes")
+        return Zeros(first.type, target)
 
     def numbered(self, leaf: Leaf) -> Numbers:
         """Let a leaf stand for its elements, with numbers that no other leaf has."""

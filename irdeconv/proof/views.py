@@ -323,6 +323,7 @@ def zero_view(case: Case, value: Any, pattern: View, at: int) -> View:
     """Return zeros as a view beside which a pattern stands."""
     shape = zero_shape(value)
     need(len(shape) == len(pattern.runs) and type(shape[at]) is int, "zeros of another rank")
+    need(shape[at] >= 0, "zeros of a negative size")
     rows = enumerate(zip(shape, pattern.shape, strict=True))
     need(all(i == at or case.is_zero(m - n) for i, (m, n) in rows), "zeros of another shape")
     pattern, place = single(pattern, at)
@@ -332,6 +333,23 @@ def zero_view(case: Case, value: Any, pattern: View, at: int) -> View:
     blocks = None if pattern.blocks is None else ()
     view = View(pattern.type, np.full(sizes, -1), pattern.axes, pattern.runs, blocks)
     return with_axis(view, place, replace(axis, length=shape[at]))
+
+
+def filled(case: Case, value: TypedArray, shape: Sequence[Size]) -> Zeros | View:
+    """Return one number for each channel, in an open shape of a tensor like the data."""
+    plain_sizes = value.array.dtype != object and all(isinstance(n, Expr) or n >= 0 for n in shape)
+    need(plain_sizes, f"numbers in the shape {list(shape)}")
+    if not value.array.any():
+        return Zeros(value.type, tuple(shape))
+    c = value.array.reshape((1,) * (len(shape) - value.array.ndim) + value.array.shape)
+    need(len(shape) > 2 and type(shape[1]) is int, "numbers of another shape")
+    fits = c.size == c.shape[1] and c.shape[1] in (1, shape[1])
+    need(fits and all(map(case.implies, shape)), "numbers along other axes")
+    axes = [Axis(n, None, max(a - 1, 0), bounds=((0, n),) * (a == 0)) for a, n in enumerate(shape)]
+    axes[1] = Axis(shape[1], 0)
+    bias = np.broadcast_to(c.reshape(-1), shape[1:2])
+    table = np.full(bias.shape, -1)
+    return View(value.type, table, tuple(axes), (1,) * len(axes), (), bias)
 
 
 def clipped(at: Size, n: Size) -> Size:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,17 @@ from support.rewritings import (
     S2,
     SPACE,
     Case,
+    Pair,
     Size,
     Value,
     const,
     convolution,
+    deconvolution,
     flipped,
     floats,
     layer,
+    model,
+    pair,
     reshape,
     shape_of,
     sizes_of,
@@ -38,7 +43,10 @@ ROWS = Case((2, 4, 3, 4), (2, 2, 3, 3, 1), (2, 1), (1, 0), (0, 0), open_axes=(0,
 COLUMNS = Case((2, 4, 3, 4), (2, 2, 3, 1, 3), (1, 3), (0, 1), (0, 0), open_axes=(0, 3))
 ONE_ROW = Case((2, 3, 1, 4), (1, 3, 2, 2, 3), (3, 2), (0, 1), (0, 1), open_axes=(0, 3))
 ONE = Case((1, 3, 1, 1), (1, 3, 2, 4, 3), (2, 3), open_axes=(0,))
-FEW_AXES = (S2, PLANE, SPACE, CROPS, LINE_OPEN, SPACE_OPEN, ROWS, COLUMNS, ONE_ROW, ONE, OPEN)
+CROPS_OPEN = replace(CROPS, open_axes=(0, 2, 3))
+GAPS = Case((2, 4, 3, 4), (2, 2, 3, 1, 2), (2, 3), (0, 0), (-1, -1), open_axes=(0, 2, 3))
+FEW_AXES = (S2, PLANE, SPACE, CROPS, LINE_OPEN, SPACE_OPEN, ROWS, COLUMNS, ONE_ROW, ONE, CROPS_OPEN)
+FEW_AXES = (*FEW_AXES, GAPS, OPEN)
 
 
 def product(*sizes: Size) -> Size:
@@ -209,3 +217,135 @@ for _name, _how in (("Transposes by steps", by_steps), ("one Transpose", at_once
             return cropped(case, how(case, stacked(case, x, first), first))
 
         layer(f"few axes: {_name}, residues {'first' if _first else 'last'}", *FEW_AXES)(_made)
+
+
+# Interleaving by Concat, the parts being residues in the order of itertools.product.
+
+
+def zipped(case: Case, parts: list[Value]) -> Value:
+    """Interleave [N, M, *I] of all residues, one axis after the other, the innermost first."""
+    n, m, *space = sizes_of(parts[0])
+    inner: list[Size] = []
+    for a in reversed(range(case.rank)):
+        s, front = case.strides[a], product(n, m, *space[:a])
+        if s > 1:
+            shape = [product(front, space[a]), 1, product(*inner)]
+            if not inner:
+                shape = [front, space[a], 1]
+            rows = [reshape(y, *shape) for y in parts]
+            at = 1 if inner else 2
+            parts = [op.concat(rows[i : i + s], at) for i in range(0, len(rows), s)]
+        inner = [times(space[a], s), *inner]
+    return reshape(parts[0], n, m, *inner)
+
+
+@layer("few axes: slices of channels, Concat", *FEW_AXES)
+def slices(case: Case, x: Value) -> Value:
+    y, count = stacked(case, x), math.prod(case.strides)
+    starts = [const([i]) for i in range(count)]
+    ends = const([2**31 - 1])
+    parts = [op.slice(y, i, ends, const([count]), const([1])) for i in starts]
+    return cropped(case, zipped(case, parts))
+
+
+def phase(case: Case, x: Value, residues: tuple[int, ...]) -> Value | None:
+    """One residue's convolution, with the size of the stacked one; None if it has no taps."""
+    w = case.weights.swapaxes(1, 2)
+    begin, end, dilations = [], [], []
+    for a, (s, d, k, r) in enumerate(
+        zip(case.strides, case.dilations, case.kernel, case.reaches, strict=True)
+    ):
+        taps = [t for t in range(k) if d * t % s == residues[a]]
+        if not taps:
+            return None
+        w = w[(slice(None),) * (3 + a) + (taps[::-1],)]
+        extent, whole = d * taps[-1] // s, -(-(r + 1) // s)
+        dilations.append((d * taps[1] - d * taps[0]) // s if len(taps) > 1 else 1)
+        begin.append(extent)
+        end.append(whole - 1 - (d * taps[0]) // s)
+    return convolution(x, w, begin, end, dilations)
+
+
+def residues_of(case: Case) -> list[tuple[int, ...]]:
+    return list(np.ndindex(*case.strides))
+
+
+@layer("few axes: a convolution for each residue, Concat", *FEW_AXES)
+def phases(case: Case, x: Value) -> Value:
+    parts = [phase(case, x, r) for r in residues_of(case)]
+    first = next(p for p in parts if p is not None)
+    zeros = op.broadcast(const(0, np.float32), vector(*sizes_of(first)))
+    return cropped(case, zipped(case, [zeros if p is None else p for p in parts]))
+
+
+# A bias, which is part of both models.
+
+Biased = Callable[[Case, Value, Any], Value]
+
+
+def with_bias(name: str, *cases: Case) -> Callable[[Biased], Biased]:
+    """Add a kind with a bias behind the original layer."""
+
+    def add(step: Biased) -> Biased:
+        def build(source: Case, lowered: Case) -> Pair:
+            x, z, bias = source.parameter(), lowered.parameter(), bias_of(source)
+            return model([x], op.add(deconvolution(source, x), floats(bias))), model(
+                [z], step(lowered, z, bias_of(lowered))
+            )
+
+        pair(name, *cases)(build)
+        return step
+
+    return add
+
+
+def bias_of(case: Case) -> Any:
+    return (np.arange(case.channels, dtype=np.float32) * 3 - 2).reshape(-1, *(1,) * case.rank)
+
+
+def tiled(case: Case, bias: Any, first: bool) -> Value:
+    """The bias of stacked channels."""
+    count = math.prod(case.strides)
+    row = bias.reshape(-1)
+    row = np.tile(row, count) if first else np.repeat(row, count)
+    return floats(row.reshape(1, -1, *(1,) * case.rank))
+
+
+SHRUNK = tuple(
+    c
+    for c in FEW_AXES
+    if all(b >= 0 for b, _ in c.edges) and c not in (S2, PLANE, SPACE, CROPS, CROPS_OPEN)
+)
+
+
+@with_bias("few axes: a tiled bias, interleaved by Transposes", *SHRUNK)
+def biased_steps(case: Case, x: Value, bias: Any) -> Value:
+    y = op.add(stacked(case, x), tiled(case, bias, False))
+    return cropped(case, by_steps(case, y))
+
+
+@with_bias("few axes: a tiled bias, residues first, one Transpose", *SHRUNK)
+def biased_once(case: Case, x: Value, bias: Any) -> Value:
+    y = op.add(stacked(case, x, True), tiled(case, bias, True))
+    return cropped(case, at_once(case, y, True))
+
+
+@with_bias("few axes: a bias in each phase", *SHRUNK)
+def biased_phases(case: Case, x: Value, bias: Any) -> Value:
+    parts = [phase(case, x, r) for r in residues_of(case)]
+    first = next(p for p in parts if p is not None)
+    target = vector(*sizes_of(first))
+    rows = [
+        op.broadcast(floats(bias), target) if p is None else op.add(p, floats(bias[None]))
+        for p in parts
+    ]
+    return cropped(case, zipped(case, rows))
+
+
+@with_bias("few axes: a bias in each phase, added to zeros", *SHRUNK)
+def biased_zeros(case: Case, x: Value, bias: Any) -> Value:
+    parts = [phase(case, x, r) for r in residues_of(case)]
+    first = next(p for p in parts if p is not None)
+    zeros = op.broadcast(const(0, np.float32), vector(*sizes_of(first)))
+    rows = [op.add(zeros if p is None else p, floats(bias[None])) for p in parts]
+    return cropped(case, zipped(case, rows))
