@@ -21,6 +21,8 @@ from irdeconv.proof import pairing, reader  # noqa: E402
 from irdeconv.proof.model import Unproved  # noqa: E402
 from support import (  # noqa: E402, F401
     rewritings_around,
+    rewritings_few,
+    rewritings_legal,
     rewritings_files,
     rewritings_filters,
     rewritings_parts,

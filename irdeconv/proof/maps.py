@@ -8,6 +8,7 @@ tap stands for one k throughout, no pair is missing, and the weights are the sam
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -16,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from irdeconv.proof.definition import Activation, LayerDefinition
-from irdeconv.proof.model import Array, Layer, Unproved, need
-from irdeconv.proof.sizes import Case, Expr, Size
+from irdeconv.proof.model import Array, Ints, Layer, Unproved, need
+from irdeconv.proof.sizes import Case, Size
 from irdeconv.proof.weights import Part, compare
 
 NEVER, WRONG = -1, -2  # emitted taps that read zeros only, or what the definition does not read
@@ -87,13 +88,15 @@ class View:
     """A tensor computed from the data; `blocks` None: nothing but moved elements of the data.
 
     `table` has the row of the base that each element comes from, -1 for zero; rows of several
-    blocks are counted through. `bias` has a number for each element of the table (with
-    `bias_numbered` that of an element of an input); then comes the `activation`.
+    blocks are counted through. Each axis of the tensor is a run of `axes`, in row-major order, of
+    as many as `runs` says (0: it has the size 1). `bias` has a number for each element of the table
+    (with `bias_numbered` that of an element of an input); then comes the `activation`.
     """
 
     type: str | None
     table: Array
     axes: tuple[Axis, ...]
+    runs: Ints
     blocks: tuple[KernelSums, ...] | None = None
     bias: Array | None = None
     bias_numbered: bool = False
@@ -101,8 +104,13 @@ class View:
 
     @property
     def shape(self) -> tuple[Size, ...]:
-        """The sizes of the axes."""
-        return tuple(a.length for a in self.axes)
+        """The sizes of the tensor's axes."""
+        return tuple(math.prod(a.length for a in self.run(i)) for i in range(len(self.runs)))
+
+    def run(self, a: int) -> tuple[Axis, ...]:
+        """Return what one axis of the tensor consists of."""
+        first = sum(self.runs[:a])
+        return self.axes[first : first + self.runs[a]]
 
     @property
     def is_finished(self) -> bool:
@@ -129,6 +137,14 @@ class Reference:
     bias_numbered: bool = False
     activation: Activation | None = None
 
+    @property
+    def shape(self) -> tuple[Size, ...]:
+        """The sizes of the axes."""
+        sizes = [self.data[self.definition.data_axes[0]]]
+        sizes += [self.weights.shape[0] * self.weights.shape[2], *(o for _, o in self.windows)]
+        order = self.definition.data_axes
+        return tuple(sizes[order.index(a)] for a in range(len(order)))
+
 
 @dataclass
 class MapComparison:
@@ -144,16 +160,13 @@ class MapComparison:
     def compare(self) -> None:
         """Raise Unproved with the first difference."""
         wanted, view, order = self.wanted, self.view, self.wanted.definition.data_axes
-        weights = wanted.weights
-        sizes = [wanted.data[order[0]], weights.shape[0] * weights.shape[2]]
-        sizes += [o for _, o in wanted.windows]
-        shape = [sizes[order.index(a)] for a in range(len(order))]
-        if view.blocks is None or len(view.axes) != len(order):
+        shape = wanted.shape
+        if view.blocks is None or view.runs != (1,) * len(order):
             raise Unproved("no convolution was found, or the rank is another one")
         if not all(self.case.is_zero(a - b) for a, b in zip(view.shape, shape, strict=True)):
-            raise Unproved(f"the output is {list(view.shape)}, not {shape}")
+            raise Unproved(f"the output is {list(view.shape)}, not {list(shape)}")
         axes = [view.axes[a] for a in order]
-        self.batch(axes[0], sizes[0])
+        self.batch(axes[0], shape[order[0]])
         if axes[1].coordinate is not None or any(
             a.coordinate != i for i, a in enumerate(axes[2:], 1)
         ):
@@ -224,12 +237,13 @@ class MapComparison:
         w, d = self.wanted, self.wanted.definition
         S, D, (begin, size) = d.strides[a], d.dilations[a], w.windows[a]
         data, kernel = w.data[d.data_axes[2 + a]], w.weights.shape[3 + a]
-        i = self.case.free("i")
+        alone = type(data) is int and data == 1  # then the only i is 0
+        i = 0 if alone else self.case.free("i")
         emitted = block.weights.shape[3 + a] if block else 0
         reached, line = [MISSING] * kernel, []
         read = block.reads[a] if block else Read(out, 1, 0, ())
         inner = read.axis.radix
-        if block and out.radix * inner != S:
+        if block and out.radix * inner != S and not alone:
             raise Unproved(f"axis {a}: a period of {out.radix * inner}, not {S}")
         require_few(a, max(kernel, emitted * len(read.live)))
         met = [(t, live) for t in range(emitted) for live in read.live]
@@ -254,11 +268,12 @@ class MapComparison:
         self.maps[f"{text}: taps {', '.join(line) or 'none'}"] = None
         return stands, reached
 
-    def impossible(self, i: Expr, offset: Size, a: int, out: Axis, residue: int) -> bool:
+    def impossible(self, i: Size, offset: Size, a: int, out: Axis, residue: int) -> bool:
         """Return whether no output of a residue is S*i + offset for an input i."""
         d = self.wanted.definition
         o = i * d.strides[a] + offset
-        if (offset + out.shift - residue) % out.radix != 0 and d.strides[a] % out.radix == 0:
+        fixed = type(i) is int or d.strides[a] % out.radix == 0
+        if fixed and (offset + out.shift - residue) % out.radix != 0:
             return True
         data, size = self.wanted.data[d.data_axes[2 + a]], self.wanted.windows[a][1]
         return self.case.excludes([o, size - 1 - o, i, data - 1 - i])

@@ -6,7 +6,7 @@ Each function takes the case of the sizes, the layer, and its inputs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -27,11 +27,12 @@ from irdeconv.proof.views import (
     canonical,
     clipped,
     elements,
+    grouped,
     padded,
-    rebuilt,
+    plain,
     regrouped,
-    rest_of,
     settled,
+    single,
     spread,
     taken,
     unsqueezed,
@@ -47,39 +48,61 @@ def _pad(case: Case, layer: Layer, x: View, begin: Any, end: Any, value: Any = N
     constant = dict(layer.attributes) == {"pad_mode": "constant"}
     need(fill and constant, f"{layer} does not fill with zeros")
     rows = list(zip(vector(begin), vector(end), strict=True))
-    need(len(rows) == len(x.axes), f"{layer} has {len(rows)} pads for {len(x.axes)} axes")
+    need(len(rows) == len(x.runs), f"{layer} has {len(rows)} pads for {len(x.runs)} axes")
     return padded(case, x, dict(enumerate(rows)))
 
 
 def _insert(case: Case, layer: Layer, x: View) -> View:
     """Put zeros between elements: a new axis of zeros behind each, then cut the last ones off."""
-    n = len(x.axes) - 2
+    n = len(x.runs) - 2
     strides, trailing = ints(layer, "strides", n), layer.attributes.get("trailing", "false")
     need(min(strides) >= 1 and trailing in ("true", "false"), f"{layer} is not understood")
     for a, s in enumerate(strides, 2):
-        cut = 0 if trailing == "true" or not x.axes[a].length > 0 else 1 - s
-        x = padded(case, _each(case, x, a, np.arange(s)), {a: (0, cut)})
+        cut = 0 if trailing == "true" or not x.shape[a] > 0 else 1 - s
+        x = padded(case, _each(x, a, np.arange(s)), {a: (0, cut)})
     return x
 
 
-def _each(case: Case, x: View, a: int, places: Array) -> View:
+def _each(x: View, a: int, places: Array) -> View:
     """Put copies (places of 0) or zeros (others) of each element of an axis in its place."""
-    shape = x.shape
-    x = taken(unsqueezed(x, [a + 1]), a + 1, places)
-    return regrouped(case, x, [*shape[:a], shape[a] * places.size, *shape[a + 1 :]])
+    x = taken(*single(unsqueezed(x, [a + 1]), a + 1), places)
+    return replace(x, runs=(*x.runs[:a], x.runs[a] + x.runs[a + 1], *x.runs[a + 2 :]))
 
 
 def _slice(
     case: Case, layer: Layer, x: View, start: Any, stop: Any, step: Any, axes: Any = None
 ) -> View:
     rows = list(zip(vector(start, True), vector(stop, True), whole(step), strict=True))
-    chosen = range(len(rows)) if axes is None else axes_of(whole(axes), len(x.axes))
+    chosen = range(len(rows)) if axes is None else axes_of(whole(axes), len(x.runs))
     need(len(chosen) == len(rows) and not layer.attributes, f"{layer} is not understood")
-    for a, (b, e, s) in zip(chosen, rows, strict=True):
-        n = x.axes[a].length
-        if x.axes[a].coordinate is None:
+    return _cut(case, layer, x, zip(chosen, rows, strict=True))
+
+
+def _strided_slice(
+    case: Case, layer: Layer, x: View, begin: Any, end: Any, step: Any = None
+) -> View:
+    ends, call = [vector(v, True) for v in (begin, end)], language.listed_call(layer)[0]
+    steps = [1] * len(ends[0]) if step is None else whole(step)
+    names = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
+    first, last, *others = ([*call.ints(n)] or [0] * len(steps) for n in names)
+    fits = len(steps) <= len(x.runs) and not any(map(any, others)) and min(steps) > 0
+    need(fits and {*first, *last} <= {0, 1}, f"{layer} is not followed for all sizes")
+    rows = [
+        (0 if m else b, x.shape[a] if n else e, s)
+        for a, (b, e, s, m, n) in enumerate(zip(*ends, steps, first, last, strict=True))
+    ]
+    return _cut(case, layer, x, enumerate(rows))
+
+
+def _cut(case: Case, layer: Layer, x: View, rows: Iterable[tuple[int, Any]]) -> View:
+    """Return a slice of axes, given their begin, end and step."""
+    for a, (b, e, s) in rows:
+        n = x.shape[a]
+        if s == 1 and type(b) is type(e - n) is int and b == e - n == 0:
+            continue
+        if all(axis.coordinate is None for axis in x.run(a)):
             need(s != 0 and type(b) is type(e) is int, f"{layer} has open bounds or no step")
-            x = taken(x, a, np.arange(n)[slice(b if s > 0 else max(b, -n), e, s)])
+            x = taken(*single(x, a), np.arange(n)[slice(b if s > 0 else max(b, -n), e, s)])
             continue
         need(s == 1, f"{layer} has the step {s} on an open axis")
         b, e = (clipped(v, n) for v in (b, e))
@@ -89,10 +112,10 @@ def _slice(
 
 
 def _transpose(case: Case, layer: Layer, x: View, order: Any) -> View:
-    rank = len(x.axes)
+    rank = len(x.runs)
     to = whole(order) or tuple(range(rank))[::-1]
     need(sorted(to) == [*range(rank)], f"{layer} has the order {to}")
-    return replace(x, axes=tuple(x.axes[a] for a in to))
+    return grouped(x, map(x.run, to))
 
 
 def _reshape(case: Case, layer: Layer, x: View, pattern: Any) -> View:
@@ -101,71 +124,73 @@ def _reshape(case: Case, layer: Layer, x: View, pattern: Any) -> View:
     target = vector(pattern)
     for i, v in enumerate(target):
         if not isinstance(v, Expr) and v == 0 and special in ("true", "1"):
-            need(i < len(x.axes), f"{layer} keeps an axis that is not there")
-            target[i] = x.axes[i].length
-        elif isinstance(v, Expr) and special in ("true", "1"):  # of 0 it would be a copy
-            kept = x.axes[i].length if i < len(x.axes) else 1
-            fits = case.implies(v - 1) or case.implies(v - kept)
-            if not fits:
-                raise SizesTooSmall(f"{layer} keeps an axis where size {i} is 0")
-    unknown = [i for i, v in enumerate(target) if not isinstance(v, Expr) and v == -1]
-    need(len(unknown) < 2, f"{layer} leaves two sizes open")
-    if unknown:
-        del target[unknown[0]]
-        target.insert(unknown[0], rest_of(case, x.shape, target))
-    need(all(case.implies(v) for v in target), f"{layer} may have a negative size")
-    return regrouped(case, x, target)
+            need(i < len(x.runs), f"{layer} keeps an axis that is not there")
+            target[i] = x.shape[i]
+    low = [v for v in target if not isinstance(v, Expr) and v < 0]
+    need(low in ([], [-1]), f"{layer} leaves two sizes open")
+    y = regrouped(case, x, target)
+    for i, v in enumerate(target if special in ("true", "1") else ()):
+        kept = x.shape[i] if i < len(x.runs) else 1  # an Expr of 0 would be a copy of it
+        fits = not isinstance(v, Expr) or all(case.implies(a.length - 1) for a in y.run(i))
+        if not fits and not case.implies(v - kept):
+            raise SizesTooSmall(f"{layer} keeps an axis where size {i} is 0")
+    return y
 
 
 def _unsqueeze(case: Case, layer: Layer, x: View, places: Any) -> View:
     given = whole(places)
-    return unsqueezed(x, axes_of(given, len(x.axes) + len(given)))
+    return unsqueezed(x, axes_of(given, len(x.runs) + len(given)))
 
 
 def _squeeze(case: Case, layer: Layer, x: View, places: Any) -> View:
     need(layer.version != "opset15" and whole(places), f"{layer} is not followed for all sizes")
-    for a in sorted(axes_of(whole(places), len(x.axes)), reverse=True):
-        axis = x.axes[a]
-        need(axis.coordinate is None and axis.length == 1, f"{layer} removes an open axis")
-        x = rebuilt(x, a, a + 1, [], [])
-    return x
+    for a in sorted(axes_of(whole(places), len(x.runs)), reverse=True):
+        need(type(x.shape[a]) is int and x.shape[a] == 1, f"{layer} removes an open axis")
+    gone = axes_of(whole(places), len(x.runs))
+    return regrouped(case, x, [n for a, n in enumerate(x.shape) if a not in gone])
 
 
 def _depth_to_space(case: Case, layer: Layer, x: View) -> View:
     need(type(x.shape[1]) is int, f"{layer}: {x.shape[1]} channels")
     apart, order, shape = depth_to_space(language.listed_call(layer)[0], x.shape)
     x = regrouped(case, x, apart)
-    return regrouped(case, replace(x, axes=tuple(x.axes[a] for a in order)), shape)
+    return regrouped(case, grouped(x, map(x.run, order)), shape)
 
 
 def _concat(case: Case, layer: Layer, *parts: Any) -> View:
     pattern = next(p for p in parts if isinstance(p, View))
-    (at,) = axes_of(ints(layer, "axis", 1, None), len(pattern.axes))
+    (at,) = axes_of(ints(layer, "axis", 1, None), len(pattern.runs))
     need(all(p.type == pattern.type for p in parts), f"{layer} joins several element types")
-    if pattern.axes[at].coordinate is not None:
+    if any(a.coordinate is not None for a in pattern.run(at)):
+        if all(
+            isinstance(p, View) and type(p.shape[at]) is int and p.shape[at] == 1 for p in parts
+        ):
+            return _concat(case, layer, *(_beside(p, at) for p in parts))
         return _joined_open(case, layer, parts, at)
-    views = [p if isinstance(p, View) else zero_view(p, pattern, at) for p in parts]
-    views = [settled(v) for v in views]
+    pattern = settled(pattern)
+    views = [settled(p) if isinstance(p, View) else zero_view(case, p, pattern, at) for p in parts]
+    views = [single(v, at)[0] for v in views]
+    place = single(pattern, at)[1]
     tables: list[Array] = []
     biases: list[Array | None] = []
     blocks: list[KernelSums] = []
     for v in views:
-        like = v.activation == views[0].activation and len(v.axes) == len(views[0].axes)
+        like = v.activation == views[0].activation and v.runs == views[0].runs
         like &= (v.blocks is None) == (pattern.blocks is None)
         need(like, f"{layer} joins unlike things")
         pairs = list(zip(v.axes, views[0].axes, strict=True))
-        same = (alike(case, *pair) for i, pair in enumerate(pairs) if i != at)
+        same = (alike(case, *pair) for i, pair in enumerate(pairs) if i != place)
         need(all(same), f"{layer} joins other shapes or places")
         digits = [a.digit for a in v.axes if a.digit is not None]
         table = v.table.transpose(digits)
         tables.append(np.where(table < 0, -1, table + sum(b.rows for b in blocks)))
         biases.append(None if v.bias is None else v.bias.transpose(digits))
         blocks += v.blocks or ()
-    digit = [a.digit is not None for a in views[0].axes[:at]].count(True)
+    digit = [a.digit is not None for a in views[0].axes[:place]].count(True)
     need(sum(t.size for t in tables) <= LARGEST_ARRAY, f"{layer} joins too much")
-    counter, table = iter(range(len(pattern.axes))), np.concatenate(tables, digit)
+    counter, table = iter(range(len(views[0].axes))), np.concatenate(tables, digit)
     axes = [a if a.digit is None else replace(a, digit=next(counter)) for a in views[0].axes]
-    axes[at] = replace(axes[at], length=int(table.shape[digit]))
+    axes[place] = replace(axes[place], length=int(table.shape[digit]))
     bias = None
     numbered = {v.bias_numbered for v in views if v.bias is not None}
     need(len(numbered) < 2, f"{layer} joins constant and computed biases")
@@ -176,7 +201,15 @@ def _concat(case: Case, layer: Layer, *parts: Any) -> View:
         bias = np.concatenate(every, digit)
     found = None if pattern.blocks is None else tuple(blocks)
     ends = (bias, True in numbered, views[0].activation)
-    return View(pattern.type, table, tuple(axes), found, *ends)
+    return View(pattern.type, table, tuple(axes), views[0].runs, found, *ends)
+
+
+def _beside(x: View, a: int) -> View:
+    """Return a view whose axes of size 1 at a place count as part of another one."""
+    rows = [x.run(i) for i in range(len(x.runs))]
+    rows[a - 1 if a else 1] += rows[a]
+    rows[a] = ()
+    return grouped(x, rows)
 
 
 def _joined_open(case: Case, layer: Layer, parts: tuple[Any, ...], at: int) -> View:
@@ -188,7 +221,8 @@ def _joined_open(case: Case, layer: Layer, parts: tuple[Any, ...], at: int) -> V
     for i, part in enumerate(parts):
         if i != where[0]:
             shape = zero_shape(part)
-            need(len(shape) == len(view.axes), f"{layer} joins other ranks")
+            fits = len(shape) == len(view.runs) and case.implies(shape[at])
+            need(fits, f"{layer} joins other ranks")
             pairs = enumerate(zip(shape, view.shape, strict=True))
             need(all(a == at or case.is_zero(m - n) for a, (m, n) in pairs), f"{layer}: shapes")
             sizes[i > where[0]] += shape[at]
@@ -197,22 +231,23 @@ def _joined_open(case: Case, layer: Layer, parts: tuple[Any, ...], at: int) -> V
 
 def _tile(case: Case, layer: Layer, x: View, repeats: Any) -> View:
     times = whole(repeats)
-    need(len(times) == len(x.axes) and min(times) >= 1, f"{layer} has the repeats {times}")
+    need(len(times) == len(x.runs) and min(times) >= 1, f"{layer} has the repeats {times}")
     for a, n in enumerate(times):
         if n > 1:
             need(n <= LARGEST_ARRAY, f"{layer} has the repeats {times}")
-            x = taken(x, a, np.tile(np.arange(x.axes[a].length), n))
+            x, place = single(x, a)
+            x = taken(x, place, np.tile(np.arange(x.axes[place].length), n))
     return x
 
 
 def _broadcast(case: Case, layer: Layer, x: View, target: Any) -> View:
     sizes, mode = vector(target), layer.attributes.get("mode")
-    need(mode == "numpy" and len(sizes) == len(x.axes), f"{layer} is not followed for all sizes")
-    for a, (axis, n) in enumerate(zip(x.axes, sizes, strict=True)):
-        if not case.is_zero(axis.length - n):
-            fits = type(n) is int and axis.length == 1 and 1 <= n <= LARGEST_ARRAY
-            need(fits, f"{layer}: size {n}")
-            x = taken(x, a, np.zeros(n, np.int64))
+    need(mode == "numpy" and len(sizes) == len(x.runs), f"{layer} is not followed for all sizes")
+    for a, (length, n) in enumerate(zip(x.shape, sizes, strict=True)):
+        if not case.is_zero(length - n):
+            one = type(n) is type(length) is int and length == 1
+            need(one and 1 <= n <= LARGEST_ARRAY, f"{layer}: size {n}")
+            x = taken(*single(x, a), np.zeros(n, np.int64))
     return x
 
 
@@ -221,16 +256,16 @@ def _interpolate(case: Case, layer: Layer, x: View, *given: TypedArray) -> View:
     need(x.type is not None and all(isinstance(v, TypedArray) for v in given), f"{layer}: inputs")
     language.output_type(layer, [str(x.type), *(v.type for v in given)])
     call = language.listed_call(layer)[0]
-    scales, targets = enlarged(call, len(x.axes), given)
+    scales, targets = enlarged(call, len(x.runs), given)
     for a, v in targets:
-        size, f = x.axes[a].length, int(v) if scales else 0
+        size, f = x.shape[a], int(v) if scales else 0
         need(f == v >= 1 and f <= MOST_REPEATED, f"{layer} has no small whole scales")
         h = ahead(call, f)
         need(f == 1 or h in (0, 1), f"{layer} does not repeat each element")
         if not case.implies(MOST_RESIZED - 1 - size * f):
             raise SizesTooLarge(f"{layer}: {size * f} elements may be too many for f32")
         if f > 1:
-            x = _each(case, x, a, np.zeros(f, np.int64))
+            x = _each(x, a, np.zeros(f, np.int64))
     return x
 
 
@@ -253,7 +288,7 @@ def _add(case: Case, layer: Layer, a: Any, b: Any) -> Any:
         need(plain and x.bias is None and not x.activation, f"{layer} adds no bias")
         values = np.broadcast_to(c.reshape(-1), (count,))
         return replace(x, bias=values, bias_numbered=is_numbered)
-    bias = spread(layer, x, c)
+    x, bias = spread(layer, x, c)
     if not is_numbered and not c.any():
         return x
     need(x.bias is None and not x.activation and x.blocks is not None, f"{layer} adds no bias")
@@ -264,7 +299,7 @@ def _multiply(case: Case, layer: Layer, a: Any, b: Any) -> View:
     x, other = (a, b) if isinstance(a, View) else (b, a)
     mode = layer.attributes.get("auto_broadcast", "numpy")
     need(mode == "numpy", f"{layer} broadcasts otherwise")
-    c = spread(layer, x, elements(other))
+    x, c = spread(layer, x, elements(other))
     need(isinstance(other, TypedArray) and other.type == x.type, f"{layer} mixes element types")
     need(bool(((c == 0) | (c == 1)).all()), f"{layer} scales the data")
     need(c.all() or not x.is_finished, f"{layer} puts zeros beside a bias")
@@ -284,8 +319,8 @@ def _activation(case: Case, layer: Layer, x: Any, *parameters: Any) -> Any:
 
 def _convolution(case: Case, layer: Layer, x: View, filter: Any) -> View:
     """Return sums: each output of the table's rows reads the data through the filter's taps."""
-    d = define(layer, len(x.axes))
-    n, weights = len(x.axes) - 2, canonical(d, filter)
+    x, d = plain(x), define(layer, len(x.runs))
+    n, weights = len(x.runs) - 2, canonical(d, filter)
     need(x.blocks is None and not x.is_finished, f"{layer} is not the first convolution")
     need(filter.type == x.type, f"{layer}: a filter of {filter.type}")
     need(np.isfinite(weights).all(), f"{layer} has a weight that is not finite")
@@ -314,7 +349,7 @@ def _convolution(case: Case, layer: Layer, x: View, filter: Any) -> View:
         reads.append(Read(replace(axis, digit=None), d.dilations[a], begin, live[a]))
         axes.append(Axis(size, None, 1 + a))
     block = KernelSums(weights, isinstance(filter, Numbers), channels.reshape(g, c), tuple(reads))
-    return View(x.type, np.arange(block.rows), tuple(axes), (block,))
+    return View(x.type, np.arange(block.rows), tuple(axes), x.runs, (block,))
 
 
 BEHIND = ("Add", "Subtract", *ACTIVATIONS)
@@ -332,6 +367,7 @@ STEPS: dict[str, Callable[..., Any]] = {
     "Reshape": _reshape,
     "Slice": _slice,
     "Squeeze": _squeeze,
+    "StridedSlice": _strided_slice,
     "Tile": _tile,
     "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.proof import language
 from irdeconv.proof.call import MOVES, REFUSED, RULES, vector
-from irdeconv.proof.definition import check_runs, define, finish, is_deconvolution
+from irdeconv.proof.definition import check_runs, define, finish, ints, is_deconvolution
 from irdeconv.proof.maps import MapComparison, Reference, View
 from irdeconv.proof.model import (
     Array,
@@ -31,7 +32,15 @@ from irdeconv.proof.model import (
     Unproved,
     need,
 )
-from irdeconv.proof.sizes import LARGEST_SIZES, Case, Expr, SizesTooLarge, SizesTooSmall, every_case
+from irdeconv.proof.sizes import (
+    LARGEST_SIZES,
+    Case,
+    Expr,
+    Size,
+    SizesTooLarge,
+    SizesTooSmall,
+    every_case,
+)
 from irdeconv.proof.steps import BEHIND, STEPS
 from irdeconv.proof.views import (
     Leaf,
@@ -39,9 +48,13 @@ from irdeconv.proof.views import (
     Zeros,
     canonical,
     data_view,
+    divides,
     elements,
+    filled,
     moved,
     numbers,
+    plain,
+    zero_shape,
 )
 
 MOST_LAYERS = 20_000
@@ -70,10 +83,13 @@ def _up_to_the_largest(ob: Obligation, least: int) -> Proof:
 def _proof(ob: Obligation, least: int, largest: int) -> Proof:
     """Return the proof for open sizes from `least` up to `largest`."""
     found: list[MapComparison] = []
+    bounded: list[bool] = []
 
     def show(case: Case) -> None:
+        walk = RegionWalk(ob, case, least)
         try:
-            found.append(_compared(RegionWalk(ob, case, least)))
+            found.append(_compared(walk))
+            bounded.append(walk.few_elements())
         except Vacuous:
             return
         except REFUSED as e:
@@ -84,7 +100,8 @@ def _proof(ob: Obligation, least: int, largest: int) -> Proof:
     data = found[0].wanted.data
     is_open = any(isinstance(n, Expr) for c in found for n in (*c.wanted.data, *c.view.shape))
     ends = f"from {least} up to {largest:,}" if least else f"up to {largest:,}"
-    sizes = f"every size ({ends} per axis)" if is_open else f"the size {list(data)}"
+    ends += " per axis" + ", and 2^31 - 1 elements per tensor" * any(bounded)
+    sizes = f"every size ({ends})" if is_open else f"the size {list(data)}"
     if cases > 1:
         sizes += f", in {cases} cases"
     maps = dict.fromkeys(m for c in found for m in c.maps)
@@ -109,6 +126,7 @@ def _compared(walk: RegionWalk) -> MapComparison:
         raise Unproved("it is not one deconvolution against what took its place")
     stored = [y.elements for side in layers for y in side if y.elements is not None]
     halves = any(e.type == "f16" for e in stored)
+    second = plain(second)
     comparison = MapComparison(walk.case, first, second, halves and first.type != "f16")
     comparison.compare()
     return comparison
@@ -156,6 +174,8 @@ class RegionWalk:
     roles: dict[Port, Any] = field(default_factory=dict)
     starts: dict[Port, int] = field(default_factory=dict)  # the first numbers of elements
     count: int = 0  # of the numbers that leaves have
+    shapes: list[tuple[Size, ...]] = field(default_factory=list)  # of tensors
+    products: list[tuple[Layer, Expr]] = field(default_factory=list)  # of open sizes
     raised: bool = False  # whether the deconvolution is in the lowered model
 
     def value(self, model: Model, output: Port, leaf: Callable[[Port], Port | None]) -> Value:
@@ -174,7 +194,19 @@ class RegionWalk:
             layer = model.layers[at]
             for i, value in enumerate(self.layer(layer, [get(p) for p in layer.inputs])):
                 found[Port(at, i)] = value
+                self.shapes += [value.shape] if isinstance(value, View | Reference) else []
         return get(output)
+
+    def few_elements(self) -> bool:
+        """Check products of sizes that fit 32 bits if no tensor has 2^31 elements.
+
+        The product has to be one of sizes of some tensor; return whether there are any.
+        """
+        shapes = [*self.shapes, *(leaf.shape for leaf in self.leaves.values())]
+        for layer, n in self.products:
+            if not any(divides(n, shape) for shape in shapes):
+                raise SizesTooLarge(f"{layer}: {n} is no product of the sizes of a tensor")
+        return bool(self.products)
 
     def leaf(self, port: Port) -> Value:
         """Return what stands for a value of the source model, by its role in the deconvolution."""
@@ -224,10 +256,12 @@ class RegionWalk:
             language.output_type(layer, [str(v.type) for v in inputs])  # refuses what misfits
         constants = [v for v in inputs if isinstance(v, TypedArray)]
         if layer.type == "Broadcast" and len(constants) == 2 == len(inputs):
-            value, target = constants[0], vector(constants[1])
-            is_scalar = value.array.ndim == 0 and layer.attributes.get("mode") == "numpy"
-            if is_scalar and not value.array and any(isinstance(n, Expr) for n in target):
-                return [Zeros(value.type, tuple(target))]
+            target = vector(constants[1])
+            if layer.attributes.get("mode") == "numpy" and any(isinstance(n, Expr) for n in target):
+                return [filled(self.case, constants[0], target)]
+        zeros = [v for v in inputs if isinstance(v, Zeros)]
+        if zeros and len(zeros) + len(constants) == len(inputs):
+            return [self.of_zeros(layer, inputs)]
         if len(constants) == len(inputs):
             is_open = any(v.array.dtype == object for v in constants)
             if self.case.count:
@@ -244,6 +278,29 @@ class RegionWalk:
         if any(isinstance(v, Numbers) for v in inputs) and layer.type in MOVES:
             return moved(layer, inputs)
         raise Unproved(f"{layer} is not followed for all sizes")
+
+    def of_zeros(self, layer: Layer, inputs: Sequence[Value]) -> Zeros | View:
+        """Return what joins or reshapes zeros, or their sum with a constant."""
+        first = next(v for v in inputs if isinstance(v, Zeros))
+        constant = next((v for v in inputs if isinstance(v, TypedArray)), None)
+        said = layer.attributes
+        if layer.type == "Concat":
+            shapes, n = list(map(zero_shape, inputs)), len(first.shape)
+            [at] = axes_of(ints(layer, "axis", 1, None), n)
+            sizes = [*first.shape[:at], sum(s[at] for s in shapes), *first.shape[at + 1 :]]
+            rows = [(s[i], first.shape[i]) for s in shapes for i in range(n) if i != at]
+            need(all(len(s) == n for s in shapes), f"{layer} joins other ranks")
+            need(all(self.case.is_zero(a - b) for a, b in rows), f"{layer} joins other shapes")
+            return Zeros(first.type, tuple(sizes))
+        if constant is None or len(inputs) != 2:
+            raise Unproved(f"{layer} of zeros is not followed for all sizes")
+        if layer.type == "Add" and said.get("auto_broadcast", "numpy") == "numpy":
+            return filled(self.case, constant, first.shape)
+        target = tuple(vector(constant))
+        fits = layer.type == "Reshape" and said["special_zero"] in ("false", "0")
+        fits = fits and self.case.is_zero(math.prod(first.shape) - math.prod(target))
+        need(fits and first is inputs[0], f"{layer} of zeros is not followed for all sizes")
+        return Zeros(first.type, target)
 
     def numbered(self, leaf: Leaf) -> Numbers:
         """Let a leaf stand for its elements, with numbers that no other leaf has."""
@@ -270,7 +327,11 @@ class RegionWalk:
             for n in array.flat if array.dtype == object else ():
                 signed, bits = kind[0] == "i", min(int(kind[1:]), most)
                 low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1)) if signed else (0, 2**bits)
-                if not (self.case.implies(n - low) and self.case.implies(high - 1 - n)):
+                if self.case.implies(n - low) and self.case.implies(high - 1 - n):
+                    continue
+                if signed and bits == 32 and any(len(m) > 1 for m in n.terms):
+                    self.products.append((layer, n))
+                else:
                     raise SizesTooLarge(f"{layer}: {n} may not fit {kind} within {bits} bits")
 
     def deconvolution(self, layer: Layer, inputs: list[Value]) -> Reference:

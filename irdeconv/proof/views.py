@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,8 +14,8 @@ from irdeconv.proof import language
 from irdeconv.proof.call import HIGHEST_RANK, LARGEST_ARRAY, MOVES, pick, room
 from irdeconv.proof.definition import LayerDefinition
 from irdeconv.proof.maps import Axis, View
-from irdeconv.proof.model import Array, Layer, Port, TypedArray, Unproved, need
-from irdeconv.proof.sizes import Case, Size
+from irdeconv.proof.model import Array, Ints, Layer, Port, TypedArray, Unproved, need
+from irdeconv.proof.sizes import Case, Expr, Size, SizesTooSmall
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def data_view(leaf: Leaf, d: LayerDefinition) -> View:
         for a, n in enumerate(leaf.shape)
     ]
     axes[d.data_axes[1]] = Axis(channels, 0)
-    return View(leaf.type, np.arange(channels), tuple(axes))
+    return View(leaf.type, np.arange(channels), tuple(axes), (1,) * len(axes))
 
 
 def moved(layer: Layer, inputs: Sequence[Any]) -> list[Numbers]:
@@ -104,7 +105,9 @@ def with_axis(view: View, a: int, axis: Axis) -> View:
     return replace(view, axes=(*view.axes[:a], axis, *view.axes[a + 1 :]))
 
 
-def rebuilt(view: View, first: int, last: int, sizes: Sequence[int], axes: Iterable[Axis]) -> View:
+def rebuilt(
+    view: View, first: int, last: int, sizes: Sequence[int], axes: Iterable[Axis], runs: Ints
+) -> View:
     """Replace axes `first` to `last` by others; their digits become digits of `sizes`.
 
     The new axes count their digits from 0.
@@ -122,7 +125,54 @@ def rebuilt(view: View, first: int, last: int, sizes: Sequence[int], axes: Itera
     new = [a if a.digit is None else replace(a, digit=len(rest) + a.digit) for a in axes]
     before, behind = map(placed, view.axes[:first]), map(placed, view.axes[last:])
     bias = None if view.bias is None else shaped(view.bias)
-    return replace(view, table=shaped(view.table), bias=bias, axes=(*before, *new, *behind))
+    made = replace(view, table=shaped(view.table), bias=bias, runs=runs)
+    return replace(made, axes=(*before, *new, *behind))
+
+
+def grouped(view: View, runs: Iterable[Sequence[Axis]]) -> View:
+    """Return a view whose tensor has other runs of the same axes."""
+    rows = list(runs)
+    return replace(view, axes=tuple(a for r in rows for a in r), runs=tuple(map(len, rows)))
+
+
+def single(view: View, a: int) -> tuple[View, int]:
+    """Merge what an axis of the tensor consists of into one axis; return its place, too.
+
+    Explicit axes merge with each other, and into an open one in front of them. Open axes of size 1
+    stay beside it.
+    """
+    run, first = view.run(a), sum(view.runs[:a])
+    spatial = [axis for axis in run if axis.coordinate is not None]
+    ones = [axis for axis in spatial if type(axis.length) is int and axis.length == 1]
+    wide = [axis for axis in spatial if not any(axis is one for one in ones)]
+    need(len(wide) < 2, "several open axes are one")
+    chosen = wide or ones[-1:]
+    inner = [axis for axis in run if axis.coordinate is None]
+    if wide:  # what stands in front of it has to be nothing
+        front = itertools.takewhile(lambda axis: axis is not wide[0], run)
+        nothing = all(n.coordinate is not None or n.length == 1 for n in front)
+        need(nothing, "an explicit axis stands in front of an open one")
+    ones = [axis for axis in ones if axis is not chosen[0]]
+    rows = [view.run(i) for i in range(len(view.runs))]
+    view = grouped(view, [*rows[:a], (*ones, *chosen, *inner), *rows[a + 1 :]])
+    place, end, size = first + len(ones), first + len(run), math.prod(n.length for n in inner)
+    runs = (*view.runs[:a], len(ones) + 1, *view.runs[a + 1 :])
+    if not chosen and len(inner) != 1:
+        view = rebuilt(view, place, end, [size], [Axis(size, 0)], runs)
+    elif chosen and inner:
+        axis = chosen[0]
+        bounds = tuple((low * size, high * size) for low, high in axis.bounds)
+        radix, length = axis.radix * size, axis.length * size
+        merged = Axis(length, 0, axis.coordinate, radix, axis.shift * size, bounds)
+        view = rebuilt(view, place, end, [radix], [merged], runs)
+    return view, place
+
+
+def plain(view: View) -> View:
+    """Return a view in which every axis of the tensor is one axis."""
+    for a in range(len(view.runs)):
+        view, _ = single(view, a)
+    return view
 
 
 def taken(view: View, a: int, places: Array) -> View:
@@ -139,10 +189,11 @@ def taken(view: View, a: int, places: Array) -> View:
 
 def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> View:
     """Return a view with zeros before and behind some axes; negative numbers cut off."""
-    for place, (begin, end) in rows.items():
-        axis = view.axes[place]
+    for a, (begin, end) in rows.items():
         if type(begin) is type(end) is int and begin == end == 0:
             continue
+        view, place = single(view, a)
+        axis = view.axes[place]
         length = axis.length + begin + end
         parts = (length, axis.length + begin, axis.length + end)
         cuts = f"more than there is may be cut off: {begin} and {end}"
@@ -163,54 +214,73 @@ def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> Vie
 
 
 def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
-    """Return a view in another shape of as many elements.
+    """Return a view in another shape of as many elements; one size may be -1.
 
-    Every open axis becomes one axis, with the explicit axes right behind it merged into it;
-    explicit axes are merged and split among themselves; axes of size 1 come and go.
+    Every axis of the new tensor is a run of the view's axes. Explicit axes are merged and split as
+    need be; an axis of size 1 belongs anywhere.
     """
-    groups = _groups(case, view.axes, list(target), 0, 0, set())
     text = f"{list(view.shape)} is not followed to {list(target)}"
-    need(groups is not None and len(target) <= HIGHEST_RANK, text)
-    for first, end, sizes in reversed(groups or []):
-        old = view.axes[first:end]
-        if not old or old[0].coordinate is None:
-            made = [Axis(n, d) for d, n in enumerate(sizes)]
-            view = rebuilt(view, first, end, sizes, made)
-        elif len(old) > 1:
-            axis, inner = old[0], math.prod(a.length for a in old[1:])
-            bounds = tuple((low * inner, high * inner) for low, high in axis.bounds)
-            radix, length = axis.radix * inner, axis.length * inner
-            merged = Axis(length, 0, axis.coordinate, radix, axis.shift * inner, bounds)
-            view = rebuilt(view, first, end, [radix], [merged])
-    return view
+    need(0 < len(target) <= HIGHEST_RANK, text)
+    for i in reversed(range(len(view.axes) - 1)):
+        if view.axes[i].coordinate is view.axes[i + 1].coordinate is None:
+            size = view.axes[i].length * view.axes[i + 1].length
+            view = rebuilt(view, i, i + 2, [size], [Axis(size, 0)], ())
+    sizes = list(target)
+    unknown = next((i for i, v in enumerate(sizes) if type(v) is int and v == -1), len(sizes))
+    counts, used = [0] * (len(sizes) + 1), [0, 0]  # axes of each run, and from either end
+
+    def ahead(i: int) -> bool:
+        """Whether more is left than the sizes behind i: of nothing, anything is a multiple."""
+        left = math.prod(a.length for a in view.axes[used[0] : len(view.axes) - used[1]])
+        return not case.is_zero(left - math.prod(sizes[i + 1 :]))
+
+    for i in (*range(unknown), *reversed(range(unknown + 1, len(sizes)))):
+        back, done = i > unknown, 1
+        while not case.is_zero(sizes[i] - done) or (type(done) is int and done == 0 and ahead(i)):
+            need(sum(used) < len(view.axes), text)
+            at = len(view.axes) - 1 - used[1] if back else used[0]
+            n, f = view.axes[at].length, _ratio(sizes[i], done)
+            if view.axes[at].coordinate is None and 1 < f < n and n % f == 0:
+                halves = [n // f, f] if back else [f, n // f]
+                parts = [Axis(m, d) for d, m in enumerate(halves)]
+                view = rebuilt(view, at, at + 1, halves, parts, ())
+                n = f
+            done, used[back], counts[i] = done * n, used[back] + 1, counts[i] + 1
+    counts[unknown] = len(view.axes) - sum(used)
+    ends = itertools.pairwise(itertools.accumulate(counts, initial=0))
+    rows = [list(view.axes[a:b]) for a, b in ends]
+    if unknown == len(sizes):
+        rest = rows.pop()
+        need(all(type(a.length) is int and a.length == 1 for a in rest), text)
+        rows[-1] += rest
+    elif any(not case.implies(a.length - 1) for i, r in enumerate(rows) if i != unknown for a in r):
+        raise SizesTooSmall(f"{text}: -1 stands beside a size that may be 0")
+    spatial = [a for a in view.axes if a.coordinate is not None]
+    for axis in spatial if len(rows) == len(spatial) + 1 else ():
+        own = axis.coordinate and axis.coordinate + 1  # where it is in a tensor of the data
+        free = own is not None and all(a.coordinate is None for a in rows[own])
+        if type(axis.length) is int and axis.length == 1 and free:
+            rows = [[a for a in r if a is not axis] for r in rows]
+            rows[own or 0].insert(0, axis)
+    return grouped(view, rows)
 
 
-def _groups(
-    case: Case, axes: Sequence[Axis], target: list[Size], i: int, j: int, failed: set[Any]
-) -> list[tuple[int, int, list[Size]]] | None:
-    """Return which axes from i on become which sizes from j on, None where they do not fit."""
-    if i == len(axes) and j == len(target):
-        return []
-    if (i, j) in failed or len(target) > HIGHEST_RANK:
-        return None
-    is_open = i < len(axes) and axes[i].coordinate is not None
-    run = next(
-        (a for a in range(i + is_open, len(axes)) if axes[a].coordinate is not None), len(axes)
-    )
-    choices = [(e, j + 1) for e in range(i + 1, run + 1)] if is_open and j < len(target) else []
-    if not is_open:
-        choices = [(e, f) for e in range(i + 1, run + 1) for f in range(len(target), j - 1, -1)]
-    for e, f in [*choices, (i, j + 1)]:
-        sizes = target[j:f]
-        if f > len(target) or (e > i and not is_open and not all(type(n) is int for n in sizes)):
-            continue
-        have, want = (math.prod(v) for v in ([a.length for a in axes[i:e]], sizes))
-        if case.is_zero(have - want):
-            rest = _groups(case, axes, target, e, f, failed)
-            if rest is not None:
-                return [(i, e, sizes), *rest]
-    failed.add((i, j))
-    return None
+def _ratio(a: Size, b: Size) -> int:
+    """Return the number that b is to be multiplied by to get a, 0 if there is none."""
+    if type(b) is int:
+        return a // b if type(a) is int and b and a % b == 0 else 0
+    [(m, n), *_] = b.terms.items()
+    f = a.terms.get(m, 0) // n if isinstance(a, Expr) else 0
+    left = a - b * f
+    return f if type(left) is int and left == 0 else 0
+
+
+def divides(n: Expr, shape: Sequence[Size]) -> bool:
+    """Return whether a number is a product of sizes of a shape, or less by a whole factor."""
+    sizes = [v for v in shape if isinstance(v, Expr)]
+    most = math.prod(max(v, 1) for v in shape if not isinstance(v, Expr))
+    chosen = (c for r in range(len(sizes)) for c in itertools.combinations(sizes, r + 1))
+    return any(1 <= _ratio(n, math.prod(c)) <= most for c in chosen)
 
 
 def alike(case: Case, a: Axis, b: Axis) -> bool:
@@ -249,16 +319,37 @@ def zero_shape(value: Any) -> tuple[Size, ...]:
     return tuple(value.shape if isinstance(value, Zeros) else value.array.shape)
 
 
-def zero_view(value: Any, pattern: View, at: int) -> View:
+def zero_view(case: Case, value: Any, pattern: View, at: int) -> View:
     """Return zeros as a view beside which a pattern stands."""
     shape = zero_shape(value)
-    need(len(shape) == len(pattern.axes) and type(shape[at]) is int, "zeros of another rank")
-    axes = [replace(a, length=n) for a, n in zip(pattern.axes, shape, strict=True)]
-    sizes = list(pattern.table.shape)
-    sizes[axes[at].digit or 0] = shape[at]
+    need(len(shape) == len(pattern.runs) and type(shape[at]) is int, "zeros of another rank")
+    need(shape[at] >= 0, "zeros of a negative size")
+    rows = enumerate(zip(shape, pattern.shape, strict=True))
+    need(all(i == at or case.is_zero(m - n) for i, (m, n) in rows), "zeros of another shape")
+    pattern, place = single(pattern, at)
+    axis, sizes = pattern.axes[place], list(pattern.table.shape)
+    sizes[axis.digit or 0] = shape[at]
     room(sizes, what="zeros")
     blocks = None if pattern.blocks is None else ()
-    return View(pattern.type, np.full(sizes, -1), tuple(axes), blocks)
+    view = View(pattern.type, np.full(sizes, -1), pattern.axes, pattern.runs, blocks)
+    return with_axis(view, place, replace(axis, length=shape[at]))
+
+
+def filled(case: Case, value: TypedArray, shape: Sequence[Size]) -> Zeros | View:
+    """Return one number for each channel, in an open shape of a tensor like the data."""
+    plain_sizes = value.array.dtype != object and all(isinstance(n, Expr) or n >= 0 for n in shape)
+    need(plain_sizes, f"numbers in the shape {list(shape)}")
+    if not value.array.any():
+        return Zeros(value.type, tuple(shape))
+    c = value.array.reshape((1,) * (len(shape) - value.array.ndim) + value.array.shape)
+    need(len(shape) > 2 and type(shape[1]) is int, "numbers of another shape")
+    fits = c.size == c.shape[1] and c.shape[1] in (1, shape[1])
+    need(fits and all(map(case.implies, shape)), "numbers along other axes")
+    axes = [Axis(n, None, max(a - 1, 0), bounds=((0, n),) * (a == 0)) for a, n in enumerate(shape)]
+    axes[1] = Axis(shape[1], 0)
+    bias = np.broadcast_to(c.reshape(-1), shape[1:2])
+    table = np.full(bias.shape, -1)
+    return View(value.type, table, tuple(axes), (1,) * len(axes), (), bias)
 
 
 def clipped(at: Size, n: Size) -> Size:
@@ -268,38 +359,26 @@ def clipped(at: Size, n: Size) -> Size:
     return at if at <= n else n
 
 
-def rest_of(case: Case, shape: Sequence[Size], target: Sequence[Size]) -> Size:
-    """Return what -1 stands for: the product of the shape over that of the other sizes."""
-    need(all(case.implies(v - 1) for v in target), "-1 stands beside a size that may be 0")
-    left, by = list(shape), 1
-    for v in target:
-        same = next((i for i, n in enumerate(left) if case.is_zero(n - v)), None)
-        if same is not None:
-            del left[same]
-            continue
-        need(type(v) is int, f"-1 beside {v} is not followed")
-        by *= v
-    total = math.prod(left)
-    need(total % by == 0, f"{list(shape)} does not fill {list(target)}")
-    return total // by
-
-
 def unsqueezed(x: View, places: Sequence[int]) -> View:
     """Return a view with axes of size 1 at places of the result."""
     for a in sorted(places):
-        x = rebuilt(x, a, a, [1], [Axis(1, 0)])
+        x = replace(x, runs=(*x.runs[:a], 0, *x.runs[a:]))
     return x
 
 
-def spread(layer: Layer, x: View, c: Array) -> Array:
-    """Return a constant that is broadcast along the axes of a view, shaped like its table."""
-    shape = (1,) * (len(x.axes) - c.ndim) + c.shape
-    need(len(shape) == len(x.axes), f"{layer} raises the rank")
-    rows = zip(x.axes, shape, strict=True)
-    fits = (n == 1 or (a.coordinate is None and n == a.length) for a, n in rows)
-    need(all(fits), f"{layer} varies along an open axis")
-    places = range(len(shape))
-    order = sorted(places, key=lambda i: -1 if (d := x.axes[i].digit) is None else d)
-    turned = c.reshape(shape).transpose(order)
-    # Axes without a digit come first, and have the size 1.
-    return np.broadcast_to(turned.reshape(turned.shape[len(shape) - x.table.ndim :]), x.table.shape)
+def spread(layer: Layer, x: View, c: Array) -> tuple[View, Array]:
+    """Return a view, and a constant that is broadcast along its axes, shaped like its table."""
+    shape = (1,) * (len(x.runs) - c.ndim) + c.shape
+    need(len(shape) == len(x.runs), f"{layer} raises the rank")
+    along = [a for a, n in enumerate(shape) if n != 1]
+    for a in along:
+        x, place = single(x, a)
+        axis = x.axes[place]
+        fits = axis.coordinate is None and shape[a] == axis.length
+        need(fits, f"{layer} varies along an open axis")
+    ends = {a: x.axes[sum(x.runs[: a + 1]) - 1] for a in along}
+    places = {axis.digit or 0: a for a, axis in ends.items()}
+    order = [places[d] for d in sorted(places)]
+    turned = c.reshape(shape).transpose([a for a in range(len(shape)) if a not in along] + order)
+    sizes = [shape[places[d]] if d in places else 1 for d in range(x.table.ndim)]
+    return x, np.broadcast_to(turned.reshape(sizes), x.table.shape)
