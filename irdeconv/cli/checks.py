@@ -34,9 +34,9 @@ def check_options(args: argparse.Namespace) -> None:
 
         require_form(options["form"])
     if "target" in options:
-        from irdeconv.passes.profile import load_profile
+        from irdeconv.targets.profile import load_target
 
-        load_profile(options["target"])
+        load_target(options["target"])
     if isinstance(options.get("tune"), str):
         _check_measurements(Path(options["tune"]))
     for name in ("dump_dir", "reduce"):

@@ -65,12 +65,12 @@ def _describe(action: Any, *, no_form: bool) -> None:
     from irdeconv.cli.samples import samples
     from irdeconv.codes import CODES
     from irdeconv.passes.form_names import AUTO, CONDITIONS
-    from irdeconv.passes.profile import profile_names
+    from irdeconv.targets.profile import target_names
 
     action.help = re.split("[:;] ", action.help or "")[0]  # a shell has little room
     known = {
         "--form": [*CONDITIONS, AUTO, *["none"] * no_form],
-        "--target": profile_names(),
+        "--target": target_names(),
         "SAMPLE": sorted(samples()),
         "CODE": [*CODES],
     }

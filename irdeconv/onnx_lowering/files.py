@@ -13,7 +13,7 @@ from irdeconv.onnx_files.container import OnnxFile, OnnxSource, load_file, stage
 from irdeconv.onnx_lowering.rewrite import LoweredOnnx, lower_model
 from irdeconv.passes.form_names import FALLBACK
 from irdeconv.passes.overrides import ShapeLike, parse_shape_like
-from irdeconv.passes.profile import Profile
+from irdeconv.targets.profile import Target
 
 SUFFIX = ".onnx"
 
@@ -22,7 +22,7 @@ def lower_onnx(
     model: OnnxSource,
     path: str | PathLike[str] | None = None,
     form: str = FALLBACK,
-    target: str | PathLike[str] | Profile | None = None,
+    target: str | PathLike[str] | Target | None = None,
     *,
     explain_costs: bool = False,
     shapes: Mapping[str, ShapeLike] | None = None,

@@ -24,12 +24,12 @@ from irdeconv.ops.channels import DepthToSpace
 from irdeconv.passes.builder import NodeBudget
 from irdeconv.passes.form_names import AUTO, FALLBACK, require_form
 from irdeconv.passes.lower_deconv import lower
-from irdeconv.passes.profile import Profile, load_profile
 from irdeconv.passes.records import LoweredLayer, LoweringReport
 from irdeconv.passes.rewrite import replace_node
 from irdeconv.passes.subpixel import spell_depth_to_space
 from irdeconv.plural import count
 from irdeconv.spec import Shape
+from irdeconv.targets.profile import Target, load_target
 
 OF_CALLS = "each call gives its attributes; inline the functions first (onnx.inliner)"
 
@@ -66,7 +66,7 @@ class LoweredOnnx:
 @dataclass(frozen=True)
 class _Choice:
     form: str
-    profile: Profile
+    target: Target
     explain: bool
     targeted: bool
     semantics: Semantics
@@ -94,7 +94,7 @@ class _Rewriting:
 def lower_model(
     model: OnnxFile,
     form: str = FALLBACK,
-    target: str | PathLike[str] | Profile | None = None,
+    target: str | PathLike[str] | Target | None = None,
     *,
     explain_costs: bool = False,
     shapes: Mapping[str, Shape | None] | None = None,
@@ -108,13 +108,13 @@ def lower_model(
     `lowered_total` nodes.
     """
     require_form(form)
-    choice = _Choice(form, load_profile(target), explain_costs, target is not None, semantics)
+    choice = _Choice(form, load_target(target), explain_costs, target is not None, semantics)
     set_shapes(model, shapes or {})
     every = list(scopes(model.proto))
     state = _Rewriting(model, infer_types(model.proto, every), choice)
     added = _change(_replacements(state, every))
     explained = explain_costs or choice.targeted or form == AUTO
-    named = choice.profile.name if explained else None
+    named = choice.target.name if explained else None
     report = LoweringReport(form, tuple(state.layers), tuple(state.problems.diagnostics), named)
     return LoweredOnnx(model, report, tuple(added))
 
@@ -207,7 +207,7 @@ def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer, 
     known = inputs_of(state.model, scope, node, state.types)
     made = piece(state.model, scope, [node], [node.output[0]], known)
     source = graph_of(state.model, made, choice.semantics)
-    target = choice.profile if choice.targeted else None
+    target = choice.target if choice.targeted else None
     budget = state.budget
     last = source.inputs_of(source.results[0].id)[0].node
     budget.take(source.node(last), len(made.graph.node) - 1)  # what constants are computed by

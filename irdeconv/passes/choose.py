@@ -2,11 +2,11 @@
 
     score = mac * MACs' + byte * bytes + scratch * scratch bytes + node * nodes
 
-with the weights of the profile. MACs' are the MACs with the channels of a group rounded up to the
+with the weights of the target. MACs' are the MACs with the channels of a group rounded up to the
 target's alignment and, where the target skips inserted zeros, divided by prod(S) in the
 zero-insertion form (whose ZeroInsertion then counts neither as traffic nor as node). A form is
-refused by its own rule, by a limit of the profile, or because it spreads infinities or NaNs of the
-constants over more outputs than another form does. Equal scores go to the form that FORMS lists
+refused by its own rule, by a condition of the target, or because it spreads infinities or NaNs of
+the constants over more outputs than another form does. Equal scores go to the form that FORMS lists
 first.
 """
 
@@ -19,17 +19,17 @@ from typing import Any
 from irdeconv.errors import OpError
 from irdeconv.graph import Graph, Node
 from irdeconv.ops import core
-from irdeconv.ops.channels import DepthToSpace
 from irdeconv.ops.convolution import ConvolutionBase
-from irdeconv.ops.movement import Transpose
-from irdeconv.ops.padding import Pad12
 from irdeconv.passes.cost import Cost, CountedOperation, Emission, count
 from irdeconv.passes.forms import FORMS, Form
 from irdeconv.passes.nonfinite import NonFiniteReport
-from irdeconv.passes.profile import Profile
 from irdeconv.passes.rewrite import Skip
-from irdeconv.passes.site import DeconvolutionSite, Ints, constant_of, site_of
-from irdeconv.spec import ints, is_static
+from irdeconv.passes.site import DeconvolutionSite, Ints, site_of
+from irdeconv.spec import is_static
+from irdeconv.targets.conditions import Facts
+from irdeconv.targets.expressions import Value
+from irdeconv.targets.operations import ALIASES
+from irdeconv.targets.profile import Target
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ class FormCost:
 
 
 def cost_table(
-    graph: Graph, node: Node, profile: Profile, spread: NonFiniteReport | None = None
+    graph: Graph, node: Node, target: Target, spread: NonFiniteReport | None = None
 ) -> tuple[FormCost, ...]:
     """Return a row per form for a core.Deconvolution; the cheapest admissible one is `chosen`."""
     site = site_of(graph, node)
     if site is None:
-        rows = [_row_without_costs(form, graph, node, profile) for form in FORMS.values()]
+        rows = [_row_without_costs(form, graph, node) for form in FORMS.values()]
     else:
-        rows = [_row(form, site, profile, spread) for form in FORMS.values()]
+        rows = [_row(form, site, target, spread) for form in FORMS.values()]
     rows = _refuse_spreading(rows)
     open_rows = [r for r in rows if r.refused is None]
     # Where nothing is known about costs, the form that always applies is as good as any.
@@ -84,10 +84,10 @@ def chosen(rows: tuple[FormCost, ...]) -> str | None:
 
 
 def _row(
-    form: Form, site: DeconvolutionSite, profile: Profile, spread: NonFiniteReport | None
+    form: Form, site: DeconvolutionSite, target: Target, spread: NonFiniteReport | None
 ) -> FormCost:
     try:
-        emitted = count(form, site, depth_to_space=profile.depth_to_space)
+        emitted = count(form, site, depth_to_space=target.has("DepthToSpace"))
     except OpError as e:
         emitted = Skip(str(e))
     if isinstance(emitted, Skip):
@@ -95,71 +95,64 @@ def _row(
     return FormCost(
         form=form.name,
         cost=emitted.cost,
-        score=score_of(emitted, site, profile),
-        refused=refusal(emitted, site, profile),
+        score=score_of(emitted, site, target),
+        refused=refusal(emitted, site, target),
         assumed=site.assumed,
         affected=None if spread is None else spread.affected.get(form.name),
     )
 
 
-def _row_without_costs(form: Form, graph: Graph, node: Node, profile: Profile) -> FormCost:
+def _row_without_costs(form: Form, graph: Graph, node: Node) -> FormCost:
     op = node.op
     assert isinstance(op, core.Deconvolution)
     _, *specs = graph.input_specs(node.id)
     skip = form.skips(op, *specs)
-    filter = constant_of(graph, graph.inputs_of(node.id)[1])
-    refused = skip.reason if skip else _filter_refusal(filter is not None, profile)
-    return FormCost(form.name, None, None, refused)
+    return FormCost(form.name, None, None, skip.reason if skip else None)
 
 
-def refusal(emitted: Emission, site: DeconvolutionSite, profile: Profile) -> str | None:
-    """Return the first limit of a profile that what a form emits exceeds, or None."""
-    if profile.max_spatial_axes is not None and site.rank > profile.max_spatial_axes:
-        return f"{site.rank} spatial axes, the target has {profile.max_spatial_axes}"
-    if profile.max_groups is not None and site.groups > profile.max_groups:
-        return f"{site.groups} groups, the target has at most {profile.max_groups}"
-    refused = _filter_refusal(site.constant_filter, profile)
-    by_operation = (_operation_refusal(o, site, profile) for o in emitted.operations)
-    return refused or next((reason for reason in by_operation if reason), None)
+def refusal(emitted: Emission, site: DeconvolutionSite, target: Target) -> str | None:
+    """Return the first condition of a target that what a form emits does not meet, or None."""
+    failures = (text for o in emitted.operations for text in _failures(o, site, target))
+    return next(failures, None)
 
 
-def _filter_refusal(constant: bool, profile: Profile) -> str | None:
-    if constant or profile.non_constant_filters:
-        return None
-    return "the filter is no constant, the target needs one"
-
-
-def _operation_refusal(
-    counted: CountedOperation, site: DeconvolutionSite, profile: Profile
-) -> str | None:
-    """Return why a target cannot do one operation, or None."""
+def _failures(counted: CountedOperation, site: DeconvolutionSite, target: Target) -> list[str]:
+    """Return why a target cannot execute one operation."""
     op = counted.op
-    kernel: Ints = ()
-    strides, dilations, pads = kernel, kernel, kernel
-    interleaves = isinstance(op, Transpose) and counted.on_data  # it is not of the filter
     if isinstance(op, ConvolutionBase):
-        kernel, dilations = _filter_of(counted, site)[1], op.dilations
-    elif isinstance(op, Pad12):
-        pads = tuple(pad for spec in counted.inputs[1:3] for pad in ints(spec) or ())
-    elif interleaves or isinstance(op, core.ZeroInsertion | DepthToSpace):
-        strides = site.strides
-    limits = (
-        ("kernel", kernel, profile.max_kernel),
-        ("dilation", dilations, profile.max_dilation),
-        ("stride", strides, profile.max_stride),
-    )
-    for name, values, most in limits:
-        if most is not None and max(values, default=0) > most:
-            return f"{name} {max(values)}, the target has at most {most}"
-    instead = "DepthToSpace for this layer" if profile.depth_to_space else "interleaving"
-    abilities = (
-        (isinstance(op, core.ZeroInsertion), profile.zero_insertion, "inserts no zeros"),
-        (max(pads, default=0) > 0, profile.pad, "does not pad"),
-        (min(pads, default=0) < 0, profile.crop, "does not crop"),
-        (interleaves, profile.strided_write, f"has no strided write and no {instead}"),
-    )
-    lacking = (text for needed, able, text in abilities if needed and not able)
-    return next((f"the target {text}" for text in lacking), None)
+        return target.failures(op.type, _facts(counted, op, site))
+    spelled = ("Reshape", "Pad") if isinstance(op, core.ZeroInsertion) else (op.type,)
+    names = [ALIASES.get(n, n) for n in spelled]
+    return [f"{n} is not in the target's list of operations" for n in names if not target.has(n)]
+
+
+def _facts(counted: CountedOperation, op: ConvolutionBase, site: DeconvolutionSite) -> Facts:
+    outputs, kernel = _filter_of(counted, site)
+    shape, groups = counted.inputs[0].shape, site.groups if op.grouped else 1
+    assert is_static(shape)
+    values: dict[str, Value | None] = {
+        "spatial_axes": site.rank,
+        "inputs": shape[1],
+        "outputs": outputs * groups,
+        "groups": groups,
+        "depthwise": groups == shape[1] and groups > 1,
+        "multiplier": outputs,
+        "constant_filter": site.constant_filter,
+        "has_bias": False,
+        "rank": len(shape),
+        "batch": shape[0],
+        "type": "f32",
+    }
+    ones, none = (1,) * site.rank, (0,) * site.rank
+    axes = {
+        "kernel": kernel,
+        "stride": op.strides or ones,
+        "dilation": op.dilations or ones,
+        "pad_begin": op.pads_begin or none,
+        "pad_end": op.pads_end or none,
+        "size": shape[2:],
+    }
+    return Facts(values, axes)
 
 
 def _filter_of(counted: CountedOperation, site: DeconvolutionSite) -> tuple[int, Ints]:
@@ -169,13 +162,14 @@ def _filter_of(counted: CountedOperation, site: DeconvolutionSite) -> tuple[int,
     return shape[-site.rank - 2], shape[-site.rank :]
 
 
-def score_of(emitted: Emission, site: DeconvolutionSite, profile: Profile) -> float:
+def score_of(emitted: Emission, site: DeconvolutionSite, target: Target) -> float:
     """Return the weighted cost of what a form emits."""
-    cost, weights, multiple = emitted.cost, profile.weights, profile.channel_alignment
+    cost, weights = emitted.cost, target.cost
+    multiple = weights.channel_alignment
     macs = sum(o.macs * o.times * _rounding(o, site, multiple) for o in emitted.operations)
     moved, nodes, scratch = cost.bytes, cost.nodes, cost.scratch
     inserted = [o for o in emitted.operations if isinstance(o.op, core.ZeroInsertion)]
-    if profile.skips_inserted_zeros and inserted:
+    if weights.skips_inserted_zeros and inserted:
         macs /= math.prod(site.strides)
         # It is written and read again; the Pad or convolution behind it reads the data instead.
         size = (inserted[0].output.size or 0) * site.itemsize

@@ -25,17 +25,17 @@ from irdeconv.passes.form_names import AUTO, FALLBACK, require_form
 from irdeconv.passes.forms import FORMS
 from irdeconv.passes.infer_specs import beyond, infer_specs, inferred, report
 from irdeconv.passes.nonfinite import DEFINITION, NonFiniteReport, examine
-from irdeconv.passes.profile import Profile, load_profile
 from irdeconv.passes.records import Lowered, LoweredLayer, LoweringReport
 from irdeconv.passes.rewrite import expand, products, remove_dead, replace_node, unique_names
 from irdeconv.passes.subpixel import spell_depth_to_space
+from irdeconv.targets.profile import Target, load_target
 
 
 @dataclass
 class _State:
     graph: Graph
     form: str
-    profile: Profile
+    profile: Target
     explain: bool
     targeted: bool
     budget: NodeBudget
@@ -47,7 +47,7 @@ class _State:
 def lower(
     graph: Graph,
     form: str = FALLBACK,
-    target: str | PathLike[str] | Profile | None = None,
+    target: str | PathLike[str] | Target | None = None,
     *,
     explain_costs: bool = False,
     budget: NodeBudget | None = None,
@@ -55,7 +55,7 @@ def lower(
     """Return a copy of the graph in which every deconvolution is lowered in the given form.
 
     With the form "auto" each takes the cheapest form that the target admits, the target being a
-    packaged profile's name, a .toml file or a Profile. `explain_costs` puts the costs of all forms
+    packaged target's name, a .toml file or a Target. `explain_costs` puts the costs of all forms
     into the report for other forms as well. Raises UsageError for an unknown form or target,
     InferenceError where the graph does not fit together, LoweringError where a deconvolution cannot
     be lowered (all of them are listed), LimitError beyond the budget of nodes (`lowered_total`) and
@@ -63,7 +63,7 @@ def lower(
     """
     require_form(form)
     budget = budget or NodeBudget(current().lowered_total)
-    profile = load_profile(target)
+    profile = load_target(target)
     targeted = target is not None
     explain = explain_costs or targeted or form == AUTO
     state = _State(inferred(graph), form, profile, explain, targeted, budget)
@@ -241,7 +241,7 @@ def _apply(
         change = replace_node(state.graph, node, FORMS[form].lower, state.budget)
     made: list[int] = []
     for new in map(state.graph.node, change.made):
-        spell = isinstance(new.op, DepthToSpace) and not state.profile.depth_to_space
+        spell = isinstance(new.op, DepthToSpace) and not state.profile.has("DepthToSpace")
         if spell:
             made += replace_node(state.graph, new, spell_depth_to_space, state.budget).made
         else:

@@ -11,17 +11,17 @@ from irdeconv.io.xml_writer import write_ir
 from irdeconv.models import ModelLike, graph_of, openvino_model
 from irdeconv.passes.form_names import FALLBACK
 from irdeconv.passes.lower_deconv import lower as _lower
-from irdeconv.passes.profile import Profile
 from irdeconv.passes.raising import Raised
 from irdeconv.passes.records import Lowered
 from irdeconv.passes.standardize import standardize
+from irdeconv.targets.profile import Target
 from irdeconv.verify.raising.proved import raise_proved
 
 
 def lower(
     model: ModelLike,
     form: str = FALLBACK,
-    target: str | PathLike[str] | Profile | None = None,
+    target: str | PathLike[str] | Target | None = None,
     *,
     explain_costs: bool = False,
 ) -> Lowered:
@@ -30,7 +30,7 @@ def lower(
     `form` is zero-insertion, phases, stacked or gemm; a layer for which it is impossible gets
     zero-insertion, and the report says why. With "auto" each deconvolution gets the cheapest form
     that `target` can execute: the name of a packaged profile (generic, no-depth-to-space,
-    zero-insertion-hardware), a .toml file or a Profile. `explain_costs` reports the costs of all
+    zero-insertion-hardware), a .toml file or a Target. `explain_costs` reports the costs of all
     forms, also with another `form`.
 
     Raises LoweringError with every deconvolution that cannot be lowered.
