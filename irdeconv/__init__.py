@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from irdeconv.onnx_lowering.rewrite import LoweredOnnx
     from irdeconv.op import Op
     from irdeconv.page.content import PageContent
-    from irdeconv.targets.profile import Target
     from irdeconv.passes.raising import Raised
     from irdeconv.passes.raising.records import RaisingReport
     from irdeconv.passes.records import Lowered, LoweringReport
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
     from irdeconv.reducing.shrink import Reduced
     from irdeconv.runtime.plan import Plan
     from irdeconv.spec import Interval, Spec
+    from irdeconv.targets.profile import Target
     from irdeconv.verify.compare.comparison import Comparison
     from irdeconv.verify.onnx_models.check import check_onnx
     from irdeconv.verify.proof.certificate import Certificate
@@ -96,7 +96,6 @@ _OFFERS = {
     "onnx_lowering.rewrite": "LoweredOnnx",
     "op": "Op",
     "page.content": "PageContent",
-    "targets.profile": "Target",
     "passes.raising": "Raised",
     "passes.raising.records": "RaisingReport",
     "passes.records": "Lowered LoweringReport",
@@ -111,6 +110,7 @@ _OFFERS = {
     "reducing.shrink": "Reduced",
     "runtime.plan": "Plan",
     "spec": "Interval Spec",
+    "targets.profile": "Target",
     "verify.compare.comparison": "Comparison",
     "verify.onnx_models.check": "check_onnx",
     "verify.proof.certificate": "Certificate",
@@ -152,7 +152,6 @@ __all__ = [
     "Operations",
     "PageContent",
     "Plan",
-    "Target",
     "Raised",
     "RaisingReport",
     "Reduced",
@@ -161,6 +160,7 @@ __all__ = [
     "Spec",
     "Suite",
     "SuiteReport",
+    "Target",
     "UnsupportedError",
     "UsageError",
     "Value",

@@ -16,8 +16,8 @@ import pytest
 from irdeconv import limits
 from irdeconv.conformance.layers_file import read_layers
 from irdeconv.conformance.writing import MAX_CASES
-from irdeconv.passes.profile import load_profile
 from irdeconv.proof.sizes import LARGEST_SIZES
+from irdeconv.targets.profile import load_target
 from irdeconv.verify.proof.evaluation import LARGEST_PROBED
 from support.printed import printed
 
@@ -102,7 +102,7 @@ def test_the_target_of_the_page_is_read(tmp_path: Path) -> None:
     (block,) = blocks("docs/lowering.md", "toml")
     file = tmp_path / "npu.toml"
     file.write_text(block["text"], "utf-8")
-    assert load_profile(str(file)).max_kernel == 7
+    assert load_target(str(file)).operations
 
 
 def test_the_layers_of_the_page_are_read(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from irdeconv.cli.main import main
 from irdeconv.cli.options import OptionParser, add_form
 from irdeconv.passes.form_names import AUTO, CONDITIONS
 from irdeconv.passes.forms import FORMS
-from irdeconv.passes.profile import Profile, ScoreWeights, load_profile, profile_names
 from support.ir_text import write_ir
 from support.layers import Layer
 from test_costs import graph_only

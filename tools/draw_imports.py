@@ -65,6 +65,7 @@ LEVELS = (
     ("kernels", "all other kernels"),
     ("graph", "nodes, ports, edges; nothing of operations"),
     ("ops dialects", "one frozen dataclass per operation"),
+    ("targets", "what a device has: operations with conditions, costs"),
     (
         "io text passes passes/raising editing runtime importers importers/legacy onnx_files "
         "onnx_lowering",

@@ -37,7 +37,7 @@ with atheris.instrument_imports(include=["irdeconv"]):
     import irdeconv.io.reading
     import irdeconv.text.parser
     from irdeconv.cli.main import main
-    from irdeconv.passes.profile import load_profile
+    from irdeconv.targets.profile import load_target
 
 Target = Callable[[bytes], object]
 
@@ -89,7 +89,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "text": lambda: lambda data: ird.parse(data.decode("utf-8", "replace")),
     "npy": lambda: _of_file("x.npy", _command("run", "{d}/m.xml", "{d}/x.npy", seed="npy")),
     "npz": lambda: _of_file("x.npz", _command("run", "{d}/m.xml", "{d}/x.npz", seed="npz")),
-    "toml": lambda: _of_file("t.toml", load_profile),
+    "toml": lambda: _of_file("t.toml", load_target),
     "certificate": lambda: _of_file(
         "c.json",
         _command(

@@ -16,7 +16,7 @@ import irdeconv as ird
 from irdeconv.graph import Graph
 from irdeconv.passes.form_names import AUTO
 from irdeconv.passes.forms import FORMS
-from irdeconv.passes.profile import profile_names
+from irdeconv.targets.profile import target_names
 from irdeconv.verify.proof.check import check, probe_layers
 from support.layers import Layer, build, expected
 from support.public_layers import PUBLISHED, THEORY, Published, macs_by_theory
@@ -165,7 +165,7 @@ def choice_row(published: Published) -> str:
     """Return which form each packaged target takes."""
     graph, _ = graph_of(published.layer)
     taken = []
-    for target in profile_names():
+    for target in target_names():
         (record,) = ird.lower(graph, AUTO, target).report
         taken.append("-" if record.reason else str(record.form))
     return f"| {published.network} | {' | '.join(taken)} |"
@@ -182,7 +182,7 @@ def layer_row(published: Published) -> str:
 
 def main() -> None:
     """Write the page."""
-    names = profile_names()
+    names = target_names()
     forms = []
     for published in PUBLISHED:
         forms += form_rows(published)

@@ -32,7 +32,7 @@ SECTIONS = {
     "Prove and compare": "certify check_certificate check_onnx compare reduce",
     "Show": "inspect explain graph_page operations",
     "Conformance vectors": "suite run_suite check_suite",
-    "The graph": "Graph Node Value Op Spec Interval Limits Profile",
+    "The graph": "Graph Node Value Op Spec Interval Limits Target",
     "Results": """Lowered LoweringReport LoweredOnnx Raised RaisingReport Simplified
         SimplificationReport Plan BenchReport Certificate Certificates CheckReport Comparison
         Reduced Inspection Explanation Operations PageContent Suite SuiteReport""",

@@ -30,6 +30,7 @@ from irdeconv.passes.emit import Style
 from irdeconv.targets.profile import Target, load_target
 from irdeconv.plural import count
 from irdeconv.spec import Shape
+from irdeconv.targets.profile import Target, load_target
 
 OF_CALLS = "each call gives its attributes; inline the functions first (onnx.inliner)"
 

@@ -11,10 +11,10 @@ from irdeconv.io.xml_writer import write_ir
 from irdeconv.models import ModelLike, graph_of, openvino_model
 from irdeconv.passes.form_names import FALLBACK
 from irdeconv.passes.lower_deconv import lower as _lower
-from irdeconv.targets.profile import Target
 from irdeconv.passes.raising import Raised
 from irdeconv.passes.records import Lowered
 from irdeconv.passes.standardize import standardize
+from irdeconv.targets.profile import Target
 from irdeconv.verify.raising.proved import raise_proved
 
 

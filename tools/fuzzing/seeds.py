@@ -193,7 +193,7 @@ def _archives() -> Iterator[Seed]:
 
 
 def _profiles() -> Iterator[Seed]:
-    from irdeconv.passes import profile
+    from irdeconv.targets import profile
 
     base = model_of_arrays().files
     for path in sorted((Path(profile.__file__).parent / "profiles").glob("*.toml")):
