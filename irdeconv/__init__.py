@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         LimitError,
         LoweringError,
         NothingToReduceError,
+        TargetError,
         UnsupportedError,
         UsageError,
     )
@@ -84,7 +85,7 @@ _OFFERS = {
     "conformance.suite": "check_suite run_suite suite",
     "editing.simplify": "SimplificationReport Simplified",
     "errors": """ArgumentTypeError Diagnostic ExecutionError FileAccessError InferenceError
-        InputError IrdeconvError LimitError LoweringError NothingToReduceError UnsupportedError
+        InputError IrdeconvError LimitError LoweringError NothingToReduceError TargetError UnsupportedError
         UsageError""",
     "explanation": "Explanation",
     "graph": "Graph Node Value",
@@ -161,6 +162,7 @@ __all__ = [
     "Suite",
     "SuiteReport",
     "Target",
+    "TargetError",
     "UnsupportedError",
     "UsageError",
     "Value",

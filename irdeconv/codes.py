@@ -173,6 +173,10 @@ CODES: dict[str, Code] = {
         "the operation has no spelling in standard operations",
         "lower the graph first, or keep it in the text form: dump and parse",
     ),
+    "E421": Code(
+        "no lowering of the layer meets the conditions of the target",
+        "--best-effort writes the model all the same; another target may have more operations",
+    ),
     # E5xx: execution
     "E500": Code(
         "a layer failed while running",
@@ -314,8 +318,8 @@ CODES: dict[str, Code] = {
         "run with --form none, or repair the weights",
     ),
     "W402": Code(
-        "a form that the target cannot execute",
-        "--explain-costs shows what each form needs; another profile may allow it",
+        "a lowered layer that the target cannot run",
+        "the model was written on request (--best-effort); --explain-costs shows all forms",
     ),
     # W5xx: execution
     "W500": Code(

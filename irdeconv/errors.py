@@ -185,6 +185,12 @@ class LoweringError(IrdeconvError, NotImplementedError):
     exit_code = 4
 
 
+class TargetError(LoweringError):
+    """A layer violates conditions of the target in every form."""
+
+    exit_code = 1
+
+
 class UnsupportedError(IrdeconvError, NotImplementedError):
     """The graph contains operations or attribute values that irdeconv does not execute."""
 

@@ -28,12 +28,13 @@ from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
     OptionParser,
     add_form,
+    add_lowering_options,
     add_model,
     add_report,
     add_rewriting,
     add_target,
+    lowering_options,
 )
-from irdeconv.passes.form_names import FALLBACK
 
 if TYPE_CHECKING:
     from irdeconv.graph import Graph
@@ -47,6 +48,7 @@ def configure(parser: OptionParser) -> None:
     add_model(parser)
     add_form(parser, none=False)
     add_target(parser)
+    add_lowering_options(parser)
     add_rewriting(parser, "lowered", "rewritten", onnx=True)
     add_report(parser, "the graph before and after, with what became of each deconvolution")
 
@@ -76,7 +78,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     with _onnx_instead(args):
         model = read(args)
     source = inferred(model, args.shape)
-    low = ird.lower(source, args.form or FALLBACK, args.target, explain_costs=args.explain_costs)
+    low = ird.lower(source, args.form, args.target, **lowering_options(args))
 
     @garbage.paused()
     def prove(written: Given) -> Certificates:

@@ -67,23 +67,19 @@ def lower_file(
     """Lower, write, prove, report; returns the exit code."""
     from irdeconv.cli.certificates import proof_code, show_certificates
     from irdeconv.cli.model import protect_report
+    from irdeconv.cli.options import lowering_options
     from irdeconv.onnx_files.container import load_file
     from irdeconv.onnx_lowering.rewrite import lower_model
-    from irdeconv.passes.form_names import FALLBACK
+    from irdeconv.passes.request import Request
     from irdeconv.plural import count
 
     source = source_of(args.file)
     model = load_file(source)
     _protect(args, model)
     protect_report(args)
-    low = lower_model(
-        model,
-        args.form or FALLBACK,
-        args.target,
-        explain_costs=args.explain_costs,
-        shapes=_shapes(args, model),
-        semantics=args.semantics,
-    )
+    request = Request.of(args.form, args.target, **lowering_options(args))
+    shapes = _shapes(args, model)
+    low = lower_model(model, request, shapes=shapes, semantics=args.semantics)
     made = _write(args, console, low, source)
     if console.wants_json:
         content = {"file": args.file, "output": args.output, **low.report.to_dict()}

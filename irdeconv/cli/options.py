@@ -324,6 +324,31 @@ def add_form(parser: OptionParser, *, none: bool) -> None:
     )
 
 
+def add_lowering_options(parser: OptionParser) -> None:
+    """Add --only, --convolutions and --best-effort; `lowering_options` returns them."""
+    parser.add_argument(
+        "--only",
+        metavar="PATTERN",
+        help="lower only deconvolutions whose names match, such as 'decoder/*'",
+    )
+    parser.add_argument(
+        "--convolutions",
+        action="store_true",
+        help="also rewrite ordinary convolutions that the target cannot run as they are",
+    )
+    parser.add_argument(
+        "--best-effort",
+        action="store_true",
+        help="write the model even if layers violate conditions of the target, with warnings",
+    )
+
+
+def lowering_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the keyword arguments of `irdeconv.lower` beside form and target."""
+    names = ("explain_costs", "only", "convolutions", "best_effort")
+    return {name: getattr(args, name) for name in names}
+
+
 def add_target(parser: OptionParser, *, costs: bool = True) -> None:
     """Add --target and, unless costs are not shown, --explain-costs."""
     parser.add_argument(

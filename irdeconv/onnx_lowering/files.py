@@ -11,8 +11,8 @@ from irdeconv.geometry import Semantics
 from irdeconv.io.atomic import Files, together
 from irdeconv.onnx_files.container import OnnxFile, OnnxSource, load_file, stage_file
 from irdeconv.onnx_lowering.rewrite import LoweredOnnx, lower_model
-from irdeconv.passes.form_names import FALLBACK
 from irdeconv.passes.overrides import ShapeLike, parse_shape_like
+from irdeconv.passes.request import Request
 from irdeconv.targets.profile import Target
 
 SUFFIX = ".onnx"
@@ -21,10 +21,13 @@ SUFFIX = ".onnx"
 def lower_onnx(
     model: OnnxSource,
     path: str | PathLike[str] | None = None,
-    form: str = FALLBACK,
+    form: str | None = None,
     target: str | PathLike[str] | Target | None = None,
     *,
     explain_costs: bool = False,
+    best_effort: bool = False,
+    only: str | None = None,
+    convolutions: bool = False,
     shapes: Mapping[str, ShapeLike] | None = None,
     semantics: Semantics = "runtime",
 ) -> LoweredOnnx:
@@ -46,14 +49,16 @@ def lower_onnx(
     >>> print(low.report)
     up: ConvTranspose -> Unsqueeze, Transpose, Reshape, Squeeze, Conv, DepthToSpace
     """
-    low = lower_model(
-        load_file(model),
+    request = Request.of(
         form,
         target,
         explain_costs=explain_costs,
-        shapes={name: parse_shape_like(s) for name, s in (shapes or {}).items()},
-        semantics=semantics,
+        best_effort=best_effort,
+        only=only,
+        convolutions=convolutions,
     )
+    given = {name: parse_shape_like(s) for name, s in (shapes or {}).items()}
+    low = lower_model(load_file(model), request, shapes=given, semantics=semantics)
     if path is not None:
         with together() as files:
             stage_onnx(low, Path(path), files)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from os import PathLike
 from typing import Any
 
 from irdeconv import progress
-from irdeconv.errors import Collector, IrdeconvError, LimitError, OpError
+from irdeconv.errors import Collector, IrdeconvError, LimitError, OpError, TargetError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import FreshNames, Graph
 from irdeconv.limits import current
@@ -21,17 +20,16 @@ from irdeconv.onnx_files.types import Types, infer_types, set_shapes
 from irdeconv.onnx_lowering import spelling  # noqa: F401 -- importing fills RULES
 from irdeconv.onnx_lowering.writer import OLDEST, NodeWriter
 from irdeconv.passes.builder import NodeBudget
-from irdeconv.passes.form_names import AUTO, FALLBACK, require_form
-from irdeconv.passes.lower_deconv import lower
+from irdeconv.passes.emit import Style
+from irdeconv.passes.lower_deconv import lower_for
 from irdeconv.passes.records import LoweredLayer, LoweringReport
+from irdeconv.passes.request import Request
 from irdeconv.passes.rewrite import replace_node
 from irdeconv.passes.spreading import spell_zero_insertion
-from irdeconv.passes.emit import Style
-from irdeconv.targets.profile import Target, load_target
 from irdeconv.plural import count
 from irdeconv.spec import Shape
-from irdeconv.targets.profile import Target, load_target
 
+ONNX_STYLE = Style(own_pads=True, own_bias=True, block_ranks=(4,))
 OF_CALLS = "each call gives its attributes; inline the functions first (onnx.inliner)"
 
 
@@ -64,15 +62,6 @@ class LoweredOnnx:
         return self.report._repr_html_()
 
 
-@dataclass(frozen=True)
-class _Choice:
-    form: str
-    target: Target
-    explain: bool
-    targeted: bool
-    semantics: Semantics
-
-
 @dataclass
 class _Replaced:
     """What takes a node's place in a scope: nodes and tensors."""
@@ -86,7 +75,8 @@ class _Replaced:
 class _Rewriting:
     model: OnnxFile
     types: Types
-    choice: _Choice
+    request: Request
+    semantics: Semantics
     problems: Collector = field(default_factory=Collector)
     layers: list[LoweredLayer] = field(default_factory=list)
     budget: NodeBudget = field(default_factory=lambda: NodeBudget(current().lowered_total))
@@ -94,37 +84,41 @@ class _Rewriting:
 
 def lower_model(
     model: OnnxFile,
-    form: str = FALLBACK,
-    target: str | PathLike[str] | Target | None = None,
+    request: Request,
     *,
-    explain_costs: bool = False,
     shapes: Mapping[str, Shape | None] | None = None,
     semantics: Semantics = "runtime",
 ) -> LoweredOnnx:
-    """Lower every ConvTranspose of a model in place; all other nodes stay as they are.
+    """Lower the ConvTranspose nodes of a model in place; all other nodes stay as they are.
 
-    Form, target and costs are as for a graph. `shapes` replaces the shapes of inputs, in the model
-    too. A layer that cannot be lowered stays, and the report says why. Raises UsageError for an
-    unknown form, target or input, InputError where external data is missing, LimitError beyond
+    `shapes` replaces the shapes of inputs, in the model too. A layer that cannot be lowered stays,
+    and the report says why. Raises UsageError for an unknown input, InputError if external data is
+    missing, TargetError for layers that violate the target's conditions, LimitError beyond
     `lowered_total` nodes.
     """
-    require_form(form)
-    choice = _Choice(form, load_target(target), explain_costs, target is not None, semantics)
     set_shapes(model, shapes or {})
     every = list(scopes(model.proto))
-    state = _Rewriting(model, infer_types(model.proto, every), choice)
-    added = _change(_replacements(state, every))
-    explained = explain_costs or choice.targeted or form == AUTO
-    named = choice.target.name if explained else None
-    report = LoweringReport(form, tuple(state.layers), tuple(state.problems.diagnostics), named)
+    state = _Rewriting(model, infer_types(model.proto, every), request, semantics)
+    changes = _replacements(state, every)
+    if any(d.code == "E421" for d in state.problems.errors):
+        raise TargetError(state.problems.diagnostics)
+    made = [node.name for done in changes.values() for change in done for node in change.nodes]
+    added = _change(changes)
+    _check(state, made)
+    diagnostics = tuple(state.problems.diagnostics)
+    report = LoweringReport(request.form, tuple(state.layers), diagnostics, request.named)
     return LoweredOnnx(model, report, tuple(added))
+
+
+def _check(state: _Rewriting, made: Sequence[str]) -> None:
+    """Raise TargetError if a node that was written violates a condition of the target."""
 
 
 def _replacements(state: _Rewriting, every: Sequence[Scope]) -> dict[Scope, list[_Replaced]]:
     """Return what replaces nodes, by scope; nothing is changed yet."""
     taken = {s: FreshNames(names(s.body)) for s in every if s.parent is None}
     calls = {(f.domain, f.name) for f in state.model.proto.functions}
-    found = [(s, at, n) for s in every for at, n in enumerate(s.body.node) if _counts(n, calls)]
+    found = [(s, at, n) for s in every for at, n in enumerate(s.body.node) if _counts(n, calls) and state.request.selects(title_of(n))]
     changes: dict[Scope, list[_Replaced]] = {}
     with progress.stage("lowering", total=len(found)) as step:
         for scope, at, node in found:
@@ -172,6 +166,9 @@ def _one(
             raise OpError(OF_CALLS, code="E206")
         row, graph = _lowered(state, scope, node)
         writer = _written(state, scope, node, graph, taken)
+    except TargetError as e:
+        state.problems.diagnostics += e.diagnostics
+        return None
     except IrdeconvError as e:
         if isinstance(e, LimitError) and not state.budget.left:
             raise
@@ -204,16 +201,14 @@ def _stays(state: _Rewriting, node: Any, reason: str) -> None:
 
 def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer, Graph]:
     """Lower a node in a graph of its own."""
-    choice = state.choice
+    request = state.request
     known = inputs_of(state.model, scope, node, state.types)
     made = piece(state.model, scope, [node], [node.output[0]], known)
-    source = graph_of(state.model, made, choice.semantics)
-    target = choice.target if choice.targeted else None
+    source = graph_of(state.model, made, state.semantics)
     budget = state.budget
     last = source.inputs_of(source.results[0].id)[0].node
     budget.take(source.node(last), len(made.graph.node) - 1)  # what constants are computed by
-    style = Style(own_pads=True, own_bias=True, block_ranks=(4,))
-    low = lower(source, choice.form, target, explain_costs=choice.explain, budget=budget, style=style)
+    low = lower_for(source, replace(request, only=None), budget, ONNX_STYLE)
     for d in low.report.diagnostics:
         state.problems.add(d.code, d.message, severity=d.severity, layer=d.layer, hint=d.hint)
     if any(k.declared for k in known.values()):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,7 +20,6 @@ from irdeconv.passes.emit import (
     X,
     add_bias,
     crop,
-    joined,
     pad_spatial,
     zeros_beside,
 )

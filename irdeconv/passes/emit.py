@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import mul
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -23,7 +21,7 @@ from irdeconv.ops.padding import Pad1, Pad12
 from irdeconv.ops.shape import Reshape
 from irdeconv.ops.slicing import Slice
 from irdeconv.ops.strided import StridedSlice
-from irdeconv.ops.vectors import materialize, sizes
+from irdeconv.ops.vectors import materialize
 from irdeconv.spec import is_static
 
 X = TypeVar("X")
@@ -78,16 +76,6 @@ class FormBuilder(Builder[X], Protocol[X]):
 
     def attempt(self, layer: Any, plain: Callable[[], X]) -> X:
         """Build a layer as it is, or by a rule if it violates a condition of the target."""
-
-
-def most_axes(b: FormBuilder[X], x: X) -> int:
-    """Return how many axes an emitted tensor may have."""
-    return max(b.style.max_rank, b.spec(x).rank or 0)
-
-
-def product(b: Builder[X], x: X, first: int, stop: int) -> Vector:
-    """Return the product of the sizes of axes `first` to `stop` (exclusive), a vector of one."""
-    return reduce(mul, (sizes(b, x, a, 1) for a in range(first, stop)), IntVector((1,)))
 
 
 def pad_spatial(b: Builder[X], x: X, begin: Vector, end: Vector, first: int = 2) -> X:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import mul
 from typing import Literal
@@ -21,7 +21,7 @@ from irdeconv.geometry import IntVector, Vector
 from irdeconv.ops.channels import DepthToSpace
 from irdeconv.ops.movement import Concat
 from irdeconv.ops.vectors import sizes
-from irdeconv.passes.emit import FormBuilder, Option, X, crop, most_axes, reshaped, transposed
+from irdeconv.passes.emit import FormBuilder, Option, X, crop, reshaped, transposed
 
 Ints = tuple[int, ...]
 ONE = IntVector((1,))
@@ -161,9 +161,16 @@ class _Sizes:
 
 def _by_transposes(b: FormBuilder[X], y: X, s: _Sizes) -> X:
     """(N, M * R, *I), residues behind channels -> (N, M, *(R I)), one or two axes at a time."""
+    ways = dict.fromkeys((max(b.style.max_rank, len(s.size) + 2), 4))
+    ways = ways if sum(n > 1 for n in s.strides) > 1 else dict.fromkeys([4])
+    return b.choose([Option(f"{n} axes", partial(_transposed, b, y, s, n)) for n in ways])
+
+
+def _transposed(b: FormBuilder[X], y: X, s: _Sizes, most: int) -> X:
+    s = replace(s, size=list(s.size))
     left = [a for a, stride in enumerate(s.strides) if stride > 1]
     while left:
-        two = len(left) > 1 and left[-1] == len(s.size) - 1 and most_axes(b, y) >= 5
+        two = len(left) > 1 and left[-1] == len(s.size) - 1 and most >= 5
         step, left = left[-1 - two :], left[: -1 - two]
         n, (first, *_, last) = len(step), (step[0], step[-1])
         lead = s.batch * s.outputs * math.prod(s.strides[a] for a in left)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from os import PathLike
 
 from irdeconv import garbage, progress
-from irdeconv.errors import Collector, LimitError, LoweringError, OpError
+from irdeconv.errors import Collector, LimitError, LoweringError, Note, OpError, TargetError
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.limits import current, raise_hint
 from irdeconv.op import SugarOp
@@ -22,12 +23,13 @@ from irdeconv.passes.choose import FormCost, Task, chosen, cost_table
 from irdeconv.passes.declared import is_stale, warning
 from irdeconv.passes.emit import Style
 from irdeconv.passes.foreseen import require_room
-from irdeconv.passes.form_names import AUTO, FALLBACK, require_form
-from irdeconv.passes.forms import FORMS, NATIVE, forms_for
+from irdeconv.passes.form_names import AUTO, FALLBACK
+from irdeconv.passes.forms import FORMS, forms_for
 from irdeconv.passes.infer_specs import beyond, infer_specs, inferred, report
 from irdeconv.passes.native import OPERATIONS as NATIVE_OPERATIONS
 from irdeconv.passes.nonfinite import DEFINITION, NonFiniteReport, examine
 from irdeconv.passes.records import Lowered, LoweredLayer, LoweringReport
+from irdeconv.passes.request import Request
 from irdeconv.passes.rewrite import (
     Skip,
     expand,
@@ -37,7 +39,7 @@ from irdeconv.passes.rewrite import (
     sweep,
     unique_names,
 )
-from irdeconv.targets.profile import Target, load_target
+from irdeconv.targets.profile import Target
 
 IR_STYLE = Style()
 
@@ -45,50 +47,72 @@ IR_STYLE = Style()
 @dataclass
 class _State:
     graph: Graph
-    form: str
-    target: Target
-    explain: bool
-    targeted: bool
+    request: Request
     style: Style
     budget: NodeBudget
     problems: Collector = field(default_factory=Collector)
     layers: list[LoweredLayer] = field(default_factory=list)
 
 
-@garbage.paused()
 def lower(
     graph: Graph,
-    form: str = FALLBACK,
+    form: str | None = None,
     target: str | PathLike[str] | Target | None = None,
     *,
     explain_costs: bool = False,
-    budget: NodeBudget | None = None,
-    style: Style = IR_STYLE,
+    best_effort: bool = False,
+    only: str | None = None,
+    convolutions: bool = False,
 ) -> Lowered:
     """Return a copy of the graph in which every deconvolution is lowered in the given form.
 
-    With the form "auto" each takes the cheapest form that the target admits, the target being a
-    packaged profile's name, a .toml file or a Profile. `explain_costs` puts the costs of all forms
-    into the report for other forms as well. Raises UsageError for an unknown form or target,
-    InferenceError where the graph does not fit together, LoweringError where a deconvolution cannot
-    be lowered (all of them are listed), LimitError beyond the budget of nodes (`lowered_total`) and
-    for tensors of the lowered graph that are larger than the limits.
+    With the form "auto", the default for a target, each takes the cheapest form of which every
+    layer meets the target's conditions; the target is a packaged one's name, a .toml file or a
+    Target. `only` is a pattern of layer names. `explain_costs` puts the costs of all forms into the
+    report. `convolutions` also rewrites convolutions that violate conditions. With `best_effort`
+    layers that violate conditions are reported as warnings.
+
+    Raises UsageError for an unknown form or target, InferenceError if the graph does not fit
+    together, TargetError for layers that violate conditions, LoweringError for deconvolutions that
+    cannot be lowered (all of them are listed), LimitError beyond the budget of nodes
+    (`lowered_total`) and for tensors of the lowered graph that are larger than the limits.
     """
-    require_form(form)
-    budget = budget or NodeBudget(current().lowered_total)
-    loaded = load_target(target)
-    targeted = target is not None
-    explain = explain_costs or targeted or form == AUTO
-    state = _State(inferred(graph), form, loaded, explain, targeted, style, budget)
-    require_room(state.graph, form, budget)
+    request = Request.of(
+        form,
+        target,
+        explain_costs=explain_costs,
+        best_effort=best_effort,
+        only=only,
+        convolutions=convolutions,
+    )
+    low = lower_for(graph, request, NodeBudget(current().lowered_total))
+    return checked(low, request)
+
+
+@garbage.paused()
+def lower_for(
+    graph: Graph, request: Request, budget: NodeBudget, style: Style = IR_STYLE
+) -> Lowered:
+    """Lower a graph on request; the budget of nodes may be one of several graphs.
+
+    The written form is not checked against the target.
+    """
+    state = _State(inferred(graph), request, request.styled(style), budget)
+    require_room(state.graph, request.form, budget)
     _lower_graph(state)
     if state.problems.errors:
-        raise LoweringError(state.problems.diagnostics)
+        unmet = all(d.code == "E421" for d in state.problems.errors)
+        raise (TargetError if unmet else LoweringError)(state.problems.diagnostics)
     _require_sizes(state.graph)
     state.graph.lint()
-    named = loaded.name if explain else None
     diagnostics = tuple(state.problems.diagnostics)
-    return Lowered(state.graph, LoweringReport(form, tuple(state.layers), diagnostics, named))
+    report = LoweringReport(request.form, tuple(state.layers), diagnostics, request.named)
+    return Lowered(state.graph, report)
+
+
+def checked(low: Lowered, request: Request) -> Lowered:
+    """Return what was lowered; TargetError if a layer that is written violates a condition."""
+    return low
 
 
 def _lower_graph(state: _State) -> Graph:
@@ -98,7 +122,7 @@ def _lower_graph(state: _State) -> Graph:
     dead = {n.id for n in graph.nodes()} - graph.live()
     for node in progress.each(
         "lowering",
-        [n for n in graph.topological() if n.op.deconvolution],
+        [n for n in graph.topological() if n.op.deconvolution and state.request.selects(n.name)],
         name=attrgetter("name"),
     ):
         _lower_one(state, node)
@@ -106,7 +130,7 @@ def _lower_graph(state: _State) -> Graph:
     _warn_of_declared(state)
     if not state.problems.errors:
         remove_dead(graph, dead)
-        _check_language(graph)
+        _check_language(graph, state.request)
         unique_names(graph)
     return graph
 
@@ -166,12 +190,13 @@ LANGUAGE = frozenset(
 )
 
 
-def _check_language(graph: Graph) -> None:
+def _check_language(graph: Graph, request: Request) -> None:
     """Raise LoweringError where a deconvolution or anything unforeseen is left."""
     problems = Collector()
     for node in graph.nodes():
-        kept = node.op.deconvolution and not (node.origins and node.type in NATIVE_OPERATIONS)
-        if kept or (node.origins and node.type not in LANGUAGE):
+        native = node.origins and node.type in NATIVE_OPERATIONS
+        left = node.op.deconvolution and not native and request.selects(node.name)
+        if left or (node.origins and node.type not in LANGUAGE):
             problems.add(
                 "E401",
                 f'{node.type} "{node.name}" does not belong in a lowered graph',
@@ -218,8 +243,8 @@ def _lower_one(state: _State, node: Node) -> None:
         canonical = canonicalize(graph, node, state.budget)
         spread = examine(graph, canonical)
         bias = bias_behind(graph, canonical)
-        task = Task(graph, canonical, state.target, state.style, bias is not None, spread)
-        costs = cost_table(task) if state.explain else ()
+        task = Task(graph, canonical, state.request.target, state.style, bias is not None, spread)
+        costs = cost_table(task) if state.request.explain else ()
         form, skipped, made = _apply(state, canonical, bias, costs)
     except OpError as e:
         if node.id in graph:
@@ -269,13 +294,13 @@ def _replaced(
     """Replace a core.Deconvolution, and the Add behind it that moves in front of interleaving."""
     graph = state.graph
     decisions = next((r.decisions for r in costs if r.form == form), ())
-    absorbed = bias if bias is not None and (form != FALLBACK or state.targeted) else None
+    absorbed = bias if bias is not None and (form != FALLBACK or state.request.targeted) else None
     op, inputs = node.op, graph.inputs_of(node.id)
     end = node if absorbed is None else absorbed.add
 
     def build(_: object, b: GraphBuilder, *__: Value) -> Value | Skip:
         added = None if absorbed is None else absorbed.value(b)
-        return forms_for(state.target)[form].lower(op, b, *inputs, added)
+        return forms_for(state.request.target)[form].lower(op, b, *inputs, added)
 
     change = replace_node(graph, end, build, state.budget, state.style, decisions)
     if change.skipped:
@@ -289,24 +314,35 @@ def _replaced(
 
 
 def _wanted(state: _State, node: Node, costs: tuple[FormCost, ...]) -> tuple[str, str | None]:
-    """Return the form to try, and for auto why it is none that the target admits."""
-    name = state.target.name
-    if state.form != AUTO:
-        for row in costs if state.targeted else ():
-            if row.form == state.form and row.refused and row.cost is not None:
-                _warn_of_target(state, node, f"{row.form} does not suit {name}: {row.refused}")
-        return state.form, None
+    """Return the form to try, and why it is not the wanted one."""
+    if state.request.form != AUTO:
+        row = next((r for r in costs if r.form == state.request.form and r.violations), None)
+        if row is not None and state.request.targeted:
+            _unmet(state, node, (row,))
+        return state.request.form, None
     choice = chosen(costs)
     if choice is not None:
         return choice.form, None
-    reasons = "; ".join(f"{r.form}: {r.refused}" for r in costs)
-    _warn_of_target(state, node, f"no form suits {name}, {FALLBACK} is taken ({reasons})")
-    return FALLBACK, f"no form suits {name}"
+    _unmet(state, node, costs)
+    planned = [r for r in costs if r.cost is not None]
+    least = min(planned, key=lambda r: len(r.violations), default=None)
+    return least.form if least else FALLBACK, f"no form meets {state.request.target.name}"
 
 
-def _warn_of_target(state: _State, node: Node, message: str) -> None:
-    message = f'deconvolution "{node.name}": {message}'
-    state.problems.add("W402", message, location=node.location, layer=node.name)
+def _unmet(state: _State, node: Node, rows: Sequence[FormCost]) -> None:
+    """Report the conditions that forms of a layer violate."""
+    what = "no form" if state.request.form == AUTO else rows[0].form
+    message = f'deconvolution "{node.name}": {what} meets the conditions of {state.request.target.name}'
+    if state.request.form != AUTO:
+        message = message.replace(" meets", " does not meet")
+    state.problems.add(
+        "W402" if state.request.best_effort else "E421",
+        message,
+        location=node.location,
+        layer=node.name,
+        notes=[Note(f"{r.form}: {r.refused}") for r in rows if r.refused],
+        hint=None if state.request.best_effort else "--best-effort writes it all the same",
+    )
 
 
 def _warn_of_spreading(state: _State, node: Node, spread: NonFiniteReport, form: str) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 from irdeconv.io.xml_writer import write_ir
 from irdeconv.models import ModelLike, graph_of, openvino_model
-from irdeconv.passes.form_names import FALLBACK
 from irdeconv.passes.lower_deconv import lower as _lower
 from irdeconv.passes.raising import Raised
 from irdeconv.passes.records import Lowered
@@ -20,27 +19,41 @@ from irdeconv.verify.raising.proved import raise_proved
 
 def lower(
     model: ModelLike,
-    form: str = FALLBACK,
+    form: str | None = None,
     target: str | PathLike[str] | Target | None = None,
     *,
     explain_costs: bool = False,
+    best_effort: bool = False,
+    only: str | None = None,
+    convolutions: bool = False,
 ) -> Lowered:
     """Return a copy without deconvolutions, and what became of each: `graph, report = ...`.
 
-    `form` is zero-insertion, phases, stacked or gemm; a layer for which it is impossible gets
-    zero-insertion, and the report says why. With "auto" each deconvolution gets the cheapest form
-    that `target` can execute: the name of a packaged profile (generic, no-depth-to-space,
-    zero-insertion-hardware), a .toml file or a Target. `explain_costs` reports the costs of all
-    forms, also with another `form`.
+    `form` is zero-insertion (the default), phases, stacked or gemm; a layer for which it is
+    impossible gets zero-insertion, and the report says why. `target` is the name of a packaged
+    target (`irdeconv lower --list-targets`), a .toml file or a Target; with it the default is
+    "auto": each deconvolution gets the cheapest form of which all layers meet the target's
+    conditions. `only` is a pattern of layer names (`*` and `?` are wildcards). `convolutions` also
+    rewrites ordinary convolutions that violate conditions. `explain_costs` reports the costs of all
+    forms.
 
-    Raises LoweringError with every deconvolution that cannot be lowered.
+    Raises TargetError with every layer that violates conditions in each form, unless `best_effort`
+    makes these warnings; LoweringError with every deconvolution that cannot be lowered.
 
     >>> graph, report = ird.lower("ir_samples/openvino/segmentation_head.xml", "stacked")
     >>> print(report)
     up1: ConvolutionBackpropData -> Pad, Convolution, DepthToSpace
     up2: GroupConvolutionBackpropData -> Pad, GroupConvolution, Reshape, Transpose, Reshape, Pad
     """
-    return _lower(graph_of(model), form, target, explain_costs=explain_costs)
+    return _lower(
+        graph_of(model),
+        form,
+        target,
+        explain_costs=explain_costs,
+        best_effort=best_effort,
+        only=only,
+        convolutions=convolutions,
+    )
 
 
 def raise_(model: ModelLike, only: Sequence[str] | None = None) -> Raised:

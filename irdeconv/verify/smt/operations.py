@@ -332,6 +332,7 @@ RULES: Mapping[str, Rule] = {
     "Pad": _pad,
     "Concat": _concat,
     "Slice": _slice,
+    "StridedSlice": _slice,
     **dict.fromkeys(["Split", "VariadicSplit"], _split),
     "Gather": _gather,
     "Broadcast": _broadcast,

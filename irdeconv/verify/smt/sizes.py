@@ -10,6 +10,8 @@ from irdeconv.verify.smt.meaning import DECONVOLUTIONS, Meaning, meaning, window
 from irdeconv.verify.smt.side import Dims, ReadSide
 from irdeconv.verify.smt.terms import SizeTerm, at_least, equal, larger, smaller, term
 
+RESHAPING = ("new_axis", "shrink_axis", "ellipsis")  # masks of StridedSlice
+
 
 def _first(side: ReadSide, port: Port, layer: Layer) -> Dims:
     return side.dims(layer.inputs[0])
@@ -151,11 +153,17 @@ def _slice(side: ReadSide, port: Port, layer: Layer) -> Dims:
 
 
 def slices_of(side: ReadSide, layer: Layer) -> list[tuple[int, SizeTerm, int, SizeTerm]]:
-    """Return axis, first element, step and size of what a Slice takes."""
+    """Return axis, first element, step and size of what a Slice or StridedSlice takes."""
     dims = side.dims(layer.inputs[0])
-    start, stop = (side.vector(p) for p in layer.inputs[1:3])
-    step = side.ints(layer.inputs[3])
+    start, stop = (list(side.vector(p)) for p in layer.inputs[1:3])
+    step = side.ints(layer.inputs[3]) if len(layer.inputs) > 3 else [1] * len(start)
     axes = side.ints(layer.inputs[4]) if len(layer.inputs) > 4 else list(range(len(start)))
+    if layer.type == "StridedSlice":
+        if min(step) < 1 or any(any(list_of(layer, f"{n}_mask")) for n in RESHAPING):
+            raise Unproved(f"{layer}: it adds, removes or reverses axes")
+        masks = [list_of(layer, f"{n}_mask", len(start)) for n in ("begin", "end")]
+        start = [term(0) if m else v for v, m in zip(start, masks[0], strict=True)]
+        stop = [d if m else v for v, d, m in zip(stop, dims, masks[1], strict=False)]
     out = []
     for a, first, last, by in zip(axes, start, stop, step, strict=True):
         axis = axis_of(layer, a, len(dims))
@@ -354,6 +362,7 @@ RULES: Mapping[str, Callable[[ReadSide, Port, Layer], Dims]] = {
     "Squeeze": _squeeze,
     "Concat": _concat,
     "Slice": _slice,
+    "StridedSlice": _slice,
     "Gather": _gather,
     "Broadcast": _broadcast,
     "Tile": _tile,
