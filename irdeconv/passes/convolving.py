@@ -23,7 +23,7 @@ from irdeconv.passes.emit import (
     pad_spatial,
     zeros_beside,
 )
-from irdeconv.spec import Shape, bounds, is_static
+from irdeconv.spec import DYNAMIC, Shape, bounds, is_static
 
 Ints = tuple[int, ...]
 AXIS_0 = np.array([0], np.int64)
@@ -83,10 +83,14 @@ def plain_convolution(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
 
 def _with_own_pads(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
     begin, end = layer.known_pads()
-    outside = ([min(p, 0) for p in v] for v in (begin, end))
+    shape = b.spec(layer.x).shape or (DYNAMIC,) * (len(begin) + 2)
+    rows = zip(shape[2:], begin, end, strict=True)
+    apart = [min(p, q) < 0 < max(p, q) and bounds(n)[0] < -min(p, q) for n, p, q in rows]
+    # A crop may reach into the pad of the other end only if that one is written in front.
+    outside = ([p if a else min(p, 0) for a, p in zip(apart, v, strict=True)] for v in (begin, end))
     x = pad_spatial(b, layer.x, *(IntVector(tuple(v)) for v in outside))
-    pads = (tuple(max(p, 0) for p in v) for v in (begin, end))
-    return add_bias(b, emit_convolution(b, x, layer, *pads), layer.bias)
+    both = ([0 if a else max(p, 0) for a, p in zip(apart, v, strict=True)] for v in (begin, end))
+    return add_bias(b, emit_convolution(b, x, layer, *map(tuple, both)), layer.bias)
 
 
 def _behind_pads(b: FormBuilder[X], layer: ConvolutionLayer[X], pad: Any) -> X:
