@@ -255,8 +255,8 @@ def test_neither_where_sizes_are_open(tmp_path, changes, same):
     result(g, Value(node.id), "y")
     file = tmp_path / "m.xml"
     ird.write(ird.lower(g).graph, file)
-    for name, numbers in changes.items():
-        replace_constant(file, f"d/ZeroInsertion/{name}", numbers)
+    for name, changed in changes.items():
+        replace_constant(file, f"d/ZeroInsertion/{name}", changed)
     read = ird.read(file, file.with_suffix(".bin"))
     assert bool(list(read.nodes("ZeroInsertion"))) is same
 
