@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from irdeconv.proof.model import Layer, Port, Unproved
@@ -80,26 +81,23 @@ def _reshape(side: ReadSide, port: Port, layer: Layer) -> Dims:
 
 def _remaining(layer: Layer, dims: Sequence[SizeTerm], rest: Sequence[SizeTerm]) -> SizeTerm:
     """Return the size that -1 stands for: what is left of the factors."""
-    left = list(dims)
+    opened = [d for d in dims if d.known is None]
+    known, by = math.prod(d.known for d in dims if d.known is not None), 1
     for d in rest:
-        if d in left:
-            left.remove(d)
+        if d in opened:
+            opened.remove(d)
         elif d.known:
-            left.append(term(0))
-            by = d.known
-            for i, other in enumerate(left[:-1]):
-                if all(f % by == 0 for f in (*other.parts.values(), other.constant)):
-                    left[i] = other // by
-                    break
-            else:
-                raise Unproved(f"{layer}: the size that -1 stands for does not follow")
-            left.pop()
+            by *= d.known
         else:
             raise Unproved(f"{layer}: the size that -1 stands for does not follow")
-    out = term(1)
-    for d in left:
-        out = out * d
-    return out
+    shared = math.gcd(known, by)
+    known, by = known // shared, by // shared
+    for i, d in enumerate(opened):
+        shared = math.gcd(by, d.constant, *d.parts.values())
+        opened[i], by = d // shared, by // shared
+    if by != 1:
+        raise Unproved(f"{layer}: the size that -1 stands for does not follow")
+    return math.prod(opened, start=term(known))
 
 
 def _unsqueeze(side: ReadSide, port: Port, layer: Layer) -> Dims:
