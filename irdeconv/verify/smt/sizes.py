@@ -9,7 +9,7 @@ from irdeconv.proof.model import Layer, Port, Unproved
 from irdeconv.verify.smt.arrays import axis_of, flag_of, list_of, text_of
 from irdeconv.verify.smt.meaning import DECONVOLUTIONS, Meaning, meaning, windows
 from irdeconv.verify.smt.side import Dims, ReadSide
-from irdeconv.verify.smt.terms import SizeTerm, at_least, equal, larger, smaller, term
+from irdeconv.verify.smt.terms import Condition, SizeTerm, at_least, equal, larger, smaller, term
 
 RESHAPING = ("new_axis", "shrink_axis", "ellipsis")  # masks of StridedSlice
 
@@ -165,33 +165,35 @@ def slices_of(side: ReadSide, layer: Layer) -> list[tuple[int, SizeTerm, int, Si
     out = []
     for a, first, last, by in zip(axes, start, stop, step, strict=True):
         axis = axis_of(layer, a, len(dims))
-        out.append((axis, *taken(layer, dims[axis], first, last, by)))
+        out.append((axis, *taken(side, layer, dims[axis], first, last, by)))
     return out
 
 
 def taken(
-    layer: Layer, size: SizeTerm, start: SizeTerm, stop: SizeTerm, step: int
+    side: ReadSide, layer: Layer, size: SizeTerm, start: SizeTerm, stop: SizeTerm, step: int
 ) -> tuple[SizeTerm, int, SizeTerm]:
     """Return the first element, the step and the size of a slice of an axis."""
     if step == 0:
         raise Unproved(f"{layer}: a step of 0")
     low, high = (term(0), size) if step > 0 else (term(-1), size - 1)
-    first = _clamped(layer, size, start, low, high)
+    first = _clamped(side, layer, size, start, low, high)
     if step < 0 and start.known is not None and start.known < 0:
         first = larger(start + size, 0)  # backwards a start before the axis is its 0
-    last = _clamped(layer, size, stop, low, high)
+    last = _clamped(side, layer, size, stop, low, high)
     span = last - first if step > 0 else first - last
     return first, step, larger(span + (abs(step) - 1), 0) // abs(step)
 
 
 def _clamped(
-    layer: Layer, size: SizeTerm, bound: SizeTerm, low: SizeTerm, high: SizeTerm
+    side: ReadSide, layer: Layer, size: SizeTerm, bound: SizeTerm, low: SizeTerm, high: SizeTerm
 ) -> SizeTerm:
     least, most = bound.bounds
     if most is not None and most < 0:
         bound = bound + size
     elif least is None or least < 0:
-        raise Unproved(f"{layer}: a bound that may count from both ends")
+        if side.is_source:
+            raise Unproved(f"{layer}: a bound that may count from both ends")
+        side.demand(Condition(bound), f"a bound of {layer} does not count from the end")
     return smaller(larger(bound, low), high)
 
 
