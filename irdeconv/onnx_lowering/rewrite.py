@@ -15,7 +15,7 @@ from irdeconv.limits import current
 from irdeconv.markup import line
 from irdeconv.onnx_files.container import OnnxFile
 from irdeconv.onnx_files.pieces import CONV_TRANSPOSE, graph_of, inputs_of, is_deconvolution, piece
-from irdeconv.onnx_files.scopes import Scope, names, scopes, title_of, uses
+from irdeconv.onnx_files.scopes import STANDARD, Scope, names, scopes, title_of, uses
 from irdeconv.onnx_files.types import Types, infer_types, set_shapes
 from irdeconv.onnx_lowering import spelling  # noqa: F401 -- importing fills RULES
 from irdeconv.onnx_lowering.writer import OLDEST, NodeWriter
@@ -118,7 +118,12 @@ def _replacements(state: _Rewriting, every: Sequence[Scope]) -> dict[Scope, list
     """Return what replaces nodes, by scope; nothing is changed yet."""
     taken = {s: FreshNames(names(s.body)) for s in every if s.parent is None}
     calls = {(f.domain, f.name) for f in state.model.proto.functions}
-    found = [(s, at, n) for s in every for at, n in enumerate(s.body.node) if _counts(n, calls) and state.request.selects(title_of(n))]
+    found = [
+        (s, at, n)
+        for s in every
+        for at, n in enumerate(s.body.node)
+        if _counts(n, calls, state.request) and state.request.selects(title_of(n))
+    ]
     changes: dict[Scope, list[_Replaced]] = {}
     with progress.stage("lowering", total=len(found)) as step:
         for scope, at, node in found:
@@ -141,11 +146,13 @@ def _change(changes: Mapping[Scope, Sequence[_Replaced]]) -> list[Any]:
     return added
 
 
-def _counts(node: Any, calls: Set[tuple[str, str]]) -> bool:
+def _counts(node: Any, calls: Set[tuple[str, str]], request: Request) -> bool:
     """Whether a node belongs into the report: a deconvolution, known or not, but no `calls`.
 
     Functions of the model count by what is in them; exporters name them after modules.
     """
+    if request.convolutions and request.targeted and node.op_type == "Conv":
+        return node.domain in STANDARD
     return CONV_TRANSPOSE in node.op_type and (node.domain, node.op_type) not in calls
 
 
@@ -160,11 +167,13 @@ def _one(
         lost = next((i for i in node.input if i and scope.owner(i) is None), None)
         if lost is not None:
             raise OpError(f'its input "{lost}" has no producer', code="E204")
-        if not is_deconvolution(node):
+        if not is_deconvolution(node) and node.op_type != "Conv":
             raise OpError(f"irdeconv does not know {node.domain}.{node.op_type}", code="E206")
         if any(a.ref_attr_name for a in node.attribute):
             raise OpError(OF_CALLS, code="E206")
         row, graph = _lowered(state, scope, node)
+        if row is None:
+            return None
         writer = _written(state, scope, node, graph, taken)
     except TargetError as e:
         state.problems.diagnostics += e.diagnostics
@@ -199,8 +208,8 @@ def _stays(state: _Rewriting, node: Any, reason: str) -> None:
     )
 
 
-def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer, Graph]:
-    """Lower a node in a graph of its own."""
+def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer | None, Graph]:
+    """Lower a node in a graph of its own; there is no row for a convolution that may stay."""
     request = state.request
     known = inputs_of(state.model, scope, node, state.types)
     made = piece(state.model, scope, [node], [node.output[0]], known)
@@ -217,7 +226,7 @@ def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer, 
             f'{node.op_type} "{title_of(node)}": the shape of its data is taken as declared',
             layer=title_of(node),
         )
-    return low.report.layers[0], low.graph
+    return next(iter(low.report.layers), None), low.graph
 
 
 def _written(

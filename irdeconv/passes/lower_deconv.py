@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from operator import attrgetter
 from os import PathLike
+from typing import Any
 
 from irdeconv import garbage, progress
 from irdeconv.errors import Collector, LimitError, LoweringError, Note, OpError, TargetError
@@ -21,16 +23,18 @@ from irdeconv.passes.builder import GraphBuilder, NodeBudget
 from irdeconv.passes.channel_bias import ChannelBias, bias_behind
 from irdeconv.passes.choose import FormCost, Task, chosen, cost_table
 from irdeconv.passes.declared import is_stale, warning
-from irdeconv.passes.emit import Style
+from irdeconv.passes.emit import Decision, Style
 from irdeconv.passes.foreseen import require_room
 from irdeconv.passes.form_names import AUTO, FALLBACK
 from irdeconv.passes.forms import FORMS, forms_for
 from irdeconv.passes.infer_specs import beyond, infer_specs, inferred, report
+from irdeconv.passes.lower_convolution import legalised, plan_convolution
 from irdeconv.passes.native import OPERATIONS as NATIVE_OPERATIONS
 from irdeconv.passes.nonfinite import DEFINITION, NonFiniteReport, examine
 from irdeconv.passes.records import Lowered, LoweredLayer, LoweringReport
 from irdeconv.passes.request import Request
 from irdeconv.passes.rewrite import (
+    Change,
     Skip,
     expand,
     products,
@@ -126,6 +130,8 @@ def _lower_graph(state: _State) -> Graph:
         name=attrgetter("name"),
     ):
         _lower_one(state, node)
+    if state.request.convolutions and state.request.targeted:
+        _lower_convolutions(state)
     _warn_of_bodies(state)
     _warn_of_declared(state)
     if not state.problems.errors:
@@ -288,6 +294,38 @@ def _apply(
     return form, skipped, made
 
 
+def _lower_convolutions(state: _State) -> None:
+    """Rewrite the convolutions of the model that violate conditions of the target."""
+    graph, request = state.graph, state.request
+    nodes = [n for n in graph.topological() if isinstance(n.op, ConvolutionBase) and not n.origins]
+    for node in (n for n in nodes if request.selects(n.name)):
+        plan = plan_convolution(graph, node, request.target, state.style)
+        if plan is None:
+            continue
+        row = FormCost("as it is", None, None, "; ".join(plan.violations) or None)
+        if plan.violations:
+            _unmet(state, node, (row,), "convolution")
+            continue
+        direct = products(graph, [node])
+        made = legalised(graph, node, plan, partial(_replace_planned, state))
+        layer = LoweredLayer(
+            name=node.name,
+            type=node.type,
+            form="legal",
+            reason=None,
+            macs_direct=direct,
+            macs_lowered=products(graph, [n for n in made if isinstance(n.op, ConvolutionBase)]),
+            nodes=tuple(n.type for n in made if n.type != "Const"),
+        )
+        state.layers.append(layer)
+
+
+def _replace_planned(
+    state: _State, graph: Graph, node: Node, build: Any, decisions: Sequence[Decision]
+) -> Change:
+    return replace_node(graph, node, build, state.budget, state.style, decisions)
+
+
 def _replaced(
     state: _State, node: Node, bias: ChannelBias | None, form: str, costs: tuple[FormCost, ...]
 ) -> list[Node] | Skip:
@@ -329,12 +367,15 @@ def _wanted(state: _State, node: Node, costs: tuple[FormCost, ...]) -> tuple[str
     return least.form if least else FALLBACK, f"no form meets {state.request.target.name}"
 
 
-def _unmet(state: _State, node: Node, rows: Sequence[FormCost]) -> None:
+def _unmet(
+    state: _State, node: Node, rows: Sequence[FormCost], what: str = "deconvolution"
+) -> None:
     """Report the conditions that forms of a layer violate."""
-    what = "no form" if state.request.form == AUTO else rows[0].form
-    message = f'deconvolution "{node.name}": {what} meets the conditions of {state.request.target.name}'
-    if state.request.form != AUTO:
-        message = message.replace(" meets", " does not meet")
+    name = state.request.target.name
+    verdict = f"no form meets the conditions of {name}"
+    if len(rows) == 1:
+        verdict = f"{rows[0].form} violates conditions of {name}"
+    message = f'{what} "{node.name}": {verdict}'
     state.problems.add(
         "W402" if state.request.best_effort else "E421",
         message,
