@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.proof import language
-from irdeconv.proof.call import MOVES, REFUSED, RULES, vector
+from irdeconv.proof.call import FLOATS, MOVES, REFUSED, RULES, vector
 from irdeconv.proof.definition import check_runs, define, finish, ints, is_deconvolution
 from irdeconv.proof.maps import MapComparison, Reference, View
 from irdeconv.proof.model import (
@@ -124,9 +124,9 @@ def _compared(walk: RegionWalk) -> MapComparison:
     first, second = (walk.value(*side) for side in sides)
     if not isinstance(first, Reference) or not isinstance(second, View):
         raise Unproved("it is not one deconvolution against what took its place")
-    stored = [y.elements for side in layers for y in side if y.elements is not None]
-    halves = any(e.type == "f16" for e in stored)
-    second = plain(second)
+    given = (y.elements for y in layers[not walk.raised] if y.elements is not None)
+    stored = {e.type for e in given if e.type in FLOATS and e.array.any()}
+    halves, second = stored == {"f16"}, plain(second)
     comparison = MapComparison(walk.case, first, second, halves and first.type != "f16")
     comparison.compare()
     return comparison
