@@ -24,6 +24,7 @@ from irdeconv.proof.weights import Part, compare
 NEVER, WRONG = -1, -2  # emitted taps that read zeros only, or what the definition does not read
 READ, MISSING, IMPOSSIBLE = 0, 1, 2  # taps of the definition
 MOST_ALIGNED = 2**26
+FAR = 2**32  # more than there are channels
 MOST_ALONG = 2**13  # of an axis, which are looked at one by one
 
 
@@ -88,19 +89,23 @@ class View:
     """A tensor computed from the data; `blocks` None: nothing but moved elements of the data.
 
     `table` has the row of the base that each element comes from, -1 for zero; rows of several
-    blocks are counted through. Each axis of the tensor is a run of `axes`, in row-major order, of
-    as many as `runs` says (0: it has the size 1). `bias` has a number for each element of the table
-    (with `bias_numbered` that of an element of an input); then comes the `activation`.
+    blocks are counted through. A block is a sum of convolutions with the same rows. Of moved
+    elements of the data, channel + FAR * i is one of copy i: its position along coordinate c is
+    `copies[i][c]` more; i is the same for all digits of open axes. Each axis of the tensor is a run
+    of `axes`, in row-major order, of as many as `runs` says (0: it has the size 1). `bias` has a
+    number for each element of the table (with `bias_numbered` that of an element of an input); then
+    comes the `activation`.
     """
 
     type: str | None
     table: Array
     axes: tuple[Axis, ...]
     runs: Ints
-    blocks: tuple[KernelSums, ...] | None = None
+    blocks: tuple[tuple[KernelSums, ...], ...] | None = None
     bias: Array | None = None
     bias_numbered: bool = False
     activation: Activation | None = None
+    copies: tuple[Ints, ...] = ()
 
     @property
     def shape(self) -> tuple[Size, ...]:
@@ -185,7 +190,7 @@ class MapComparison:
             return "phases"
         if radix == 1:
             return "zero-insertion"
-        return "gemm" if set(blocks[0].weights.shape[3:]) == {1} else "stacked"
+        return "gemm" if set(blocks[0][0].weights.shape[3:]) == {1} else "stacked"
 
     def batch(self, axis: Axis, size: Size) -> None:
         """Check that the batch stays as it is."""
@@ -213,18 +218,17 @@ class MapComparison:
     def residues(self, axes: list[Axis], residues: tuple[int, ...], rows: Array) -> None:
         """Compare the outputs whose positions have some residues; `rows` [M] are their rows."""
         blocks, start = self.view.blocks or (), 0
-        for block in (None, *blocks):
-            if block is None:
-                chosen = np.flatnonzero(rows < 0)
-            else:
-                chosen = np.flatnonzero((rows >= start) & (rows < start + block.rows))
+        for block in ((), *blocks):
+            end = start + (block[0].rows if block else 0)
+            chosen = np.flatnonzero((rows >= start) & (rows < end) if block else rows < 0)
             if chosen.size:
+                places = [*enumerate(zip(axes, residues, strict=True))]
                 found = [
-                    self.taps(a, axis, r, block)
-                    for a, (axis, r) in enumerate(zip(axes, residues, strict=True))
+                    [self.taps(a, axis, r, part) for a, (axis, r) in places]
+                    for part in block or (None,)
                 ]
                 self.weights(chosen, rows[chosen] - start, block, found)
-            start += block.rows if block else 0
+            start = end
 
     def taps(
         self, a: int, out: Axis, residue: int, block: KernelSums | None
@@ -282,31 +286,33 @@ class MapComparison:
         self,
         chosen: Array,
         rows: Array,
-        block: KernelSums | None,
-        taps: list[tuple[list[int], list[int]]],
+        block: tuple[KernelSums, ...],
+        taps: list[list[tuple[list[int], list[int]]]],
     ) -> None:
         """Compare the weights of output channels `chosen`, which are `rows` of a block."""
         right, channels = self._wanted_weights(chosen)
         emitted: dict[tuple[int, ...], list[Array]] = {}
-        if block is not None:
-            found = self._aligned(block, rows, channels)
-            for at in product(*(range(len(s)) for s, _ in taps)):
-                stands = tuple(s[t] for (s, _), t in zip(taps, at, strict=True))
-                rows_of = zip(at, block.reads, strict=True)
-                part = last(found, [t // len(read.live) for t, read in rows_of])
+        for sums, along in zip(block, taps, strict=False):
+            found = self._aligned(sums, rows, channels)
+            for at in product(*(range(len(s)) for s, _ in along)):
+                stands = tuple(s[t] for (s, _), t in zip(along, at, strict=True))
                 if NEVER in stands:
                     continue
-                if WRONG in stands:
-                    if self.some(part, block.numbered):
-                        raise Unproved(f"tap {list(at)} reads what the definition does not read")
+                rows_of = zip(at, sums.reads, strict=True)
+                part = last(found, [t // len(read.live) for t, read in rows_of])
+                some = self.some(part, sums.numbered)
+                need(WRONG not in stands or not some, f"tap {list(at)} reads what it should not")
+                if stands in emitted and not self.some(emitted[stands][0], sums.numbered):
+                    emitted[stands] = []
+                elif stands in emitted and not some:
                     continue
                 emitted.setdefault(stands, []).append(part)
         for k in product(*(range(n) for n in right.shape[2:])):
-            if any(r[t] == IMPOSSIBLE for (_, r), t in zip(taps, k, strict=True)):
+            if any(r[t] == IMPOSSIBLE for (_, r), t in zip(taps[0], k, strict=True)):
                 continue
             wanted = last(right, k)
             if k in emitted:
-                if block is not None and block.numbered != self.wanted.numbered:
+                if any(sums.numbered != self.wanted.numbered for sums in block):
                     raise Unproved("a constant filter stands for a computed one")
                 self.agree(emitted[k], wanted, f"the weights of tap {list(k)}")
             elif self.some(wanted, self.wanted.numbered):
@@ -327,7 +333,8 @@ class MapComparison:
             return weights
         order = np.sort(reads, axis=1)
         every = int(max(channels.max(initial=-1), reads.max(initial=-1))) + 1
-        if (order[:, 1:] == order[:, :-1]).any() or every * len(rows) > MOST_ALIGNED:
+        twice = (order[:, 1:] == order[:, :-1]) & (order[:, 1:] >= 0)
+        if twice.any() or every * len(rows) > MOST_ALIGNED:
             raise Unproved("channels of the data are read several times")
         nothing = -1 if block.numbered else 0
         dense = np.full((len(rows), every + 1, *weights.shape[2:]), nothing, weights.dtype)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.proof import language
-from irdeconv.proof.call import MOVES, REFUSED, RULES, vector
+from irdeconv.proof.call import FLOATS, MOVES, REFUSED, RULES, vector
 from irdeconv.proof.definition import check_runs, define, finish, ints, is_deconvolution
 from irdeconv.proof.maps import MapComparison, Reference, View
 from irdeconv.proof.model import (
@@ -41,7 +41,7 @@ from irdeconv.proof.sizes import (
     SizesTooSmall,
     every_case,
 )
-from irdeconv.proof.steps import BEHIND, STEPS
+from irdeconv.proof.steps import BEHIND, STEPS, deconvolved
 from irdeconv.proof.views import (
     Leaf,
     Numbers,
@@ -124,9 +124,9 @@ def _compared(walk: RegionWalk) -> MapComparison:
     first, second = (walk.value(*side) for side in sides)
     if not isinstance(first, Reference) or not isinstance(second, View):
         raise Unproved("it is not one deconvolution against what took its place")
-    stored = [y.elements for side in layers for y in side if y.elements is not None]
-    halves = any(e.type == "f16" for e in stored)
-    second = plain(second)
+    given = (y.elements for y in layers[not walk.raised] if y.elements is not None)
+    stored = {e.type for e in given if e.type in FLOATS and e.array.any()}
+    halves, second = stored == {"f16"}, plain(second)
     comparison = MapComparison(walk.case, first, second, halves and first.type != "f16")
     comparison.compare()
     return comparison
@@ -334,13 +334,14 @@ class RegionWalk:
                 else:
                     raise SizesTooLarge(f"{layer}: {n} may not fit {kind} within {bits} bits")
 
-    def deconvolution(self, layer: Layer, inputs: list[Value]) -> Reference:
+    def deconvolution(self, layer: Layer, inputs: list[Value]) -> Reference | View:
         """Return a deconvolution of leaves and constants, and note what its inputs stand for."""
         data, *others = inputs
-        if not isinstance(data, Leaf):
+        if not isinstance(data, Leaf | View):
             raise Unproved(f"the data of {layer} is not where a region begins")
-        d = define(layer, len(data.shape))
-        self.roles[data.port] = lambda leaf: data_view(leaf, d)
+        d, inner = define(layer, len(data.shape)), isinstance(data, View)
+        if isinstance(data, Leaf):
+            self.roles[data.port] = lambda leaf: data_view(leaf, d)
         for i, other in enumerate(others):
             if isinstance(other, Leaf) and i + 1 in (1, d.bias):
                 others[i] = self.numbered(other)
@@ -356,13 +357,17 @@ class RegionWalk:
             if d.pads is not None:
                 begin, end = (vector(others[d.pads - 1 + e])[a] for e in (0, 1))
                 out -= begin + end
-            if self.raised:
+            if self.raised or inner:
                 check_runs(layer, d)
                 need(self.case.implies(out), f"{layer} may have no output")
             elif self.case.implies(-1 - out):
                 raise Vacuous
             self.case.facts += [out] if isinstance(out, Expr) else []
             windows.append((begin, out))
+        if isinstance(data, View):
+            numbered = isinstance(filter, Numbers)
+            need(isinstance(filter, Numbers | TypedArray) and filter.type == data.type, f"{layer}")
+            return deconvolved(self.case, layer, data, d, weights, numbered, windows)
         given = None if d.bias is None else others[d.bias - 1]
         bias = None if given is None else elements(given).reshape(-1)
         last = finish(d.activation, data.type) if d.activation else None

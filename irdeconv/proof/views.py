@@ -13,7 +13,7 @@ import numpy as np
 from irdeconv.proof import language
 from irdeconv.proof.call import HIGHEST_RANK, LARGEST_ARRAY, MOVES, pick, room
 from irdeconv.proof.definition import LayerDefinition
-from irdeconv.proof.maps import Axis, View
+from irdeconv.proof.maps import FAR, Axis, KernelSums, View
 from irdeconv.proof.model import Array, Ints, Layer, Port, TypedArray, Unproved, need
 from irdeconv.proof.sizes import Case, Expr, Size, SizesTooSmall
 
@@ -82,7 +82,8 @@ def data_view(leaf: Leaf, d: LayerDefinition) -> View:
         for a, n in enumerate(leaf.shape)
     ]
     axes[d.data_axes[1]] = Axis(channels, 0)
-    return View(leaf.type, np.arange(channels), tuple(axes), (1,) * len(axes))
+    runs, copies = (1,) * len(axes), ((0,) * (len(axes) - 1),)
+    return View(leaf.type, np.arange(channels), tuple(axes), runs, copies=copies)
 
 
 def moved(layer: Layer, inputs: Sequence[Any]) -> list[Numbers]:
@@ -161,6 +162,7 @@ def single(view: View, a: int) -> tuple[View, int]:
         view = rebuilt(view, place, end, [size], [Axis(size, 0)], runs)
     elif chosen and inner:
         axis = chosen[0]
+        need(len(view.copies) < 2, "moved copies are merged into an open axis")
         bounds = tuple((low * size, high * size) for low, high in axis.bounds)
         radix, length = axis.radix * size, axis.length * size
         merged = Axis(length, 0, axis.coordinate, radix, axis.shift * size, bounds)
@@ -205,6 +207,7 @@ def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> Vie
             continue
         shrinks = case.implies(-begin) and case.implies(-end)
         need(shrinks or not view.is_finished, "zeros join what has a bias or an activation")
+        need(shrinks or len(view.copies) < 2, "zeros join moved copies")
         new = (axis.shift, axis.shift + axis.length)
         known = any(all(map(case.is_zero, (a - new[0], b - new[1]))) for a, b in axis.bounds)
         bounds = axis.bounds if shrinks or known else (*axis.bounds, new)
@@ -300,16 +303,33 @@ def settled(x: View) -> View:
         c = axis.coordinate
         if not c or axis.radix != 1 or not x.blocks or x.is_finished:
             continue
-        blocks = []
-        for block in x.blocks:
-            read = block.reads[c - 1]
-            moved_bounds = tuple(
-                (low - axis.shift, high - axis.shift) for low, high in (*read.bounds, *axis.bounds)
-            )
-            read = replace(read, pad=read.pad - axis.shift, bounds=moved_bounds)
-            blocks.append(replace(block, reads=(*block.reads[: c - 1], read, *block.reads[c:])))
-        x = with_axis(replace(x, blocks=tuple(blocks)), a, replace(axis, shift=0, bounds=()))
+        blocks = tuple(tuple(_settled(sums, c - 1, axis) for sums in block) for block in x.blocks)
+        x = with_axis(replace(x, blocks=blocks), a, replace(axis, shift=0, bounds=()))
     return x
+
+
+def _settled(sums: KernelSums, a: int, axis: Axis) -> KernelSums:
+    read = sums.reads[a]
+    ends = ((low - axis.shift, high - axis.shift) for low, high in (*read.bounds, *axis.bounds))
+    read = replace(read, pad=read.pad - axis.shift, bounds=tuple(ends))
+    return replace(sums, reads=(*sums.reads[:a], read, *sums.reads[a + 1 :]))
+
+
+def copied(case: Case, views: Sequence[View]) -> list[View]:
+    """Return moved data that differ in their places along open axes as copies of one."""
+    copies: dict[Ints, int] = {}
+    made = []
+    for v in views:
+        pairs = list(zip(v.axes, views[0].axes, strict=True))
+        by = {a.coordinate: a.shift - b.shift for a, b in pairs if a.coordinate is not None}
+        by = {c: 0 if case.is_zero(n) else n for c, n in by.items()}
+        need(all(type(n) is int for n in by.values()), "copies are moved by open sizes")
+        rows = [tuple(n + by[c] for c, n in enumerate(row)) for row in v.copies]
+        number = np.array([copies.setdefault(row, len(copies)) for row in rows])
+        table = np.where(v.table < 0, -1, number[v.table // FAR] * FAR + v.table % FAR)
+        axes = (a if a.coordinate is None else replace(a, shift=b.shift) for a, b in pairs)
+        made.append(replace(v, table=table, axes=tuple(axes)))
+    return [replace(v, copies=tuple(copies)) for v in made]
 
 
 def zero_shape(value: Any) -> tuple[Size, ...]:
@@ -331,7 +351,8 @@ def zero_view(case: Case, value: Any, pattern: View, at: int) -> View:
     sizes[axis.digit or 0] = shape[at]
     room(sizes, what="zeros")
     blocks = None if pattern.blocks is None else ()
-    view = View(pattern.type, np.full(sizes, -1), pattern.axes, pattern.runs, blocks)
+    table = np.full(sizes, -1)
+    view = View(pattern.type, table, pattern.axes, pattern.runs, blocks, copies=pattern.copies)
     return with_axis(view, place, replace(axis, length=shape[at]))
 
 
@@ -371,14 +392,22 @@ def spread(layer: Layer, x: View, c: Array) -> tuple[View, Array]:
     shape = (1,) * (len(x.runs) - c.ndim) + c.shape
     need(len(shape) == len(x.runs), f"{layer} raises the rank")
     along = [a for a, n in enumerate(shape) if n != 1]
+    c = c.reshape(shape)
     for a in along:
         x, place = single(x, a)
-        axis = x.axes[place]
-        fits = axis.coordinate is None and shape[a] == axis.length
-        need(fits, f"{layer} varies along an open axis")
+        axis, length = x.axes[place], shape[a]
+        need(type(axis.length) is int and axis.length == length, f"{layer}: {length} numbers")
+        if axis.coordinate is not None:  # they have to repeat with the period of the axis
+            fits = type(axis.shift) is int and len(x.copies) < 2 and length >= axis.radix
+            need(fits, f"{layer} varies along an open axis")
+            at = (np.arange(length) + axis.shift) % axis.radix
+            short = c.take(np.unique(at, return_index=True)[1], a)
+            need(np.array_equal(c, short.take(at, a)), f"{layer} varies along an open axis")
+            c, shape = short, (*shape[:a], axis.radix, *shape[a + 1 :])
+    along = [a for a in along if shape[a] != 1 or x.run(a)[-1].coordinate is None]
     ends = {a: x.axes[sum(x.runs[: a + 1]) - 1] for a in along}
     places = {axis.digit or 0: a for a, axis in ends.items()}
     order = [places[d] for d in sorted(places)]
-    turned = c.reshape(shape).transpose([a for a in range(len(shape)) if a not in along] + order)
+    turned = c.transpose([a for a in range(len(shape)) if a not in along] + order)
     sizes = [shape[places[d]] if d in places else 1 for d in range(x.table.ndim)]
     return x, np.broadcast_to(turned.reshape(sizes), x.table.shape)

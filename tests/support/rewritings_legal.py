@@ -83,7 +83,10 @@ def halves(case: Case) -> list[tuple[int, int]]:
 def added(case: Case, x: Value) -> Value:
     u, w = ready(case, x), flipped(case.weights)
     parts = halves(case)
-    rows = [plain(v, np.ascontiguousarray(w[:, :, :, a : b + 1]), case.dilations) for v, (a, b) in zip(windows(case, u, parts), parts, strict=True)]
+    rows = [
+        plain(v, np.ascontiguousarray(w[:, :, :, a : b + 1]), case.dilations)
+        for v, (a, b) in zip(windows(case, u, parts), parts, strict=True)
+    ]
     return op.add(*rows)
 
 
@@ -131,7 +134,7 @@ def diagonal(case: Case, x: Value) -> Value:
 @layer("legal: input channels in parts, added", *LEGAL)
 def channels_added(case: Case, x: Value) -> Value:
     u, w = ready(case, x), flipped(case.weights)
-    g, c = case.groups, case.filter[1]
+    c = case.filter[1]
     rows = []
     for a in range(c):
         part = op.slice(u, const([a]), const([2**31 - 1]), const([c]), const([1]))
@@ -220,7 +223,11 @@ def longer(case: Case, x: Value) -> Value:
     return pad_and_cut(y, front, [0, 0, *behind])
 
 
-@layer("legal: a deconvolution with a block-diagonal filter", *[c for c in LEGAL if c.groups > 1], GROUPS)
+@layer(
+    "legal: a deconvolution with a block-diagonal filter",
+    *[c for c in LEGAL if c.groups > 1],
+    GROUPS,
+)
 def one_group(case: Case, x: Value) -> Value:
     w, g = case.weights, case.groups
     dense = np.zeros((g, w.shape[1], g, *w.shape[2:]), np.float32)
