@@ -19,7 +19,7 @@ from irdeconv.suggest import did_you_mean
 from irdeconv.targets.operations import Name, names_of
 
 Number = int | Fraction | float
-Value = Number | bool | str | tuple[int, ...]
+Value = Number | bool | str | tuple[int | None, ...]
 Row = Sequence[Value | None]
 LENGTH, DEPTH, LARGEST = 500, 30, 2**63  # characters, nested expressions, an integer
 QUOTED = 80  # characters of an expression in a message
