@@ -16,12 +16,13 @@ from irdeconv.markup import line
 from irdeconv.onnx_files.container import OnnxFile
 from irdeconv.onnx_files.pieces import CONV_TRANSPOSE, graph_of, inputs_of, is_deconvolution, piece
 from irdeconv.onnx_files.scopes import STANDARD, Scope, names, scopes, title_of, uses
+from irdeconv.onnx_files.target_check import check_nodes
 from irdeconv.onnx_files.types import Types, infer_types, set_shapes
 from irdeconv.onnx_lowering import spelling  # noqa: F401 -- importing fills RULES
 from irdeconv.onnx_lowering.writer import OLDEST, NodeWriter
 from irdeconv.passes.builder import NodeBudget
 from irdeconv.passes.emit import Style
-from irdeconv.passes.lower_deconv import lower_for
+from irdeconv.passes.lower_deconv import lower_for, report_violations
 from irdeconv.passes.records import LoweredLayer, LoweringReport
 from irdeconv.passes.request import Request
 from irdeconv.passes.rewrite import replace_node
@@ -29,7 +30,7 @@ from irdeconv.passes.spreading import spell_zero_insertion
 from irdeconv.plural import count
 from irdeconv.spec import Shape
 
-ONNX_STYLE = Style(own_pads=True, own_bias=True, block_ranks=(4,))
+ONNX_STYLE = Style(own_pads=True, block_ranks=(4,))
 OF_CALLS = "each call gives its attributes; inline the functions first (onnx.inliner)"
 
 
@@ -112,6 +113,11 @@ def lower_model(
 
 def _check(state: _Rewriting, made: Sequence[str]) -> None:
     """Raise TargetError if a node that was written violates a condition of the target."""
+    if state.request.target.operations is None:
+        return
+    names = frozenset(made)
+    found = check_nodes(state.model.proto, state.request.target, lambda n: n.name in names)
+    report_violations(state.problems, found, state.request)
 
 
 def _replacements(state: _Rewriting, every: Sequence[Scope]) -> dict[Scope, list[_Replaced]]:

@@ -41,12 +41,11 @@ class Style:
     """What a file format or target asks of emitted layers.
 
     `max_rank` is the most axes of tensors if the data has fewer. With `own_pads` a convolution
-    pads by itself, with `own_bias` it adds a bias. DepthToSpace takes data of the ranks in `block_ranks`.
+    pads by itself. DepthToSpace takes data of the ranks in `block_ranks`.
     """
 
     max_rank: int = 4
     own_pads: bool = False
-    own_bias: bool = False
     block_ranks: Sequence[int] = range(3, 6)
 
 

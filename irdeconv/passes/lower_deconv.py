@@ -43,6 +43,8 @@ from irdeconv.passes.rewrite import (
     sweep,
     unique_names,
 )
+from irdeconv.passes.standardize import standardize
+from irdeconv.targets.check import Violation, check_graph
 from irdeconv.targets.profile import Target
 
 IR_STYLE = Style()
@@ -116,7 +118,32 @@ def lower_for(
 
 def checked(low: Lowered, request: Request) -> Lowered:
     """Return what was lowered; TargetError if a layer that is written violates a condition."""
-    return low
+    if request.target.operations is None:
+        return low
+    written = standardize(low.graph)
+    found = check_graph(written, request.target, lambda node: bool(node.origins))
+    problems = Collector(list(low.report.diagnostics))
+    report_violations(problems, found, request)
+    return low._replace(report=replace(low.report, diagnostics=tuple(problems.diagnostics)))
+
+
+def report_violations(
+    problems: Collector, found: Sequence[Violation], request: Request
+) -> None:
+    """Add layers that were written and violate conditions; TargetError unless on best effort."""
+    by_layer: dict[str, list[Violation]] = {}
+    for violation in found:
+        by_layer.setdefault(violation.layer, []).append(violation)
+    for layer, violations in by_layer.items():
+        problems.add(
+            "W402" if request.best_effort else "E421",
+            f'{violations[0].operation} "{layer}" violates conditions of {request.target.name}',
+            location=violations[0].location,
+            layer=layer,
+            notes=[Note(v.text) for v in violations],
+        )
+    if problems.errors:
+        raise TargetError(problems.diagnostics)
 
 
 def _lower_graph(state: _State) -> Graph:
@@ -375,12 +402,13 @@ def _unmet(
     verdict = f"no form meets the conditions of {name}"
     if len(rows) == 1:
         verdict = f"{rows[0].form} violates conditions of {name}"
-    message = f'{what} "{node.name}": {verdict}'
+    title = node.origins[0] if node.origins else node.name
+    message = f'{what} "{title}": {verdict}'
     state.problems.add(
         "W402" if state.request.best_effort else "E421",
         message,
         location=node.location,
-        layer=node.name,
+        layer=title,
         notes=[Note(f"{r.form}: {r.refused}") for r in rows if r.refused],
         hint=None if state.request.best_effort else "--best-effort writes it all the same",
     )

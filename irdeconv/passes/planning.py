@@ -187,8 +187,7 @@ class Planner:
                 facts = Facts({**front.facts.values, "has_bias": True}, front.facts.axes)
                 front.facts = facts
                 front.failures = tuple(self.target.failures(operation_of(front.op), facts))
-                if self.style.own_bias:
-                    return
+                return
         made.facts = facts_of(op, specs, spec, constants)
         made.failures = tuple(self.target.failures(operation_of(op), made.facts))
 

@@ -16,7 +16,16 @@ from irdeconv.importers.onnx_external import place_of
 from irdeconv.importers.onnx_tensors import onnx_module
 from irdeconv.onnx_files.container import OnnxFile
 from irdeconv.onnx_files.pieces import is_deconvolution
-from irdeconv.onnx_files.scopes import STANDARD, Scope, bodies, first_output, names, scopes, title_of, uses
+from irdeconv.onnx_files.scopes import (
+    STANDARD,
+    Scope,
+    bodies,
+    first_output,
+    names,
+    scopes,
+    title_of,
+    uses,
+)
 from irdeconv.opening import open_file
 from irdeconv.plural import count
 
