@@ -34,7 +34,7 @@ from irdeconv.targets.conditions import Facts
 
 Ints = tuple[int, ...]
 MOST_FILLED = 8  # zeros that join a kernel on an axis
-MOST_PARTS = 4096  # of a convolution
+MOST_PARTS = 64  # of a kernel
 MOST_CANDIDATES = 3  # of each rule
 
 

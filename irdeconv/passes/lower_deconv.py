@@ -276,7 +276,15 @@ def _lower_one(state: _State, node: Node) -> None:
         canonical = canonicalize(graph, node, state.budget)
         spread = examine(graph, canonical)
         bias = bias_behind(graph, canonical)
-        task = Task(graph, canonical, state.request.target, state.style, bias is not None, spread)
+        task = Task(
+            graph,
+            canonical,
+            state.request.target,
+            state.style,
+            bias is not None,
+            spread,
+            all_costs=state.request.all_costs or state.request.form != AUTO,
+        )
         costs = cost_table(task) if state.request.explain else ()
         form, skipped, made = _apply(state, canonical, bias, costs)
     except OpError as e:

@@ -35,6 +35,7 @@ from irdeconv.spec import is_static
 from irdeconv.targets.conditions import Facts
 
 Ints = tuple[int, ...]
+MOST_PARTS, LARGEST_PART = 16, 40  # of a kernel; taps of a part
 OPERATIONS = ("ConvolutionBackpropData", "GroupConvolutionBackpropData")
 
 
@@ -222,6 +223,10 @@ def filled_kernel(b: FormBuilder[X], layer: DeconvolutionLayer[X], kernel: Ints,
     return deconvolve(b, made)
 
 
+def _part_count(kernel: Ints, part: Ints) -> int:
+    return math.prod(-(-k // n) for k, n in zip(kernel, part, strict=True))
+
+
 @dataclass(frozen=True)
 class _AxisParts:
     """The parts of a kernel along one axis: the shift of the data of each, and its taps.
@@ -388,8 +393,9 @@ def _kernels(layer: DeconvolutionLayer[Any], shape: Ints, judge: Any) -> Iterato
         yield RuleCall(filled_kernel, (n, fronts))
     if max(layer.dilations) > 1:
         return
-    below = (range(min(k, 40), 0, -1) for k in kernel)
-    sized = (n for n in itertools.product(*below) if len(judge(kernel=n)) < now)
+    below = (range(min(k, LARGEST_PART), 0, -1) for k in kernel)
+    few = (n for n in itertools.product(*below) if _part_count(kernel, n) <= MOST_PARTS)
+    sized = (n for n in few if len(judge(kernel=n)) < now)
     for n in itertools.islice(sized, 2):
         for by_convolution in (False, True):
             yield RuleCall(kernel_in_parts, (n, by_convolution))

@@ -45,7 +45,7 @@ from irdeconv.spec import Array, Spec
 from irdeconv.targets.conditions import Facts
 from irdeconv.targets.profile import ScoreWeights, Target
 
-MOST_OPERATIONS = 4000  # that are tried while a form is planned, before rules are given up
+MOST_OPERATIONS = 1500  # that are tried while a form is planned, before rules are given up
 VIEWS = (Reshape, Squeeze1, Unsqueeze)  # output and input share their memory
 
 
@@ -124,8 +124,8 @@ class Planner:
     buffers: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     _total: float = 0.0  # the score of what is recorded
-    _limit: float = math.inf  # a score that another option has
-    _legal: bool = False  # whether another option violates nothing
+    limit: float = math.inf  # a score that another option has
+    legal: bool = False  # whether another option violates nothing
     _repeated: dict[object, _Segment] = field(default_factory=dict)
 
     def const(self, array: Array) -> PlannedValue:
@@ -172,7 +172,7 @@ class Planner:
         """Add the score of an operation; Pruned if a better option is known."""
         self.room -= 1
         self._total += self._score(made, self.target.cost)
-        if self._total > self._limit or (self._legal and made.failures):
+        if self._total > self.limit or (self.legal and made.failures):
             raise Pruned("another option is better", code="E403")
 
     def _check(
@@ -219,17 +219,17 @@ class Planner:
     ) -> PlannedValue:
         """Build options and keep the best; what cannot be better is given up early."""
         reason: OpError = Pruned("no rule applies", code="E403")
-        legal, limit = self._legal, self._limit
+        legal, limit = self.legal, self.limit
         for number, build in options:
             if best is not None and not best.failed:
-                self._legal, self._limit = True, min(limit, self._total + best.score)
+                self.legal, self.limit = True, min(limit, self._total + best.score)
             try:
                 segment = self._tried(number, build)
             except OpError as e:
                 reason = e
                 continue
             finally:
-                self._legal, self._limit = legal, limit
+                self.legal, self.limit = legal, limit
             if best is None or (segment.failed, segment.score) < (best.failed, best.score):
                 best = segment
         if best is None:
@@ -280,7 +280,7 @@ class Planner:
         for operation in segment.operations:
             operation.times += 1
         self._total += segment.score
-        if self._total > self._limit:
+        if self._total > self.limit:
             raise Pruned("another option is better", code="E403")
         self.decisions += segment.decisions
         start, shift = segment.buffer, len(self.buffers) - segment.buffer
