@@ -173,6 +173,11 @@ CODES: dict[str, Code] = {
         "the operation has no spelling in standard operations",
         "lower the graph first, or keep it in the text form: dump and parse",
     ),
+    "E420": Code(
+        "the target cannot execute a layer",
+        "lower for the target (irdeconv lower --target), change the model, or correct the target's "
+        "file",
+    ),
     # E5xx: execution
     "E500": Code(
         "a layer failed while running",
