@@ -177,6 +177,11 @@ CODES: dict[str, Code] = {
         "no lowering of the layer meets the conditions of the target",
         "--best-effort writes the model all the same; another target may have more operations",
     ),
+    "E420": Code(
+        "the target cannot execute a layer",
+        "lower for the target (irdeconv lower --target), change the model, or correct the target's "
+        "file",
+    ),
     # E5xx: execution
     "E500": Code(
         "a layer failed while running",

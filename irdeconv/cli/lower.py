@@ -45,10 +45,11 @@ if TYPE_CHECKING:
 
 def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
-    add_model(parser)
+    add_model(parser, optional=True)
     add_form(parser, none=False)
     add_target(parser)
     add_lowering_options(parser)
+    parser.add_argument("--list-targets", action="store_true", help="list the packaged targets")
     add_rewriting(parser, "lowered", "rewritten", onnx=True)
     add_report(parser, "the graph before and after, with what became of each deconvolution")
 
@@ -66,10 +67,15 @@ def run(args: argparse.Namespace, console: Console) -> int:
         read,
         shapes_for,
     )
+    from irdeconv.errors import misused
     from irdeconv.passes.layer_counts import layer_count
     from irdeconv.proving import both_sides
     from irdeconv.verify.proof.check import certified
 
+    if args.list_targets:
+        return _list_targets(console)
+    if args.file is None:
+        raise misused("lower needs FILE", "for example: irdeconv lower model.xml -o lowered.xml")
     refuse_probe(args)
     if stays_onnx(args):
         return lower_file(args, console, partial(_text, args=args, console=console))
@@ -92,6 +98,19 @@ def run(args: argparse.Namespace, console: Console) -> int:
     page = partial(_page, source, low, args)
     code = finish_rewriting("lower", args, low, console, prove=prove, show=show, page=page)
     return 4 if any(r.form is None for r in low.report) else code
+
+
+def _list_targets(console: Console) -> int:
+    """Print the names of the packaged targets with their descriptions."""
+    from irdeconv.errors import misused
+    from irdeconv.inspection.table import table
+    from irdeconv.targets.profile import load_target, target_names
+
+    if console.wants_json:
+        raise misused("--list-targets: there is no json of it", "leave out --format")
+    rows = [(name, load_target(name).description) for name in target_names()]
+    console.text(table(("target", "description"), rows, width=console.width))
+    return 0
 
 
 def _page(source: Graph, low: Lowered, args: argparse.Namespace, made: Certificates) -> str:

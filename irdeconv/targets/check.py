@@ -51,17 +51,20 @@ def check_graph(
     `only` chooses the layers; all others, constants and what is computed from constants alone are
     not looked at. Bodies of Loop, If and TensorIterator are.
     """
-    return [
-        Violation(node.name, name, text, node.location)
-        for node, name, facts in executed(graph, only)
-        for text in target.failures(name, facts)
-    ]
+    out = []
+    for top, node, name, facts in executed(graph, only):
+        title = node.name if top is node else f'{node.name} (in {top.type} "{top.name}")'
+        out += [Violation(title, name, t, node.location) for t in target.failures(name, facts)]
+    return out
 
 
 def executed(
     graph: Graph, only: Callable[[Node], bool] = lambda node: True
-) -> Iterator[tuple[Node, str, Facts]]:
-    """Yield the layers that a device executes: node, name of the operation, facts."""
+) -> Iterator[tuple[Node, Node, str, Facts]]:
+    """Yield the layers that a device executes: node, name of the operation, facts.
+
+    The first node is the layer of the graph: of a layer in a body the operation around it.
+    """
     constant: set[int] = set()
     for node in graph.topological():
         read = [v.node for v in graph.inputs_of(node.id)]
@@ -69,10 +72,11 @@ def executed(
             constant.add(node.id)
             continue
         for body in bodies_of(node):
-            yield from executed(body.graph, only)
+            for _, inner, name, facts in executed(body.graph, only):
+                yield node, inner, name, facts
         layer = _Layer(graph, node, constant)
         if node.type not in NOT_EXECUTED and only(node) and not layer.is_bias:
-            yield node, *layer.described()
+            yield node, node, *layer.described()
 
 
 class _Layer:
