@@ -134,7 +134,11 @@ def test_what_each_form_is_made_of() -> None:
     nodes = {form: next(iter(ird.lower(graph, form).report)).nodes for form in ALL[:3]}
     assert nodes["zero-insertion"] == ("ZeroInsertion", "Pad", "Convolution")
     assert nodes["phases"] == ("Pad", "Convolution") * 4 + ("Concat", "DepthToSpace")
-    assert nodes["stacked"] == ("Pad", "Convolution", "DepthToSpace")
+    # K = 4, S = 2, P = 1: one output more in front needs two taps of an axis instead of three.
+    assert nodes["stacked"] == ("Pad", "Convolution", "DepthToSpace", "StridedSlice")
+    unpadded = two_d(pads_begin=(0, 0), pads_end=(0, 0))
+    (record,) = ird.lower(graph_of(unpadded)[0], "stacked").report
+    assert record.nodes == ("Pad", "Convolution", "DepthToSpace")
     square = two_d(kernel=(2, 2), pads_begin=(0, 0), pads_end=(0, 0))
     (record,) = ird.lower(graph_of(square)[0], "gemm").report
     assert record.nodes == ("Convolution", "DepthToSpace")
@@ -162,7 +166,7 @@ def test_a_form_tells_without_building_what_it_tells_when_built() -> None:
 
 def test_a_stacked_filter_is_made_by_a_node_per_axis_not_per_residue() -> None:
     """What arranges a filter that is no constant does not grow with the 64 residues."""
-    layer = two_d(c=1, m=1, size=(2, 2), kernel=(9, 8), strides=(8, 8))
+    layer = two_d(c=1, m=1, size=(2, 2), kernel=(9, 10), strides=(8, 8))
     graph, feeds, want = graph_of(layer, filter_input=True)
     low = ird.lower(graph, "stacked")
     (record,) = low.report

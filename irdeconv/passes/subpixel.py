@@ -435,7 +435,8 @@ def _gemm(
     stack = _stack(b, w, [widen(a, a.stride) for a in axes], layout)
     zero = IntVector((0,) * n)
     front, back = _room(b.spec(x).shape, strides, begin, end, bias is not None)
-    begin, end = begin - front * IntVector(strides), end - back * IntVector(strides)
+    if (front, back) != (zero, zero):
+        begin, end = begin - front * IntVector(strides), end - back * IntVector(strides)
     bias = None if bias is None else _repeated(b, bias, layout, n)
     stack, ones = channels_swapped(b, stack, n), (1,) * n
     y = convolve(b, ConvolutionLayer(x, stack, ones, ones, front, back, bias))
