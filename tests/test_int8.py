@@ -100,7 +100,8 @@ def test_originals(axes: int) -> None:
     It is not for every layer: OpenVINO 2026.4 errs where the kernel is no multiple of the stride.
     """
     size, strides = SIZES[axes], (2,) * axes
-    for zero, kind in ((128, "asymmetric"), (0, "asymmetric"), (0, "symmetric"), (64, "subtract")):
+    kinds: Any = ((128, "asymmetric"), (0, "asymmetric"), (0, "symmetric"), (64, "subtract"))
+    for zero, kind in kinds:
         layer = QuantizedLayer(size, (4,) * axes, strides, zero, kind)
         graph, x = model(layer), data(layer)
         assert difference(run(graph, x, int8=True), run(graph, x, int8=False)) <= TOLERANCE
@@ -111,14 +112,17 @@ def padded_quantized(rows: int) -> Graph:
     g = Graph()
     x = fake_quantized(g, parameter(g, (1, 4, rows, 6), np.float32, "x"), (-1, 3), (-1, 3), "fq")
     ends = [constant(g, np.array(v, np.int64), f"{v}") for v in ((0, 0, 0, 0), (0, 0, 1, 0))]
-    y = Value(g.add(REGISTRY["Pad", "opset12"]("constant"), [x, *ends], name="pad").id)
+    pad: Any = REGISTRY["Pad", "opset12"]
+    convolution: Any = REGISTRY["Convolution", "opset1"]
+    concat: Any = REGISTRY["Concat", "opset1"]
+    y = Value(g.add(pad("constant"), [x, *ends], name="pad").id)
     rng = np.random.default_rng(0)
     filters = [filter_of(g, rng, (4, 4, 2, 3), 0, name) for name in ("v", "w")]
     lists: Any = dict.fromkeys(("strides", "dilations"), (1, 1))
-    conv = REGISTRY["Convolution", "opset1"](**lists, pads_begin=(0, 0), pads_end=(0, 0))
+    conv = convolution(**lists, pads_begin=(0, 0), pads_end=(0, 0))
     # Two users: a Pad in front of one convolution is fused into it.
     both = [Value(g.add(conv, [y, w], name=f"convolution{n}").id) for n, w in enumerate(filters)]
-    result(g, Value(g.add(REGISTRY["Concat", "opset1"](1), both, name="both").id))
+    result(g, Value(g.add(concat(1), both, name="both").id))
     return g
 
 

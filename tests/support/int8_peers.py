@@ -99,7 +99,8 @@ def filter_of(g: Graph, rng: np.random.Generator, shape: Ints, axis: int, name: 
     levels = rng.integers(-127, 128, shape).astype(np.int8)
     scales = [n if a in (axis, axis - 2) else 1 for a, n in enumerate(shape)]
     scale = rng.uniform(0.004, 0.02, scales).astype(np.float32)
-    w = g.add(REGISTRY["Convert", "opset1"](f32), [constant(g, levels, name)], name=f"{name}/f32")
+    convert: Any = REGISTRY["Convert", "opset1"]
+    w = g.add(convert(f32), [constant(g, levels, name)], name=f"{name}/f32")
     product = [Value(w.id), constant(g, scale, f"{name}/scale")]
     return Value(g.add(REGISTRY["Multiply", "opset1"](), product, name=f"{name}/scaled").id)
 
@@ -110,7 +111,8 @@ def fake_quantized(
     """Return data behind a FakeQuantize of 256 levels."""
     limits = [np.float32(v).reshape(1) for v in (*span, *to)]
     inputs = [x, *(constant(g, v, f"{name}/{i}") for i, v in enumerate(limits))]
-    return Value(g.add(REGISTRY["FakeQuantize", "opset1"](256), inputs, name=name).id)
+    quantize: Any = REGISTRY["FakeQuantize", "opset1"]
+    return Value(g.add(quantize(256), inputs, name=name).id)
 
 
 def _quantized(g: Graph, x: Value, layer: QuantizedLayer) -> Value:
@@ -120,8 +122,9 @@ def _quantized(g: Graph, x: Value, layer: QuantizedLayer) -> Value:
     if layer.quantization == "asymmetric":
         return fake_quantized(g, x, ends, ends, "fq")
     y = fake_quantized(g, x, ends, (0, 255), "fq")
-    for kind, name in ((u8, "u8"), (f32, "f32")):
-        y = Value(g.add(REGISTRY["Convert", "opset1"](kind), [y], name=name).id)
+    convert: Any = REGISTRY["Convert", "opset1"]
+    for dtype in (u8, f32):
+        y = Value(g.add(convert(dtype), [y], name=dtype.name).id)
     for kind, value in (("Subtract", layer.zero_point), ("Multiply", SCALE)):
         operand = constant(g, np.array([value], np.float32), f"{kind}/value")
         y = Value(g.add(REGISTRY[kind, "opset1"](), [y, operand], name=kind).id)
