@@ -38,7 +38,7 @@ from irdeconv.passes.emit import (
 )
 from irdeconv.passes.interleaving import StackLayout, interleave_parts, stack_layouts
 from irdeconv.passes.rewrite import Skip
-from irdeconv.spec import DYNAMIC, Shape, Spec, bounds, ints, is_static
+from irdeconv.spec import DYNAMIC, Dim, Shape, Spec, bounds, ints, is_static
 
 PLACE_BYTES = 256  # of a tap's place in a stacked filter, while it is made
 NODES_OF_RESIDUE = 3  # what it reads, its taps, its convolution
@@ -281,16 +281,18 @@ def stacked(
     """core.Deconvolution -> one convolution with a block of channels per residue, interleaved."""
     shape = b.spec(w).shape
     assert is_static(shape)
-    size = (b.spec(x).shape or ())[2:]
-    axes = [
-        narrowest(a, size[i] if i < len(size) and isinstance(size[i], int) else None)
-        for i, a in enumerate(axes_of(op, b, w, pads_begin, pads_end))
-    ]
-    layouts = stack_layouts(op.strides, shape[0], len(axes) + 2 in b.style.block_ranks)
+    space = (b.spec(x).shape or (DYNAMIC,) * (len(op.strides) + 2))[2:]
+    plain = axes_of(op, b, w, pads_begin, pads_end)
+    found = [narrowest(a, n) for a, n in zip(plain, space, strict=True)]
+    layouts = stack_layouts(op.strides, shape[0], len(plain) + 2 in b.style.block_ranks)
     layouts = layouts if math.prod(op.strides) > 1 else layouts[-1:]
-    ways = (partial(_stacked, b, x, w, axes, bias, layout) for layout in layouts)
-    rows = zip(layouts, ways, strict=True)
-    return b.choose([Option(layout.name, way) for layout, way in rows])
+    return b.choose(
+        [
+            Option(layout.name, partial(_stacked, b, x, w, axes, bias, layout))
+            for axes in ([found] if found == plain else [found, plain])
+            for layout in layouts
+        ]
+    )
 
 
 def _stacked(
@@ -322,14 +324,14 @@ def _interleaved(
     return _cropped(b, y, axes)
 
 
-def narrowest(axis: AxisResidues, size: int | None) -> AxisResidues:
+def narrowest(axis: AxisResidues, size: Dim) -> AxisResidues:
     """Return the residues with as many outputs in front as save the most products.
 
     Outputs that begin where the scatter does need the fewest taps; some are cropped for it. An
     unknown size counts as many elements.
     """
     end = axis.dilation * (axis.kernel - 1) + 1 - axis.begin - _beyond(axis)
-    size = MANY if size is None else size
+    size = size if isinstance(size, int) else MANY
     fronts = dict.fromkeys((0, axis.begin % axis.stride))
     found = [analyse(axis.stride, axis.dilation, axis.kernel, axis.begin, end, f) for f in fronts]
     return min(found, key=lambda a: max(size + a.more, 0) * widen(a, a.kernel).span)
