@@ -30,7 +30,7 @@ from irdeconv.passes.spreading import spell_zero_insertion
 from irdeconv.plural import count
 from irdeconv.spec import Shape
 
-ONNX_STYLE = Style(own_pads=True, block_ranks=(4,))
+ONNX_STYLE = Style(own_pads=True, pads_in_pairs=False, block_ranks=(4,))
 OF_CALLS = "each call gives its attributes; inline the functions first (onnx.inliner)"
 
 
@@ -240,7 +240,7 @@ def _written(
 ) -> NodeWriter:
     """Return what replaces a node; its last node has the old node's name and output."""
     for made in list(graph.nodes("ZeroInsertion")):
-        change = replace_node(graph, made, spell_zero_insertion, state.budget)
+        change = replace_node(graph, made, spell_zero_insertion, state.budget, ONNX_STYLE)
         if change.skipped:
             raise OpError(change.skipped, code="E400")
     base = title_of(node)

@@ -34,7 +34,8 @@ class ConvolutionLayer(Generic[X]):
     """A convolution of data x (N, C, *I) with a filter w (g, M/g, C/g, *K) and a bias.
 
     The pads `begin` and `end` have one number per spatial axis; negative ones crop. The bias
-    [1, M, 1, ...] is added directly behind. `stage` is that of the last rule that made it.
+    [1, M, 1, ...] is added directly behind. `pads_apart` says that pads should be a Pad in front.
+    `stage` is that of the last rule that made it.
     """
 
     x: X
@@ -44,6 +45,7 @@ class ConvolutionLayer(Generic[X]):
     begin: Vector
     end: Vector
     bias: X | None = None
+    pads_apart: bool = False
     stage: int = 0
 
     def known_pads(self) -> tuple[Ints, Ints]:
@@ -77,7 +79,9 @@ def plain_convolution(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
     joins = Option("Concat", partial(_behind_pads, b, layer, pad_by_concat))
     needed = any(p > 0 for p in sum(layer.known_pads(), ()))
     others = [joins] if needed and is_static(b.spec(layer.x).shape) else []
-    options = [own, apart] if b.style.own_pads else [apart, own]
+    crops = any(p < 0 for p in sum(layer.known_pads(), ()))
+    first = layer.pads_apart and not b.style.own_pads and not crops
+    options = [apart, own] if first else [own, apart]
     return b.choose([*options, *others] if needed else [apart])
 
 

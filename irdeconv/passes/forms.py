@@ -98,7 +98,8 @@ def zero_insertion(
     )
     filter = channels_swapped(b, flip(b, w, axes), axes)
     x, ones = insert_zeros(b, x, op.strides), (1,) * axes
-    return convolve(b, ConvolutionLayer(x, filter, ones, op.dilations, begin, end, bias))
+    layer = ConvolutionLayer(x, filter, ones, op.dilations, begin, end, bias, pads_apart=True)
+    return convolve(b, layer)
 
 
 _FORMS = (

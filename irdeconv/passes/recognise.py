@@ -19,7 +19,9 @@ from irdeconv.ops import core
 from irdeconv.ops.bodies import change_bodies, every_node
 from irdeconv.ops.padding import PadBase
 from irdeconv.ops.shape import Reshape, Unsqueeze
+from irdeconv.ops.strided import StridedSlice
 from irdeconv.passes.builder import GraphBuilder
+from irdeconv.passes.emit import Style
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.rewrite import Skip, replace_node, sweep
 from irdeconv.passes.spreading import spell_zero_insertion, spell_zero_insertion_as_before
@@ -27,8 +29,13 @@ from irdeconv.passes.stored import constant
 from irdeconv.spec import DYNAMIC, Shape, Spec, compatible, format_shape
 
 MARK = "irdeconv_zero_insertion"
-MOST_MOVEMENTS = 9  # of a spelling: Reshape and Pad in turns, for up to eight axes
+MOST_MOVEMENTS = 16  # of a spelling: Reshape, Pad and crops in turns, for up to eight axes
 Spelling = Callable[[core.ZeroInsertion, GraphBuilder, Value], Value | Skip]
+SPELLINGS: tuple[tuple[Spelling, Style], ...] = (
+    (spell_zero_insertion, Style()),
+    (spell_zero_insertion, Style(pads_in_pairs=False)),
+    (spell_zero_insertion_as_before, Style()),
+)
 _MARKED = re.compile(
     rf'<attribute name="{MARK}" version="0" strides="(\d{{1,9}}(?:,\d{{1,9}}){{0,5}})"',
     re.ASCII,
@@ -128,21 +135,25 @@ def _source(graph: Graph, reshape: Node, insertion: core.ZeroInsertion) -> Value
     value, axes = Value(reshape.id), len(insertion.strides)
     for _ in range(MOST_MOVEMENTS):
         node = graph.node(value.node)
-        if not isinstance(node.op, Reshape | PadBase | Unsqueeze):
+        if not isinstance(node.op, Reshape | PadBase | Unsqueeze | StridedSlice):
             return None
         value = graph.inputs_of(value.node)[0]
         if graph.spec(value).rank != axes + 2:
             continue
-        for spell in (spell_zero_insertion, spell_zero_insertion_as_before):
-            if _is_spelled(graph, reshape, insertion, value, spell):
-                return value
+        if any(_is_spelled(graph, reshape, insertion, value, *way) for way in SPELLINGS):
+            return value
     return None
 
 
 def _is_spelled(
-    graph: Graph, reshape: Node, insertion: core.ZeroInsertion, source: Value, spell: Spelling
+    graph: Graph,
+    reshape: Node,
+    insertion: core.ZeroInsertion,
+    source: Value,
+    spell: Spelling,
+    style: Style,
 ) -> bool:
-    builder = GraphBuilder(graph, reshape)
+    builder = GraphBuilder(graph, reshape, style=style)
     try:
         wanted = spell(insertion, builder, source)
         return isinstance(wanted, Value) and _same(graph, Value(reshape.id), wanted, source)
