@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic
@@ -59,9 +59,11 @@ class ConvolutionLayer(Generic[X]):
         """Whether the pads are known."""
         return isinstance(self.begin, IntVector) and isinstance(self.end, IntVector)
 
-    def padded(self, begin: Sequence[int], end: Sequence[int], **changes: Any) -> Any:
+    def padded(
+        self, begin: Sequence[int], end: Sequence[int], **changes: Any
+    ) -> ConvolutionLayer[X]:
         """Return the layer with other pads and other changes."""
-        pads = {"begin": IntVector(tuple(begin)), "end": IntVector(tuple(end))}
+        pads: dict[str, Any] = {"begin": IntVector(tuple(begin)), "end": IntVector(tuple(end))}
         return replace(self, **pads, **changes)
 
 
@@ -87,13 +89,13 @@ def plain_convolution(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
 
 def _with_own_pads(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
     begin, end = layer.known_pads()
-    outside = ([min(p, 0) for p in v] for v in (begin, end))
-    x = pad_spatial(b, layer.x, *(IntVector(tuple(v)) for v in outside))
+    outside = [IntVector(tuple(min(p, 0) for p in v)) for v in (begin, end)]
+    x = pad_spatial(b, layer.x, outside[0], outside[1])
     pads = (tuple(max(p, 0) for p in v) for v in (begin, end))
     return add_bias(b, emit_convolution(b, x, layer, *pads), layer.bias)
 
 
-def _behind_pads(b: FormBuilder[X], layer: ConvolutionLayer[X], pad: Any) -> X:
+def _behind_pads(b: FormBuilder[X], layer: ConvolutionLayer[X], pad: Callable[..., X]) -> X:
     x, zero = pad(b, layer.x, layer.begin, layer.end), (0,) * len(layer.strides)
     return add_bias(b, emit_convolution(b, x, layer, zero, zero), layer.bias)
 
@@ -116,11 +118,11 @@ def emit_convolution(
     axes = len(layer.strides)
     # An output of size 0 and a fourth spatial axis are legal in the source layer.
     beyond = axes > 3 or _may_be_empty(size, shape, layer.dilations, (begin, end))
-    lists = (layer.strides, begin, end, layer.dilations, "explicit", beyond)
-    if shape is None or shape[0] != 1:
-        return b.add(GroupConvolution(*lists), x, w)
-    w = b.add(Squeeze1(), w, b.const(AXIS_0))
-    return b.add(Convolution(*lists), x, w)
+    grouped = shape is None or shape[0] != 1
+    w = w if grouped else b.add(Squeeze1(), w, b.const(AXIS_0))
+    operation = GroupConvolution if grouped else Convolution
+    op = operation(layer.strides, begin, end, layer.dilations, "explicit", beyond)
+    return b.add(op, x, w)
 
 
 def _may_be_empty(

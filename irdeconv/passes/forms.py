@@ -76,8 +76,10 @@ class Form:
         bias: X | None = None,
     ) -> X | Skip:
         """Build the form or return why it does not apply."""
-        skip = self.skips(op, *map(b.spec, (w, pads_begin, pads_end)))
-        return skip or self.rule(op, b, x, w, pads_begin, pads_end, bias)
+        skip = self.skips(op, b.spec(w), b.spec(pads_begin), b.spec(pads_end))
+        if skip is not None:
+            return skip
+        return self.rule(op, b, x, w, pads_begin, pads_end, bias)
 
 
 def zero_insertion(

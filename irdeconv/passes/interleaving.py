@@ -2,9 +2,9 @@
 
 Output o of an axis with stride S has the residue r = o mod S. DepthToSpace does it for equal
 strides, in several steps for a stride that is a product. Transposes do it one axis after the
-other, from the innermost on: (N, Sw, Sh, M, H, W) is viewed as [N, Sw, Sh*M*H*W], transposed, viewed
-as [N, Sh, M*H, W*Sw], transposed, and is (N, M, H*Sh, W*Sw). Grouped convolutions put the residues
-behind the channels: (N, M, Sh, Sw, H, W) is viewed as [N*M*Sh, Sw, H*W] and [N*M, Sh, H, W*Sw].
+other, from the innermost on: (N, Sw, Sh, M, H, W) is viewed as [N, Sw, Sh*M*H*W], transposed,
+viewed as [N, Sh, M*H, W*Sw], transposed, and is (N, M, H*Sh, W*Sw). Grouped convolutions put the
+residues behind the channels: (N, M, Sh, Sw, H, W) is [N*M*Sh, Sw, H*W], then [N*M, Sh, H, W*Sw].
 Concat does it on an axis of size 1 behind the axis that grows.
 """
 

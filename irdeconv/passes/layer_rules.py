@@ -214,8 +214,8 @@ def padded_axis(b: FormBuilder[X], w: X, axis: int, end: int, begin: int = 0) ->
     if not begin and not end:
         return w
     rank = len(_filter(b, w))
-    lists = ([v if a == axis else 0 for a in range(rank)] for v in (begin, end))
-    return pad_spatial(b, w, *(IntVector(tuple(v)) for v in lists), 0)
+    lists = [IntVector(tuple(v * (a == axis) for a in range(rank))) for v in (begin, end)]
+    return pad_spatial(b, w, lists[0], lists[1], 0)
 
 
 def sliced_stride(b: FormBuilder[X], layer: Layer[X], strides: Ints) -> X:
@@ -390,14 +390,15 @@ def pads_by_convolution(b: FormBuilder[X], layer: Layer[X], most: int) -> X:
     ones, channels = (1,) * len(begin), size_of(b, layer.x, 1)
     dtype = b.spec(layer.x).dtype
     copy = b.const(np.ones((channels, 1, 1, *ones), dtype.container if dtype else np.float32))
-    pads = [IntVector(v) for v in now]
+    begin, end = now
 
     def padded(w: X) -> X:
+        pads = IntVector(begin), IntVector(end)
         return convolve(b, ConvolutionLayer(layer.x, w, ones, ones, *pads, stage=7))
 
     ways = (copy, block_diagonal(b, copy))
     x = b.choose([Option("copy", partial(padded, w)) for w in ways])
-    return convolve(b, layer.padded(*left, x=x))
+    return convolve(b, layer.padded(left[0], left[1], x=x))
 
 
 def tiles(b: FormBuilder[X], layer: Layer[X], axis: int, parts: int) -> X:
@@ -415,7 +416,7 @@ def tiles(b: FormBuilder[X], layer: Layer[X], axis: int, parts: int) -> X:
 
 def taken_taps(b: FormBuilder[X], w: X, axes: Sequence[Sequence[Ints]]) -> X:
     """(g, A, B, *K) -> (g, P A, B, *n): the taps of each part, K for a zero, parts first."""
-    g, rows, columns, *kernel = _filter(b, w)
+    g, rows, columns = _filter(b, w)[:3]
     for a, taps in enumerate(axes):
         w = padded_axis(b, w, 3 + a, 1)
         index = np.array([t for row in taps for t in row], np.int64)

@@ -57,7 +57,8 @@ class Limits:
         if not is_static(shape) or not layer.has_known_pads or size is None:
             return None
         known = tuple(n if isinstance(n, int) else None for n in size)
-        return Limits(b, layer, *shape[:3], shape[3:], known)
+        groups, outputs, inputs, *kernel = shape
+        return Limits(b, layer, groups, outputs, inputs, tuple(kernel), known)
 
     def failures(self, **changes: Any) -> list[str]:
         """Return the violated conditions of the layer with other numbers."""

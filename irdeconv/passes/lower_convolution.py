@@ -91,15 +91,14 @@ def _bias(b: Planner, bias: ChannelBias) -> PlannedValue:
     return b.const(np.zeros((1, count, *(1,) * (bias.rank - 2)), b.dtype.container))
 
 
-def legalised(
-    graph: Graph, node: Node, plan: ConvolutionPlan, replace: Any
-) -> list[Node]:
+def legalised(graph: Graph, node: Node, plan: ConvolutionPlan, replace: Any) -> list[Node]:
     """Replace a convolution, and the bias behind it, as planned; return the new nodes."""
     x, w = graph.inputs_of(node.id)
     end = node if plan.bias is None else plan.bias.add
 
     def build(_: object, b: Any, *__: Value) -> Value:
-        return plan.build(b, x, w, None if plan.bias is None else plan.bias.value(b))
+        value: Value = plan.build(b, x, w, None if plan.bias is None else plan.bias.value(b))
+        return value
 
     change = replace(graph, end, build, plan.decisions)
     return [graph.node(i) for i in change.made]

@@ -127,9 +127,7 @@ def checked(low: Lowered, request: Request) -> Lowered:
     return low._replace(report=replace(low.report, diagnostics=tuple(problems.diagnostics)))
 
 
-def report_violations(
-    problems: Collector, found: Sequence[Violation], request: Request
-) -> None:
+def report_violations(problems: Collector, found: Sequence[Violation], request: Request) -> None:
     """Add layers that were written and violate conditions; TargetError unless on best effort."""
     by_layer: dict[str, list[Violation]] = {}
     for violation in found:
@@ -367,15 +365,17 @@ def _replaced(
     """Replace a core.Deconvolution, and the Add behind it that moves in front of interleaving."""
     graph = state.graph
     decisions = next((r.decisions for r in costs if r.form == form), ())
+    rule = forms_for(state.request.target)[form]
     absorbed = bias if bias is not None and (form != FALLBACK or state.request.targeted) else None
-    op, inputs = node.op, graph.inputs_of(node.id)
-    end = node if absorbed is None else absorbed.add
+    op, (x, w, begin, end) = node.op, graph.inputs_of(node.id)
+    assert isinstance(op, core.Deconvolution)
+    last = node if absorbed is None else absorbed.add
 
     def build(_: object, b: GraphBuilder, *__: Value) -> Value | Skip:
         added = None if absorbed is None else absorbed.value(b)
-        return forms_for(state.request.target)[form].lower(op, b, *inputs, added)
+        return rule.lower(op, b, x, w, begin, end, added)
 
-    change = replace_node(graph, end, build, state.budget, state.style, decisions)
+    change = replace_node(graph, last, build, state.budget, state.style, decisions)
     if change.skipped:
         return Skip(change.skipped)
     made = [graph.node(i) for i in change.made]

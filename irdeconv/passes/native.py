@@ -18,7 +18,7 @@ from typing import Any, Generic
 
 import numpy as np
 
-from irdeconv.dialects.openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
+from irdeconv.dialects.openvino import backprop_data
 from irdeconv.errors import OpError
 from irdeconv.geometry import IntVector
 from irdeconv.geometry_conv import extent
@@ -75,9 +75,7 @@ def native(
     return deconvolve(b, _without_joined_zeros(b, layer))
 
 
-def _without_joined_zeros(
-    b: FormBuilder[X], layer: DeconvolutionLayer[X]
-) -> DeconvolutionLayer[X]:
+def _without_joined_zeros(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> DeconvolutionLayer[X]:
     """Let zeros in the kernel take the place of zeros that join the output."""
     less = [max(-p, 0) for p in layer.begin]
     more = [max(-p - s + 1, 0) for p, s in zip(layer.end, layer.strides, strict=True)]
@@ -135,12 +133,9 @@ def _emit(
     back = [p - (q - m) for p, q, m in zip(layer.end, end, padding, strict=True)]
     if min(*front, *back) < 0:
         raise OpError("the output would be too small", code="E403")
-    lists = (layer.strides, begin, end, layer.dilations, "explicit", padding)
-    if shape[0] == 1:
-        w = b.add(Squeeze1(), layer.w, b.const(AXIS_0))
-        y = b.add(ConvolutionBackpropData(*lists), layer.x, w)
-    else:
-        y = b.add(GroupConvolutionBackpropData(*lists), layer.x, layer.w)
+    w = layer.w if shape[0] > 1 else b.add(Squeeze1(), layer.w, b.const(AXIS_0))
+    op = backprop_data(shape[0])(layer.strides, begin, end, layer.dilations, "explicit", padding)
+    y = b.add(op, layer.x, w)
     return crop(b, add_bias(b, y, layer.bias), [0, 0, *front], [0, 0, *back])
 
 
@@ -309,7 +304,8 @@ def _shifted_by_convolution(b: FormBuilder[X], x: X, axes: Sequence[_AxisParts])
     taps = np.zeros((len(shifts), channels, channels, *kernel), dtype.container if dtype else "f4")
     for i, shift in enumerate(shifts):
         place = tuple(a.shifts[-1] - q for a, q in zip(axes, shift, strict=True))
-        taps[(i, slice(None), slice(None), *place)] = np.eye(channels)
+        at: Any = (i, slice(None), slice(None), *place)
+        taps[at] = np.eye(channels)
     w = b.const(taps.reshape(1, len(shifts) * channels, channels, *kernel))
     begin = IntVector(tuple(a.shifts[-1] - a.low for a in axes))
     size = (rule.size_of(b, x, 2 + a) for a in range(n))
@@ -347,9 +343,7 @@ def _plain_windows(b: Any, layer: DeconvolutionLayer[Any]) -> list[tuple[Ints, I
     return list(_windows(layer.strides, _extents(b, layer), layer.begin, layer.end))
 
 
-def _failures(
-    b: Any, layer: DeconvolutionLayer[Any], shape: Ints, **changes: Any
-) -> list[str]:
+def _failures(b: Any, layer: DeconvolutionLayer[Any], shape: Ints, **changes: Any) -> list[str]:
     """Return the violated conditions of the layer with other numbers."""
     begin, end, padding = changes.get("window", ((0,) * len(layer.strides),) * 3)
     size = b.spec(layer.x).shape or ()
@@ -374,7 +368,9 @@ def _failures(
 
 def _steps(layer: DeconvolutionLayer[Any], judge: Any) -> Iterator[RuleCall]:
     now = len(judge())
-    options = itertools.product(*([d for d in range(1, s + 1) if s % d == 0] for s in layer.strides))
+    options = itertools.product(
+        *([d for d in range(1, s + 1) if s % d == 0] for s in layer.strides)
+    )
     for first in options:
         if max(first) > 1 and first != layer.strides and len(judge(strides=first)) < now:
             yield RuleCall(stride_in_steps, (first,))

@@ -182,12 +182,12 @@ class Planner:
         specs = tuple(v.spec for v in inputs)
         constants = tuple(v.constant for v in inputs)
         front = self.operations[inputs[0].maker] if inputs[0].maker >= 0 else None
-        if isinstance(op, Add) and front and front.facts and constants[1:] == (True,):
-            if isinstance(front.op, ConvolutionBase | BackpropData):
-                facts = Facts({**front.facts.values, "has_bias": True}, front.facts.axes)
-                front.facts = facts
-                front.failures = tuple(self.target.failures(operation_of(front.op), facts))
-                return
+        biased = front is not None and isinstance(front.op, ConvolutionBase | BackpropData)
+        if isinstance(op, Add) and biased and front and front.facts and constants[1:] == (True,):
+            front.facts = Facts({**front.facts.values, "has_bias": True}, front.facts.axes)
+            found = self.target.failures(operation_of(front.op), front.facts)
+            front.failures = tuple(found)
+            return
         made.facts = facts_of(op, specs, spec, constants)
         made.failures = tuple(self.target.failures(operation_of(op), made.facts))
 
@@ -243,13 +243,19 @@ class Planner:
         self.decisions.append(number)
         try:
             value = build()
-            parts = [v[m:] for v, m in zip(self._lists(), marks, strict=True)]
-            failed = sum(o.times for o in parts[0] if o.failures)
-            return _Segment(*parts, value, failed=failed, score=self._total - total)
+            return self._segment(value, marks, self._total - total)
         finally:
             self._total = total
             for v, m in zip(self._lists(), marks, strict=True):
                 del v[m:]
+
+    def _segment(self, value: PlannedValue, marks: Sequence[int], score: float) -> _Segment:
+        """Return what was recorded since some marks."""
+        operations, buffers, decisions = marks
+        made = self.operations[operations:]
+        failed = sum(o.times for o in made if o.failures)
+        rest = self.buffers[buffers:], self.decisions[decisions:]
+        return _Segment(made, *rest, value, failed, score, operations, buffers)
 
     def _lists(self) -> tuple[list[Any], list[Any], list[Any]]:
         return self.operations, self.buffers, self.decisions
@@ -262,7 +268,8 @@ class Planner:
 
     def _score(self, o: PlannedOperation, weights: ScoreWeights) -> float:
         macs = o.macs * channel_rounding(o, weights.channel_alignment)
-        return weights.mac * macs + weights.byte * o.moved * self.dtype.container.itemsize + weights.node
+        moved = o.moved * self.dtype.container.itemsize
+        return weights.mac * macs + weights.byte * moved + weights.node
 
     def repeat(self, key: object, build: Callable[[], PlannedValue]) -> PlannedValue:
         """Run `build` for the first of equal keys; count the same again for all others.
@@ -273,12 +280,10 @@ class Planner:
         if segment is None or not self._holds(segment):
             marks, total = [len(v) for v in self._lists()], self._total
             value = build()
-            parts = [v[m:] for v, m in zip(self._lists(), marks, strict=True)]
-            score, (operation, buffer, _) = self._total - total, marks
-            self._repeated[key] = _Segment(*parts, value, 0, score, operation, buffer)
+            self._repeated[key] = self._segment(value, marks, self._total - total)
             return value
-        for operation in segment.operations:
-            operation.times += 1
+        for made in segment.operations:
+            made.times += 1
         self._total += segment.score
         if self._total > self.limit:
             raise Pruned("another option is better", code="E403")

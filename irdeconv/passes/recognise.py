@@ -26,7 +26,7 @@ from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.rewrite import Skip, replace_node, sweep
 from irdeconv.passes.spreading import spell_zero_insertion, spell_zero_insertion_as_before
 from irdeconv.passes.stored import constant
-from irdeconv.spec import DYNAMIC, Shape, Spec, compatible, format_shape
+from irdeconv.spec import DYNAMIC, Array, Shape, Spec, compatible, format_shape
 
 MARK = "irdeconv_zero_insertion"
 MOST_MOVEMENTS = 16  # of a spelling: Reshape, Pad and crops in turns, for up to eight axes
@@ -166,15 +166,19 @@ def _is_spelled(
 
 def _same(graph: Graph, a: Value, b: Value, source: Value) -> bool:
     """Whether two values are computed alike from `source` and constants."""
-    if a == b or a == source or b == source:
+    if source in (a, b):
         return a == b
     known = constant(graph, a), constant(graph, b)
     if known[0] is not None or known[1] is not None:
-        return known[0] is not None and known[1] is not None and np.array_equal(*known)
+        return _same_array(*known)
     ops = graph.node(a.node).op, graph.node(b.node).op
     inputs = graph.inputs_of(a.node), graph.inputs_of(b.node)
     same = _equal(*ops) and len(inputs[0]) == len(inputs[1])
     return same and all(_same(graph, *pair, source) for pair in zip(*inputs, strict=True))
+
+
+def _same_array(a: Array | None, b: Array | None) -> bool:
+    return a is not None and b is not None and np.array_equal(a, b)
 
 
 def _equal(a: Op, b: Op) -> bool:

@@ -52,9 +52,7 @@ def spell_zero_insertion(op: core.ZeroInsertion, b: FormBuilder[X], x: X) -> X |
     return y if op.trailing else pad_spatial(b, y, surplus * 0, surplus)
 
 
-def spell_zero_insertion_as_before(
-    op: core.ZeroInsertion, b: FormBuilder[X], x: X
-) -> X | Skip:
+def spell_zero_insertion_as_before(op: core.ZeroInsertion, b: FormBuilder[X], x: X) -> X | Skip:
     """Spell a trailing ZeroInsertion as version 1 files do: an axis behind each spatial one."""
     shape, axes = b.spec(x).shape, len(op.strides)
     behind = np.arange(3, 3 + 2 * axes, 2)

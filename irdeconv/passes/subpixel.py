@@ -203,8 +203,8 @@ def _nothing(b: Builder[X], x: X, w: X, axes: list[AxisResidues]) -> X:
 
 def _cropped(b: FormBuilder[X], y: X, axes: list[AxisResidues]) -> X:
     """Crop interleaved outputs to those of the layer."""
-    front, surplus = (IntVector(tuple(v)) for v in zip(*((-a.front, -a.surplus) for a in axes)))
-    return pad_spatial(b, y, front, surplus)
+    front, surplus = (tuple(v) for v in ((-a.front for a in axes), (-a.surplus for a in axes)))
+    return pad_spatial(b, y, IntVector(front), IntVector(surplus))
 
 
 @dataclass(frozen=True)
@@ -315,9 +315,7 @@ def _stacked(
     return _interleaved(b, y, w, axes, layout)
 
 
-def _interleaved(
-    b: FormBuilder[X], y: X, w: X, axes: list[AxisResidues], layout: StackLayout
-) -> X:
+def _interleaved(b: FormBuilder[X], y: X, w: X, axes: list[AxisResidues], layout: StackLayout) -> X:
     strides = tuple(a.stride for a in axes)
     if math.prod(strides) > 1:
         y = layout.interleave(b, y, strides, sizes(b, w, 0, 1) * sizes(b, w, 2, 1))
@@ -360,19 +358,18 @@ def _stack(b: Builder[X], w: X, widened: list[Widened], layout: StackLayout) -> 
         return w
     pairs = [k for v in widened for k in (len(v.taps), v.span)]
     w = reshaped(b, w, IntVector((shape[0] * shape[1], shape[2], *pairs)))
-    places = [2 + 2 * a for a in range(n)]
-    spans = [3 + 2 * a for a in range(n)]
+    blocks, spans = range(2, 2 + 2 * n, 2), range(3, 3 + 2 * n, 2)
     first = layout.order.residues_first
-    w = transposed(b, w, (0, *places, 1, *spans) if first else (0, 1, *places, *spans))
+    w = transposed(b, w, (0, *blocks, 1, *spans) if first else (0, 1, *blocks, *spans))
     span = [v.span for v in widened]
     order = layout.order.residues()
-    index = [int(np.ravel_multi_index(r, residues)) for r in order]
+    places = [int(np.ravel_multi_index(r, residues)) for r in order]
     count = math.prod(residues)
-    if index != [*range(count)]:
+    if places != [*range(count)]:
         parts = (count, shape[2]) if first else (shape[2], count)
         w = reshaped(b, w, IntVector((shape[0] * shape[1], *parts, *span)))
         at = b.const(np.array(1 if first else 2, np.int64))
-        w = b.add(Gather(), w, b.const(np.array(index, np.int64)), at)
+        w = b.add(Gather(), w, b.const(np.array(places, np.int64)), at)
     return reshaped(b, w, IntVector((shape[0], shape[1], count * shape[2], *span)))
 
 
