@@ -115,9 +115,9 @@ class Inspection(Facts):
         """Return how many layers the target cannot execute."""
         graphs = [self] if self.lowered is None else [self, self.lowered]
         texts = []
-        for layers in ([r for r in g.layers if not r.constant] for g in graphs):
-            bad = sum(bool(r.violations) for r in layers)
-            texts.append(f"{bad} of {count(len(layers), 'layer')} that are not constant")
+        for rows in ([r for r in g.layers if not r.constant] for g in graphs):
+            bad = sum(bool(r.violations) for r in rows)
+            texts.append(f"{bad} of {count(len(rows), 'layer')} that are not constant")
         return f"{self.target} cannot execute {', after lowering '.join(texts)}"
 
     def _before_after(self, width: int) -> str:
