@@ -179,8 +179,7 @@ CODES: dict[str, Code] = {
     ),
     "E420": Code(
         "the target cannot execute a layer",
-        "lower for the target (irdeconv lower --target), change the model, or correct the target's "
-        "file",
+        "irdeconv lower --target lowers for the target; or change the model or the target",
     ),
     # E5xx: execution
     "E500": Code(

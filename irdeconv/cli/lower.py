@@ -67,15 +67,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
         read,
         shapes_for,
     )
-    from irdeconv.errors import misused
     from irdeconv.passes.layer_counts import layer_count
     from irdeconv.proving import both_sides
     from irdeconv.verify.proof.check import certified
 
     if args.list_targets:
         return _list_targets(console)
-    if args.file is None:
-        raise misused("lower needs FILE", "for example: irdeconv lower model.xml -o lowered.xml")
+    _require_file(args)
     refuse_probe(args)
     if stays_onnx(args):
         return lower_file(args, console, partial(_text, args=args, console=console))
@@ -98,6 +96,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
     page = partial(_page, source, low, args)
     code = finish_rewriting("lower", args, low, console, prove=prove, show=show, page=page)
     return 4 if any(r.form is None for r in low.report) else code
+
+
+def _require_file(args: argparse.Namespace) -> None:
+    from irdeconv.errors import misused
+
+    if args.file is None:
+        raise misused("lower needs FILE", "for example: irdeconv lower model.xml -o lowered.xml")
 
 
 def _list_targets(console: Console) -> int:

@@ -146,7 +146,7 @@ class _NodeFacts:
         if self.node.domain not in STANDARD:
             return kind, tensors.facts()
         if kind in ("Conv", "ConvTranspose"):
-            return self._windows(tensors)
+            return self._windows()
         name = _NAMES.get(kind) or spelling(kind) or kind
         if kind == "Concat":
             parts = [self._spec(i) for i in self.node.input]
@@ -178,7 +178,7 @@ class _NodeFacts:
 
     # Convolutions ------------------------------------------------------------------------------
 
-    def _windows(self, tensors: Tensors) -> tuple[str, Facts]:
+    def _windows(self) -> tuple[str, Facts]:
         """Return a Conv or ConvTranspose."""
         data, filter = (self._spec(self._input(port)) for port in (0, 1))
         name, layer = (
@@ -187,6 +187,8 @@ class _NodeFacts:
             else self._deconvolution(data, filter)
         )
         constant = self._is_constant(self._input(1))
+        # The output has the rank of the data, also if ONNX does not infer it.
+        tensors = Tensors(data, (data,) if constant else (data, filter))
         facts = layer.facts(tensors, constant_filter=constant, has_bias=bool(self._input(2)))
         return name, facts
 

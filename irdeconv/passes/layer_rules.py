@@ -47,7 +47,7 @@ def size_of(b: FormBuilder[X], x: X, axis: int) -> int:
     shape = b.spec(x).shape
     size = None if shape is None else shape[axis]
     if not isinstance(size, int):
-        raise OpError(f"the size of axis {axis} is known only at run time", code="E403")
+        raise OpError(f"the size of axis {axis} is known only at run time", code="E400")
     return size
 
 
@@ -368,7 +368,7 @@ def equal_pads(b: FormBuilder[X], layer: Layer[X], pads: Ints) -> X:
     """Pads -> larger ones that are alike, and a crop of the output; for stride 1."""
     begin, end = layer.known_pads()
     if set(layer.strides) != {1}:
-        raise OpError("the stride is not 1", code="E403")
+        raise OpError("the stride is not 1", code="E400")
     y = convolve(b, layer.padded(pads, pads, stage=7))
     front = [0, 0, *(p - q for p, q in zip(pads, begin, strict=True))]
     return crop(b, y, front, [0, 0, *(p - q for p, q in zip(pads, end, strict=True))])

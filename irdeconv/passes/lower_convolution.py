@@ -40,12 +40,12 @@ class ConvolutionPlan:
             w = b.add(Unsqueeze(), w, b.const(AXIS_0))
         shape, size = b.spec(w).shape, b.spec(x).shape
         if not is_static(shape) or size is None:
-            raise OpError("the filter's shape is known only at run time", code="E403")
+            raise OpError("the filter's shape is known only at run time", code="E400")
         axes = len(size) - 2
         pads = filled(self.op.pads_begin, axes, 0), filled(self.op.pads_end, axes, 0)
         if self.op.auto_pad != "explicit":
             if not is_static(size):
-                raise OpError("auto_pad follows from sizes known only at run time", code="E403")
+                raise OpError("auto_pad follows from sizes known only at run time", code="E400")
             pads = self.op.effective_pads(size[2:], shape[3:])
         strides, dilations = (filled(v, axes, 1) for v in (self.op.strides, self.op.dilations))
         begin, end = map(IntVector, pads)

@@ -132,7 +132,7 @@ def _emit(
     front = [p - q for p, q in zip(layer.begin, begin, strict=True)]
     back = [p - (q - m) for p, q, m in zip(layer.end, end, padding, strict=True)]
     if min(*front, *back) < 0:
-        raise OpError("the output would be too small", code="E403")
+        raise OpError("the output would be too small", code="E400")
     w = layer.w if shape[0] > 1 else b.add(Squeeze1(), layer.w, b.const(AXIS_0))
     op = backprop_data(shape[0])(layer.strides, begin, end, layer.dilations, "explicit", padding)
     y = b.add(op, layer.x, w)
@@ -243,7 +243,7 @@ def _axis_parts(k: int, n: int, stride: int, size: int, begin: int, end: int) ->
         start = tap // stride * stride
         stop = min(start + n, k)
         if stop <= tap:
-            raise OpError("the parts of the kernel are shorter than the stride", code="E403")
+            raise OpError("the parts of the kernel are shorter than the stride", code="E400")
         taps.append(tuple(t if tap <= t < stop else k for t in range(start, start + n)))
         shifts.append(start // stride)
         tap = stop

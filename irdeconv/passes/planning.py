@@ -173,7 +173,7 @@ class Planner:
         self.room -= 1
         self._total += self._score(made, self.target.cost)
         if self._total > self.limit or (self.legal and made.failures):
-            raise Pruned("another option is better", code="E403")
+            raise Pruned("another option is better", code="E400")
 
     def _check(
         self, made: PlannedOperation, op: Op, inputs: Sequence[PlannedValue], spec: Spec
@@ -207,7 +207,7 @@ class Planner:
                 self._append(first)
                 return first.value
         if self.room <= 0:
-            raise Pruned("the layer violates conditions", code="E403")
+            raise Pruned("the layer violates conditions", code="E400")
         calls = self.rules(self, layer)
         options = [(call, partial(call.rule, self, layer, *call.params)) for call in calls]
         return self._best(options, first)
@@ -218,7 +218,7 @@ class Planner:
         best: _Segment | None = None,
     ) -> PlannedValue:
         """Build options and keep the best; what cannot be better is given up early."""
-        reason: OpError = Pruned("no rule applies", code="E403")
+        reason: OpError = Pruned("no rule applies", code="E400")
         legal, limit = self.legal, self.limit
         for number, build in options:
             if best is not None and not best.failed:
@@ -286,7 +286,7 @@ class Planner:
             made.times += 1
         self._total += segment.score
         if self._total > self.limit:
-            raise Pruned("another option is better", code="E403")
+            raise Pruned("another option is better", code="E400")
         self.decisions += segment.decisions
         start, shift = segment.buffer, len(self.buffers) - segment.buffer
         self.buffers += [

@@ -68,6 +68,8 @@ def parsed(text: str) -> ast.expr:
     """Return the tree of a text; ConditionError if it is no expression."""
     if len(text) > LENGTH:
         raise ConditionError(f"a condition has at most {LENGTH} characters, not {len(text):,}")
+    if "#" in text:
+        raise ConditionError("a condition has no comments")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")

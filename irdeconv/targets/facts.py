@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from irdeconv import geometry_conv
+from irdeconv.dialects.setting import Setting
 from irdeconv.dialects.template import DialectDeconvolution
 from irdeconv.spec import Dim, Shape, Spec
 from irdeconv.targets.conditions import Facts
@@ -64,7 +65,7 @@ class Windows:
         groups, inputs, outputs = self.groups, self.inputs, self.outputs
         known = groups is not None and inputs is not None
         values: dict[str, Value | None] = {
-            "spatial_axes": len(self.kernel),
+            "spatial_axes": None if self is _UNKNOWN else len(self.kernel),
             "inputs": inputs,
             "outputs": outputs,
             "groups": groups,
@@ -82,6 +83,18 @@ class Windows:
             "output_padding": self.output_padding or (0,) * len(self.kernel),
         }
         return tensors.facts(values, axes)
+
+
+_UNKNOWN = Windows(
+    inputs=None,
+    outputs=None,
+    groups=None,
+    kernel=(None,),
+    strides=(None,),
+    dilations=(None,),
+    pads=((None,), (None,)),
+    output_padding=(None,),
+)
 
 
 def convolution(
@@ -135,29 +148,10 @@ def deconvolution(
     """
     s = op.setting(*inputs)
     if s is None:  # not even its number of axes is known
-        unknown: Sizes = (None,)
-        return f"{'Group' * (op.group_count != 1)}ConvolutionBackpropData", Windows(
-            inputs=None,
-            outputs=None,
-            groups=op.group_count,
-            kernel=unknown,
-            strides=unknown,
-            dilations=unknown,
-            pads=(unknown, unknown),
-            output_padding=unknown,
-        )
-    begin: Sizes = s.pads_begin
-    end: Sizes = s.pads_end
-    padding: Sizes = s.output_padding
+        return _name(op.group_count), _UNKNOWN
+    lists: tuple[Sizes, Sizes, Sizes] = (s.pads_begin, s.pads_end, s.output_padding)
     if s.auto_pad != "explicit" or s.output_shape is not None:
-        begin = op.begins(*inputs) or (None,) * s.axes
-        sizes = (output.shape or (None,) * (s.axes + 2))[1 if op.channels_last else 2 :][: s.axes]
-        beyond = [
-            None if f is None or b is None or o is None else o + b - f
-            for f, b, o in zip(map(exact, s.full), begin, map(exact, sizes), strict=True)
-        ]
-        end = tuple(None if n is None else max(-n, 0) for n in beyond)
-        padding = tuple(None if n is None else max(n, 0) for n in beyond)
+        lists = _resolved(op, s, inputs, output)
     layer = Windows(
         inputs=exact(s.channels),
         outputs=exact(s.outputs),
@@ -165,11 +159,29 @@ def deconvolution(
         kernel=tuple(map(exact, s.kernel)),
         strides=s.strides,
         dilations=s.dilations,
-        pads=(begin, end),
-        output_padding=padding,
+        pads=lists[:2],
+        output_padding=lists[2],
     )
-    grouped = op.group_count is None or s.groups > 1
-    return ("Group" * grouped) + "ConvolutionBackpropData", layer
+    return _name(None if op.group_count is None else s.groups), layer
+
+
+def _name(groups: int | None) -> str:
+    return "ConvolutionBackpropData" if groups == 1 else "GroupConvolutionBackpropData"
+
+
+def _resolved(
+    op: DialectDeconvolution, s: Setting, inputs: Sequence[Spec], output: Spec
+) -> tuple[Sizes, Sizes, Sizes]:
+    """Return pads_begin, pads_end and output_padding of a layer whose pads are automatic."""
+    begin: Sizes = op.begins(*inputs) or (None,) * s.axes
+    shape = output.shape or (None,) * (s.axes + 2)
+    sizes = shape[1:-1] if op.channels_last else shape[2:]
+    beyond = [
+        None if full is None or b is None or o is None else o + b - full
+        for full, b, o in zip(map(exact, s.full), begin, map(exact, sizes), strict=True)
+    ]
+    end = tuple(None if n is None else max(-n, 0) for n in beyond)
+    return begin, end, tuple(None if n is None else max(n, 0) for n in beyond)
 
 
 def padding(
