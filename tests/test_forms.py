@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from irdeconv.verify.proof.check import certify
 from support.forms_grid import ALL, check_case, form_layer
 from support.layers import Layer, build, expected, numbers
 from support.sweeps import parts
+from support.targets import lacking
 
 pytestmark = pytest.mark.thorough
 
@@ -173,6 +175,23 @@ def test_a_stacked_filter_is_made_by_a_node_per_axis_not_per_residue() -> None:
     assert Counter(record.nodes)["Gather"] == 2
     assert len(record.nodes) <= 13, record.nodes
     assert np.array_equal(ird.run(low.graph, feeds, form=None, fuse=False)["y"], want)
+
+
+@pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked"])
+@pytest.mark.parametrize("kernel", [1, 2, 3])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_own_pads_of_convolutions_behind_crops(form: str, kernel: int, stride: int) -> None:
+    """More is cropped at one end than the data has, while zeros join the other one."""
+    layers = 0
+    for size, begin, end in itertools.product((1, 2), range(-5, 6), range(-5, 6)):
+        layer = Layer(1, (size,), None, 1, 1, (kernel,), (stride,), (1,), (begin,), (end,), (0,))
+        if layer.output_size[0] > 0:
+            graph, feeds, want = graph_of(layer)
+            low = ird.lower(graph, form, lacking()).graph  # its convolutions pad by themselves
+            found = ird.run(low, feeds, form=None, fuse=False)["y"]
+            np.testing.assert_array_equal(found, want, strict=True, err_msg=str(layer))
+            layers += 1
+    assert layers > 100
 
 
 def test_auto_is_a_form_like_the_others() -> None:

@@ -19,8 +19,10 @@ from irdeconv.passes.forms import FORMS
 from irdeconv.passes.lower_deconv import canonicalize
 from irdeconv.passes.nonfinite import DEFINITION, REACHES, footprint, input_footprint
 from irdeconv.passes.site import DeconvolutionSite, site_of
+from irdeconv.targets.profile import Target
 from support.forms_grid import form_layer
 from support.layers import Layer, build, constant, numbers, result
+from support.targets import lacking
 
 pytestmark = pytest.mark.thorough
 
@@ -118,8 +120,8 @@ def test_one_bad_tap_of_a_3x3() -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("target", ["generic", "no-depth-to-space"])
-def test_auto_avoids_what_spreads(value: float, target: str) -> None:
+@pytest.mark.parametrize("target", ["generic", lacking("DepthToSpace")], ids=["generic", "lacking"])
+def test_auto_avoids_what_spreads(value: float, target: str | Target) -> None:
     graph, feeds = one_bad_tap(value)
     low = ird.lower(graph, "auto", target)
     (record,) = low.report
@@ -130,8 +132,12 @@ def test_auto_avoids_what_spreads(value: float, target: str) -> None:
 
 
 def test_auto_takes_what_spreads_where_nothing_else_is_left() -> None:
-    (record,) = ird.lower(one_bad_tap()[0], "auto", "zero-insertion-hardware").report
+    target = lacking("DepthToSpace", "Transpose", "Concat")  # nothing interleaves
+    (record,) = ird.lower(one_bad_tap()[0], "auto", target).report
     assert record.form == "zero-insertion"
+    refused = {c.form: c.refused for c in record.costs if not c.chosen}
+    for form in ("phases", "stacked"):
+        assert "is not in the target's list of operations" in refused[form]
 
 
 def test_a_finite_filter_gives_no_report() -> None:

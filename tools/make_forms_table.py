@@ -39,9 +39,11 @@ definition, one for each input element, tap and output channel:
 ## The forms
 
 The MACs of each form come from three sources: by theory, from I, O, K, S and P alone (`THEORY` of
-`tests/support/public_layers.py`); by cost, from `irdeconv/passes/cost.py`, by which `auto`
+`tests/support/public_layers.py`); by cost, from `irdeconv/passes/planning.py`, by which `auto`
 chooses; and counted on the convolutions of the lowered layer. In the formulas, I' = ceil(O/S) is
-the number of outputs of a residue, E the number of inputs that S neighbouring outputs meet.
+the number of outputs of a residue, E the number of inputs that S neighbouring outputs meet. If
+that saves products, a stack also computes the P mod S outputs in front of the layer's and crops
+them: E is then the smallest possible one, ceil(K/S).
 
 | form | MACs / (N * C/g * M), for each axis | ratio to the direct MACs where I is large |
 |---|---|---|
@@ -66,8 +68,8 @@ the number of outputs of a residue, E the number of inputs that S neighbouring o
 
 ## What auto takes
 
-The form with the lowest score for each packaged target. `-` means that the target can execute no
-form; the layer then gets zero-insertion, with a warning (W402).
+The form with the lowest score for each packaged target. `-` means that no form meets the target's
+conditions; `lower` refuses the layer (E421).
 
 | network | {targets} |
 |---|{rule}
@@ -166,7 +168,7 @@ def choice_row(published: Published) -> str:
     graph, _ = graph_of(published.layer)
     taken = []
     for target in TARGETS:
-        (record,) = ird.lower(graph, AUTO, target).report
+        (record,) = ird.lower(graph, AUTO, target, best_effort=True).report
         taken.append("-" if record.reason else str(record.form))
     return f"| {published.network} | {' | '.join(taken)} |"
 

@@ -23,7 +23,7 @@ from irdeconv.passes.emit import (
     pad_spatial,
     zeros_beside,
 )
-from irdeconv.spec import Shape, bounds, is_static
+from irdeconv.spec import DYNAMIC, Shape, bounds, is_static
 
 Ints = tuple[int, ...]
 AXIS_0 = np.array([0], np.int64)
@@ -89,10 +89,19 @@ def plain_convolution(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
 
 def _with_own_pads(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
     begin, end = layer.known_pads()
-    outside = [IntVector(tuple(min(p, 0) for p in v)) for v in (begin, end)]
+    shape = b.spec(layer.x).shape or (DYNAMIC,) * (len(begin) + 2)
+    rows = zip(shape[2:], begin, end, strict=True)
+    apart = [min(p, q) < 0 < max(p, q) and bounds(n)[0] < -min(p, q) for n, p, q in rows]
+    # A crop may reach into the pad of the other end only if that one is written in front.
+    outside = [
+        IntVector(tuple(p if a else min(p, 0) for a, p in zip(apart, v, strict=True)))
+        for v in (begin, end)
+    ]
     x = pad_spatial(b, layer.x, outside[0], outside[1])
-    pads = (tuple(max(p, 0) for p in v) for v in (begin, end))
-    return add_bias(b, emit_convolution(b, x, layer, *pads), layer.bias)
+    own = [
+        tuple(0 if a else max(p, 0) for a, p in zip(apart, v, strict=True)) for v in (begin, end)
+    ]
+    return add_bias(b, emit_convolution(b, x, layer, own[0], own[1]), layer.bias)
 
 
 def _behind_pads(b: FormBuilder[X], layer: ConvolutionLayer[X], pad: Callable[..., X]) -> X:

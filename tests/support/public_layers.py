@@ -75,26 +75,37 @@ class Published:
 class AxisTheory:
     """What the products along an axis follow from.
 
-    I `inputs`, O `outputs`, K `kernel`, S `stride`, E inputs that S neighbouring outputs meet
-    (`span`), I' = ceil(O/S) outputs of a residue (`blocks`); dilation 1.
+    I `inputs`, O `outputs`, K `kernel`, S `stride`, P `pad` in front; dilation 1. With F outputs
+    more in front, E inputs are met by S neighbouring outputs (`span`), and each residue has
+    I' = ceil((F+O)/S) outputs (`blocks`).
     """
 
     inputs: int
     outputs: int
     kernel: int
     stride: int
-    span: int
+    pad: int
+
+    def blocks(self, front: int = 0) -> int:
+        return math.ceil((front + self.outputs) / self.stride)
+
+    def span(self, front: int) -> int:
+        """Outputs -F..S-1-F meet inputs ceil((P - F - K + 1) / S) to floor((S - 1 + P - F) / S)."""
+        k, s, p = self.kernel, self.stride, self.pad - front
+        return (s - 1 + p) // s + (k - 1 - p) // s + 1
 
     @property
-    def blocks(self) -> int:
-        return math.ceil(self.outputs / self.stride)
+    def stack(self) -> int:
+        """The products of a stack, from the output or from the scatter's first one on."""
+        fronts = (0, self.pad % self.stride)
+        return min(self.blocks(f) * self.stride * self.span(f) for f in fronts)
 
 
 # Of each form: the products along an axis, their ratio to the direct ones where I is large.
 THEORY: dict[str, tuple[str, str, Callable[[AxisTheory], int]]] = {
     "zero-insertion": ("O K", "S", lambda a: a.outputs * a.kernel),
-    "phases": ("I' K", "1", lambda a: a.blocks * a.kernel),
-    "stacked": ("I' S E", "S E / K", lambda a: a.blocks * a.stride * a.span),
+    "phases": ("I' K", "1", lambda a: a.blocks() * a.kernel),
+    "stacked": ("I' S E", "S E / K", lambda a: a.stack),
     "gemm": ("I S", "1", lambda a: a.inputs * a.stride),
 }
 
@@ -104,10 +115,7 @@ def macs_by_theory(layer: Layer) -> dict[str, int]:
     channels = layer.batch * layer.c * layer.m * (layer.groups or 1)
     axes = []
     for a, (begin, size) in enumerate(layer.window()):
-        k, s = layer.kernel[a], layer.strides[a]
-        # Outputs 0..S-1 meet inputs ceil((begin - K + 1) / S) to floor((S - 1 + begin) / S).
-        first, last = -((k - 1 - begin) // s), (s - 1 + begin) // s
-        axes.append(AxisTheory(layer.size[a], size, k, s, last - first + 1))
+        axes.append(AxisTheory(layer.size[a], size, layer.kernel[a], layer.strides[a], begin))
     rules = {name: macs for name, (*_, macs) in THEORY.items()}
     rules["direct"] = lambda a: a.inputs * a.kernel
     return {name: channels * math.prod(map(macs, axes)) for name, macs in rules.items()}

@@ -1,0 +1,14 @@
+"""Targets for tests, apart from the packaged ones."""
+
+from __future__ import annotations
+
+from irdeconv.passes.native import OPERATIONS as NATIVE
+from irdeconv.targets.operations import OPERATIONS
+from irdeconv.targets.profile import Target
+
+
+def lacking(*operations: str) -> Target:
+    """Return a target that has every operation but some, and no deconvolution, unconditionally."""
+    assert set(operations) <= set(OPERATIONS)
+    left = {name: () for name in OPERATIONS if name not in (*operations, *NATIVE)}
+    return Target(f"lacking {', '.join(operations)}", operations=left)
