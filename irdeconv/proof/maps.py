@@ -28,6 +28,10 @@ FAR = 2**32  # more than there are channels
 MOST_ALONG = 2**13  # of an axis, which are looked at one by one
 
 
+Bounds = tuple[tuple[Size, Size], ...]
+Moves = tuple[tuple[int, Bounds], ...]  # of a copy along each coordinate, and bounds of its own
+
+
 @dataclass(frozen=True)
 class Axis:
     """One axis of a view: explicit along axis `digit` of the table, or open.
@@ -42,7 +46,7 @@ class Axis:
     coordinate: int | None = None
     radix: int = 1
     shift: Size = 0
-    bounds: tuple[tuple[Size, Size], ...] = ()
+    bounds: Bounds = ()
 
     def inside(self, t: Size) -> list[Size]:
         """Return the expressions that are >= 0 where position t - shift exists and is no zero."""
@@ -63,7 +67,7 @@ class Read:
     dilation: int
     pad: Size
     live: tuple[int, ...]
-    bounds: tuple[tuple[Size, Size], ...] = ()
+    bounds: Bounds = ()
 
 
 @dataclass(frozen=True)
@@ -90,9 +94,9 @@ class View:
 
     `table` has the row of the base that each element comes from, -1 for zero; rows of several
     blocks are counted through. A block is a sum of convolutions with the same rows. Of moved
-    elements of the data, channel + FAR * i is one of copy i: its position along coordinate c is
-    `copies[i][c]` more; i is the same for all digits of open axes. Each axis of the tensor is a run
-    of `axes`, in row-major order, of as many as `runs` says (0: it has the size 1). `bias` has a
+    elements of the data, channel + FAR * i is one of copy i. With (move, bounds) = `copies[i][c]`
+    its t along coordinate c is `move` more, and also within `bounds`, or it is zero; i is the same
+    for all digits of open axes. Each axis of the tensor is a run of `axes`, in row-major order, of as many as `runs` says (0: it has the size 1). `bias` has a
     number for each element of the table (with `bias_numbered` that of an element of an input); then
     comes the `activation`.
     """
@@ -105,7 +109,7 @@ class View:
     bias: Array | None = None
     bias_numbered: bool = False
     activation: Activation | None = None
-    copies: tuple[Ints, ...] = ()
+    copies: tuple[Moves, ...] = ()
 
     @property
     def shape(self) -> tuple[Size, ...]:

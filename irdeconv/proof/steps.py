@@ -168,11 +168,16 @@ def _concat(case: Case, layer: Layer, *parts: Any) -> View:
     pattern = next(p for p in parts if isinstance(p, View))
     (at,) = axes_of(ints(layer, "axis", 1, None), len(pattern.runs))
     need(all(p.type == pattern.type for p in parts), f"{layer} joins several element types")
+    return _joined(case, layer, parts, at)
+
+
+def _joined(case: Case, layer: Layer, parts: Sequence[Any], at: int) -> View:
+    pattern = next(p for p in parts if isinstance(p, View))
     if any(a.coordinate is not None for a in pattern.run(at)):
         if all(
             isinstance(p, View) and type(p.shape[at]) is int and p.shape[at] == 1 for p in parts
         ):
-            return _concat(case, layer, *(_beside(p, at) for p in parts))
+            return _joined(case, layer, [_beside(p, at) for p in parts], at)
         return _joined_open(case, layer, parts, at)
     pattern = settled(pattern)
     views = [settled(p) if isinstance(p, View) else zero_view(case, p, pattern, at) for p in parts]
@@ -220,7 +225,7 @@ def _beside(x: View, a: int) -> View:
     return grouped(x, rows)
 
 
-def _joined_open(case: Case, layer: Layer, parts: tuple[Any, ...], at: int) -> View:
+def _joined_open(case: Case, layer: Layer, parts: Sequence[Any], at: int) -> View:
     """Join one view with zeros along an open axis."""
     where = [i for i, p in enumerate(parts) if isinstance(p, View)]
     view = parts[where[0]]
@@ -342,8 +347,11 @@ def _activation(case: Case, layer: Layer, x: Any, *parameters: Any) -> Any:
     return replace(x, activation=activation(layer, x.type, parameters))
 
 
-def _convolution(case: Case, layer: Layer, x: View, filter: Any) -> View:
-    """Return sums: each output of the table's rows reads the data through the filter's taps."""
+def _convolution(case: Case, layer: Layer, x: View, filter: Any, inner: bool = False) -> View:
+    """Return sums: each output of the table's rows reads the data through the filter's taps.
+
+    Moved data if another convolution reads the result (`inner`), and the filter only copies.
+    """
     d = define(layer, len(x.runs))
     need(set(d.strides) == {1}, f"{layer} has strides")
     # Where no size is open OpenVINO takes no convolution without outputs.
@@ -355,7 +363,48 @@ def _convolution(case: Case, layer: Layer, x: View, filter: Any) -> View:
         need(k > 0 and case.implies(size - least), f"{layer}: the kernel may not fit on axis {a}")
         windows.append((begin, size))
     need(filter.type == x.type, f"{layer}: a filter of {filter.type}")
-    return sums(layer, x, weights, isinstance(filter, Numbers), d.dilations, windows)
+    return _weighed(
+        case, layer, x, weights, isinstance(filter, Numbers), d.dilations, windows, inner
+    )
+
+
+def _weighed(
+    case: Case,
+    layer: Layer,
+    x: View,
+    weights: Array,
+    numbered: bool,
+    dilations: Ints,
+    windows: Sequence[Any],
+    inner: bool,
+) -> View:
+    """Return a convolution as moved elements if it only copies and is no end, else as sums."""
+    flat = weights.reshape(weights.shape[0] * weights.shape[1], -1)
+    copies = not numbered and x.type in FLOATS and np.isin(flat, (0, 1)).all()
+    if copies and (inner or x.blocks is not None) and ((flat != 0).sum(1) < 2).all():
+        return _copies(case, layer, x, weights, dilations, windows)
+    return sums(layer, x, weights, numbered, dilations, windows)
+
+
+def _copies(
+    case: Case, layer: Layer, x: View, weights: Array, dilations: Ints, windows: Sequence[Any]
+) -> View:
+    """Return what weights [g, M/g, C/g, *T] copy: one tap of an output channel is 1 at most."""
+    g, m, c, *taps = weights.shape
+    need(type(x.shape[1]) is int and x.shape[1] == g * c, f"{layer}: {x.shape[1]} channels")
+    flat, count = weights.reshape(g * m, -1), math.prod(taps)
+    channel, tap = np.divmod(flat.argmax(1), max(count, 1))
+    channel = np.where(flat.any(1), channel + np.arange(g * m) // m * c, -1)
+    rows = list(zip(taps, dilations, windows, strict=True))
+    ends = [(b, n + d * (k - 1) - b - x.shape[2 + a]) for a, (k, d, (b, n)) in enumerate(rows)]
+    x, parts, chosen = padded(case, x, dict(enumerate(ends, 2))), [], []
+    for t in np.unique(tap):
+        at = zip(np.unravel_index(t, taps), rows, strict=True)
+        cuts = [(-d * int(i), -d * (k - 1 - int(i))) for i, (k, d, _) in at]
+        chosen.append(np.flatnonzero(tap == t))
+        part = single(padded(case, x, dict(enumerate(cuts, 2))), 1)
+        parts.append(taken(*part, channel[chosen[-1]]))
+    return taken(*single(_joined(case, layer, parts, 1), 1), np.argsort(np.concatenate(chosen)))
 
 
 def sums(
@@ -415,13 +464,14 @@ def sums(
             read = np.stack([row[k] for row, k in zip(channel, chosen, strict=True)])
         else:
             own, read = weights, np.where(copy < 0, -1, channel)
-        there = (
-            replace(r, axis=replace(r.axis, shift=r.axis.shift + moves[r.axis.coordinate or 0]))
-            for r in reads
-        )
+        there = []
+        for r in reads:
+            move, limits = moves[r.axis.coordinate or 0]
+            axis = replace(r.axis, shift=r.axis.shift + move, bounds=(*r.axis.bounds, *limits))
+            there.append(replace(r, axis=axis))
         if count or len(x.copies) == 1:
             parts.append(KernelSums(own, numbered, read, tuple(there)))
-    need(not any(moves[0] for moves in x.copies), f"{layer}: the batch is moved")
+    need(all(moves[0] == (0, ()) for moves in x.copies), f"{layer}: the batch is moved")
     need(parts, f"{layer} reads nothing")
     out = [[made[a.coordinate or 0] for a in row] for row in (rows[0], *rows[2:])]
     out.insert(1, [Axis(g * m, 0)])
@@ -429,17 +479,33 @@ def sums(
 
 
 def deconvolved(
-    case: Case, layer: Layer, x: View, d: LayerDefinition, weights: Array, numbered: bool, ends: Any
+    case: Case,
+    layer: Layer,
+    x: View,
+    d: LayerDefinition,
+    weights: Array,
+    numbered: bool,
+    ends: Any,
+    inner: bool,
 ) -> View:
     """Return a deconvolution as zeros between elements, and a convolution with these around it."""
-    plain_layer = d.data_axes == (*range(len(x.runs)),) and d.bias is None and not d.activation
+    plain_layer = d.data_axes == (*range(len(x.runs)),) and not d.activation
     need(plain_layer and len(x.runs) > 2, f"{layer} is not followed inside")
     for a, (s, by, (begin, size)) in enumerate(zip(d.strides, d.dilations, ends, strict=True), 2):
         reach = by * (weights.shape[1 + a] - 1)
         x = _spread(case, x, a, s, trailing=False)
         x = padded(case, x, {a: (reach - begin, size + begin - x.shape[a])})
     turned = np.flip(np.swapaxes(weights, 1, 2), tuple(range(3, weights.ndim)))
-    return sums(layer, x, turned, numbered, d.dilations, [(0, size) for _, size in ends])
+    windows = [(0, size) for _, size in ends]
+    return _weighed(case, layer, x, turned, numbered, d.dilations, windows, inner)
+
+
+def biased(case: Case, layer: Layer, x: View, bias: Any) -> View:
+    """Return a deconvolution inside with its bias, one number per channel."""
+    need(elements(bias).shape == x.shape[1:2], f"{layer}: the bias")
+    column = elements(bias).reshape(-1, *(1,) * (len(x.runs) - 2))
+    kinds = Numbers(bias.type, column), TypedArray(column, bias.type)
+    return _add(case, layer, x, kinds[not isinstance(bias, Numbers)])
 
 
 BEHIND = ("Add", "Subtract", *ACTIVATIONS)

@@ -19,7 +19,14 @@ from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.proof import language
 from irdeconv.proof.call import FLOATS, MOVES, REFUSED, RULES, vector
-from irdeconv.proof.definition import check_runs, define, finish, ints, is_deconvolution
+from irdeconv.proof.definition import (
+    CONVOLUTIONS,
+    check_runs,
+    define,
+    finish,
+    ints,
+    is_deconvolution,
+)
 from irdeconv.proof.maps import MapComparison, Reference, View
 from irdeconv.proof.model import (
     Array,
@@ -41,7 +48,7 @@ from irdeconv.proof.sizes import (
     SizesTooSmall,
     every_case,
 )
-from irdeconv.proof.steps import BEHIND, STEPS, deconvolved
+from irdeconv.proof.steps import BEHIND, STEPS, biased, deconvolved
 from irdeconv.proof.views import (
     Leaf,
     Numbers,
@@ -190,9 +197,15 @@ class RegionWalk:
                 raise Unproved(f"output {port.port} of {model.of(port)} is not known")
             return self.leaf(at)
 
-        for at in region(model, output, leaf):
+        order, inner = region(model, output, leaf), set[int]()  # what convolutions read
+        for at in reversed(order):
             layer = model.layers[at]
-            for i, value in enumerate(self.layer(layer, [get(p) for p in layer.inputs])):
+            if at in inner or layer.type in CONVOLUTIONS or is_deconvolution(layer):
+                inner |= {p.layer for p in layer.inputs}
+        for at in order:
+            layer = model.layers[at]
+            given = [get(p) for p in layer.inputs]
+            for i, value in enumerate(self.layer(layer, given, at in inner)):
                 found[Port(at, i)] = value
                 self.shapes += [value.shape] if isinstance(value, View | Reference) else []
         return get(output)
@@ -237,12 +250,12 @@ class RegionWalk:
             self.vectors[leaf.port] = np.array(symbols, object).reshape(leaf.shape)
         return TypedArray(self.vectors[leaf.port], leaf.type)
 
-    def layer(self, layer: Layer, inputs: list[Value]) -> Sequence[Value]:
-        """Return the outputs of a layer."""
+    def layer(self, layer: Layer, inputs: list[Value], inner: bool) -> Sequence[Value]:
+        """Return the outputs of a layer; `inner` if a convolution reads what is made of them."""
         if layer.type == "Const" and layer.elements is not None:
             return [layer.elements]
         if is_deconvolution(layer):
-            return [self.deconvolution(layer, inputs)]
+            return [self.deconvolution(layer, inputs, inner)]
         if layer.type in RULES:
             language.listed_call(layer, inputs)
         if layer.type == "ShapeOf":
@@ -274,6 +287,8 @@ class RegionWalk:
         if any(isinstance(v, Reference) for v in inputs) and layer.type not in BEHIND:
             raise Unproved(f"{layer} behind the deconvolution is not followed for all sizes")
         if layer.type in STEPS and any(isinstance(v, View | Reference) for v in inputs):
+            if layer.type in CONVOLUTIONS:
+                inputs.append(inner)
             return [STEPS[layer.type](self.case, layer, *inputs)]
         if any(isinstance(v, Numbers) for v in inputs) and layer.type in MOVES:
             return moved(layer, inputs)
@@ -334,12 +349,12 @@ class RegionWalk:
                 else:
                     raise SizesTooLarge(f"{layer}: {n} may not fit {kind} within {bits} bits")
 
-    def deconvolution(self, layer: Layer, inputs: list[Value]) -> Reference | View:
+    def deconvolution(self, layer: Layer, inputs: list[Value], inner: bool) -> Reference | View:
         """Return a deconvolution of leaves and constants, and note what its inputs stand for."""
         data, *others = inputs
         if not isinstance(data, Leaf | View):
             raise Unproved(f"the data of {layer} is not where a region begins")
-        d, inner = define(layer, len(data.shape)), isinstance(data, View)
+        d, inside = define(layer, len(data.shape)), isinstance(data, View)
         if isinstance(data, Leaf):
             self.roles[data.port] = lambda leaf: data_view(leaf, d)
         for i, other in enumerate(others):
@@ -357,18 +372,19 @@ class RegionWalk:
             if d.pads is not None:
                 begin, end = (vector(others[d.pads - 1 + e])[a] for e in (0, 1))
                 out -= begin + end
-            if self.raised or inner:
+            if self.raised or inside:
                 check_runs(layer, d)
                 need(self.case.implies(out), f"{layer} may have no output")
             elif self.case.implies(-1 - out):
                 raise Vacuous
             self.case.facts += [out] if isinstance(out, Expr) else []
             windows.append((begin, out))
+        given = None if d.bias is None else others[d.bias - 1]
         if isinstance(data, View):
             numbered = isinstance(filter, Numbers)
             need(isinstance(filter, Numbers | TypedArray) and filter.type == data.type, f"{layer}")
-            return deconvolved(self.case, layer, data, d, weights, numbered, windows)
-        given = None if d.bias is None else others[d.bias - 1]
+            x = deconvolved(self.case, layer, data, d, weights, numbered, windows, inner)
+            return x if given is None else biased(self.case, layer, x, given)
         bias = None if given is None else elements(given).reshape(-1)
         last = finish(d.activation, data.type) if d.activation else None
         ends = (bias, isinstance(given, Numbers), last)

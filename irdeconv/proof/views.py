@@ -13,7 +13,7 @@ import numpy as np
 from irdeconv.proof import language
 from irdeconv.proof.call import HIGHEST_RANK, LARGEST_ARRAY, MOVES, pick, room
 from irdeconv.proof.definition import LayerDefinition
-from irdeconv.proof.maps import FAR, Axis, KernelSums, View
+from irdeconv.proof.maps import FAR, Axis, Bounds, KernelSums, Moves, View
 from irdeconv.proof.model import Array, Ints, Layer, Port, TypedArray, Unproved, need
 from irdeconv.proof.sizes import Case, Expr, Size, SizesTooSmall
 
@@ -82,7 +82,7 @@ def data_view(leaf: Leaf, d: LayerDefinition) -> View:
         for a, n in enumerate(leaf.shape)
     ]
     axes[d.data_axes[1]] = Axis(channels, 0)
-    runs, copies = (1,) * len(axes), ((0,) * (len(axes) - 1),)
+    runs, copies = (1,) * len(axes), (((0, ()),) * (len(axes) - 1),)
     return View(leaf.type, np.arange(channels), tuple(axes), runs, copies=copies)
 
 
@@ -162,12 +162,30 @@ def single(view: View, a: int) -> tuple[View, int]:
         view = rebuilt(view, place, end, [size], [Axis(size, 0)], runs)
     elif chosen and inner:
         axis = chosen[0]
-        need(len(view.copies) < 2, "moved copies are merged into an open axis")
-        bounds = tuple((low * size, high * size) for low, high in axis.bounds)
+        bounds = _multiplied(axis.bounds, size)
         radix, length = axis.radix * size, axis.length * size
         merged = Axis(length, 0, axis.coordinate, radix, axis.shift * size, bounds)
-        view = rebuilt(view, place, end, [radix], [merged], runs)
+        c, times = axis.coordinate or 0, [1] * len((view.copies or ((),))[0])
+        times[c:] = [size, *times[c + 1 :]]
+        copies = tuple(
+            tuple((n * f, _multiplied(own, f)) for (n, own), f in zip(row, times, strict=True))
+            for row in view.copies
+        )
+        view = replace(rebuilt(view, place, end, [radix], [merged], runs), copies=copies)
+        _check_copies(view)
     return view, place
+
+
+def _multiplied(bounds: Bounds, size: int) -> Bounds:
+    return tuple((low * size, high * size) for low, high in bounds)
+
+
+def _check_copies(view: View) -> None:
+    """Check that an element's copy is the same for all digits of open axes."""
+    digits = tuple(a.digit for a in view.axes if None not in (a.coordinate, a.digit))
+    copy = np.where(view.table < 0, -1, view.table // FAR)
+    same = (copy < 0) | (copy == copy.max(digits, initial=-1, keepdims=True))
+    need(len(view.copies) < 2 or same.all(), "moved copies are merged into an open axis")
 
 
 def plain(view: View) -> View:
@@ -207,13 +225,30 @@ def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> Vie
             continue
         shrinks = case.implies(-begin) and case.implies(-end)
         need(shrinks or not view.is_finished, "zeros join what has a bias or an activation")
-        need(shrinks or len(view.copies) < 2, "zeros join moved copies")
-        new = (axis.shift, axis.shift + axis.length)
-        known = any(all(map(case.is_zero, (a - new[0], b - new[1]))) for a, b in axis.bounds)
-        bounds = axis.bounds if shrinks or known else (*axis.bounds, new)
-        axis = replace(axis, length=length, shift=axis.shift - begin, bounds=bounds)
-        view = with_axis(view, place, axis)
+        if not shrinks:
+            view = _bounded(case, view, place)
+            axis = view.axes[place]
+        view = with_axis(view, place, replace(axis, length=length, shift=axis.shift - begin))
     return view
+
+
+def _bounded(case: Case, view: View, place: int) -> View:
+    """Return a view where positions outside of an open axis would be zeros."""
+    axis = view.axes[place]
+    c = axis.coordinate or 0
+
+    def more(move: int, own: Bounds) -> Bounds:
+        low, high = axis.shift + move, axis.shift + move + axis.length
+        rows = (*axis.bounds, *own)
+        known = any(case.is_zero(a - low) and case.is_zero(b - high) for a, b in rows)
+        return () if known else ((low, high),)
+
+    if len(view.copies) < 2:
+        return with_axis(view, place, replace(axis, bounds=(*axis.bounds, *more(0, ()))))
+    copies = (
+        (*row[:c], (row[c][0], (*row[c][1], *more(*row[c]))), *row[c + 1 :]) for row in view.copies
+    )
+    return replace(view, copies=tuple(copies))
 
 
 def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
@@ -317,14 +352,14 @@ def _settled(sums: KernelSums, a: int, axis: Axis) -> KernelSums:
 
 def copied(case: Case, views: Sequence[View]) -> list[View]:
     """Return moved data that differ in their places along open axes as copies of one."""
-    copies: dict[Ints, int] = {}
+    copies: dict[Moves, int] = {}
     made = []
     for v in views:
         pairs = list(zip(v.axes, views[0].axes, strict=True))
         by = {a.coordinate: a.shift - b.shift for a, b in pairs if a.coordinate is not None}
         by = {c: 0 if case.is_zero(n) else n for c, n in by.items()}
         need(all(type(n) is int for n in by.values()), "copies are moved by open sizes")
-        rows = [tuple(n + by[c] for c, n in enumerate(row)) for row in v.copies]
+        rows = [tuple((n + by[c], own) for c, (n, own) in enumerate(row)) for row in v.copies]
         number = np.array([copies.setdefault(row, len(copies)) for row in rows])
         table = np.where(v.table < 0, -1, number[v.table // FAR] * FAR + v.table % FAR)
         axes = (a if a.coordinate is None else replace(a, shift=b.shift) for a, b in pairs)
