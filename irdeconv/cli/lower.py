@@ -55,7 +55,14 @@ def configure(parser: OptionParser) -> None:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    """Lower, write, report."""
+    """Lower, write, report; or list the targets."""
+    if args.list_targets:
+        return _list_targets(console)
+    _require_file(args)
+    return _lower(args, console)
+
+
+def _lower(args: argparse.Namespace, console: Console) -> int:
     import irdeconv as ird
     from irdeconv.cli.certificates import finish_rewriting, refuse_probe
     from irdeconv.cli.lower_onnx import lower_file, stays_onnx
@@ -71,9 +78,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.proving import both_sides
     from irdeconv.verify.proof.check import certified
 
-    if args.list_targets:
-        return _list_targets(console)
-    _require_file(args)
     refuse_probe(args)
     if stays_onnx(args):
         return lower_file(args, console, partial(_text, args=args, console=console))

@@ -10,6 +10,7 @@ from os import PathLike
 from typing import Any
 
 from irdeconv import garbage, progress
+from irdeconv.dialects.openvino import BackpropData
 from irdeconv.errors import Collector, LimitError, LoweringError, Note, OpError, TargetError
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.limits import current, raise_hint
@@ -83,14 +84,7 @@ def lower(
     cannot be lowered (all of them are listed), LimitError beyond the budget of nodes
     (`lowered_total`) and for tensors of the lowered graph that are larger than the limits.
     """
-    request = Request.of(
-        form,
-        target,
-        explain_costs=explain_costs,
-        best_effort=best_effort,
-        only=only,
-        convolutions=convolutions,
-    )
+    request = Request.of(form, target, explain_costs, best_effort, only, convolutions)
     low = lower_for(graph, request, NodeBudget(current().lowered_total))
     return checked(low, request)
 
@@ -274,16 +268,7 @@ def _lower_one(state: _State, node: Node) -> None:
         canonical = canonicalize(graph, node, state.budget)
         spread = examine(graph, canonical)
         bias = bias_behind(graph, canonical)
-        task = Task(
-            graph,
-            canonical,
-            state.request.target,
-            state.style,
-            bias is not None,
-            spread,
-            all_costs=state.request.all_costs or state.request.form != AUTO,
-        )
-        costs = cost_table(task) if state.request.explain else ()
+        costs = _costs(state, canonical, bias is not None, spread)
         form, skipped, made = _apply(state, canonical, bias, costs)
     except OpError as e:
         if node.id in graph:
@@ -299,19 +284,29 @@ def _lower_one(state: _State, node: Node) -> None:
     _rename(graph, source, [graph.node(i) for i in range(first, graph.next_id) if i in graph])
     if spread is not None:
         _warn_of_spreading(state, source, spread, form)
-    state.layers.append(
-        LoweredLayer(
-            name=source.name,
-            type=source.type,
-            form=form,
-            reason=skipped,
-            macs_direct=direct,
-            macs_lowered=products(graph, [n for n in made if isinstance(n.op, ConvolutionBase)]),
-            nodes=tuple(n.type for n in made if n.type != "Const"),
-            costs=costs,
-            spread=spread,
-        )
-    )
+    row = _row(graph, source, form, direct, made)
+    state.layers.append(replace(row, reason=skipped, costs=costs, spread=spread))
+
+
+def _costs(
+    state: _State, node: Node, biased: bool, spread: NonFiniteReport | None
+) -> tuple[FormCost, ...]:
+    """Return the costs of the forms of a core.Deconvolution, if they are asked for."""
+    request = state.request
+    if not request.explain:
+        return ()
+    every = request.all_costs or request.form != AUTO
+    return cost_table(Task(state.graph, node, request.target, state.style, biased, spread, every))
+
+
+def _row(
+    graph: Graph, source: Node, form: str, direct: int | None, made: Sequence[Node]
+) -> LoweredLayer:
+    """Return the record of a layer that new nodes replace."""
+    summed = [n for n in made if isinstance(n.op, ConvolutionBase | BackpropData)]
+    types = tuple(n.type for n in made if n.type != "Const")
+    lowered = products(graph, summed)
+    return LoweredLayer(source.name, source.type, form, None, direct, lowered, types)
 
 
 def _apply(
@@ -341,16 +336,7 @@ def _lower_convolutions(state: _State) -> None:
             continue
         direct = products(graph, [node])
         made = legalised(graph, node, plan, partial(_replace_planned, state))
-        layer = LoweredLayer(
-            name=node.name,
-            type=node.type,
-            form="legal",
-            reason=None,
-            macs_direct=direct,
-            macs_lowered=products(graph, [n for n in made if isinstance(n.op, ConvolutionBase)]),
-            nodes=tuple(n.type for n in made if n.type != "Const"),
-        )
-        state.layers.append(layer)
+        state.layers.append(_row(graph, node, "legal", direct, made))
 
 
 def _replace_planned(

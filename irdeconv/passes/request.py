@@ -33,7 +33,6 @@ class Request:
     def of(
         form: str | None,
         target: str | PathLike[str] | Target | None,
-        *,
         explain_costs: bool = False,
         best_effort: bool = False,
         only: str | None = None,
