@@ -223,7 +223,8 @@ def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer |
     budget = state.budget
     last = source.inputs_of(source.results[0].id)[0].node
     budget.take(source.node(last), len(made.graph.node) - 1)  # what constants are computed by
-    low = lower_for(source, replace(request, only=None), budget, ONNX_STYLE)
+    request = replace(request, only=None, quantized=_is_quantized(scope, node))
+    low = lower_for(source, request, budget, ONNX_STYLE)
     for d in low.report.diagnostics:
         state.problems.add(d.code, d.message, severity=d.severity, layer=d.layer, hint=d.hint)
     if any(k.declared for k in known.values()):
@@ -233,6 +234,13 @@ def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer |
             layer=title_of(node),
         )
     return next(iter(low.report.layers), None), low.graph
+
+
+def _is_quantized(scope: Scope, node: Any) -> bool:
+    """Whether data or filter of a node come from DequantizeLinear."""
+    owners = [(scope.owner(name), name) for name in node.input[:2]]
+    makers = [owner.producers.get(name) for owner, name in owners if owner is not None]
+    return any(m is not None and m.op_type == "DequantizeLinear" for m in makers)
 
 
 def _written(

@@ -81,7 +81,8 @@ class FormCost:
 class Task:
     """A core.Deconvolution to be planned, for a target and a style of emitting.
 
-    Without `all_costs` a form is given up if another one is cheaper.
+    Without `all_costs` a form is given up if another one is cheaper; without `sums` no partial sums
+    of convolutions are added, which int8 would round.
     """
 
     graph: Graph
@@ -91,6 +92,7 @@ class Task:
     bias: bool = False
     spread: NonFiniteReport | None = None
     all_costs: bool = True
+    sums: bool = True
 
 
 def cost_table(task: Task) -> tuple[FormCost, ...]:
@@ -134,6 +136,7 @@ def planned(
     dtype = data.dtype or ELEMENT_TYPES["f32"]
     b = Planner(task.target, task.style, dtype, proposals)
     b.limit, b.legal = limit, limit < math.inf
+    b.sums = task.sums
     size = Spec(dtype, site.data_shape)
     known = Spec(dtype, data.shape) if site.assumed and data.shape else size
     filter = Spec(dtype, site.filter_shape)

@@ -21,7 +21,7 @@ from irdeconv.ops.bodies import bodies_of, change_bodies, every_node
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.passes.builder import GraphBuilder, NodeBudget
-from irdeconv.passes.channel_bias import ChannelBias, bias_behind
+from irdeconv.passes.channel_bias import ChannelBias, bias_behind, is_quantized
 from irdeconv.passes.choose import FormCost, Task, chosen, cost_table
 from irdeconv.passes.declared import is_stale, warning
 from irdeconv.passes.emit import Decision, Style
@@ -296,7 +296,9 @@ def _costs(
     if not request.explain:
         return ()
     every = request.all_costs or request.form != AUTO
-    return cost_table(Task(state.graph, node, request.target, state.style, biased, spread, every))
+    sums = request.target.wide_sums or not (request.quantized or is_quantized(state.graph, node))
+    task = Task(state.graph, node, request.target, state.style, biased, spread, every, sums)
+    return cost_table(task)
 
 
 def _row(

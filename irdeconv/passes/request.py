@@ -17,7 +17,8 @@ class Request:
 
     `explain` asks for the costs of forms, `all_costs` also for those that cannot be the cheapest.
     `only` is a pattern of layer names. With `convolutions` ordinary convolutions that violate
-    conditions are rewritten, too; with `best_effort` violations become warnings.
+    conditions are rewritten, too; with `best_effort` violations become warnings. `quantized` says
+    that the layers run in int8.
     """
 
     form: str
@@ -28,6 +29,7 @@ class Request:
     best_effort: bool = False
     only: str | None = None
     convolutions: bool = False
+    quantized: bool = False
 
     @staticmethod
     def of(
