@@ -53,7 +53,17 @@ def configure(parser: OptionParser) -> None:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    """Lower, write, report."""
+    """Lower, write, report; or list the targets."""
+    from irdeconv.errors import misused
+
+    if args.list_targets:
+        return _list_targets(console)
+    if args.file is None:
+        raise misused("lower needs FILE", "for example: irdeconv lower model.xml -o lowered.xml")
+    return _lower(args, console)
+
+
+def _lower(args: argparse.Namespace, console: Console) -> int:
     import irdeconv as ird
     from irdeconv.cli.certificates import finish_rewriting, refuse_probe
     from irdeconv.cli.lower_onnx import lower_file, stays_onnx
@@ -69,9 +79,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.proving import both_sides
     from irdeconv.verify.proof.check import certified
 
-    if args.list_targets:
-        return _list_targets(console)
-    _require_file(args)
     refuse_probe(args)
     if stays_onnx(args):
         return lower_file(args, console, partial(_text, args=args, console=console))
@@ -94,13 +101,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
     page = partial(_page, source, low, args)
     code = finish_rewriting("lower", args, low, console, prove=prove, show=show, page=page)
     return 4 if any(r.form is None for r in low.report) else code
-
-
-def _require_file(args: argparse.Namespace) -> None:
-    from irdeconv.errors import misused
-
-    if args.file is None:
-        raise misused("lower needs FILE", "for example: irdeconv lower model.xml -o lowered.xml")
 
 
 def _list_targets(console: Console) -> int:
