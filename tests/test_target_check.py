@@ -286,7 +286,9 @@ def loop() -> Any:
 
 
 def test_bodies() -> None:
-    target = parse_target('[operations]\nLoop = []\nConvolution = ["kernel == 1"]', "npu")
+    target = parse_target(
+        '[operations]\nLoop = []\nConvolution = ["kernel == 1", "constant_filter"]', "npu"
+    )
     (found,) = check_nodes(loop(), target)
     assert str(found) == ('Convolution "inner (body of Loop "loop")": kernel == 1: 3 (axis h)')
     made = convert(loop())
