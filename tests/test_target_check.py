@@ -119,12 +119,6 @@ def weights(*shape: int) -> dict[str, Any]:
             {},
         ),
         (
-            single("Pad", X, {"p": np.array([0, 0, 0, 2] * 2)}, mode="reflect"),
-            "Pad",
-            {"mode": "reflect"},
-            {},
-        ),
-        (
             single(
                 "Slice",
                 X,
