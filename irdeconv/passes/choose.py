@@ -98,13 +98,14 @@ class Task:
 def cost_table(task: Task) -> tuple[FormCost, ...]:
     """Return a row per form for a core.Deconvolution; the cheapest allowed one is `chosen`."""
     site = site_of(task.graph, task.node)
-    forms = forms_for(task.target).values()
+    forms = [*forms_for(task.target).values()]
     if site is None:
         rows = [_row_without_costs(form, task) for form in forms]
     else:
-        rows = []
-        for form in forms:
-            rows.append(_row(form, site, task, _least(rows, task)))
+        found: dict[str, FormCost] = {}
+        for form in reversed(forms):  # zero-insertion multiplies most, and is given up most often
+            found[form.name] = _row(form, site, task, _least([*found.values()], task))
+        rows = [found[form.name] for form in forms]
     rows = _refuse_spreading(rows)
     open_rows = [r for r in rows if r.refused is None]
     # If nothing is known about costs, the form that always applies is as good as any.
