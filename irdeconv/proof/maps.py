@@ -97,9 +97,9 @@ class View:
     blocks are counted through. A block is a sum of convolutions with the same rows. Of moved
     elements of the data, channel + FAR * i is one of copy i. With (move, bounds) = `copies[i][c]`
     its t along coordinate c is `move` more, and also within `bounds`, or it is zero; i is the same
-    for all digits of open axes. Each axis of the tensor is a run of `axes`, in row-major order, of as many as `runs` says (0: it has the size 1). `bias` has a
-    number for each element of the table (with `bias_numbered` that of an element of an input); then
-    comes the `activation`.
+    for all digits of open axes. Each axis of the tensor is a run of `axes`, in row-major order, of
+    as many as `runs` says (0: it has the size 1). `bias` has a number for each element of the table
+    (with `bias_numbered` that of an element of an input); then comes the `activation`.
     """
 
     type: str | None
@@ -229,14 +229,13 @@ class MapComparison:
         for i in np.unique(of):
             block = blocks[i - 1] if i else ()
             found = [
-                [self.taps(a, axis, r, part) for a, (axis, r) in places] for part in block or (None,)
+                [self.taps(a, axis, r, part) for a, (axis, r) in places]
+                for part in block or (None,)
             ]
             chosen = np.flatnonzero(of == i)
             self.weights(chosen, rows[chosen] - starts[max(i - 1, 0)], block, found)
 
-    def taps(
-        self, a: int, out: Axis, residue: int, block: KernelSums | None
-    ) -> Taps:
+    def taps(self, a: int, out: Axis, residue: int, block: KernelSums | None) -> Taps:
         """Return the taps of an axis; the same question is answered once."""
         emitted = (block.weights.shape[3 + a], block.reads[a]) if block else None
         key = (a, out, residue, emitted)

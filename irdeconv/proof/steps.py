@@ -465,10 +465,11 @@ def sums(
         else:
             own, read = weights, np.where(copy < 0, -1, channel)
         there = []
-        for r in reads:
-            move, limits = moves[r.axis.coordinate or 0]
-            axis = replace(r.axis, shift=r.axis.shift + move, bounds=(*r.axis.bounds, *limits))
-            there.append(replace(r, axis=axis))
+        for along in reads:
+            axis = along.axis
+            move, limits = moves[axis.coordinate or 0]
+            axis = replace(axis, shift=axis.shift + move, bounds=(*axis.bounds, *limits))
+            there.append(replace(along, axis=axis))
         if count or len(x.copies) == 1:
             parts.append(KernelSums(own, numbered, read, tuple(there)))
     need(all(moves[0] == (0, ()) for moves in x.copies), f"{layer}: the batch is moved")
@@ -505,7 +506,8 @@ def biased(case: Case, layer: Layer, x: View, bias: Any) -> View:
     need(elements(bias).shape == x.shape[1:2], f"{layer}: the bias")
     column = elements(bias).reshape(-1, *(1,) * (len(x.runs) - 2))
     kinds = Numbers(bias.type, column), TypedArray(column, bias.type)
-    return _add(case, layer, x, kinds[not isinstance(bias, Numbers)])
+    y: View = _add(case, layer, x, kinds[not isinstance(bias, Numbers)])
+    return y
 
 
 BEHIND = ("Add", "Subtract", *ACTIVATIONS)

@@ -287,9 +287,8 @@ class RegionWalk:
         if any(isinstance(v, Reference) for v in inputs) and layer.type not in BEHIND:
             raise Unproved(f"{layer} behind the deconvolution is not followed for all sizes")
         if layer.type in STEPS and any(isinstance(v, View | Reference) for v in inputs):
-            if layer.type in CONVOLUTIONS:
-                inputs.append(inner)
-            return [STEPS[layer.type](self.case, layer, *inputs)]
+            more = (inner,) if layer.type in CONVOLUTIONS else ()
+            return [STEPS[layer.type](self.case, layer, *inputs, *more)]
         if any(isinstance(v, Numbers) for v in inputs) and layer.type in MOVES:
             return moved(layer, inputs)
         raise Unproved(f"{layer} is not followed for all sizes")

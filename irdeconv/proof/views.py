@@ -182,7 +182,8 @@ def _multiplied(bounds: Bounds, size: int) -> Bounds:
 
 def _check_copies(view: View) -> None:
     """Check that an element's copy is the same for all digits of open axes."""
-    digits = tuple(a.digit for a in view.axes if None not in (a.coordinate, a.digit))
+    rows = [a for a in view.axes if a.coordinate is not None]
+    digits = tuple(a.digit for a in rows if a.digit is not None)
     copy = np.where(view.table < 0, -1, view.table // FAR)
     same = (copy < 0) | (copy == copy.max(digits, initial=-1, keepdims=True))
     need(len(view.copies) < 2 or same.all(), "moved copies are merged into an open axis")
