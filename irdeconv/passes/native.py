@@ -207,7 +207,7 @@ def stride_in_steps(b: FormBuilder[X], layer: DeconvolutionLayer[X], first: Ints
     steps = (DeconvolutionLayer(layer.x, w, first, ones, zero, zero, stage=4) for w in ways)
     x = b.choose([Option("copy", partial(deconvolve, b, step)) for step in steps])
     rest = tuple(s // f for s, f in zip(layer.strides, first, strict=True))
-    return deconvolve(b, replace(layer, x=x, strides=rest, stage=4))
+    return deconvolve(b, _without_joined_zeros(b, replace(layer, x=x, strides=rest, stage=4)))
 
 
 def filled_kernel(b: FormBuilder[X], layer: DeconvolutionLayer[X], kernel: Ints, front: Ints) -> X:
