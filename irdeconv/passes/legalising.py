@@ -8,6 +8,7 @@ applied in the order of their stages, so a search ends. All are exact; docs/proo
     2      groups one by one, or one dense filter       groups, depthwise, multiplier
     3      dilation as zeros in the filter              dilation
     4      stride 1 and a Slice with steps              stride
+    -      crops as zeros in the filter                 negative pads
     5      kernel filled with zeros, split              kernel
     6      channels split, filled with zeros            inputs, outputs
     7      pads made equal, by convolutions             pads
@@ -36,6 +37,7 @@ Ints = tuple[int, ...]
 MOST_FILLED = 8  # zeros that join a kernel on an axis
 MOST_PARTS = 64  # of a kernel
 MOST_CANDIDATES = 3  # of each rule
+MOST_CHANNELS = 64  # that are added
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,13 @@ class Limits:
         found: list[str] = self.b.target.failures(operation, Facts({**common, **values}, axes))
         return found
 
+    def dense_failures(self) -> list[str]:
+        """Return the violated conditions of the layer as one group."""
+        outputs, inputs = self.groups * self.outputs, self.groups * self.inputs
+        if self.groups == 1:
+            return []
+        return self.failures(groups=1, outputs=outputs, inputs=inputs, pads=self.no_pads)
+
     @property
     def no_pads(self) -> tuple[Ints, Ints]:
         """Pads of 0."""
@@ -97,10 +106,12 @@ def proposals(b: Any, layer: Any) -> list[RuleCall]:
     limits = Limits.of(b, layer)
     if limits is None:
         return []
-    texts = [*limits.failures(), *limits.failures(pads=limits.no_pads)]
+    texts = [*limits.failures(), *limits.failures(pads=limits.no_pads), *limits.dense_failures()]
     words = set(re.findall(r"[A-Za-z_]+", " ".join(texts)))
     words |= {w[:-2] for w in words if w[-2:] in ("_d", "_h", "_w")}
     calls: list[RuleCall] = []
+    if min(min(pads, default=0) for pads in layer.known_pads()) < 0:
+        calls.append(RuleCall(rule.uncropped))
     for stage, names, propose in STAGES:
         if stage > layer.stage and words & names:
             calls += propose(limits)
@@ -185,13 +196,22 @@ def _channels(limits: Limits) -> Iterator[RuleCall]:
             if len(limits.failures(pads=pads, **{name: -(-count // parts)})) < now:
                 yield RuleCall(split, (parts,))
                 break
-    for extra in range(1, 65):
-        more = [(i, o) for i in (0, extra) for o in (0, extra) if i or o]
-        for i, o in more:
-            counts = {"inputs": limits.inputs + i, "outputs": limits.outputs + o}
-            if len(limits.failures(pads=pads, **counts)) < now:
-                yield RuleCall(rule.filled_channels, (i, o))
-                return
+    yield from (RuleCall(rule.filled_channels, more) for more in _fillings(limits, now))
+
+
+def _fillings(limits: Limits, now: int) -> list[tuple[int, int]]:
+    """Return how many inputs and outputs to add, the ones with the fewest violations first."""
+
+    def count(i: int, o: int) -> int:
+        counts = {"inputs": limits.inputs + i, "outputs": limits.outputs + o}
+        return len(limits.failures(pads=limits.no_pads, **counts))
+
+    extras = range(MOST_CHANNELS + 1)
+    first = min(extras, key=lambda i: count(i, 0)), min(extras, key=lambda o: count(0, o))
+    alike = min(extras, key=lambda n: count(n, n))
+    options = dict.fromkeys([first, (first[0], 0), (0, first[1]), (alike, alike)])
+    counted = sorted((count(i, o), i + o, (i, o)) for i, o in options)
+    return [more for failed, _, more in counted if failed < now][:MOST_CANDIDATES]
 
 
 def _part_counts(count: int) -> Iterator[int]:
@@ -212,8 +232,10 @@ def _evened(limits: Limits) -> Iterator[RuleCall]:
         if (pads, pads) != (begin, end):
             yield RuleCall(rule.equal_pads, (pads,))
     yield RuleCall(rule.even_kernel_pads)
-    for most in (31, 15, 7, 3, 2, 1):
-        if most < max(by_axis):
+    now = len(limits.failures())
+    for most in (n for n in (31, 15, 7, 3, 2, 1) if n < max(by_axis)):
+        pads = tuple(tuple(min(p, most) for p in v) for v in (begin, end))
+        if len(limits.failures(pads=pads)) < now:
             yield RuleCall(rule.pads_by_convolution, (most,))
             break
 

@@ -326,6 +326,7 @@ def proposals(b: Any, layer: DeconvolutionLayer[Any]) -> list[RuleCall]:
     assert is_static(shape)
     judge = partial(_failures, b, layer, shape)
     texts = [t for w in _plain_windows(b, layer) for t in judge(window=w)]
+    texts += judge(dense=True)
     words = set(re.findall(r"[A-Za-z_]+", " ".join(texts)))
     words |= {w[:-2] for w in words if w[-2:] in ("_d", "_h", "_w")}
     calls: list[RuleCall] = []
@@ -363,6 +364,8 @@ def _failures(
         "size": known[2:],
     }
     g, c, m, *kernel = shape
+    if changes.get("dense"):
+        g, c, m = 1, g * c, g * m
     filter = (g, m, c, *changes.get("kernel", kernel))
     values, axes = convolution_facts((), filter, True, lists, True, layer.bias is not None)
     spec = b.spec(layer.x)
