@@ -85,6 +85,23 @@ class Limits:
         found: list[str] = self.b.target.failures(operation, Facts({**common, **values}, axes))
         return found
 
+    def crop_failures(self) -> list[str]:
+        """Return the violated conditions of the Slice that negative pads stand for."""
+        rows = enumerate(zip(*self.layer.known_pads(), strict=True), 2)
+        axis = tuple(a for a, pads in rows if min(pads) < 0)
+        spec = self.b.spec(self.layer.x)
+        values = {
+            "rank": len(self.size),
+            "batch": self.size[0],
+            "channels": self.size[1],
+            "type": spec.dtype.name if spec.dtype else None,
+            "axis": axis,
+            "step": (1,) * len(axis),
+        }
+        facts = Facts(values, {"size": self.size[2:], "step": (1,) * len(self.size)})
+        found: list[str] = self.b.target.failures("Slice", facts) if axis else []
+        return found
+
     def dense_failures(self) -> list[str]:
         """Return the violated conditions of the layer as one group."""
         outputs, inputs = self.groups * self.outputs, self.groups * self.inputs
@@ -109,9 +126,9 @@ def proposals(b: Any, layer: Any) -> list[RuleCall]:
     texts = [*limits.failures(), *limits.failures(pads=limits.no_pads), *limits.dense_failures()]
     words = set(re.findall(r"[A-Za-z_]+", " ".join(texts)))
     words |= {w[:-2] for w in words if w[-2:] in ("_d", "_h", "_w")}
+    if limits.crop_failures():
+        return [RuleCall(rule.uncropped)]
     calls: list[RuleCall] = []
-    if min(min(pads, default=0) for pads in layer.known_pads()) < 0:
-        calls.append(RuleCall(rule.uncropped))
     for stage, names, propose in STAGES:
         if stage > layer.stage and words & names:
             calls += propose(limits)
@@ -196,11 +213,16 @@ def _channels(limits: Limits) -> Iterator[RuleCall]:
             if len(limits.failures(pads=pads, **{name: -(-count // parts)})) < now:
                 yield RuleCall(split, (parts,))
                 break
-    yield from (RuleCall(rule.filled_channels, more) for more in _fillings(limits, now))
+    failed, _, more = _filling(limits)
+    if failed < now:
+        yield RuleCall(rule.filled_channels, more)
 
 
-def _fillings(limits: Limits, now: int) -> list[tuple[int, int]]:
-    """Return how many inputs and outputs to add, the ones with the fewest violations first."""
+def _filling(limits: Limits) -> tuple[int, int, tuple[int, int]]:
+    """Return how many inputs and outputs to add for the fewest violations.
+
+    The first number counts these, the second one the added channels.
+    """
 
     def count(i: int, o: int) -> int:
         counts = {"inputs": limits.inputs + i, "outputs": limits.outputs + o}
@@ -210,8 +232,7 @@ def _fillings(limits: Limits, now: int) -> list[tuple[int, int]]:
     first = min(extras, key=lambda i: count(i, 0)), min(extras, key=lambda o: count(0, o))
     alike = min(extras, key=lambda n: count(n, n))
     options = dict.fromkeys([first, (first[0], 0), (0, first[1]), (alike, alike)])
-    counted = sorted((count(i, o), i + o, (i, o)) for i, o in options)
-    return [more for failed, _, more in counted if failed < now][:MOST_CANDIDATES]
+    return min((count(i, o), i + o, (i, o)) for i, o in options)
 
 
 def _part_counts(count: int) -> Iterator[int]:
