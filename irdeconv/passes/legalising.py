@@ -213,26 +213,28 @@ def _channels(limits: Limits) -> Iterator[RuleCall]:
             if len(limits.failures(pads=pads, **{name: -(-count // parts)})) < now:
                 yield RuleCall(split, (parts,))
                 break
-    failed, _, more = _filling(limits)
-    if failed < now:
+    more = _filling(limits)
+    if more != (0, 0):
         yield RuleCall(rule.filled_channels, more)
 
 
-def _filling(limits: Limits) -> tuple[int, int, tuple[int, int]]:
-    """Return how many inputs and outputs to add for the fewest violations.
+def _filling(limits: Limits) -> tuple[int, int]:
+    """Return how many inputs and outputs to add so that fewer conditions are violated."""
 
-    The first number counts these, the second one the added channels.
-    """
-
-    def count(i: int, o: int) -> int:
+    def failures(i: int, o: int) -> list[str]:
         counts = {"inputs": limits.inputs + i, "outputs": limits.outputs + o}
-        return len(limits.failures(pads=limits.no_pads, **counts))
+        return limits.failures(pads=limits.no_pads, **counts)
 
-    extras = range(MOST_CHANNELS + 1)
-    first = min(extras, key=lambda i: count(i, 0)), min(extras, key=lambda o: count(0, o))
-    alike = min(extras, key=lambda n: count(n, n))
-    options = dict.fromkeys([first, (first[0], 0), (0, first[1]), (alike, alike)])
-    return min((count(i, o), i + o, (i, o)) for i, o in options)
+    now, added = failures(0, 0), [0, 0]
+    for side, name in enumerate(("inputs", "outputs")):
+        if any(name in text for text in now):
+            extras = ((n, 0) if side == 0 else (0, n) for n in range(1, MOST_CHANNELS + 1))
+            fits = (more for more in extras if len(failures(*more)) < len(now))
+            added[side] = next(fits, (0, 0))[side]
+    if not any(added):  # conditions on both
+        both = ((n, n) for n in range(1, MOST_CHANNELS + 1))
+        return next((more for more in both if len(failures(*more)) < len(now)), (0, 0))
+    return added[0], added[1]
 
 
 def _part_counts(count: int) -> Iterator[int]:
