@@ -377,9 +377,24 @@ def equal_pads(b: FormBuilder[X], layer: Layer[X], pads: Ints) -> X:
 def even_kernel_pads(b: FormBuilder[X], layer: Layer[X]) -> X:
     """Pads -> equal ones, by zeros in the kernel on the side with the smaller pad."""
     begin, end = layer.known_pads()
-    kernel = _filter(b, layer.w)[3:]
-    rows = zip(kernel, begin, end, layer.dilations, strict=True)
-    return filled_kernel(b, layer, tuple(k + abs(p - q) // d for k, p, q, d in rows), stage=7)
+    more = [abs(p - q) for p, q in zip(begin, end, strict=True)]
+    if any(n % d for n, d in zip(more, layer.dilations, strict=True)):
+        w = spread_taps(b, layer.w, layer.dilations)
+        layer = replace(layer, w=w, dilations=(1,) * len(begin))
+    rows = zip(_filter(b, layer.w)[3:], more, layer.dilations, strict=True)
+    return filled_kernel(b, layer, tuple(k + n // d for k, n, d in rows), stage=7)
+
+
+def uncropped(b: FormBuilder[X], layer: Layer[X]) -> X:
+    """Negative pads -> zeros in the kernel that read the cropped elements."""
+    begin, end = map(list, layer.known_pads())
+    w = layer.w
+    for a, d in enumerate(layer.dilations):
+        front, back = (-(min(v[a], 0) // d) for v in (begin, end))
+        w = padded_axis(b, w, 3 + a, back, front)
+        begin[a] += d * front
+        end[a] += d * back
+    return convolve(b, layer.padded(begin, end, w=w))
 
 
 def pads_by_convolution(b: FormBuilder[X], layer: Layer[X], most: int) -> X:

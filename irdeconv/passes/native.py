@@ -202,7 +202,7 @@ def stride_in_steps(b: FormBuilder[X], layer: DeconvolutionLayer[X], first: Ints
     steps = (DeconvolutionLayer(layer.x, w, first, ones, zero, zero, stage=4) for w in ways)
     x = b.choose([Option("copy", partial(deconvolve, b, step)) for step in steps])
     rest = tuple(s // f for s, f in zip(layer.strides, first, strict=True))
-    return deconvolve(b, replace(layer, x=x, strides=rest, stage=4))
+    return deconvolve(b, _without_joined_zeros(b, replace(layer, x=x, strides=rest, stage=4)))
 
 
 def filled_kernel(b: FormBuilder[X], layer: DeconvolutionLayer[X], kernel: Ints, front: Ints) -> X:
@@ -322,6 +322,7 @@ def proposals(b: Any, layer: DeconvolutionLayer[Any]) -> list[RuleCall]:
     assert is_static(shape)
     judge = partial(_failures, b, layer, shape)
     texts = [t for w in _plain_windows(b, layer) for t in judge(window=w)]
+    texts += judge(dense=True)
     words = set(re.findall(r"[A-Za-z_]+", " ".join(texts)))
     words |= {w[:-2] for w in words if w[-2:] in ("_d", "_h", "_w")}
     calls: list[RuleCall] = []
@@ -334,7 +335,7 @@ def proposals(b: Any, layer: DeconvolutionLayer[Any]) -> list[RuleCall]:
         calls.append(RuleCall(undilated))
     if layer.stage <= 4 and "stride" in words:
         calls += _steps(layer, judge)
-    if layer.stage < 5 and words & {"kernel", "pad", "pad_begin", "pad_end", "size"}:
+    if layer.stage < 5 and words & {"kernel", "pad", "pad_begin", "pad_end", "output_padding", "size"}:
         calls += _kernels(layer, shape, judge)
     return calls
 
@@ -357,6 +358,8 @@ def _failures(b: Any, layer: DeconvolutionLayer[Any], shape: Ints, **changes: An
         "size": known[2:],
     }
     g, c, m, *kernel = shape
+    if changes.get("dense"):
+        g, c, m = 1, g * c, g * m
     filter = (g, m, c, *changes.get("kernel", kernel))
     values, axes = convolution_facts((), filter, True, lists, True, layer.bias is not None)
     spec = b.spec(layer.x)

@@ -31,13 +31,13 @@ from functools import partial
 from typing import Any
 
 from irdeconv.dialects.openvino import BackpropData
-from irdeconv.dtypes import ELEMENT_TYPES, ElementType
+from irdeconv.dtypes import ELEMENT_TYPES, ElementType, i64
 from irdeconv.errors import OpError
 from irdeconv.op import Op, infer_op
 from irdeconv.ops import core
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.elementwise import Add
-from irdeconv.ops.shape import Reshape, Squeeze1, Unsqueeze
+from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.passes.emit import Decision, Option, RuleCall, Rules, Style
 from irdeconv.passes.layer_facts import facts_of, operation_of
 from irdeconv.passes.spreading import spell_zero_insertion
@@ -54,7 +54,8 @@ class PlannedValue:
     """A value without numbers: its spec, the same with stand-ins for unknown sizes, its buffer.
 
     `buffer` is None for the layer's data and filter and for constants. `on_data` says that it
-    depends on the data. `maker` is the index of the operation that computes it.
+    depends on the data. `maker` is the index of the operation that computes it. `deferred` are the
+    operations that compute a vector of sizes; they are recorded if something reads the vector.
     """
 
     spec: Spec
@@ -63,6 +64,7 @@ class PlannedValue:
     constant: bool = False
     on_data: bool = False
     maker: int = -1
+    deferred: tuple[PlannedOperation, ...] = ()
 
 
 @dataclass
@@ -154,19 +156,36 @@ class Planner:
         size = spec if same else infer_op(op, sizes)[0]
         if all(v.constant for v in inputs):
             return PlannedValue(spec, size, constant=True)
-        on_data = any(v.on_data for v in inputs)
-        macs, moved, buffer = op.macs(sizes, (size,)) or 0, 0, inputs[0].buffer
-        if not isinstance(op, VIEWS):
-            written = size.size or 0
-            moved = written + sum(s.size or 0 for s in sizes if s.dtype == self.dtype)
-            buffer = len(self.buffers)
-            self.buffers.append((written, tuple(v.buffer for v in inputs if v.buffer is not None)))
-        made = PlannedOperation(op, sizes, size, moved, macs, on_data)
+        made = self._operation(op, inputs, (sizes, size))
         if checked:
             self._check(made, op, inputs, spec)
+        if _is_arithmetic(op, inputs, spec):
+            deferred = (*_deferred(inputs), made)
+            return PlannedValue(spec, size, on_data=made.on_data, deferred=deferred)
+        for step in _deferred(inputs):
+            if not any(o is step for o in self.operations):
+                self._record(step)
+        buffer = inputs[0].buffer
+        if not isinstance(op, VIEWS):
+            buffer = len(self.buffers)
+            read = tuple(v.buffer for v in inputs if v.buffer is not None)
+            self.buffers.append((size.size or 0, read))
+        self._record(made)
+        return PlannedValue(spec, size, buffer, on_data=made.on_data, maker=len(self.operations) - 1)
+
+    def _operation(
+        self, op: Op, inputs: Sequence[PlannedValue], specs: tuple[tuple[Spec, ...], Spec]
+    ) -> PlannedOperation:
+        """Return an operation with what it costs; `specs` are those of its inputs and output."""
+        sizes, size = specs
+        macs, moved = op.macs(sizes, (size,)) or 0, 0
+        if not isinstance(op, VIEWS):
+            moved = (size.size or 0) + sum(s.size or 0 for s in sizes if s.dtype == self.dtype)
+        return PlannedOperation(op, sizes, size, moved, macs, any(v.on_data for v in inputs))
+
+    def _record(self, made: PlannedOperation) -> None:
         self.operations.append(made)
         self._count(made)
-        return PlannedValue(spec, size, buffer, on_data=on_data, maker=len(self.operations) - 1)
 
     def _count(self, made: PlannedOperation) -> None:
         """Add the score of an operation; Pruned if a better option is known."""
@@ -312,6 +331,19 @@ class Planner:
             most = max(most, alive)
             alive -= sum(self.buffers[read][0] for read in set(reads) if last[read] == i)
         return most
+
+
+def _is_arithmetic(op: Op, inputs: Sequence[PlannedValue], spec: Spec) -> bool:
+    """Whether an operation computes a vector of sizes from sizes."""
+    read = [v for v in inputs if not v.constant]
+    if spec.dtype != i64 or (spec.rank or 0) > 1:
+        return False
+    return isinstance(op, ShapeOf) or all(v.deferred for v in read)
+
+
+def _deferred(inputs: Sequence[PlannedValue]) -> list[PlannedOperation]:
+    """Return the operations that compute the sizes among some inputs, each once."""
+    return list({id(o): o for v in inputs for o in v.deferred}.values())
 
 
 def channel_rounding(o: PlannedOperation, multiple: int) -> float:
