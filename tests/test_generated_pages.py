@@ -12,6 +12,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 TOOLS = {
     "make_code_pages": "codes",
     "make_operation_pages": "operations",
+    "make_targets_pages": "targets",
     "make_verb_pages": "verbs",
 }  # a tool, and the folder in which all pages are its own
 
