@@ -130,9 +130,10 @@ AXES = (
 )
 RANK = "The data have {rank} axes, tensors of the device at most {most}: no operation reads them."
 ENLARGE = (
-    "Nothing there enlarges a tensor by a stride. The device lacks {lacking}. Away from the "
-    "borders, each listed operation makes a constant map of a constant map. A deconvolution whose "
-    "stride is above 1 does not, because its residues have different taps."
+    "For data with {rank} axes nothing there enlarges a tensor by a stride. The device lacks "
+    "{lacking}. Each listed operation turns a map that is constant in space into another one, apart "
+    "from borders and from the seams of a Concat. A deconvolution whose stride is above 1 does not, "
+    "unless the taps of all residues have the same sum."
 )
 STRIDES = (
     "The only operation that enlarges a tensor is the deconvolution of stride 2 on both axes. A "
@@ -172,7 +173,7 @@ def impossible(target: Target, layer: SampleLayer) -> str:
     lacking = [op for op in moving if op not in listed]
     enlarging = [op for op in windows if op in native.OPERATIONS]
     if lacking == moving and not enlarging:
-        return ENLARGE.format(lacking=f"{', '.join(lacking[:-1])} and {lacking[-1]}")
+        return ENLARGE.format(rank=rank, lacking=f"{', '.join(lacking[:-1])} and {lacking[-1]}")
     alike = len(set(layer.strides)) == 1 and layer.strides[0].bit_count() == 1
     if lacking == moving and enlarging and not alike:
         return STRIDES.format(stride=_times(layer.strides))
@@ -209,8 +210,12 @@ def _operations() -> Iterator[str]:
         names = names_of(operation)
         if names is shared:
             continue
-        front = "as all others" if "channels" in names else "as all others without `channels`"
-        own = {n: v for n, v in names.items() if shared.get(n) is not v}
+        base, front = shared, "as all others"
+        if operation in native.OPERATIONS:
+            base, front = names_of("Convolution"), "as Convolution"
+        elif "channels" not in names:
+            front += " without `channels`"
+        own = {n: v for n, v in names.items() if base.get(n) is not v}
         rows.setdefault(f"{front}; {_names(own)}", []).append(f"`{operation}`")
     yield "| operation | names |\n|---|---|"
     yield f"| all others | {_names(shared)} |"
