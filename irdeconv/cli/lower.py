@@ -59,9 +59,12 @@ def configure(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Lower, write, report; or list the targets."""
+    from irdeconv.errors import misused
+
     if args.list_targets:
         return _list_targets(console)
-    _require_file(args)
+    if args.file is None:
+        raise misused("lower needs FILE", "for example: irdeconv lower model.xml -o lowered.xml")
     return _lower(args, console)
 
 
@@ -103,13 +106,6 @@ def _lower(args: argparse.Namespace, console: Console) -> int:
     page = partial(_page, source, low, args)
     code = finish_rewriting("lower", args, low, console, prove=prove, show=show, page=page)
     return 4 if any(r.form is None for r in low.report) else code
-
-
-def _require_file(args: argparse.Namespace) -> None:
-    from irdeconv.errors import misused
-
-    if args.file is None:
-        raise misused("lower needs FILE", "for example: irdeconv lower model.xml -o lowered.xml")
 
 
 def _list_targets(console: Console) -> int:

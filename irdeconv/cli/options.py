@@ -360,8 +360,8 @@ def add_target(parser: OptionParser, *, costs: bool = True) -> None:
     parser.add_argument(
         "--target",
         metavar="NAME|FILE.toml",
-        help="what the target can do: a packaged target (generic is the default, --list-targets "
-        "lists them), or a file of your own. Every new layer meets its conditions, or nothing is "
+        help="what the target can do: a packaged target (irdeconv lower --list-targets; generic is "
+        "the default), or a file of your own. Every new layer meets its conditions, or nothing is "
         "written. docs/targets.md has the format",
     )
     if costs:

@@ -61,7 +61,8 @@ def is_quantized(graph: Graph, node: Node) -> bool:
     producer = graph.node(data.node)
     while producer.type in ("Convert", "Multiply", "Subtract"):
         producer = graph.node(graph.inputs_of(producer.id)[0].node)
-        if producer.spec().dtype is not None and producer.spec().dtype.name in ("i8", "u8"):
+        dtype = producer.spec().dtype
+        if dtype is not None and dtype.name in ("i8", "u8"):
             return True
     return producer.type == "FakeQuantize"
 

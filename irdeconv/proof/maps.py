@@ -29,6 +29,7 @@ MOST_ALONG = 2**13  # of an axis, which are looked at one by one
 
 
 Bounds = tuple[tuple[Size, Size], ...]
+Taps = tuple[list[int], list[int]]  # what emitted taps stand for, and which ones are reached
 Moves = tuple[tuple[int, Bounds], ...]  # of a copy along each coordinate, and bounds of its own
 
 
@@ -164,6 +165,7 @@ class MapComparison:
     view: View
     halves: bool = False  # whether weights are stored in f16
     maps: dict[str, None] = field(default_factory=dict)
+    found: dict[Any, Taps] = field(default_factory=dict)
     rounding: float = 0.0
 
     def compare(self) -> None:
@@ -221,22 +223,28 @@ class MapComparison:
 
     def residues(self, axes: list[Axis], residues: tuple[int, ...], rows: Array) -> None:
         """Compare the outputs whose positions have some residues; `rows` [M] are their rows."""
-        blocks, start = self.view.blocks or (), 0
-        for block in ((), *blocks):
-            end = start + (block[0].rows if block else 0)
-            chosen = np.flatnonzero((rows >= start) & (rows < end) if block else rows < 0)
-            if chosen.size:
-                places = [*enumerate(zip(axes, residues, strict=True))]
-                found = [
-                    [self.taps(a, axis, r, part) for a, (axis, r) in places]
-                    for part in block or (None,)
-                ]
-                self.weights(chosen, rows[chosen] - start, block, found)
-            start = end
+        blocks, places = self.view.blocks or (), [*enumerate(zip(axes, residues, strict=True))]
+        starts = np.cumsum([0, *(block[0].rows for block in blocks)])
+        of = np.where(rows < 0, 0, np.searchsorted(starts, rows, "right"))  # 0: of none
+        for i in np.unique(of):
+            block = blocks[i - 1] if i else ()
+            found = [
+                [self.taps(a, axis, r, part) for a, (axis, r) in places] for part in block or (None,)
+            ]
+            chosen = np.flatnonzero(of == i)
+            self.weights(chosen, rows[chosen] - starts[max(i - 1, 0)], block, found)
 
     def taps(
         self, a: int, out: Axis, residue: int, block: KernelSums | None
-    ) -> tuple[list[int], list[int]]:
+    ) -> Taps:
+        """Return the taps of an axis; the same question is answered once."""
+        emitted = (block.weights.shape[3 + a], block.reads[a]) if block else None
+        key = (a, out, residue, emitted)
+        if key not in self.found:
+            self.found[key] = self._taps(a, out, residue, *(emitted or (0, None)))
+        return self.found[key]
+
+    def _taps(self, a: int, out: Axis, residue: int, emitted: int, read: Read | None) -> Taps:
         """Return what emitted taps of an axis stand for, each for every place of a period that it
         may meet, and which taps of the definition do.
 
@@ -247,11 +255,10 @@ class MapComparison:
         data, kernel = w.data[d.data_axes[2 + a]], w.weights.shape[3 + a]
         alone = type(data) is int and data == 1  # then the only i is 0
         i = 0 if alone else self.case.free("i")
-        emitted = block.weights.shape[3 + a] if block else 0
         reached, line = [MISSING] * kernel, []
-        read = block.reads[a] if block else Read(out, 1, 0, ())
+        read, some = read or Read(out, 1, 0, ()), read is not None
         inner = read.axis.radix
-        if block and out.radix * inner != S and not alone:
+        if some and out.radix * inner != S and not alone:
             raise Unproved(f"axis {a}: a period of {out.radix * inner}, not {S}")
         require_few(a, max(kernel, emitted * len(read.live)))
         met = [(t, live) for t in range(emitted) for live in read.live]
@@ -291,17 +298,15 @@ class MapComparison:
         chosen: Array,
         rows: Array,
         block: tuple[KernelSums, ...],
-        taps: list[list[tuple[list[int], list[int]]]],
+        taps: list[list[Taps]],
     ) -> None:
         """Compare the weights of output channels `chosen`, which are `rows` of a block."""
         right, channels = self._wanted_weights(chosen)
         emitted: dict[tuple[int, ...], list[Array]] = {}
         for sums, along in zip(block, taps, strict=False):
             found = self._aligned(sums, rows, channels)
-            for at in product(*(range(len(s)) for s, _ in along)):
+            for at in product(*([t for t, k in enumerate(s) if k != NEVER] for s, _ in along)):
                 stands = tuple(s[t] for (s, _), t in zip(along, at, strict=True))
-                if NEVER in stands:
-                    continue
                 rows_of = zip(at, sums.reads, strict=True)
                 part = last(found, [t // len(read.live) for t, read in rows_of])
                 some = self.some(part, sums.numbered)
@@ -311,9 +316,7 @@ class MapComparison:
                 elif stands in emitted and not some:
                     continue
                 emitted.setdefault(stands, []).append(part)
-        for k in product(*(range(n) for n in right.shape[2:])):
-            if any(r[t] == IMPOSSIBLE for (_, r), t in zip(taps[0], k, strict=True)):
-                continue
+        for k in product(*([t for t, s in enumerate(r) if s != IMPOSSIBLE] for _, r in taps[0])):
             wanted = last(right, k)
             if k in emitted:
                 if any(sums.numbered != self.wanted.numbered for sums in block):

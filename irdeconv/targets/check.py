@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from irdeconv.dialects.template import DialectDeconvolution
@@ -59,20 +59,29 @@ def check_graph(
 
 
 def executed(
-    graph: Graph, only: Callable[[Node], bool] = lambda node: True
+    graph: Graph,
+    only: Callable[[Node], bool] = lambda node: True,
+    given: Collection[int] = (),
 ) -> Iterator[tuple[Node, Node, str, Facts]]:
     """Yield the layers that a device executes: node, name of the operation, facts.
 
-    The first node is the layer of the graph: of a layer in a body the operation around it.
+    The first node is the layer of the graph: of a layer in a body the operation around it. `given`
+    are Parameters of a body that are constant.
     """
-    constant: set[int] = set()
+    constant = set(given)
     for node in graph.topological():
         read = [v.node for v in graph.inputs_of(node.id)]
         if node.type == "Const" or (read and node.op.pure and constant.issuperset(read)):
             constant.add(node.id)
             continue
         for body in bodies_of(node):
-            for _, inner, name, facts in executed(body.graph, only):
+            carried = body.carried()
+            same = [
+                i.parameter
+                for i in body.inputs
+                if i.port is not None and read[i.port] in constant and i.parameter not in carried
+            ]
+            for _, inner, name, facts in executed(body.graph, only, same):
                 yield node, inner, name, facts
         layer = _Layer(graph, node, constant)
         if node.type not in NOT_EXECUTED and only(node) and not layer.is_bias:

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from irdeconv.opening import shown
 from irdeconv.suggest import did_you_mean
@@ -45,12 +46,12 @@ class Term:
     name: Name
     axis: int = 0
 
-    @property
+    @cached_property
     def per_axis(self) -> bool:
         """Whether it has a value for each axis."""
         return self.name.absent is not None and not self.name.each and not self.axis
 
-    @property
+    @cached_property
     def per_part(self) -> bool:
         """Whether it has a value for each input of a Concat, or each axis that a Slice slices."""
         return self.name.each and not self.axis
