@@ -6,6 +6,7 @@ docs/disagreements.md lists them, and tests/test_int8.py shows each in the insta
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -20,6 +21,16 @@ class RuntimeFault:
     trigger: str
     result: str
     spelling: str
+
+    @property
+    def versions(self) -> str:
+        """The versions that have it, and those that do not."""
+        absent = f", not {', '.join(self.absent)}" if self.absent else ""
+        return f"{', '.join(self.seen)}{absent}"
+
+    def __str__(self) -> str:
+        head = f"{self.runtime} ({self.versions}): {self.trigger}: {self.result}"
+        return f"{head}. Instead: {self.spelling}"
 
 
 PAD_OF_ONE = RuntimeFault(
@@ -76,3 +87,30 @@ RUNTIME_FAULTS = (
     ZERO_POINT_OF_DECONVOLUTION,
     DEPTH_OF_ONE,
 )
+
+
+def faults_of_quantized(
+    *,
+    size: Sequence[object],
+    kernel: Sequence[object],
+    strides: Sequence[int],
+    groups: int,
+    channels: object,
+    outputs: object,
+) -> tuple[RuntimeFault, ...]:
+    """Return the faults that concern a deconvolution of quantized data, itself or lowered.
+
+    Sizes that are not integers are unknown, and concern nothing. `channels` and `outputs` are those
+    of all groups.
+    """
+    strided = [s for s in strides if s > 1]
+    partial = isinstance(outputs, int) and outputs > groups > 1
+    rest = any(isinstance(k, int) and k % s for k, s in zip(kernel, strides, strict=True))
+    flat = len(size) == 3 and size[0] == channels == 1
+    rows = (
+        (PAD_OF_ONE, 1 in size or len(strided) == 1),
+        (SCALE_PER_GROUP, partial),
+        (ZERO_POINT_OF_DECONVOLUTION, rest),
+        (DEPTH_OF_ONE, flat),
+    )
+    return tuple(fault for fault, concerned in rows if concerned)

@@ -68,8 +68,8 @@ them: E is then the smallest possible one, ceil(K/S).
 
 ## What auto takes
 
-The form with the lowest score for each packaged target. `-` means that no form meets the target's
-conditions; `lower` refuses the layer (E421).
+The form with the lowest score for each target that is no device. `-` means that no form meets the
+target's conditions; `lower` refuses the layer (E421). [targets.md](targets.md) has the devices.
 
 | network | {targets} |
 |---|{rule}

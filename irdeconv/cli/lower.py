@@ -6,12 +6,15 @@ large constants as well. --certify proves each new layer equal to the deconvolut
 files that -o has written. --report writes a page that shows the graph before and after.
 
 If the input is an ONNX model and -o names an .onnx, only the ConvTranspose nodes are replaced, by
-standard operations of the model's operation set (11 or later). If -o names an .xml, the model is
+standard operations of the model's operation set (7 or later). If -o names an .xml, the model is
 converted to an IR first. An ONNX model that a page cannot draw is lowered and written without the
 page that --report names; a warning says so, and the exit code stays the same.
 
-Exit code 4: a deconvolution could not be lowered. 1: a layer is not proved. 7: a layer is proved
-for some sizes only, or under the assumptions that are listed.
+With --target every new layer meets the conditions of a device, or nothing is written.
+
+Exit code 4: a deconvolution could not be lowered. 1: a layer is not proved, or the target cannot
+execute what a deconvolution would become. 7: a layer is proved for some sizes only, or under the
+assumptions that are listed.
 """
 
 from __future__ import annotations

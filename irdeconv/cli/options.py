@@ -318,8 +318,8 @@ def add_form(parser: OptionParser, *, none: bool) -> None:
     names = ", ".join(f"{name} ({note})" if note else name for name, note in notes.items())
     parser.add_argument(
         "--form",
-        help=f"how deconvolutions are lowered: {names}, or {AUTO}: each in the cheapest form. A "
-        f"layer for which a form is impossible gets {FALLBACK}"
+        help=f"how deconvolutions are lowered: {names}, or {AUTO} (default with --target): each in "
+        f"the cheapest form. A layer for which a form is impossible gets {FALLBACK}"
         f"{'. none: not at all' if none else ''}",
     )
 
@@ -361,8 +361,8 @@ def add_target(parser: OptionParser, *, costs: bool = True) -> None:
         "--target",
         metavar="NAME|FILE.toml",
         help="what the target can do: a packaged target (irdeconv lower --list-targets; generic is "
-        "the default), or a file of your own. --form auto chooses by it; with another form, layers "
-        "that the target cannot execute get a warning",
+        "the default), or a file of your own. Every new layer meets its conditions, or nothing is "
+        "written. docs/targets.md has the format",
     )
     if costs:
         parser.add_argument(

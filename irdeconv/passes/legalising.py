@@ -272,7 +272,7 @@ def _tiles(limits: Limits) -> Iterator[RuleCall]:
             continue
         for parts in _part_counts(n):
             tile = (*size[:axis], -(-n // parts) + limits.kernel[axis], *size[axis + 1 :])
-            if len(limits.failures(pads=limits.no_pads, size=tile)) < now:
+            if tile[axis] < n and len(limits.failures(pads=limits.no_pads, size=tile)) < now:
                 yield RuleCall(rule.tiles, (axis, parts))
                 break
 
