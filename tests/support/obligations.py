@@ -34,7 +34,8 @@ def model_of(graph: Graph) -> Model:
 def obligations(source: Graph, lowered: Graph) -> list[Obligation]:
     """Return one obligation per deconvolution of `source`, an inferred graph.
 
-    What replaced it bears its name; layers of equal name and type in front of it are twins.
+    What replaced it bears its name, or that of the Add behind it if that is a bias that became a
+    part of it; layers of equal name and type in front of it are twins.
     """
     a, b = model_of(source), model_of(lowered)
     nodes = list(source.topological())
@@ -52,6 +53,11 @@ def obligations(source: Graph, lowered: Graph) -> list[Obligation]:
     for at, node in enumerate(nodes):
         if not node.op.deconvolution:
             continue
+        if node.name not in names:
+            ((user, _),) = source.users(Value(node.id))
+            node = source.node(user)
+            assert node.type == "Add"
+            at = nodes.index(node)
         twins = {
             Port(same[x.name, x.type]): Port(i)
             for i, x in enumerate(a.layers[:at])

@@ -17,6 +17,7 @@ from irdeconv.verify.smt.reading import (
     Component,
     ConstantPart,
     ElementReading,
+    MergedAxes,
     Rule,
     fixed,
 )
@@ -107,6 +108,11 @@ def _pad(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -> None:
     conditions: list[Condition] = []
     kept = np.ones(r.rows.size, bool)
     for c, size, b, e in zip(r.index, dims, *sizes.pads_of(w.side, layer), strict=True):
+        if isinstance(c, MergedAxes):
+            if b == 0 and e == 0:
+                index.append(c)
+                continue
+            c = c.flat()
         if isinstance(c, np.ndarray):
             first, count = b.known, size.known
             if first is None or count is None:
@@ -240,7 +246,7 @@ def _zero_insertion(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading
     w.read(layer.inputs[0], r.at(*index, conditions=conditions))
 
 
-def _whole(c: Component) -> SizeTerm:
+def _whole(c: SizeTerm | Array) -> SizeTerm:
     if isinstance(c, np.ndarray):
         raise Unproved("channels are spread")
     return c

@@ -4,7 +4,8 @@ An element is told by an index, a component per axis. Spatial components and the
 terms; the channel is an array of numbers, one for each output channel (below a convolution one for
 each output channel and input channel). Every operation turns the index of its output into that of
 its input. Pads and crops add conditions: where one fails, nothing is read. A convolution adds a
-variable for the tap of each axis, and its weights.
+variable for the tap of each axis, and its weights. An axis that a Reshape merges out of others has
+their components until an operation needs the position itself.
 """
 
 from __future__ import annotations
@@ -12,22 +13,51 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from irdeconv.proof.model import Array, Layer, Port, Unproved
 from irdeconv.verify.smt.meaning import Layout
 from irdeconv.verify.smt.side import ReadSide
-from irdeconv.verify.smt.terms import (
-    Condition,
-    SizeTerm,
-    term,
-)
+from irdeconv.verify.smt.terms import Condition, SizeTerm, divisor, term
 
-Component = SizeTerm | Array
 Function = tuple[str, tuple[float, ...]]
 POSITION = re.compile(r"[oqt](\d+)")  # variables of positions and taps, by their axis
 MOST_READ = 5000  # layers that are read for one class of outputs
+
+
+@dataclass(frozen=True)
+class MergedAxes:
+    """The component of an axis that merges others: theirs with their sizes, the outermost first."""
+
+    digits: tuple[Digit, ...]
+
+    def flat(self) -> SizeTerm | Array:
+        """Return the position on the merged axis."""
+        apart = [c.flat() if isinstance(c, MergedAxes) else c for c, _ in self.digits]
+        arrays = any(isinstance(c, np.ndarray) for c in apart)
+        flat: SizeTerm | Array = np.zeros(1, np.int64) if arrays else term(0)
+        for position, (c, (_, size)) in enumerate(zip(apart, self.digits, strict=True)):
+            by = divisor(size) if position else 1
+            flat = flat * by + (fixed(c) if isinstance(flat, np.ndarray) else c)
+        return flat
+
+    def of_rows(self, kept: Array) -> MergedAxes:
+        """Return the component for some of the rows."""
+        return MergedAxes(tuple((rows_of(c, kept), size) for c, size in self.digits))
+
+
+Component = SizeTerm | Array | MergedAxes
+Digit = tuple[Component, SizeTerm]
+KEEPING = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Pad")  # rules that know merged axes
+
+
+def rows_of(c: Component, kept: Array) -> Component:
+    """Return a component for some of the rows."""
+    if isinstance(c, MergedAxes):
+        return c.of_rows(kept)
+    return c[kept] if isinstance(c, np.ndarray) else c
 
 
 class SplitNeeded(Exception):
@@ -42,11 +72,12 @@ class SplitNeeded(Exception):
 class ElementReading:
     """An element that is being read, for the output channels `rows`.
 
+    The components of `index` are terms and arrays; the rules in KEEPING also get merged axes.
     `weights` are [rows, input channels, *taps], `factor` a number for each row, or for each of its
     input channels; `functions` the activations that were passed, the last one first.
     """
 
-    index: tuple[Component, ...]
+    index: tuple[Any, ...]
     rows: Array
     conditions: tuple[Condition, ...] = ()
     weights: Array | None = None
@@ -73,7 +104,7 @@ class ElementReading:
         """Return the reading for some of the rows."""
         if kept.all():
             return self
-        index = tuple(c[kept] if isinstance(c, np.ndarray) else c for c in self.index)
+        index = tuple(rows_of(c, kept) for c in self.index)
         weights = None if self.weights is None else self.weights[kept]
         factor = None if self.factor is None else self.factor[kept]
         return replace(self, index=index, rows=self.rows[kept], weights=weights, factor=factor)
@@ -100,6 +131,8 @@ class ConstantPart:
 
 def fixed(component: Component) -> Array | int:
     """Return a component that is constant, or all its rows; else ask for a split."""
+    if isinstance(component, MergedAxes):
+        component = component.flat()
     if isinstance(component, np.ndarray):
         return component
     if component.known is not None:
@@ -151,8 +184,11 @@ class BackwardWalk:
             self.constants.append(ConstantPart(r, np.zeros(r.rows.size, np.int64)))
             return
         only = (term(0) if d == 1 else c for c, d in zip(r.index, dims, strict=True))
-        r = replace(r, index=tuple(only))
         end = self.side.end(port)
+        if end is None and self.side.model.of(port).type in KEEPING:
+            r = replace(r, index=tuple(only))
+        else:
+            r = replace(r, index=tuple(c.flat() if isinstance(c, MergedAxes) else c for c in only))
         if end is not None and (r.weights is not None or not self._per_channel(end)):
             self._data(end, r)
         elif end is not None or self.side.is_constant(port):

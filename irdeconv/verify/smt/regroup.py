@@ -6,10 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from irdeconv.proof.model import Layer, Unproved
-from irdeconv.verify.smt.reading import Component, fixed
+from irdeconv.verify.smt.reading import Component, Digit, MergedAxes
 from irdeconv.verify.smt.side import ReadSide
 from irdeconv.verify.smt.terms import SizeTerm, divisor, equal, term
 
@@ -57,23 +55,49 @@ def _same_count(
 def regrouped(
     index: Sequence[Component], there: Sequence[SizeTerm], here: Sequence[SizeTerm]
 ) -> list[Component]:
-    """Return the index in the axes `here` of an element of the axes `there`."""
-    pairs = [(c, d) for c, d in zip(index, there, strict=True) if d != 1]
-    flat: Component = term(0)
-    if any(isinstance(c, np.ndarray) for c, _ in pairs):
-        flat = np.zeros(1, np.int64)
-    for position, (c, size) in enumerate(pairs):
-        by = divisor(size) if position else 1
-        flat = flat * by + (fixed(c) if isinstance(flat, np.ndarray) else c)
+    """Return the index in the axes `here` of an element of the axes `there`.
+
+    An axis that merges others keeps their components apart, so that no product of sizes is needed
+    if a later Reshape splits it again.
+    """
+    digits = [
+        digit
+        for c, size in zip(index, there, strict=True)
+        for digit in (c.digits if isinstance(c, MergedAxes) else [(c, size)])
+        if digit[1] != 1
+    ]
     out: list[Component] = []
     left = sum(d != 1 for d in here)
     for size in here[::-1]:
         left -= size != 1
-        if size == 1:
+        taken = _innermost(digits, size) if left else digits
+        if size == 1 or not taken:
             out.append(term(0))
-        elif not left:
-            out.append(flat)
         else:
-            out.append(flat % divisor(size))
-            flat = flat // divisor(size)
+            out.append(taken[0][0] if len(taken) == 1 else MergedAxes(tuple(taken)))
     return out[::-1]
+
+
+def _innermost(digits: list[Digit], size: SizeTerm) -> list[Digit]:
+    """Remove the innermost digits that make an axis of a size, splitting one if needed."""
+    taken: list[Digit] = []
+    while size != 1:
+        c, count = digits.pop()
+        if count == size:
+            return [(c, count), *taken]
+        by, n = divisor(size), count.known
+        if n and by % n == 0:
+            taken.insert(0, (c, count))
+            size = term(by // n)
+        elif all(f % by == 0 for f in (*count.parts.values(), count.constant)):
+            digits.append((_apart(c) // by, count // by))
+            return [(_apart(c) % by, size), *taken]
+        else:
+            outer, more = digits.pop()
+            both = MergedAxes(((outer, more), (c, count)))
+            digits.append((both.flat(), more * count))
+    return taken
+
+
+def _apart(c: Component) -> Any:
+    return c.flat() if isinstance(c, MergedAxes) else c

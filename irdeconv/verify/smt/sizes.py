@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from irdeconv.proof.model import Layer, Port, Unproved
 from irdeconv.verify.smt.arrays import axis_of, flag_of, list_of, text_of
 from irdeconv.verify.smt.meaning import DECONVOLUTIONS, Meaning, meaning, windows
 from irdeconv.verify.smt.side import Dims, ReadSide
-from irdeconv.verify.smt.terms import SizeTerm, at_least, equal, larger, smaller, term
+from irdeconv.verify.smt.terms import Condition, SizeTerm, at_least, equal, larger, smaller, term
 
 RESHAPING = ("new_axis", "shrink_axis", "ellipsis")  # masks of StridedSlice
 
@@ -80,26 +81,23 @@ def _reshape(side: ReadSide, port: Port, layer: Layer) -> Dims:
 
 def _remaining(layer: Layer, dims: Sequence[SizeTerm], rest: Sequence[SizeTerm]) -> SizeTerm:
     """Return the size that -1 stands for: what is left of the factors."""
-    left = list(dims)
+    opened = [d for d in dims if d.known is None]
+    known, by = math.prod(d.known for d in dims if d.known is not None), 1
     for d in rest:
-        if d in left:
-            left.remove(d)
+        if d in opened:
+            opened.remove(d)
         elif d.known:
-            left.append(term(0))
-            by = d.known
-            for i, other in enumerate(left[:-1]):
-                if all(f % by == 0 for f in (*other.parts.values(), other.constant)):
-                    left[i] = other // by
-                    break
-            else:
-                raise Unproved(f"{layer}: the size that -1 stands for does not follow")
-            left.pop()
+            by *= d.known
         else:
             raise Unproved(f"{layer}: the size that -1 stands for does not follow")
-    out = term(1)
-    for d in left:
-        out = out * d
-    return out
+    shared = math.gcd(known, by)
+    known, by = known // shared, by // shared
+    for i, d in enumerate(opened):
+        shared = math.gcd(by, d.constant, *d.parts.values())
+        opened[i], by = d // shared, by // shared
+    if by != 1:
+        raise Unproved(f"{layer}: the size that -1 stands for does not follow")
+    return math.prod(opened, start=term(known))
 
 
 def _unsqueeze(side: ReadSide, port: Port, layer: Layer) -> Dims:
@@ -167,33 +165,35 @@ def slices_of(side: ReadSide, layer: Layer) -> list[tuple[int, SizeTerm, int, Si
     out = []
     for a, first, last, by in zip(axes, start, stop, step, strict=True):
         axis = axis_of(layer, a, len(dims))
-        out.append((axis, *taken(layer, dims[axis], first, last, by)))
+        out.append((axis, *taken(side, layer, dims[axis], first, last, by)))
     return out
 
 
 def taken(
-    layer: Layer, size: SizeTerm, start: SizeTerm, stop: SizeTerm, step: int
+    side: ReadSide, layer: Layer, size: SizeTerm, start: SizeTerm, stop: SizeTerm, step: int
 ) -> tuple[SizeTerm, int, SizeTerm]:
     """Return the first element, the step and the size of a slice of an axis."""
     if step == 0:
         raise Unproved(f"{layer}: a step of 0")
     low, high = (term(0), size) if step > 0 else (term(-1), size - 1)
-    first = _clamped(layer, size, start, low, high)
+    first = _clamped(side, layer, size, start, low, high)
     if step < 0 and start.known is not None and start.known < 0:
         first = larger(start + size, 0)  # backwards a start before the axis is its 0
-    last = _clamped(layer, size, stop, low, high)
+    last = _clamped(side, layer, size, stop, low, high)
     span = last - first if step > 0 else first - last
     return first, step, larger(span + (abs(step) - 1), 0) // abs(step)
 
 
 def _clamped(
-    layer: Layer, size: SizeTerm, bound: SizeTerm, low: SizeTerm, high: SizeTerm
+    side: ReadSide, layer: Layer, size: SizeTerm, bound: SizeTerm, low: SizeTerm, high: SizeTerm
 ) -> SizeTerm:
     least, most = bound.bounds
     if most is not None and most < 0:
         bound = bound + size
     elif least is None or least < 0:
-        raise Unproved(f"{layer}: a bound that may count from both ends")
+        if side.is_source:
+            raise Unproved(f"{layer}: a bound that may count from both ends")
+        side.demand(Condition(bound), f"a bound of {layer} does not count from the end")
     return smaller(larger(bound, low), high)
 
 
