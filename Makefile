@@ -59,6 +59,8 @@ pages: $(READY)  ## write anew what tools/ generates: pages of docs/, the drawin
 	$(PY) tools/make_forms_table.py
 	$(PY) tools/make_operation_pages.py
 	$(PY) tools/make_code_pages.py
+	$(PY) tools/make_targets_pages.py
+	$(PY) tools/make_faults_table.py
 	$(PY) tools/make_verb_pages.py
 	$(PY) tools/make_pictures.py
 	$(PY) tools/make_schema_page.py

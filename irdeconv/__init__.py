@@ -85,8 +85,8 @@ _OFFERS = {
     "conformance.suite": "check_suite run_suite suite",
     "editing.simplify": "SimplificationReport Simplified",
     "errors": """ArgumentTypeError Diagnostic ExecutionError FileAccessError InferenceError
-        InputError IrdeconvError LimitError LoweringError NothingToReduceError TargetError UnsupportedError
-        UsageError""",
+        InputError IrdeconvError LimitError LoweringError NothingToReduceError TargetError
+        UnsupportedError UsageError""",
     "explanation": "Explanation",
     "graph": "Graph Node Value",
     "inspection": "Inspection",

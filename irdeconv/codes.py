@@ -177,6 +177,10 @@ CODES: dict[str, Code] = {
         "no lowering of the layer meets the conditions of the target",
         "--best-effort writes the model all the same; another target may have more operations",
     ),
+    "E420": Code(
+        "the target cannot execute a layer",
+        "irdeconv lower --target lowers for the target; or change the model or the target",
+    ),
     # E5xx: execution
     "E500": Code(
         "a layer failed while running",

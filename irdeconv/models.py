@@ -236,6 +236,17 @@ def _of_file(model: str | PathLike[str] | bytes | bytearray | memoryview, how: R
     return _of_format(found or "xml", path, path, how)
 
 
+def is_onnx(model: ModelLike) -> bool:
+    """Whether a model is an ONNX model: a file by its content, else by its name."""
+    if isinstance(model, bytes | bytearray | memoryview):
+        return kind_of(bytes(model[:BEGIN]), "").format == "onnx"
+    if isinstance(model, str | PathLike):
+        path = os.fspath(model)
+        suffix = SUFFIXES.get(Path(path).suffix)
+        return suffix != "xml" and (kind_of(_first_bytes(path), path).format or suffix) == "onnx"
+    return not isinstance(held(model), Graph) and isinstance(model, OnnxModel)
+
+
 def _first_bytes(path: str) -> bytes:
     """Return the first bytes of a regular file; none where there is no such file."""
     with suppress(OSError, ValueError):

@@ -20,7 +20,7 @@ from support.sources import DRAWN, imports, parsed
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "irdeconv"
-FILE_LINES = 400
+FILE_LINES = 700
 FUNCTION_LINES = 40
 
 

@@ -19,7 +19,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     assert main(["lower", "net.xml", "-o", "low.xml", "-q"]) == 0
     Path("folder").mkdir()
     Path("other.json").write_text('{"notes": []}')
-    Path("target.toml").write_text('name = "mine"\n')
+    Path("target.toml").write_text('description = "mine"\n')
     return tmp_path
 
 

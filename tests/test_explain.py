@@ -14,12 +14,17 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
+from irdeconv.dialects.openvino import ConvolutionBackpropData
 from irdeconv.dialects.setting import Setting
 from irdeconv.explanation.picture import picture
 from irdeconv.explanation.solve import SEARCHED, _candidates
 from irdeconv.explanation.verdicts import SYSTEMS
 from irdeconv.geometry_hints import size_hint
+from irdeconv.graph import Graph, Value
+from irdeconv.op import REGISTRY
+from irdeconv.runtime_faults import PAD_OF_ONE, ZERO_POINT_OF_DECONVOLUTION
 from support import oracle
+from support.layers import constant, parameter, result
 
 SAMPLES = Path(__file__).resolve().parent.parent / "ir_samples"
 SIZES = {
@@ -279,3 +284,21 @@ def test_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(SAMPLES / "onnx/pads.xml"), "--shape", "x[1,1,1,1]"]) == 1
     assert main(["explain", file, "--solve", "x"]) == 2
     assert main(["explain", file, "nothing"]) == 2
+
+
+@pytest.mark.parametrize("fake", [True, False])
+def test_faults_of_runtimes_concern_quantized_layers(fake: bool) -> None:
+    """The data of one model are quantized, those of the other are not."""
+    g = Graph()
+    x = parameter(g, (1, 2, 7), np.float32, "x")
+    if fake:
+        limits = [constant(g, np.float32(v), f"limit {k}") for k, v in enumerate((-2, 2, -2, 2))]
+        x = Value(g.add(REGISTRY["FakeQuantize", "opset1"](256), [x, *limits], name="q").id)
+    w = constant(g, np.ones((2, 2, 3), np.float32), "w")
+    op = ConvolutionBackpropData((2,), (0,), (0,), (1,))
+    result(g, Value(g.add(op, [x, w], name="deconv").id))
+    found = ird.explain(g)
+    faults = [PAD_OF_ONE, ZERO_POINT_OF_DECONVOLUTION] if fake else []
+    assert list(found.layers[0].faults) == [str(f) for f in faults]
+    assert ("known fault of OpenVINO CPU, int8 (2023.0.2" in str(found)) == fake
+    assert found.to_dict()["layers"][0]["faults"] == [str(f) for f in faults]

@@ -29,6 +29,7 @@ PAGES = [
 # A marked example has a test of its own: test_extension.py, and below.
 # A block of text right behind the code is what it prints.
 PYTHON = re.compile(r"(?<! -->\n)^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.M | re.S)
+FILE = re.compile(r"^<!-- file: (\S+) -->\n```\w+\n(.*?)^```$", re.M | re.S)
 EXAMPLE = re.compile(r"<!-- example: (\w+) -->\n```python\n(.*?)^```$", re.M | re.S)
 CODED = [
     str(p.relative_to(ROOT))
@@ -50,8 +51,10 @@ def shown(page: Path) -> dict[str, str]:
 
 
 def printed(page: Path, folder: Path) -> dict[str, str]:
-    """Run the commands of a page in order, in an empty folder with the samples."""
+    """Run the commands of a page in order, in a folder with the samples and the page's files."""
     shutil.copytree(ROOT / "ir_samples", folder / "ir_samples")
+    for name, text in FILE.findall(page.read_text("utf-8")):
+        (folder / name).write_text(text, "utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr("irdeconv.cli.reduce.WORTH_SAYING", math.inf)  # that is, how long
@@ -72,7 +75,7 @@ def run(patch: pytest.MonkeyPatch, command: str) -> str:
     with pytest.MonkeyPatch.context() as streams:
         streams.setattr(sys, "stdout", screen)
         streams.setattr(sys, "stderr", beside)
-        assert main(arguments) in (0, 1)
+        assert main(arguments) in (0, 1, 2)
     lines = [line.rstrip() for line in screen.getvalue().splitlines()]
     for words in map(str.split, filters):
         lines = filtered(words, lines)

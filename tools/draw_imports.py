@@ -47,7 +47,10 @@ LEVELS = (
         "places progress wrapping markup",
         "diagnostics with code, file, line and column; how far work is; lines, HTML",
     ),
-    ("code_pages", "what a diagnostic code means, with an example"),
+    (
+        "code_pages runtime_faults",
+        "what a diagnostic code means, with an example; known faults of runtimes",
+    ),
     ("tensors", "element types, dimensions, texts of attributes"),
     ("meaning", "what an operation is; every rule of pads, once"),
     ("drawing", "pictures of plain numbers and texts: graphs, axes; nothing of operations"),

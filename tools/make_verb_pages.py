@@ -86,7 +86,7 @@ MEANINGS = {
 }
 ANSWERS = {
     "validate": "errors were found; with `--strict` also warnings",
-    "lower": "with `--certify`: a layer is not proved",
+    "lower": "with `--certify`: a layer is not proved; with `--target`: a condition is violated",
     "raise": "with `--certify`: a layer is not proved",
     "run": "a layer failed while running",
     "bench": "a layer failed while running; with `--fail-above`: the model has become slower",

@@ -28,6 +28,7 @@ from irdeconv.cli.options import (
     add_model,
     add_output,
     add_shapes,
+    add_target_check,
 )
 from irdeconv.passes.form_names import FALLBACK
 
@@ -44,6 +45,7 @@ def configure(parser: OptionParser) -> None:
         "--lower", action="store_true", help="compare with the lowered graph, which dot and ir show"
     )
     add_form(parser, none=False)
+    add_target_check(parser, "mark with ! the layers that this target cannot execute")
     parser.add_argument("--constants", action="store_true", help="list constants as well")
     parser.add_argument(
         "--only",
@@ -80,10 +82,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
         raise misused("inspect needs FILE", "for example: irdeconv inspect model.xml")
     if args.form is not None and not args.lower:
         raise misused("--form: without --lower nothing is lowered", "add --lower")
-    if console.format in ("dot", "html", "ir", "svg") and (args.only or args.sort):
-        option = "--only" if args.only else "--sort"
+    if console.format in ("dot", "html", "ir", "svg") and (args.only or args.sort or args.target):
+        option = "--only" if args.only else "--sort" if args.sort else "--target"
         raise misused(
-            f"{option}: --format {console.format} shows the whole graph in its own order",
+            f"{option}: --format {console.format} shows the whole graph as it is",
             "text and json take it",
         )
     protect(args.output, (args.file, args.weights), force=args.force)
@@ -94,7 +96,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
         if console.format == "html":
             text = ird.graph_page(graph, lowered).to_html()
         else:
-            inspection = ird.inspect(graph, lowered, only=args.only, sort=args.sort)
+            inspection = ird.inspect(
+                graph, lowered, only=args.only, sort=args.sort, target=args.target
+            )
             text = _render(inspection, args, console)
         write_text(args.output, text, console)
     return 0

@@ -6,12 +6,15 @@ large constants as well. --certify proves each new layer equal to the deconvolut
 files that -o has written. --report writes a page that shows the graph before and after.
 
 If the input is an ONNX model and -o names an .onnx, only the ConvTranspose nodes are replaced, by
-standard operations of the model's operation set (11 or later). If -o names an .xml, the model is
+standard operations of the model's operation set (7 or later). If -o names an .xml, the model is
 converted to an IR first. An ONNX model that a page cannot draw is lowered and written without the
 page that --report names; a warning says so, and the exit code stays the same.
 
-Exit code 4: a deconvolution could not be lowered. 1: a layer is not proved. 7: a layer is proved
-for some sizes only, or under the assumptions that are listed.
+With --target every new layer meets the conditions of a device, or nothing is written.
+
+Exit code 4: a deconvolution could not be lowered. 1: a layer is not proved, or the target cannot
+execute what a deconvolution would become. 7: a layer is proved for some sizes only, or under the
+assumptions that are listed.
 """
 
 from __future__ import annotations
@@ -45,16 +48,27 @@ if TYPE_CHECKING:
 
 def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
-    add_model(parser)
+    add_model(parser, optional=True)
     add_form(parser, none=False)
     add_target(parser)
     add_lowering_options(parser)
+    parser.add_argument("--list-targets", action="store_true", help="list the packaged targets")
     add_rewriting(parser, "lowered", "rewritten", onnx=True)
     add_report(parser, "the graph before and after, with what became of each deconvolution")
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    """Lower, write, report."""
+    """Lower, write, report; or list the targets."""
+    from irdeconv.errors import misused
+
+    if args.list_targets:
+        return _list_targets(console)
+    if args.file is None:
+        raise misused("lower needs FILE", "for example: irdeconv lower model.xml -o lowered.xml")
+    return _lower(args, console)
+
+
+def _lower(args: argparse.Namespace, console: Console) -> int:
     import irdeconv as ird
     from irdeconv.cli.certificates import finish_rewriting, refuse_probe
     from irdeconv.cli.lower_onnx import lower_file, stays_onnx
@@ -92,6 +106,19 @@ def run(args: argparse.Namespace, console: Console) -> int:
     page = partial(_page, source, low, args)
     code = finish_rewriting("lower", args, low, console, prove=prove, show=show, page=page)
     return 4 if any(r.form is None for r in low.report) else code
+
+
+def _list_targets(console: Console) -> int:
+    """Print the names of the packaged targets with their descriptions."""
+    from irdeconv.errors import misused
+    from irdeconv.inspection.table import table
+    from irdeconv.targets.profile import load_target, target_names
+
+    if console.wants_json:
+        raise misused("--list-targets: there is no json of it", "leave out --format")
+    rows = [(name, load_target(name).description) for name in target_names()]
+    console.text(table(("target", "description"), rows, width=console.width))
+    return 0
 
 
 def _page(source: Graph, low: Lowered, args: argparse.Namespace, made: Certificates) -> str:

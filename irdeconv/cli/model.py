@@ -37,10 +37,16 @@ def validate_file(
     weights: str | Literal[False] | None,
     semantics: Semantics = "runtime",
     shapes: Mapping[str, Shape | None] | None = None,
+    target: str | None = None,
 ) -> list[Diagnostic]:
     """Validate one file; `-` is stdin. UsageError where a shape does not fit the model."""
     found = ird.validate(
-        _source(file), weights=weights, semantics=semantics, shapes=shapes, name=STDIN
+        _source(file),
+        weights=weights,
+        semantics=semantics,
+        shapes=shapes,
+        target=target,
+        name=STDIN,
     )
     misfits = [d for d in found if d.code == "E310"]
     if misfits:

@@ -318,8 +318,8 @@ def add_form(parser: OptionParser, *, none: bool) -> None:
     names = ", ".join(f"{name} ({note})" if note else name for name, note in notes.items())
     parser.add_argument(
         "--form",
-        help=f"how deconvolutions are lowered: {names}, or {AUTO}: each in the cheapest form. A "
-        f"layer for which a form is impossible gets {FALLBACK}"
+        help=f"how deconvolutions are lowered: {names}, or {AUTO} (default with --target): each in "
+        f"the cheapest form. A layer for which a form is impossible gets {FALLBACK}"
         f"{'. none: not at all' if none else ''}",
     )
 
@@ -349,14 +349,20 @@ def lowering_options(args: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(args, name) for name in names}
 
 
+def add_target_check(parser: OptionParser, what: str) -> None:
+    """Add --target of verbs that check a model for a target."""
+    help = f"{what}: a packaged target (irdeconv lower --list-targets), or a file of your own"
+    parser.add_argument("--target", metavar="NAME|FILE.toml", help=help)
+
+
 def add_target(parser: OptionParser, *, costs: bool = True) -> None:
     """Add --target and, unless costs are not shown, --explain-costs."""
     parser.add_argument(
         "--target",
         metavar="NAME|FILE.toml",
-        help="what the target can do: generic (default), no-depth-to-space, "
-        "zero-insertion-hardware, or a file of your own. --form auto chooses by it; with "
-        "another form, layers that the target cannot execute get a warning",
+        help="what the target can do: a packaged target (irdeconv lower --list-targets; generic is "
+        "the default), or a file of your own. Every new layer meets its conditions, or nothing is "
+        "written. docs/targets.md has the format",
     )
     if costs:
         parser.add_argument(

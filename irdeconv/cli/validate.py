@@ -1,5 +1,7 @@
 """Check models and report everything that is wrong with them, each problem with its place.
 
+With --target each layer that the target cannot execute is an error (E420).
+
 Exit code 0: no errors; there may be warnings. 1: there are errors.
 """
 
@@ -9,7 +11,14 @@ import argparse
 from typing import TYPE_CHECKING, Literal
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_format, add_no_weights, add_semantics, add_shapes
+from irdeconv.cli.options import (
+    OptionParser,
+    add_format,
+    add_no_weights,
+    add_semantics,
+    add_shapes,
+    add_target_check,
+)
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
@@ -26,6 +35,7 @@ def configure(parser: OptionParser) -> None:
     add_no_weights(parser)
     add_semantics(parser)
     add_shapes(parser)
+    add_target_check(parser, "report each layer that this target cannot execute")
     add_format(parser, "sarif", "junit")
 
 
@@ -40,7 +50,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     shapes = parse_shapes(args.shape)
     weights: str | Literal[False] | None = False if args.no_weights else args.weights
     files = dict.fromkeys(args.files)
-    found = {f: validate_file(f, weights, args.semantics, shapes) for f in files}
+    found = {f: validate_file(f, weights, args.semantics, shapes, args.target) for f in files}
     everything = [d for ds in found.values() for d in ds]
     if console.format == "json":
         console.json("validate", _json(found, args.strict))

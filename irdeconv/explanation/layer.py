@@ -19,6 +19,7 @@ from irdeconv.explanation.verdicts import Verdict, crop_dict, find, numbers, ver
 from irdeconv.geometry_hints import size_hint
 from irdeconv.graph import Graph, Node
 from irdeconv.op import Op, infer_op
+from irdeconv.runtime_faults import faults_of_quantized
 from irdeconv.spec import Dim, Shape, Spec
 
 FORMULA = "O = S(I-1) + D(K-1)+1 - pb - pe + op"
@@ -74,7 +75,8 @@ class LayerExplanation:
     """What there is to say about one deconvolution.
 
     `problem` is why the layer is refused, `hints` what would help; `crop` is then None. `setting`
-    is None where the number of axes is unknown.
+    is None where the number of axes is unknown. `faults` are known faults of runtimes that concern
+    the layer, if its data are quantized.
     """
 
     name: str
@@ -93,6 +95,7 @@ class LayerExplanation:
     problem: Problem | None = None
     hints: tuple[str, ...] = ()
     remarks: tuple[Problem, ...] = ()
+    faults: tuple[str, ...] = ()
     solutions: Solutions | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -109,6 +112,7 @@ class LayerExplanation:
             "rejected": None if p is None else {"code": p.code, "message": p.message},
             "hints": list(self.hints),
             "remarks": [{"code": r.code, "message": r.message} for r in self.remarks],
+            "faults": list(self.faults),
             **crop_dict(self.crop),
             "rule": self.rule.to_dict() if self.rule else None,
             "axes": [a.to_dict() for a in self.axes],
@@ -148,8 +152,36 @@ def explain_layer(
         problem=problem,
         hints=tuple(_hints(op, s, crop, problem, _declared(node) if declared else None)),
         remarks=remarks,
+        faults=_faults(s) if s and is_quantized(graph, node) else (),
         solutions=solutions,
     )
+
+
+def is_quantized(graph: Graph, node: Node) -> bool:
+    """Whether the data of a layer come from a FakeQuantize, or from integers that were scaled."""
+    sources = graph.inputs_of(node.id)
+    source = graph.node(sources[0].node) if sources else node
+    if source.type == "FakeQuantize":
+        return True
+    for type in ("Multiply", "Subtract", "Convert"):
+        if source.type == type:
+            source = graph.node(graph.inputs_of(source.id)[0].node)
+        elif type != "Subtract":
+            return False
+    dtype = source.spec().dtype
+    return dtype is not None and dtype.is_integral
+
+
+def _faults(s: Setting) -> tuple[str, ...]:
+    found = faults_of_quantized(
+        size=s.size,
+        kernel=s.kernel,
+        strides=s.strides,
+        groups=s.groups,
+        channels=s.channels,
+        outputs=s.outputs,
+    )
+    return tuple(map(str, found))
 
 
 def _judged(

@@ -125,6 +125,7 @@ def _text(e: LayerExplanation) -> Iterator[str]:
         yield f"  rejected [{e.problem.code}]: {e.problem.message}"
     yield from (f"  hint: {h}" for h in e.hints)
     yield from (f"  warning [{r.code}]: {r.message}" for r in e.remarks)
+    yield from (f"  known fault of {fault}" for fault in e.faults)
     if e.setting is None:
         yield "  the number of axes or the pads are unknown, so there is no more to say"
         return

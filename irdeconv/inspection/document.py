@@ -35,6 +35,8 @@ def document(facts: Facts) -> dict[str, Any]:
         "summary": [vars(r) for r in facts.summary],
         "deconvolutions": [vars(d) for d in facts.deconvolutions],
     }
+    if facts.target is not None:
+        out["target"] = facts.target
     if facts.lowered is not None:
         out["lowered"] = document(facts.lowered)
     return out
@@ -72,6 +74,7 @@ def _layer(node: Node, r: LayerFacts) -> dict[str, Any]:
         "origins": r.origins,
         "file": r.file,
         "line": r.line,
+        **_present(violations=r.violations),
         **_beyond_attributes(node),
         **_present(rt_info=node.rt_info, port_rt_info=node.port_rt_info, extra=dict(node.extra)),
     }

@@ -37,6 +37,7 @@ class Facts:
     """A graph's layers and deconvolutions; `lowered` is the same for the lowered graph.
 
     `shown` are the layers asked for, in the order asked for; `deconvolutions` are those among them.
+    `target` is the name of the target that the layers were checked for.
     """
 
     graph: Graph
@@ -44,6 +45,7 @@ class Facts:
     shown: tuple[LayerFacts, ...]
     deconvolutions: tuple[DeconvolutionFacts, ...]
     lowered: Facts | None = None
+    target: str | None = None
 
     @property
     def totals(self) -> Totals:

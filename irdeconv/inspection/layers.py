@@ -55,6 +55,7 @@ class LayerFacts:
     `parameters` and `bytes` count the constants that reach the layer without passing another layer
     with other inputs, so weights behind a Convert belong to the convolution. `attributes` are those
     of the IR, `origins` the layers that a rewritten one stands for, `file` and `line` its place.
+    `violations` are the conditions of a target that it does not meet.
     """
 
     id: int
@@ -71,6 +72,7 @@ class LayerFacts:
     constant: bool
     origins: tuple[str, ...]
     location: Location | None
+    violations: tuple[str, ...] = ()
 
     @property
     def file(self) -> str | None:

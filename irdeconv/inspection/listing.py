@@ -113,6 +113,8 @@ class Listing:
             inner = sum(n.op.deconvolution for n in every_node(body.graph))
             more = [count(inner, "deconvolution")] * bool(inner)
             yield body.tag, [f"of {count(len(body.graph), 'layer')}", *more]
+        if r.violations:
+            yield "not executed:", list(r.violations)
         names = [n for o in r.outputs for n in o.tensor_names if n != r.name]
         if names:
             yield "tensors" if len(names) > 1 else "tensor", [quoted(n) for n in names]
@@ -158,7 +160,7 @@ def _usual(name: str, text: str, default: str | None) -> bool:
 
 def _numbers(r: LayerFacts) -> tuple[str, ...]:
     return (
-        ("* " if r.deconvolution else "") + flat(r.type),
+        ("! " if r.violations else "") + ("* " if r.deconvolution else "") + flat(r.type),
         scaled(r.parameters) if r.parameters else "",
         scaled(r.bytes, "B") if r.bytes else "",
         scaled(r.macs) if r.macs != 0 else "",

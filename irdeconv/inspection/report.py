@@ -15,11 +15,13 @@ from irdeconv.inspection.facts import Facts
 from irdeconv.inspection.layers import layers
 from irdeconv.inspection.listing import Listing, comment
 from irdeconv.inspection.notebook import fragment
+from irdeconv.inspection.on_target import violations
 from irdeconv.inspection.select import Order, matching, ordered, unmatched
 from irdeconv.inspection.table import flat, number, scaled, table
 from irdeconv.inspection.table import share as percentage
 from irdeconv.markup import line
 from irdeconv.plural import count
+from irdeconv.targets.profile import Target
 from irdeconv.wrapping import WIDTH, wrap
 
 
@@ -53,6 +55,8 @@ class Inspection(Facts):
             parts.append(self._deconvolution_table(width))
         if self.lowered is not None:
             parts.append(self._before_after(width))
+        if self.target is not None:
+            parts.append(wrap(self._on_target(), width))
         return "\n\n".join(parts)
 
     def _title(self, listed: int) -> str:
@@ -106,6 +110,15 @@ class Inspection(Facts):
             for d in self.deconvolutions
         ]
         return table(head, rows, right, width=width)
+
+    def _on_target(self) -> str:
+        """Return how many layers the target cannot execute."""
+        graphs = [self] if self.lowered is None else [self, self.lowered]
+        texts = []
+        for rows in ([r for r in g.layers if not r.constant] for g in graphs):
+            bad = sum(bool(r.violations) for r in rows)
+            texts.append(f"{bad} of {count(len(rows), 'layer')} that are not constant")
+        return f"{self.target} cannot execute {', after lowering '.join(texts)}"
 
     def _before_after(self, width: int) -> str:
         assert self.lowered is not None
@@ -167,15 +180,16 @@ def inspect(
     *,
     only: Iterable[str] = (),
     sort: Order | None = None,
+    target: Target | None = None,
 ) -> Inspection:
     """Return layers, parameters, MACs and deconvolutions of a graph, inferred or not.
 
     With `lowered` it also compares before and after. `only` are types and patterns of names; in the
     lowered graph they stand also for what was made of such layers. Raises UsageError for one that
-    fits nothing, and for an unknown `sort`.
+    fits nothing, and for an unknown `sort`. A `target` marks the layers that it cannot execute.
     """
-    whole = _whole(graph)
-    other = None if lowered is None else _whole(lowered)
+    whole = _whole(graph, target)
+    other = None if lowered is None else _whole(lowered, target)
     only = tuple(only)
     if only:
         fits = matching(whole.layers, only)
@@ -195,9 +209,11 @@ def inspect(
     return replace(whole, shown=tuple(ordered(whole.shown, sort)), lowered=other)
 
 
-def _whole(graph: Graph) -> Inspection:
-    found = tuple(layers(graph))
-    return Inspection(graph, found, found, tuple(deconvolutions(graph)))
+def _whole(graph: Graph, target: Target | None) -> Inspection:
+    bad = {} if target is None else violations(graph, target)
+    found = tuple(replace(r, violations=bad[r.id]) if r.id in bad else r for r in layers(graph))
+    name = None if target is None else target.name
+    return Inspection(graph, found, found, tuple(deconvolutions(graph)), target=name)
 
 
 def _narrowed(whole: Inspection, ids: set[int]) -> Inspection:

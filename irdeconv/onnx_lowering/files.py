@@ -47,16 +47,9 @@ def lower_onnx(
     >>> graph = helper.make_graph([node], "g", inputs, [value("y", TensorProto.FLOAT, None)])
     >>> low = lower_onnx(helper.make_model(graph).SerializeToString(), form="gemm")
     >>> print(low.report)
-    up: ConvTranspose -> Unsqueeze, Transpose, Reshape, Squeeze, Conv, DepthToSpace
+    up: ConvTranspose -> Unsqueeze, Reshape, Transpose, Reshape, Transpose, Squeeze, Conv, DepthToSpace
     """
-    request = Request.of(
-        form,
-        target,
-        explain_costs=explain_costs,
-        best_effort=best_effort,
-        only=only,
-        convolutions=convolutions,
-    )
+    request = Request.of(form, target, explain_costs, best_effort, only, convolutions)
     given = {name: parse_shape_like(s) for name, s in (shapes or {}).items()}
     low = lower_model(load_file(model), request, shapes=given, semantics=semantics)
     if path is not None:

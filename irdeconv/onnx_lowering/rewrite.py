@@ -15,13 +15,14 @@ from irdeconv.limits import current
 from irdeconv.markup import line
 from irdeconv.onnx_files.container import OnnxFile
 from irdeconv.onnx_files.pieces import CONV_TRANSPOSE, graph_of, inputs_of, is_deconvolution, piece
-from irdeconv.onnx_files.scopes import Scope, names, scopes, title_of, uses
+from irdeconv.onnx_files.scopes import STANDARD, Scope, names, scopes, title_of, uses
+from irdeconv.onnx_files.target_check import check_nodes
 from irdeconv.onnx_files.types import Types, infer_types, set_shapes
 from irdeconv.onnx_lowering import spelling  # noqa: F401 -- importing fills RULES
 from irdeconv.onnx_lowering.writer import OLDEST, NodeWriter
 from irdeconv.passes.builder import NodeBudget
 from irdeconv.passes.emit import Style
-from irdeconv.passes.lower_deconv import lower_for
+from irdeconv.passes.lower_deconv import lower_for, report_violations
 from irdeconv.passes.records import LoweredLayer, LoweringReport
 from irdeconv.passes.request import Request
 from irdeconv.passes.rewrite import replace_node
@@ -29,7 +30,7 @@ from irdeconv.passes.spreading import spell_zero_insertion
 from irdeconv.plural import count
 from irdeconv.spec import Shape
 
-ONNX_STYLE = Style(own_pads=True, own_bias=True, block_ranks=(4,))
+ONNX_STYLE = Style(own_pads=True, pads_in_pairs=False, block_ranks=(4,))
 OF_CALLS = "each call gives its attributes; inline the functions first (onnx.inliner)"
 
 
@@ -112,13 +113,23 @@ def lower_model(
 
 def _check(state: _Rewriting, made: Sequence[str]) -> None:
     """Raise TargetError if a node that was written violates a condition of the target."""
+    if state.request.target.operations is None:
+        return
+    names = frozenset(made)
+    found = check_nodes(state.model.proto, state.request.target, lambda n: n.name in names)
+    report_violations(state.problems, found, state.request)
 
 
 def _replacements(state: _Rewriting, every: Sequence[Scope]) -> dict[Scope, list[_Replaced]]:
     """Return what replaces nodes, by scope; nothing is changed yet."""
     taken = {s: FreshNames(names(s.body)) for s in every if s.parent is None}
     calls = {(f.domain, f.name) for f in state.model.proto.functions}
-    found = [(s, at, n) for s in every for at, n in enumerate(s.body.node) if _counts(n, calls) and state.request.selects(title_of(n))]
+    found = [
+        (s, at, n)
+        for s in every
+        for at, n in enumerate(s.body.node)
+        if _counts(n, calls, state.request) and state.request.selects(title_of(n))
+    ]
     changes: dict[Scope, list[_Replaced]] = {}
     with progress.stage("lowering", total=len(found)) as step:
         for scope, at, node in found:
@@ -141,11 +152,13 @@ def _change(changes: Mapping[Scope, Sequence[_Replaced]]) -> list[Any]:
     return added
 
 
-def _counts(node: Any, calls: Set[tuple[str, str]]) -> bool:
+def _counts(node: Any, calls: Set[tuple[str, str]], request: Request) -> bool:
     """Whether a node belongs into the report: a deconvolution, known or not, but no `calls`.
 
     Functions of the model count by what is in them; exporters name them after modules.
     """
+    if request.convolutions and request.targeted and node.op_type == "Conv":
+        return node.domain in STANDARD
     return CONV_TRANSPOSE in node.op_type and (node.domain, node.op_type) not in calls
 
 
@@ -160,11 +173,13 @@ def _one(
         lost = next((i for i in node.input if i and scope.owner(i) is None), None)
         if lost is not None:
             raise OpError(f'its input "{lost}" has no producer', code="E204")
-        if not is_deconvolution(node):
+        if not is_deconvolution(node) and node.op_type != "Conv":
             raise OpError(f"irdeconv does not know {node.domain}.{node.op_type}", code="E206")
         if any(a.ref_attr_name for a in node.attribute):
             raise OpError(OF_CALLS, code="E206")
         row, graph = _lowered(state, scope, node)
+        if row is None:
+            return None
         writer = _written(state, scope, node, graph, taken)
     except TargetError as e:
         state.problems.diagnostics += e.diagnostics
@@ -199,8 +214,8 @@ def _stays(state: _Rewriting, node: Any, reason: str) -> None:
     )
 
 
-def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer, Graph]:
-    """Lower a node in a graph of its own."""
+def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer | None, Graph]:
+    """Lower a node in a graph of its own; there is no row for a convolution that may stay."""
     request = state.request
     known = inputs_of(state.model, scope, node, state.types)
     made = piece(state.model, scope, [node], [node.output[0]], known)
@@ -208,7 +223,8 @@ def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer, 
     budget = state.budget
     last = source.inputs_of(source.results[0].id)[0].node
     budget.take(source.node(last), len(made.graph.node) - 1)  # what constants are computed by
-    low = lower_for(source, replace(request, only=None), budget, ONNX_STYLE)
+    request = replace(request, only=None, quantized=_is_quantized(scope, node))
+    low = lower_for(source, request, budget, ONNX_STYLE)
     for d in low.report.diagnostics:
         state.problems.add(d.code, d.message, severity=d.severity, layer=d.layer, hint=d.hint)
     if any(k.declared for k in known.values()):
@@ -217,7 +233,14 @@ def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer, 
             f'{node.op_type} "{title_of(node)}": the shape of its data is taken as declared',
             layer=title_of(node),
         )
-    return low.report.layers[0], low.graph
+    return next(iter(low.report.layers), None), low.graph
+
+
+def _is_quantized(scope: Scope, node: Any) -> bool:
+    """Whether data or filter of a node come from DequantizeLinear."""
+    owners = [(scope.owner(name), name) for name in node.input[:2]]
+    makers = [owner.producers.get(name) for owner, name in owners if owner is not None]
+    return any(m is not None and m.op_type == "DequantizeLinear" for m in makers)
 
 
 def _written(
@@ -225,7 +248,7 @@ def _written(
 ) -> NodeWriter:
     """Return what replaces a node; its last node has the old node's name and output."""
     for made in list(graph.nodes("ZeroInsertion")):
-        change = replace_node(graph, made, spell_zero_insertion, state.budget)
+        change = replace_node(graph, made, spell_zero_insertion, state.budget, ONNX_STYLE)
         if change.skipped:
             raise OpError(change.skipped, code="E400")
     base = title_of(node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -206,7 +207,9 @@ def _deconvolve(w: NodeWriter, node: Node, inputs: Inputs, *bias: str) -> str:
         "dilations": (op.dilations, 1),
         "output_padding": (op.output_padding, 0),
     }
-    more = {k: list(v) for k, (v, default) in lists.items() if any(n != default for n in v)}
+    more: dict[str, Any] = {
+        k: list(v) for k, (v, default) in lists.items() if any(n != default for n in v)
+    }
     filter = w.value(inputs[1])
     if op.group_count is None:
         assert is_static(shape)

@@ -59,7 +59,7 @@ class StridedSlice(ViewOp):
         steps = (1,) * len(lists[0]) if strides is None else lists[2]
         if steps is None:
             return Spec(data.dtype, None)
-        parts = self._parts(len(data.shape), lists[0], lists[1], steps)
+        parts = self.parts(len(data.shape), lists[0], lists[1], steps)
         out = [_part_size(data.shape, p) for p in parts]
         return Spec(data.dtype, tuple(d for d in out if d is not None))
 
@@ -69,7 +69,7 @@ class StridedSlice(ViewOp):
         b, e = (tuple(int(v) for v in x) for x in (begin, end))
         s = (1,) * len(b) if strides is None else tuple(int(v) for v in strides)
         out: list[int | slice | None] = []
-        for p in self._parts(len(shape), b, e, s):
+        for p in self.parts(len(shape), b, e, s):
             if p.axis is None:
                 out.append(None)
             elif p.shrink:
@@ -78,7 +78,7 @@ class StridedSlice(ViewOp):
                 out.append(taken(shape[p.axis], p.begin, p.end, p.step))
         return indexed(tuple(out))
 
-    def _parts(
+    def parts(
         self, rank: int, begin: tuple[Dim, ...], end: tuple[Dim, ...], steps: tuple[Dim, ...]
     ) -> list[_AxisPart]:
         """Return what happens to each axis; the axes that are not named stay whole."""

@@ -9,7 +9,7 @@ import numpy as np
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops.elementwise import Add
 from irdeconv.passes.builder import GraphBuilder
-from irdeconv.passes.stored import constant_of
+from irdeconv.passes.stored import constant_of, stored
 from irdeconv.spec import Array
 
 
@@ -50,6 +50,21 @@ def bias_behind(graph: Graph, node: Node) -> ChannelBias | None:
         return None
     row = np.broadcast_to(values.reshape(-1), (channels,))
     return ChannelBias(add, other, np.ascontiguousarray(row), rank)
+
+
+def is_quantized(graph: Graph, node: Node) -> bool:
+    """Whether a layer will run in int8: its data are quantized, or its filter is stored so."""
+    data, filter, *_ = graph.inputs_of(node.id)
+    known = stored(graph, filter)
+    if known is not None and known.dtype.kind != "float":
+        return True
+    producer = graph.node(data.node)
+    while producer.type in ("Convert", "Multiply", "Subtract"):
+        producer = graph.node(graph.inputs_of(producer.id)[0].node)
+        dtype = producer.spec().dtype
+        if dtype is not None and dtype.name in ("i8", "u8"):
+            return True
+    return producer.type == "FakeQuantize"
 
 
 def _made_of(graph: Graph, other: Value, add: Node) -> bool:

@@ -12,6 +12,7 @@ outputs than another form does. Equal scores go to the first form in FORMS.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,7 +26,7 @@ from irdeconv.passes.emit import Decision, Style
 from irdeconv.passes.forms import Form, forms_for
 from irdeconv.passes.legalising import proposals
 from irdeconv.passes.nonfinite import NonFiniteReport
-from irdeconv.passes.planning import PlannedValue, Planner, channel_rounding
+from irdeconv.passes.planning import PlannedValue, Planner, Pruned, channel_rounding
 from irdeconv.passes.rewrite import Skip
 from irdeconv.passes.site import DeconvolutionSite, site_of
 from irdeconv.spec import Spec
@@ -78,7 +79,11 @@ class FormCost:
 
 @dataclass(frozen=True)
 class Task:
-    """A core.Deconvolution to be planned, for a target and a style of emitting."""
+    """A core.Deconvolution to be planned, for a target and a style of emitting.
+
+    Without `all_costs` a form is given up if another one is cheaper; without `sums` no partial sums
+    of convolutions are added, which int8 would round.
+    """
 
     graph: Graph
     node: Node
@@ -86,16 +91,21 @@ class Task:
     style: Style = Style()
     bias: bool = False
     spread: NonFiniteReport | None = None
+    all_costs: bool = True
+    sums: bool = True
 
 
 def cost_table(task: Task) -> tuple[FormCost, ...]:
     """Return a row per form for a core.Deconvolution; the cheapest allowed one is `chosen`."""
     site = site_of(task.graph, task.node)
-    forms = forms_for(task.target).values()
+    forms = [*forms_for(task.target).values()]
     if site is None:
         rows = [_row_without_costs(form, task) for form in forms]
     else:
-        rows = [_row(form, site, task) for form in forms]
+        found: dict[str, FormCost] = {}
+        for form in reversed(forms):  # zero-insertion multiplies most, and is given up most often
+            found[form.name] = _row(form, site, task, _least([*found.values()], task))
+        rows = [found[form.name] for form in forms]
     rows = _refuse_spreading(rows)
     open_rows = [r for r in rows if r.refused is None]
     # If nothing is known about costs, the form that always applies is as good as any.
@@ -108,11 +118,26 @@ def chosen(rows: tuple[FormCost, ...]) -> FormCost | None:
     return next((r for r in rows if r.chosen), None)
 
 
-def planned(form: Form, site: DeconvolutionSite, task: Task) -> tuple[Planner, PlannedValue] | Skip:
-    """Build a form for a site without numbers. Raises OpError if the rule does."""
+def _least(rows: Sequence[FormCost], task: Task) -> float:
+    """Return the score that a further form has to reach."""
+    if task.all_costs or task.spread is not None:
+        return math.inf
+    scores = [r.score for r in rows if r.refused is None and r.score is not None]
+    return min(scores, default=math.inf)
+
+
+def planned(
+    form: Form, site: DeconvolutionSite, task: Task, limit: float = math.inf
+) -> tuple[Planner, PlannedValue] | Skip:
+    """Build a form for a site without numbers. Raises OpError if the rule does.
+
+    It is given up beyond `limit`, the score of another form.
+    """
     data = task.graph.input_specs(task.node.id)[0]
     dtype = data.dtype or ELEMENT_TYPES["f32"]
     b = Planner(task.target, task.style, dtype, proposals)
+    b.limit, b.legal = limit, limit < math.inf
+    b.sums = task.sums
     size = Spec(dtype, site.data_shape)
     known = Spec(dtype, data.shape) if site.assumed and data.shape else size
     filter = Spec(dtype, site.filter_shape)
@@ -142,9 +167,11 @@ def cost_of(b: Planner, result: PlannedValue, site: DeconvolutionSite) -> Cost:
     )
 
 
-def _row(form: Form, site: DeconvolutionSite, task: Task) -> FormCost:
+def _row(form: Form, site: DeconvolutionSite, task: Task, limit: float) -> FormCost:
     try:
-        plan = planned(form, site, task)
+        plan = planned(form, site, task, limit)
+    except Pruned:
+        plan = Skip("another form is cheaper, or none of its spellings is legal")
     except OpError as e:
         plan = Skip(str(e))
     if isinstance(plan, Skip):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic
@@ -34,7 +34,8 @@ class ConvolutionLayer(Generic[X]):
     """A convolution of data x (N, C, *I) with a filter w (g, M/g, C/g, *K) and a bias.
 
     The pads `begin` and `end` have one number per spatial axis; negative ones crop. The bias
-    [1, M, 1, ...] is added directly behind. `stage` is that of the last rule that made it.
+    [1, M, 1, ...] is added directly behind. `pads_apart` says that pads should be a Pad in front.
+    `stage` is that of the last rule that made it.
     """
 
     x: X
@@ -44,6 +45,7 @@ class ConvolutionLayer(Generic[X]):
     begin: Vector
     end: Vector
     bias: X | None = None
+    pads_apart: bool = False
     stage: int = 0
 
     def known_pads(self) -> tuple[Ints, Ints]:
@@ -57,9 +59,11 @@ class ConvolutionLayer(Generic[X]):
         """Whether the pads are known."""
         return isinstance(self.begin, IntVector) and isinstance(self.end, IntVector)
 
-    def padded(self, begin: Sequence[int], end: Sequence[int], **changes: Any) -> Any:
+    def padded(
+        self, begin: Sequence[int], end: Sequence[int], **changes: Any
+    ) -> ConvolutionLayer[X]:
         """Return the layer with other pads and other changes."""
-        pads = {"begin": IntVector(tuple(begin)), "end": IntVector(tuple(end))}
+        pads: dict[str, Any] = {"begin": IntVector(tuple(begin)), "end": IntVector(tuple(end))}
         return replace(self, **pads, **changes)
 
 
@@ -77,7 +81,9 @@ def plain_convolution(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
     joins = Option("Concat", partial(_behind_pads, b, layer, pad_by_concat))
     needed = any(p > 0 for p in sum(layer.known_pads(), ()))
     others = [joins] if needed and is_static(b.spec(layer.x).shape) else []
-    options = [own, apart] if b.style.own_pads else [apart, own]
+    crops = any(p < 0 for p in sum(layer.known_pads(), ()))
+    first = layer.pads_apart and not b.style.own_pads and not crops
+    options = [apart, own] if first else [own, apart]
     return b.choose([*options, *others] if needed else [apart])
 
 
@@ -87,13 +93,18 @@ def _with_own_pads(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
     rows = zip(shape[2:], begin, end, strict=True)
     apart = [min(p, q) < 0 < max(p, q) and bounds(n)[0] < -min(p, q) for n, p, q in rows]
     # A crop may reach into the pad of the other end only if that one is written in front.
-    outside = ([p if a else min(p, 0) for a, p in zip(apart, v, strict=True)] for v in (begin, end))
-    x = pad_spatial(b, layer.x, *(IntVector(tuple(v)) for v in outside))
-    both = ([0 if a else max(p, 0) for a, p in zip(apart, v, strict=True)] for v in (begin, end))
-    return add_bias(b, emit_convolution(b, x, layer, *map(tuple, both)), layer.bias)
+    outside = [
+        IntVector(tuple(p if a else min(p, 0) for a, p in zip(apart, v, strict=True)))
+        for v in (begin, end)
+    ]
+    x = pad_spatial(b, layer.x, outside[0], outside[1])
+    own = [
+        tuple(0 if a else max(p, 0) for a, p in zip(apart, v, strict=True)) for v in (begin, end)
+    ]
+    return add_bias(b, emit_convolution(b, x, layer, own[0], own[1]), layer.bias)
 
 
-def _behind_pads(b: FormBuilder[X], layer: ConvolutionLayer[X], pad: Any) -> X:
+def _behind_pads(b: FormBuilder[X], layer: ConvolutionLayer[X], pad: Callable[..., X]) -> X:
     x, zero = pad(b, layer.x, layer.begin, layer.end), (0,) * len(layer.strides)
     return add_bias(b, emit_convolution(b, x, layer, zero, zero), layer.bias)
 
@@ -116,11 +127,11 @@ def emit_convolution(
     axes = len(layer.strides)
     # An output of size 0 and a fourth spatial axis are legal in the source layer.
     beyond = axes > 3 or _may_be_empty(size, shape, layer.dilations, (begin, end))
-    lists = (layer.strides, begin, end, layer.dilations, "explicit", beyond)
-    if shape is None or shape[0] != 1:
-        return b.add(GroupConvolution(*lists), x, w)
-    w = b.add(Squeeze1(), w, b.const(AXIS_0))
-    return b.add(Convolution(*lists), x, w)
+    grouped = shape is None or shape[0] != 1
+    w = w if grouped else b.add(Squeeze1(), w, b.const(AXIS_0))
+    operation = GroupConvolution if grouped else Convolution
+    op = operation(layer.strides, begin, end, layer.dilations, "explicit", beyond)
+    return b.add(op, x, w)
 
 
 def _may_be_empty(

@@ -40,13 +40,15 @@ class Option(Generic[X]):
 class Style:
     """What a file format or target asks of emitted layers.
 
-    `max_rank` is the most axes of tensors if the data has fewer. With `own_pads` a convolution
-    pads by itself, with `own_bias` it adds a bias. DepthToSpace takes data of the ranks in `block_ranks`.
+    `max_rank` is the most axes of tensors if the data has fewer. With `own_pads` the convolution
+    behind a zero-insertion pads by itself. With `pads_in_pairs` zeros are inserted by a Pad of two
+    axes: OpenVINO's int8 pipeline pads a single axis of size 1 with a wrong value. DepthToSpace
+    takes data of the ranks in `block_ranks`.
     """
 
     max_rank: int = 4
     own_pads: bool = False
-    own_bias: bool = False
+    pads_in_pairs: bool = True
     block_ranks: Sequence[int] = range(3, 6)
 
 

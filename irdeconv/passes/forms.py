@@ -76,8 +76,10 @@ class Form:
         bias: X | None = None,
     ) -> X | Skip:
         """Build the form or return why it does not apply."""
-        skip = self.skips(op, *map(b.spec, (w, pads_begin, pads_end)))
-        return skip or self.rule(op, b, x, w, pads_begin, pads_end, bias)
+        skip = self.skips(op, b.spec(w), b.spec(pads_begin), b.spec(pads_end))
+        if skip is not None:
+            return skip
+        return self.rule(op, b, x, w, pads_begin, pads_end, bias)
 
 
 def zero_insertion(
@@ -98,7 +100,8 @@ def zero_insertion(
     )
     filter = channels_swapped(b, flip(b, w, axes), axes)
     x, ones = insert_zeros(b, x, op.strides), (1,) * axes
-    return convolve(b, ConvolutionLayer(x, filter, ones, op.dilations, begin, end, bias))
+    layer = ConvolutionLayer(x, filter, ones, op.dilations, begin, end, bias, pads_apart=True)
+    return convolve(b, layer)
 
 
 _FORMS = (

@@ -2,9 +2,10 @@
 
 Output o of an axis with stride S has the residue r = o mod S. DepthToSpace does it for equal
 strides, in several steps for a stride that is a product. Transposes do it one axis after the
-other, from the innermost on: (N, M, Sh, Sw, H, W) is viewed as [N*M*Sh, Sw, H*W], transposed, viewed
-as [N*M, Sh, H, W*Sw], transposed, and is (N, M, H*Sh, W*Sw). Concat does it on an axis of size 1
-behind the axis that grows.
+other, from the innermost on: (N, Sw, Sh, M, H, W) is viewed as [N, Sw, Sh*M*H*W], transposed,
+viewed as [N, Sh, M*H, W*Sw], transposed, and is (N, M, H*Sh, W*Sw). Grouped convolutions put the
+residues behind the channels: (N, M, Sh, Sw, H, W) is [N*M*Sh, Sw, H*W], then [N*M, Sh, H, W*Sw].
+Concat does it on an axis of size 1 behind the axis that grows.
 """
 
 from __future__ import annotations
@@ -35,16 +36,19 @@ class ChannelOrder:
     """The order of residues and channels in the channel axis of a stack.
 
     `blocks` are the sizes of successive DepthToSpace steps, by axis. With `residues_first` the
-    channels are (first step, ..., last step, M), otherwise (M, last step, ..., first step).
+    channels are (first step, ..., last step, M), otherwise (M, last step, ..., first step); with
+    `last_axis_first` the residue of the last axis varies the slowest.
     """
 
     residues_first: bool
     blocks: tuple[Ints, ...]
+    last_axis_first: bool = False
 
     def residues(self) -> list[Ints]:
         """Return the residues (one per axis) in the order of the channels."""
         steps = self.blocks if self.residues_first else self.blocks[::-1]
-        digits = [list(itertools.product(*map(range, step))) for step in steps]
+        by = -1 if self.last_axis_first else 1
+        digits = [[d[::by] for d in itertools.product(*map(range, b[::by]))] for b in steps]
         return [self._residue(row) for row in itertools.product(*digits)]
 
     def _residue(self, digits: Sequence[Ints]) -> Ints:
@@ -68,14 +72,15 @@ class StackLayout:
             mode: Mode = "blocks_first" if self.order.residues_first else "depth_first"
             steps = (DepthToSpace(mode, block[0]) for block in self.order.blocks)
             return reduce(lambda x, op: b.add(op, x), steps, y)
+        sizes = _Sizes.of(b, y, outputs, strides)
         if self.name == "Transpose":
-            return _by_transposes(b, y, _Sizes.of(b, y, outputs, strides))
+            return (_by_batch if self.order.residues_first else _by_transposes)(b, y, sizes)
         count, parts = outputs.values[0], []  # type: ignore[attr-defined]
         axes = [0] * (len(strides) + 1)
         for r in range(math.prod(strides)):
             behind = (math.prod(strides) - 1 - r) * count
             parts.append(crop(b, y, [0, r * count, *axes[1:]], [0, behind, *axes[1:]]))
-        return _by_concat(b, parts, _Sizes.of(b, y, outputs, strides))
+        return _by_concat(b, parts, sizes)
 
 
 def stack_layouts(strides: Ints, groups: int, blocks: bool) -> list[StackLayout]:
@@ -87,9 +92,10 @@ def stack_layouts(strides: Ints, groups: int, blocks: bool) -> list[StackLayout]
     orders = [ChannelOrder(True, s) for s in steps if groups == 1]
     orders += [ChannelOrder(False, s) for s in steps]
     layouts = [StackLayout("DepthToSpace", order) for order in orders]
-    layouts.append(StackLayout("Transpose", ChannelOrder(False, (strides,))))
     if groups == 1:
+        layouts.append(StackLayout("Transpose", ChannelOrder(True, (strides,), True)))
         layouts.append(StackLayout("Concat", ChannelOrder(True, (strides,))))
+    layouts.append(StackLayout("Transpose", ChannelOrder(False, (strides,))))
     return layouts
 
 
@@ -99,24 +105,17 @@ def interleave_parts(
     """Interleave one tensor (N, M, *I) per residue, in the order of the residues."""
     number = {r: i for i, r in enumerate(itertools.product(*map(range, strides)))}
 
-    def by_blocks(steps: tuple[Ints, ...]) -> X:
-        order = ChannelOrder(True, steps)
-        y = b.add(Concat(1), *(parts[number[r]] for r in order.residues()))
-        return StackLayout("DepthToSpace", order).interleave(b, y, strides, outputs)
-
-    def by_transposes() -> X:
-        s = _Sizes.of(b, parts[0], outputs, strides)
-        y = b.add(Concat(1), *parts)
-        residues = IntVector((len(parts),))
-        y = reshaped(b, y, s.batch, residues, outputs, reduce(mul, s.size))
-        return _by_transposes(b, transposed(b, y, (0, 2, 1, 3)), s)
+    def stacked(layout: StackLayout) -> X:
+        y = b.add(Concat(1), *(parts[number[r]] for r in layout.order.residues()))
+        return layout.interleave(b, y, strides, outputs)
 
     def by_concat() -> X:
         return _by_concat(b, parts, _Sizes.of(b, parts[0], outputs, strides))
 
-    steps = list(_block_steps(strides)) if blocks else []
-    options = [Option("DepthToSpace", partial(by_blocks, s)) for s in steps]
-    return b.choose([*options, Option("Transpose", by_transposes), Option("Concat", by_concat)])
+    layouts = [w for w in stack_layouts(strides, 1, blocks) if w.order.residues_first]
+    layouts = [w for w in layouts if w.name != "Concat"]
+    options = [Option(w.name, partial(stacked, w)) for w in layouts]
+    return b.choose([*options, Option("Concat", by_concat)])
 
 
 def _block_steps(strides: Ints) -> Iterator[tuple[Ints, ...]]:
@@ -159,6 +158,20 @@ class _Sizes:
         self.size[axis] = self.size[axis] * self.strides[axis]
 
 
+def _by_batch(b: FormBuilder[X], y: X, s: _Sizes) -> X:
+    """(N, R_last, ..., R_first, M, *I) -> (N, M, *(R I)), one axis at a time, N in front."""
+    left = [a for a, stride in enumerate(s.strides) if stride > 1]
+    while left:
+        axis = left.pop()
+        rest = math.prod(s.strides[a] for a in left)
+        inner = s.product(0, axis + 1)[0] * s.outputs * rest
+        behind = s.product(axis + 1, len(s.size))
+        y = reshaped(b, y, s.batch, IntVector((s.strides[axis],)), inner, *behind)
+        y = transposed(b, y, (0, 2, 1, *range(3, 3 + len(behind))))
+        s.grow(axis)
+    return reshaped(b, y, s.batch, s.outputs, *s.size)
+
+
 def _by_transposes(b: FormBuilder[X], y: X, s: _Sizes) -> X:
     """(N, M * R, *I), residues behind channels -> (N, M, *(R I)), one or two axes at a time."""
     ways = dict.fromkeys((max(b.style.max_rank, len(s.size) + 2), 4))
@@ -187,16 +200,15 @@ def _transposed(b: FormBuilder[X], y: X, s: _Sizes, most: int) -> X:
 
 def _by_concat(b: FormBuilder[X], parts: Sequence[X], s: _Sizes) -> X:
     """One tensor (N, M, *I) per residue, in the order of the residues -> (N, M, *(R I))."""
-    lead, parts = s.batch * s.outputs, list(parts)
+    parts = list(parts)
     for a in reversed(range(len(s.size))):
         stride = s.strides[a]
         if stride == 1:
             continue
-        before, behind = s.product(0, a + 1), s.product(a + 1, len(s.size))
-        target = [lead * before[0], ONE, *behind] if behind else [lead, *before, ONE]
+        behind = s.product(a + 1, len(s.size))
+        target = [s.batch, s.outputs * s.product(0, a + 1)[0], ONE, *behind]
         parts = [reshaped(b, p, *target) for p in parts]
-        axis = 1 if behind else 2
         runs = range(0, len(parts), stride)
-        parts = [b.add(Concat(axis), *parts[i : i + stride]) for i in runs]
+        parts = [b.add(Concat(2), *parts[i : i + stride]) for i in runs]
         s.grow(a)
     return reshaped(b, parts[0], s.batch, s.outputs, *s.size)

@@ -62,32 +62,31 @@ def convolution_facts(
     return values, {"kernel": tuple(map(_known, rest[2:])), **lists}
 
 
+def _of_convolution(
+    op: ConvolutionBase | BackpropData, inputs: Sequence[Spec], axes: int, constant: bool
+) -> tuple[dict[str, Any], Axes]:
+    """Return the facts of a convolution or deconvolution of so many spatial axes."""
+    lists = {
+        "stride": filled(op.strides, axes, 1),
+        "dilation": filled(op.dilations, axes, 1),
+        "pad_begin": filled(op.pads_begin, axes, 0),
+        "pad_end": filled(op.pads_end, axes, 0),
+    }
+    x, w = (s.shape or () for s in inputs[:2])
+    if isinstance(op, ConvolutionBase):
+        return convolution_facts(x, w, bool(op.grouped), lists, constant)
+    g = op.group_count is None
+    swapped = (*w[:g], w[g + 1], w[g], *w[g + 2 :])
+    lists["output_padding"] = filled(op.output_padding, axes, 0)
+    return convolution_facts(x, swapped, g, lists, constant)
+
+
 def _own(
     op: Op, inputs: Sequence[Spec], output: Spec, constants: Sequence[bool]
 ) -> tuple[dict[str, Any], Axes]:
     """Return the facts that only some operations have."""
-    n = (output.rank or 2) - 2
-    if isinstance(op, ConvolutionBase):
-        lists = {
-            "stride": filled(op.strides, n, 1),
-            "dilation": filled(op.dilations, n, 1),
-            "pad_begin": filled(op.pads_begin, n, 0),
-            "pad_end": filled(op.pads_end, n, 0),
-        }
-        x, w = (s.shape or () for s in inputs[:2])
-        return convolution_facts(x, w, bool(op.grouped), lists, constants[1])
-    if isinstance(op, BackpropData):
-        lists = {
-            "stride": filled(op.strides, n, 1),
-            "dilation": filled(op.dilations, n, 1),
-            "pad_begin": filled(op.pads_begin, n, 0),
-            "pad_end": filled(op.pads_end, n, 0),
-            "output_padding": filled(op.output_padding, n, 0),
-        }
-        x, w = (s.shape or () for s in inputs[:2])
-        grouped = op.group_count is None
-        w = (*w[:grouped], w[grouped + 1], w[grouped], *w[grouped + 2 :])
-        return convolution_facts(x, w, grouped, lists, constants[1])
+    if isinstance(op, ConvolutionBase | BackpropData):
+        return _of_convolution(op, inputs, (output.rank or 2) - 2, constants[1])
     if isinstance(op, PadBase):
         begin, end = (ints(s) or (None,) * (output.rank or 0) for s in inputs[1:3])
         return {"mode": op.pad_mode, "value": 0}, {"amount_begin": begin, "amount_end": end}

@@ -47,7 +47,7 @@ def size_of(b: FormBuilder[X], x: X, axis: int) -> int:
     shape = b.spec(x).shape
     size = None if shape is None else shape[axis]
     if not isinstance(size, int):
-        raise OpError(f"the size of axis {axis} is known only at run time", code="E403")
+        raise OpError(f"the size of axis {axis} is known only at run time", code="E400")
     return size
 
 
@@ -214,8 +214,8 @@ def padded_axis(b: FormBuilder[X], w: X, axis: int, end: int, begin: int = 0) ->
     if not begin and not end:
         return w
     rank = len(_filter(b, w))
-    lists = ([v if a == axis else 0 for a in range(rank)] for v in (begin, end))
-    return pad_spatial(b, w, *(IntVector(tuple(v)) for v in lists), 0)
+    lists = [IntVector(tuple(v * (a == axis) for a in range(rank))) for v in (begin, end)]
+    return pad_spatial(b, w, lists[0], lists[1], 0)
 
 
 def sliced_stride(b: FormBuilder[X], layer: Layer[X], strides: Ints) -> X:
@@ -368,7 +368,7 @@ def equal_pads(b: FormBuilder[X], layer: Layer[X], pads: Ints) -> X:
     """Pads -> larger ones that are alike, and a crop of the output; for stride 1."""
     begin, end = layer.known_pads()
     if set(layer.strides) != {1}:
-        raise OpError("the stride is not 1", code="E403")
+        raise OpError("the stride is not 1", code="E400")
     y = convolve(b, layer.padded(pads, pads, stage=7))
     front = [0, 0, *(p - q for p, q in zip(pads, begin, strict=True))]
     return crop(b, y, front, [0, 0, *(p - q for p, q in zip(pads, end, strict=True))])
@@ -377,9 +377,24 @@ def equal_pads(b: FormBuilder[X], layer: Layer[X], pads: Ints) -> X:
 def even_kernel_pads(b: FormBuilder[X], layer: Layer[X]) -> X:
     """Pads -> equal ones, by zeros in the kernel on the side with the smaller pad."""
     begin, end = layer.known_pads()
-    kernel = _filter(b, layer.w)[3:]
-    rows = zip(kernel, begin, end, layer.dilations, strict=True)
-    return filled_kernel(b, layer, tuple(k + abs(p - q) // d for k, p, q, d in rows), stage=7)
+    more = [abs(p - q) for p, q in zip(begin, end, strict=True)]
+    if any(n % d for n, d in zip(more, layer.dilations, strict=True)):
+        w = spread_taps(b, layer.w, layer.dilations)
+        layer = replace(layer, w=w, dilations=(1,) * len(begin))
+    rows = zip(_filter(b, layer.w)[3:], more, layer.dilations, strict=True)
+    return filled_kernel(b, layer, tuple(k + n // d for k, n, d in rows), stage=7)
+
+
+def uncropped(b: FormBuilder[X], layer: Layer[X]) -> X:
+    """Negative pads -> zeros in the kernel that read the cropped elements."""
+    begin, end = map(list, layer.known_pads())
+    w = layer.w
+    for a, d in enumerate(layer.dilations):
+        front, back = (-(min(v[a], 0) // d) for v in (begin, end))
+        w = padded_axis(b, w, 3 + a, back, front)
+        begin[a] += d * front
+        end[a] += d * back
+    return convolve(b, layer.padded(begin, end, w=w))
 
 
 def pads_by_convolution(b: FormBuilder[X], layer: Layer[X], most: int) -> X:
@@ -390,14 +405,15 @@ def pads_by_convolution(b: FormBuilder[X], layer: Layer[X], most: int) -> X:
     ones, channels = (1,) * len(begin), size_of(b, layer.x, 1)
     dtype = b.spec(layer.x).dtype
     copy = b.const(np.ones((channels, 1, 1, *ones), dtype.container if dtype else np.float32))
-    pads = [IntVector(v) for v in now]
+    begin, end = now
 
     def padded(w: X) -> X:
+        pads = IntVector(begin), IntVector(end)
         return convolve(b, ConvolutionLayer(layer.x, w, ones, ones, *pads, stage=7))
 
     ways = (copy, block_diagonal(b, copy))
     x = b.choose([Option("copy", partial(padded, w)) for w in ways])
-    return convolve(b, layer.padded(*left, x=x))
+    return convolve(b, layer.padded(left[0], left[1], x=x))
 
 
 def tiles(b: FormBuilder[X], layer: Layer[X], axis: int, parts: int) -> X:
@@ -415,7 +431,7 @@ def tiles(b: FormBuilder[X], layer: Layer[X], axis: int, parts: int) -> X:
 
 def taken_taps(b: FormBuilder[X], w: X, axes: Sequence[Sequence[Ints]]) -> X:
     """(g, A, B, *K) -> (g, P A, B, *n): the taps of each part, K for a zero, parts first."""
-    g, rows, columns, *kernel = _filter(b, w)
+    g, rows, columns = _filter(b, w)[:3]
     for a, taps in enumerate(axes):
         w = padded_axis(b, w, 3 + a, 1)
         index = np.array([t for row in taps for t in row], np.int64)

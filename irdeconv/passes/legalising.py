@@ -8,6 +8,7 @@ applied in the order of their stages, so a search ends. All are exact; docs/proo
     2      groups one by one, or one dense filter       groups, depthwise, multiplier
     3      dilation as zeros in the filter              dilation
     4      stride 1 and a Slice with steps              stride
+    -      crops as zeros in the filter                 negative pads
     5      kernel filled with zeros, split              kernel
     6      channels split, filled with zeros            inputs, outputs
     7      pads made equal, by convolutions             pads
@@ -34,8 +35,9 @@ from irdeconv.targets.conditions import Facts
 
 Ints = tuple[int, ...]
 MOST_FILLED = 8  # zeros that join a kernel on an axis
-MOST_PARTS = 4096  # of a convolution
+MOST_PARTS = 64  # of a kernel
 MOST_CANDIDATES = 3  # of each rule
+MOST_CHANNELS = 64  # that are added
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ class Limits:
         if not is_static(shape) or not layer.has_known_pads or size is None:
             return None
         known = tuple(n if isinstance(n, int) else None for n in size)
-        return Limits(b, layer, *shape[:3], shape[3:], known)
+        groups, outputs, inputs, *kernel = shape
+        return Limits(b, layer, groups, outputs, inputs, tuple(kernel), known)
 
     def failures(self, **changes: Any) -> list[str]:
         """Return the violated conditions of the layer with other numbers."""
@@ -83,6 +86,30 @@ class Limits:
         found: list[str] = self.b.target.failures(operation, Facts({**common, **values}, axes))
         return found
 
+    def crop_failures(self) -> list[str]:
+        """Return the violated conditions of the Slice that negative pads stand for."""
+        rows = enumerate(zip(*self.layer.known_pads(), strict=True), 2)
+        axis = tuple(a for a, pads in rows if min(pads) < 0)
+        spec = self.b.spec(self.layer.x)
+        values = {
+            "rank": len(self.size),
+            "batch": self.size[0],
+            "channels": self.size[1],
+            "type": spec.dtype.name if spec.dtype else None,
+            "axis": axis,
+            "step": (1,) * len(axis),
+        }
+        facts = Facts(values, {"size": self.size[2:], "step": (1,) * len(self.size)})
+        found: list[str] = self.b.target.failures("Slice", facts) if axis else []
+        return found
+
+    def dense_failures(self) -> list[str]:
+        """Return the violated conditions of the layer as one group."""
+        outputs, inputs = self.groups * self.outputs, self.groups * self.inputs
+        if self.groups == 1:
+            return []
+        return self.failures(groups=1, outputs=outputs, inputs=inputs, pads=self.no_pads)
+
     @property
     def no_pads(self) -> tuple[Ints, Ints]:
         """Pads of 0."""
@@ -97,9 +124,11 @@ def proposals(b: Any, layer: Any) -> list[RuleCall]:
     limits = Limits.of(b, layer)
     if limits is None:
         return []
-    texts = [*limits.failures(), *limits.failures(pads=limits.no_pads)]
+    texts = [*limits.failures(), *limits.failures(pads=limits.no_pads), *limits.dense_failures()]
     words = set(re.findall(r"[A-Za-z_]+", " ".join(texts)))
     words |= {w[:-2] for w in words if w[-2:] in ("_d", "_h", "_w")}
+    if limits.crop_failures():
+        return [RuleCall(rule.uncropped)]
     calls: list[RuleCall] = []
     for stage, names, propose in STAGES:
         if stage > layer.stage and words & names:
@@ -185,13 +214,28 @@ def _channels(limits: Limits) -> Iterator[RuleCall]:
             if len(limits.failures(pads=pads, **{name: -(-count // parts)})) < now:
                 yield RuleCall(split, (parts,))
                 break
-    for extra in range(1, 65):
-        more = [(i, o) for i in (0, extra) for o in (0, extra) if i or o]
-        for i, o in more:
-            counts = {"inputs": limits.inputs + i, "outputs": limits.outputs + o}
-            if len(limits.failures(pads=pads, **counts)) < now:
-                yield RuleCall(rule.filled_channels, (i, o))
-                return
+    more = _filling(limits)
+    if more != (0, 0):
+        yield RuleCall(rule.filled_channels, more)
+
+
+def _filling(limits: Limits) -> tuple[int, int]:
+    """Return how many inputs and outputs to add so that fewer conditions are violated."""
+
+    def failures(i: int, o: int) -> list[str]:
+        counts = {"inputs": limits.inputs + i, "outputs": limits.outputs + o}
+        return limits.failures(pads=limits.no_pads, **counts)
+
+    now, added = failures(0, 0), [0, 0]
+    for side, name in enumerate(("inputs", "outputs")):
+        if any(name in text for text in now):
+            extras = ((n, 0) if side == 0 else (0, n) for n in range(1, MOST_CHANNELS + 1))
+            fits = (more for more in extras if len(failures(*more)) < len(now))
+            added[side] = next(fits, (0, 0))[side]
+    if not any(added):  # conditions on both
+        both = ((n, n) for n in range(1, MOST_CHANNELS + 1))
+        return next((more for more in both if len(failures(*more)) < len(now)), (0, 0))
+    return added[0], added[1]
 
 
 def _part_counts(count: int) -> Iterator[int]:
@@ -212,8 +256,10 @@ def _evened(limits: Limits) -> Iterator[RuleCall]:
         if (pads, pads) != (begin, end):
             yield RuleCall(rule.equal_pads, (pads,))
     yield RuleCall(rule.even_kernel_pads)
-    for most in (31, 15, 7, 3, 2, 1):
-        if most < max(by_axis):
+    now = len(limits.failures())
+    for most in (n for n in (31, 15, 7, 3, 2, 1) if n < max(by_axis)):
+        pads = tuple(tuple(min(p, most) for p in v) for v in (begin, end))
+        if len(limits.failures(pads=pads)) < now:
             yield RuleCall(rule.pads_by_convolution, (most,))
             break
 
@@ -226,7 +272,7 @@ def _tiles(limits: Limits) -> Iterator[RuleCall]:
             continue
         for parts in _part_counts(n):
             tile = (*size[:axis], -(-n // parts) + limits.kernel[axis], *size[axis + 1 :])
-            if len(limits.failures(pads=limits.no_pads, size=tile)) < now:
+            if tile[axis] < n and len(limits.failures(pads=limits.no_pads, size=tile)) < now:
                 yield RuleCall(rule.tiles, (axis, parts))
                 break
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from operator import attrgetter
 from os import PathLike
+from typing import Any
 
 from irdeconv import garbage, progress
+from irdeconv.dialects.openvino import BackpropData
 from irdeconv.errors import Collector, LimitError, LoweringError, Note, OpError, TargetError
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.limits import current, raise_hint
@@ -18,19 +21,21 @@ from irdeconv.ops.bodies import bodies_of, change_bodies, every_node
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.passes.builder import GraphBuilder, NodeBudget
-from irdeconv.passes.channel_bias import ChannelBias, bias_behind
+from irdeconv.passes.channel_bias import ChannelBias, bias_behind, is_quantized
 from irdeconv.passes.choose import FormCost, Task, chosen, cost_table
 from irdeconv.passes.declared import is_stale, warning
-from irdeconv.passes.emit import Style
+from irdeconv.passes.emit import Decision, Style
 from irdeconv.passes.foreseen import require_room
 from irdeconv.passes.form_names import AUTO, FALLBACK
 from irdeconv.passes.forms import FORMS, forms_for
 from irdeconv.passes.infer_specs import beyond, infer_specs, inferred, report
+from irdeconv.passes.lower_convolution import legalised, plan_convolution
 from irdeconv.passes.native import OPERATIONS as NATIVE_OPERATIONS
 from irdeconv.passes.nonfinite import DEFINITION, NonFiniteReport, examine
 from irdeconv.passes.records import Lowered, LoweredLayer, LoweringReport
 from irdeconv.passes.request import Request
 from irdeconv.passes.rewrite import (
+    Change,
     Skip,
     expand,
     products,
@@ -39,6 +44,8 @@ from irdeconv.passes.rewrite import (
     sweep,
     unique_names,
 )
+from irdeconv.passes.standardize import standardize
+from irdeconv.targets.check import Violation, check_graph
 from irdeconv.targets.profile import Target
 
 IR_STYLE = Style()
@@ -77,14 +84,7 @@ def lower(
     cannot be lowered (all of them are listed), LimitError beyond the budget of nodes
     (`lowered_total`) and for tensors of the lowered graph that are larger than the limits.
     """
-    request = Request.of(
-        form,
-        target,
-        explain_costs=explain_costs,
-        best_effort=best_effort,
-        only=only,
-        convolutions=convolutions,
-    )
+    request = Request.of(form, target, explain_costs, best_effort, only, convolutions)
     low = lower_for(graph, request, NodeBudget(current().lowered_total))
     return checked(low, request)
 
@@ -112,7 +112,30 @@ def lower_for(
 
 def checked(low: Lowered, request: Request) -> Lowered:
     """Return what was lowered; TargetError if a layer that is written violates a condition."""
-    return low
+    if request.target.operations is None:
+        return low
+    written = standardize(low.graph)
+    found = check_graph(written, request.target, lambda node: bool(node.origins))
+    problems = Collector(list(low.report.diagnostics))
+    report_violations(problems, found, request)
+    return low._replace(report=replace(low.report, diagnostics=tuple(problems.diagnostics)))
+
+
+def report_violations(problems: Collector, found: Sequence[Violation], request: Request) -> None:
+    """Add layers that were written and violate conditions; TargetError unless on best effort."""
+    by_layer: dict[str, list[Violation]] = {}
+    for violation in found:
+        by_layer.setdefault(violation.layer, []).append(violation)
+    for layer, violations in by_layer.items():
+        problems.add(
+            "W402" if request.best_effort else "E421",
+            f'{violations[0].operation} "{layer}" violates conditions of {request.target.name}',
+            location=violations[0].location,
+            layer=layer,
+            notes=[Note(v.text) for v in violations],
+        )
+    if problems.errors:
+        raise TargetError(problems.diagnostics)
 
 
 def _lower_graph(state: _State) -> Graph:
@@ -126,6 +149,8 @@ def _lower_graph(state: _State) -> Graph:
         name=attrgetter("name"),
     ):
         _lower_one(state, node)
+    if state.request.convolutions and state.request.targeted:
+        _lower_convolutions(state)
     _warn_of_bodies(state)
     _warn_of_declared(state)
     if not state.problems.errors:
@@ -243,8 +268,7 @@ def _lower_one(state: _State, node: Node) -> None:
         canonical = canonicalize(graph, node, state.budget)
         spread = examine(graph, canonical)
         bias = bias_behind(graph, canonical)
-        task = Task(graph, canonical, state.request.target, state.style, bias is not None, spread)
-        costs = cost_table(task) if state.request.explain else ()
+        costs = _costs(state, canonical, bias is not None, spread)
         form, skipped, made = _apply(state, canonical, bias, costs)
     except OpError as e:
         if node.id in graph:
@@ -260,19 +284,31 @@ def _lower_one(state: _State, node: Node) -> None:
     _rename(graph, source, [graph.node(i) for i in range(first, graph.next_id) if i in graph])
     if spread is not None:
         _warn_of_spreading(state, source, spread, form)
-    state.layers.append(
-        LoweredLayer(
-            name=source.name,
-            type=source.type,
-            form=form,
-            reason=skipped,
-            macs_direct=direct,
-            macs_lowered=products(graph, [n for n in made if isinstance(n.op, ConvolutionBase)]),
-            nodes=tuple(n.type for n in made if n.type != "Const"),
-            costs=costs,
-            spread=spread,
-        )
-    )
+    row = _row(graph, source, form, direct, made)
+    state.layers.append(replace(row, reason=skipped, costs=costs, spread=spread))
+
+
+def _costs(
+    state: _State, node: Node, biased: bool, spread: NonFiniteReport | None
+) -> tuple[FormCost, ...]:
+    """Return the costs of the forms of a core.Deconvolution, if they are asked for."""
+    request = state.request
+    if not request.explain:
+        return ()
+    every = request.all_costs or request.form != AUTO
+    sums = request.target.wide_sums or not (request.quantized or is_quantized(state.graph, node))
+    task = Task(state.graph, node, request.target, state.style, biased, spread, every, sums)
+    return cost_table(task)
+
+
+def _row(
+    graph: Graph, source: Node, form: str, direct: int | None, made: Sequence[Node]
+) -> LoweredLayer:
+    """Return the record of a layer that new nodes replace."""
+    summed = [n for n in made if isinstance(n.op, ConvolutionBase | BackpropData)]
+    types = tuple(n.type for n in made if n.type != "Const")
+    lowered = products(graph, summed)
+    return LoweredLayer(source.name, source.type, form, None, direct, lowered, types)
 
 
 def _apply(
@@ -288,21 +324,46 @@ def _apply(
     return form, skipped, made
 
 
+def _lower_convolutions(state: _State) -> None:
+    """Rewrite the convolutions of the model that violate conditions of the target."""
+    graph, request = state.graph, state.request
+    nodes = [n for n in graph.topological() if isinstance(n.op, ConvolutionBase) and not n.origins]
+    for node in (n for n in nodes if request.selects(n.name)):
+        plan = plan_convolution(graph, node, request.target, state.style)
+        if plan is None:
+            continue
+        row = FormCost("as it is", None, None, "; ".join(plan.violations) or None)
+        if plan.violations:
+            _unmet(state, node, (row,), "convolution")
+            continue
+        direct = products(graph, [node])
+        made = legalised(graph, node, plan, partial(_replace_planned, state))
+        state.layers.append(_row(graph, node, "legal", direct, made))
+
+
+def _replace_planned(
+    state: _State, graph: Graph, node: Node, build: Any, decisions: Sequence[Decision]
+) -> Change:
+    return replace_node(graph, node, build, state.budget, state.style, decisions)
+
+
 def _replaced(
     state: _State, node: Node, bias: ChannelBias | None, form: str, costs: tuple[FormCost, ...]
 ) -> list[Node] | Skip:
     """Replace a core.Deconvolution, and the Add behind it that moves in front of interleaving."""
     graph = state.graph
     decisions = next((r.decisions for r in costs if r.form == form), ())
+    rule = forms_for(state.request.target)[form]
     absorbed = bias if bias is not None and (form != FALLBACK or state.request.targeted) else None
-    op, inputs = node.op, graph.inputs_of(node.id)
-    end = node if absorbed is None else absorbed.add
+    op, (x, w, begin, end) = node.op, graph.inputs_of(node.id)
+    assert isinstance(op, core.Deconvolution)
+    last = node if absorbed is None else absorbed.add
 
     def build(_: object, b: GraphBuilder, *__: Value) -> Value | Skip:
         added = None if absorbed is None else absorbed.value(b)
-        return forms_for(state.request.target)[form].lower(op, b, *inputs, added)
+        return rule.lower(op, b, x, w, begin, end, added)
 
-    change = replace_node(graph, end, build, state.budget, state.style, decisions)
+    change = replace_node(graph, last, build, state.budget, state.style, decisions)
     if change.skipped:
         return Skip(change.skipped)
     made = [graph.node(i) for i in change.made]
@@ -329,17 +390,21 @@ def _wanted(state: _State, node: Node, costs: tuple[FormCost, ...]) -> tuple[str
     return least.form if least else FALLBACK, f"no form meets {state.request.target.name}"
 
 
-def _unmet(state: _State, node: Node, rows: Sequence[FormCost]) -> None:
+def _unmet(
+    state: _State, node: Node, rows: Sequence[FormCost], what: str = "deconvolution"
+) -> None:
     """Report the conditions that forms of a layer violate."""
-    what = "no form" if state.request.form == AUTO else rows[0].form
-    message = f'deconvolution "{node.name}": {what} meets the conditions of {state.request.target.name}'
-    if state.request.form != AUTO:
-        message = message.replace(" meets", " does not meet")
+    name = state.request.target.name
+    verdict = f"no form meets the conditions of {name}"
+    if len(rows) == 1:
+        verdict = f"{rows[0].form} violates conditions of {name}"
+    title = node.origins[0] if node.origins else node.name
+    message = f'{what} "{title}": {verdict}'
     state.problems.add(
         "W402" if state.request.best_effort else "E421",
         message,
         location=node.location,
-        layer=node.name,
+        layer=title,
         notes=[Note(f"{r.form}: {r.refused}") for r in rows if r.refused],
         hint=None if state.request.best_effort else "--best-effort writes it all the same",
     )

@@ -18,7 +18,7 @@ from typing import Any, Generic
 
 import numpy as np
 
-from irdeconv.dialects.openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
+from irdeconv.dialects.openvino import backprop_data
 from irdeconv.errors import OpError
 from irdeconv.geometry import IntVector
 from irdeconv.geometry_conv import extent
@@ -35,6 +35,7 @@ from irdeconv.spec import is_static
 from irdeconv.targets.conditions import Facts
 
 Ints = tuple[int, ...]
+MOST_PARTS, LARGEST_PART = 16, 40  # of a kernel; taps of a part
 OPERATIONS = ("ConvolutionBackpropData", "GroupConvolutionBackpropData")
 
 
@@ -74,9 +75,7 @@ def native(
     return deconvolve(b, _without_joined_zeros(b, layer))
 
 
-def _without_joined_zeros(
-    b: FormBuilder[X], layer: DeconvolutionLayer[X]
-) -> DeconvolutionLayer[X]:
+def _without_joined_zeros(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> DeconvolutionLayer[X]:
     """Let zeros in the kernel take the place of zeros that join the output."""
     less = [max(-p, 0) for p in layer.begin]
     more = [max(-p - s + 1, 0) for p, s in zip(layer.end, layer.strides, strict=True)]
@@ -133,13 +132,10 @@ def _emit(
     front = [p - q for p, q in zip(layer.begin, begin, strict=True)]
     back = [p - (q - m) for p, q, m in zip(layer.end, end, padding, strict=True)]
     if min(*front, *back) < 0:
-        raise OpError("the output would be too small", code="E403")
-    lists = (layer.strides, begin, end, layer.dilations, "explicit", padding)
-    if shape[0] == 1:
-        w = b.add(Squeeze1(), layer.w, b.const(AXIS_0))
-        y = b.add(ConvolutionBackpropData(*lists), layer.x, w)
-    else:
-        y = b.add(GroupConvolutionBackpropData(*lists), layer.x, layer.w)
+        raise OpError("the output would be too small", code="E400")
+    w = layer.w if shape[0] > 1 else b.add(Squeeze1(), layer.w, b.const(AXIS_0))
+    op = backprop_data(shape[0])(layer.strides, begin, end, layer.dilations, "explicit", padding)
+    y = b.add(op, layer.x, w)
     return crop(b, add_bias(b, y, layer.bias), [0, 0, *front], [0, 0, *back])
 
 
@@ -206,7 +202,7 @@ def stride_in_steps(b: FormBuilder[X], layer: DeconvolutionLayer[X], first: Ints
     steps = (DeconvolutionLayer(layer.x, w, first, ones, zero, zero, stage=4) for w in ways)
     x = b.choose([Option("copy", partial(deconvolve, b, step)) for step in steps])
     rest = tuple(s // f for s, f in zip(layer.strides, first, strict=True))
-    return deconvolve(b, replace(layer, x=x, strides=rest, stage=4))
+    return deconvolve(b, _without_joined_zeros(b, replace(layer, x=x, strides=rest, stage=4)))
 
 
 def filled_kernel(b: FormBuilder[X], layer: DeconvolutionLayer[X], kernel: Ints, front: Ints) -> X:
@@ -220,6 +216,10 @@ def filled_kernel(b: FormBuilder[X], layer: DeconvolutionLayer[X], kernel: Ints,
         end[a] += layer.dilations[a] * (n - k - f)
     made = replace(layer, w=w, begin=tuple(begin), end=tuple(end), stage=5)
     return deconvolve(b, made)
+
+
+def _part_count(kernel: Ints, part: Ints) -> int:
+    return math.prod(-(-k // n) for k, n in zip(kernel, part, strict=True))
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ def _axis_parts(k: int, n: int, stride: int, size: int, begin: int, end: int) ->
         start = tap // stride * stride
         stop = min(start + n, k)
         if stop <= tap:
-            raise OpError("the parts of the kernel are shorter than the stride", code="E403")
+            raise OpError("the parts of the kernel are shorter than the stride", code="E400")
         taps.append(tuple(t if tap <= t < stop else k for t in range(start, start + n)))
         shifts.append(start // stride)
         tap = stop
@@ -304,7 +304,8 @@ def _shifted_by_convolution(b: FormBuilder[X], x: X, axes: Sequence[_AxisParts])
     taps = np.zeros((len(shifts), channels, channels, *kernel), dtype.container if dtype else "f4")
     for i, shift in enumerate(shifts):
         place = tuple(a.shifts[-1] - q for a, q in zip(axes, shift, strict=True))
-        taps[(i, slice(None), slice(None), *place)] = np.eye(channels)
+        at: Any = (i, slice(None), slice(None), *place)
+        taps[at] = np.eye(channels)
     w = b.const(taps.reshape(1, len(shifts) * channels, channels, *kernel))
     begin = IntVector(tuple(a.shifts[-1] - a.low for a in axes))
     size = (rule.size_of(b, x, 2 + a) for a in range(n))
@@ -321,6 +322,7 @@ def proposals(b: Any, layer: DeconvolutionLayer[Any]) -> list[RuleCall]:
     assert is_static(shape)
     judge = partial(_failures, b, layer, shape)
     texts = [t for w in _plain_windows(b, layer) for t in judge(window=w)]
+    texts += judge(dense=True)
     words = set(re.findall(r"[A-Za-z_]+", " ".join(texts)))
     words |= {w[:-2] for w in words if w[-2:] in ("_d", "_h", "_w")}
     calls: list[RuleCall] = []
@@ -333,7 +335,7 @@ def proposals(b: Any, layer: DeconvolutionLayer[Any]) -> list[RuleCall]:
         calls.append(RuleCall(undilated))
     if layer.stage <= 4 and "stride" in words:
         calls += _steps(layer, judge)
-    if layer.stage < 5 and words & {"kernel", "pad", "pad_begin", "pad_end", "size"}:
+    if layer.stage < 5 and words & {"kernel", "pad", "pad_begin", "pad_end", "output_padding", "size"}:
         calls += _kernels(layer, shape, judge)
     return calls
 
@@ -342,9 +344,7 @@ def _plain_windows(b: Any, layer: DeconvolutionLayer[Any]) -> list[tuple[Ints, I
     return list(_windows(layer.strides, _extents(b, layer), layer.begin, layer.end))
 
 
-def _failures(
-    b: Any, layer: DeconvolutionLayer[Any], shape: Ints, **changes: Any
-) -> list[str]:
+def _failures(b: Any, layer: DeconvolutionLayer[Any], shape: Ints, **changes: Any) -> list[str]:
     """Return the violated conditions of the layer with other numbers."""
     begin, end, padding = changes.get("window", ((0,) * len(layer.strides),) * 3)
     size = b.spec(layer.x).shape or ()
@@ -358,6 +358,8 @@ def _failures(
         "size": known[2:],
     }
     g, c, m, *kernel = shape
+    if changes.get("dense"):
+        g, c, m = 1, g * c, g * m
     filter = (g, m, c, *changes.get("kernel", kernel))
     values, axes = convolution_facts((), filter, True, lists, True, layer.bias is not None)
     spec = b.spec(layer.x)
@@ -369,7 +371,9 @@ def _failures(
 
 def _steps(layer: DeconvolutionLayer[Any], judge: Any) -> Iterator[RuleCall]:
     now = len(judge())
-    options = itertools.product(*([d for d in range(1, s + 1) if s % d == 0] for s in layer.strides))
+    options = itertools.product(
+        *([d for d in range(1, s + 1) if s % d == 0] for s in layer.strides)
+    )
     for first in options:
         if max(first) > 1 and first != layer.strides and len(judge(strides=first)) < now:
             yield RuleCall(stride_in_steps, (first,))
@@ -388,8 +392,9 @@ def _kernels(layer: DeconvolutionLayer[Any], shape: Ints, judge: Any) -> Iterato
         yield RuleCall(filled_kernel, (n, fronts))
     if max(layer.dilations) > 1:
         return
-    below = (range(min(k, 40), 0, -1) for k in kernel)
-    sized = (n for n in itertools.product(*below) if len(judge(kernel=n)) < now)
+    below = (range(min(k, LARGEST_PART), 0, -1) for k in kernel)
+    few = (n for n in itertools.product(*below) if _part_count(kernel, n) <= MOST_PARTS)
+    sized = (n for n in few if len(judge(kernel=n)) < now)
     for n in itertools.islice(sized, 2):
         for by_convolution in (False, True):
             yield RuleCall(kernel_in_parts, (n, by_convolution))

@@ -31,13 +31,13 @@ from functools import partial
 from typing import Any
 
 from irdeconv.dialects.openvino import BackpropData
-from irdeconv.dtypes import ELEMENT_TYPES, ElementType
+from irdeconv.dtypes import ELEMENT_TYPES, ElementType, i64
 from irdeconv.errors import OpError
 from irdeconv.op import Op, infer_op
 from irdeconv.ops import core
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.elementwise import Add
-from irdeconv.ops.shape import Reshape, Squeeze1, Unsqueeze
+from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.passes.emit import Decision, Option, RuleCall, Rules, Style
 from irdeconv.passes.layer_facts import facts_of, operation_of
 from irdeconv.passes.spreading import spell_zero_insertion
@@ -45,7 +45,7 @@ from irdeconv.spec import Array, Spec
 from irdeconv.targets.conditions import Facts
 from irdeconv.targets.profile import ScoreWeights, Target
 
-MOST_OPERATIONS = 4000  # that are tried while a form is planned, before rules are given up
+MOST_OPERATIONS = 1500  # that are tried while a form is planned, before rules are given up
 VIEWS = (Reshape, Squeeze1, Unsqueeze)  # output and input share their memory
 
 
@@ -54,7 +54,8 @@ class PlannedValue:
     """A value without numbers: its spec, the same with stand-ins for unknown sizes, its buffer.
 
     `buffer` is None for the layer's data and filter and for constants. `on_data` says that it
-    depends on the data. `maker` is the index of the operation that computes it.
+    depends on the data. `maker` is the index of the operation that computes it. `deferred` are the
+    operations that compute a vector of sizes; they are recorded if something reads the vector.
     """
 
     spec: Spec
@@ -63,6 +64,7 @@ class PlannedValue:
     constant: bool = False
     on_data: bool = False
     maker: int = -1
+    deferred: tuple[PlannedOperation, ...] = ()
 
 
 @dataclass
@@ -124,8 +126,8 @@ class Planner:
     buffers: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     _total: float = 0.0  # the score of what is recorded
-    _limit: float = math.inf  # a score that another option has
-    _legal: bool = False  # whether another option violates nothing
+    limit: float = math.inf  # a score that another option has
+    legal: bool = False  # whether another option violates nothing
     _repeated: dict[object, _Segment] = field(default_factory=dict)
 
     def const(self, array: Array) -> PlannedValue:
@@ -154,26 +156,43 @@ class Planner:
         size = spec if same else infer_op(op, sizes)[0]
         if all(v.constant for v in inputs):
             return PlannedValue(spec, size, constant=True)
-        on_data = any(v.on_data for v in inputs)
-        macs, moved, buffer = op.macs(sizes, (size,)) or 0, 0, inputs[0].buffer
-        if not isinstance(op, VIEWS):
-            written = size.size or 0
-            moved = written + sum(s.size or 0 for s in sizes if s.dtype == self.dtype)
-            buffer = len(self.buffers)
-            self.buffers.append((written, tuple(v.buffer for v in inputs if v.buffer is not None)))
-        made = PlannedOperation(op, sizes, size, moved, macs, on_data)
+        made = self._operation(op, inputs, (sizes, size))
         if checked:
             self._check(made, op, inputs, spec)
+        if _is_arithmetic(op, inputs, spec):
+            deferred = (*_deferred(inputs), made)
+            return PlannedValue(spec, size, on_data=made.on_data, deferred=deferred)
+        for step in _deferred(inputs):
+            if not any(o is step for o in self.operations):
+                self._record(step)
+        buffer = inputs[0].buffer
+        if not isinstance(op, VIEWS):
+            buffer = len(self.buffers)
+            read = tuple(v.buffer for v in inputs if v.buffer is not None)
+            self.buffers.append((size.size or 0, read))
+        self._record(made)
+        return PlannedValue(spec, size, buffer, on_data=made.on_data, maker=len(self.operations) - 1)
+
+    def _operation(
+        self, op: Op, inputs: Sequence[PlannedValue], specs: tuple[tuple[Spec, ...], Spec]
+    ) -> PlannedOperation:
+        """Return an operation with what it costs; `specs` are those of its inputs and output."""
+        sizes, size = specs
+        macs, moved = op.macs(sizes, (size,)) or 0, 0
+        if not isinstance(op, VIEWS):
+            moved = (size.size or 0) + sum(s.size or 0 for s in sizes if s.dtype == self.dtype)
+        return PlannedOperation(op, sizes, size, moved, macs, any(v.on_data for v in inputs))
+
+    def _record(self, made: PlannedOperation) -> None:
         self.operations.append(made)
         self._count(made)
-        return PlannedValue(spec, size, buffer, on_data=on_data, maker=len(self.operations) - 1)
 
     def _count(self, made: PlannedOperation) -> None:
         """Add the score of an operation; Pruned if a better option is known."""
         self.room -= 1
         self._total += self._score(made, self.target.cost)
-        if self._total > self._limit or (self._legal and made.failures):
-            raise Pruned("another option is better", code="E403")
+        if self._total > self.limit or (self.legal and made.failures):
+            raise Pruned("another option is better", code="E400")
 
     def _check(
         self, made: PlannedOperation, op: Op, inputs: Sequence[PlannedValue], spec: Spec
@@ -182,13 +201,12 @@ class Planner:
         specs = tuple(v.spec for v in inputs)
         constants = tuple(v.constant for v in inputs)
         front = self.operations[inputs[0].maker] if inputs[0].maker >= 0 else None
-        if isinstance(op, Add) and front and front.facts and constants[1:] == (True,):
-            if isinstance(front.op, ConvolutionBase | BackpropData):
-                facts = Facts({**front.facts.values, "has_bias": True}, front.facts.axes)
-                front.facts = facts
-                front.failures = tuple(self.target.failures(operation_of(front.op), facts))
-                if self.style.own_bias:
-                    return
+        biased = front is not None and isinstance(front.op, ConvolutionBase | BackpropData)
+        if isinstance(op, Add) and biased and front and front.facts and constants[1:] == (True,):
+            front.facts = Facts({**front.facts.values, "has_bias": True}, front.facts.axes)
+            found = self.target.failures(operation_of(front.op), front.facts)
+            front.failures = tuple(found)
+            return
         made.facts = facts_of(op, specs, spec, constants)
         made.failures = tuple(self.target.failures(operation_of(op), made.facts))
 
@@ -208,7 +226,7 @@ class Planner:
                 self._append(first)
                 return first.value
         if self.room <= 0:
-            raise Pruned("the layer violates conditions", code="E403")
+            raise Pruned("the layer violates conditions", code="E400")
         calls = self.rules(self, layer)
         options = [(call, partial(call.rule, self, layer, *call.params)) for call in calls]
         return self._best(options, first)
@@ -219,18 +237,18 @@ class Planner:
         best: _Segment | None = None,
     ) -> PlannedValue:
         """Build options and keep the best; what cannot be better is given up early."""
-        reason: OpError = Pruned("no rule applies", code="E403")
-        legal, limit = self._legal, self._limit
+        reason: OpError = Pruned("no rule applies", code="E400")
+        legal, limit = self.legal, self.limit
         for number, build in options:
             if best is not None and not best.failed:
-                self._legal, self._limit = True, min(limit, self._total + best.score)
+                self.legal, self.limit = True, min(limit, self._total + best.score)
             try:
                 segment = self._tried(number, build)
             except OpError as e:
                 reason = e
                 continue
             finally:
-                self._legal, self._limit = legal, limit
+                self.legal, self.limit = legal, limit
             if best is None or (segment.failed, segment.score) < (best.failed, best.score):
                 best = segment
         if best is None:
@@ -244,13 +262,19 @@ class Planner:
         self.decisions.append(number)
         try:
             value = build()
-            parts = [v[m:] for v, m in zip(self._lists(), marks, strict=True)]
-            failed = sum(o.times for o in parts[0] if o.failures)
-            return _Segment(*parts, value, failed=failed, score=self._total - total)
+            return self._segment(value, marks, self._total - total)
         finally:
             self._total = total
             for v, m in zip(self._lists(), marks, strict=True):
                 del v[m:]
+
+    def _segment(self, value: PlannedValue, marks: Sequence[int], score: float) -> _Segment:
+        """Return what was recorded since some marks."""
+        operations, buffers, decisions = marks
+        made = self.operations[operations:]
+        failed = sum(o.times for o in made if o.failures)
+        rest = self.buffers[buffers:], self.decisions[decisions:]
+        return _Segment(made, *rest, value, failed, score, operations, buffers)
 
     def _lists(self) -> tuple[list[Any], list[Any], list[Any]]:
         return self.operations, self.buffers, self.decisions
@@ -263,7 +287,8 @@ class Planner:
 
     def _score(self, o: PlannedOperation, weights: ScoreWeights) -> float:
         macs = o.macs * channel_rounding(o, weights.channel_alignment)
-        return weights.mac * macs + weights.byte * o.moved * self.dtype.container.itemsize + weights.node
+        moved = o.moved * self.dtype.container.itemsize
+        return weights.mac * macs + weights.byte * moved + weights.node
 
     def repeat(self, key: object, build: Callable[[], PlannedValue]) -> PlannedValue:
         """Run `build` for the first of equal keys; count the same again for all others.
@@ -274,15 +299,13 @@ class Planner:
         if segment is None or not self._holds(segment):
             marks, total = [len(v) for v in self._lists()], self._total
             value = build()
-            parts = [v[m:] for v, m in zip(self._lists(), marks, strict=True)]
-            score, (operation, buffer, _) = self._total - total, marks
-            self._repeated[key] = _Segment(*parts, value, 0, score, operation, buffer)
+            self._repeated[key] = self._segment(value, marks, self._total - total)
             return value
-        for operation in segment.operations:
-            operation.times += 1
+        for made in segment.operations:
+            made.times += 1
         self._total += segment.score
-        if self._total > self._limit:
-            raise Pruned("another option is better", code="E403")
+        if self._total > self.limit:
+            raise Pruned("another option is better", code="E400")
         self.decisions += segment.decisions
         start, shift = segment.buffer, len(self.buffers) - segment.buffer
         self.buffers += [
@@ -308,6 +331,19 @@ class Planner:
             most = max(most, alive)
             alive -= sum(self.buffers[read][0] for read in set(reads) if last[read] == i)
         return most
+
+
+def _is_arithmetic(op: Op, inputs: Sequence[PlannedValue], spec: Spec) -> bool:
+    """Whether an operation computes a vector of sizes from sizes."""
+    read = [v for v in inputs if not v.constant]
+    if spec.dtype != i64 or (spec.rank or 0) > 1:
+        return False
+    return isinstance(op, ShapeOf) or all(v.deferred for v in read)
+
+
+def _deferred(inputs: Sequence[PlannedValue]) -> list[PlannedOperation]:
+    """Return the operations that compute the sizes among some inputs, each once."""
+    return list({id(o): o for v in inputs for o in v.deferred}.values())
 
 
 def channel_rounding(o: PlannedOperation, multiple: int) -> float:

@@ -19,16 +19,23 @@ from irdeconv.ops import core
 from irdeconv.ops.bodies import change_bodies, every_node
 from irdeconv.ops.padding import PadBase
 from irdeconv.ops.shape import Reshape, Unsqueeze
+from irdeconv.ops.strided import StridedSlice
 from irdeconv.passes.builder import GraphBuilder
+from irdeconv.passes.emit import Style
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.rewrite import Skip, replace_node, sweep
 from irdeconv.passes.spreading import spell_zero_insertion, spell_zero_insertion_as_before
 from irdeconv.passes.stored import constant
-from irdeconv.spec import DYNAMIC, Shape, Spec, compatible, format_shape
+from irdeconv.spec import DYNAMIC, Array, Shape, Spec, compatible, format_shape
 
 MARK = "irdeconv_zero_insertion"
-MOST_MOVEMENTS = 9  # of a spelling: Reshape and Pad in turns, for up to eight axes
+MOST_MOVEMENTS = 16  # of a spelling: Reshape, Pad and crops in turns, for up to eight axes
 Spelling = Callable[[core.ZeroInsertion, GraphBuilder, Value], Value | Skip]
+SPELLINGS: tuple[tuple[Spelling, Style], ...] = (
+    (spell_zero_insertion, Style()),
+    (spell_zero_insertion, Style(pads_in_pairs=False)),
+    (spell_zero_insertion_as_before, Style()),
+)
 _MARKED = re.compile(
     rf'<attribute name="{MARK}" version="0" strides="(\d{{1,9}}(?:,\d{{1,9}}){{0,5}})"',
     re.ASCII,
@@ -128,21 +135,25 @@ def _source(graph: Graph, reshape: Node, insertion: core.ZeroInsertion) -> Value
     value, axes = Value(reshape.id), len(insertion.strides)
     for _ in range(MOST_MOVEMENTS):
         node = graph.node(value.node)
-        if not isinstance(node.op, Reshape | PadBase | Unsqueeze):
+        if not isinstance(node.op, Reshape | PadBase | Unsqueeze | StridedSlice):
             return None
         value = graph.inputs_of(value.node)[0]
         if graph.spec(value).rank != axes + 2:
             continue
-        for spell in (spell_zero_insertion, spell_zero_insertion_as_before):
-            if _is_spelled(graph, reshape, insertion, value, spell):
-                return value
+        if any(_is_spelled(graph, reshape, insertion, value, *way) for way in SPELLINGS):
+            return value
     return None
 
 
 def _is_spelled(
-    graph: Graph, reshape: Node, insertion: core.ZeroInsertion, source: Value, spell: Spelling
+    graph: Graph,
+    reshape: Node,
+    insertion: core.ZeroInsertion,
+    source: Value,
+    spell: Spelling,
+    style: Style,
 ) -> bool:
-    builder = GraphBuilder(graph, reshape)
+    builder = GraphBuilder(graph, reshape, style=style)
     try:
         wanted = spell(insertion, builder, source)
         return isinstance(wanted, Value) and _same(graph, Value(reshape.id), wanted, source)
@@ -155,15 +166,19 @@ def _is_spelled(
 
 def _same(graph: Graph, a: Value, b: Value, source: Value) -> bool:
     """Whether two values are computed alike from `source` and constants."""
-    if a == b or a == source or b == source:
+    if source in (a, b):
         return a == b
     known = constant(graph, a), constant(graph, b)
     if known[0] is not None or known[1] is not None:
-        return known[0] is not None and known[1] is not None and np.array_equal(*known)
+        return _same_array(*known)
     ops = graph.node(a.node).op, graph.node(b.node).op
     inputs = graph.inputs_of(a.node), graph.inputs_of(b.node)
     same = _equal(*ops) and len(inputs[0]) == len(inputs[1])
     return same and all(_same(graph, *pair, source) for pair in zip(*inputs, strict=True))
+
+
+def _same_array(a: Array | None, b: Array | None) -> bool:
+    return a is not None and b is not None and np.array_equal(a, b)
 
 
 def _equal(a: Op, b: Op) -> bool:

@@ -15,23 +15,26 @@ from irdeconv.targets.profile import Target, load_target
 class Request:
     """The arguments of a lowering.
 
+    `explain` asks for the costs of forms, `all_costs` also for those that cannot be the cheapest.
     `only` is a pattern of layer names. With `convolutions` ordinary convolutions that violate
-    conditions are rewritten, too; with `best_effort` violations become warnings.
+    conditions are rewritten, too; with `best_effort` violations become warnings. `quantized` says
+    that the layers run in int8.
     """
 
     form: str
     target: Target
     targeted: bool
     explain: bool
+    all_costs: bool = False
     best_effort: bool = False
     only: str | None = None
     convolutions: bool = False
+    quantized: bool = False
 
     @staticmethod
     def of(
         form: str | None,
         target: str | PathLike[str] | Target | None,
-        *,
         explain_costs: bool = False,
         best_effort: bool = False,
         only: str | None = None,
@@ -46,7 +49,8 @@ class Request:
         require_form(form)
         explain = explain_costs or targeted or form == AUTO
         loaded = load_target(target)
-        return Request(form, loaded, targeted, explain, best_effort, only, convolutions)
+        flags = (explain_costs, best_effort, only, convolutions)
+        return Request(form, loaded, targeted, explain, *flags)
 
     @property
     def named(self) -> str | None:

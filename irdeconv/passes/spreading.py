@@ -22,7 +22,7 @@ from irdeconv.ops.movement import Concat
 from irdeconv.ops.padding import Pad1, Pad12
 from irdeconv.ops.shape import Reshape, ShapeOf, Unsqueeze
 from irdeconv.ops.vectors import sizes
-from irdeconv.passes.emit import FormBuilder, Option, X, pad_spatial, reshaped, zeros_beside
+from irdeconv.passes.emit import FormBuilder, Option, X, crop, pad_spatial, reshaped, zeros_beside
 from irdeconv.passes.rewrite import Skip
 from irdeconv.spec import is_static
 
@@ -43,7 +43,7 @@ def insert_zeros(b: FormBuilder[X], x: X, strides: Sequence[int]) -> X:
     return b.choose(options)
 
 
-def spell_zero_insertion(op: core.ZeroInsertion, b: Builder[X], x: X) -> X | Skip:
+def spell_zero_insertion(op: core.ZeroInsertion, b: FormBuilder[X], x: X) -> X | Skip:
     """ZeroInsertion -> Reshape, Pad, Reshape, and a crop unless zeros follow the last element."""
     if b.spec(x).rank is None:
         return Skip("the rank of the data is unknown")
@@ -52,7 +52,7 @@ def spell_zero_insertion(op: core.ZeroInsertion, b: Builder[X], x: X) -> X | Ski
     return y if op.trailing else pad_spatial(b, y, surplus * 0, surplus)
 
 
-def spell_zero_insertion_as_before(op: core.ZeroInsertion, b: Builder[X], x: X) -> X | Skip:
+def spell_zero_insertion_as_before(op: core.ZeroInsertion, b: FormBuilder[X], x: X) -> X | Skip:
     """Spell a trailing ZeroInsertion as version 1 files do: an axis behind each spatial one."""
     shape, axes = b.spec(x).shape, len(op.strides)
     behind = np.arange(3, 3 + 2 * axes, 2)
@@ -94,10 +94,21 @@ def _steps(strides: Sequence[int]) -> Iterator[list[int]]:
         del axes[-2:]
 
 
-def _padded(b: Builder[X], x: X, rank: int, amounts: Mapping[int, int]) -> X:
+def _padded(b: FormBuilder[X], x: X, rank: int, amounts: Mapping[int, int]) -> X:
+    if len(amounts) == 1 and b.style.pads_in_pairs:
+        return _padded_in_pairs(b, x, rank, amounts)
     begin = np.zeros(rank, np.int64)
     end = np.array([amounts.get(a, 0) for a in range(rank)], np.int64)
     return b.add(Pad1("constant"), x, b.const(begin), b.const(end))
+
+
+def _padded_in_pairs(b: FormBuilder[X], x: X, rank: int, amounts: Mapping[int, int]) -> X:
+    """Pad one axis of size 1, and another one beside it that is cropped again."""
+    ((axis, count),) = amounts.items()
+    shape = [sizes(b, x, a, 1) for a in range(rank)]
+    x = reshaped(b, x, *shape[:axis], ONE, *shape[axis:])
+    x = _padded(b, x, rank + 1, {axis: 1, axis + 1: count})
+    return crop(b, x, [0] * (rank + 1), [int(a == axis) for a in range(rank + 1)])
 
 
 def _concatenated(b: Builder[X], x: X, rank: int, amounts: Mapping[int, int]) -> X:

@@ -22,7 +22,7 @@ from irdeconv.ops import core
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.bodies import change_bodies
 from irdeconv.ops.convolution import ConvolutionBase
-from irdeconv.ops.elementwise import Maximum, Subtract
+from irdeconv.ops.elementwise import Maximum, Multiply, Subtract
 from irdeconv.ops.padding import Pad1, Pad12
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1
 from irdeconv.ops.strided import StridedSlice
@@ -33,6 +33,8 @@ from irdeconv.passes.infer_specs import fill_specs, inferred
 from irdeconv.passes.recognise import mark
 from irdeconv.passes.rewrite import expand, remove_dead, replace_node, unique_names
 from irdeconv.passes.spreading import spell_zero_insertion
+from irdeconv.passes.stored import constant
+from irdeconv.spec import is_static
 
 
 @garbage.paused()
@@ -69,9 +71,30 @@ def _standardize_graph(out: Graph, problems: Collector) -> Graph:
     for node in list(out.nodes("Pad")):
         if node.origins and isinstance(node.op, Pad12) and _pads_at_run_time(out, node):
             _split_pad(out, node)
+    for node in list(out.nodes("GroupConvolution")):
+        if node.origins:
+            _scale_by_output(out, node)
     remove_dead(out, dead)
     unique_names(out)
     return out
+
+
+def _scale_by_output(graph: Graph, node: Node) -> None:
+    """Repeat a scale [g, 1, ...] of a stored filter for each output channel of the groups.
+
+    OpenVINO's int8 pipeline compiles no grouped convolution with several outputs and one scale a
+    group (runtime_faults.py).
+    """
+    filter = graph.node(graph.inputs_of(node.id)[1].node)
+    shape = filter.spec().shape
+    if not isinstance(filter.op, Multiply) or not is_static(shape) or shape[1] == 1:
+        return
+    for port, value in enumerate(graph.inputs_of(filter.id)):
+        scale = constant(graph, value)
+        if scale is not None and scale.shape == (shape[0], *(1,) * (len(shape) - 1)):
+            b = GraphBuilder(graph, node)
+            wide = np.broadcast_to(scale, (*shape[:2], *scale.shape[2:]))
+            graph.set_input(filter.id, port, b.const(wide, graph.spec(value).dtype))
 
 
 def _needs(node: Node) -> bool:

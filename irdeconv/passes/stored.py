@@ -22,7 +22,7 @@ from irdeconv.op import Op, as_tuple
 from irdeconv.ops.basic import Const
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.elementwise import Multiply, Subtract
-from irdeconv.ops.padding import PadBase
+from irdeconv.ops.padding import Pad12, PadBase
 from irdeconv.passes.moving import moved_data
 from irdeconv.spec import Array, is_static
 
@@ -190,7 +190,7 @@ def _moved(
     if p.values.size == 1:
         return replace(p, values=p.values.reshape(()))
     if isinstance(op, PadBase):
-        op = replace(op, pad_mode="edge")
+        op = Pad12("edge")
     dtype = p.dtype or of_numpy(p.values.dtype)
     held = moved_data(op, MovedData.broadcast(p.values, dtype, shape), dtype, shape, *rest)
     try:

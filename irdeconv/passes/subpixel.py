@@ -38,7 +38,7 @@ from irdeconv.passes.emit import (
 )
 from irdeconv.passes.interleaving import StackLayout, interleave_parts, stack_layouts
 from irdeconv.passes.rewrite import Skip
-from irdeconv.spec import DYNAMIC, Shape, Spec, bounds, ints, is_static
+from irdeconv.spec import DYNAMIC, Dim, Shape, Spec, bounds, ints, is_static
 
 PLACE_BYTES = 256  # of a tap's place in a stacked filter, while it is made
 NODES_OF_RESIDUE = 3  # what it reads, its taps, its convolution
@@ -203,8 +203,8 @@ def _nothing(b: Builder[X], x: X, w: X, axes: list[AxisResidues]) -> X:
 
 def _cropped(b: FormBuilder[X], y: X, axes: list[AxisResidues]) -> X:
     """Crop interleaved outputs to those of the layer."""
-    front, surplus = (IntVector(tuple(v)) for v in zip(*((-a.front, -a.surplus) for a in axes)))
-    return pad_spatial(b, y, front, surplus)
+    front, surplus = (tuple(v) for v in ((-a.front for a in axes), (-a.surplus for a in axes)))
+    return pad_spatial(b, y, IntVector(front), IntVector(surplus))
 
 
 @dataclass(frozen=True)
@@ -281,16 +281,18 @@ def stacked(
     """core.Deconvolution -> one convolution with a block of channels per residue, interleaved."""
     shape = b.spec(w).shape
     assert is_static(shape)
-    size = (b.spec(x).shape or ())[2:]
-    axes = [
-        narrowest(a, size[i] if i < len(size) and isinstance(size[i], int) else None)
-        for i, a in enumerate(axes_of(op, b, w, pads_begin, pads_end))
-    ]
-    layouts = stack_layouts(op.strides, shape[0], len(axes) + 2 in b.style.block_ranks)
+    space = (b.spec(x).shape or (DYNAMIC,) * (len(op.strides) + 2))[2:]
+    plain = axes_of(op, b, w, pads_begin, pads_end)
+    found = [narrowest(a, n) for a, n in zip(plain, space, strict=True)]
+    layouts = stack_layouts(op.strides, shape[0], len(plain) + 2 in b.style.block_ranks)
     layouts = layouts if math.prod(op.strides) > 1 else layouts[-1:]
-    ways = (partial(_stacked, b, x, w, axes, bias, layout) for layout in layouts)
-    rows = zip(layouts, ways, strict=True)
-    return b.choose([Option(layout.name, way) for layout, way in rows])
+    return b.choose(
+        [
+            Option(layout.name, partial(_stacked, b, x, w, axes, bias, layout))
+            for axes in ([found] if found == plain else [found, plain])
+            for layout in layouts
+        ]
+    )
 
 
 def _stacked(
@@ -313,23 +315,21 @@ def _stacked(
     return _interleaved(b, y, w, axes, layout)
 
 
-def _interleaved(
-    b: FormBuilder[X], y: X, w: X, axes: list[AxisResidues], layout: StackLayout
-) -> X:
+def _interleaved(b: FormBuilder[X], y: X, w: X, axes: list[AxisResidues], layout: StackLayout) -> X:
     strides = tuple(a.stride for a in axes)
     if math.prod(strides) > 1:
         y = layout.interleave(b, y, strides, sizes(b, w, 0, 1) * sizes(b, w, 2, 1))
     return _cropped(b, y, axes)
 
 
-def narrowest(axis: AxisResidues, size: int | None) -> AxisResidues:
+def narrowest(axis: AxisResidues, size: Dim) -> AxisResidues:
     """Return the residues with as many outputs in front as save the most products.
 
     Outputs that begin where the scatter does need the fewest taps; some are cropped for it. An
     unknown size counts as many elements.
     """
     end = axis.dilation * (axis.kernel - 1) + 1 - axis.begin - _beyond(axis)
-    size = MANY if size is None else size
+    size = size if isinstance(size, int) else MANY
     fronts = dict.fromkeys((0, axis.begin % axis.stride))
     found = [analyse(axis.stride, axis.dilation, axis.kernel, axis.begin, end, f) for f in fronts]
     return min(found, key=lambda a: max(size + a.more, 0) * widen(a, a.kernel).span)
@@ -358,19 +358,18 @@ def _stack(b: Builder[X], w: X, widened: list[Widened], layout: StackLayout) -> 
         return w
     pairs = [k for v in widened for k in (len(v.taps), v.span)]
     w = reshaped(b, w, IntVector((shape[0] * shape[1], shape[2], *pairs)))
-    places = [2 + 2 * a for a in range(n)]
-    spans = [3 + 2 * a for a in range(n)]
+    blocks, spans = range(2, 2 + 2 * n, 2), range(3, 3 + 2 * n, 2)
     first = layout.order.residues_first
-    w = transposed(b, w, (0, *places, 1, *spans) if first else (0, 1, *places, *spans))
+    w = transposed(b, w, (0, *blocks, 1, *spans) if first else (0, 1, *blocks, *spans))
     span = [v.span for v in widened]
     order = layout.order.residues()
-    index = [int(np.ravel_multi_index(r, residues)) for r in order]
+    places = [int(np.ravel_multi_index(r, residues)) for r in order]
     count = math.prod(residues)
-    if index != [*range(count)]:
+    if places != [*range(count)]:
         parts = (count, shape[2]) if first else (shape[2], count)
         w = reshaped(b, w, IntVector((shape[0] * shape[1], *parts, *span)))
         at = b.const(np.array(1 if first else 2, np.int64))
-        w = b.add(Gather(), w, b.const(np.array(index, np.int64)), at)
+        w = b.add(Gather(), w, b.const(np.array(places, np.int64)), at)
     return reshaped(b, w, IntVector((shape[0], shape[1], count * shape[2], *span)))
 
 

@@ -24,7 +24,13 @@ from irdeconv.proof.weights import Part, compare
 NEVER, WRONG = -1, -2  # emitted taps that read zeros only, or what the definition does not read
 READ, MISSING, IMPOSSIBLE = 0, 1, 2  # taps of the definition
 MOST_ALIGNED = 2**26
+FAR = 2**32  # more than there are channels
 MOST_ALONG = 2**13  # of an axis, which are looked at one by one
+
+
+Bounds = tuple[tuple[Size, Size], ...]
+Taps = tuple[list[int], list[int]]  # what emitted taps stand for, and which ones are reached
+Moves = tuple[tuple[int, Bounds], ...]  # of a copy along each coordinate, and bounds of its own
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class Axis:
     coordinate: int | None = None
     radix: int = 1
     shift: Size = 0
-    bounds: tuple[tuple[Size, Size], ...] = ()
+    bounds: Bounds = ()
 
     def inside(self, t: Size) -> list[Size]:
         """Return the expressions that are >= 0 where position t - shift exists and is no zero."""
@@ -62,7 +68,7 @@ class Read:
     dilation: int
     pad: Size
     live: tuple[int, ...]
-    bounds: tuple[tuple[Size, Size], ...] = ()
+    bounds: Bounds = ()
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,10 @@ class View:
     """A tensor computed from the data; `blocks` None: nothing but moved elements of the data.
 
     `table` has the row of the base that each element comes from, -1 for zero; rows of several
-    blocks are counted through. Each axis of the tensor is a run of `axes`, in row-major order, of
+    blocks are counted through. A block is a sum of convolutions with the same rows. Of moved
+    elements of the data, channel + FAR * i is one of copy i. With (move, bounds) = `copies[i][c]`
+    its t along coordinate c is `move` more, and also within `bounds`, or it is zero; i is the same
+    for all digits of open axes. Each axis of the tensor is a run of `axes`, in row-major order, of
     as many as `runs` says (0: it has the size 1). `bias` has a number for each element of the table
     (with `bias_numbered` that of an element of an input); then comes the `activation`.
     """
@@ -97,10 +106,11 @@ class View:
     table: Array
     axes: tuple[Axis, ...]
     runs: Ints
-    blocks: tuple[KernelSums, ...] | None = None
+    blocks: tuple[tuple[KernelSums, ...], ...] | None = None
     bias: Array | None = None
     bias_numbered: bool = False
     activation: Activation | None = None
+    copies: tuple[Moves, ...] = ()
 
     @property
     def shape(self) -> tuple[Size, ...]:
@@ -155,6 +165,7 @@ class MapComparison:
     view: View
     halves: bool = False  # whether weights are stored in f16
     maps: dict[str, None] = field(default_factory=dict)
+    found: dict[Any, Taps] = field(default_factory=dict)
     rounding: float = 0.0
 
     def compare(self) -> None:
@@ -185,7 +196,7 @@ class MapComparison:
             return "phases"
         if radix == 1:
             return "zero-insertion"
-        return "gemm" if set(blocks[0].weights.shape[3:]) == {1} else "stacked"
+        return "gemm" if set(blocks[0][0].weights.shape[3:]) == {1} else "stacked"
 
     def batch(self, axis: Axis, size: Size) -> None:
         """Check that the batch stays as it is."""
@@ -212,23 +223,27 @@ class MapComparison:
 
     def residues(self, axes: list[Axis], residues: tuple[int, ...], rows: Array) -> None:
         """Compare the outputs whose positions have some residues; `rows` [M] are their rows."""
-        blocks, start = self.view.blocks or (), 0
-        for block in (None, *blocks):
-            if block is None:
-                chosen = np.flatnonzero(rows < 0)
-            else:
-                chosen = np.flatnonzero((rows >= start) & (rows < start + block.rows))
-            if chosen.size:
-                found = [
-                    self.taps(a, axis, r, block)
-                    for a, (axis, r) in enumerate(zip(axes, residues, strict=True))
-                ]
-                self.weights(chosen, rows[chosen] - start, block, found)
-            start += block.rows if block else 0
+        blocks, places = self.view.blocks or (), [*enumerate(zip(axes, residues, strict=True))]
+        starts = np.cumsum([0, *(block[0].rows for block in blocks)])
+        of = np.where(rows < 0, 0, np.searchsorted(starts, rows, "right"))  # 0: of none
+        for i in np.unique(of):
+            block = blocks[i - 1] if i else ()
+            found = [
+                [self.taps(a, axis, r, part) for a, (axis, r) in places]
+                for part in block or (None,)
+            ]
+            chosen = np.flatnonzero(of == i)
+            self.weights(chosen, rows[chosen] - starts[max(i - 1, 0)], block, found)
 
-    def taps(
-        self, a: int, out: Axis, residue: int, block: KernelSums | None
-    ) -> tuple[list[int], list[int]]:
+    def taps(self, a: int, out: Axis, residue: int, block: KernelSums | None) -> Taps:
+        """Return the taps of an axis; the same question is answered once."""
+        emitted = (block.weights.shape[3 + a], block.reads[a]) if block else None
+        key = (a, out, residue, emitted)
+        if key not in self.found:
+            self.found[key] = self._taps(a, out, residue, *(emitted or (0, None)))
+        return self.found[key]
+
+    def _taps(self, a: int, out: Axis, residue: int, emitted: int, read: Read | None) -> Taps:
         """Return what emitted taps of an axis stand for, each for every place of a period that it
         may meet, and which taps of the definition do.
 
@@ -239,11 +254,10 @@ class MapComparison:
         data, kernel = w.data[d.data_axes[2 + a]], w.weights.shape[3 + a]
         alone = type(data) is int and data == 1  # then the only i is 0
         i = 0 if alone else self.case.free("i")
-        emitted = block.weights.shape[3 + a] if block else 0
         reached, line = [MISSING] * kernel, []
-        read = block.reads[a] if block else Read(out, 1, 0, ())
+        read, some = read or Read(out, 1, 0, ()), read is not None
         inner = read.axis.radix
-        if block and out.radix * inner != S and not alone:
+        if some and out.radix * inner != S and not alone:
             raise Unproved(f"axis {a}: a period of {out.radix * inner}, not {S}")
         require_few(a, max(kernel, emitted * len(read.live)))
         met = [(t, live) for t in range(emitted) for live in read.live]
@@ -282,31 +296,29 @@ class MapComparison:
         self,
         chosen: Array,
         rows: Array,
-        block: KernelSums | None,
-        taps: list[tuple[list[int], list[int]]],
+        block: tuple[KernelSums, ...],
+        taps: list[list[Taps]],
     ) -> None:
         """Compare the weights of output channels `chosen`, which are `rows` of a block."""
         right, channels = self._wanted_weights(chosen)
         emitted: dict[tuple[int, ...], list[Array]] = {}
-        if block is not None:
-            found = self._aligned(block, rows, channels)
-            for at in product(*(range(len(s)) for s, _ in taps)):
-                stands = tuple(s[t] for (s, _), t in zip(taps, at, strict=True))
-                rows_of = zip(at, block.reads, strict=True)
+        for sums, along in zip(block, taps, strict=False):
+            found = self._aligned(sums, rows, channels)
+            for at in product(*([t for t, k in enumerate(s) if k != NEVER] for s, _ in along)):
+                stands = tuple(s[t] for (s, _), t in zip(along, at, strict=True))
+                rows_of = zip(at, sums.reads, strict=True)
                 part = last(found, [t // len(read.live) for t, read in rows_of])
-                if NEVER in stands:
-                    continue
-                if WRONG in stands:
-                    if self.some(part, block.numbered):
-                        raise Unproved(f"tap {list(at)} reads what the definition does not read")
+                some = self.some(part, sums.numbered)
+                need(WRONG not in stands or not some, f"tap {list(at)} reads what it should not")
+                if stands in emitted and not self.some(emitted[stands][0], sums.numbered):
+                    emitted[stands] = []
+                elif stands in emitted and not some:
                     continue
                 emitted.setdefault(stands, []).append(part)
-        for k in product(*(range(n) for n in right.shape[2:])):
-            if any(r[t] == IMPOSSIBLE for (_, r), t in zip(taps, k, strict=True)):
-                continue
+        for k in product(*([t for t, s in enumerate(r) if s != IMPOSSIBLE] for _, r in taps[0])):
             wanted = last(right, k)
             if k in emitted:
-                if block is not None and block.numbered != self.wanted.numbered:
+                if any(sums.numbered != self.wanted.numbered for sums in block):
                     raise Unproved("a constant filter stands for a computed one")
                 self.agree(emitted[k], wanted, f"the weights of tap {list(k)}")
             elif self.some(wanted, self.wanted.numbered):
@@ -327,7 +339,8 @@ class MapComparison:
             return weights
         order = np.sort(reads, axis=1)
         every = int(max(channels.max(initial=-1), reads.max(initial=-1))) + 1
-        if (order[:, 1:] == order[:, :-1]).any() or every * len(rows) > MOST_ALIGNED:
+        twice = (order[:, 1:] == order[:, :-1]) & (order[:, 1:] >= 0)
+        if twice.any() or every * len(rows) > MOST_ALIGNED:
             raise Unproved("channels of the data are read several times")
         nothing = -1 if block.numbered else 0
         dense = np.full((len(rows), every + 1, *weights.shape[2:]), nothing, weights.dtype)

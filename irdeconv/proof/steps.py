@@ -6,7 +6,7 @@ Each function takes the case of the sizes, the layer, and its inputs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +15,9 @@ from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.proof import language
 from irdeconv.proof.call import FLOATS, LARGEST_ARRAY, vector, whole
-from irdeconv.proof.definition import ACTIVATIONS, OWN, activation, define, ints
-from irdeconv.proof.maps import Axis, KernelSums, Read, Reference, View, by_channel, last
-from irdeconv.proof.model import Array, Layer, TypedArray, need
+from irdeconv.proof.definition import ACTIVATIONS, OWN, LayerDefinition, activation, define, ints
+from irdeconv.proof.maps import FAR, Axis, KernelSums, Read, Reference, View, by_channel, last
+from irdeconv.proof.model import Array, Ints, Layer, TypedArray, need
 from irdeconv.proof.operations import depth_to_space
 from irdeconv.proof.resizing import MOST_RESIZED, ahead, enlarged
 from irdeconv.proof.sizes import Case, Expr, SizesTooLarge, SizesTooSmall
@@ -26,10 +26,11 @@ from irdeconv.proof.views import (
     alike,
     canonical,
     clipped,
+    copied,
     elements,
     grouped,
     padded,
-    plain,
+    rebuilt,
     regrouped,
     settled,
     single,
@@ -58,9 +59,15 @@ def _insert(case: Case, layer: Layer, x: View) -> View:
     strides, trailing = ints(layer, "strides", n), layer.attributes.get("trailing", "false")
     need(min(strides) >= 1 and trailing in ("true", "false"), f"{layer} is not understood")
     for a, s in enumerate(strides, 2):
-        cut = 0 if trailing == "true" or not x.shape[a] > 0 else 1 - s
-        x = padded(case, _each(x, a, np.arange(s)), {a: (0, cut)})
+        x = _spread(case, x, a, s, trailing == "true")
     return x
+
+
+def _spread(case: Case, x: View, a: int, stride: int, trailing: bool) -> View:
+    if stride == 1:
+        return x
+    cut = 0 if trailing or not x.shape[a] > 0 else 1 - stride
+    return padded(case, _each(x, a, np.arange(stride)), {a: (0, cut)})
 
 
 def _each(x: View, a: int, places: Array) -> View:
@@ -161,19 +168,25 @@ def _concat(case: Case, layer: Layer, *parts: Any) -> View:
     pattern = next(p for p in parts if isinstance(p, View))
     (at,) = axes_of(ints(layer, "axis", 1, None), len(pattern.runs))
     need(all(p.type == pattern.type for p in parts), f"{layer} joins several element types")
+    return _joined(case, layer, parts, at)
+
+
+def _joined(case: Case, layer: Layer, parts: Sequence[Any], at: int) -> View:
+    pattern = next(p for p in parts if isinstance(p, View))
     if any(a.coordinate is not None for a in pattern.run(at)):
         if all(
             isinstance(p, View) and type(p.shape[at]) is int and p.shape[at] == 1 for p in parts
         ):
-            return _concat(case, layer, *(_beside(p, at) for p in parts))
+            return _joined(case, layer, [_beside(p, at) for p in parts], at)
         return _joined_open(case, layer, parts, at)
     pattern = settled(pattern)
     views = [settled(p) if isinstance(p, View) else zero_view(case, p, pattern, at) for p in parts]
     views = [single(v, at)[0] for v in views]
+    views = copied(case, views) if pattern.blocks is None else views
     place = single(pattern, at)[1]
     tables: list[Array] = []
     biases: list[Array | None] = []
-    blocks: list[KernelSums] = []
+    blocks: list[tuple[KernelSums, ...]] = []
     for v in views:
         like = v.activation == views[0].activation and v.runs == views[0].runs
         like &= (v.blocks is None) == (pattern.blocks is None)
@@ -183,7 +196,7 @@ def _concat(case: Case, layer: Layer, *parts: Any) -> View:
         need(all(same), f"{layer} joins other shapes or places")
         digits = [a.digit for a in v.axes if a.digit is not None]
         table = v.table.transpose(digits)
-        tables.append(np.where(table < 0, -1, table + sum(b.rows for b in blocks)))
+        tables.append(np.where(table < 0, -1, table + sum(b[0].rows for b in blocks)))
         biases.append(None if v.bias is None else v.bias.transpose(digits))
         blocks += v.blocks or ()
     digit = [a.digit is not None for a in views[0].axes[:place]].count(True)
@@ -200,7 +213,7 @@ def _concat(case: Case, layer: Layer, *parts: Any) -> View:
         every = [np.full(t.shape, nothing) if b is None else b for b, t in rows]
         bias = np.concatenate(every, digit)
     found = None if pattern.blocks is None else tuple(blocks)
-    ends = (bias, True in numbered, views[0].activation)
+    ends = (bias, True in numbered, views[0].activation, views[0].copies)
     return View(pattern.type, table, tuple(axes), views[0].runs, found, *ends)
 
 
@@ -212,7 +225,7 @@ def _beside(x: View, a: int) -> View:
     return grouped(x, rows)
 
 
-def _joined_open(case: Case, layer: Layer, parts: tuple[Any, ...], at: int) -> View:
+def _joined_open(case: Case, layer: Layer, parts: Sequence[Any], at: int) -> View:
     """Join one view with zeros along an open axis."""
     where = [i for i, p in enumerate(parts) if isinstance(p, View)]
     view = parts[where[0]]
@@ -269,11 +282,28 @@ def _interpolate(case: Case, layer: Layer, x: View, *given: TypedArray) -> View:
     return x
 
 
+def _both(case: Case, layer: Layer, a: View, b: View) -> View:
+    """Return the sum of convolutions."""
+    a, b = (settled(v) for v in ((b, a) if a.bias is None else (a, b)))
+    fits = layer.type == "Add" and a.type == b.type and a.type in FLOATS and b.bias is None
+    fits = fits and not a.activation and not b.activation and a.runs == b.runs
+    need(fits and a.blocks and b.blocks, f"{layer} adds other than convolutions")
+    pairs = zip(a.axes, b.axes, strict=True)
+    tables = [v.table.transpose([x.digit for x in v.axes if x.digit is not None]) for v in (a, b)]
+    same = all(alike(case, *pair) for pair in pairs) and np.array_equal(tables[0], tables[1])
+    blocks = [(p, q) for p, q in zip(a.blocks or (), b.blocks or (), strict=True)]
+    same = same and all(p[0].rows == q[0].rows for p, q in blocks)
+    need(same, f"{layer} adds unlike convolutions")
+    return replace(a, blocks=tuple((*p, *q) for p, q in blocks))
+
+
 def _add(case: Case, layer: Layer, a: Any, b: Any) -> Any:
     x, other = (a, b) if isinstance(a, View | Reference) else (b, a)
     minus = layer.type == "Subtract"
     mode = layer.attributes.get("auto_broadcast", "numpy")
     need(mode == "numpy", f"{layer} broadcasts otherwise")
+    if isinstance(x, View) and isinstance(other, View):
+        return _both(case, layer, x, other)
     need(x is a or not minus, f"{layer} subtracts the data")
     c, is_numbered = elements(other), isinstance(other, Numbers)
     need(other.type == x.type and not (minus and is_numbered), f"{layer} mixes element types")
@@ -317,39 +347,167 @@ def _activation(case: Case, layer: Layer, x: Any, *parameters: Any) -> Any:
     return replace(x, activation=activation(layer, x.type, parameters))
 
 
-def _convolution(case: Case, layer: Layer, x: View, filter: Any) -> View:
-    """Return sums: each output of the table's rows reads the data through the filter's taps."""
-    x, d = plain(x), define(layer, len(x.runs))
-    n, weights = len(x.runs) - 2, canonical(d, filter)
-    need(x.blocks is None and not x.is_finished, f"{layer} is not the first convolution")
-    need(filter.type == x.type, f"{layer}: a filter of {filter.type}")
-    need(np.isfinite(weights).all(), f"{layer} has a weight that is not finite")
+def _convolution(case: Case, layer: Layer, x: View, filter: Any, inner: bool = False) -> View:
+    """Return sums: each output of the table's rows reads the data through the filter's taps.
+
+    Moved data if another convolution reads the result (`inner`), and the filter only copies.
+    """
+    d = define(layer, len(x.runs))
     need(set(d.strides) == {1}, f"{layer} has strides")
-    places = [a.coordinate for a in x.axes]
-    need(places == [0, None, *range(1, n + 1)], f"{layer}: the axes are not those of the data")
-    table = by_channel(x.table, x.axes)
+    # Where no size is open OpenVINO takes no convolution without outputs.
+    least = 0 if case.count or layer.version == OWN else 1
+    windows = []
+    weights = canonical(d, filter)
+    for a, k in enumerate(weights.shape[3:]):
+        begin, size = d.window(a, x.shape[2 + a], k, None)
+        need(k > 0 and case.implies(size - least), f"{layer}: the kernel may not fit on axis {a}")
+        windows.append((begin, size))
+    need(filter.type == x.type, f"{layer}: a filter of {filter.type}")
+    return _weighed(
+        case, layer, x, weights, isinstance(filter, Numbers), d.dilations, windows, inner
+    )
+
+
+def _weighed(
+    case: Case,
+    layer: Layer,
+    x: View,
+    weights: Array,
+    numbered: bool,
+    dilations: Ints,
+    windows: Sequence[Any],
+    inner: bool,
+) -> View:
+    """Return a convolution as moved elements if it only copies and is no end, else as sums."""
+    flat = weights.reshape(weights.shape[0] * weights.shape[1], -1)
+    copies = not numbered and x.type in FLOATS and np.isin(flat, (0, 1)).all()
+    if copies and (inner or x.blocks is not None) and ((flat != 0).sum(1) < 2).all():
+        return _copies(case, layer, x, weights, dilations, windows)
+    return sums(layer, x, weights, numbered, dilations, windows)
+
+
+def _copies(
+    case: Case, layer: Layer, x: View, weights: Array, dilations: Ints, windows: Sequence[Any]
+) -> View:
+    """Return what weights [g, M/g, C/g, *T] copy: one tap of an output channel is 1 at most."""
+    g, m, c, *taps = weights.shape
+    need(type(x.shape[1]) is int and x.shape[1] == g * c, f"{layer}: {x.shape[1]} channels")
+    flat, count = weights.reshape(g * m, -1), math.prod(taps)
+    channel, tap = np.divmod(flat.argmax(1), max(count, 1))
+    channel = np.where(flat.any(1), channel + np.arange(g * m) // m * c, -1)
+    rows = list(zip(taps, dilations, windows, strict=True))
+    ends = [(b, n + d * (k - 1) - b - x.shape[2 + a]) for a, (k, d, (b, n)) in enumerate(rows)]
+    x, parts, chosen = padded(case, x, dict(enumerate(ends, 2))), [], []
+    for t in np.unique(tap):
+        at = zip(np.unravel_index(t, taps), rows, strict=True)
+        cuts = [(-d * int(i), -d * (k - 1 - int(i))) for i, (k, d, _) in at]
+        chosen.append(np.flatnonzero(tap == t))
+        part = single(padded(case, x, dict(enumerate(cuts, 2))), 1)
+        parts.append(taken(*part, channel[chosen[-1]]))
+    return taken(*single(_joined(case, layer, parts, 1), 1), np.argsort(np.concatenate(chosen)))
+
+
+def sums(
+    layer: Layer, x: View, weights: Array, numbered: bool, dilations: Ints, windows: Sequence[Any]
+) -> View:
+    """Convolve with weights [g, M/g, C/g, *T]; `windows` have the pad and size of each axis.
+
+    What an axis of the data is part of the batch has one tap; so has an axis that is none.
+    """
+    need(x.blocks is None and not x.is_finished, f"{layer} is not the first convolution")
+    need(np.isfinite(weights).all(), f"{layer} has a weight that is not finite")
+    (g, m, c, *taps), outer = weights.shape, {}
+    for a in range(1, len(x.runs)):
+        x, place = single(x, a)
+        axis = x.axes[place]
+        if a > 1 and axis.coordinate is None:
+            need(axis.length == taps[a - 2] == 1 and windows[a - 2] == (0, 1), f"{layer}: an axis")
+            x = rebuilt(x, place, place + 1, [], [], (*x.runs[:a], x.runs[a] - 1, *x.runs[a + 1 :]))
+        elif a > 1:
+            outer[axis.coordinate] = a - 2
+    rows, places = [x.run(a) for a in range(len(x.runs))], [a.coordinate for a in x.axes]
+    fits = sum(a is None for a in places) == 1 and x.runs[1] == 1 and max(x.runs[2:]) < 2
+    spatial = sorted((a for a in x.axes if a.coordinate), key=lambda a: a.coordinate or 0)
+    fits = fits and 0 in [a.coordinate for a in rows[0]] and rows[1][0].coordinate is None
+    need(fits, f"{layer}: the axes are not those of the data")
+    batch = next(a for a in rows[0] if a.coordinate == 0)
+    table = by_channel(x.table, [batch, rows[1][0], *spatial])
     used = (table >= 0).any(axis=0)
+    n = len(spatial)
     live = [
         tuple(np.flatnonzero(used.any(axis=tuple({*range(n)} - {a}))).tolist()) or (0,)
         for a in range(n)
     ]
-    channels, (g, _, c, *taps) = last(table, [r[0] for r in live]), weights.shape
+    channels = last(table, [r[0] for r in live])
     need(math.prod(map(len, live)) <= MOST_LIVE, f"{layer} reads too much of a period")
     index: Any = (slice(None), *np.ix_(*live))
     alike = table[index].reshape(len(table), -1) == channels[:, None]
     need(alike.all(), f"{layer} reads unlike elements of a period")
     need(channels.size == g * c, f"{layer} has {channels.size} channels, its filter {g * c}")
-    reads, axes = [], [x.axes[0], Axis(int(g * weights.shape[1]), 0)]
-    for a, (axis, k) in enumerate(zip(x.axes[2:], taps, strict=True)):
-        begin, size = d.window(a, axis.length, k, None)
-        # Where no size is open OpenVINO takes no convolution without outputs.
-        least = 0 if case.count or layer.version == OWN else 1
-        fits = k > 0 and case.implies(size - least)
-        need(fits, f"{layer}: the kernel may not fit on axis {a}")
-        reads.append(Read(replace(axis, digit=None), d.dilations[a], begin, live[a]))
-        axes.append(Axis(size, None, 1 + a))
-    block = KernelSums(weights, isinstance(filter, Numbers), channels.reshape(g, c), tuple(reads))
-    return View(x.type, np.arange(block.rows), tuple(axes), x.runs, (block,))
+    at = [outer.get(a.coordinate) for a in spatial]
+    kernel = [1 if i is None else taps[i] for i in at]
+    order = sorted(range(len(taps)), key=lambda i: (i not in at, at.index(i) if i in at else 0))
+    weights = weights.transpose(0, 1, 2, *(3 + i for i in order)).reshape(g, m, c, *kernel)
+    reads, made = [], {0: batch}
+    for axis, i, r in zip(spatial, at, live, strict=True):
+        begin, size = (0, axis.length) if i is None else windows[i]
+        step = 1 if i is None else dilations[i]
+        reads.append(Read(replace(axis, digit=None), step, begin, r))
+        made[axis.coordinate or 0] = Axis(size, None, axis.coordinate)
+    copy, channel, parts = *np.divmod(channels.reshape(g, c), FAR), []
+    for i, moves in enumerate(x.copies):
+        chosen = [np.flatnonzero(row == i) for row in copy]
+        count = len(chosen[0])
+        need(len(x.copies) == 1 or {*map(len, chosen)} == {count}, f"{layer}: unlike groups")
+        if len(x.copies) > 1:
+            own = np.stack([w[:, k] for w, k in zip(weights, chosen, strict=True)])
+            read = np.stack([row[k] for row, k in zip(channel, chosen, strict=True)])
+        else:
+            own, read = weights, np.where(copy < 0, -1, channel)
+        there = []
+        for along in reads:
+            axis = along.axis
+            move, limits = moves[axis.coordinate or 0]
+            axis = replace(axis, shift=axis.shift + move, bounds=(*axis.bounds, *limits))
+            there.append(replace(along, axis=axis))
+        if count or len(x.copies) == 1:
+            parts.append(KernelSums(own, numbered, read, tuple(there)))
+    need(all(moves[0] == (0, ()) for moves in x.copies), f"{layer}: the batch is moved")
+    need(parts, f"{layer} reads nothing")
+    out = [[made[a.coordinate or 0] for a in row] for row in (rows[0], *rows[2:])]
+    out.insert(1, [Axis(g * m, 0)])
+    return grouped(View(x.type, np.arange(g * m), (), (), (tuple(parts),)), out)
+
+
+def deconvolved(
+    case: Case,
+    layer: Layer,
+    x: View,
+    d: LayerDefinition,
+    weights: Array,
+    numbered: bool,
+    ends: Any,
+    inner: bool,
+) -> View:
+    """Return a deconvolution as zeros between elements, and a convolution with these around it."""
+    plain_layer = d.data_axes == (*range(len(x.runs)),) and not d.activation
+    need(plain_layer and len(x.runs) > 2, f"{layer} is not followed inside")
+    for a, (s, by, (begin, size)) in enumerate(zip(d.strides, d.dilations, ends, strict=True), 2):
+        reach = by * (weights.shape[1 + a] - 1)
+        x = _spread(case, x, a, s, trailing=False)
+        x = padded(case, x, {a: (reach - begin, size + begin - x.shape[a])})
+    turned = np.flip(np.swapaxes(weights, 1, 2), tuple(range(3, weights.ndim)))
+    windows = [(0, size) for _, size in ends]
+    return _weighed(case, layer, x, turned, numbered, d.dilations, windows, inner)
+
+
+def biased(case: Case, layer: Layer, x: View, bias: Any) -> View:
+    """Return a deconvolution inside with its bias, one number per channel."""
+    need(elements(bias).shape == x.shape[1:2], f"{layer}: the bias")
+    column = elements(bias).reshape(-1, *(1,) * (len(x.runs) - 2))
+    kinds = Numbers(bias.type, column), TypedArray(column, bias.type)
+    y: View = _add(case, layer, x, kinds[not isinstance(bias, Numbers)])
+    return y
 
 
 BEHIND = ("Add", "Subtract", *ACTIVATIONS)

@@ -18,8 +18,15 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.proof import language
-from irdeconv.proof.call import MOVES, REFUSED, RULES, vector
-from irdeconv.proof.definition import check_runs, define, finish, ints, is_deconvolution
+from irdeconv.proof.call import FLOATS, MOVES, REFUSED, RULES, vector
+from irdeconv.proof.definition import (
+    CONVOLUTIONS,
+    check_runs,
+    define,
+    finish,
+    ints,
+    is_deconvolution,
+)
 from irdeconv.proof.maps import MapComparison, Reference, View
 from irdeconv.proof.model import (
     Array,
@@ -41,7 +48,7 @@ from irdeconv.proof.sizes import (
     SizesTooSmall,
     every_case,
 )
-from irdeconv.proof.steps import BEHIND, STEPS
+from irdeconv.proof.steps import BEHIND, STEPS, biased, deconvolved
 from irdeconv.proof.views import (
     Leaf,
     Numbers,
@@ -124,9 +131,9 @@ def _compared(walk: RegionWalk) -> MapComparison:
     first, second = (walk.value(*side) for side in sides)
     if not isinstance(first, Reference) or not isinstance(second, View):
         raise Unproved("it is not one deconvolution against what took its place")
-    stored = [y.elements for side in layers for y in side if y.elements is not None]
-    halves = any(e.type == "f16" for e in stored)
-    second = plain(second)
+    given = (y.elements for y in layers[not walk.raised] if y.elements is not None)
+    stored = {e.type for e in given if e.type in FLOATS and e.array.any()}
+    halves, second = stored == {"f16"}, plain(second)
     comparison = MapComparison(walk.case, first, second, halves and first.type != "f16")
     comparison.compare()
     return comparison
@@ -190,9 +197,15 @@ class RegionWalk:
                 raise Unproved(f"output {port.port} of {model.of(port)} is not known")
             return self.leaf(at)
 
-        for at in region(model, output, leaf):
+        order, inner = region(model, output, leaf), set[int]()  # what convolutions read
+        for at in reversed(order):
             layer = model.layers[at]
-            for i, value in enumerate(self.layer(layer, [get(p) for p in layer.inputs])):
+            if at in inner or layer.type in CONVOLUTIONS or is_deconvolution(layer):
+                inner |= {p.layer for p in layer.inputs}
+        for at in order:
+            layer = model.layers[at]
+            given = [get(p) for p in layer.inputs]
+            for i, value in enumerate(self.layer(layer, given, at in inner)):
                 found[Port(at, i)] = value
                 self.shapes += [value.shape] if isinstance(value, View | Reference) else []
         return get(output)
@@ -237,12 +250,12 @@ class RegionWalk:
             self.vectors[leaf.port] = np.array(symbols, object).reshape(leaf.shape)
         return TypedArray(self.vectors[leaf.port], leaf.type)
 
-    def layer(self, layer: Layer, inputs: list[Value]) -> Sequence[Value]:
-        """Return the outputs of a layer."""
+    def layer(self, layer: Layer, inputs: list[Value], inner: bool) -> Sequence[Value]:
+        """Return the outputs of a layer; `inner` if a convolution reads what is made of them."""
         if layer.type == "Const" and layer.elements is not None:
             return [layer.elements]
         if is_deconvolution(layer):
-            return [self.deconvolution(layer, inputs)]
+            return [self.deconvolution(layer, inputs, inner)]
         if layer.type in RULES:
             language.listed_call(layer, inputs)
         if layer.type == "ShapeOf":
@@ -274,7 +287,8 @@ class RegionWalk:
         if any(isinstance(v, Reference) for v in inputs) and layer.type not in BEHIND:
             raise Unproved(f"{layer} behind the deconvolution is not followed for all sizes")
         if layer.type in STEPS and any(isinstance(v, View | Reference) for v in inputs):
-            return [STEPS[layer.type](self.case, layer, *inputs)]
+            more = (inner,) if layer.type in CONVOLUTIONS else ()
+            return [STEPS[layer.type](self.case, layer, *inputs, *more)]
         if any(isinstance(v, Numbers) for v in inputs) and layer.type in MOVES:
             return moved(layer, inputs)
         raise Unproved(f"{layer} is not followed for all sizes")
@@ -334,13 +348,14 @@ class RegionWalk:
                 else:
                     raise SizesTooLarge(f"{layer}: {n} may not fit {kind} within {bits} bits")
 
-    def deconvolution(self, layer: Layer, inputs: list[Value]) -> Reference:
+    def deconvolution(self, layer: Layer, inputs: list[Value], inner: bool) -> Reference | View:
         """Return a deconvolution of leaves and constants, and note what its inputs stand for."""
         data, *others = inputs
-        if not isinstance(data, Leaf):
+        if not isinstance(data, Leaf | View):
             raise Unproved(f"the data of {layer} is not where a region begins")
-        d = define(layer, len(data.shape))
-        self.roles[data.port] = lambda leaf: data_view(leaf, d)
+        d, inside = define(layer, len(data.shape)), isinstance(data, View)
+        if isinstance(data, Leaf):
+            self.roles[data.port] = lambda leaf: data_view(leaf, d)
         for i, other in enumerate(others):
             if isinstance(other, Leaf) and i + 1 in (1, d.bias):
                 others[i] = self.numbered(other)
@@ -356,7 +371,7 @@ class RegionWalk:
             if d.pads is not None:
                 begin, end = (vector(others[d.pads - 1 + e])[a] for e in (0, 1))
                 out -= begin + end
-            if self.raised:
+            if self.raised or inside:
                 check_runs(layer, d)
                 need(self.case.implies(out), f"{layer} may have no output")
             elif self.case.implies(-1 - out):
@@ -364,6 +379,11 @@ class RegionWalk:
             self.case.facts += [out] if isinstance(out, Expr) else []
             windows.append((begin, out))
         given = None if d.bias is None else others[d.bias - 1]
+        if isinstance(data, View):
+            numbered = isinstance(filter, Numbers)
+            need(isinstance(filter, Numbers | TypedArray) and filter.type == data.type, f"{layer}")
+            x = deconvolved(self.case, layer, data, d, weights, numbered, windows, inner)
+            return x if given is None else biased(self.case, layer, x, given)
         bias = None if given is None else elements(given).reshape(-1)
         last = finish(d.activation, data.type) if d.activation else None
         ends = (bias, isinstance(given, Numbers), last)

@@ -13,7 +13,7 @@ import numpy as np
 from irdeconv.proof import language
 from irdeconv.proof.call import HIGHEST_RANK, LARGEST_ARRAY, MOVES, pick, room
 from irdeconv.proof.definition import LayerDefinition
-from irdeconv.proof.maps import Axis, View
+from irdeconv.proof.maps import FAR, Axis, Bounds, KernelSums, Moves, View
 from irdeconv.proof.model import Array, Ints, Layer, Port, TypedArray, Unproved, need
 from irdeconv.proof.sizes import Case, Expr, Size, SizesTooSmall
 
@@ -82,7 +82,8 @@ def data_view(leaf: Leaf, d: LayerDefinition) -> View:
         for a, n in enumerate(leaf.shape)
     ]
     axes[d.data_axes[1]] = Axis(channels, 0)
-    return View(leaf.type, np.arange(channels), tuple(axes), (1,) * len(axes))
+    runs, copies = (1,) * len(axes), (((0, ()),) * (len(axes) - 1),)
+    return View(leaf.type, np.arange(channels), tuple(axes), runs, copies=copies)
 
 
 def moved(layer: Layer, inputs: Sequence[Any]) -> list[Numbers]:
@@ -161,11 +162,31 @@ def single(view: View, a: int) -> tuple[View, int]:
         view = rebuilt(view, place, end, [size], [Axis(size, 0)], runs)
     elif chosen and inner:
         axis = chosen[0]
-        bounds = tuple((low * size, high * size) for low, high in axis.bounds)
+        bounds = _multiplied(axis.bounds, size)
         radix, length = axis.radix * size, axis.length * size
         merged = Axis(length, 0, axis.coordinate, radix, axis.shift * size, bounds)
-        view = rebuilt(view, place, end, [radix], [merged], runs)
+        c, times = axis.coordinate or 0, [1] * len((view.copies or ((),))[0])
+        times[c:] = [size, *times[c + 1 :]]
+        copies = tuple(
+            tuple((n * f, _multiplied(own, f)) for (n, own), f in zip(row, times, strict=True))
+            for row in view.copies
+        )
+        view = replace(rebuilt(view, place, end, [radix], [merged], runs), copies=copies)
+        _check_copies(view)
     return view, place
+
+
+def _multiplied(bounds: Bounds, size: int) -> Bounds:
+    return tuple((low * size, high * size) for low, high in bounds)
+
+
+def _check_copies(view: View) -> None:
+    """Check that an element's copy is the same for all digits of open axes."""
+    rows = [a for a in view.axes if a.coordinate is not None]
+    digits = tuple(a.digit for a in rows if a.digit is not None)
+    copy = np.where(view.table < 0, -1, view.table // FAR)
+    same = (copy < 0) | (copy == copy.max(digits, initial=-1, keepdims=True))
+    need(len(view.copies) < 2 or same.all(), "moved copies are merged into an open axis")
 
 
 def plain(view: View) -> View:
@@ -205,12 +226,30 @@ def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> Vie
             continue
         shrinks = case.implies(-begin) and case.implies(-end)
         need(shrinks or not view.is_finished, "zeros join what has a bias or an activation")
-        new = (axis.shift, axis.shift + axis.length)
-        known = any(all(map(case.is_zero, (a - new[0], b - new[1]))) for a, b in axis.bounds)
-        bounds = axis.bounds if shrinks or known else (*axis.bounds, new)
-        axis = replace(axis, length=length, shift=axis.shift - begin, bounds=bounds)
-        view = with_axis(view, place, axis)
+        if not shrinks:
+            view = _bounded(case, view, place)
+            axis = view.axes[place]
+        view = with_axis(view, place, replace(axis, length=length, shift=axis.shift - begin))
     return view
+
+
+def _bounded(case: Case, view: View, place: int) -> View:
+    """Return a view where positions outside of an open axis would be zeros."""
+    axis = view.axes[place]
+    c = axis.coordinate or 0
+
+    def more(move: int, own: Bounds) -> Bounds:
+        low, high = axis.shift + move, axis.shift + move + axis.length
+        rows = (*axis.bounds, *own)
+        known = any(case.is_zero(a - low) and case.is_zero(b - high) for a, b in rows)
+        return () if known else ((low, high),)
+
+    if len(view.copies) < 2:
+        return with_axis(view, place, replace(axis, bounds=(*axis.bounds, *more(0, ()))))
+    copies = (
+        (*row[:c], (row[c][0], (*row[c][1], *more(*row[c]))), *row[c + 1 :]) for row in view.copies
+    )
+    return replace(view, copies=tuple(copies))
 
 
 def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
@@ -300,16 +339,33 @@ def settled(x: View) -> View:
         c = axis.coordinate
         if not c or axis.radix != 1 or not x.blocks or x.is_finished:
             continue
-        blocks = []
-        for block in x.blocks:
-            read = block.reads[c - 1]
-            moved_bounds = tuple(
-                (low - axis.shift, high - axis.shift) for low, high in (*read.bounds, *axis.bounds)
-            )
-            read = replace(read, pad=read.pad - axis.shift, bounds=moved_bounds)
-            blocks.append(replace(block, reads=(*block.reads[: c - 1], read, *block.reads[c:])))
-        x = with_axis(replace(x, blocks=tuple(blocks)), a, replace(axis, shift=0, bounds=()))
+        blocks = tuple(tuple(_settled(sums, c - 1, axis) for sums in block) for block in x.blocks)
+        x = with_axis(replace(x, blocks=blocks), a, replace(axis, shift=0, bounds=()))
     return x
+
+
+def _settled(sums: KernelSums, a: int, axis: Axis) -> KernelSums:
+    read = sums.reads[a]
+    ends = ((low - axis.shift, high - axis.shift) for low, high in (*read.bounds, *axis.bounds))
+    read = replace(read, pad=read.pad - axis.shift, bounds=tuple(ends))
+    return replace(sums, reads=(*sums.reads[:a], read, *sums.reads[a + 1 :]))
+
+
+def copied(case: Case, views: Sequence[View]) -> list[View]:
+    """Return moved data that differ in their places along open axes as copies of one."""
+    copies: dict[Moves, int] = {}
+    made = []
+    for v in views:
+        pairs = list(zip(v.axes, views[0].axes, strict=True))
+        by = {a.coordinate: a.shift - b.shift for a, b in pairs if a.coordinate is not None}
+        by = {c: 0 if case.is_zero(n) else n for c, n in by.items()}
+        need(all(type(n) is int for n in by.values()), "copies are moved by open sizes")
+        rows = [tuple((n + by[c], own) for c, (n, own) in enumerate(row)) for row in v.copies]
+        number = np.array([copies.setdefault(row, len(copies)) for row in rows])
+        table = np.where(v.table < 0, -1, number[v.table // FAR] * FAR + v.table % FAR)
+        axes = (a if a.coordinate is None else replace(a, shift=b.shift) for a, b in pairs)
+        made.append(replace(v, table=table, axes=tuple(axes)))
+    return [replace(v, copies=tuple(copies)) for v in made]
 
 
 def zero_shape(value: Any) -> tuple[Size, ...]:
@@ -331,7 +387,8 @@ def zero_view(case: Case, value: Any, pattern: View, at: int) -> View:
     sizes[axis.digit or 0] = shape[at]
     room(sizes, what="zeros")
     blocks = None if pattern.blocks is None else ()
-    view = View(pattern.type, np.full(sizes, -1), pattern.axes, pattern.runs, blocks)
+    table = np.full(sizes, -1)
+    view = View(pattern.type, table, pattern.axes, pattern.runs, blocks, copies=pattern.copies)
     return with_axis(view, place, replace(axis, length=shape[at]))
 
 
@@ -371,14 +428,22 @@ def spread(layer: Layer, x: View, c: Array) -> tuple[View, Array]:
     shape = (1,) * (len(x.runs) - c.ndim) + c.shape
     need(len(shape) == len(x.runs), f"{layer} raises the rank")
     along = [a for a, n in enumerate(shape) if n != 1]
+    c = c.reshape(shape)
     for a in along:
         x, place = single(x, a)
-        axis = x.axes[place]
-        fits = axis.coordinate is None and shape[a] == axis.length
-        need(fits, f"{layer} varies along an open axis")
+        axis, length = x.axes[place], shape[a]
+        need(type(axis.length) is int and axis.length == length, f"{layer}: {length} numbers")
+        if axis.coordinate is not None:  # they have to repeat with the period of the axis
+            fits = type(axis.shift) is int and len(x.copies) < 2 and length >= axis.radix
+            need(fits, f"{layer} varies along an open axis")
+            at = (np.arange(length) + axis.shift) % axis.radix
+            short = c.take(np.unique(at, return_index=True)[1], a)
+            need(np.array_equal(c, short.take(at, a)), f"{layer} varies along an open axis")
+            c, shape = short, (*shape[:a], axis.radix, *shape[a + 1 :])
+    along = [a for a in along if shape[a] != 1 or x.run(a)[-1].coordinate is None]
     ends = {a: x.axes[sum(x.runs[: a + 1]) - 1] for a in along}
     places = {axis.digit or 0: a for a, axis in ends.items()}
     order = [places[d] for d in sorted(places)]
-    turned = c.reshape(shape).transpose([a for a in range(len(shape)) if a not in along] + order)
+    turned = c.transpose([a for a in range(len(shape)) if a not in along] + order)
     sizes = [shape[places[d]] if d in places else 1 for d in range(x.table.ndim)]
     return x, np.broadcast_to(turned.reshape(sizes), x.table.shape)

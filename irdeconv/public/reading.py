@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
+from typing import Any
 
 from irdeconv import garbage, text
-from irdeconv.errors import Diagnostic, InferenceError, UsageError
+from irdeconv.errors import Collector, Diagnostic, InferenceError, UnsupportedError, UsageError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph, GraphError
+from irdeconv.io.reading import Loaded
 from irdeconv.limits import Limits, current
 from irdeconv.models import (
+    UNKNOWN,
     ModelLike,
     OnnxModel,
     Reading,
@@ -19,11 +22,19 @@ from irdeconv.models import (
     diagnose,
     graph_of,
     held,
+    is_onnx,
 )
+from irdeconv.onnx_files.container import load_file
+from irdeconv.onnx_files.target_check import check_nodes
+from irdeconv.onnx_files.types import set_shapes
 from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs, require_specs
 from irdeconv.passes.overrides import ShapeLike, input_shapes, parse_shape_like
 from irdeconv.passes.recognise import misfits
+from irdeconv.passes.standardize import standardize
+from irdeconv.source import Location, SourceFile
+from irdeconv.targets.check import Violation, check_graph
+from irdeconv.targets.profile import Target, load_target
 from irdeconv.text import parse as parse
 from irdeconv.text.printer import ELIDED
 
@@ -87,6 +98,7 @@ def validate(
     *,
     semantics: Semantics = "runtime",
     shapes: Mapping[str, ShapeLike] | None = None,
+    target: str | PathLike[str] | Target | None = None,
     limits: Limits | None = None,
     name: str = "<bytes>",
 ) -> list[Diagnostic]:
@@ -94,7 +106,9 @@ def validate(
 
     An empty list means that the model is good. `model` is anything that `read` takes, or a Graph.
     `weights`, `semantics` and `limits` say how a file is read; with a Graph they are a UsageError.
-    `shapes` are given as to `infer`; if they do not fit, that is one of the problems.
+    `shapes` are given as to `infer`; if they do not fit, that is one of the problems. With a
+    `target`, a packaged target's name, a .toml file or a Target, each condition that a layer does
+    not meet is a problem as well (E420).
 
     >>> for d in ird.validate("ir_samples/broken/wrong_channels.xml"):
     ...     print(d.severity, d.code, d.location.position, d.layer, d.hint, sep="; ")
@@ -108,15 +122,20 @@ def validate(
         name=name,
     )
     with reading.limits.applied():
-        return _in_file_order(_problems(model, reading))
+        loaded_target = None if target is None else load_target(target)
+        loaded = diagnose(model, reading)
+        found = _problems(model, loaded, reading)
+        understood = all(d.code in UNKNOWN for d in found if d.severity == "error")
+        if loaded_target is not None and understood:
+            found += _beyond_target(model, loaded, reading, loaded_target)
+        return _in_file_order(found)
 
 
 @garbage.paused()
-def _problems(model: ModelLike, reading: Reading) -> list[Diagnostic]:
-    """Read a model and infer it; everything found."""
-    loaded = diagnose(model, reading)
+def _problems(model: ModelLike, loaded: Loaded, reading: Reading) -> list[Diagnostic]:
+    """Infer a model that was read; everything found."""
     if loaded.graph is None:
-        return loaded.diagnostics
+        return list(loaded.diagnostics)
     given = loaded.graph is held(model)
     graph = loaded.graph.copy() if given else loaded.graph
     found = list(loaded.diagnostics)
@@ -129,6 +148,30 @@ def _problems(model: ModelLike, reading: Reading) -> list[Diagnostic]:
     except (GraphError, UsageError) as e:
         found += e.diagnostics
     return found
+
+
+def _beyond_target(
+    model: ModelLike, loaded: Loaded, reading: Reading, target: Target
+) -> list[Diagnostic]:
+    """Return a diagnostic for each condition of a target that a layer does not meet."""
+    found: list[Violation] = []
+    if is_onnx(model):
+        source: Any = model
+        file = load_file(source)
+        set_shapes(file, {n: parse_shape_like(s) for n, s in reading.shapes.items()})
+        name = reading.name if isinstance(model, bytes) else file.name
+        found = check_nodes(file.proto, target, location=Location(SourceFile(name, b"")))
+    elif loaded.graph is not None:
+        try:
+            found = check_graph(standardize(infer(loaded.graph, reading.shapes)), target)
+        except (InferenceError, UnsupportedError) as e:
+            return e.diagnostics
+    problems = Collector(most=current().reports)
+    for v in found:
+        message = f'{v.operation} "{v.layer}" does not run on {target.name}: {v.text}'
+        problems.add("E420", message, location=v.location, layer=v.layer)
+    problems.count_rest()
+    return problems.diagnostics
 
 
 def _in_file_order(found: Sequence[Diagnostic]) -> list[Diagnostic]:

@@ -42,8 +42,8 @@ def lower(
 
     >>> graph, report = ird.lower("ir_samples/openvino/segmentation_head.xml", "stacked")
     >>> print(report)
-    up1: ConvolutionBackpropData -> Pad, Convolution, DepthToSpace
-    up2: GroupConvolutionBackpropData -> Pad, GroupConvolution, Reshape, Transpose, Reshape, Pad
+    up1: ConvolutionBackpropData -> Convolution, DepthToSpace, StridedSlice
+    up2: GroupConvolutionBackpropData -> GroupConvolution, DepthToSpace, StridedSlice
     """
     return _lower(
         graph_of(model),

@@ -35,6 +35,7 @@ from irdeconv.reducing.around import Recorder, find_around, write_around
 from irdeconv.reducing.reduce import PEER
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan
+from irdeconv.targets.profile import Target, load_target
 from irdeconv.verify.compare.comparison import Comparison, compare_plan
 from irdeconv.verify.compare.lockstep import PlanPartner
 from irdeconv.verify.compare.partner import Partner, Precision
@@ -147,14 +148,15 @@ def inspect(
     *,
     only: str | Sequence[str] = (),
     sort: Order | None = None,
+    target: str | PathLike[str] | Target | None = None,
 ) -> Inspection:
     """Return a table of the layers; `lowered` adds the deconvolutions after lowering.
 
     `only` shows layers of a type, or whose name fits a pattern (`*`, `?`, `[a-z]`). `sort` ("macs",
     "bytes" or "params") puts the largest first. Shapes are those of the graph: call `infer` first
-    if the file declares none.
+    if the file declares none. `target`, as for `lower`, marks the layers that it cannot execute.
 
-    Raises UsageError if no layer fits.
+    Raises UsageError if no layer fits, and for an unknown target.
 
     >>> table = ird.inspect("ir_samples/openvino/segmentation_head.xml")
     >>> table.totals.layers, table.totals.parameters, table.totals.macs
@@ -167,7 +169,8 @@ def inspect(
     """
     other = None if lowered is None else graph_of(lowered)
     patterns = [only] if isinstance(only, str) else only
-    return _inspect(graph_of(model), other, only=patterns, sort=sort)
+    known = None if target is None else load_target(target)
+    return _inspect(graph_of(model), other, only=patterns, sort=sort, target=known)
 
 
 def graph_page(

@@ -163,15 +163,17 @@ def _amounts(
     lists = [constants[v].reshape(-1).tolist() for v in others]
     if isinstance(pad.op, Pad1 | Pad12):
         zero = not any(v != 0 for value in lists[2:] for v in value)
-        return (tuple(lists[0]), tuple(lists[1])) if zero and pad.op.pad_mode == "constant" else None
+        return (
+            (tuple(lists[0]), tuple(lists[1])) if zero and pad.op.pad_mode == "constant" else None
+        )
     if not isinstance(pad.op, StridedSlice) or any(s != 1 for v in lists[2:] for s in v):
         return None
     op, size, left = pad.op, graph.spec(data).shape, pad.spec().shape
     odd = (*op.new_axis_mask, *op.shrink_axis_mask, *op.ellipsis_mask)
     if not is_static(size) or not is_static(left) or any(odd):
         return None
-    mask = (*op.begin_mask, *(0,) * len(size))
-    begin = [0 if m else min(b + n if b < 0 else b, n) for b, n, m in zip(lists[0], size, mask)]
+    rows = zip(lists[0], size, (*op.begin_mask, *(0,) * len(size)), strict=False)
+    begin = [0 if m else min(b + n if b < 0 else b, n) for b, n, m in rows]
     begin += [0] * (len(size) - len(begin))
     end = (n - b - o for n, b, o in zip(size, begin, left, strict=True))
     return tuple(-b for b in begin), tuple(-e for e in end)

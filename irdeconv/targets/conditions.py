@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 from irdeconv.opening import shown
 from irdeconv.targets.expressions import (
@@ -79,17 +80,49 @@ class Condition:
 
     def failure(self, facts: Facts) -> str | None:
         """Return None if the condition is met, else the condition with the numbers in it."""
-        for side in ("begin", "end") if any(t.name.sides for t in self._terms) else ("",):
-            columns = [_column(t, facts, side) for t in self._terms]
-            for part, axes, axis, row in _rows(self._terms, columns):
-                if row not in self._results:
-                    if len(self._results) >= REMEMBERED:
-                        self._results.clear()
-                    self._results[row] = self._result(row)
-                result = self._results[row]
+        results = self._results
+        for side in self._sides:
+            rows, axes = self._rows([_column(t, facts, side) for t in self._terms])
+            for at, row in enumerate(rows):
+                if row not in results:
+                    if len(results) >= REMEMBERED:
+                        results.clear()
+                    results[row] = self._result(row)
+                result = results[row]
                 if result is not None:
-                    return f"{self.text}: {result}{_place(side, part, axes, axis)}"
+                    part = at // axes if len(rows) > axes else None
+                    return f"{self.text}: {result}{_place(side, part, axes, at % axes)}"
         return None
+
+    @cached_property
+    def _sides(self) -> tuple[str, ...]:
+        return ("begin", "end") if any(t.name.sides for t in self._terms) else ("",)
+
+    @cached_property
+    def _varies(self) -> tuple[bool, bool]:
+        """Whether a name has a value for each axis, and one for each part."""
+        return any(t.per_axis for t in self._terms), any(t.per_part for t in self._terms)
+
+    def _rows(self, columns: Sequence[Sequence[Value | None]]) -> tuple[list[Row], int]:
+        """Return the rows of values, the axes of each part one behind another; how many axes.
+
+        The axes of different names end with the same axis: the spatial ones are last.
+        """
+        if self._varies == (False, False):
+            return [tuple([c[0] for c in columns])], 1
+        paired = list(zip(self._terms, columns, strict=True))
+        axes = max((len(c) for t, c in paired if t.per_axis), default=1)
+        parts = max((len(c) for t, c in paired if t.per_part), default=1)
+        rows: list[Row] = []
+        for part in range(parts):
+            whole = [
+                (*(t.name.absent,) * (axes - len(c)), *c)
+                if t.per_axis
+                else (c[part if t.per_part else 0],) * axes
+                for t, c in paired
+            ]
+            rows += zip(*whole, strict=True)
+        return rows, axes
 
     def _result(self, row: Row) -> str | None:
         """Return None if the condition is met for a row of values, else why not."""
@@ -136,24 +169,6 @@ def _column(term: Term, facts: Facts, side: str) -> Sequence[Value | None]:
     if not term.axis:
         return values
     return (values[-term.axis] if term.axis <= len(values) else term.name.absent,)
-
-
-def _rows(
-    terms: Sequence[Term], columns: Sequence[Sequence[Value | None]]
-) -> Iterator[tuple[int | None, int, int, Row]]:
-    """Yield the rows of values for each part and axis; spatial axes are last."""
-    paired = list(zip(terms, columns, strict=True))
-    axes = max((len(c) for t, c in paired if t.per_axis), default=1)
-    parts = max((len(c) for t, c in paired if t.per_part), default=1)
-    for part in range(parts):
-        whole = [
-            (*(t.name.absent,) * (axes - len(c)), *c)
-            if t.per_axis
-            else (c[part if t.per_part else 0],) * axes
-            for t, c in paired
-        ]
-        for axis, row in enumerate(zip(*whole, strict=True)):
-            yield part if parts > 1 else None, axes, axis, row
 
 
 def _place(side: str, part: int | None, axes: int, axis: int) -> str:

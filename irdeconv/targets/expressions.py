@@ -13,13 +13,14 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from irdeconv.opening import shown
 from irdeconv.suggest import did_you_mean
 from irdeconv.targets.operations import Name, names_of
 
 Number = int | Fraction | float
-Value = Number | bool | str | tuple[int, ...]
+Value = Number | bool | str | tuple[int | None, ...]
 Row = Sequence[Value | None]
 LENGTH, DEPTH, LARGEST = 500, 30, 2**63  # characters, nested expressions, an integer
 QUOTED = 80  # characters of an expression in a message
@@ -45,12 +46,12 @@ class Term:
     name: Name
     axis: int = 0
 
-    @property
+    @cached_property
     def per_axis(self) -> bool:
         """Whether it has a value for each axis."""
         return self.name.absent is not None and not self.name.each and not self.axis
 
-    @property
+    @cached_property
     def per_part(self) -> bool:
         """Whether it has a value for each input of a Concat, or each axis that a Slice slices."""
         return self.name.each and not self.axis
@@ -68,6 +69,8 @@ def parsed(text: str) -> ast.expr:
     """Return the tree of a text; ConditionError if it is no expression."""
     if len(text) > LENGTH:
         raise ConditionError(f"a condition has at most {LENGTH} characters, not {len(text):,}")
+    if "#" in text:
+        raise ConditionError("a condition has no comments")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from os import PathLike, fspath
@@ -164,10 +164,20 @@ class _Reader:
         self.source = SourceFile(file, text.encode())
         self.problems = Collector(most=current().reports)
 
-    def problem(self, message: str, words: tuple[str, ...], hint: str | None = None) -> None:
-        """Record a mistake, at the last of some words that follow each other in the file."""
+    def problem(
+        self,
+        message: str,
+        words: tuple[str, ...],
+        hint: str | None = None,
+        known: Iterable[str] = (),
+    ) -> None:
+        """Record a mistake, at the last of some words that follow each other in the file.
+
+        The hint names the nearest one of `known`, if there is one.
+        """
         if not self.problems.is_full("E700", "error"):  # a file may have 100,000 mistakes
             location = Location(self.source, fixed=self._position(words))
+            hint = did_you_mean(words[-1], known) or hint
             self.problems.add("E700", message, location=location, hint=hint)
 
     def _position(self, words: tuple[str, ...]) -> tuple[int, int]:
@@ -205,9 +215,8 @@ class _Reader:
             words = (f"[{section}]", key) if section else (key,)
             where = f"[{section}] " if section else ""
             if key not in kinds:
-                message = f"{where}unknown key {shown(key)}"
-                hint = did_you_mean(key, known) or f"there are {', '.join(known)}"
-                self.problem(message, words, hint)
+                hint = f"there are {', '.join(known)}"
+                self.problem(f"{where}unknown key {shown(key)}", words, hint, known)
             elif key == "types":
                 good[key] = self._types(value)
             elif wanted := _mismatch(kinds[key], value):
@@ -222,9 +231,8 @@ class _Reader:
             self.problem(f"types is a list of element types, not {shown(value)}", ("types",))
             return ()
         for wrong in [v for v in value if not (isinstance(v, str) and v in ELEMENT_TYPES)]:
-            hint = did_you_mean(str(wrong), ELEMENT_TYPES)
-            hint = hint or f"there are {', '.join(ELEMENT_TYPES)}"
-            self.problem(f"unknown element type {shown(wrong)}", ("types", str(wrong)), hint)
+            hint, words = f"there are {', '.join(ELEMENT_TYPES)}", ("types", str(wrong))
+            self.problem(f"unknown element type {shown(wrong)}", words, hint, ELEMENT_TYPES)
         return tuple(map(str, value))
 
     def operations(self, table: dict[str, Any]) -> dict[str, tuple[Condition, ...]]:
@@ -234,9 +242,9 @@ class _Reader:
             words = ("[operations]", name)
             if name not in OPERATIONS:
                 other = ALIASES.get(name)
-                hint = f"write {other}" if other else did_you_mean(name, OPERATIONS)
-                hint = hint or "docs/operations.md lists OpenVINO's operations"
-                self.problem(f"unknown operation {shown(name)}", words, hint)
+                hint = f"write {other}" if other else "docs/operations.md lists the operations"
+                known = () if other else OPERATIONS
+                self.problem(f"unknown operation {shown(name)}", words, hint, known)
             elif not isinstance(texts, list) or not all(isinstance(t, str) for t in texts):
                 self.problem(f"{name} is a list of conditions, not {shown(texts)}", words)
             elif len(texts) > MOST_CONDITIONS:

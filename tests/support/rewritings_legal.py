@@ -50,7 +50,11 @@ def ready(case: Case, x: Value) -> Value:
         none = [0] * len(shape_of(y))
         return old_pad(y, none, [count if a == axis else 0 for a in range(len(none))])
 
-    x = spread(case, x, zeros)
+    return edged(case, spread(case, x, zeros))
+
+
+def edged(case: Case, x: Value) -> Value:
+    """Pad or cut data between which zeros stand, for a convolution without pads."""
     rows = list(zip(case.reaches, case.edges, case.trailing, strict=True))
     before = [r - b for r, (b, _), _ in rows]
     behind = [r - e - t for r, (_, e), t in rows]
@@ -83,7 +87,10 @@ def halves(case: Case) -> list[tuple[int, int]]:
 def added(case: Case, x: Value) -> Value:
     u, w = ready(case, x), flipped(case.weights)
     parts = halves(case)
-    rows = [plain(v, np.ascontiguousarray(w[:, :, :, a : b + 1]), case.dilations) for v, (a, b) in zip(windows(case, u, parts), parts, strict=True)]
+    rows = [
+        plain(v, np.ascontiguousarray(w[:, :, :, a : b + 1]), case.dilations)
+        for v, (a, b) in zip(windows(case, u, parts), parts, strict=True)
+    ]
     return op.add(*rows)
 
 
@@ -131,7 +138,7 @@ def diagonal(case: Case, x: Value) -> Value:
 @layer("legal: input channels in parts, added", *LEGAL)
 def channels_added(case: Case, x: Value) -> Value:
     u, w = ready(case, x), flipped(case.weights)
-    g, c = case.groups, case.filter[1]
+    c = case.filter[1]
     rows = []
     for a in range(c):
         part = op.slice(u, const([a]), const([2**31 - 1]), const([c]), const([1]))
@@ -220,7 +227,11 @@ def longer(case: Case, x: Value) -> Value:
     return pad_and_cut(y, front, [0, 0, *behind])
 
 
-@layer("legal: a deconvolution with a block-diagonal filter", *[c for c in LEGAL if c.groups > 1], GROUPS)
+@layer(
+    "legal: a deconvolution with a block-diagonal filter",
+    *[c for c in LEGAL if c.groups > 1],
+    GROUPS,
+)
 def one_group(case: Case, x: Value) -> Value:
     w, g = case.weights, case.groups
     dense = np.zeros((g, w.shape[1], g, *w.shape[2:]), np.float32)
@@ -230,3 +241,63 @@ def one_group(case: Case, x: Value) -> Value:
     y = deconvolution(whole.within([0] * case.rank, [0] * case.rank), x, dense)
     front = [0, 0, *(-b for b, _ in case.edges)]
     return pad_and_cut(y, front, [0, 0, *(-e for _, e in case.edges)])
+
+
+# A convolution or deconvolution that only copies, in front of another one.
+
+
+def unit(case: Case, taps: list[int], length: int) -> Any:
+    """A filter [g, n*C/g, C/g, length, 1, ...]: channel (t, c) of a group is c at taps[t]."""
+    g, c = case.filter[:2]
+    w = np.zeros((g, len(taps), c, c, length), np.float32)
+    for i, t in enumerate(taps):
+        w[:, i, range(c), range(c), t] = 1
+    return w.reshape(g, len(taps) * c, c, length, *(1,) * (case.rank - 1))
+
+
+def copies_filter(case: Case) -> Any:
+    """The data, and the data moved by D along the first axis."""
+    return unit(case, [case.dilations[0], 0], case.dilations[0] + 1)
+
+
+def of_copies(case: Case, x: Value, filter: Any) -> Value:
+    """Taps from S on are those from 0 on of the data moved by D."""
+    (g, c, m, k, *others), s, d = case.filter, case.strides[0], case.dilations[0]
+    ends = [d, *(0 for _ in others)]
+    y = convolution(x, filter, ends, ends)
+    half = max(s, k - s)
+    w = np.zeros((g, 2, c, m, half, *others), np.float32)
+    w[:, 0, :, :, : min(k, s)] = case.weights[:, :, :, :s]
+    if k > s:
+        w[:, 1, :, :, : k - s] = case.weights[:, :, :, s:]
+    w = w.reshape(g, 2 * c, m, half, *others)
+    begin, end = ([e[i] for e in case.edges] for i in (0, 1))
+    end[0] += s * d + d * (half - k)
+    pads = [max(v, 0) for v in begin], [max(v, 0) for v in end]
+    y = deconvolution(replace(case, filter=w.shape).within(*pads), y, w)
+    rest = [
+        [p - v for p, v in zip(*row, strict=True)] for row in ((pads[0], begin), (pads[1], end))
+    ]
+    return pad_and_cut(y, [0, 0, *rest[0]], [0, 0, *rest[1]])
+
+
+@layer("legal: copies by a convolution, a deconvolution", *LEGAL)
+def copied(case: Case, x: Value) -> Value:
+    return of_copies(case, x, copies_filter(case))
+
+
+@layer("legal: windows as channels by a convolution", *LEGAL)
+def windowed(case: Case, x: Value) -> Value:
+    u, w = ready(case, x), flipped(case.weights)
+    (g, m, c, k, *others) = w.shape
+    u = plain(u, unit(case, [*range(k)], k), (case.dilations[0], *(1 for _ in others)))
+    w = np.moveaxis(w, 3, 2).reshape(g, m, k * c, 1, *others)
+    return plain(u, np.ascontiguousarray(w), case.dilations)
+
+
+@layer("legal: zeros by a deconvolution of one tap", *LEGAL)
+def spread_by_one(case: Case, x: Value) -> Value:
+    one = unit(case, [0], 1)
+    bare = replace(case, filter=one.shape, dilations=(), begin=(), end=(), extra=case.trailing)
+    y = deconvolution(replace(bare, moved=0), x, one)
+    return plain(edged(case, y), flipped(case.weights), case.dilations)

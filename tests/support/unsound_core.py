@@ -280,6 +280,22 @@ _FINE = [[[3, 1, 2]], [[3, 1, 1 + 2.0**-12]]]
 texts(LIMITS, "rounded_beside_f16", filtered(_FINE), _joined, (1, 2, 4))
 
 
+def _joined_forward(g: TextGraph) -> End:
+    """The same of a convolution that stands for a deconvolution of stride 1."""
+    halves = g.add("Convert-1", g.const([[[2, 1, 3]]], "f16"), destination_type="f32")
+    w = g.add("Concat-1", halves, g.real([[[1, 1, 3]]]), axis=1)
+    said = {**ONE_AXIS, "pads_begin": 2, "pads_end": 2}
+    said.pop("output_padding", None)
+    return g.add("Convolution-1", g.x, w, **said)
+
+
+def _fine(g: TextGraph) -> End:
+    return g.add("ConvolutionBackpropData-1", g.x, g.real(_FINE), **ONE_AXIS)
+
+
+texts(LIMITS, "rounded_beside_f16_forward", _fine, _joined_forward, (1, 2, 4))
+
+
 def _scaled_filter(g: TextGraph) -> End:
     w = g.real([[[2.0**-100, 2.0**-100]]])
     for by in (2.0**-100, 2.0**100):

@@ -198,7 +198,7 @@ def _profiles() -> Iterator[Seed]:
     base = model_of_arrays().files
     for path in sorted((Path(profile.__file__).parent / "profiles").glob("*.toml")):
         yield Seed(f"toml/{path.stem}", "t.toml", {**base, "t.toml": path.read_bytes()})
-    limits = b'description = "x"\nlayouts = ["NCHW"]\nmax_kernel = 3\n[weights]\nmac = 1e-3\n'
+    limits = b'max_rank = 3\n[operations]\nPad = ["amount >= 0"]\n[cost]\nmac = 1e-3\n'
     yield Seed("toml/limits", "t.toml", {**base, "t.toml": limits})
 
 

@@ -16,7 +16,16 @@ from irdeconv.importers.onnx_external import place_of
 from irdeconv.importers.onnx_tensors import onnx_module
 from irdeconv.onnx_files.container import OnnxFile
 from irdeconv.onnx_files.pieces import is_deconvolution
-from irdeconv.onnx_files.scopes import Scope, bodies, first_output, names, scopes, title_of, uses
+from irdeconv.onnx_files.scopes import (
+    STANDARD,
+    Scope,
+    bodies,
+    first_output,
+    names,
+    scopes,
+    title_of,
+    uses,
+)
 from irdeconv.opening import open_file
 from irdeconv.plural import count
 
@@ -165,7 +174,7 @@ class _Outermost:
         """Compare two nodes; returns which nodes of the second scope belong to it."""
         node, partner = scope.body.node[at], other.body.node[place]
         same = _same_node(node, partner)
-        if is_deconvolution(node) and not same:
+        if (is_deconvolution(node) or _is_convolution(node)) and not same:
             if list(partner.output) != [node.output[0]]:
                 self._report(scope, f"{_named(partner)} has other outputs than {_named(node)}")
             inside = self._region(other, place)
@@ -192,6 +201,10 @@ class _Outermost:
             found |= new
             todo += new
         return found
+
+
+def _is_convolution(node: Any) -> bool:
+    return node.op_type == "Conv" and node.domain in STANDARD
 
 
 def _repeated(scope: Scope) -> list[str]:

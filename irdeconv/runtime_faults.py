@@ -1,0 +1,116 @@
+"""Known faults of runtimes that change a lowered graph: trigger, versions, correct spelling.
+
+A proof is about exact arithmetic on the graph; these faults change the graph afterwards.
+docs/disagreements.md lists them, and tests/test_int8.py shows each in the installed version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RuntimeFault:
+    """One fault; `seen` are versions that have it, `absent` versions that were tried and do not."""
+
+    name: str
+    runtime: str
+    seen: tuple[str, ...]
+    absent: tuple[str, ...]
+    trigger: str
+    result: str
+    spelling: str
+
+    @property
+    def versions(self) -> str:
+        """The versions that have it, and those that do not."""
+        absent = f", not {', '.join(self.absent)}" if self.absent else ""
+        return f"{', '.join(self.seen)}{absent}"
+
+    def __str__(self) -> str:
+        head = f"{self.runtime} ({self.versions}): {self.trigger}: {self.result}"
+        return f"{head}. Instead: {self.spelling}"
+
+
+PAD_OF_ONE = RuntimeFault(
+    "pad-of-one",
+    "OpenVINO CPU, int8",
+    ("2023.0.2", "2024.0.0", "2026.4.1"),
+    (),
+    "a constant Pad of data with a zero point other than 0 that pads exactly one axis, if that "
+    "axis has one element; a Pad that is fused into a single convolution is right",
+    "the padded elements are -zero_point * scale instead of 0",
+    "pad a second axis in the same Pad and crop it, or join zeros with Concat",
+)
+SCALE_PER_GROUP = RuntimeFault(
+    "scale-per-group",
+    "OpenVINO CPU, int8",
+    ("2024.0.0", "2026.4.1"),
+    (),
+    "a GroupConvolution with several outputs a group whose i8 filter has one scale a group",
+    "the model does not compile",
+    "write a scale for each output of each group",
+)
+RESIZE_TIMES_MASK = RuntimeFault(
+    "resize-times-mask",
+    "OpenVINO CPU, int8",
+    ("2023.0.2", "2024.0.0"),
+    ("2026.4.1",),
+    "quantized data behind a nearest Interpolate, multiplied by a mask over its spatial axes",
+    "the model does not compile",
+    "insert zeros with Pad or Concat",
+)
+ZERO_POINT_OF_DECONVOLUTION = RuntimeFault(
+    "zero-point-of-deconvolution",
+    "OpenVINO CPU, int8",
+    ("2026.4.1",),
+    ("2024.0.0",),
+    "a deconvolution of data with a zero point whose kernel is no multiple of its stride, for "
+    "some sizes: 4x5 by 4x4 stride 3; one element by 3 stride 2",
+    "off by 38 % of the range and more",
+    "lower it",
+)
+DEPTH_OF_ONE = RuntimeFault(
+    "depth-of-one",
+    "OpenVINO CPU, int8 and bf16",
+    ("2026.4.1",),
+    (),
+    "a quantized 3-D convolution of data [N, 1, 1, H, W] that is padded in depth",
+    "off by 60 to 100 % of the range; differs from run to run",
+    "no pads in depth: keep only the filter's layer of depth that meets the data",
+)
+RUNTIME_FAULTS = (
+    PAD_OF_ONE,
+    SCALE_PER_GROUP,
+    RESIZE_TIMES_MASK,
+    ZERO_POINT_OF_DECONVOLUTION,
+    DEPTH_OF_ONE,
+)
+
+
+def faults_of_quantized(
+    *,
+    size: Sequence[object],
+    kernel: Sequence[object],
+    strides: Sequence[int],
+    groups: int,
+    channels: object,
+    outputs: object,
+) -> tuple[RuntimeFault, ...]:
+    """Return the faults that concern a deconvolution of quantized data, itself or lowered.
+
+    Sizes that are not integers are unknown, and concern nothing. `channels` and `outputs` are those
+    of all groups.
+    """
+    strided = [s for s in strides if s > 1]
+    partial = isinstance(outputs, int) and outputs > groups > 1
+    rest = any(isinstance(k, int) and k % s for k, s in zip(kernel, strides, strict=True))
+    flat = len(size) == 3 and size[0] == channels == 1
+    rows = (
+        (PAD_OF_ONE, 1 in size or len(strided) == 1),
+        (SCALE_PER_GROUP, partial),
+        (ZERO_POINT_OF_DECONVOLUTION, rest),
+        (DEPTH_OF_ONE, flat),
+    )
+    return tuple(fault for fault, concerned in rows if concerned)

@@ -1,0 +1,259 @@
+"""Conditions of targets: operators, axes and sides, unknown values, mistakes, hostile texts."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from irdeconv.targets.conditions import Condition, Facts
+from irdeconv.targets.expressions import DEPTH, LENGTH, ConditionError
+from irdeconv.targets.operations import OPERATIONS, names_of
+
+LAYER = Facts(
+    {
+        "spatial_axes": 2,
+        "inputs": 2048,
+        "outputs": 8,
+        "groups": 1,
+        "depthwise": False,
+        "constant_filter": False,
+        "type": "f16",
+        "batch": None,
+        "rank": 4,
+    },
+    {
+        "kernel": (5, 64),
+        "stride": (1, 2),
+        "dilation": (1, 3),
+        "pad_begin": (1, 2),
+        "pad_end": (3, 0),
+        "size": (7, None),
+    },
+)
+
+
+def failure(text: str, facts: Facts = LAYER, operation: str = "Convolution") -> str | None:
+    return Condition.parse(text, operation).failure(facts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "inputs + 1 == 2049",
+        "inputs - 48 == 2000",
+        "inputs * 2 == 4096",
+        "inputs // 3 == 682",
+        "inputs % 3 == 2",
+        "inputs / 3 * 3 == inputs",
+        "-inputs < 0",
+        "+inputs > 0",
+        "inputs < 2049 <= 2049 > outputs >= 8",
+        "outputs != 7",
+        "outputs in (4, 8)",
+        "outputs not in (4, 16)",
+        "type in ('f16', 'f32')",
+        "not depthwise",
+        "not depthwise and outputs == 8",
+        "depthwise or outputs == 8",
+        "depthwise == false",
+        "constant_filter != True",
+        "ceil(outputs / 3) == 3",
+        "floor(outputs / 3) == 2",
+        "min(inputs, outputs, 9) == 8",
+        "max(inputs, outputs) == 2048",
+        "abs(outputs - 9) == 1",
+        "  outputs\n == 8 ",
+        "(outputs == 8)",
+    ],
+)
+def test_every_operator(text: str) -> None:
+    assert failure(text) is None
+    opposite = failure(f"not ({text.strip()})")
+    assert opposite is not None
+    assert opposite.startswith(f"not ({' '.join(text.split())}): ")
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("kernel_h * kernel_w * ceil(inputs / 16) <= 2048", "5 * 64 * ceil(2048 / 16) = 40960"),
+        ("kernel <= 11", "64 (axis w)"),
+        ("kernel in (1, 3)", "5 (axis h)"),
+        ("kernel_h == kernel_w", "5 and 64"),
+        ("constant_filter", "false"),
+        ("pad <= (kernel - 1) * dilation - 2", "3 and (5 - 1) * 1 - 2 = 2 (axis h, end)"),
+        ("pad_begin_h == pad_end_h", "1 and 3"),
+        ("pad_w == 0", "2 (begin)"),
+        ("16 < inputs < 1024", "2048"),
+        ("inputs / 3 < 2", "2048 / 3 = 2048/3"),
+        ("type == 'f32'", "'f16'"),
+        ("depthwise or outputs > 8", "depthwise = false, outputs = 8"),
+        ("stride == 1 or kernel < 64", "stride = 2, kernel = 64 (axis w)"),
+        ("outputs // (groups - 1) == 1", "division by zero with outputs = 8, groups = 1"),
+    ],
+)
+def test_the_numbers_of_a_failure(text: str, numbers: str) -> None:
+    assert failure(text) == f"{text}: {numbers}"
+
+
+def test_the_example_of_the_format() -> None:
+    facts = Facts({"inputs": 2048}, {"kernel": (5, 5)})
+    text = "kernel_h * kernel_w * ceil(inputs / 16) <= 2048"
+    assert failure(text, facts) == f"{text}: 5 * 5 * ceil(2048 / 16) = 3200"
+
+
+def test_axes_that_a_layer_lacks() -> None:
+    one = Facts({}, {"kernel": (7,), "pad_begin": (3,), "pad_end": (3,), "stride": (2,)})
+    met = "kernel_h == kernel_d == 1", "pad_h == 0", "stride_h == 1", "kernel_w == 7", "pad_w == 3"
+    assert [failure(t, one) for t in met] == [None] * len(met)
+    assert failure("kernel < 7", one) == "kernel < 7: 7"  # there is only one axis
+    assert failure("kernel == 1", Facts({}, {"kernel": ()})) is None
+
+
+def test_names_for_each_part_and_axis() -> None:
+    concat = Facts({"channels": (16, 20, 32), "axis": 1, "parts": 3}, {})
+    assert failure("parts == 3", concat, "Concat") is None
+    text = "channels % 16 == 0"
+    assert failure(text, concat, "Concat") == f"{text}: 20 % 16 = 4 (part 1)"
+    cut = Facts({"axis": (2, 3), "step": (1, 2)}, {"step": (1, 1, 1, 2)})
+    assert failure("axis >= 2", cut, "Slice") is None
+    assert failure("step_h == step_d == 1 and step_w == 2", cut, "Slice") is None
+    assert failure("step == 1 or axis == 3", cut, "Slice") is None
+    assert failure("step == 1", cut, "Slice") == "step == 1: 2 (part 1)"
+    pad = Facts({}, {"amount_begin": (0, 0, 1, 1), "amount_end": (0, 0, -2, 40), "size": (8, 8)})
+    assert failure("amount_begin >= 0", pad, "Pad") is None
+    assert failure("amount < 32", pad, "Pad") == "amount < 32: 40 (axis w, end)"
+    assert failure("amount_h >= 0", pad, "Pad") == "amount_h >= 0: -2 (end)"
+    # Spatial sizes are aligned with the last amounts.
+    assert failure("amount <= size", pad, "Pad") == "amount <= size: 40 and 8 (axis w, end)"
+    assert failure("order in ((0, 1), (1, 0))", Facts({"order": (1, 0)}), "Transpose") is None
+    assert failure("order == (0, 1)", Facts({"order": (1, 0)}), "Transpose")
+    scale = Facts({}, {"scale": (2, Fraction(3, 2))})
+    assert failure("scale == 2", scale, "Interpolate") == "scale == 2: 3/2 (axis w)"
+    infinite = Facts({"value": float("-inf")}, {})
+    assert failure("value == 0", infinite, "Pad") == "value == 0: -inf"
+    assert failure("value - value == 0", infinite, "Pad")  # NaN
+    text = "floor(value) == 0"
+    assert failure(text, infinite, "Pad") == f"{text}: no number with value = -inf"
+
+
+def test_values_that_are_known_only_at_run_time() -> None:
+    assert failure("size <= 64") == "size <= 64: size is known only at run time (axis w)"
+    assert failure("size_h <= 64") is None
+    assert failure("size <= 64 or kernel == 64") is None
+    assert failure("kernel == 5 or size <= 64")  # on w neither is known to hold
+    assert failure("size <= 64 and kernel < 5") == (
+        "size <= 64 and kernel < 5: size = 7, kernel = 5 (axis h)"
+    )
+    both = "batch + size_w == 2"
+    assert failure(both) == f"{both}: batch and size_w are known only at run time"
+    assert failure("not batch == 1") == "not batch == 1: batch is known only at run time"
+    assert failure("multiplier == 1")  # no entry at all
+    assert failure("output_padding == 0", LAYER, "ConvolutionBackpropData")
+    assert failure("outputs < batch < 4") == "outputs < batch < 4: batch is known only at run time"
+    assert failure("outputs < 3 < batch") == "outputs < 3 < batch: 8 and unknown"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("kernal <= 3", "Convolution has no kernal", 'did you mean "kernel"?'),
+        ("amount == 1", "Convolution has no amount", "it has rank, batch"),
+        ("kernel_x == 1", "Convolution has no kernel_x", 'did you mean "kernel"?'),
+        ("groups_h == 1", "Convolution has no groups_h", 'did you mean "groups"?'),
+        ("kernel", "it is a number, not a comparison", None),
+        ("kernel <", "it is not an expression: invalid syntax", None),
+        ("", "it is not an expression", None),
+        ("kernel == 'a'", "'a' is a string, not a number", None),
+        ("kernel in (3)", "3 is a number, not a tuple of numbers", "write (3,)"),
+        ("kernel in 'abc'", "'abc' is a string, not a tuple of numbers", None),
+        ("kernel in (1, 'a')", "a tuple has values of one type, not number and string", None),
+        ("kernel in ()", "not nothing", None),
+        ("type < 'f32'", "type is a string; only numbers have an order", None),
+        ("type == 'f23'", 'type is never "f23"', 'did you mean "f32"?'),
+        ("type in ('f32', 'half')", 'type is never "half"', "type is one of"),
+        ("kernel + true == 2", "true is a boolean, not a number", None),
+        ("type + 'a' == 'b'", "type is a string, not a number", None),
+        ("-depthwise == 1", "depthwise is a boolean, not a number", None),
+        ("kernel and depthwise", "kernel is a number, not a comparison or a boolean", None),
+        ("not kernel", "kernel is a number, not a comparison or a boolean", None),
+        ("kernel is 1", "conditions have no `is`", None),
+        ("1 == 1", "it depends on no value of the layer", None),
+        ("ceil(kernel, 2) == 1", "ceil needs one number", None),
+        ("max(kernel) == 1", "max needs two numbers or more", None),
+        ("kernel == 1.5", "1.5: conditions have no such expression", None),
+        ("kernel ** 2 == 1", "kernel ** 2: conditions have no such expression", None),
+        ("99999999999999999999 == kernel", "is larger than 2^63", None),
+        ("sum(kernel) == 1", "conditions have no such expression", None),
+        ("ceil(x=kernel) == 1", "conditions have no such expression", None),
+        ("ceil == 1", "Convolution has no ceil", None),
+    ],
+)
+def test_mistakes(text: str, message: str, hint: str | None) -> None:
+    with pytest.raises(ConditionError) as raised:
+        Condition.parse(text, "Convolution")
+    assert message in str(raised.value)
+    assert hint is None or (raised.value.hint or "").startswith(hint)
+
+
+HOSTILE: list[Any] = [
+    "__import__('os').system('true')",
+    "kernel.__class__ == 1",
+    "[k for k in kernel] == 1",
+    "(lambda: kernel)() == 1",
+    "f'{kernel}' == 'a'",
+    "(kernel := 1) == 1",
+    "kernel[0] == 1",
+    "kernel if depthwise else stride",
+    "9 ** 9 ** 9 == kernel",
+    "1 << 999999999 == kernel",
+    "'a' * 1000000000 == type",
+    "kernel == 1 # comment\n__import__('os')",
+    "kernel == 1; exit()",
+    "\\x == 1",
+    "kernel == '\\d'",
+    "1in (1,) == kernel",
+    "\0",
+    "\ud800 == 1",
+    "(" * (LENGTH // 2) + ")" * (LENGTH // 2),
+    "-" * (LENGTH - 20) + "kernel == 1",
+    "not " * (LENGTH // 5) + "depthwise",
+    "kernel" + " + kernel" * (DEPTH + 1) + " == 1",
+    "kernel == " + "9" * (LENGTH - 10),
+    "kernel == 1 or " * 100_000 + "kernel == 2",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_texts_are_refused(text: str) -> None:
+    with pytest.raises(ConditionError):
+        Condition.parse(text, "Convolution")
+
+
+def test_large_numbers_end() -> None:
+    text = " * ".join(["inputs"] * 25) + f" * {2**63} % 5 == 1"
+    huge = Facts({"inputs": 2**63})
+    message = failure(text, huge)
+    assert message is not None
+    assert len(message) < 2000
+    assert failure("inputs * inputs * inputs < 2", huge) == (
+        "inputs * inputs * inputs < 2: 9223372036854775808 * 9223372036854775808 * "
+        "9223372036854775808 = a number of 190 bits"
+    )
+
+
+def test_every_name_can_be_used() -> None:
+    for operation in OPERATIONS:
+        for text, name in names_of(operation).items():
+            values = {
+                "number": f"{text} == 1",
+                "boolean": text,
+                "string": f"{text} != '{(name.choices or ('',))[0]}'",
+                "tuple of numbers": f"{text} == (0, 1)",
+            }
+            assert failure(values[name.type], Facts({}), operation)
+            assert name.about
+            if name.absent is not None:
+                assert Condition.parse(f"{text}_h == {text}_w == {text}_d", operation)

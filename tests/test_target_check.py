@@ -1,0 +1,396 @@
+"""Layers against a target: facts of IR and ONNX, which layers are looked at, bodies, commands."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import irdeconv as ird
+from irdeconv.cli.main import main
+from irdeconv.onnx_files.target_check import check_nodes, executed_nodes
+from irdeconv.passes.standardize import standardize
+from irdeconv.targets.check import check_graph, executed
+from irdeconv.targets.conditions import Facts
+from irdeconv.targets.profile import Target, parse_target
+from support.onnx_models import convert, info, model, single
+
+HEAD = "ir_samples/openvino/segmentation_head.xml"
+X = {"x": np.zeros((1, 8, 6, 9), np.float32)}
+Described = dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]]
+
+
+def plain(facts: Facts) -> tuple[dict[str, Any], dict[str, tuple[Any, ...]]]:
+    return dict(facts.values), {k: tuple(v) for k, v in facts.axes.items()}
+
+
+def of_onnx(made: Any) -> Described:
+    return {name: plain(facts) for _, _, name, facts in executed_nodes(made)}
+
+
+def of_graph(graph: ird.Graph) -> Described:
+    return {name: plain(facts) for _, _, name, facts in executed(ird.infer(graph))}
+
+
+def weights(*shape: int) -> dict[str, Any]:
+    return {"w": np.ones(shape, np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("made", "name", "values", "axes"),
+    [
+        (
+            single("Conv", X, weights(4, 8, 3, 2), strides=[2, 1], pads=[1, 0, 2, 1]),
+            "Convolution",
+            {"inputs": 8, "outputs": 4, "groups": 1, "depthwise": False, "multiplier": 4},
+            {"kernel": (3, 2), "stride": (2, 1), "pad_begin": (1, 0), "pad_end": (2, 1)},
+        ),
+        (
+            single("Conv", X, weights(8, 1, 3, 3), group=8, dilations=[1, 2]),
+            "GroupConvolution",
+            {"inputs": 8, "outputs": 8, "groups": 8, "depthwise": True, "multiplier": 1},
+            {"dilation": (1, 2), "size": (6, 9)},
+        ),
+        (
+            single("Conv", X, weights(4, 8, 3, 3), auto_pad="SAME_UPPER", strides=[2, 2]),
+            "Convolution",
+            {"rank": 4, "batch": 1, "type": "f32", "spatial_axes": 2, "constant_filter": True},
+            {"pad_begin": (0, 1), "pad_end": (1, 1)},
+        ),
+        (
+            single("Conv", {"x": np.zeros((2, 3, 7), np.float32)}, weights(3, 3, 5)),
+            "Convolution",
+            {"rank": 3, "batch": 2, "spatial_axes": 1, "has_bias": False},
+            {"kernel": (5,), "pad_begin": (0,)},
+        ),
+        (
+            single("Conv", {**X, **weights(4, 8, 1, 1)}),
+            "Convolution",
+            {"constant_filter": False},
+            {},
+        ),
+        (
+            single("ConvTranspose", X, weights(8, 4, 4, 4), strides=[2, 2], pads=[1, 1, 1, 1]),
+            "ConvolutionBackpropData",
+            {"inputs": 8, "outputs": 4, "groups": 1, "depthwise": False},
+            {"kernel": (4, 4), "stride": (2, 2), "pad_begin": (1, 1), "output_padding": (0, 0)},
+        ),
+        (
+            single(
+                "ConvTranspose",
+                X,
+                weights(8, 2, 3, 3),
+                strides=[3, 2],
+                output_padding=[2, 1],
+                group=4,
+            ),
+            "GroupConvolutionBackpropData",
+            {"inputs": 8, "outputs": 8, "groups": 4, "multiplier": 2},
+            {"output_padding": (2, 1)},
+        ),
+        (
+            single("ConvTranspose", X, weights(8, 4, 5, 5), strides=[2, 2], auto_pad="SAME_UPPER"),
+            "ConvolutionBackpropData",
+            {"spatial_axes": 2},
+            {"pad_begin": (1, 1), "pad_end": (2, 2), "output_padding": (0, 0)},
+        ),
+        (
+            single("ConvTranspose", X, weights(8, 4, 2, 2), strides=[3, 3], output_shape=[18, 26]),
+            "ConvolutionBackpropData",
+            {"spatial_axes": 2},
+            {"pad_begin": (0, 0), "pad_end": (0, 0), "output_padding": (1, 0)},
+        ),
+        (
+            single("Pad", X, {"p": np.array([0, 0, 1, -2, 0, 0, 3, 0])}, mode="constant"),
+            "Pad",
+            {"mode": "constant", "value": 0, "channels": 8},
+            {"amount_begin": (0, 0, 1, -2), "amount_end": (0, 0, 3, 0), "size": (6, 9)},
+        ),
+        (
+            single("Pad", X, {"p": np.array([0, 0, 0, 2] * 2), "v": np.array(0.5, np.float32)}),
+            "Pad",
+            {"value": Fraction(1, 2)},
+            {},
+        ),
+        (
+            single(
+                "Slice",
+                X,
+                {
+                    "s": np.array([1, 0, 0]),
+                    "e": np.array([5, 9, 6]),
+                    "a": np.array([-3, 3, 2]),
+                    "t": np.array([1, 3, 1]),
+                },
+            ),
+            "Slice",
+            {"axis": (1, 3), "step": (1, 3)},
+            {"step": (1, 1, 1, 3)},
+        ),
+        (
+            single("Transpose", X, perm=[0, 2, 3, 1]),
+            "Transpose",
+            {"order": (0, 2, 3, 1), "rank": 4},
+            {},
+        ),
+        (
+            single("Transpose", {"x": np.zeros((2, 3), np.float32)}),
+            "Transpose",
+            {"order": (1, 0), "rank": 2, "channels": 3},
+            {"size": ()},
+        ),
+        (
+            single("DepthToSpace", X, blocksize=2, mode="CRD"),
+            "DepthToSpace",
+            {"block": 2, "mode": "depth_first"},
+            {},
+        ),
+        (single("DepthToSpace", X, blocksize=2), "DepthToSpace", {"mode": "blocks_first"}, {}),
+        (
+            single("Concat", {**X, "z": np.zeros((1, 4, 6, 9), np.float32)}, axis=-3),
+            "Concat",
+            {"axis": 1, "parts": 2, "channels": (8, 4)},
+            {},
+        ),
+        (single("Split", X, outputs=2, axis=-1 - 2), "Split", {"axis": 1}, {}),
+        (
+            single(
+                "Resize",
+                X,
+                {"r": np.zeros(0, np.float32), "s": np.array([1, 1, 2, 4 / 3], np.float32)},
+                mode="nearest",
+                coordinate_transformation_mode="asymmetric",
+                nearest_mode="floor",
+            ),
+            "Interpolate",
+            {"mode": "nearest"},
+            {"scale": (2, Fraction(4, 3))},
+        ),
+        (
+            single("Reshape", X, {"s": np.array([1, 2, 4, 6, 9])}),
+            "Reshape",
+            {"rank": 5, "batch": 1, "channels": 8},
+            {"size": (6, 9)},
+        ),
+        (single("Squeeze", X, {"a": np.array([0])}), "Squeeze", {"rank": 4}, {}),
+        (single("Unsqueeze", X, {"a": np.array([0])}), "Unsqueeze", {"rank": 5}, {}),
+        (single("Tile", X, {"r": np.array([1, 2, 1, 1])}), "Tile", {"rank": 4}, {}),
+        (single("Relu", X), "ReLU", {"rank": 4, "type": "f32"}, {}),
+        (single("Mul", X, {"m": np.ones(1, np.float32)}), "Multiply", {"rank": 4}, {}),
+        (single("Sub", X, {"m": np.ones(1, np.float32)}), "Subtract", {"rank": 4}, {}),
+        (single("Div", X, {"m": np.full(1, 2, np.float32)}), "Divide", {"rank": 4}, {}),
+        (single("Max", {**X, "z": X["x"]}), "Maximum", {"rank": 4}, {}),
+        (single("Clip", X, {"l": np.float32(0), "h": np.float32(6)}), "Clamp", {"rank": 4}, {}),
+        (single("PRelu", X, {"m": np.ones((8, 1, 1), np.float32)}), "PReLU", {"rank": 4}, {}),
+        (single("MatMul", X, {"m": np.ones((9, 2), np.float32)}), "MatMul", {"rank": 4}, {}),
+        (single("Cast", X, to=TensorProto.FLOAT16), "Convert", {"type": "f32"}, {}),
+    ],
+)
+def test_ir_and_onnx_have_the_same_facts(
+    made: Any, name: str, values: dict[str, Any], axes: dict[str, Any]
+) -> None:
+    found = of_onnx(made)[name]
+    assert {k: found[0][k] for k in values} == values
+    assert {k: found[1][k] for k in axes} == axes
+    assert of_graph(convert(made))[name] == found
+
+
+def test_sizes_that_are_known_only_at_run_time() -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], auto_pad="SAME_UPPER"),
+        helper.make_node("Shape", ["c"], ["s"]),
+        helper.make_node("Reshape", ["c", "s"], ["y"]),
+    ]
+    made = model(nodes, [info("x", ["n", 8, "h", 9])], ["y"], weights(4, 8, 3, 3))
+    for found in (of_onnx(made), of_graph(convert(made))):
+        values, axes = found["Convolution"]
+        assert (values["batch"], values["inputs"], axes["kernel"]) == (None, 8, (3, 3))
+        assert axes["size"] == (None, 9)
+        assert axes["pad_begin"] == (None, None)
+        assert found["ShapeOf"][0]["rank"] == 4
+        assert "Reshape" in found
+    target = parse_target('[operations]\nConvolution = ["pad <= 1"]\nShapeOf = []', "npu")
+    assert [v.text for v in check_nodes(made, target)] == [
+        "pad <= 1: pad is known only at run time (axis h, begin)",
+        "Reshape is not in the target's list of operations",
+    ]
+
+
+def test_a_bias_belongs_to_its_convolution() -> None:
+    with_bias = single("Conv", X, {**weights(4, 8, 1, 1), "b": np.ones(4, np.float32)})
+    for found in (of_onnx(with_bias), of_graph(convert(with_bias))):
+        assert found["Convolution"][0]["has_bias"] is True
+        assert "Add" not in found
+    scalar = np.ones((1, 1, 1), np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("Add", ["c", "b"], ["y"]),
+        helper.make_node("Relu", ["c"], ["z"]),
+    ]
+    made = model(nodes, [info("x", X["x"].shape)], ["y", "z"], {**weights(4, 8, 1, 1), "b": scalar})
+    for found in (of_onnx(made), of_graph(convert(made))):  # the convolution has another reader
+        assert found["Convolution"][0]["has_bias"] is False
+        assert "Add" in found
+
+
+def test_constants_are_not_looked_at() -> None:
+    nodes = [
+        helper.make_node("Transpose", ["w0"], ["w1"], perm=[1, 0, 2, 3]),
+        helper.make_node("Mul", ["w1", "two"], ["w"]),
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("Identity", ["c"], ["y"]),
+    ]
+    constants = {"w0": np.ones((8, 4, 1, 1), np.float32), "two": np.float32(2)}
+    made = model(nodes, [info("x", X["x"].shape)], ["y"], constants)
+    for found in (of_onnx(made), of_graph(convert(made))):
+        assert [*found] == ["Convolution"]
+        assert found["Convolution"][0]["constant_filter"] is True
+
+
+def test_a_filter_does_not_count_for_the_rank() -> None:
+    made = single("Conv", X, weights(8, 4, 1, 1), group=2)  # [2, 4, 4, 1, 1] in an IR
+    target = Target("npu", max_rank=4)
+    assert check_graph(convert(made), target) == check_nodes(made, target) == []
+
+
+def loop() -> Any:
+    """A Loop around a Conv whose filter is a constant of the graph outside."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Conv", ["v", "w"], ["r"], name="inner", pads=[1, 1, 1, 1]),
+            helper.make_node("Identity", ["c"], ["d"]),
+        ],
+        "body",
+        [
+            info("i", [], TensorProto.INT64),
+            info("c", [], TensorProto.BOOL),
+            info("v", [1, 8, 6, 9]),
+        ],
+        [info("d", [], TensorProto.BOOL), info("r", [1, 8, 6, 9])],
+    )
+    node = helper.make_node("Loop", ["n", "", "x"], ["y"], name="loop", body=body)
+    constants = {"n": np.array(3), **weights(8, 8, 3, 3)}
+    return model([node], [info("x", [1, 8, 6, 9])], ["y"], constants)
+
+
+def test_bodies() -> None:
+    target = parse_target(
+        '[operations]\nLoop = []\nConvolution = ["kernel == 1", "constant_filter"]', "npu"
+    )
+    (found,) = check_nodes(loop(), target)
+    assert str(found) == ('Convolution "inner (body of Loop "loop")": kernel == 1: 3 (axis h)')
+    made = convert(loop())
+    (found,) = check_graph(ird.infer(made), target)
+    assert found.text == "kernel == 1: 3 (axis h)"
+    assert 'in Loop "loop"' in found.layer
+    shown = ird.inspect(made, target=target).layers
+    assert {r.name: r.violations for r in shown if r.violations} == {
+        "loop": ("Convolution: kernel == 1: 3 (axis h)",)
+    }
+
+
+def test_only_some_layers() -> None:
+    low = standardize(ird.lower(HEAD).graph)
+    target = parse_target("[operations]\nConvolution = []\nGroupConvolution = []", "npu")
+    written = check_graph(low, target, lambda node: bool(node.origins))
+    assert {v.operation for v in written} == {"Reshape", "Pad", "Unsqueeze"}
+    assert {v.layer.split("/")[0] for v in written} == {"up1", "up2"}
+    assert len(check_graph(low, target)) > len(written)
+    made = single("Conv", X, weights(8, 8, 1, 1))
+    assert check_nodes(made, Target("npu", max_rank=3), lambda n: n.name != "n") == []
+
+
+def test_functions_count_by_their_nodes() -> None:
+    onnx_opset, mine = helper.make_opsetid("", 17), helper.make_opsetid("mine", 1)
+    inner = helper.make_node("Relu", ["a"], ["b"], name="inner")
+    function = helper.make_function("mine", "Act", ["a"], ["b"], [inner], [onnx_opset])
+    made = model([helper.make_node("Act", ["x"], ["y"], domain="mine")], [info("x", [1])], ["y"])
+    made.opset_import.append(mine)
+    made.functions.append(function)
+    (found,) = check_nodes(made, parse_target("[operations]", "npu"))
+    assert str(found).startswith('ReLU "inner (function "Act")": ReLU is not in')
+
+
+def test_other_domains_and_odd_attributes() -> None:
+    made = model(
+        [
+            helper.make_node("Conv", ["x", "w"], ["a"], domain="com.example"),
+            helper.make_node("Conv", ["a", "w"], ["b"], name="no_rank"),
+            helper.make_node("ConvTranspose", ["b", "w"], ["c"], pads=[1], name="odd"),
+            helper.make_node("Pad", ["c", "a"], ["d"], name="open"),
+            helper.make_node("Slice", ["d", "a", "a"], ["e"]),
+            helper.make_node("Concat", ["e", "a"], ["f"], axis=-1),
+            helper.make_node("Resize", ["f", "", "a"], ["y"]),
+        ],
+        [info("x", [1, 8, 6, 9])],
+        ["y"],
+        weights(8, 8, 1, 1),
+    )
+    found = of_onnx(made)
+    assert found["Conv"][0]["rank"] is None
+    assert found["Convolution"][1]["kernel"] == (1, 1)
+    assert found["Pad"][1]["amount_begin"] == (None,)
+    assert found["Slice"][0]["axis"] is None
+    target = parse_target('[operations]\nConvolutionBackpropData = ["kernel == 1"]', "npu")
+    assert all(v.text for v in check_nodes(made, target))
+
+
+TARGET = '[operations]\nConvolution = ["kernel <= 2"]\nReLU = []\n'
+
+
+@pytest.mark.usefixtures("pipe")
+def test_the_verbs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "npu.toml"
+    file.write_text(TARGET)
+    assert main(["validate", HEAD]) == 0
+    capsys.readouterr()
+    assert main(["validate", HEAD, "--target", str(file), "--format", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)["diagnostics"]
+    assert {d["code"] for d in found} == {"E420"}
+    assert found[0]["layer"] == "conv1"
+    assert found[0]["line"] == 26
+    assert found[0]["message"] == (
+        'Convolution "conv1" does not run on npu: kernel <= 2: 3 (axis h)'
+    )
+    assert main(["inspect", HEAD, "--target", str(file)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "! * ConvolutionBackpropData" in text
+    assert "not executed: kernel <= 2: 3 (axis h)" in text
+    assert "npu cannot execute 8 of 14 layers that are not constant" in text
+    command = ["inspect", HEAD, "--target", str(file), "--lower", "--format", "json"]
+    assert main(command) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["target"] == shown["lowered"]["target"] == "npu"
+    bad = {r["name"]: r["violations"] for r in shown["lowered"]["layers"] if "violations" in r}
+    assert any(v.startswith("Reshape") for v in bad["up1/ZeroInsertion"])
+    assert main(["inspect", HEAD, "--target", str(file), "--format", "dot"]) == 2
+    assert main(["validate", HEAD, "--target", "rk35"]) == 2
+    assert 'did you mean "rk3588"?' in capsys.readouterr().err
+    assert main(["lower", "--list-targets"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("rk3588 ") for line in lines)
+    assert max(map(len, lines)) <= 80
+    assert main(["lower", "--list-targets", "--format", "json"]) == 2
+    assert main(["lower"]) == 2
+
+
+def test_validate_of_an_onnx_model(tmp_path: Path) -> None:
+    made = single("Conv", X, weights(4, 8, 3, 3))
+    path = tmp_path / "m.onnx"
+    onnx.save(made, path)
+    target = parse_target(TARGET, "npu")
+    for given in (made, path, path.read_bytes()):
+        (found,) = ird.validate(given, target=target)
+        assert (found.code, found.layer) == ("E420", "n")
+        assert "kernel <= 2: 3 (axis h)" in found.message
+    (found,) = ird.validate(made, target=target, shapes={"x": [1, 8, 7, 7]})
+    assert ird.validate(ird.convert(path), target=target)[0].code == "E420"
+    assert ird.validate(made, target="rk3588") == []
+    with pytest.raises(ird.UsageError):
+        ird.validate(made, target="nothing")
