@@ -288,8 +288,8 @@ def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
     counts[unknown] = len(view.axes) - sum(used)
     ends = itertools.pairwise(itertools.accumulate(counts, initial=0))
     rows = [list(view.axes[a:b]) for a, b in ends]
+    rest = rows.pop()  # nothing, if one size was unknown
     if unknown == len(sizes):
-        rest = rows.pop()
         need(all(type(a.length) is int and a.length == 1 for a in rest), text)
         rows[-1] += rest
     elif any(not case.implies(a.length - 1) for i, r in enumerate(rows) if i != unknown for a in r):
