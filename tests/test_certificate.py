@@ -159,7 +159,7 @@ def test_no_proof_for_all_sizes_where_a_size_may_wrap(name: str, every: bool) ->
 
     layer = Layer(1, (4,), 1, 1, 1, (2,), (3,), (1,), (0,), (0,), (0,))
     w = np.ones(layer.filter_shape, np.float32)
-    graph, _ = build(layer, np.zeros(layer.data_shape, np.float32), w, data_shape=(1, 1, None))
+    graph, _ = build(layer, np.zeros(layer.data_shape, np.float32), w, data_shape=(None, 1, None))
     source = ird.infer(graph)
     lowered = standardize(ird.lower(source).graph)
     (size,) = lowered.nodes("Multiply")

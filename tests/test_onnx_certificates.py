@@ -42,7 +42,7 @@ def mutants(low: Any) -> Iterator[tuple[str, Any]]:
             elif a.type == a.INT and a.name != "allowzero":
                 changed.i += 1
             elif a.name == "mode":
-                changed.s = b"CRD"
+                changed.s = b"DCR" if a.s == b"CRD" else b"CRD"
             else:
                 continue
             yield f"{node.op_type} {a.name}", out

@@ -160,7 +160,8 @@ def edits(low: Graph) -> Iterator[tuple[str, Graph]]:
             op = replace(node.op, strides=(node.op.strides[0] + 1, *node.op.strides[1:]))  # type: ignore
             yield f"{node.name} strides", changed(low, node, op)
         elif node.type == "DepthToSpace":
-            op = replace(node.op, mode="depth_first")  # type: ignore[call-arg]
+            other = {"blocks_first": "depth_first", "depth_first": "blocks_first"}[node.op.mode]  # type: ignore
+            op = replace(node.op, mode=other)  # type: ignore[call-arg]
             yield f"{node.name} mode", changed(low, node, op)
         elif node.type == "Add":
             yield f"{node.name} type", changed(low, node, REGISTRY["Subtract", "opset1"]())

@@ -159,7 +159,9 @@ def interleavings(g: Graph) -> Iterator[Mutant]:
         out.set_input(node.id, 0, inputs[1])
         yield "phase 1 twice", out
     for node in g.nodes("DepthToSpace"):
-        yield "DepthToSpace mode", with_op(g, node, mode="depth_first")
+        modes = ["blocks_first", "depth_first"]
+        modes.remove(node.op.mode)  # type: ignore[attr-defined]
+        yield "DepthToSpace mode", with_op(g, node, mode=modes[0])
     for node in g.nodes("Transpose"):
         order = array_of(g, g.inputs_of(node.id)[1])
         shape = g.spec(g.inputs_of(node.id)[0]).shape
