@@ -21,7 +21,7 @@ from irdeconv.explanation.solve import SEARCHED, _candidates
 from irdeconv.explanation.verdicts import SYSTEMS
 from irdeconv.geometry_hints import size_hint
 from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY
+from irdeconv.ops.quantize import FakeQuantize
 from irdeconv.runtime_faults import PAD_OF_ONE, ZERO_POINT_OF_DECONVOLUTION
 from support import oracle
 from support.layers import constant, parameter, result
@@ -293,7 +293,7 @@ def test_faults_of_runtimes_concern_quantized_layers(fake: bool) -> None:
     x = parameter(g, (1, 2, 7), np.float32, "x")
     if fake:
         limits = [constant(g, np.float32(v), f"limit {k}") for k, v in enumerate((-2, 2, -2, 2))]
-        x = Value(g.add(REGISTRY["FakeQuantize", "opset1"](256), [x, *limits], name="q").id)
+        x = Value(g.add(FakeQuantize(levels=256), [x, *limits], name="q").id)
     w = constant(g, np.ones((2, 2, 3), np.float32), "w")
     op = ConvolutionBackpropData((2,), (0,), (0,), (1,))
     result(g, Value(g.add(op, [x, w], name="deconv").id))

@@ -14,7 +14,8 @@ from irdeconv.runtime_faults import RUNTIME_FAULTS
 
 PAGE = ROOT / "docs" / "disagreements.md"
 ROWS = re.compile(r"(<!-- generated: faults -->\n).*?(<!-- end of the generated part -->)", re.S)
-HEAD = "| fault | runtime | versions | what triggers it | result | instead |\n|---|---|---|---|---|---|\n"
+COLUMNS = ("fault", "runtime", "versions", "what triggers it", "result", "instead")
+HEAD = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n"
 
 
 def pages() -> dict[Path, str]:

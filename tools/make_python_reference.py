@@ -36,8 +36,8 @@ SECTIONS = {
     "Results": """Lowered LoweringReport LoweredOnnx Raised RaisingReport Simplified
         SimplificationReport Plan BenchReport Certificate Certificates CheckReport Comparison
         Reduced Inspection Explanation Operations PageContent Suite SuiteReport""",
-    "Errors": """IrdeconvError Diagnostic InputError InferenceError LoweringError TargetError ExecutionError
-        UnsupportedError LimitError FileAccessError UsageError ArgumentTypeError
+    "Errors": """IrdeconvError Diagnostic InputError InferenceError LoweringError TargetError
+        ExecutionError UnsupportedError LimitError FileAccessError UsageError ArgumentTypeError
         NothingToReduceError""",
     "Types of arguments": "ModelLike HoldsGraph OnnxModel OpenVinoModel",
 }

@@ -125,15 +125,15 @@ LAYERS = (
 )
 
 AXES = (
-    "No convolution of the device reads data with {rank} axes, and no listed operation changes the "
-    "number of axes (Reshape, Squeeze, Unsqueeze)."
+    "No convolution of the device reads data with {rank} axes, and the device has no operation "
+    "that changes the number of axes (Reshape, Squeeze, Unsqueeze)."
 )
 RANK = "The data have {rank} axes, tensors of the device at most {most}: no operation reads them."
 ENLARGE = (
     "For data with {rank} axes nothing there enlarges a tensor by a stride. The device lacks "
-    "{lacking}. Each listed operation turns a map that is constant in space into another one, apart "
-    "from borders and from the seams of a Concat. A deconvolution whose stride is above 1 does not, "
-    "unless the taps of all residues have the same sum."
+    "{lacking}. Each listed operation turns a map that is constant in space into another one, "
+    "apart from borders and from the seams of a Concat. A deconvolution whose stride is above 1 "
+    "does not, unless the taps of all residues have the same sum."
 )
 STRIDES = (
     "The only operation that enlarges a tensor is the deconvolution of stride 2 on both axes. A "

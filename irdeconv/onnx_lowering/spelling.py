@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -207,14 +206,13 @@ def _deconvolve(w: NodeWriter, node: Node, inputs: Inputs, *bias: str) -> str:
         "dilations": (op.dilations, 1),
         "output_padding": (op.output_padding, 0),
     }
-    more: dict[str, Any] = {
-        k: list(v) for k, (v, default) in lists.items() if any(n != default for n in v)
-    }
-    filter = w.value(inputs[1])
-    if op.group_count is None:
-        assert is_static(shape)
-        filter, more["group"] = _without_groups(w, inputs[1]), shape[0]
-    return w.add("ConvTranspose", w.value(inputs[0]), filter, *bias, **more)
+    more = {k: list(v) for k, (v, default) in lists.items() if any(n != default for n in v)}
+    x = w.value(inputs[0])
+    if op.group_count is not None:
+        return w.add("ConvTranspose", x, w.value(inputs[1]), *bias, **more)
+    assert is_static(shape)
+    filter = _without_groups(w, inputs[1])
+    return w.add("ConvTranspose", x, filter, *bias, group=shape[0], **more)
 
 
 @spelling("Add")

@@ -169,7 +169,8 @@ def _empty_convolution(op: ConvolutionBase, b: GraphBuilder, x: Value, w: Value)
     lack, surplus = [0] * len(out), [0] * len(out)
     for axis, (o, i, k) in enumerate(zip(out, data, taps, strict=False)):  # a rank may be unknown
         if o == 0 and isinstance(i, int) and isinstance(k, int):
-            lack[axis], surplus[axis] = geometry_conv.extent(k, op.dilations[axis]) - i, -1
+            own = op.pads_begin[axis] + op.pads_end[axis]
+            lack[axis], surplus[axis] = geometry_conv.extent(k, op.dilations[axis]) - i - own, -1
     none = IntVector((0,) * len(out))
     padded = pad_spatial(b, x, none, IntVector(tuple(lack)))
     y = b.add(replace(op, unrestricted=False), padded, w)

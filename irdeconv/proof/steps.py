@@ -26,6 +26,7 @@ from irdeconv.proof.views import (
     alike,
     canonical,
     clipped,
+    constant_view,
     copied,
     elements,
     grouped,
@@ -179,6 +180,7 @@ def _joined(case: Case, layer: Layer, parts: Sequence[Any], at: int) -> View:
         ):
             return _joined(case, layer, [_beside(p, at) for p in parts], at)
         return _joined_open(case, layer, parts, at)
+    parts = [constant_view(case, p) if isinstance(p, TypedArray) else p for p in parts]
     pattern = settled(pattern)
     views = [settled(p) if isinstance(p, View) else zero_view(case, p, pattern, at) for p in parts]
     views = [single(v, at)[0] for v in views]

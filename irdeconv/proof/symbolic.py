@@ -284,6 +284,10 @@ class RegionWalk:
             out = run(layer, constants)
             self.within(layer, [*constants, *out] if is_open else [])
             return out
+        numbered = [v for v in inputs if isinstance(v, Numbers)]
+        if layer.type == "Add" and len(numbered) == 1 and len(inputs) - len(zeros + constants) == 1:
+            need(layer.attributes.get("auto_broadcast", "numpy") == "numpy", f"{layer} broadcasts")
+            return [filled(self.case, numbered[0], zero_shape([*zeros, *constants][0]))]
         if any(isinstance(v, Reference) for v in inputs) and layer.type not in BEHIND:
             raise Unproved(f"{layer} behind the deconvolution is not followed for all sizes")
         if layer.type in STEPS and any(isinstance(v, View | Reference) for v in inputs):

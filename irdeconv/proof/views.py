@@ -288,8 +288,8 @@ def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
     counts[unknown] = len(view.axes) - sum(used)
     ends = itertools.pairwise(itertools.accumulate(counts, initial=0))
     rows = [list(view.axes[a:b]) for a, b in ends]
+    rest = rows.pop()  # nothing, if one size was unknown
     if unknown == len(sizes):
-        rest = rows.pop()
         need(all(type(a.length) is int and a.length == 1 for a in rest), text)
         rows[-1] += rest
     elif any(not case.implies(a.length - 1) for i, r in enumerate(rows) if i != unknown for a in r):
@@ -392,11 +392,23 @@ def zero_view(case: Case, value: Any, pattern: View, at: int) -> View:
     return with_axis(view, place, replace(axis, length=shape[at]))
 
 
-def filled(case: Case, value: TypedArray, shape: Sequence[Size]) -> Zeros | View:
-    """Return one number for each channel, in an open shape of a tensor like the data."""
+def constant_view(case: Case, value: TypedArray) -> View | TypedArray:
+    """Return a constant of one number for each channel as a view, zeros as they are."""
+    array = value.array
+    if array.ndim < 3 or not array.size or not array.any():
+        return value
+    first = array[(slice(1), slice(None), *(slice(1),) * (array.ndim - 2))]
+    need(bool((array == first).all()), "the data is joined with something else")
+    made = filled(case, TypedArray(first, value.type), array.shape)
+    return made if isinstance(made, View) else value
+
+
+def filled(case: Case, value: TypedArray | Numbers, shape: Sequence[Size]) -> Zeros | View:
+    """Return one number for each channel, in the shape of a tensor like the data."""
     plain_sizes = value.array.dtype != object and all(isinstance(n, Expr) or n >= 0 for n in shape)
     need(plain_sizes, f"numbers in the shape {list(shape)}")
-    if not value.array.any():
+    numbered = isinstance(value, Numbers)
+    if not numbered and not value.array.any():
         return Zeros(value.type, tuple(shape))
     c = value.array.reshape((1,) * (len(shape) - value.array.ndim) + value.array.shape)
     need(len(shape) > 2 and type(shape[1]) is int, "numbers of another shape")
@@ -406,7 +418,7 @@ def filled(case: Case, value: TypedArray, shape: Sequence[Size]) -> Zeros | View
     axes[1] = Axis(shape[1], 0)
     bias = np.broadcast_to(c.reshape(-1), shape[1:2])
     table = np.full(bias.shape, -1)
-    return View(value.type, table, tuple(axes), (1,) * len(axes), (), bias)
+    return View(value.type, table, tuple(axes), (1,) * len(axes), (), bias, numbered)
 
 
 def clipped(at: Size, n: Size) -> Size:
