@@ -91,8 +91,9 @@ def _with_own_pads(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
     begin, end = layer.known_pads()
     shape = b.spec(layer.x).shape or (DYNAMIC,) * (len(begin) + 2)
     rows = zip(shape[2:], begin, end, strict=True)
-    apart = [min(p, q) < 0 < max(p, q) and bounds(n)[0] < -min(p, q) for n, p, q in rows]
-    # A crop may reach into the pad of the other end only if that one is written in front.
+    apart = [min(p, q) < 0 < max(p, q) and bounds(n)[0] <= -min(p, q) for n, p, q in rows]
+    # A crop may reach into the pad of the other end only if that one is written in front. OpenVINO
+    # leaves outputs unwritten if nothing but pads is left.
     outside = [
         IntVector(tuple(p if a else min(p, 0) for a, p in zip(apart, v, strict=True)))
         for v in (begin, end)
