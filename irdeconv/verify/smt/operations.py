@@ -164,9 +164,13 @@ def _concat(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -> Non
 
 
 def _slice(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -> None:
-    index = list(r.index)
-    for axis, first, step, _ in sizes.slices_of(w.side, layer):
+    index, dims = list(r.index), w.side.dims(layer.inputs[0])
+    for axis, first, step, size in sizes.slices_of(w.side, layer):
         c = index[axis]
+        if first == 0 and step == 1 and size == dims[axis]:
+            continue
+        if isinstance(c, MergedAxes):
+            c = c.flat()
         if isinstance(c, np.ndarray):
             index[axis] = c * step + np.int64(fixed(first))
         else:

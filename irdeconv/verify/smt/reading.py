@@ -50,7 +50,8 @@ class MergedAxes:
 
 Component = SizeTerm | Array | MergedAxes
 Digit = tuple[Component, SizeTerm]
-KEEPING = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Pad")  # rules that know merged axes
+# Operations whose rules know merged axes.
+KEEPING = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Pad", "Slice", "StridedSlice")
 
 
 def rows_of(c: Component, kept: Array) -> Component:
