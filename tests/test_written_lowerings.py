@@ -1,4 +1,4 @@
-"""Files of lowered models: read back as they were, of old operations, also those of earlier versions."""
+"""Files of lowered models: read back as they were, of old operations; earlier files, too."""
 
 from __future__ import annotations
 

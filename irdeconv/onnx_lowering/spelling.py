@@ -208,9 +208,10 @@ def _deconvolve(w: NodeWriter, node: Node, inputs: Inputs, *bias: str) -> str:
     }
     more = {k: list(v) for k, (v, default) in lists.items() if any(n != default for n in v)}
     x = w.value(inputs[0])
+    assert is_static(shape)
+    more["kernel_shape"] = list(shape[-len(op.strides) :])  # onnx2tf fails without it
     if op.group_count is not None:
         return w.add("ConvTranspose", x, w.value(inputs[1]), *bias, **more)
-    assert is_static(shape)
     filter = _without_groups(w, inputs[1])
     return w.add("ConvTranspose", x, filter, *bias, group=shape[0], **more)
 

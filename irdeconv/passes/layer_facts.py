@@ -91,10 +91,7 @@ def _own(
         begin, end = (ints(s) or (None,) * (output.rank or 0) for s in inputs[1:3])
         return {"mode": op.pad_mode, "value": 0}, {"amount_begin": begin, "amount_end": end}
     if isinstance(op, StridedSlice):
-        rows = zip(inputs[0].shape or (), output.shape or (), strict=True)
-        axis = tuple(a for a, (i, o) in enumerate(rows) if i != o)
-        step = ints(inputs[3])
-        return {"axis": axis, "step": tuple(step[a] for a in axis) if step else None}, {}
+        return _slicing(op, inputs, output), {}
     if isinstance(op, Concat):
         channels = tuple(_known(s.shape[1]) if s.shape and len(s.shape) > 1 else 1 for s in inputs)
         return {"axis": op.axis, "parts": len(inputs), "channels": channels}, {}
@@ -106,6 +103,17 @@ def _own(
         rows = zip((inputs[0].shape or ())[2:], (output.shape or ())[2:], strict=True)
         return {"mode": op.mode}, {"scale": tuple(_ratio(i, o) for i, o in rows)}
     return {}, {}
+
+
+def _slicing(op: StridedSlice, inputs: Sequence[Spec], output: Spec) -> dict[str, Any]:
+    """Return the axes that a slice does not take as a whole, and their steps."""
+    sizes = list(zip(inputs[0].shape or (), output.shape or (), strict=True))
+    step = ints(inputs[3]) or (1,) * len(sizes)
+    masks = zip(op.begin_mask, op.end_mask, strict=True)
+    whole = [s == 1 and all(m) for s, m in zip(step, masks, strict=True)]
+    same = [_known(i) is not None and i == o for i, o in sizes]
+    axis = tuple(a for a in range(len(sizes)) if not (whole[a] or (same[a] and step[a] == 1)))
+    return {"axis": axis, "step": tuple(step[a] for a in axis)}
 
 
 def _known(d: Dim) -> int | None:

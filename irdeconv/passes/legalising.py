@@ -258,8 +258,8 @@ def _evened(limits: Limits) -> Iterator[RuleCall]:
     yield RuleCall(rule.even_kernel_pads)
     now = len(limits.failures())
     for most in (n for n in (31, 15, 7, 3, 2, 1) if n < max(by_axis)):
-        pads = tuple(tuple(min(p, most) for p in v) for v in (begin, end))
-        if len(limits.failures(pads=pads)) < now:
+        less = tuple(tuple(min(p, most) for p in v) for v in (begin, end))
+        if len(limits.failures(pads=less)) < now:
             yield RuleCall(rule.pads_by_convolution, (most,))
             break
 
@@ -271,8 +271,9 @@ def _tiles(limits: Limits) -> Iterator[RuleCall]:
         if n is None or None in limits.size:
             continue
         for parts in _part_counts(n):
-            tile = (*size[:axis], -(-n // parts) + limits.kernel[axis], *size[axis + 1 :])
-            if tile[axis] < n and len(limits.failures(pads=limits.no_pads, size=tile)) < now:
+            part = -(-n // parts) + limits.kernel[axis]
+            tile = (*size[:axis], part, *size[axis + 1 :])
+            if part < n and len(limits.failures(pads=limits.no_pads, size=tile)) < now:
                 yield RuleCall(rule.tiles, (axis, parts))
                 break
 

@@ -335,7 +335,14 @@ def proposals(b: Any, layer: DeconvolutionLayer[Any]) -> list[RuleCall]:
         calls.append(RuleCall(undilated))
     if layer.stage <= 4 and "stride" in words:
         calls += _steps(layer, judge)
-    if layer.stage < 5 and words & {"kernel", "pad", "pad_begin", "pad_end", "output_padding", "size"}:
+    if layer.stage < 5 and words & {
+        "kernel",
+        "pad",
+        "pad_begin",
+        "pad_end",
+        "output_padding",
+        "size",
+    }:
         calls += _kernels(layer, shape, judge)
     return calls
 

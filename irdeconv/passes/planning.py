@@ -171,7 +171,9 @@ class Planner:
             read = tuple(v.buffer for v in inputs if v.buffer is not None)
             self.buffers.append((size.size or 0, read))
         self._record(made)
-        return PlannedValue(spec, size, buffer, on_data=made.on_data, maker=len(self.operations) - 1)
+        return PlannedValue(
+            spec, size, buffer, on_data=made.on_data, maker=len(self.operations) - 1
+        )
 
     def _operation(
         self, op: Op, inputs: Sequence[PlannedValue], specs: tuple[tuple[Spec, ...], Spec]

@@ -175,9 +175,7 @@ def _concat(case: Case, layer: Layer, *parts: Any) -> View:
 def _joined(case: Case, layer: Layer, parts: Sequence[Any], at: int) -> View:
     pattern = next(p for p in parts if isinstance(p, View))
     if any(a.coordinate is not None for a in pattern.run(at)):
-        if all(
-            isinstance(p, View) and type(p.shape[at]) is int and p.shape[at] == 1 for p in parts
-        ):
+        if all(isinstance(p, View) and _is_one(p.shape[at]) for p in parts):
             return _joined(case, layer, [_beside(p, at) for p in parts], at)
         return _joined_open(case, layer, parts, at)
     parts = [constant_view(case, p) if isinstance(p, TypedArray) else p for p in parts]
@@ -190,11 +188,11 @@ def _joined(case: Case, layer: Layer, parts: Sequence[Any], at: int) -> View:
     biases: list[Array | None] = []
     blocks: list[tuple[KernelSums, ...]] = []
     for v in views:
-        like = v.activation == views[0].activation and v.runs == views[0].runs
-        like &= (v.blocks is None) == (pattern.blocks is None)
+        same_ends = v.activation == views[0].activation and v.runs == views[0].runs
+        like = same_ends and (v.blocks is None) == (pattern.blocks is None)
         need(like, f"{layer} joins unlike things")
-        pairs = list(zip(v.axes, views[0].axes, strict=True))
-        same = (alike(case, *pair) for i, pair in enumerate(pairs) if i != place)
+        both = enumerate(zip(v.axes, views[0].axes, strict=True))
+        same = (alike(case, *pair) for i, pair in both if i != place)
         need(all(same), f"{layer} joins other shapes or places")
         digits = [a.digit for a in v.axes if a.digit is not None]
         table = v.table.transpose(digits)
@@ -206,17 +204,18 @@ def _joined(case: Case, layer: Layer, parts: Sequence[Any], at: int) -> View:
     counter, table = iter(range(len(views[0].axes))), np.concatenate(tables, digit)
     axes = [a if a.digit is None else replace(a, digit=next(counter)) for a in views[0].axes]
     axes[place] = replace(axes[place], length=int(table.shape[digit]))
-    bias = None
     numbered = {v.bias_numbered for v in views if v.bias is not None}
     need(len(numbered) < 2, f"{layer} joins constant and computed biases")
-    if numbered:
-        nothing = -1 if True in numbered else 0.0
-        rows = zip(biases, tables, strict=True)
-        every = [np.full(t.shape, nothing) if b is None else b for b, t in rows]
-        bias = np.concatenate(every, digit)
+    nothing, pairs = -1 if True in numbered else 0.0, zip(biases, tables, strict=True)
+    every = [np.full(t.shape, nothing) if b is None else b for b, t in pairs]
+    bias = np.concatenate(every, digit) if numbered else None
     found = None if pattern.blocks is None else tuple(blocks)
     ends = (bias, True in numbered, views[0].activation, views[0].copies)
     return View(pattern.type, table, tuple(axes), views[0].runs, found, *ends)
+
+
+def _is_one(size: Any) -> bool:
+    return type(size) is int and size == 1
 
 
 def _beside(x: View, a: int) -> View:
@@ -418,35 +417,16 @@ def sums(
     """
     need(x.blocks is None and not x.is_finished, f"{layer} is not the first convolution")
     need(np.isfinite(weights).all(), f"{layer} has a weight that is not finite")
-    (g, m, c, *taps), outer = weights.shape, {}
-    for a in range(1, len(x.runs)):
-        x, place = single(x, a)
-        axis = x.axes[place]
-        if a > 1 and axis.coordinate is None:
-            need(axis.length == taps[a - 2] == 1 and windows[a - 2] == (0, 1), f"{layer}: an axis")
-            x = rebuilt(x, place, place + 1, [], [], (*x.runs[:a], x.runs[a] - 1, *x.runs[a + 1 :]))
-        elif a > 1:
-            outer[axis.coordinate] = a - 2
+    (g, m, c, *taps), (x, outer) = weights.shape, _outer_axes(layer, x, weights, windows)
     rows, places = [x.run(a) for a in range(len(x.runs))], [a.coordinate for a in x.axes]
     fits = sum(a is None for a in places) == 1 and x.runs[1] == 1 and max(x.runs[2:]) < 2
     spatial = sorted((a for a in x.axes if a.coordinate), key=lambda a: a.coordinate or 0)
     fits = fits and 0 in [a.coordinate for a in rows[0]] and rows[1][0].coordinate is None
     need(fits, f"{layer}: the axes are not those of the data")
     batch = next(a for a in rows[0] if a.coordinate == 0)
-    table = by_channel(x.table, [batch, rows[1][0], *spatial])
-    used = (table >= 0).any(axis=0)
-    n = len(spatial)
-    live = [
-        tuple(np.flatnonzero(used.any(axis=tuple({*range(n)} - {a}))).tolist()) or (0,)
-        for a in range(n)
-    ]
-    channels = last(table, [r[0] for r in live])
-    need(math.prod(map(len, live)) <= MOST_LIVE, f"{layer} reads too much of a period")
-    index: Any = (slice(None), *np.ix_(*live))
-    alike = table[index].reshape(len(table), -1) == channels[:, None]
-    need(alike.all(), f"{layer} reads unlike elements of a period")
+    channels, live = _live_places(layer, by_channel(x.table, [batch, rows[1][0], *spatial]))
     need(channels.size == g * c, f"{layer} has {channels.size} channels, its filter {g * c}")
-    at = [outer.get(a.coordinate) for a in spatial]
+    at = [outer.get(a.coordinate or 0) for a in spatial]
     kernel = [1 if i is None else taps[i] for i in at]
     order = sorted(range(len(taps)), key=lambda i: (i not in at, at.index(i) if i in at else 0))
     weights = weights.transpose(0, 1, 2, *(3 + i for i in order)).reshape(g, m, c, *kernel)
@@ -456,7 +436,52 @@ def sums(
         step = 1 if i is None else dilations[i]
         reads.append(Read(replace(axis, digit=None), step, begin, r))
         made[axis.coordinate or 0] = Axis(size, None, axis.coordinate)
-    copy, channel, parts = *np.divmod(channels.reshape(g, c), FAR), []
+    parts = _sums_of_copies(layer, x, weights, numbered, channels.reshape(g, c), reads)
+    need(all(moves[0] == (0, ()) for moves in x.copies), f"{layer}: the batch is moved")
+    need(parts, f"{layer} reads nothing")
+    out = [[made[a.coordinate or 0] for a in row] for row in (rows[0], *rows[2:])]
+    out.insert(1, [Axis(g * m, 0)])
+    return grouped(View(x.type, np.arange(g * m), (), (), (tuple(parts),)), out)
+
+
+def _outer_axes(
+    layer: Layer, x: View, weights: Array, windows: Sequence[Any]
+) -> tuple[View, dict[int, int]]:
+    """Return the data without axes of one place, and which filter axis is along a coordinate."""
+    outer: dict[int, int] = {}
+    for a in range(1, len(x.runs)):
+        x, place = single(x, a)
+        axis = x.axes[place]
+        if a > 1 and axis.coordinate is None:
+            one = axis.length == weights.shape[a + 1] == 1 and windows[a - 2] == (0, 1)
+            need(one, f"{layer}: an axis")
+            x = rebuilt(x, place, place + 1, [], [], (*x.runs[:a], x.runs[a] - 1, *x.runs[a + 1 :]))
+        elif a > 1 and axis.coordinate is not None:
+            outer[axis.coordinate] = a - 2
+    return x, outer
+
+
+def _live_places(layer: Layer, table: Array) -> tuple[Array, list[Ints]]:
+    """Return the row of each channel, and per axis the places of a period that are not zero."""
+    used = (table >= 0).any(axis=0)
+    n = used.ndim
+    live = [
+        tuple(np.flatnonzero(used.any(axis=tuple({*range(n)} - {a}))).tolist()) or (0,)
+        for a in range(n)
+    ]
+    channels = last(table, [r[0] for r in live])
+    need(math.prod(map(len, live)) <= MOST_LIVE, f"{layer} reads too much of a period")
+    index: Any = (slice(None), *np.ix_(*live))
+    same = table[index].reshape(len(table), -1) == channels[:, None]
+    need(same.all(), f"{layer} reads unlike elements of a period")
+    return channels, live
+
+
+def _sums_of_copies(
+    layer: Layer, x: View, weights: Array, numbered: bool, channels: Array, reads: Sequence[Read]
+) -> list[KernelSums]:
+    """Return the sums over the channels of each copy of the data, read where the copy is."""
+    copy, channel, parts = *np.divmod(channels, FAR), list[KernelSums]()
     for i, moves in enumerate(x.copies):
         chosen = [np.flatnonzero(row == i) for row in copy]
         count = len(chosen[0])
@@ -474,11 +499,7 @@ def sums(
             there.append(replace(along, axis=axis))
         if count or len(x.copies) == 1:
             parts.append(KernelSums(own, numbered, read, tuple(there)))
-    need(all(moves[0] == (0, ()) for moves in x.copies), f"{layer}: the batch is moved")
-    need(parts, f"{layer} reads nothing")
-    out = [[made[a.coordinate or 0] for a in row] for row in (rows[0], *rows[2:])]
-    out.insert(1, [Axis(g * m, 0)])
-    return grouped(View(x.type, np.arange(g * m), (), (), (tuple(parts),)), out)
+    return parts
 
 
 def deconvolved(

@@ -21,6 +21,7 @@ from irdeconv.proof import language
 from irdeconv.proof.call import FLOATS, MOVES, REFUSED, RULES, vector
 from irdeconv.proof.definition import (
     CONVOLUTIONS,
+    LayerDefinition,
     check_runs,
     define,
     finish,
@@ -276,14 +277,7 @@ class RegionWalk:
         if zeros and len(zeros) + len(constants) == len(inputs):
             return [self.of_zeros(layer, inputs)]
         if len(constants) == len(inputs):
-            is_open = any(v.array.dtype == object for v in constants)
-            if self.case.count:
-                language.check_open(layer, [v.type for v in constants])
-            lazy = is_open and layer.type in ("Maximum", "ReLU")
-            run = self.extremes if lazy else language.evaluate
-            out = run(layer, constants)
-            self.within(layer, [*constants, *out] if is_open else [])
-            return out
+            return self.of_constants(layer, constants)
         numbered = [v for v in inputs if isinstance(v, Numbers)]
         if layer.type == "Add" and len(numbered) == 1 and len(inputs) - len(zeros + constants) == 1:
             need(layer.attributes.get("auto_broadcast", "numpy") == "numpy", f"{layer} broadcasts")
@@ -296,6 +290,16 @@ class RegionWalk:
         if any(isinstance(v, Numbers) for v in inputs) and layer.type in MOVES:
             return moved(layer, inputs)
         raise Unproved(f"{layer} is not followed for all sizes")
+
+    def of_constants(self, layer: Layer, inputs: Sequence[TypedArray]) -> Sequence[TypedArray]:
+        """Return what is computed from constants and sizes alone."""
+        is_open = any(v.array.dtype == object for v in inputs)
+        if self.case.count:
+            language.check_open(layer, [v.type for v in inputs])
+        lazy = is_open and layer.type in ("Maximum", "ReLU")
+        out = (self.extremes if lazy else language.evaluate)(layer, inputs)
+        self.within(layer, [*inputs, *out] if is_open else [])
+        return out
 
     def of_zeros(self, layer: Layer, inputs: Sequence[Value]) -> Zeros | View:
         """Return what joins or reshapes zeros, or their sum with a constant."""
@@ -352,6 +356,25 @@ class RegionWalk:
                 else:
                     raise SizesTooLarge(f"{layer}: {n} may not fit {kind} within {bits} bits")
 
+    def windows(
+        self,
+        layer: Layer,
+        d: LayerDefinition,
+        others: Sequence[Value],
+        size: Sequence[Size],
+        kernel: Sequence[int],
+    ) -> list[tuple[Size, Size]]:
+        """Return begin and size of the output of a deconvolution on each axis."""
+        wanted = None if d.output_shape is None else vector(others[d.output_shape - 1])
+        windows = []
+        for a, k in enumerate(kernel):
+            begin, out = d.window(a, size[a], k, None if wanted is None else wanted[a])
+            if d.pads is not None:
+                begin, end = (vector(others[d.pads - 1 + e])[a] for e in (0, 1))
+                out -= begin + end
+            windows.append((begin, out))
+        return windows
+
     def deconvolution(self, layer: Layer, inputs: list[Value], inner: bool) -> Reference | View:
         """Return a deconvolution of leaves and constants, and note what its inputs stand for."""
         data, *others = inputs
@@ -367,21 +390,15 @@ class RegionWalk:
         weights = canonical(d, filter)
         g, c, _, *kernel = weights.shape
         need(self.case.is_zero(data.shape[d.data_axes[1]] - g * c), f"{layer}: channels")
-        wanted = None if d.output_shape is None else vector(others[d.output_shape - 1])
-        windows = []
-        for a, k in enumerate(kernel):
-            size = data.shape[d.data_axes[2 + a]]
-            begin, out = d.window(a, size, k, None if wanted is None else wanted[a])
-            if d.pads is not None:
-                begin, end = (vector(others[d.pads - 1 + e])[a] for e in (0, 1))
-                out -= begin + end
+        size = [data.shape[a] for a in d.data_axes[2:]]
+        windows = self.windows(layer, d, others, size, kernel)
+        for _, out in windows:
             if self.raised or inside:
                 check_runs(layer, d)
                 need(self.case.implies(out), f"{layer} may have no output")
             elif self.case.implies(-1 - out):
                 raise Vacuous
             self.case.facts += [out] if isinstance(out, Expr) else []
-            windows.append((begin, out))
         given = None if d.bias is None else others[d.bias - 1]
         if isinstance(data, View):
             numbered = isinstance(filter, Numbers)

@@ -260,11 +260,7 @@ def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
     """
     text = f"{list(view.shape)} is not followed to {list(target)}"
     need(0 < len(target) <= HIGHEST_RANK, text)
-    for i in reversed(range(len(view.axes) - 1)):
-        if view.axes[i].coordinate is view.axes[i + 1].coordinate is None:
-            size = view.axes[i].length * view.axes[i + 1].length
-            view = rebuilt(view, i, i + 2, [size], [Axis(size, 0)], ())
-    sizes = list(target)
+    view, sizes = _merged(view), list(target)
     unknown = next((i for i, v in enumerate(sizes) if type(v) is int and v == -1), len(sizes))
     counts, used = [0] * (len(sizes) + 1), [0, 0]  # axes of each run, and from either end
 
@@ -294,14 +290,28 @@ def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
         rows[-1] += rest
     elif any(not case.implies(a.length - 1) for i, r in enumerate(rows) if i != unknown for a in r):
         raise SizesTooSmall(f"{text}: -1 stands beside a size that may be 0")
+    return grouped(view, _in_own_places(view, rows))
+
+
+def _merged(view: View) -> View:
+    """Merge explicit axes that are neighbours."""
+    for i in reversed(range(len(view.axes) - 1)):
+        if view.axes[i].coordinate is view.axes[i + 1].coordinate is None:
+            size = view.axes[i].length * view.axes[i + 1].length
+            view = rebuilt(view, i, i + 2, [size], [Axis(size, 0)], ())
+    return view
+
+
+def _in_own_places(view: View, rows: list[list[Axis]]) -> list[list[Axis]]:
+    """Move axes of size 1 to where they are in a tensor of the data, if that place is free."""
     spatial = [a for a in view.axes if a.coordinate is not None]
     for axis in spatial if len(rows) == len(spatial) + 1 else ():
-        own = axis.coordinate and axis.coordinate + 1  # where it is in a tensor of the data
+        own = axis.coordinate and axis.coordinate + 1
         free = own is not None and all(a.coordinate is None for a in rows[own])
         if type(axis.length) is int and axis.length == 1 and free:
             rows = [[a for a in r if a is not axis] for r in rows]
             rows[own or 0].insert(0, axis)
-    return grouped(view, rows)
+    return rows
 
 
 def _ratio(a: Size, b: Size) -> int:

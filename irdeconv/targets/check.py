@@ -172,7 +172,8 @@ class _Layer:
         for p in op.parts(rank, begin, end, steps):
             size = 1 if p.axis is not None and p.shrink else next(behind)
             if p.axis is not None:
-                named[p.axis] = p.step
+                if not (p.begin is None and p.end is None and p.step == 1):
+                    named[p.axis] = p.step
                 sizes.append(size)
         return named, tuple(sizes)
 
