@@ -66,7 +66,9 @@ def require_same_facts(low: Written) -> None:
         if not node.origins:
             continue
         inputs = graph.input_specs(node.id)
-        constants = [s.known is not None or is_const(graph, node.id, i) for i, s in enumerate(inputs)]
+        constants = [
+            s.known is not None or is_const(graph, node.id, i) for i, s in enumerate(inputs)
+        ]
         ours = facts_of(node.op, inputs, node.spec(), constants)
         assert operation_of(node.op) == name
         for key, value in ours.values.items():
@@ -183,7 +185,10 @@ def test_refusals_have_numbers(
     rows = [f'{n} = ["inputs >= 100 * kernel_h"]' for n in ("Convolution", "GroupConvolution")]
     listed = [f"{n} = []" for n in ("Reshape", "Pad", "Slice", "Concat", "Transpose", "Add")]
     profile.write_text("\n".join(["[operations]", *rows, *listed]), encoding="utf-8")
-    assert main(["lower", str(model), "-o", str(out), "--target", str(profile), "--format", "json"]) == 1
+    assert (
+        main(["lower", str(model), "-o", str(out), "--target", str(profile), "--format", "json"])
+        == 1
+    )
     printed = capsys.readouterr()
     assert "E421" in printed.out + printed.err
     assert ">= 100 * " in printed.out + printed.err

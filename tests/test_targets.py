@@ -23,7 +23,8 @@ from test_forms import graph_of, two_d
 
 
 def chosen(layer: Layer, target: Any, **more: Any) -> tuple[str | None, dict[str, str | None]]:
-    (record,) = ird.lower(graph_only(layer, **more), "auto", target).report
+    low = ird.lower(graph_only(layer, **more), "auto", target, explain_costs=True, best_effort=True)
+    (record,) = low.report
     return record.form, {c.form: c.refused for c in record.costs}
 
 
@@ -36,7 +37,7 @@ def test_the_choice_is_the_least_score_of_the_weighting() -> None:
         ScoreWeights(0, 0, 0, 1),
         ScoreWeights(2, 3, 5, 7),
     ):
-        (record,) = ird.lower(graph, "auto", Target(cost=weights)).report
+        (record,) = ird.lower(graph, "auto", Target(cost=weights), explain_costs=True).report
         rows = {c.form: c for c in record.costs if c.cost is not None}
         for c in rows.values():
             assert c.cost is not None
@@ -52,7 +53,8 @@ def test_the_choice_is_the_least_score_of_the_weighting() -> None:
     assert chosen(two_d(), Target(cost=ScoreWeights(1, 0, 0, 0)))[0] == "phases"
     wide = two_d(c=64, m=64, size=(32, 32))
     assert chosen(wide, "generic")[0] == "phases"
-    assert chosen(replace(wide, kernel=(2, 2)), "generic")[0] == "gemm"
+    # Of a kernel that is the stride both make the same convolution; the first one is taken.
+    assert chosen(replace(wide, kernel=(2, 2)), "generic")[0] == "stacked"
 
 
 UPSAMPLED = two_d(kernel=(2, 2), pads_begin=(0, 0), pads_end=(0, 0))
@@ -73,20 +75,10 @@ UNLISTED = "{} is not in the target's list of operations"
 @pytest.mark.parametrize(
     ("limits", "layer", "form", "reason"),
     [
-        ({"Convolution": "kernel <= 2"}, two_d(), "zero-insertion", "kernel <= 2: 4 (axis h)"),
+        ({"Convolution": "kernel <= 2"}, two_d(), "zero-insertion", None),  # split
         ({"Convolution": "kernel <= 2"}, two_d(), "phases", None),
-        (
-            {"Convolution": "dilation == 1"},
-            two_d(dilations=(1, 3)),
-            "zero-insertion",
-            "dilation == 1: 3 (axis w)",
-        ),
-        (
-            {"without": "GroupConvolution"},
-            two_d(groups=2),
-            "stacked",
-            UNLISTED.format("GroupConvolution"),
-        ),
+        ({"Convolution": "dilation == 1"}, two_d(dilations=(1, 3)), "zero-insertion", None),
+        ({"without": "GroupConvolution"}, two_d(groups=2), "stacked", None),  # dense
         (
             {"Convolution": "spatial_axes == 1"},
             two_d(),
@@ -94,14 +86,20 @@ UNLISTED = "{} is not in the target's list of operations"
             "the kernel [4, 4] is not the stride [2, 2]",
         ),
         ({"Convolution": "spatial_axes == 1"}, UPSAMPLED, "gemm", "spatial_axes == 1: 2"),
-        ({"without": "Pad"}, two_d(), "phases", UNLISTED.format("Pad")),
-        ({"without": "Reshape"}, two_d(), "zero-insertion", UNLISTED.format("Reshape")),
-        ({"without": "DepthToSpace"}, two_d(), "phases", None),
+        ({"without": "Pad"}, two_d(), "phases", None),  # own pads
         (
-            {"without": "DepthToSpace Transpose"},
+            {"without": "Pad Concat", "Convolution": "pad == 0"},
             two_d(),
-            "phases",
-            UNLISTED.format("Transpose"),
+            "stacked",
+            "pad == 0: 1 (axis h, begin)",
+        ),
+        ({"without": "DepthToSpace"}, two_d(), "phases", None),
+        ({"without": "DepthToSpace Transpose"}, two_d(), "phases", None),  # Concat
+        (
+            {"without": "DepthToSpace Transpose Reshape"},
+            two_d(),
+            "stacked",
+            UNLISTED.format("DepthToSpace"),
         ),
         ({"without": "Transpose"}, two_d(), "stacked", None),
     ],
@@ -125,7 +123,7 @@ def test_alignment_counts_rounded_channels() -> None:
     """C = 2 and M = 3 are rounded up to 8; the stacked form has 12 outputs, rounded to 16."""
     graph = graph_only(two_d())
     weights = ScoreWeights(1, 0, 0, 0, channel_alignment=8)
-    (record,) = ird.lower(graph, "auto", Target(cost=weights)).report
+    (record,) = ird.lower(graph, "auto", Target(cost=weights), explain_costs=True).report
     factors = {c.form: c.score / c.cost.macs for c in record.costs if c.score and c.cost}
     assert factors["zero-insertion"] == factors["phases"] == pytest.approx(4 * 8 / 3)
     assert factors["stacked"] == pytest.approx(4 * 16 / 12)
@@ -133,20 +131,25 @@ def test_alignment_counts_rounded_channels() -> None:
 
 def test_no_form_suits() -> None:
     graph, feeds, want = graph_of(two_d())
-    low = ird.lower(graph, "auto", target("tiny", Convolution="spatial_axes == 1"))
+    tiny = target("tiny", Convolution="spatial_axes == 1")
+    with pytest.raises(ird.TargetError, match="no form meets the conditions of tiny") as caught:
+        ird.lower(graph, "auto", tiny)
+    (error,) = caught.value.diagnostics
+    assert error.code == "E421"
+    assert "phases: spatial_axes == 1: 2" in [n.message for n in error.notes]
+    low = ird.lower(graph, "auto", tiny, best_effort=True)
     (record,) = low.report
-    assert (record.form, record.reason) == ("zero-insertion", "no form suits tiny")
-    (warning,) = low.report.diagnostics
-    assert warning.code == "W402"
-    assert "phases: spatial_axes == 1: 2" in warning.message
+    assert record.reason == "no form meets tiny"
+    assert {d.code for d in low.report.diagnostics} == {"W402"}
     assert np.array_equal(ird.run(low.graph, feeds, form=None, fuse=False)["y"], want)
 
 
-def test_a_form_that_was_asked_for_is_warned_of() -> None:
+def test_a_form_that_was_asked_for_is_held_to_the_conditions() -> None:
     graph = graph_only(two_d())
-    low = ird.lower(graph, "phases", "zero-insertion-hardware")
+    with pytest.raises(ird.TargetError, match="phases violates conditions of tiny"):
+        ird.lower(graph, "phases", target("tiny", Convolution="spatial_axes == 1"))
+    low = ird.lower(graph, "phases", target("tiny", Convolution="kernel <= 2"))
     assert [r.form for r in low.report] == ["phases"]
-    assert [d.code for d in low.report.diagnostics] == ["W402"]
     assert ird.lower(graph, "phases").report.diagnostics == ()
 
 
@@ -170,20 +173,26 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     net, out = tmp_path / "net.xml", tmp_path / "low.xml"
     write_ir(net, two_d(), np.ones(two_d().filter_shape))
     (tmp_path / "npu.toml").write_text(
-        "[operations]\nConvolution = ['kernel <= 2']\nReshape = []\nPad = []\n"
+        "[operations]\nConvolution = ['kernel <= 2']\nConcat = []\nReshape = []\n"
     )
-    command = ["lower", str(net), "--form", "auto", "--target", str(tmp_path / "npu.toml")]
+    command = ["lower", str(net), "--target", str(tmp_path / "npu.toml")]
     assert main([*command, "--explain-costs", "-o", str(out)]) == 0
     text = capsys.readouterr().out
-    assert "deconv: zero-insertion refused: kernel <= 2: 4 (axis h)" in text
+    assert "deconv: stacked refused: " in text
     assert "1 deconvolution of 1 lowered as auto for npu" in text
-    assert main([*command, "--format", "json"]) == 0
+    assert main([*command, "--explain-costs", "--format", "json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["target"] == "npu"
     rows = {c["form"]: c for c in report["layers"][0]["costs"]}
     assert list(rows) == list(FORMS)
     assert rows["phases"]["macs"] == 2 * 2 * 3 * 16 * 3 * 4
-    assert rows["zero-insertion"]["refused"] == "kernel <= 2: 4 (axis h)"
+    assert rows["phases"]["chosen"]
+    (tmp_path / "npu.toml").write_text("[operations]\nConvolution = ['kernel <= 2']\n")
+    assert main([*command, "-o", str(tmp_path / "no.xml")]) == 1
+    assert not (tmp_path / "no.xml").exists()
+    assert "error[E421]" in capsys.readouterr().err
+    assert main([*command, "-o", str(tmp_path / "no.xml"), "--best-effort"]) == 0
+    assert "warning[W402]" in capsys.readouterr().err
     assert main(["lower", str(net), "--form", "gemm"]) == 0
     text = capsys.readouterr().out
     assert "deconv: zero-insertion instead of gemm: the kernel [4, 4]" in text

@@ -26,7 +26,7 @@ from irdeconv.passes.emit import Decision, Style
 from irdeconv.passes.forms import Form, forms_for
 from irdeconv.passes.legalising import proposals
 from irdeconv.passes.nonfinite import NonFiniteReport
-from irdeconv.passes.planning import PlannedValue, Planner, Pruned, channel_rounding
+from irdeconv.passes.planning import PlannedValue, Planner, Pruned
 from irdeconv.passes.rewrite import Skip
 from irdeconv.passes.site import DeconvolutionSite, site_of
 from irdeconv.spec import Spec
@@ -182,7 +182,7 @@ def _row(form: Form, site: DeconvolutionSite, task: Task, limit: float) -> FormC
     return FormCost(
         form=form.name,
         cost=cost,
-        score=score_of(b, cost, site, task.target),
+        score=b.score + task.target.cost.scratch * cost.scratch,
         refused="; ".join(violations) or None,
         assumed=site.assumed,
         affected=None if task.spread is None else task.spread.affected.get(form.name),
@@ -200,25 +200,6 @@ def _row_without_costs(form: Form, task: Task) -> FormCost:
     if refused is None and task.target.operations is not None:
         refused = "the filter's shape or the pads are known only at run time"
     return FormCost(form.name, None, None, refused)
-
-
-def score_of(b: Planner, cost: Cost, site: DeconvolutionSite, target: Target) -> float:
-    """Return the weighted cost of what a form emits."""
-    weights = target.cost
-    multiple = weights.channel_alignment
-    macs = sum(o.macs * o.times * channel_rounding(o, multiple) for o in b.operations)
-    moved, nodes, scratch = cost.bytes, cost.nodes, cost.scratch
-    inserted = [o for o in b.operations if isinstance(o.op, core.ZeroInsertion)]
-    if weights.skips_inserted_zeros and inserted:
-        macs /= math.prod(site.strides)
-        # It is written and read again; the Pad or convolution behind it reads the data instead.
-        size = (inserted[0].output.size or 0) * site.itemsize
-        moved -= 2 * size
-        scratch = max(0, scratch - size)
-        nodes -= 1
-    return (
-        weights.mac * macs + weights.byte * moved + weights.scratch * scratch + weights.node * nodes
-    )
 
 
 def _refuse_spreading(rows: list[FormCost]) -> list[FormCost]:

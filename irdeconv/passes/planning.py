@@ -126,6 +126,8 @@ class Planner:
     buffers: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     _total: float = 0.0  # the score of what is recorded
+    _inserting: bool = False
+    _zeros: int = 1  # so many products of a convolution are one of the data
     limit: float = math.inf  # a score that another option has
     legal: bool = False  # whether another option violates nothing
     _repeated: dict[object, _Segment] = field(default_factory=dict)
@@ -146,10 +148,8 @@ class Planner:
     def add(self, op: Op, *inputs: PlannedValue) -> PlannedValue:
         """Infer one operation and record it, unless all of its inputs are constants."""
         checked = self.target.operations is not None
-        if isinstance(op, core.ZeroInsertion) and checked:
-            spelled = spell_zero_insertion(op, self, *inputs)
-            assert isinstance(spelled, PlannedValue)
-            return spelled
+        if isinstance(op, core.ZeroInsertion) and not self._inserting:
+            return self._inserted(op, *inputs)
         spec = infer_op(op, tuple(v.spec for v in inputs))[0]
         sizes = tuple(v.size for v in inputs)
         same = all(v.spec is v.size for v in inputs)
@@ -174,6 +174,21 @@ class Planner:
         return PlannedValue(
             spec, size, buffer, on_data=made.on_data, maker=len(self.operations) - 1
         )
+
+    def _inserted(self, op: core.ZeroInsertion, x: PlannedValue) -> PlannedValue:
+        """Insert zeros: as they are written, for a target that lists its operations.
+
+        If the target skips inserted zeros, that and the products with them cost nothing.
+        """
+        self._inserting = True
+        try:
+            if self.target.operations is None:
+                return self.add(op, x)
+            spelled = spell_zero_insertion(op, self, x)
+            assert isinstance(spelled, PlannedValue)
+            return spelled
+        finally:
+            self._inserting, self._zeros = False, math.prod(op.strides)
 
     def _operation(
         self, op: Op, inputs: Sequence[PlannedValue], specs: tuple[tuple[Spec, ...], Spec]
@@ -289,6 +304,10 @@ class Planner:
 
     def _score(self, o: PlannedOperation, weights: ScoreWeights) -> float:
         macs = o.macs * channel_rounding(o, weights.channel_alignment)
+        if weights.skips_inserted_zeros:
+            if self._inserting:
+                return 0.0
+            macs /= self._zeros
         moved = o.moved * self.dtype.container.itemsize
         return weights.mac * macs + weights.byte * moved + weights.node
 
@@ -323,6 +342,11 @@ class Planner:
         at, operations = segment.operation, segment.operations
         here = self.operations[at : at + len(operations)]
         return all(a is b for a, b in zip(here, operations, strict=False)) and bool(here)
+
+    @property
+    def score(self) -> float:
+        """The score of what is recorded, without scratch memory."""
+        return self._total
 
     def scratch(self, result: PlannedValue) -> int:
         """Return the most elements of intermediates alive at once, the result excluded."""

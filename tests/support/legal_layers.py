@@ -167,7 +167,12 @@ class Written:
 
 
 def ir_subject(
-    rng: np.random.Generator, layer: Layer, *, bias: bool = False, free: Ints = (), dtype: Any = "f4"
+    rng: np.random.Generator,
+    layer: Layer,
+    *,
+    bias: bool = False,
+    free: Ints = (),
+    dtype: Any = "f4",
 ) -> Subject:
     """An IR of a deconvolution, with a bias behind it or not; sizes of the axes `free` are open."""
     x, w = numbers(rng, layer.data_shape, dtype), numbers(rng, layer.filter_shape, dtype)
