@@ -237,7 +237,7 @@ def test_convolutions_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixtu
     rng = np.random.default_rng(4)
     conv = random_convolution(rng, Shapes(axes=(2,), stride=(2, 2), dilation=(2, 2), kernel=(2, 3)))
     profile = tmp_path / "tiny.toml"
-    target = target_of(dict.fromkeys(["Convolution", "GroupConvolution"], ["dilation == 1"]))
+    target = target_of({key: ["dilation == 1"] for key in ["Convolution", "GroupConvolution"]})
     profile.write_text(text_of(target), encoding="utf-8")
     for onnx_file in (False, True):
         folder = tmp_path / str(onnx_file)
