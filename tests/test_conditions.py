@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from irdeconv.targets.conditions import Condition, Facts
-from irdeconv.targets.expressions import DEPTH, LENGTH, ConditionError
+from irdeconv.targets.expressions import MOST_NESTED, LONGEST_CONDITION, ConditionError
 from irdeconv.targets.operations import OPERATIONS, names_of
 
 LAYER = Facts(
@@ -217,11 +217,11 @@ HOSTILE: list[Any] = [
     "1in (1,) == kernel",
     "\0",
     "\ud800 == 1",
-    "(" * (LENGTH // 2) + ")" * (LENGTH // 2),
-    "-" * (LENGTH - 20) + "kernel == 1",
-    "not " * (LENGTH // 5) + "depthwise",
-    "kernel" + " + kernel" * (DEPTH + 1) + " == 1",
-    "kernel == " + "9" * (LENGTH - 10),
+    "(" * (LONGEST_CONDITION // 2) + ")" * (LONGEST_CONDITION // 2),
+    "-" * (LONGEST_CONDITION - 20) + "kernel == 1",
+    "not " * (LONGEST_CONDITION // 5) + "depthwise",
+    "kernel" + " + kernel" * (MOST_NESTED + 1) + " == 1",
+    "kernel == " + "9" * (LONGEST_CONDITION - 10),
     "kernel == 1 or " * 100_000 + "kernel == 2",
 ]
 

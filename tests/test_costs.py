@@ -11,7 +11,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.graph import Graph, Node
-from irdeconv.passes.choose import Cost, FormCost, Task, cost_of, planned
+from irdeconv.passes.choose import Cost, FormCost, PlanningTask, cost_of, planned
 from irdeconv.passes.form_names import CONDITIONS
 from irdeconv.passes.forms import FORMS
 from irdeconv.passes.rewrite import Skip
@@ -202,7 +202,7 @@ def test_residues_that_are_alike_are_counted_at_once() -> None:
     )
     graph = graph_only(replace(two_d(), c=21, m=21, batch=1, size=(16, 16)))
     (node,) = graph.find("deconv")
-    plan = planned(FORMS["phases"], site, Task(ird.infer(graph), node, load_target()))
+    plan = planned(FORMS["phases"], site, PlanningTask(ird.infer(graph), node, load_target()))
     assert not isinstance(plan, Skip)
     assert len(plan[0].operations) < 50
     cost = cost_of(*plan, site)

@@ -70,14 +70,14 @@ def lower_file(
     from irdeconv.cli.options import lowering_options
     from irdeconv.onnx_files.container import load_file
     from irdeconv.onnx_lowering.rewrite import lower_model
-    from irdeconv.passes.request import Request
+    from irdeconv.passes.request import LoweringRequest
     from irdeconv.plural import count
 
     source = source_of(args.file)
     model = load_file(source)
     _protect(args, model)
     protect_report(args)
-    request = Request.of(args.form, args.target, **lowering_options(args))
+    request = LoweringRequest.of(args.form, args.target, **lowering_options(args))
     shapes = _shapes(args, model)
     low = lower_model(model, request, shapes=shapes, semantics=args.semantics)
     made = _write(args, console, low, source)

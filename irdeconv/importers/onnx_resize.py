@@ -34,7 +34,7 @@ CHOICES = {
 
 
 @dataclass(frozen=True)
-class Target:
+class ResizeTarget:
     """What the resized axes become: sizes (an i64 vector), else scales; one value for each axis."""
 
     axes: tuple[int, ...]
@@ -160,7 +160,7 @@ def resize(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return _resize(b, x, target, attributes)
 
 
-def _want_whole(b: ImportBuilder, x: Value, target: Target) -> None:
+def _want_whole(b: ImportBuilder, x: Value, target: ResizeTarget) -> None:
     """Refuse scales for which systems place the last corner differently."""
     for axis, scale in zip(target.axes, target.scales, strict=True):
         size = b.shape(x, 1)[axis]
@@ -169,7 +169,7 @@ def _want_whole(b: ImportBuilder, x: Value, target: Target) -> None:
             raise Refusal(f"align_corners with scale {scale:g} of axis {axis} of size {size}")
 
 
-def _by_scales(b: ImportBuilder, x: Value, scales: Any, axes: tuple[int, ...] = ()) -> Target:
+def _by_scales(b: ImportBuilder, x: Value, scales: Any, axes: tuple[int, ...] = ()) -> ResizeTarget:
     """Return the axes that scales change; refuse sizes that depend on how products round."""
     axes = axes or tuple(range(b.rank(x)))
     if len(scales) != len(axes):
@@ -196,10 +196,10 @@ def _by_scales(b: ImportBuilder, x: Value, scales: Any, axes: tuple[int, ...] = 
             raise Refusal(
                 f"scale {scale:g} leaves axis {axis} at size {size}: systems copy or interpolate"
             )
-    return Target(tuple(a for a, _ in kept), scales=tuple(s for _, s in kept))
+    return ResizeTarget(tuple(a for a, _ in kept), scales=tuple(s for _, s in kept))
 
 
-def _by_sizes(b: ImportBuilder, x: Value, sizes: Value, axes: tuple[int, ...]) -> Target:
+def _by_sizes(b: ImportBuilder, x: Value, sizes: Value, axes: tuple[int, ...]) -> ResizeTarget:
     """Return the axes that sizes change, as far as that is known."""
     wanted, shape = dims(b.spec(sizes)), b.shape(x)
     if wanted is None or len(wanted) != len(axes):
@@ -210,10 +210,10 @@ def _by_sizes(b: ImportBuilder, x: Value, sizes: Value, axes: tuple[int, ...]) -
     chosen = sizes
     if len(kept) < len(axes):
         chosen = b.add(Gather(), sizes, b.ints(*kept), b.scalar(0))
-    return Target(tuple(axes[i] for i in kept), b.convert(chosen, i64))
+    return ResizeTarget(tuple(axes[i] for i in kept), b.convert(chosen, i64))
 
 
-def _resize(b: ImportBuilder, x: Value, target: Target, attributes: dict[str, Any]) -> Value:
+def _resize(b: ImportBuilder, x: Value, target: ResizeTarget, attributes: dict[str, Any]) -> Value:
     if not target.axes:
         return x
     mode = attributes["mode"]

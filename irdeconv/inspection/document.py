@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from irdeconv.graph import Graph, Node, unique
-from irdeconv.inspection.facts import Facts
+from irdeconv.inspection.facts import LayerFactsTable
 from irdeconv.inspection.layers import LayerFacts, OutputFacts, layers
 from irdeconv.op import attributes
 from irdeconv.ops.basic import Opaque
@@ -18,7 +18,7 @@ from irdeconv.spec import Spec
 INSPECTION_SCHEMA = "irdeconv/inspect/2"
 
 
-def document(facts: Facts) -> dict[str, Any]:
+def document(facts: LayerFactsTable) -> dict[str, Any]:
     """Return the JSON form; docs/inspect.md says what the keys mean."""
     graph = facts.graph
     info = graph.info

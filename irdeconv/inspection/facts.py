@@ -33,7 +33,7 @@ class Totals:
 
 
 @dataclass(frozen=True)
-class Facts:
+class LayerFactsTable:
     """A graph's layers and deconvolutions; `lowered` is the same for the lowered graph.
 
     `shown` are the layers asked for, in the order asked for; `deconvolutions` are those among them.
@@ -44,7 +44,7 @@ class Facts:
     layers: tuple[LayerFacts, ...]
     shown: tuple[LayerFacts, ...]
     deconvolutions: tuple[DeconvolutionFacts, ...]
-    lowered: Facts | None = None
+    lowered: LayerFactsTable | None = None
     target: str | None = None
 
     @property

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from irdeconv.inspection.facts import Facts
+from irdeconv.inspection.facts import LayerFactsTable
 from irdeconv.inspection.table import number
 from irdeconv.markup import html_table
 
 _NUMBERS = ("parameters", "MACs")
 
 
-def fragment(facts: Facts, title: str) -> str:
+def fragment(facts: LayerFactsTable, title: str) -> str:
     """Return the layers (not the constants), the sums by type, and the deconvolutions as HTML."""
     layers = [
         (
@@ -33,7 +33,7 @@ def fragment(facts: Facts, title: str) -> str:
     return "\n".join(parts)
 
 
-def _deconvolutions(facts: Facts) -> str:
+def _deconvolutions(facts: LayerFactsTable) -> str:
     rows = []
     for d in facts.deconvolutions:
         geometry = (d.kernel, d.strides, d.pads_begin, d.pads_end, d.problem or d.output)

@@ -11,7 +11,7 @@ from irdeconv.inspection.deconvolutions import deconvolutions
 from irdeconv.inspection.document import document, to_json
 from irdeconv.inspection.dot import dot
 from irdeconv.inspection.drawn import LARGEST_FLAT, picture
-from irdeconv.inspection.facts import Facts
+from irdeconv.inspection.facts import LayerFactsTable
 from irdeconv.inspection.layers import layers
 from irdeconv.inspection.listing import Listing, comment
 from irdeconv.inspection.notebook import fragment
@@ -26,7 +26,7 @@ from irdeconv.wrapping import WIDTH, wrap
 
 
 @dataclass(frozen=True, repr=False)
-class Inspection(Facts):
+class Inspection(LayerFactsTable):
     """What `inspect` found; `str()` is a table."""
 
     lowered: Inspection | None = None

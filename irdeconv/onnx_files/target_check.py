@@ -192,7 +192,7 @@ class _NodeFacts:
         facts = layer.facts(tensors, constant_filter=constant, has_bias=bool(self._input(2)))
         return name, facts
 
-    def _convolution(self, data: Spec, filter: Spec) -> tuple[str, of.Windows]:
+    def _convolution(self, data: Spec, filter: Spec) -> tuple[str, of.WindowFacts]:
         groups = self._int("group", 1)
         kernel = self._list("kernel_shape")
         axes = (filter.rank or data.rank or len(kernel) + 2) - 2
@@ -206,7 +206,7 @@ class _NodeFacts:
         layer = of.convolution(data, channels, sizes[2:], lists, spelled)
         return f"{'Group' * (groups > 1)}Convolution", layer
 
-    def _deconvolution(self, data: Spec, filter: Spec) -> tuple[str, of.Windows]:
+    def _deconvolution(self, data: Spec, filter: Spec) -> tuple[str, of.WindowFacts]:
         auto_pad: Any = self._text("auto_pad", "NOTSET")
         op = ConvTranspose11(
             auto_pad=auto_pad,

@@ -12,7 +12,7 @@ from irdeconv.io.atomic import Files, together
 from irdeconv.onnx_files.container import OnnxFile, OnnxSource, load_file, stage_file
 from irdeconv.onnx_lowering.rewrite import LoweredOnnx, lower_model
 from irdeconv.passes.overrides import ShapeLike, parse_shape_like
-from irdeconv.passes.request import Request
+from irdeconv.passes.request import LoweringRequest
 from irdeconv.targets.profile import Target
 
 SUFFIX = ".onnx"
@@ -49,7 +49,7 @@ def lower_onnx(
     >>> print(*low.report.layers[0].nodes[-2:])
     Conv DepthToSpace
     """
-    request = Request.of(form, target, explain_costs, best_effort, only, convolutions)
+    request = LoweringRequest.of(form, target, explain_costs, best_effort, only, convolutions)
     given = {name: parse_shape_like(s) for name, s in (shapes or {}).items()}
     low = lower_model(load_file(model), request, shapes=given, semantics=semantics)
     if path is not None:

@@ -24,7 +24,7 @@ from irdeconv.passes.builder import NodeBudget
 from irdeconv.passes.emit import Style
 from irdeconv.passes.lower_deconv import lower_for, report_violations
 from irdeconv.passes.records import LoweredLayer, LoweringReport
-from irdeconv.passes.request import Request
+from irdeconv.passes.request import LoweringRequest
 from irdeconv.passes.rewrite import replace_node
 from irdeconv.passes.spreading import spell_zero_insertion
 from irdeconv.plural import count
@@ -76,7 +76,7 @@ class _Replaced:
 class _Rewriting:
     model: OnnxFile
     types: Types
-    request: Request
+    request: LoweringRequest
     semantics: Semantics
     problems: Collector = field(default_factory=Collector)
     layers: list[LoweredLayer] = field(default_factory=list)
@@ -85,7 +85,7 @@ class _Rewriting:
 
 def lower_model(
     model: OnnxFile,
-    request: Request,
+    request: LoweringRequest,
     *,
     shapes: Mapping[str, Shape | None] | None = None,
     semantics: Semantics = "runtime",
@@ -152,7 +152,7 @@ def _change(changes: Mapping[Scope, Sequence[_Replaced]]) -> list[Any]:
     return added
 
 
-def _counts(node: Any, calls: Set[tuple[str, str]], request: Request) -> bool:
+def _counts(node: Any, calls: Set[tuple[str, str]], request: LoweringRequest) -> bool:
     """Whether a node belongs into the report: a deconvolution, known or not, but no `calls`.
 
     Functions of the model count by what is in them; exporters name them after modules.

@@ -78,7 +78,7 @@ class FormCost:
 
 
 @dataclass(frozen=True)
-class Task:
+class PlanningTask:
     """A core.Deconvolution to be planned, for a target and a style of emitting.
 
     Without `all_costs` a form is given up if another one is cheaper; without `sums` no partial sums
@@ -95,7 +95,7 @@ class Task:
     sums: bool = True
 
 
-def cost_table(task: Task) -> tuple[FormCost, ...]:
+def cost_table(task: PlanningTask) -> tuple[FormCost, ...]:
     """Return a row per form for a core.Deconvolution; the cheapest allowed one is `chosen`."""
     site = site_of(task.graph, task.node)
     forms = [*forms_for(task.target).values()]
@@ -118,7 +118,7 @@ def chosen(rows: tuple[FormCost, ...]) -> FormCost | None:
     return next((r for r in rows if r.chosen), None)
 
 
-def _least(rows: Sequence[FormCost], task: Task) -> float:
+def _least(rows: Sequence[FormCost], task: PlanningTask) -> float:
     """Return the score that a further form has to reach."""
     if task.all_costs or task.spread is not None:
         return math.inf
@@ -127,7 +127,7 @@ def _least(rows: Sequence[FormCost], task: Task) -> float:
 
 
 def planned(
-    form: Form, site: DeconvolutionSite, task: Task, limit: float = math.inf
+    form: Form, site: DeconvolutionSite, task: PlanningTask, limit: float = math.inf
 ) -> tuple[Planner, PlannedValue] | Skip:
     """Build a form for a site without numbers. Raises OpError if the rule does.
 
@@ -167,7 +167,7 @@ def cost_of(b: Planner, result: PlannedValue, site: DeconvolutionSite) -> Cost:
     )
 
 
-def _row(form: Form, site: DeconvolutionSite, task: Task, limit: float) -> FormCost:
+def _row(form: Form, site: DeconvolutionSite, task: PlanningTask, limit: float) -> FormCost:
     try:
         plan = planned(form, site, task, limit)
     except Pruned:
@@ -191,7 +191,7 @@ def _row(form: Form, site: DeconvolutionSite, task: Task, limit: float) -> FormC
     )
 
 
-def _row_without_costs(form: Form, task: Task) -> FormCost:
+def _row_without_costs(form: Form, task: PlanningTask) -> FormCost:
     op = task.node.op
     assert isinstance(op, core.Deconvolution)
     _, *specs = task.graph.input_specs(task.node.id)

@@ -26,7 +26,7 @@ from irdeconv.passes.emit import FormBuilder, Option, X, crop, reshaped, transpo
 
 Ints = tuple[int, ...]
 ONE = IntVector((1,))
-MOST_STEPS = 3  # of DepthToSpace
+MOST_BLOCK_STEPS = 3  # of DepthToSpace
 LARGEST_BLOCK = 64
 Mode = Literal["blocks_first", "depth_first"]
 
@@ -72,7 +72,7 @@ class StackLayout:
             mode: Mode = "blocks_first" if self.order.residues_first else "depth_first"
             steps = (DepthToSpace(mode, block[0]) for block in self.order.blocks)
             return reduce(lambda x, op: b.add(op, x), steps, y)
-        sizes = _Sizes.of(b, y, outputs, strides)
+        sizes = _OutputSizes.of(b, y, outputs, strides)
         if self.name == "Transpose":
             return (_by_batch if self.order.residues_first else _by_transposes)(b, y, sizes)
         count, parts = outputs.values[0], []  # type: ignore[attr-defined]
@@ -110,7 +110,7 @@ def interleave_parts(
         return layout.interleave(b, y, strides, outputs)
 
     def by_concat() -> X:
-        return _by_concat(b, parts, _Sizes.of(b, parts[0], outputs, strides))
+        return _by_concat(b, parts, _OutputSizes.of(b, parts[0], outputs, strides))
 
     layouts = [w for w in stack_layouts(strides, 1, blocks) if w.order.residues_first]
     layouts = [w for w in layouts if w.name != "Concat"]
@@ -121,7 +121,7 @@ def interleave_parts(
 def _block_steps(strides: Ints) -> Iterator[tuple[Ints, ...]]:
     """Yield the sequences of DepthToSpace blocks that make equal strides, the shortest first."""
     if len(set(strides)) == 1 and 1 < strides[0] <= LARGEST_BLOCK:
-        for count in range(1, MOST_STEPS + 1):
+        for count in range(1, MOST_BLOCK_STEPS + 1):
             for factors in _factorings(strides[0], count):
                 yield tuple((f,) * len(strides) for f in factors)
 
@@ -137,7 +137,7 @@ def _factorings(n: int, count: int) -> Iterator[Ints]:
 
 
 @dataclass
-class _Sizes:
+class _OutputSizes:
     """The sizes of an output on its way: N, M, and per axis the stride and the present size."""
 
     batch: Vector
@@ -146,9 +146,9 @@ class _Sizes:
     size: list[Vector]
 
     @staticmethod
-    def of(b: FormBuilder[X], y: X, outputs: Vector, strides: Ints) -> _Sizes:
+    def of(b: FormBuilder[X], y: X, outputs: Vector, strides: Ints) -> _OutputSizes:
         axes = [sizes(b, y, 2 + a, 1) for a in range(len(strides))]
-        return _Sizes(sizes(b, y, 0, 1), outputs, strides, axes)
+        return _OutputSizes(sizes(b, y, 0, 1), outputs, strides, axes)
 
     def product(self, first: int, stop: int) -> list[Vector]:
         """Return the product of the sizes of some axes; nothing where there are none."""
@@ -158,7 +158,7 @@ class _Sizes:
         self.size[axis] = self.size[axis] * self.strides[axis]
 
 
-def _by_batch(b: FormBuilder[X], y: X, s: _Sizes) -> X:
+def _by_batch(b: FormBuilder[X], y: X, s: _OutputSizes) -> X:
     """(N, R_last, ..., R_first, M, *I) -> (N, M, *(R I)), one axis at a time, N in front."""
     left = [a for a, stride in enumerate(s.strides) if stride > 1]
     while left:
@@ -172,14 +172,14 @@ def _by_batch(b: FormBuilder[X], y: X, s: _Sizes) -> X:
     return reshaped(b, y, s.batch, s.outputs, *s.size)
 
 
-def _by_transposes(b: FormBuilder[X], y: X, s: _Sizes) -> X:
+def _by_transposes(b: FormBuilder[X], y: X, s: _OutputSizes) -> X:
     """(N, M * R, *I), residues behind channels -> (N, M, *(R I)), one or two axes at a time."""
     ways = dict.fromkeys((max(b.style.max_rank, len(s.size) + 2), 4))
     ways = ways if sum(n > 1 for n in s.strides) > 1 else dict.fromkeys([4])
     return b.choose([Option(f"{n} axes", partial(_transposed, b, y, s, n)) for n in ways])
 
 
-def _transposed(b: FormBuilder[X], y: X, s: _Sizes, most: int) -> X:
+def _transposed(b: FormBuilder[X], y: X, s: _OutputSizes, most: int) -> X:
     s = replace(s, size=list(s.size))
     left = [a for a, stride in enumerate(s.strides) if stride > 1]
     while left:
@@ -198,7 +198,7 @@ def _transposed(b: FormBuilder[X], y: X, s: _Sizes, most: int) -> X:
     return reshaped(b, y, s.batch, s.outputs, *s.size)
 
 
-def _by_concat(b: FormBuilder[X], parts: Sequence[X], s: _Sizes) -> X:
+def _by_concat(b: FormBuilder[X], parts: Sequence[X], s: _OutputSizes) -> X:
     """One tensor (N, M, *I) per residue, in the order of the residues -> (N, M, *(R I))."""
     parts = list(parts)
     for a in reversed(range(len(s.size))):

@@ -35,13 +35,13 @@ from irdeconv.targets.conditions import Facts
 
 Ints = tuple[int, ...]
 MOST_FILLED = 8  # zeros that join a kernel on an axis
-MOST_PARTS = 64  # of a kernel
+MOST_KERNEL_PARTS = 64  # of a kernel
 MOST_CANDIDATES = 3  # of each rule
-MOST_CHANNELS = 64  # that are added
+MOST_JOINED_CHANNELS = 64  # that are added
 
 
 @dataclass(frozen=True)
-class Limits:
+class LayerLimits:
     """A convolution in numbers, and the target that judges it."""
 
     b: Any  # Planner
@@ -53,14 +53,14 @@ class Limits:
     size: tuple[int | None, ...]
 
     @staticmethod
-    def of(b: Any, layer: ConvolutionLayer[Any]) -> Limits | None:
+    def of(b: Any, layer: ConvolutionLayer[Any]) -> LayerLimits | None:
         """Return the numbers of a layer, None if its filter's shape or its pads are unknown."""
         shape, size = b.spec(layer.w).shape, b.spec(layer.x).shape
         if not is_static(shape) or not layer.has_known_pads or size is None:
             return None
         known = tuple(n if isinstance(n, int) else None for n in size)
         groups, outputs, inputs, *kernel = shape
-        return Limits(b, layer, groups, outputs, inputs, tuple(kernel), known)
+        return LayerLimits(b, layer, groups, outputs, inputs, tuple(kernel), known)
 
     def failures(self, **changes: Any) -> list[str]:
         """Return the violated conditions of the layer with other numbers."""
@@ -121,7 +121,7 @@ def proposals(b: Any, layer: Any) -> list[RuleCall]:
     """Return the rules that may help a layer that violates conditions, with their parameters."""
     if isinstance(layer, DeconvolutionLayer):
         return native_proposals(b, layer)
-    limits = Limits.of(b, layer)
+    limits = LayerLimits.of(b, layer)
     if limits is None:
         return []
     texts = [*limits.failures(), *limits.failures(pads=limits.no_pads), *limits.dense_failures()]
@@ -136,7 +136,7 @@ def proposals(b: Any, layer: Any) -> list[RuleCall]:
     return calls
 
 
-def _flatter(limits: Limits) -> Iterator[RuleCall]:
+def _flatter(limits: LayerLimits) -> Iterator[RuleCall]:
     """1-D as 2-D; 3-D as 2-D."""
     axes = len(limits.kernel)
     if axes == 1:
@@ -145,18 +145,18 @@ def _flatter(limits: Limits) -> Iterator[RuleCall]:
         yield RuleCall(rule.as_planes)
 
 
-def _ungrouped(limits: Limits) -> Iterator[RuleCall]:
+def _ungrouped(limits: LayerLimits) -> Iterator[RuleCall]:
     if limits.groups > 1:
         yield RuleCall(rule.dense)
         yield RuleCall(rule.group_by_group)
 
 
-def _undilated(limits: Limits) -> Iterator[RuleCall]:
+def _undilated(limits: LayerLimits) -> Iterator[RuleCall]:
     if any(d > 1 for d in limits.layer.dilations):
         yield RuleCall(rule.undilated)
 
 
-def _unstrided(limits: Limits) -> Iterator[RuleCall]:
+def _unstrided(limits: LayerLimits) -> Iterator[RuleCall]:
     strides = limits.layer.strides
     now = len(limits.failures())
     options = itertools.product(*([d for d in range(s, 0, -1) if s % d == 0] for s in strides))
@@ -165,7 +165,7 @@ def _unstrided(limits: Limits) -> Iterator[RuleCall]:
     yield from (RuleCall(rule.sliced_stride, (s,)) for s in better[:MOST_CANDIDATES])
 
 
-def _kernels(limits: Limits) -> Iterator[RuleCall]:
+def _kernels(limits: LayerLimits) -> Iterator[RuleCall]:
     """Kernels filled with zeros or split, the ones with few products first."""
     pads, kernel = limits.no_pads, limits.kernel
     now = len(limits.failures(pads=pads))
@@ -180,7 +180,7 @@ def _kernels(limits: Limits) -> Iterator[RuleCall]:
         yield from (RuleCall(rule.kernel_as_sum, (n,)) for n in parts[:MOST_CANDIDATES])
 
 
-def _splits(limits: Limits, now: int) -> Iterator[Ints]:
+def _splits(limits: LayerLimits, now: int) -> Iterator[Ints]:
     """Yield sizes of parts of a kernel that violate less, with the channels of all parts or not."""
     pads, kernel = limits.no_pads, limits.kernel
     axes = []
@@ -190,7 +190,7 @@ def _splits(limits: Limits, now: int) -> Iterator[Ints]:
     for n in itertools.product(*axes):
         if n == kernel or len(limits.failures(pads=pads, kernel=n)) >= now:
             continue
-        if math.prod(-(-k // m) for k, m in zip(kernel, n, strict=True)) <= MOST_PARTS:
+        if math.prod(-(-k // m) for k, m in zip(kernel, n, strict=True)) <= MOST_KERNEL_PARTS:
             yield n
 
 
@@ -200,7 +200,7 @@ def _products(kernel: Ints, part: Ints) -> tuple[int, int]:
     return math.prod(parts) * math.prod(part), math.prod(parts)
 
 
-def _channels(limits: Limits) -> Iterator[RuleCall]:
+def _channels(limits: LayerLimits) -> Iterator[RuleCall]:
     """Channels split into parts, or filled up with zeros."""
     if limits.groups > 1:
         return
@@ -219,7 +219,7 @@ def _channels(limits: Limits) -> Iterator[RuleCall]:
         yield RuleCall(rule.filled_channels, more)
 
 
-def _filling(limits: Limits) -> tuple[int, int]:
+def _filling(limits: LayerLimits) -> tuple[int, int]:
     """Return how many inputs and outputs to add so that fewer conditions are violated."""
 
     def failures(i: int, o: int) -> list[str]:
@@ -229,11 +229,11 @@ def _filling(limits: Limits) -> tuple[int, int]:
     now, added = failures(0, 0), [0, 0]
     for side, name in enumerate(("inputs", "outputs")):
         if any(name in text for text in now):
-            extras = ((n, 0) if side == 0 else (0, n) for n in range(1, MOST_CHANNELS + 1))
+            extras = ((n, 0) if side == 0 else (0, n) for n in range(1, MOST_JOINED_CHANNELS + 1))
             fits = (more for more in extras if len(failures(*more)) < len(now))
             added[side] = next(fits, (0, 0))[side]
     if not any(added):  # conditions on both
-        both = ((n, n) for n in range(1, MOST_CHANNELS + 1))
+        both = ((n, n) for n in range(1, MOST_JOINED_CHANNELS + 1))
         return next((more for more in both if len(failures(*more)) < len(now)), (0, 0))
     return added[0], added[1]
 
@@ -246,7 +246,7 @@ def _part_counts(count: int) -> Iterator[int]:
         parts += max(1, parts // 8)
 
 
-def _evened(limits: Limits) -> Iterator[RuleCall]:
+def _evened(limits: LayerLimits) -> Iterator[RuleCall]:
     """Pads that are equal on both sides, or on all sides; pads by convolutions that copy."""
     begin, end = limits.layer.known_pads()
     if min(*begin, *end) < 0:
@@ -264,7 +264,7 @@ def _evened(limits: Limits) -> Iterator[RuleCall]:
             break
 
 
-def _tiles(limits: Limits) -> Iterator[RuleCall]:
+def _tiles(limits: LayerLimits) -> Iterator[RuleCall]:
     now = len(limits.failures(pads=limits.no_pads))
     size = limits.size[2:]
     for axis, n in enumerate(size):
@@ -278,7 +278,7 @@ def _tiles(limits: Limits) -> Iterator[RuleCall]:
                 break
 
 
-Propose = Callable[[Limits], Iterator[RuleCall]]
+Propose = Callable[[LayerLimits], Iterator[RuleCall]]
 STAGES: tuple[tuple[int, frozenset[str], Propose], ...] = (
     (1, frozenset(["spatial_axes", "rank", "max_rank", "kernel_d"]), _flatter),
     (2, frozenset(["groups", "depthwise", "multiplier", "GroupConvolution"]), _ungrouped),

@@ -22,7 +22,7 @@ from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.passes.builder import GraphBuilder, NodeBudget
 from irdeconv.passes.channel_bias import ChannelBias, bias_behind, is_quantized
-from irdeconv.passes.choose import FormCost, Task, chosen, cost_table
+from irdeconv.passes.choose import FormCost, PlanningTask, chosen, cost_table
 from irdeconv.passes.declared import is_stale, warning
 from irdeconv.passes.emit import Decision, Style
 from irdeconv.passes.foreseen import require_room
@@ -33,7 +33,7 @@ from irdeconv.passes.lower_convolution import legalised, plan_convolution
 from irdeconv.passes.native import OPERATIONS as NATIVE_OPERATIONS
 from irdeconv.passes.nonfinite import DEFINITION, NonFiniteReport, examine
 from irdeconv.passes.records import Lowered, LoweredLayer, LoweringReport
-from irdeconv.passes.request import Request
+from irdeconv.passes.request import LoweringRequest
 from irdeconv.passes.rewrite import (
     Change,
     Skip,
@@ -54,7 +54,7 @@ IR_STYLE = Style()
 @dataclass
 class _State:
     graph: Graph
-    request: Request
+    request: LoweringRequest
     style: Style
     budget: NodeBudget
     problems: Collector = field(default_factory=Collector)
@@ -84,14 +84,14 @@ def lower(
     cannot be lowered (all of them are listed), LimitError beyond the budget of nodes
     (`lowered_total`) and for tensors of the lowered graph that are larger than the limits.
     """
-    request = Request.of(form, target, explain_costs, best_effort, only, convolutions)
+    request = LoweringRequest.of(form, target, explain_costs, best_effort, only, convolutions)
     low = lower_for(graph, request, NodeBudget(current().lowered_total))
     return checked(low, request)
 
 
 @garbage.paused()
 def lower_for(
-    graph: Graph, request: Request, budget: NodeBudget, style: Style = IR_STYLE
+    graph: Graph, request: LoweringRequest, budget: NodeBudget, style: Style = IR_STYLE
 ) -> Lowered:
     """Lower a graph on request; the budget of nodes may be one of several graphs.
 
@@ -110,7 +110,7 @@ def lower_for(
     return Lowered(state.graph, report)
 
 
-def checked(low: Lowered, request: Request) -> Lowered:
+def checked(low: Lowered, request: LoweringRequest) -> Lowered:
     """Return what was lowered; TargetError if a layer that is written violates a condition."""
     if request.target.operations is None:
         return low
@@ -121,7 +121,9 @@ def checked(low: Lowered, request: Request) -> Lowered:
     return low._replace(report=replace(low.report, diagnostics=tuple(problems.diagnostics)))
 
 
-def report_violations(problems: Collector, found: Sequence[Violation], request: Request) -> None:
+def report_violations(
+    problems: Collector, found: Sequence[Violation], request: LoweringRequest
+) -> None:
     """Add layers that were written and violate conditions; TargetError unless on best effort."""
     by_layer: dict[str, list[Violation]] = {}
     for violation in found:
@@ -215,7 +217,7 @@ LANGUAGE = frozenset(
 )
 
 
-def _check_language(graph: Graph, request: Request) -> None:
+def _check_language(graph: Graph, request: LoweringRequest) -> None:
     """Raise LoweringError where a deconvolution or anything unforeseen is left."""
     problems = Collector()
     for node in graph.nodes():
@@ -297,7 +299,7 @@ def _costs(
         return ()
     every = request.all_costs or request.form != AUTO
     sums = request.target.wide_sums or not (request.quantized or is_quantized(state.graph, node))
-    task = Task(state.graph, node, request.target, state.style, biased, spread, every, sums)
+    task = PlanningTask(state.graph, node, request.target, state.style, biased, spread, every, sums)
     return cost_table(task)
 
 
@@ -366,12 +368,9 @@ def _replaced(
     change = replace_node(graph, last, build, state.budget, state.style, decisions)
     if change.skipped:
         return Skip(change.skipped)
-    made = [graph.node(i) for i in change.made]
     if absorbed is not None:
         sweep(graph, [node.id])
-        for new in made:
-            new.location, new.origins = node.location, node.origins or (node.name,)
-    return made
+    return [graph.node(i) for i in change.made]
 
 
 def _wanted(state: _State, node: Node, costs: tuple[FormCost, ...]) -> tuple[str, str | None]:

@@ -35,7 +35,7 @@ from irdeconv.spec import is_static
 from irdeconv.targets.conditions import Facts
 
 Ints = tuple[int, ...]
-MOST_PARTS, LARGEST_PART = 16, 40  # of a kernel; taps of a part
+MOST_NATIVE_PARTS, LARGEST_PART = 16, 40  # of a kernel; taps of a part
 OPERATIONS = ("ConvolutionBackpropData", "GroupConvolutionBackpropData")
 
 
@@ -400,7 +400,7 @@ def _kernels(layer: DeconvolutionLayer[Any], shape: Ints, judge: Any) -> Iterato
     if max(layer.dilations) > 1:
         return
     below = (range(min(k, LARGEST_PART), 0, -1) for k in kernel)
-    few = (n for n in itertools.product(*below) if _part_count(kernel, n) <= MOST_PARTS)
+    few = (n for n in itertools.product(*below) if _part_count(kernel, n) <= MOST_NATIVE_PARTS)
     sized = (n for n in few if len(judge(kernel=n)) < now)
     for n in itertools.islice(sized, 2):
         for by_convolution in (False, True):

@@ -55,33 +55,42 @@ def recognise(graph: Graph, shapes: Mapping[int, Shape | None] | None = None) ->
     """
     if not any(_marks(n) for n in every_node(graph)):
         return 0
-    problems = infer_specs(graph, shapes, believe=False)
-    if not any(d.severity == "error" for d in problems):
-        return _recognise_all(graph)
-    for node in graph.nodes():
-        node.specs = None
-    return 0
+    count = 0
+    for given in (None, shapes) if shapes else (None,):
+        problems = infer_specs(graph, given, believe=False)
+        if not any(d.severity == "error" for d in problems):
+            # What a file computes from sizes is spelled for the shapes that it states.
+            count += _recognise_all(graph, computed=bool(shapes) and given is None)
+        for node in graph.nodes():
+            node.specs = None
+    return count
 
 
 def _marks(node: Node) -> re.Match[str] | None:
     return _MARKED.search(node.rt_info or "") if node.type == "Reshape" else None
 
 
-def _recognise_all(graph: Graph) -> int:
-    """Replace marked spellings of an inferred graph and its bodies; gives up all specs."""
+def _recognise_all(graph: Graph, *, computed: bool) -> int:
+    """Replace marked spellings of an inferred graph and its bodies; gives up all specs.
+
+    With `computed` only those whose target is computed.
+    """
     count, before = 0, {n.id for n in graph.nodes()}
 
     def inside(body: Graph) -> Graph:
         nonlocal count
         out = body.copy()
-        count += _recognise_all(out)
+        count += _recognise_all(out, computed=computed)
         return out
 
     change_bodies(graph, inside)
     for node, found in [(n, m) for n in graph.nodes() if (m := _marks(n)) is not None]:
         strides = tuple(map(int, found[1].split(",")))
         insertion = core.ZeroInsertion(strides, trailing=True)
-        count += 0 not in strides and _recognise(graph, node, insertion)
+        target = constant(graph, graph.inputs_of(node.id)[1])
+        if 0 in strides or (computed and target is not None and -1 not in target):
+            continue
+        count += _recognise(graph, node, insertion)
     for node in graph.nodes():
         if node.id not in before and node.specs is not None:
             node.declared = tuple(s.without_value() for s in node.specs)

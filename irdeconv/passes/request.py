@@ -12,7 +12,7 @@ from irdeconv.targets.profile import Target, load_target
 
 
 @dataclass(frozen=True)
-class Request:
+class LoweringRequest:
     """The arguments of a lowering.
 
     `explain` asks for the costs of forms, `all_costs` also for those that cannot be the cheapest.
@@ -39,7 +39,7 @@ class Request:
         best_effort: bool = False,
         only: str | None = None,
         convolutions: bool = False,
-    ) -> Request:
+    ) -> LoweringRequest:
         """Return a request; the default form is zero-insertion, with a target auto.
 
         Raises UsageError for an unknown form or target.
@@ -50,7 +50,7 @@ class Request:
         explain = explain_costs or targeted or form == AUTO
         loaded = load_target(target)
         flags = (explain_costs, best_effort, only, convolutions)
-        return Request(form, loaded, targeted, explain, *flags)
+        return LoweringRequest(form, loaded, targeted, explain, *flags)
 
     @property
     def named(self) -> str | None:

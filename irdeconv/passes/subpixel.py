@@ -42,7 +42,7 @@ from irdeconv.spec import DYNAMIC, Dim, Shape, Spec, bounds, ints, is_static
 
 PLACE_BYTES = 256  # of a tap's place in a stacked filter, while it is made
 NODES_OF_RESIDUE = 3  # what it reads, its taps, its convolution
-MANY = 1 << 20  # elements of an axis of unknown size
+MANY_ELEMENTS = 1 << 20  # elements of an axis of unknown size
 
 
 @dataclass(frozen=True)
@@ -329,7 +329,7 @@ def narrowest(axis: AxisResidues, size: Dim) -> AxisResidues:
     unknown size counts as many elements.
     """
     end = axis.dilation * (axis.kernel - 1) + 1 - axis.begin - _beyond(axis)
-    size = size if isinstance(size, int) else MANY
+    size = size if isinstance(size, int) else MANY_ELEMENTS
     fronts = dict.fromkeys((0, axis.begin % axis.stride))
     found = [analyse(axis.stride, axis.dilation, axis.kernel, axis.begin, end, f) for f in fronts]
     return min(found, key=lambda a: max(size + a.more, 0) * widen(a, a.kernel).span)

@@ -24,7 +24,7 @@ from irdeconv.proof.weights import Part, compare
 NEVER, WRONG = -1, -2  # emitted taps that read zeros only, or what the definition does not read
 READ, MISSING, IMPOSSIBLE = 0, 1, 2  # taps of the definition
 MOST_ALIGNED = 2**26
-FAR = 2**32  # more than there are channels
+COPY_STEP = 2**32  # more than there are channels
 MOST_ALONG = 2**13  # of an axis, which are looked at one by one
 
 
@@ -95,7 +95,7 @@ class View:
 
     `table` has the row of the base that each element comes from, -1 for zero; rows of several
     blocks are counted through. A block is a sum of convolutions with the same rows. Of moved
-    elements of the data, channel + FAR * i is one of copy i. With (move, bounds) = `copies[i][c]`
+    elements of the data, channel + COPY_STEP * i is one of copy i. With (move, bounds) = `copies[i][c]`
     its t along coordinate c is `move` more, and also within `bounds`, or it is zero; i is the same
     for all digits of open axes. Each axis of the tensor is a run of `axes`, in row-major order, of
     as many as `runs` says (0: it has the size 1). `bias` has a number for each element of the table

@@ -16,7 +16,7 @@ from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 from irdeconv.proof import language
 from irdeconv.proof.call import FLOATS, LARGEST_ARRAY, vector, whole
 from irdeconv.proof.definition import ACTIVATIONS, OWN, LayerDefinition, activation, define, ints
-from irdeconv.proof.maps import FAR, Axis, KernelSums, Read, Reference, View, by_channel, last
+from irdeconv.proof.maps import COPY_STEP, Axis, KernelSums, Read, Reference, View, by_channel, last
 from irdeconv.proof.model import Array, Ints, Layer, TypedArray, need
 from irdeconv.proof.operations import depth_to_space
 from irdeconv.proof.resizing import MOST_RESIZED, ahead, enlarged
@@ -481,7 +481,7 @@ def _sums_of_copies(
     layer: Layer, x: View, weights: Array, numbered: bool, channels: Array, reads: Sequence[Read]
 ) -> list[KernelSums]:
     """Return the sums over the channels of each copy of the data, read where the copy is."""
-    copy, channel, parts = *np.divmod(channels, FAR), list[KernelSums]()
+    copy, channel, parts = *np.divmod(channels, COPY_STEP), list[KernelSums]()
     for i, moves in enumerate(x.copies):
         chosen = [np.flatnonzero(row == i) for row in copy]
         count = len(chosen[0])

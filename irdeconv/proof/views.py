@@ -13,7 +13,7 @@ import numpy as np
 from irdeconv.proof import language
 from irdeconv.proof.call import HIGHEST_RANK, LARGEST_ARRAY, MOVES, pick, room
 from irdeconv.proof.definition import LayerDefinition
-from irdeconv.proof.maps import FAR, Axis, Bounds, KernelSums, Moves, View
+from irdeconv.proof.maps import COPY_STEP, Axis, Bounds, KernelSums, Moves, View
 from irdeconv.proof.model import Array, Ints, Layer, Port, TypedArray, Unproved, need
 from irdeconv.proof.sizes import Case, Expr, Size, SizesTooSmall
 
@@ -184,7 +184,7 @@ def _check_copies(view: View) -> None:
     """Check that an element's copy is the same for all digits of open axes."""
     rows = [a for a in view.axes if a.coordinate is not None]
     digits = tuple(a.digit for a in rows if a.digit is not None)
-    copy = np.where(view.table < 0, -1, view.table // FAR)
+    copy = np.where(view.table < 0, -1, view.table // COPY_STEP)
     same = (copy < 0) | (copy == copy.max(digits, initial=-1, keepdims=True))
     need(len(view.copies) < 2 or same.all(), "moved copies are merged into an open axis")
 
@@ -372,7 +372,9 @@ def copied(case: Case, views: Sequence[View]) -> list[View]:
         need(all(type(n) is int for n in by.values()), "copies are moved by open sizes")
         rows = [tuple((n + by[c], own) for c, (n, own) in enumerate(row)) for row in v.copies]
         number = np.array([copies.setdefault(row, len(copies)) for row in rows])
-        table = np.where(v.table < 0, -1, number[v.table // FAR] * FAR + v.table % FAR)
+        table = np.where(
+            v.table < 0, -1, number[v.table // COPY_STEP] * COPY_STEP + v.table % COPY_STEP
+        )
         axes = (a if a.coordinate is None else replace(a, shift=b.shift) for a, b in pairs)
         made.append(replace(v, table=table, axes=tuple(axes)))
     return [replace(v, copies=tuple(copies)) for v in made]

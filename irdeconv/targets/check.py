@@ -83,12 +83,12 @@ def executed(
             ]
             for _, inner, name, facts in executed(body.graph, only, same):
                 yield node, inner, name, facts
-        layer = _Layer(graph, node, constant)
+        layer = _CheckedLayer(graph, node, constant)
         if node.type not in NOT_EXECUTED and only(node) and not layer.is_bias:
             yield node, node, *layer.described()
 
 
-class _Layer:
+class _CheckedLayer:
     """A layer of a graph; `constant` are the nodes in front of it that are constant."""
 
     def __init__(self, graph: Graph, node: Node, constant: set[int]) -> None:
@@ -194,7 +194,7 @@ class _Layer:
         name, layer = of.deconvolution(op, self.inputs, self.output)
         return name, self._windows(layer, has_bias=has_bias)
 
-    def _windows(self, layer: of.Windows, *, has_bias: bool) -> Facts:
+    def _windows(self, layer: of.WindowFacts, *, has_bias: bool) -> Facts:
         filter = self.graph.inputs_of(self.node.id)[1].node
         return layer.facts(self.tensors, constant_filter=filter in self.constant, has_bias=has_bias)
 
@@ -222,7 +222,7 @@ class _Layer:
         for value in self.graph.inputs_of(self.node.id) if isinstance(self.node.op, Add) else ():
             source = self.graph.node(value.node)
             if isinstance(source.op, ConvolutionBase | DialectDeconvolution):
-                bias = _Layer(self.graph, source, self.constant).bias
+                bias = _CheckedLayer(self.graph, source, self.constant).bias
                 if bias is not None and bias.id == self.node.id:
                     return True
         return False

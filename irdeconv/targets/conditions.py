@@ -28,16 +28,16 @@ from functools import cached_property
 from irdeconv.opening import shown
 from irdeconv.targets.expressions import (
     AXES,
+    CompiledPart,
     Compiler,
     ConditionError,
-    Part,
+    NameTerm,
     Row,
-    Term,
     Value,
     parsed,
 )
 
-REMEMBERED = 4096  # rows of values whose result a condition keeps
+MOST_REMEMBERED = 4096  # rows of values whose result a condition keeps
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -62,8 +62,8 @@ class Condition:
 
     text: str
     operation: str
-    _part: Part = field(repr=False, compare=False)
-    _terms: tuple[Term, ...] = field(repr=False, compare=False)
+    _part: CompiledPart = field(repr=False, compare=False)
+    _terms: tuple[NameTerm, ...] = field(repr=False, compare=False)
     _results: dict[Row, str | None] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -85,7 +85,7 @@ class Condition:
             rows, axes = self._rows([_column(t, facts, side) for t in self._terms])
             for at, row in enumerate(rows):
                 if row not in results:
-                    if len(results) >= REMEMBERED:
+                    if len(results) >= MOST_REMEMBERED:
                         results.clear()
                     results[row] = self._result(row)
                 result = results[row]
@@ -160,7 +160,7 @@ class Condition:
         return " and ".join(out)
 
 
-def _column(term: Term, facts: Facts, side: str) -> Sequence[Value | None]:
+def _column(term: NameTerm, facts: Facts, side: str) -> Sequence[Value | None]:
     """Return a term's values: one for each axis or part, else a single one."""
     if term.per_part or term.name.absent is None:
         value = facts.values.get(term.base)

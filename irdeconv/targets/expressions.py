@@ -1,6 +1,6 @@
 """Expressions of conditions: a checked tree of Python's parser, as functions of a few lines each.
 
-Each node becomes a `Part`: the type of its value, and a function that computes it from a row of
+Each node becomes a `CompiledPart`: the type of its value, and a function that computes it from a row of
 values, one for each term. None is a value that is known only at run time.
 """
 
@@ -22,7 +22,11 @@ from irdeconv.targets.operations import Name, names_of
 Number = int | Fraction | float
 Value = Number | bool | str | tuple[int | None, ...]
 Row = Sequence[Value | None]
-LENGTH, DEPTH, LARGEST = 500, 30, 2**63  # characters, nested expressions, an integer
+LONGEST_CONDITION, MOST_NESTED, LARGEST_NUMBER = (
+    500,
+    30,
+    2**63,
+)  # characters, nested expressions, an integer
 QUOTED = 80  # characters of an expression in a message
 AXES = "whd"  # counted from the last axis
 _CONSTANTS = {"true": True, "false": False}
@@ -38,7 +42,7 @@ class ConditionError(ValueError):
 
 
 @dataclass(frozen=True)
-class Term:
+class NameTerm:
     """A name as an expression uses it; `axis` counts from the last one, 0: not a single axis."""
 
     text: str
@@ -58,7 +62,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Part:
+class CompiledPart:
     """The type of an expression's value, and a function that computes it."""
 
     type: str
@@ -67,8 +71,10 @@ class Part:
 
 def parsed(text: str) -> ast.expr:
     """Return the tree of a text; ConditionError if it is no expression."""
-    if len(text) > LENGTH:
-        raise ConditionError(f"a condition has at most {LENGTH} characters, not {len(text):,}")
+    if len(text) > LONGEST_CONDITION:
+        raise ConditionError(
+            f"a condition has at most {LONGEST_CONDITION} characters, not {len(text):,}"
+        )
     if "#" in text:
         raise ConditionError("a condition has no comments")
     try:
@@ -79,10 +85,10 @@ def parsed(text: str) -> ast.expr:
         message = e.msg if isinstance(e, SyntaxError) else str(e)
         raise ConditionError(f"it is not an expression: {message}") from None
     level: list[ast.AST] = [tree]
-    for _ in range(DEPTH):
+    for _ in range(MOST_NESTED):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
     if level:
-        raise ConditionError(f"it has more than {DEPTH} nested expressions")
+        raise ConditionError(f"it has more than {MOST_NESTED} nested expressions")
     return tree
 
 
@@ -127,11 +133,11 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Number]]] = {  # with the least n
 class Compiler:
     """Makes the parts of expressions of an operation; `terms` gathers the names they use."""
 
-    def __init__(self, operation: str, terms: Sequence[Term] = ()) -> None:
+    def __init__(self, operation: str, terms: Sequence[NameTerm] = ()) -> None:
         self.operation = operation
         self.terms = list(terms)
 
-    def part(self, node: ast.expr) -> Part:
+    def part(self, node: ast.expr) -> CompiledPart:
         """Return the part of a node; ConditionError says what is wrong with it."""
         match node:
             case ast.Constant(value=int() | str() as value):
@@ -146,7 +152,9 @@ class Compiler:
                 return self._numbers(node, _SIGNS[type(op)], [node.operand])
             case ast.UnaryOp(op=ast.Not()):
                 inner = self._boolean(node.operand).value
-                return Part("boolean", lambda row: None if (v := inner(row)) is None else not v)
+                return CompiledPart(
+                    "boolean", lambda row: None if (v := inner(row)) is None else not v
+                )
             case ast.BoolOp():
                 return self._junction(node)
             case ast.Compare():
@@ -155,22 +163,22 @@ class Compiler:
                 return self._call(node, name, args)
         raise ConditionError(f"{_text(node)}: conditions have no such expression")
 
-    def _constant(self, value: int | str) -> Part:
+    def _constant(self, value: int | str) -> CompiledPart:
         if isinstance(value, str):
-            return Part("string", lambda row: value)
-        if value > LARGEST:
+            return CompiledPart("string", lambda row: value)
+        if value > LARGEST_NUMBER:
             raise ConditionError(f"{shown(value)} is larger than 2^63")
-        return Part("boolean" if isinstance(value, bool) else "number", lambda row: value)
+        return CompiledPart("boolean" if isinstance(value, bool) else "number", lambda row: value)
 
-    def _name(self, text: str) -> Part:
+    def _name(self, text: str) -> CompiledPart:
         if text in _CONSTANTS:
             return self._constant(_CONSTANTS[text])
         place = next((k for k, t in enumerate(self.terms) if t.text == text), len(self.terms))
         if place == len(self.terms):
             self.terms.append(term_of(text, self.operation))
-        return Part(self.terms[place].name.type, lambda row: row[place])
+        return CompiledPart(self.terms[place].name.type, lambda row: row[place])
 
-    def _tuple(self, items: list[Part]) -> Part:
+    def _tuple(self, items: list[CompiledPart]) -> CompiledPart:
         types = {i.type for i in items}
         if len(types) != 1:
             mixed = " and ".join(sorted(types)) or "nothing"
@@ -181,11 +189,11 @@ class Compiler:
             found = tuple(v(row) for v in values)
             return None if None in found else found  # type: ignore[return-value]
 
-        return Part(_TUPLE.format(types.pop()), value)
+        return CompiledPart(_TUPLE.format(types.pop()), value)
 
     def _numbers(
         self, node: ast.expr, function: Callable[..., Number], items: list[ast.expr]
-    ) -> Part:
+    ) -> CompiledPart:
         parts = [self.part(i) for i in items]
         for item, part in zip(items, parts, strict=True):
             if part.type != "number":
@@ -196,23 +204,23 @@ class Compiler:
             found = [v(row) for v in values]
             return None if None in found else function(*found)
 
-        return Part("number", value)
+        return CompiledPart("number", value)
 
-    def _call(self, node: ast.expr, name: str, args: list[ast.expr]) -> Part:
+    def _call(self, node: ast.expr, name: str, args: list[ast.expr]) -> CompiledPart:
         least, function = _FUNCTIONS[name]
         if len(args) < least or len(args) > least == 1:
             needed = "one number" if least == 1 else "two numbers or more"
             raise ConditionError(f"{_text(node)}: {name} needs {needed}")
         return self._numbers(node, function, args)
 
-    def _boolean(self, node: ast.expr) -> Part:
+    def _boolean(self, node: ast.expr) -> CompiledPart:
         part = self.part(node)
         if part.type != "boolean":
             message = f"{_text(node)} is a {part.type}, not a comparison or a boolean"
             raise ConditionError(message)
         return part
 
-    def _junction(self, node: ast.BoolOp) -> Part:
+    def _junction(self, node: ast.BoolOp) -> CompiledPart:
         """`and`, `or`: an operand that is unknown counts only if the others do not decide."""
         values = [self._boolean(n).value for n in node.values]
         decisive = isinstance(node.op, ast.Or)
@@ -221,9 +229,9 @@ class Compiler:
             found = [v(row) for v in values]
             return decisive if decisive in found else None if None in found else not decisive
 
-        return Part("boolean", value)
+        return CompiledPart("boolean", value)
 
-    def _comparison(self, node: ast.Compare) -> Part:
+    def _comparison(self, node: ast.Compare) -> CompiledPart:
         operands = [node.left, *node.comparators]
         parts = [self.part(n) for n in operands]
         rows = list(zip(node.ops, operands, operands[1:], parts, parts[1:], strict=False))
@@ -241,14 +249,14 @@ class Compiler:
                     return False
             return None if unknown else True
 
-        return Part("boolean", value)
+        return CompiledPart("boolean", value)
 
     def _check(
         self,
         node: ast.expr,
         op: ast.cmpop,
-        left: tuple[ast.expr, Part],
-        right: tuple[ast.expr, Part],
+        left: tuple[ast.expr, CompiledPart],
+        right: tuple[ast.expr, CompiledPart],
     ) -> None:
         """Refuse a comparison that has no meaning, and one with a string that nothing equals."""
         (a, of_a), (b, of_b) = left, right
@@ -276,14 +284,14 @@ class Compiler:
         return next((t.name.choices for t in self.terms if t.text == name), ())
 
 
-def term_of(text: str, operation: str) -> Term:
+def term_of(text: str, operation: str) -> NameTerm:
     """Return the term of a name; ConditionError if the operation does not have it."""
     names = names_of(operation)
     if text in names:
-        return Term(text, text, names[text])
+        return NameTerm(text, text, names[text])
     base, _, letter = text.rpartition("_")
     if base in names and names[base].absent is not None and letter in [*AXES]:
-        return Term(text, base, names[base], AXES.index(letter) + 1)
+        return NameTerm(text, base, names[base], AXES.index(letter) + 1)
     near = did_you_mean(text, [*names, *_FUNCTIONS])
     raise ConditionError(f"{operation} has no {text}", near or f"it has {', '.join(names)}")
 

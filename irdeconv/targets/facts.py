@@ -48,7 +48,7 @@ class Tensors:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Windows:
+class WindowFacts:
     """A convolution or a deconvolution in numbers; lists have an entry per spatial axis."""
 
     inputs: int | None
@@ -85,7 +85,7 @@ class Windows:
         return tensors.facts(values, axes)
 
 
-_UNKNOWN = Windows(
+_UNKNOWN = WindowFacts(
     inputs=None,
     outputs=None,
     groups=None,
@@ -103,7 +103,7 @@ def convolution(
     kernel: Sizes,
     lists: tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]],
     auto_pad: str,
-) -> Windows:
+) -> WindowFacts:
     """Return a convolution.
 
     `channels` are inputs, outputs and groups, `lists` strides, dilations, pads_begin and pads_end;
@@ -127,7 +127,7 @@ def convolution(
             (explicit[0], explicit[1]),
         )
     inputs, outputs, groups = channels
-    return Windows(
+    return WindowFacts(
         inputs=inputs,
         outputs=outputs,
         groups=groups,
@@ -140,7 +140,7 @@ def convolution(
 
 def deconvolution(
     op: DialectDeconvolution, inputs: Sequence[Spec], output: Spec
-) -> tuple[str, Windows]:
+) -> tuple[str, WindowFacts]:
     """Return OpenVINO's name of a deconvolution, and the layer.
 
     Pads that follow from auto_pad or output_shape are resolved; what the output has beyond the
@@ -152,7 +152,7 @@ def deconvolution(
     lists: tuple[Sizes, Sizes, Sizes] = (s.pads_begin, s.pads_end, s.output_padding)
     if s.auto_pad != "explicit" or s.output_shape is not None:
         lists = _resolved(op, s, inputs, output)
-    layer = Windows(
+    layer = WindowFacts(
         inputs=exact(s.channels),
         outputs=exact(s.outputs),
         groups=s.groups,

@@ -42,7 +42,7 @@ from irdeconv.targets.expressions import ConditionError
 from irdeconv.targets.operations import ALIASES, OPERATIONS
 
 DEFAULT_TARGET = "generic"
-MOST_AXES, MOST_CONDITIONS, HIGHEST_WEIGHT = 64, 100, 1e30
+HIGHEST_MAX_RANK, MOST_CONDITIONS, HIGHEST_WEIGHT = 64, 100, 1e30
 HIGHEST_ALIGNMENT = 2**31 - 1
 MOST_TRIES = 1000  # to find the line of a mistake
 _KEY_OR_STRING = re.compile(r"[\"']?[ \t]*=|[\"']")  # behind a key or a string
@@ -142,7 +142,7 @@ def parse_target(text: str, name: str, file: str | None = None) -> Target:
         table = parse_toml(text)
     except ValueError as e:
         raise misused(f"{file or name}: not TOML: {e}") from e
-    reader = _Reader(text, file or name)
+    reader = _TargetReader(text, file or name)
     operations, cost = table.pop("operations", None), table.pop("cost", {})
     values = reader.checked(Target, table)
     weights = reader.checked(ScoreWeights, reader.table(cost, "cost"), "cost")
@@ -156,7 +156,7 @@ def parse_target(text: str, name: str, file: str | None = None) -> Target:
     return Target(name=name, **values, operations=listed, cost=ScoreWeights(**weights))
 
 
-class _Reader:
+class _TargetReader:
     """Checks the tables of a file and gathers the mistakes."""
 
     def __init__(self, text: str, file: str) -> None:
@@ -275,5 +275,5 @@ def _mismatch(kind: str, value: Any) -> str | None:
     if kind == "float":
         fits = (whole or isinstance(value, float)) and 0 <= value <= HIGHEST_WEIGHT
         return None if fits else f"a number from 0 to {HIGHEST_WEIGHT:g}"
-    most = MOST_AXES if "None" in kind else HIGHEST_ALIGNMENT
+    most = HIGHEST_MAX_RANK if "None" in kind else HIGHEST_ALIGNMENT
     return None if whole and 1 <= value <= most else f"an integer from 1 to {most}"

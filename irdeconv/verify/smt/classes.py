@@ -31,7 +31,7 @@ from irdeconv.verify.smt.reading import (
 )
 from irdeconv.verify.smt.side import Dims, ReadSide
 from irdeconv.verify.smt.space import SizeSpace
-from irdeconv.verify.smt.terms import Condition, SizeTerm, equal, term, variable
+from irdeconv.verify.smt.terms import SizeTerm, SmtCondition, equal, term, variable
 
 MOST_CLASSES = 1 << 10
 MOST_CHANNELS = 1 << 16
@@ -42,7 +42,7 @@ class TapReading:
     """What one tap reads along an axis: the place, where all conditions hold."""
 
     place: SizeTerm
-    conditions: tuple[Condition, ...]
+    conditions: tuple[SmtCondition, ...]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class AxisReadings:
     size: SizeTerm
     inputs: SizeTerm
     parts: tuple[tuple[TapReading, ...], ...]
-    constants: tuple[tuple[Condition, ...], ...]
+    constants: tuple[tuple[SmtCondition, ...], ...]
 
     @property
     def taps(self) -> list[TapReading]:
@@ -118,7 +118,7 @@ class EqualityProblem:
         return EqualityProblem(ob, space, source, lowered, found, filter, output, data)
 
     @property
-    def sizes_differ(self) -> list[Condition]:
+    def sizes_differ(self) -> list[SmtCondition]:
         """Return what must hold for the output to have the right shape."""
         other = self.lowered.dims(self.obligation.output)
         return [equal(a, b) for a, b in zip(self.output, other, strict=True)]
@@ -249,7 +249,7 @@ def _taps(part: LinearPart, family: int, place: SizeTerm) -> Iterator[TapReading
         yield TapReading(place.replaced(tap), tuple(c.replaced(tap) for c in conditions))
 
 
-def _of_family(conditions: Sequence[Condition], family: int) -> tuple[Condition, ...]:
+def _of_family(conditions: Sequence[SmtCondition], family: int) -> tuple[SmtCondition, ...]:
     """Return the conditions on an axis; those on sizes alone belong to the batch."""
     return tuple(c for c in conditions if (_family(c.term) or 0) == family)
 

@@ -28,7 +28,7 @@ from irdeconv.proof.model import Obligation, Unproved
 from irdeconv.verify.smt.classes import AxisReadings, EqualityProblem, OutputsOfClass, TapReading
 from irdeconv.verify.smt.samples import Samples
 from irdeconv.verify.smt.tables import WeightTable, constants, differ, total
-from irdeconv.verify.smt.terms import Condition, all_of
+from irdeconv.verify.smt.terms import SmtCondition, all_of
 
 SIZES, DEFINED, READS, DIFFERS = "sizes", "defined", "reads", "differs"
 MOST_COMBINATIONS = 1 << 16
@@ -78,7 +78,7 @@ def obligation(ob: Obligation, rounding: float = 0.0, samples: Samples | None = 
     return "\n".join([*_header(problem), *script.lines, ""])
 
 
-def _not(conditions: Sequence[Condition]) -> str:
+def _not(conditions: Sequence[SmtCondition]) -> str:
     return "(assert (not " + all_of(conditions).replace(" (", "\n  (") + "))"
 
 

@@ -23,8 +23,8 @@ from irdeconv.verify.smt.reading import (
 )
 from irdeconv.verify.smt.regroup import groups, regrouped
 from irdeconv.verify.smt.terms import (
-    Condition,
     SizeTerm,
+    SmtCondition,
     at_least,
     divisor,
     equal,
@@ -105,7 +105,7 @@ def _squeeze(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -> No
 def _pad(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -> None:
     dims = w.side.dims(layer.inputs[0])
     index: list[Component] = []
-    conditions: list[Condition] = []
+    conditions: list[SmtCondition] = []
     kept = np.ones(r.rows.size, bool)
     for c, size, b, e in zip(r.index, dims, *sizes.pads_of(w.side, layer), strict=True):
         if isinstance(c, MergedAxes):
@@ -264,7 +264,7 @@ def _convolution(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -
     _, each, inputs, *kernel = filter.shape
     rows = np.broadcast_to(np.asarray(fixed(r.index[1])), r.rows.shape)
     index: list[Component] = [r.index[0], (rows // each * inputs)[:, None] + np.arange(inputs)]
-    conditions: list[Condition] = []
+    conditions: list[SmtCondition] = []
     data = w.side.dims(layer.inputs[0])[2:]
     axes = sizes.convolution_windows(layer, data, kernel)
     for a, (c, size, (s, d, b, e)) in enumerate(zip(r.index[2:], data, axes, strict=True)):
@@ -298,7 +298,7 @@ def _deconvolution(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading)
     data = w.side.dims(layer.inputs[0])
     index = list(r.index)
     index[channel] = (rows // each * filter.shape[1])[:, None] + np.arange(filter.shape[1])
-    conditions: list[Condition] = []
+    conditions: list[SmtCondition] = []
     for a, (axis, (begin, _)) in enumerate(zip(spatial, axes, strict=True)):
         tap = variable(f"t{a + 1}", 0, kernel[a] - 1)
         reach = _whole(index[axis]) + begin - tap * found.dilations[a]

@@ -20,7 +20,7 @@ import numpy as np
 from irdeconv.proof.model import Array, Layer, Port, Unproved
 from irdeconv.verify.smt.meaning import Layout
 from irdeconv.verify.smt.side import ReadSide
-from irdeconv.verify.smt.terms import Condition, SizeTerm, divisor, term
+from irdeconv.verify.smt.terms import SizeTerm, SmtCondition, divisor, term
 
 Function = tuple[str, tuple[float, ...]]
 POSITION = re.compile(r"[oqt](\d+)")  # variables of positions and taps, by their axis
@@ -80,14 +80,14 @@ class ElementReading:
 
     index: tuple[Any, ...]
     rows: Array
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[SmtCondition, ...] = ()
     weights: Array | None = None
     numbered: Port | None = None
     factor: Array | None = None
     functions: tuple[Function, ...] = ()
     added: bool = False
 
-    def at(self, *index: Component, conditions: Sequence[Condition] = ()) -> ElementReading:
+    def at(self, *index: Component, conditions: Sequence[SmtCondition] = ()) -> ElementReading:
         """Return the reading at another index."""
         more = tuple(c for c in conditions if c.known is not True)
         return replace(self, index=index, conditions=self.conditions + more)

@@ -13,7 +13,7 @@ from irdeconv.proof.model import Array, Layer, Model, Port, Unproved
 from irdeconv.verify.smt import arrays
 from irdeconv.verify.smt.arrays import PlainValue
 from irdeconv.verify.smt.space import SizeSpace
-from irdeconv.verify.smt.terms import Condition, SizeTerm, term
+from irdeconv.verify.smt.terms import SizeTerm, SmtCondition, term
 
 Dims = tuple[SizeTerm, ...]
 DEEPEST = 100  # layers on a way
@@ -60,10 +60,10 @@ class ReadSide:
             raise Unproved(f"{layer} is not followed")
         found = rule(self, port, layer)
         for size in found:
-            self.demand(Condition(size), f"sizes of {layer} are not negative")
+            self.demand(SmtCondition(size), f"sizes of {layer} are not negative")
         return found
 
-    def demand(self, condition: Condition, why: str) -> None:
+    def demand(self, condition: SmtCondition, why: str) -> None:
         """Note what must hold for the model to be valid: the source's is taken for granted."""
         if condition.known is not True:
             (self.space.assumed if self.is_source else self.space.required)[condition] = why
@@ -162,7 +162,7 @@ class ReadSide:
     def _rounds_one_way(self, layer: Layer, divided: Array) -> None:
         """Demand that what is divided is not negative: else the runtime rounds towards zero."""
         for value in divided.reshape(-1).tolist():
-            condition = Condition(term(value))
+            condition = SmtCondition(term(value))
             if self.is_source and condition.known is not True:
                 raise Unproved(f"{layer} may divide a negative integer")
             self.demand(condition, f"what {layer} divides is not negative")

@@ -9,7 +9,7 @@ from irdeconv.proof.model import Layer, Port, Unproved
 from irdeconv.verify.smt.arrays import axis_of, flag_of, list_of, text_of
 from irdeconv.verify.smt.meaning import DECONVOLUTIONS, Meaning, meaning, windows
 from irdeconv.verify.smt.side import Dims, ReadSide
-from irdeconv.verify.smt.terms import Condition, SizeTerm, at_least, equal, larger, smaller, term
+from irdeconv.verify.smt.terms import SizeTerm, SmtCondition, at_least, equal, larger, smaller, term
 
 RESHAPING = ("new_axis", "shrink_axis", "ellipsis")  # masks of StridedSlice
 
@@ -193,7 +193,7 @@ def _clamped(
     elif least is None or least < 0:
         if side.is_source:
             raise Unproved(f"{layer}: a bound that may count from both ends")
-        side.demand(Condition(bound), f"a bound of {layer} does not count from the end")
+        side.demand(SmtCondition(bound), f"a bound of {layer} does not count from the end")
     return smaller(larger(bound, low), high)
 
 

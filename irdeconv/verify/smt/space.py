@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from irdeconv.proof.model import Fact, Model, Port, Unproved
-from irdeconv.verify.smt.terms import Condition, SizeTerm, term, variable
+from irdeconv.verify.smt.terms import SizeTerm, SmtCondition, term, variable
 
 PRIMES = (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049, 1051, 1061)
 HIGHEST = 64  # elements of a vector that an input gives
@@ -36,8 +36,8 @@ class SizeSpace:
     variables: dict[str, SizeTerm] = field(default_factory=dict)
     comments: dict[str, str] = field(default_factory=dict)
     named: dict[str, Named] = field(default_factory=dict)
-    required: dict[Condition, str] = field(default_factory=dict)
-    assumed: dict[Condition, str] = field(default_factory=dict)
+    required: dict[SmtCondition, str] = field(default_factory=dict)
+    assumed: dict[SmtCondition, str] = field(default_factory=dict)
 
     def dims(self, port: Port) -> tuple[SizeTerm, ...]:
         """Return the sizes of a value of the source; a variable where one is open."""
@@ -98,11 +98,11 @@ class SizeSpace:
         plain = re.sub(r"[^A-Za-z0-9]+", "_", self.source.of(port).name).strip("_")[:24]
         return f"{plain or 'x'}_{port.layer}" + (f"_{port.port}" if port.port else "")
 
-    def bounds(self) -> Iterator[Condition]:
+    def bounds(self) -> Iterator[SmtCondition]:
         """Yield what is known of the variables."""
         for v in self.variables.values():
             low, high = v.bounds
             if low is not None:
-                yield Condition(v - low)
+                yield SmtCondition(v - low)
             if high is not None:
-                yield Condition(term(high) - v)
+                yield SmtCondition(term(high) - v)

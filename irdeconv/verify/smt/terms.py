@@ -262,7 +262,7 @@ def _extreme(kind: str, a: SizeTerm, b: SizeTerm) -> SizeTerm:
 
 
 @dataclass(frozen=True)
-class Condition:
+class SmtCondition:
     """That a term is at least 0, or with `equal` exactly 0."""
 
     term: SizeTerm
@@ -291,27 +291,27 @@ class Condition:
         found = self.term.value(values)
         return found == 0 if self.equal else found >= 0
 
-    def replaced(self, terms: Mapping[str, SizeTerm]) -> Condition:
+    def replaced(self, terms: Mapping[str, SizeTerm]) -> SmtCondition:
         """Return the condition with variables replaced."""
-        return Condition(self.term.replaced(terms), self.equal)
+        return SmtCondition(self.term.replaced(terms), self.equal)
 
 
-def at_least(a: Any, b: Any) -> Condition:
+def at_least(a: Any, b: Any) -> SmtCondition:
     """Return a >= b."""
-    return Condition(term(a) - b)
+    return SmtCondition(term(a) - b)
 
 
-def equal(a: Any, b: Any) -> Condition:
+def equal(a: Any, b: Any) -> SmtCondition:
     """Return a == b."""
-    return Condition(term(a) - b, equal=True)
+    return SmtCondition(term(a) - b, equal=True)
 
 
-def within(a: Any, size: Any) -> tuple[Condition, Condition]:
+def within(a: Any, size: Any) -> tuple[SmtCondition, SmtCondition]:
     """Return 0 <= a < size."""
     return at_least(a, 0), at_least(term(size) - 1, a)
 
 
-def all_of(conditions: Iterable[Condition]) -> str:
+def all_of(conditions: Iterable[SmtCondition]) -> str:
     """Return the conjunction in SMT-LIB, without what is known to hold."""
     texts = list(dict.fromkeys(c.text for c in conditions if c.known is not True))
     if not texts:
