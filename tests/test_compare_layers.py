@@ -30,13 +30,14 @@ def test_every_form_passes_layer_by_layer(form: str) -> None:
     g = network()
     report = ird.compare(g, ird.lower(g, form).graph, [image()])
     assert report.passed, report
-    assert [t.name for t in report.tensors if not t.output] == [
-        *LAYERS[:7], "split", "split.1", "out"
-    ]  # fmt: skip
+    absorbed = form != "zero-insertion"  # the layer's convolution adds the bias
+    layers = [name for name in LAYERS[:7] if name != "up" or not absorbed]
+    compared = [t.name for t in report.tensors if not t.output]
+    assert compared == [*layers, "split", "split.1", "out"]
     rules = {t.name: t.rule for t in report.tensors}
     assert rules["conv1"] == "gamma_27 |W||x|"
     assert rules["conv2"] == "gamma~_144 |W||x|"
-    assert rules["up"] == "gamma~_96 |W||x|"
+    assert absorbed or rules["up"] == "gamma~_96 |W||x|"
     assert rules["add1"] == "1 u |y|"
     assert rules["relu1"] == rules["split.1"] == "exact"
     assert all(t.own <= t.tolerance for t in report.tensors)
@@ -102,12 +103,12 @@ def test_two_lowerings_of_one_model_are_the_same(form: str, other: str, tmp_path
     a, b = ird.read(tmp_path / "a.xml"), ird.read(tmp_path / "b.xml")
     report = ird.compare(a, b, [image()])
     assert report.passed, str(report)
-    assert (report.alone == 0) is (form == other)
+    assert form != other or report.alone == 0
     arrays: dict[str, np.ndarray] = {}
     ird.run(b, [image()], form=None, trace=lambda n, x: arrays.setdefault(n.name, x[0].copy()))
     assert ird.compare(a, arrays, [image()]).passed
     wrong = ird.lower(network({"w3": bump}), other).graph
-    assert ird.compare(a, wrong, [image()]).first_difference.name.split("/")[0] == "up"
+    assert ird.compare(a, wrong, [image()]).first_difference.name.split("/")[0] in ("up", "add3")
 
 
 def test_a_given_tolerance_compares_tensors_as_they_are() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from irdeconv.targets.conditions import Condition, Facts
-from irdeconv.targets.expressions import MOST_NESTED, LONGEST_CONDITION, ConditionError
+from irdeconv.targets.expressions import LONGEST_CONDITION, MOST_NESTED, ConditionError
 from irdeconv.targets.operations import OPERATIONS, names_of
 
 LAYER = Facts(

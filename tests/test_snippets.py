@@ -72,7 +72,7 @@ def test_blocks_are_of_known_kinds_and_those_that_do_not_run_say_why(page: str) 
     for block in blocks(page):
         assert block["language"] in LANGUAGES, block[0]
         kind, _, reason = (block["mark"] or "").partition(": ")
-        assert kind in ("", "not run", "command", "example", "measured"), block[0]
+        assert kind in ("", "not run", "command", "example", "file", "measured"), block[0]
         assert kind != "not run" or reason in REASONS, block[0]
         assert block["language"] != "powershell" or kind == "not run", block[0]
 
@@ -99,10 +99,12 @@ def test_there_are_commands_without_output() -> None:
 
 
 def test_the_target_of_the_page_is_read(tmp_path: Path) -> None:
-    (block,) = blocks("docs/lowering.md", "toml")
-    file = tmp_path / "npu.toml"
-    file.write_text(block["text"], "utf-8")
-    assert load_target(str(file)).operations
+    texts = [block["text"] for block in blocks("docs/targets.md", "toml")]
+    assert texts
+    for text in texts:
+        file = tmp_path / "npu.toml"
+        file.write_text(text, "utf-8")
+        assert load_target(str(file)).operations
 
 
 def test_the_layers_of_the_page_are_read(tmp_path: Path) -> None:

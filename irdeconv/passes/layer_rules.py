@@ -423,7 +423,7 @@ def tiles(b: FormBuilder[X], layer: Layer[X], axis: int, parts: int) -> X:
     k, s, d = _filter(b, layer.w)[3 + axis], layer.strides[axis], layer.dilations[axis]
     outputs = (size_of(b, x, 2 + axis) - extent(k, d)) // s + 1
     if outputs < 2:
-        raise OpError("there is nothing to be divided into tiles", code="E403")
+        raise OpError("there is nothing to be divided into tiles", code="E400")
     zero, pieces = (0,) * len(begin), []
     for start, count in _chunks(outputs, min(parts, outputs)):
         piece = window(b, x, 2 + axis, start * s, s * (count - 1) + extent(k, d))

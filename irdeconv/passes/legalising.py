@@ -278,10 +278,11 @@ def _tiles(limits: LayerLimits) -> Iterator[RuleCall]:
                 break
 
 
+GROUPED = ("groups", "depthwise", "multiplier", "GroupConvolution")
 Propose = Callable[[LayerLimits], Iterator[RuleCall]]
 STAGES: tuple[tuple[int, frozenset[str], Propose], ...] = (
     (1, frozenset(["spatial_axes", "rank", "max_rank", "kernel_d"]), _flatter),
-    (2, frozenset(["groups", "depthwise", "multiplier", "GroupConvolution"]), _ungrouped),
+    (2, frozenset([*GROUPED, "inputs", "outputs"]), _ungrouped),
     (3, frozenset(["dilation"]), _undilated),
     (4, frozenset(["stride"]), _unstrided),
     (5, frozenset(["kernel"]), _kernels),

@@ -393,6 +393,10 @@ def _kernels(layer: DeconvolutionLayer[Any], shape: Ints, judge: Any) -> Iterato
     ranges = [sorted({*range(k, k + 5), *kernel} - {*range(k)}) for k in kernel]
     counted = [(len(judge(kernel=k)), math.prod(k), k) for k in itertools.product(*ranges)]
     wider = [k for count, _, k in sorted(counted) if count <= now and k != kernel][:3]
+    rows = zip(kernel, layer.end, layer.dilations, strict=True)
+    whole = tuple(k - min(q, 0) // d for k, q, d in rows)  # zeros for the output padding
+    if whole != kernel and whole not in wider:
+        wider.append(whole)
     for n in wider:
         yield RuleCall(filled_kernel, (n, (0,) * len(n)))
         fronts = tuple(a - k for a, k in zip(n, kernel, strict=True))

@@ -1,7 +1,7 @@
 """Expressions of conditions: a checked tree of Python's parser, as functions of a few lines each.
 
-Each node becomes a `CompiledPart`: the type of its value, and a function that computes it from a row of
-values, one for each term. None is a value that is known only at run time.
+Each node becomes a `CompiledPart`: the type of its value, and a function that computes it from a
+row of values, one for each term. None is a value that is known only at run time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from irdeconv.targets.operations import Name, names_of
 Number = int | Fraction | float
 Value = Number | bool | str | tuple[int | None, ...]
 Row = Sequence[Value | None]
-LONGEST_CONDITION, MOST_NESTED, LARGEST_NUMBER = (
+LONGEST_CONDITION, MOST_NESTED, LARGEST_LITERAL = (
     500,
     30,
     2**63,
@@ -166,7 +166,7 @@ class Compiler:
     def _constant(self, value: int | str) -> CompiledPart:
         if isinstance(value, str):
             return CompiledPart("string", lambda row: value)
-        if value > LARGEST_NUMBER:
+        if value > LARGEST_LITERAL:
             raise ConditionError(f"{shown(value)} is larger than 2^63")
         return CompiledPart("boolean" if isinstance(value, bool) else "number", lambda row: value)
 

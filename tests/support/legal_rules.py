@@ -406,7 +406,7 @@ NATIVE_RULES = (
     Rule(
         name="native: a kernel in parts by a convolution",
         target=native("kernel <= 4", listed=[*NATIVE, "Convolution"]),
-        shapes=Shapes(grouped=False, axes=(2,), kernel=(5, 6), stride=(1, 2), dilation=(1, 1)),
+        shapes=Shapes(grouped=False, axes=(2,), kernel=(5, 6), stride=(2, 2), dilation=(1, 1)),
         form=None,
         uses=["kernel_in_parts"],
         open=(),
