@@ -65,6 +65,7 @@ THESE_SIZES = {
     "channels: VariadicSplit of the input, Add",
     "channels: gathered in another order",
     "gemm: Einsum",
+    "rank: K = 1 along an axis, moved into the batch",
     "gemm: K a multiple of S, blocks moved and added",
     "gemm: MatMul of rows, Reshape, Transpose",
     "gemm: MatMul with transposed arguments",

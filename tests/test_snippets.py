@@ -99,12 +99,10 @@ def test_there_are_commands_without_output() -> None:
 
 
 def test_the_target_of_the_page_is_read(tmp_path: Path) -> None:
-    texts = [block["text"] for block in blocks("docs/targets.md", "toml")]
-    assert texts
-    for text in texts:
-        file = tmp_path / "npu.toml"
-        file.write_text(text, "utf-8")
-        assert load_target(str(file)).operations
+    block = blocks("docs/targets.md", "toml")[0]  # the other is the one with mistakes
+    file = tmp_path / "npu.toml"
+    file.write_text(block["text"], "utf-8")
+    assert load_target(str(file)).operations
 
 
 def test_the_layers_of_the_page_are_read(tmp_path: Path) -> None:

@@ -63,7 +63,8 @@ def _size_bounds(size: Dim, start: int, stop: int, step: int) -> tuple[int, int 
 
 
 def _count(size: int, start: int, stop: int, step: int) -> int:
-    return len(range(*taken(size, start, stop, step).indices(size)))
+    first, behind, by = taken(size, start, stop, step).indices(size)
+    return max(0, -((first - behind) // by))  # len() of a range refuses sizes above 2**63
 
 
 def taken(size: int, start: Any, stop: Any, step: int | None) -> slice:
