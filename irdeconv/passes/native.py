@@ -131,7 +131,7 @@ def _emit(
     assert is_static(shape)
     front = [p - q for p, q in zip(layer.begin, begin, strict=True)]
     back = [p - (q - m) for p, q, m in zip(layer.end, end, padding, strict=True)]
-    if min(*front, *back) < 0:
+    if min(*front, *back, *begin) < 0:  # ONNX has no negative pads
         raise OpError("the output would be too small", code="E400")
     w = layer.w if shape[0] > 1 else b.add(Squeeze1(), layer.w, b.const(AXIS_0))
     op = backprop_data(shape[0])(layer.strides, begin, end, layer.dilations, "explicit", padding)
