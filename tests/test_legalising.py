@@ -154,18 +154,18 @@ def lowered(target: Any, form: str | None, *, seed: int = 0, **sizes: Any) -> Wr
     from support.layers import Layer
 
     n = len(sizes["size"])
-    given: dict[str, Any] = dict(
-        batch=1,
-        groups=None,
-        c=2,
-        m=3,
-        kernel=(3,) * n,
-        strides=(2,) * n,
-        dilations=(1,) * n,
-        pads_begin=(1,) * n,
-        pads_end=(1,) * n,
-        output_padding=(0,) * n,
-    )
+    given: dict[str, Any] = {
+        "batch": 1,
+        "groups": None,
+        "c": 2,
+        "m": 3,
+        "kernel": (3,) * n,
+        "strides": (2,) * n,
+        "dilations": (1,) * n,
+        "pads_begin": (1,) * n,
+        "pads_end": (1,) * n,
+        "output_padding": (0,) * n,
+    }
     return ir_subject(np.random.default_rng(seed), Layer(**given | sizes)).lower(target, form)
 
 
@@ -219,7 +219,7 @@ def test_a_stride_in_steps_has_no_output_padding_beyond_it() -> None:
     layer = Layer(1, (3, 4), None, 2, 3, (3, 2), (4, 4), (1, 1), (1, 0), (0, 0), (3, 3))
     rng = np.random.default_rng(3)
     listed = ["ConvolutionBackpropData", "GroupConvolutionBackpropData", "Slice"]
-    target = target_of(dict.fromkeys(listed[:2], ["stride in (1, 2)"]), listed=listed)
+    target = target_of({key: ["stride in (1, 2)"] for key in listed[:2]}, listed=listed)
     low = onnx_subject(rng, layer).lower(target)
     assert "stride_in_steps" in low.rules
     assert np.array_equal(low.run(), low.subject.want)

@@ -66,7 +66,9 @@ def require_same_facts(low: Written) -> None:
         if not node.origins:
             continue
         inputs = graph.input_specs(node.id)
-        constants = [s.known is not None or is_const(graph, node.id, i) for i, s in enumerate(inputs)]
+        constants = [
+            s.known is not None or is_const(graph, node.id, i) for i, s in enumerate(inputs)
+        ]
         ours = facts_of(node.op, inputs, node.spec(), constants)
         assert operation_of(node.op) == name
         for key, value in ours.values.items():
@@ -183,7 +185,10 @@ def test_refusals_have_numbers(
     rows = [f'{n} = ["inputs >= 100 * kernel_h"]' for n in ("Convolution", "GroupConvolution")]
     listed = [f"{n} = []" for n in ("Reshape", "Pad", "Slice", "Concat", "Transpose", "Add")]
     profile.write_text("\n".join(["[operations]", *rows, *listed]), encoding="utf-8")
-    assert main(["lower", str(model), "-o", str(out), "--target", str(profile), "--format", "json"]) == 1
+    assert (
+        main(["lower", str(model), "-o", str(out), "--target", str(profile), "--format", "json"])
+        == 1
+    )
     printed = capsys.readouterr()
     assert "E421" in printed.out + printed.err
     assert ">= 100 * " in printed.out + printed.err
@@ -232,7 +237,7 @@ def test_convolutions_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixtu
     rng = np.random.default_rng(4)
     conv = random_convolution(rng, Shapes(axes=(2,), stride=(2, 2), dilation=(2, 2), kernel=(2, 3)))
     profile = tmp_path / "tiny.toml"
-    target = target_of(dict.fromkeys(["Convolution", "GroupConvolution"], ["dilation == 1"]))
+    target = target_of({key: ["dilation == 1"] for key in ["Convolution", "GroupConvolution"]})
     profile.write_text(text_of(target), encoding="utf-8")
     for onnx_file in (False, True):
         folder = tmp_path / str(onnx_file)

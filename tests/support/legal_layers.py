@@ -167,7 +167,12 @@ class Written:
 
 
 def ir_subject(
-    rng: np.random.Generator, layer: Layer, *, bias: bool = False, free: Ints = (), dtype: Any = "f4"
+    rng: np.random.Generator,
+    layer: Layer,
+    *,
+    bias: bool = False,
+    free: Ints = (),
+    dtype: Any = "f4",
 ) -> Subject:
     """An IR of a deconvolution, with a bias behind it or not; sizes of the axes `free` are open."""
     x, w = numbers(rng, layer.data_shape, dtype), numbers(rng, layer.filter_shape, dtype)
@@ -239,25 +244,25 @@ def dialect_subject(
     """The same as a layer of oneDNN or TensorRT; its channels may be last if it may transpose."""
     groups = layer.groups or 1
     names = {
-        ONEDNN: dict(
-            strides=layer.strides,
-            dilations=layer.dilations,
-            groups=groups,
-            pads_begin=layer.pads_begin,
-            pads_end=layer.pads_end,
-            output_padding=layer.output_padding,
-            data_format=str(rng.choice(["NXC", "NCX"])) if transposes else "NCX",
-            weights_format=str(rng.choice(["XIO", "OIX", "IOX"])),
-        ),
-        TENSORRT: dict(
-            kernel_size=layer.kernel,
-            num_output_maps=layer.m * groups,
-            stride=layer.strides,
-            dilation=layer.dilations,
-            num_groups=groups,
-            pre_padding=layer.pads_begin,
-            post_padding=layer.pads_end,
-        ),
+        ONEDNN: {
+            "strides": layer.strides,
+            "dilations": layer.dilations,
+            "groups": groups,
+            "pads_begin": layer.pads_begin,
+            "pads_end": layer.pads_end,
+            "output_padding": layer.output_padding,
+            "data_format": str(rng.choice(["NXC", "NCX"])) if transposes else "NCX",
+            "weights_format": str(rng.choice(["XIO", "OIX", "IOX"])),
+        },
+        TENSORRT: {
+            "kernel_size": layer.kernel,
+            "num_output_maps": layer.m * groups,
+            "stride": layer.strides,
+            "dilation": layer.dilations,
+            "num_groups": groups,
+            "pre_padding": layer.pads_begin,
+            "post_padding": layer.pads_end,
+        },
     }
     made = DialectLayer(
         version, layer.batch, layer.size, groups, layer.c, layer.m, layer.kernel, names[version],

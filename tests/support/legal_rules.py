@@ -45,9 +45,7 @@ SPARE = ("Interpolate", "Multiply", *BOTH, "Add", "Slice")
 NATIVE = ("ConvolutionBackpropData", "GroupConvolutionBackpropData", "Slice", "Reshape")
 
 
-def native(
-    *conditions: str, listed: Sequence[str] = NATIVE, without: Sequence[str] = ()
-) -> Target:
+def native(*conditions: str, listed: Sequence[str] = NATIVE, without: Sequence[str] = ()) -> Target:
     return target_of(
         dict.fromkeys((n for n in NATIVE[:2] if n not in without), conditions),
         listed=listed,
@@ -272,7 +270,16 @@ SPELLINGS = (
                 (2,),
                 False,
             ),
-            ("Transpose", {"Concat": ["axis in (0, 1)"]}, ["DepthToSpace"], "", ["Transpose"], (2, 3), (1, 2, 3), None),
+            (
+                "Transpose",
+                {"Concat": ["axis in (0, 1)"]},
+                ["DepthToSpace"],
+                "",
+                ["Transpose"],
+                (2, 3),
+                (1, 2, 3),
+                None,
+            ),
             (
                 "Transpose of 4 axes",
                 {"Concat": ["axis in (0, 1)"]},
@@ -390,9 +397,7 @@ NATIVE_RULES = (
     ),
     Rule(
         name="native: a kernel in parts",
-        target=native(
-            "kernel <= 4", listed=[*NATIVE, "Concat", "Pad"], without=[]
-        ),
+        target=native("kernel <= 4", listed=[*NATIVE, "Concat", "Pad"], without=[]),
         shapes=Shapes(grouped=False, axes=(2,), kernel=(5, 6), stride=(1, 2), dilation=(1, 1)),
         form=None,
         uses=["kernel_in_parts"],
