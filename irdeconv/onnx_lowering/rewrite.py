@@ -225,8 +225,9 @@ def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer |
     budget.take(source.node(last), len(made.graph.node) - 1)  # what constants are computed by
     low = lower_for(source, replace(request, only=None), budget, ONNX_STYLE)
     for d in low.report.diagnostics:
-        more = {"severity": d.severity, "layer": d.layer, "notes": d.notes, "hint": d.hint}
-        state.problems.add(d.code, d.message, **more)
+        state.problems.add(
+            d.code, d.message, severity=d.severity, layer=d.layer, notes=d.notes, hint=d.hint
+        )
     if any(k.declared for k in known.values()):
         state.problems.add(
             "W204",
