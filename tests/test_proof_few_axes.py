@@ -1,4 +1,4 @@
-"""Spellings with few axes and within limits of devices: whatever is accepted computes the same."""
+"""Spellings with few axes and within limits of devices: accepted pairs compute the same."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def largest_error(results: Iterable[Any], expected: list[Any]) -> float:
 
 
 def work_hexagon(path: str) -> Json:
-    """Compile for HTP v75; whatever is not an EPContext node remains on the CPU."""
+    """Compile for HTP v75; other nodes than EPContext remain on the CPU."""
     import onnx
     import onnxruntime as ort
     import onnxruntime_qnn as qnn  # type: ignore[import-not-found,unused-ignore]

@@ -22,7 +22,7 @@ from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.errors import OpError
 from irdeconv.graph import Graph, Node
 from irdeconv.ops import core
-from irdeconv.passes.emit import Decision, Style
+from irdeconv.passes.emit import Decision, DeconvolutionInputs, Style
 from irdeconv.passes.forms import Form, forms_for
 from irdeconv.passes.legalising import proposals
 from irdeconv.passes.nonfinite import NonFiniteReport
@@ -141,9 +141,7 @@ def planned(
     size = Spec(dtype, site.data_shape)
     known = Spec(dtype, data.shape) if site.assumed and data.shape else size
     filter = Spec(dtype, site.filter_shape)
-    result = form.lower(
-        core.Deconvolution(site.strides, site.dilations),
-        b,
+    inputs = DeconvolutionInputs(
         PlannedValue(known, size, on_data=True),
         PlannedValue(filter, filter, constant=site.constant_filter),
         b.const(np.array(site.begin, np.int64)),
@@ -152,6 +150,7 @@ def planned(
         if task.bias
         else None,
     )
+    result = form.lower(core.Deconvolution(site.strides, site.dilations), b, inputs)
     return result if isinstance(result, Skip) else (b, result)
 
 

@@ -1,7 +1,7 @@
 """Operations that all lowering forms emit: reshapes, transposes, pads, crops, convolutions.
 
-Whatever is emitted has at most max(4, axes of the data) axes and the lowest version of an operation
-that can express it.
+Emitted tensors have at most max(4, axes of the data) axes. Emitted operations have the lowest
+version that can express them.
 """
 
 from __future__ import annotations
@@ -26,6 +26,21 @@ from irdeconv.spec import is_static
 
 X = TypeVar("X")
 FIRST_ELEMENT = np.iinfo(np.int64).min  # the stop of a backward slice that includes element 0
+
+
+@dataclass(frozen=True)
+class DeconvolutionInputs(Generic[X]):
+    """The inputs of a core.Deconvolution, and the bias behind it.
+
+    Data (N, C, *I), filter (g, C/g, M/g, *K), pads (one number per spatial axis, i64) and bias
+    [1, M, 1, ...].
+    """
+
+    x: X
+    w: X
+    pads_begin: X
+    pads_end: X
+    bias: X | None = None
 
 
 @dataclass(frozen=True)

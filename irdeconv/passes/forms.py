@@ -12,7 +12,7 @@ from irdeconv.ops import core
 from irdeconv.ops.vectors import sizes, vector
 from irdeconv.passes import reach, subpixel
 from irdeconv.passes.convolving import ConvolutionLayer, convolve
-from irdeconv.passes.emit import FormBuilder, X, channels_swapped, flip
+from irdeconv.passes.emit import DeconvolutionInputs, FormBuilder, X, channels_swapped, flip
 from irdeconv.passes.form_names import FALLBACK
 from irdeconv.passes.native import OPERATIONS, native
 from irdeconv.passes.rewrite import Skip
@@ -22,18 +22,10 @@ from irdeconv.targets.profile import Target
 
 
 class FormRule(Protocol):
-    """Builds what replaces a core.Deconvolution of data (N, C, *I) and filter (g, C/g, M/g, *K)."""
+    """Builds the operations that replace a core.Deconvolution."""
 
     def __call__(
-        self,
-        op: core.Deconvolution,
-        b: FormBuilder[X],
-        x: X,
-        w: X,
-        pads_begin: X,
-        pads_end: X,
-        bias: X | None,
-        /,
+        self, op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X], /
     ) -> X | Skip:
         """Return the output (N, M, *O), plus the bias [1, M, 1, ...]."""
 
@@ -66,41 +58,26 @@ class Form:
     least_nodes: Callable[[core.Deconvolution, Spec], int] = few_nodes
 
     def lower(
-        self,
-        op: core.Deconvolution,
-        b: FormBuilder[X],
-        x: X,
-        w: X,
-        pads_begin: X,
-        pads_end: X,
-        bias: X | None = None,
+        self, op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]
     ) -> X | Skip:
         """Build the form or return why it does not apply."""
-        skip = self.skips(op, b.spec(w), b.spec(pads_begin), b.spec(pads_end))
+        skip = self.skips(op, b.spec(of.w), b.spec(of.pads_begin), b.spec(of.pads_end))
         if skip is not None:
             return skip
-        return self.rule(op, b, x, w, pads_begin, pads_end, bias)
+        return self.rule(op, b, of)
 
 
-def zero_insertion(
-    op: core.Deconvolution,
-    b: FormBuilder[X],
-    x: X,
-    w: X,
-    pads_begin: X,
-    pads_end: X,
-    bias: X | None = None,
-) -> X:
+def zero_insertion(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]) -> X:
     """core.Deconvolution -> ZeroInsertion, Pad, Convolution (filter flipped and regrouped)."""
     axes = len(op.strides)
-    window = geometry.Window(vector(b, pads_begin), vector(b, pads_end))
+    window = geometry.Window(vector(b, of.pads_begin), vector(b, of.pads_end))
     surplus = IntVector(op.strides) - 1  # zeros behind the last element: S*I elements, also of none
     begin, end = geometry.zero_insertion_pads(
-        window, sizes(b, w, 3, axes), IntVector(op.dilations), surplus
+        window, sizes(b, of.w, 3, axes), IntVector(op.dilations), surplus
     )
-    filter = channels_swapped(b, flip(b, w, axes), axes)
-    x, ones = insert_zeros(b, x, op.strides), (1,) * axes
-    layer = ConvolutionLayer(x, filter, ones, op.dilations, begin, end, bias, pads_apart=True)
+    filter = channels_swapped(b, flip(b, of.w, axes), axes)
+    x, ones = insert_zeros(b, of.x, op.strides), (1,) * axes
+    layer = ConvolutionLayer(x, filter, ones, op.dilations, begin, end, of.bias, pads_apart=True)
     return convolve(b, layer)
 
 

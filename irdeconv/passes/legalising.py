@@ -87,7 +87,7 @@ class LayerLimits:
         return found
 
     def crop_failures(self) -> list[str]:
-        """Return the violated conditions of the Slice that negative pads stand for."""
+        """Return the violated conditions of the Slice that negative pads become."""
         rows = enumerate(zip(*self.layer.known_pads(), strict=True), 2)
         axis = tuple(a for a, pads in rows if min(pads) < 0)
         spec = self.b.spec(self.layer.x)

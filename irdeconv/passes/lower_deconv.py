@@ -24,7 +24,7 @@ from irdeconv.passes.builder import GraphBuilder, NodeBudget
 from irdeconv.passes.channel_bias import ChannelBias, bias_behind, is_quantized
 from irdeconv.passes.choose import FormCost, PlanningTask, chosen, cost_table
 from irdeconv.passes.declared import is_stale, warning
-from irdeconv.passes.emit import Decision, Style
+from irdeconv.passes.emit import Decision, DeconvolutionInputs, Style
 from irdeconv.passes.foreseen import require_room
 from irdeconv.passes.form_names import AUTO, FALLBACK
 from irdeconv.passes.forms import FORMS, forms_for
@@ -363,7 +363,7 @@ def _replaced(
 
     def build(_: object, b: GraphBuilder, *__: Value) -> Value | Skip:
         added = None if absorbed is None else absorbed.value(b)
-        return rule.lower(op, b, x, w, begin, end, added)
+        return rule.lower(op, b, DeconvolutionInputs(x, w, begin, end, added))
 
     change = replace_node(graph, last, build, state.budget, state.style, decisions)
     if change.skipped:

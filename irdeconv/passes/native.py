@@ -28,7 +28,16 @@ from irdeconv.ops.shape import Squeeze1
 from irdeconv.ops.vectors import sizes, vector
 from irdeconv.passes import layer_rules as rule
 from irdeconv.passes.convolving import AXIS_0, ConvolutionLayer, convolve
-from irdeconv.passes.emit import FormBuilder, Option, RuleCall, X, add_bias, crop, reshaped
+from irdeconv.passes.emit import (
+    DeconvolutionInputs,
+    FormBuilder,
+    Option,
+    RuleCall,
+    X,
+    add_bias,
+    crop,
+    reshaped,
+)
 from irdeconv.passes.layer_facts import convolution_facts
 from irdeconv.passes.rewrite import Skip
 from irdeconv.spec import is_static
@@ -57,21 +66,13 @@ class DeconvolutionLayer(Generic[X]):
     stage: int = 0
 
 
-def native(
-    op: core.Deconvolution,
-    b: FormBuilder[X],
-    x: X,
-    w: X,
-    pads_begin: X,
-    pads_end: X,
-    bias: X | None = None,
-) -> X | Skip:
+def native(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]) -> X | Skip:
     """core.Deconvolution -> a deconvolution that the target has, and crops."""
-    pads = vector(b, pads_begin), vector(b, pads_end)
-    if not is_static(b.spec(w).shape) or not all(isinstance(p, IntVector) for p in pads):
+    pads = vector(b, of.pads_begin), vector(b, of.pads_end)
+    if not is_static(b.spec(of.w).shape) or not all(isinstance(p, IntVector) for p in pads):
         return Skip("the filter's shape or the pads are known only at run time")
     begin, end = (p.values for p in pads if isinstance(p, IntVector))
-    layer = DeconvolutionLayer(x, w, op.strides, op.dilations, begin, end, bias)
+    layer = DeconvolutionLayer(of.x, of.w, op.strides, op.dilations, begin, end, of.bias)
     return deconvolve(b, _without_joined_zeros(b, layer))
 
 

@@ -25,6 +25,7 @@ from irdeconv.ops.vectors import sizes, vector
 from irdeconv.passes.convolving import ConvolutionLayer, convolve
 from irdeconv.passes.emit import (
     FIRST_ELEMENT,
+    DeconvolutionInputs,
     FormBuilder,
     Option,
     X,
@@ -135,53 +136,44 @@ def least_nodes(op: core.Deconvolution, filter: Spec) -> int:
 
 
 def axes_of(
-    op: core.Deconvolution, b: Builder[X], w: X, pads_begin: X, pads_end: X
+    op: core.Deconvolution, b: Builder[X], of: DeconvolutionInputs[X]
 ) -> list[AxisResidues]:
     """Return the analysis of every axis; pads and kernel must be known."""
-    vectors = (sizes(b, w, 3, len(op.strides)), vector(b, pads_begin), vector(b, pads_end))
+    pads = vector(b, of.pads_begin), vector(b, of.pads_end)
+    vectors = (sizes(b, of.w, 3, len(op.strides)), *pads)
     known = [v.values for v in vectors if isinstance(v, IntVector)]
     return [analyse(*row) for row in zip(op.strides, op.dilations, *known, strict=True)]
 
 
-def phases(
-    op: core.Deconvolution,
-    b: FormBuilder[X],
-    x: X,
-    w: X,
-    pads_begin: X,
-    pads_end: X,
-    bias: X | None = None,
-) -> X:
+def phases(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]) -> X:
     """core.Deconvolution -> one convolution per residue that has taps, interleaved."""
-    axes = axes_of(op, b, w, pads_begin, pads_end)
+    axes = axes_of(op, b, of)
     parts = []
     for residues in itertools.product(*(a.residues for a in axes)):
         alike = tuple((len(r.taps), r.first) for r in residues)
-        parts.append(b.repeat(alike, partial(_phase, b, x, w, axes, residues, bias)))
+        parts.append(b.repeat(alike, partial(_phase, b, of, axes, residues)))
     y = parts[0]
     if len(parts) > 1:
-        outputs = sizes(b, w, 0, 1) * sizes(b, w, 2, 1)
+        outputs = sizes(b, of.w, 0, 1) * sizes(b, of.w, 2, 1)
         y = interleave_parts(b, parts, op.strides, outputs, len(axes) + 2 in b.style.block_ranks)
     return _cropped(b, y, axes)
 
 
 def _phase(
     b: FormBuilder[X],
-    x: X,
-    w: X,
+    of: DeconvolutionInputs[X],
     axes: list[AxisResidues],
     residues: Sequence[Residue],
-    bias: X | None,
 ) -> X:
     """Convolve the window that a residue reads with its taps: (N, M, *(I + more))."""
     if not all(r.taps for r in residues):
-        return add_bias(b, _nothing(b, x, w, axes), bias)
+        return add_bias(b, _nothing(b, of.x, of.w, axes), of.bias)
     begin = IntVector(tuple(-r.first for r in residues))
     more = IntVector(tuple(a.more + r.extent - 1 for a, r in zip(axes, residues, strict=True)))
-    taps = channels_swapped(b, take(b, w, residues), len(axes))
+    taps = channels_swapped(b, take(b, of.w, residues), len(axes))
     dilations = tuple(r.dilation for r in residues)
     ones = (1,) * len(axes)
-    return convolve(b, ConvolutionLayer(x, taps, ones, dilations, begin, more - begin, bias))
+    return convolve(b, ConvolutionLayer(of.x, taps, ones, dilations, begin, more - begin, of.bias))
 
 
 def take(b: Builder[X], w: X, residues: Sequence[Residue]) -> X:
@@ -269,26 +261,18 @@ def _skip_wide(op: core.Deconvolution, kernel: tuple[int, ...]) -> Skip | None:
     return None
 
 
-def stacked(
-    op: core.Deconvolution,
-    b: FormBuilder[X],
-    x: X,
-    w: X,
-    pads_begin: X,
-    pads_end: X,
-    bias: X | None = None,
-) -> X:
+def stacked(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]) -> X:
     """core.Deconvolution -> one convolution with a block of channels per residue, interleaved."""
-    shape = b.spec(w).shape
+    shape = b.spec(of.w).shape
     assert is_static(shape)
-    space = (b.spec(x).shape or (DYNAMIC,) * (len(op.strides) + 2))[2:]
-    plain = axes_of(op, b, w, pads_begin, pads_end)
+    space = (b.spec(of.x).shape or (DYNAMIC,) * (len(op.strides) + 2))[2:]
+    plain = axes_of(op, b, of)
     found = [narrowest(a, n) for a, n in zip(plain, space, strict=True)]
     layouts = stack_layouts(op.strides, shape[0], len(plain) + 2 in b.style.block_ranks)
     layouts = layouts if math.prod(op.strides) > 1 else layouts[-1:]
     return b.choose(
         [
-            Option(layout.name, partial(_stacked, b, x, w, axes, bias, layout))
+            Option(layout.name, partial(_stacked, b, of, axes, layout))
             for axes in ([found] if found == plain else [found, plain])
             for layout in layouts
         ]
@@ -296,23 +280,18 @@ def stacked(
 
 
 def _stacked(
-    b: FormBuilder[X],
-    x: X,
-    w: X,
-    axes: list[AxisResidues],
-    bias: X | None,
-    layout: StackLayout,
+    b: FormBuilder[X], of: DeconvolutionInputs[X], axes: list[AxisResidues], layout: StackLayout
 ) -> X:
-    shape, n = b.spec(w).shape, len(axes)
+    shape, n = b.spec(of.w).shape, len(axes)
     assert is_static(shape)
     widened = [widen(a, k) for a, k in zip(axes, shape[3:], strict=True)]
     begin = IntVector(tuple(-v.low for v in widened))
     more = IntVector(tuple(a.more + v.span - 1 for a, v in zip(axes, widened, strict=True)))
-    stack = channels_swapped(b, _stack(b, w, widened, layout), n)
-    bias = None if bias is None else _repeated(b, bias, layout, n)
+    stack = channels_swapped(b, _stack(b, of.w, widened, layout), n)
+    bias = None if of.bias is None else _repeated(b, of.bias, layout, n)
     ones = (1,) * n
-    y = convolve(b, ConvolutionLayer(x, stack, ones, ones, begin, more - begin, bias))
-    return _interleaved(b, y, w, axes, layout)
+    y = convolve(b, ConvolutionLayer(of.x, stack, ones, ones, begin, more - begin, bias))
+    return _interleaved(b, y, of.w, axes, layout)
 
 
 def _interleaved(b: FormBuilder[X], y: X, w: X, axes: list[AxisResidues], layout: StackLayout) -> X:
@@ -396,50 +375,37 @@ def skip_gemm(op: core.Deconvolution, filter: Spec, *pads: Spec) -> Skip | None:
     return None
 
 
-def gemm(
-    op: core.Deconvolution,
-    b: FormBuilder[X],
-    x: X,
-    w: X,
-    pads_begin: X,
-    pads_end: X,
-    bias: X | None = None,
-) -> X | Skip:
+def gemm(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]) -> X | Skip:
     """core.Deconvolution with K == S -> a 1x1 convolution, interleaved and cropped."""
-    shape = b.spec(w).shape
+    shape = b.spec(of.w).shape
     assert is_static(shape)
     layouts = stack_layouts(op.strides, shape[0], len(op.strides) + 2 in b.style.block_ranks)
     layouts = layouts if math.prod(op.strides) > 1 else layouts[-1:]
     zero = IntVector((0,) * len(op.strides))
-    ends = zero - vector(b, pads_begin), zero - vector(b, pads_end)
-    if bias is not None and not all(isinstance(v, IntVector) for v in ends):
+    ends = zero - vector(b, of.pads_begin), zero - vector(b, of.pads_end)
+    if of.bias is not None and not all(isinstance(v, IntVector) for v in ends):
         return Skip("zeros may join the output, which has a bias; the pads are known at run time")
-    ways = (partial(_gemm, b, x, w, ends, bias, layout) for layout in layouts)
+    ways = (partial(_gemm, b, of, ends, layout) for layout in layouts)
     rows = zip(layouts, ways, strict=True)
     return b.choose([Option(layout.name, way) for layout, way in rows])
 
 
 def _gemm(
-    b: FormBuilder[X],
-    x: X,
-    w: X,
-    ends: tuple[Vector, Vector],
-    bias: X | None,
-    layout: StackLayout,
+    b: FormBuilder[X], of: DeconvolutionInputs[X], ends: tuple[Vector, Vector], layout: StackLayout
 ) -> X:
-    shape, (begin, end) = b.spec(w).shape, ends
+    shape, (begin, end) = b.spec(of.w).shape, ends
     assert is_static(shape)
     strides, n = shape[3:], len(shape) - 3
     axes = [AxisResidues(s, 1, s, 0, 0, 0) for s in strides]
-    stack = _stack(b, w, [widen(a, a.stride) for a in axes], layout)
+    stack = _stack(b, of.w, [widen(a, a.stride) for a in axes], layout)
     zero = IntVector((0,) * n)
-    front, back = _room(b.spec(x).shape, strides, begin, end, bias is not None)
+    front, back = _room(b.spec(of.x).shape, strides, begin, end, of.bias is not None)
     if (front, back) != (zero, zero):
         begin, end = begin - front * IntVector(strides), end - back * IntVector(strides)
-    bias = None if bias is None else _repeated(b, bias, layout, n)
+    bias = None if of.bias is None else _repeated(b, of.bias, layout, n)
     stack, ones = channels_swapped(b, stack, n), (1,) * n
-    y = convolve(b, ConvolutionLayer(x, stack, ones, ones, front, back, bias))
-    y = _interleaved(b, y, w, axes, layout)
+    y = convolve(b, ConvolutionLayer(of.x, stack, ones, ones, front, back, bias))
+    y = _interleaved(b, y, of.w, axes, layout)
     return pad_spatial(b, y, begin, end) if (begin, end) != (zero, zero) else y
 
 

@@ -29,7 +29,7 @@ MOST_ALONG = 2**13  # of an axis, which are looked at one by one
 
 
 Bounds = tuple[tuple[Size, Size], ...]
-Taps = tuple[list[int], list[int]]  # what emitted taps stand for, and which ones are reached
+Taps = tuple[list[int], list[int]]  # the tap of each emitted tap, and the ones that are reached
 Moves = tuple[tuple[int, Bounds], ...]  # of a copy along each coordinate, and bounds of its own
 
 

@@ -1,7 +1,7 @@
 """The operations of a target's list, and the names that conditions of each may use.
 
-Operations have OpenVINO's names, also for ONNX models. Slice stands for Slice and StridedSlice,
-Split for Split and VariadicSplit.
+Operations have OpenVINO's names, also for ONNX models. Slice means Slice and StridedSlice,
+Split means Split and VariadicSplit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Name:
     """A name of conditions.
 
     `absent` is its value on an axis that the layer lacks; None: the name has no axes. With `sides`
-    it stands for the begin and the end of an axis. With `each` it has a value for each part of a
+    it covers the begin and the end of an axis. With `each` it has a value for each part of a
     Concat or each axis of a Slice. `choices` are all values of a string.
     """
 

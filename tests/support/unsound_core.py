@@ -281,7 +281,7 @@ texts(LIMITS, "rounded_beside_f16", filtered(_FINE), _joined, (1, 2, 4))
 
 
 def _joined_forward(g: TextGraph) -> End:
-    """The same of a convolution that stands for a deconvolution of stride 1."""
+    """The same with a convolution that replaces a deconvolution of stride 1."""
     halves = g.add("Convert-1", g.const([[[2, 1, 3]]], "f16"), destination_type="f32")
     w = g.add("Concat-1", halves, g.real([[[1, 1, 3]]]), axis=1)
     said = {**ONE_AXIS, "pads_begin": 2, "pads_end": 2}

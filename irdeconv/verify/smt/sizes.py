@@ -80,7 +80,7 @@ def _reshape(side: ReadSide, port: Port, layer: Layer) -> Dims:
 
 
 def _remaining(layer: Layer, dims: Sequence[SizeTerm], rest: Sequence[SizeTerm]) -> SizeTerm:
-    """Return the size that -1 stands for: what is left of the factors."""
+    """Return the size of -1: the factors that are left."""
     opened = [d for d in dims if d.known is None]
     known, by = math.prod(d.known for d in dims if d.known is not None), 1
     for d in rest:
@@ -89,14 +89,14 @@ def _remaining(layer: Layer, dims: Sequence[SizeTerm], rest: Sequence[SizeTerm])
         elif d.known:
             by *= d.known
         else:
-            raise Unproved(f"{layer}: the size that -1 stands for does not follow")
+            raise Unproved(f"{layer}: the size of -1 does not follow")
     shared = math.gcd(known, by)
     known, by = known // shared, by // shared
     for i, d in enumerate(opened):
         shared = math.gcd(by, d.constant, *d.parts.values())
         opened[i], by = d // shared, by // shared
     if by != 1:
-        raise Unproved(f"{layer}: the size that -1 stands for does not follow")
+        raise Unproved(f"{layer}: the size of -1 does not follow")
     return math.prod(opened, start=term(known))
 
 
