@@ -244,7 +244,7 @@ def window(spatial: str = "2", **other: object) -> Facts:
         ("kneron-520", "Transpose", Facts({"rank": 4}), "Transpose is not in the"),
         ("rk3588", "Convolution", window(pad_begin=16), "pad <= 15: 16"),
         ("rk3588", "Convolution", window("3"), "spatial_axes <= 2: 3"),
-        ("rk3588", "Transpose", Facts({"rank": 5}), "rank <= 4: 5"),
+        ("rk3588", "Transpose", Facts({"rank": 5}), "rank == 4: 5"),
         ("hexagon-htp", "Reshape", Facts({"rank": 6}), "max_rank = 5: 6 axes"),
         ("hexagon-htp", "ConvolutionBackpropData", window(dilation=2), "dilation == 1: 2"),
         ("nvdla", "ConvolutionBackpropData", window(), "pad == 0: 1"),

@@ -75,7 +75,7 @@ def _recognise_all(graph: Graph, *, computed: bool) -> int:
 
     With `computed` only those whose target is computed.
     """
-    count, before = 0, {n.id for n in graph.nodes()}
+    count = 0
 
     def inside(body: Graph) -> Graph:
         nonlocal count
@@ -84,13 +84,15 @@ def _recognise_all(graph: Graph, *, computed: bool) -> int:
         return out
 
     change_bodies(graph, inside)
-    for node, found in [(n, m) for n in graph.nodes() if (m := _marks(n)) is not None]:
+    nodes = list(graph.nodes())
+    for node, found in [(n, m) for n in nodes if (m := _marks(n)) is not None]:
         strides = tuple(map(int, found[1].split(",")))
         insertion = core.ZeroInsertion(strides, trailing=True)
         target = constant(graph, graph.inputs_of(node.id)[1])
         if 0 in strides or (computed and target is not None and -1 not in target):
             continue
         count += _recognise(graph, node, insertion)
+    before = {n.id for n in nodes}
     for node in graph.nodes():
         if node.id not in before and node.specs is not None:
             node.declared = tuple(s.without_value() for s in node.specs)
