@@ -26,7 +26,7 @@ from irdeconv.passes.emit import FormBuilder, Option, X, crop, reshaped, transpo
 
 Ints = tuple[int, ...]
 ONE = IntVector((1,))
-MOST_BLOCK_STEPS = 3  # of DepthToSpace
+MOST_BLOCK_STEPS = 3  # of DepthToSpace, unless the blocks are primes
 LARGEST_BLOCK = 64
 Mode = Literal["blocks_first", "depth_first"]
 
@@ -121,8 +121,10 @@ def interleave_parts(
 def _block_steps(strides: Ints) -> Iterator[tuple[Ints, ...]]:
     """Yield the sequences of DepthToSpace blocks that make equal strides, the shortest first."""
     if len(set(strides)) == 1 and 1 < strides[0] <= LARGEST_BLOCK:
-        for count in range(1, MOST_BLOCK_STEPS + 1):
-            for factors in _factorings(strides[0], count):
+        for count in range(1, strides[0].bit_length()):
+            ways = list(_factorings(strides[0], count))
+            longest = not list(_factorings(strides[0], count + 1))
+            for factors in ways if count <= MOST_BLOCK_STEPS or longest else ():
                 yield tuple((f,) * len(strides) for f in factors)
 
 

@@ -122,10 +122,13 @@ def as_planes(b: FormBuilder[X], layer: Layer[X]) -> X:
     begin, end = layer.known_pads()
     batch, depth, height, width = (sizes(b, layer.x, a, 1) for a in (0, 2, 3, 4))
     stride, dilation = layer.strides[0], layer.dilations[0]
-    x = reshaped(b, layer.x, batch * g, IntVector((c,)), depth, height * width)
+    x = reshaped(b, layer.x, batch, IntVector((g * c,)), depth, height * width)
     x = outside(b, x, (begin[0], 0), (end[0], 0))
     out = (size_of(b, x, 2) - extent(k, dilation)) // stride + 1
     copies = [window(b, x, 2, t * dilation, out, stride) for t in range(k)]
+    if g > 1 and k > 1:  # the taps of a group stay beside it
+        flat = (IntVector((c,)), IntVector((out,)), height * width)
+        copies = [reshaped(b, y, batch * g, *flat) for y in copies]
     x = b.add(Concat(1), *copies) if k > 1 else copies[0]
     deep = IntVector((out,))
     x = reshaped(b, x, batch, IntVector((g * k * c,)), deep, height * width)
