@@ -19,12 +19,7 @@ TYPE_CHECKING = False  # importing it from typing would take longer than all the
 if TYPE_CHECKING:
     from typing import Any
 
-    from irdeconv.benchmark import BenchReport
-    from irdeconv.conformance.manifest import Suite
-    from irdeconv.conformance.report import SuiteReport
-    from irdeconv.conformance.suite import check_suite, run_suite, suite
-    from irdeconv.editing.simplify import SimplificationReport, Simplified
-    from irdeconv.errors import (
+    from irdeconv.base.errors import (
         ArgumentTypeError,
         Diagnostic,
         ExecutionError,
@@ -39,84 +34,76 @@ if TYPE_CHECKING:
         UnsupportedError,
         UsageError,
     )
-    from irdeconv.explanation import Explanation
-    from irdeconv.graph import Graph, Node, Value
-    from irdeconv.inspection import Inspection
-    from irdeconv.inspection.operations import Operations
-    from irdeconv.limits import Limits
-    from irdeconv.models import HoldsGraph, ModelLike, OnnxModel, OpenVinoModel
-    from irdeconv.onnx_lowering.files import lower_onnx
-    from irdeconv.onnx_lowering.rewrite import LoweredOnnx
-    from irdeconv.op import Op
-    from irdeconv.page.content import PageContent
-    from irdeconv.passes.raising import Raised
-    from irdeconv.passes.raising.records import RaisingReport
-    from irdeconv.passes.records import Lowered, LoweringReport
+    from irdeconv.base.limits import Limits
+    from irdeconv.formats.models import HoldsGraph, ModelLike, OnnxModel, OpenVinoModel
+    from irdeconv.formats.onnx_lowering import LoweredOnnx, lower_onnx
+    from irdeconv.ir.graph import Graph, Node, Value
+    from irdeconv.ir.op import Op
+    from irdeconv.ir.spec import Interval, Spec
     from irdeconv.public.blocks import map_blocks
     from irdeconv.public.editing import extract, rename, simplify
     from irdeconv.public.proving import certify, check_certificate
     from irdeconv.public.reading import convert, dump, infer, parse, read, validate
     from irdeconv.public.reducing import reduce
-    from irdeconv.public.rewriting import (
-        lower,
-        raise_,
-        to_openvino,
-        write,
-    )
+    from irdeconv.public.rewriting import lower, raise_, to_openvino, write
     from irdeconv.public.running import bench, compile, run
     from irdeconv.public.showing import compare, explain, graph_page, inspect, operations
-    from irdeconv.reducing.shrink import Reduced
-    from irdeconv.runtime.plan import Plan
-    from irdeconv.spec import Interval, Spec
-    from irdeconv.targets.profile import Target
-    from irdeconv.verify.compare.comparison import Comparison
-    from irdeconv.verify.onnx_models.check import check_onnx
-    from irdeconv.verify.proof.certificate import Certificate
-    from irdeconv.verify.proof.certified import Certificates
-    from irdeconv.verify.proof.report import CheckReport
+    from irdeconv.rewrite.raising import Raised, RaisingReport
+    from irdeconv.rewrite.records import Lowered, LoweringReport
+    from irdeconv.rewrite.targets import Target
+    from irdeconv.run.bench_report import BenchReport
+    from irdeconv.run.plan import Plan
+    from irdeconv.run.simplify import SimplificationReport, Simplified
+    from irdeconv.show.explanation import Explanation
+    from irdeconv.show.inspection import Inspection
+    from irdeconv.show.operations import Operations
+    from irdeconv.show.page import PageContent
+    from irdeconv.verify.certificates import Certificate, Certificates, CheckReport
+    from irdeconv.verify.comparison import Comparison
+    from irdeconv.verify.onnx_check import check_onnx
+    from irdeconv.verify.reduce import Reduced
+    from irdeconv.verify.suite import check_suite, run_suite, suite
+    from irdeconv.verify.suite_manifest import Suite
+    from irdeconv.verify.suite_report import SuiteReport
 
 __version__ = "0.1.0"
 
 # What a module of the package has to offer; the imports above say the same to type checkers.
 _OFFERS = {
-    "benchmark": "BenchReport",
-    "conformance.manifest": "Suite",
-    "conformance.report": "SuiteReport",
-    "conformance.suite": "check_suite run_suite suite",
-    "editing.simplify": "SimplificationReport Simplified",
-    "errors": """ArgumentTypeError Diagnostic ExecutionError FileAccessError InferenceError
-        InputError IrdeconvError LimitError LoweringError NothingToReduceError TargetError
-        UnsupportedError UsageError""",
-    "explanation": "Explanation",
-    "graph": "Graph Node Value",
-    "inspection": "Inspection",
-    "inspection.operations": "Operations",
-    "limits": "Limits",
-    "models": "HoldsGraph ModelLike OnnxModel OpenVinoModel",
-    "onnx_lowering.files": "lower_onnx",
-    "onnx_lowering.rewrite": "LoweredOnnx",
-    "op": "Op",
-    "page.content": "PageContent",
-    "passes.raising": "Raised",
-    "passes.raising.records": "RaisingReport",
-    "passes.records": "Lowered LoweringReport",
+    "base.errors": """ArgumentTypeError Diagnostic ExecutionError FileAccessError InferenceError
+        InputError IrdeconvError LimitError LoweringError NothingToReduceError
+        TargetError UnsupportedError UsageError""",
+    "base.limits": "Limits",
+    "formats.models": "HoldsGraph ModelLike OnnxModel OpenVinoModel",
+    "formats.onnx_lowering": "LoweredOnnx lower_onnx",
+    "ir.graph": "Graph Node Value",
+    "ir.op": "Op",
+    "ir.spec": "Interval Spec",
     "public.blocks": "map_blocks",
     "public.editing": "extract rename simplify",
+    "public.proving": "certify check_certificate",
     "public.reading": "convert dump infer parse read validate",
     "public.reducing": "reduce",
-    "public.proving": "certify check_certificate",
     "public.rewriting": "lower raise_ to_openvino write",
     "public.running": "bench compile run",
     "public.showing": "compare explain graph_page inspect operations",
-    "reducing.shrink": "Reduced",
-    "runtime.plan": "Plan",
-    "spec": "Interval Spec",
-    "targets.profile": "Target",
-    "verify.compare.comparison": "Comparison",
-    "verify.onnx_models.check": "check_onnx",
-    "verify.proof.certificate": "Certificate",
-    "verify.proof.certified": "Certificates",
-    "verify.proof.report": "CheckReport",
+    "rewrite.raising": "Raised RaisingReport",
+    "rewrite.records": "Lowered LoweringReport",
+    "rewrite.targets": "Target",
+    "run.bench_report": "BenchReport",
+    "run.plan": "Plan",
+    "run.simplify": "SimplificationReport Simplified",
+    "show.explanation": "Explanation",
+    "show.inspection": "Inspection",
+    "show.operations": "Operations",
+    "show.page": "PageContent",
+    "verify.certificates": "Certificate Certificates CheckReport",
+    "verify.comparison": "Comparison",
+    "verify.onnx_check": "check_onnx",
+    "verify.reduce": "Reduced",
+    "verify.suite": "check_suite run_suite suite",
+    "verify.suite_manifest": "Suite",
+    "verify.suite_report": "SuiteReport",
 }
 _HOMES = {name: module for module, names in _OFFERS.items() for name in names.split()}
 

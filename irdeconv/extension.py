@@ -13,29 +13,28 @@ from os import PathLike, fspath
 from pathlib import Path
 from types import ModuleType
 
-from irdeconv.access import unreadable
-from irdeconv.dtypes import ElementType as ElementType
-from irdeconv.errors import IrdeconvError, misused
-from irdeconv.errors import OpError as OpError
-from irdeconv.errors import Problem as Problem
-from irdeconv.op import REGISTRY, TYPES
-from irdeconv.op import Builder as Builder
-from irdeconv.op import Op as Op
-from irdeconv.op import SugarOp as SugarOp
-from irdeconv.op import attribute as attribute
-from irdeconv.op import op as op
-from irdeconv.opening import open_file
-from irdeconv.spec import Array as Array
-from irdeconv.spec import Shape as Shape
-from irdeconv.spec import Spec as Spec
-from irdeconv.traits import COMPOSITE as COMPOSITE
-from irdeconv.traits import FUNCTION as FUNCTION
-from irdeconv.traits import JUMPS as JUMPS
-from irdeconv.traits import KEEPS as KEEPS
-from irdeconv.traits import MOVES as MOVES
-from irdeconv.traits import SCALE as SCALE
-from irdeconv.traits import SUM as SUM
-from irdeconv.traits import Rounding as Rounding
+from irdeconv.base.errors import IrdeconvError, misused
+from irdeconv.base.errors import OpError as OpError
+from irdeconv.base.errors import Problem as Problem
+from irdeconv.base.opening import open_file, unreadable
+from irdeconv.ir.dtypes import ElementType as ElementType
+from irdeconv.ir.op import COMPOSITE as COMPOSITE
+from irdeconv.ir.op import FUNCTION as FUNCTION
+from irdeconv.ir.op import JUMPS as JUMPS
+from irdeconv.ir.op import KEEPS as KEEPS
+from irdeconv.ir.op import MOVES as MOVES
+from irdeconv.ir.op import REGISTRY, TYPES
+from irdeconv.ir.op import SCALE as SCALE
+from irdeconv.ir.op import SUM as SUM
+from irdeconv.ir.op import Builder as Builder
+from irdeconv.ir.op import Op as Op
+from irdeconv.ir.op import Rounding as Rounding
+from irdeconv.ir.op import SugarOp as SugarOp
+from irdeconv.ir.op import attribute as attribute
+from irdeconv.ir.op import op as op
+from irdeconv.ir.spec import Array as Array
+from irdeconv.ir.spec import Shape as Shape
+from irdeconv.ir.spec import Spec as Spec
 
 MOST_REASON = 2000  # characters
 _LOADED: dict[Path, ModuleType] = {}

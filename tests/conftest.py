@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from irdeconv.cli.console import Console
-from irdeconv.kernels.shared import blocking
+from irdeconv.kernels import scratch as blocking
 from support.blocks import SMALL
 from support.schemas import require_schema
 from support.small_net import write_small_net

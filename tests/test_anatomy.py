@@ -15,11 +15,18 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.drawing.anatomy import POSITIONS, STAMPS, AxisAnatomy, CellRow, shortened
-from irdeconv.drawing.anatomy_overlap import Overlap, OverlapAxis
-from irdeconv.drawing.anatomy_style import picture_style
-from irdeconv.drawing.anatomy_svg import AxisPicture, LayerPicture, svg
-from irdeconv.explanation.picture import picture
+from irdeconv.show.anatomy import (
+    POSITIONS,
+    STAMPS,
+    AxisAnatomy,
+    CellRow,
+    Overlap,
+    OverlapAxis,
+    picture_style,
+    shortened,
+)
+from irdeconv.show.anatomy_svg import AxisPicture, LayerPicture, svg
+from irdeconv.show.letters import picture
 from support import oracle
 
 SAMPLES = Path(__file__).resolve().parent.parent / "ir_samples"

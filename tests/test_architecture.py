@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-import irdeconv.dialects
 import irdeconv.ops  # noqa: F401 -- importing fills the registry
-from irdeconv.codes import CODES
-from irdeconv.errors import Diagnostic
-from irdeconv.op import REGISTRY, Op
+from irdeconv.base.codes import CODES
+from irdeconv.base.errors import Diagnostic
+from irdeconv.ir.op import REGISTRY, Op
 from support.sources import DRAWN, imports, parsed
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -15,9 +15,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from irdeconv.batches.items import found_files, name_of
-from irdeconv.batches.rows import worst
-from irdeconv.errors import FileAccessError, UsageError
+from irdeconv.base.errors import FileAccessError, UsageError
+from irdeconv.cli.batch_items import found_files, name_of, worst
 from support.commands import command
 from support.schemas import require_schema, validator
 

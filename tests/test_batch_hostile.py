@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.batches.items import found_files, name_of
-from irdeconv.batches.rows import is_row
-from irdeconv.errors import FileAccessError
+from irdeconv.base.errors import FileAccessError
+from irdeconv.cli.batch_items import found_files, is_row, name_of
 from support.commands import command
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -164,14 +163,14 @@ def test_a_full_disk_is_an_answer_and_not_kept(monkeypatch: pytest.MonkeyPatch) 
         real(source, target)
 
     with monkeypatch.context() as m:
-        m.setattr("irdeconv.io.atomic.os.replace", full)
+        m.setattr("irdeconv.formats.atomic.os.replace", full)
         assert batch(*words) == 6
     found = json.loads(Path("r.json").read_text())
     assert found["counts"] == {"no access": 2}
     assert {d["code"] for i in found["items"] for d in i["diagnostics"]} == {"E701"}
     assert batch(*words, "--resume") == 0
     with monkeypatch.context() as m:
-        m.setattr("irdeconv.batches.journal.os.write", lambda *_: full(Path(), Path("out")))
+        m.setattr("irdeconv.cli.batch_items.os.write", lambda *_: full(Path(), Path("out")))
         assert batch(*words, "--force") == 6
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.io.arrays import npz
+from irdeconv.formats.arrays import npz
 from support.commands import command
 from support.schemas import require_schema
 

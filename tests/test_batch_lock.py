@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from irdeconv.batches.lock import held
-from irdeconv.cli.batch_item import execute
-from irdeconv.io.atomic import together
+from irdeconv.cli.batch_answer import execute
+from irdeconv.cli.batch_items import held
+from irdeconv.formats.atomic import together
 from support.commands import command
 
 ROOT = Path(__file__).resolve().parent.parent

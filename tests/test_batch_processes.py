@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from irdeconv.batches.child import Child, Errand
-from irdeconv.batches.executors import InProcess, Processes
-from irdeconv.errors import UsageError
+from irdeconv.base.errors import UsageError
+from irdeconv.cli.batch_executors import Child, Errand, InProcess, Processes
 from support import batch_calls
 
 CALL = "support.batch_calls:call"

@@ -13,28 +13,30 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.benchmark import bench, machine
-from irdeconv.benchmark.histogram import Histogram
-from irdeconv.benchmark.machine import SIDE, Ceilings, Conditions, gflops, measure_ceilings, rate
-from irdeconv.benchmark.measure import (
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ops.activation import ReLU
+from irdeconv.ops.elementwise import Add
+from irdeconv.run import machine
+from irdeconv.run.bench import bench
+from irdeconv.run.bench_report import BenchReport
+from irdeconv.run.machine import SIDE, Ceilings, Conditions, gflops, measure_ceilings, rate
+from irdeconv.run.measure import (
     MOST,
     Clock,
     Effort,
+    Histogram,
     Quantiles,
     Sample,
     Timing,
+    in_parallel,
     interleaved,
     median_interval,
     percentile,
+    products,
     timed,
+    traffic,
 )
-from irdeconv.benchmark.parallel import in_parallel
-from irdeconv.benchmark.peers import Peer, difference
-from irdeconv.benchmark.report import BenchReport
-from irdeconv.benchmark.steps import products, traffic
-from irdeconv.graph import Graph, Value
-from irdeconv.ops.activation import ReLU
-from irdeconv.ops.elementwise import Add
+from irdeconv.run.peers import Peer, difference
 from support.layers import Layer, build, constant, numbers, parameter, result
 
 LAYER = Layer(2, (4, 5), None, 3, 6, (3, 2), (2, 2), (1, 1), (1, 0), (0, 1), (0, 0))
@@ -395,6 +397,6 @@ def test_options_that_do_not_fit(options: dict[str, Any]) -> None:
 
 
 def test_a_peer_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irdeconv.benchmark.peers.installed", lambda package: None)
+    monkeypatch.setattr("irdeconv.run.peers.installed", lambda package: None)
     with pytest.raises(ird.UnsupportedError, match="needs the package onnxruntime"):
         ird.bench(network(), [X], against=["onnxruntime"])

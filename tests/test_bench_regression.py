@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.benchmark.measure import Clock, Sample
 from irdeconv.ops.basic import Const
+from irdeconv.run.measure import Clock, Sample
 from support import oracle
 from support.scripts import script
 

@@ -12,9 +12,9 @@ from typing import TypeVar
 import pytest
 
 import irdeconv as ird
-from irdeconv.kernels.shared import blas
-from irdeconv.verify.compare.comparison import compare_plan
-from irdeconv.verify.compare.partner import Partner
+from irdeconv.kernels import blas
+from irdeconv.verify.comparison import compare_plan
+from irdeconv.verify.partner import Partner
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.io.xml_writer import ir_bytes
+from irdeconv.formats.xml_writer import ir_bytes
 from support import body_models as bm
 
 each = pytest.mark.parametrize("given", bm.MODELS.values(), ids=list(bm.MODELS))

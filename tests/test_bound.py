@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv import dtypes
-from irdeconv.kernels.shared import blocking
-from irdeconv.kernels.shared.team import Threads
-from irdeconv.op import Op, as_tuple, infer_op, lookup
-from irdeconv.runtime.bound import bind
-from irdeconv.spec import Array, Interval, Spec
-from irdeconv.traits import Bound
+from irdeconv.ir import dtypes
+from irdeconv.ir.op import Bound, Op, as_tuple, infer_op, lookup
+from irdeconv.ir.spec import Array, Interval, Spec
+from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels.threads import Threads
+from irdeconv.run.program import bind
 from op_cases import Case, Tensor, all_cases, boolean, differs, f32, i64
 from support.blocks import SMALL
 

@@ -14,13 +14,13 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.certificates import proof_code
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY
-from irdeconv.passes.form_names import CONDITIONS
-from irdeconv.passes.forms import FORMS
-from irdeconv.verify.proof.certificate import Certificate
-from irdeconv.verify.proof.check import certify, check, probe_layers
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
+from irdeconv.rewrite.form_names import CONDITIONS
+from irdeconv.rewrite.forms import FORMS
+from irdeconv.verify.certificates import Certificate
+from irdeconv.verify.check import certify, check, probe_layers
 from support.deconv_chain import chain
 from support.layers import Layer, build, constant, parameter, random_layer, result
 from support.mutants import mutants
@@ -144,8 +144,8 @@ def test_files_are_proved_against_files(form: str, tmp_path: Path) -> None:
 
 
 def test_the_spelling_in_standard_operations_is_followed() -> None:
-    from irdeconv.passes.infer_specs import inferred
-    from irdeconv.passes.standardize import standardize
+    from irdeconv.rewrite.infer_specs import inferred
+    from irdeconv.rewrite.standardize import standardize
 
     source = chain()
     spelled = inferred(standardize(ird.lower(source).graph))
@@ -155,7 +155,7 @@ def test_the_spelling_in_standard_operations_is_followed() -> None:
 
 @pytest.mark.parametrize(("name", "every"), [("i32", True), ("i8", False)])
 def test_no_proof_for_all_sizes_where_a_size_may_wrap(name: str, every: bool) -> None:
-    from irdeconv.passes.standardize import standardize
+    from irdeconv.rewrite.standardize import standardize
 
     layer = Layer(1, (4,), 1, 1, 1, (2,), (3,), (1,), (0,), (0,), (0,))
     w = np.ones(layer.filter_shape, np.float32)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
 from irdeconv.proof import reader
 from irdeconv.proof.model import Model
 from support.commands import command
@@ -123,7 +123,7 @@ def test_a_model_is_not_replaced_where_the_proof_fails(
     def fails(*args: object, **options: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("irdeconv.verify.proof.check.certified", fails)
+    monkeypatch.setattr("irdeconv.verify.check.certified", fails)
     given = ("-o", files / "b.xml", "--certify", files / "c.json", "--form", "phases")
     assert command("lower", files / "a.xml", *given) == 5
     assert {p.name: p.read_bytes() for p in files.iterdir()} == before

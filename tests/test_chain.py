@@ -11,19 +11,28 @@ import numpy as np
 import pytest
 
 import irdeconv.ops
-from irdeconv import dtypes
-from irdeconv.kernels.elementwise import steps as rules
-from irdeconv.kernels.elementwise import tiles
-from irdeconv.kernels.elementwise.calls import Instruction, Rule
-from irdeconv.kernels.elementwise.chain import Chain
-from irdeconv.kernels.shared import blocking, jit
-from irdeconv.kernels.shared.blocking import BlockSizes
-from irdeconv.kernels.shared.team import Threads
-from irdeconv.op import REGISTRY, Op
-from irdeconv.ops import activation, convert, elementwise, normalization, quantize, unary
-from irdeconv.runtime.chains import chain_step
-from irdeconv.spec import Array, Spec
-from irdeconv.traits import Operand
+from irdeconv.ir import dtypes
+from irdeconv.ir.op import REGISTRY, Op, Operand
+from irdeconv.ir.spec import Array, Spec
+from irdeconv.kernels import elementwise as rules
+from irdeconv.kernels import elementwise_chain as tiles
+from irdeconv.kernels import jit
+from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels.elementwise import Instruction, Rule
+from irdeconv.kernels.elementwise_chain import Chain
+from irdeconv.kernels.scratch import BlockSizes
+from irdeconv.kernels.threads import Threads
+from irdeconv.ops import (
+    activation,
+    convert,
+    elementwise,
+    normalization,
+    quantize,
+)
+from irdeconv.ops import (
+    elementwise as unary,
+)
+from irdeconv.run.fusion import chain_step
 
 assert irdeconv.ops
 TYPES = {

@@ -7,12 +7,12 @@ import os
 import numpy as np
 import pytest
 
-from irdeconv.kernels.elementwise import steps as rules
-from irdeconv.kernels.elementwise.calls import Instruction, Rule
-from irdeconv.kernels.elementwise.chain import Chain
-from irdeconv.kernels.shared import jit
-from irdeconv.kernels.shared.team import Threads
-from irdeconv.spec import Array
+from irdeconv.ir.spec import Array
+from irdeconv.kernels import elementwise as rules
+from irdeconv.kernels import jit
+from irdeconv.kernels.elementwise import Instruction, Rule
+from irdeconv.kernels.elementwise_chain import Chain
+from irdeconv.kernels.threads import Threads
 from test_chain import assert_close, data
 
 # Activation, its parameters, roundings (of f32) by which the compiled polynomial may differ.

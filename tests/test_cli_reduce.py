@@ -12,7 +12,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.reducing.variant import Variant
+from irdeconv.verify.reduce_search import Variant
 from support.networks import network
 
 SCRIPT = """

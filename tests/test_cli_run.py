@@ -14,10 +14,10 @@ from PIL import Image
 import irdeconv as ird
 from irdeconv.cli.console import Console
 from irdeconv.cli.inputs import GENERATORS, gather, generate, typed
-from irdeconv.dtypes import ELEMENT_TYPES, f32
-from irdeconv.graph import Graph
+from irdeconv.ir.dtypes import ELEMENT_TYPES, f32
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.spec import Spec
 from irdeconv.ops.basic import Parameter
-from irdeconv.spec import Spec
 from support.commands import command
 
 X = np.linspace(-1, 1, 48, dtype=np.float32).reshape(1, 3, 4, 4)

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.base.code_pages import FOLDER, GROUPS, CodePage, code_page, path_of
+from irdeconv.base.codes import CODES
+from irdeconv.base.errors import IrdeconvError
 from irdeconv.cli.main import VERBS, main, verb_parser
 from irdeconv.cli.usage import option_names
-from irdeconv.code_pages import FOLDER, GROUPS, CodePage, code_page, path_of
-from irdeconv.codes import CODES
-from irdeconv.errors import IrdeconvError
 from support.commands import command
 from support.printed import printed
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.constant import ArrayData
-from irdeconv.graph import Graph, Value
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Const
-from irdeconv.ops.unary import Exp
-from irdeconv.verify.compare.difference import Allowed, difference
+from irdeconv.ops.elementwise import Exp
+from irdeconv.verify.difference import Allowed, difference
 from support.layers import Layer, build, numbers, parameter, result
 
 EXACT = Allowed(0.0, "exact")
@@ -166,7 +166,7 @@ def test_pieces_come_to_what_the_whole_comes_to(
     limits = {"each": rng.random((2, 3, 4)) * 4, "of a row": rng.random(4) * 4}
     allowed = Allowed(limits.get(str(limit), limit), "made up")
     whole = difference(("x", "A", "B"), a, b, allowed, want)
-    monkeypatch.setattr("irdeconv.verify.compare.measured.COMPARED_AT_ONCE", piece)
+    monkeypatch.setattr("irdeconv.verify.difference.COMPARED_AT_ONCE", piece)
     found = difference(("x", "A", "B"), a, b, allowed, want)
     assert found.cosine == pytest.approx(whole.cosine)
     assert replace(found, cosine=whole.cosine) == whole

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dtypes import f32, i64
-from irdeconv.graph import Graph, Value
-from irdeconv.verify.compare.difference import _ulps
+from irdeconv.ir.dtypes import f32, i64
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.verify.difference import _ulps
 from support.layers import parameter, result
 from support.networks import LAYERS, image, network
 from support.raising_graphs import Net

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.constant import ArrayData
-from irdeconv.dtypes import of_numpy
-from irdeconv.graph import Graph, Node
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.dtypes import of_numpy
+from irdeconv.ir.graph import Graph, Node
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Const, Parameter
-from irdeconv.ops.matmul import MatMul
-from irdeconv.verify.compare import rounding
+from irdeconv.ops.matrix import MatMul
+from irdeconv.verify import judge as rounding
 from support.layers import parameter, result
 from support.raising_graphs import Net
 from support.scripts import script

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from irdeconv.benchmark.measure import Clock
+from irdeconv.run.measure import Clock
 from support.scripts import script
 
 tool = script("compare_picks")

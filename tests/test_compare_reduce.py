@@ -12,7 +12,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.graph import Graph
+from irdeconv.ir.graph import Graph
 from irdeconv.ops.activation import ReLU
 from support.mutants import with_input
 from support.networks import image, network

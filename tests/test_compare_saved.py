@@ -14,8 +14,8 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.graph import Graph, Value
-from irdeconv.io.saved_arrays import SavedArrays
+from irdeconv.formats.arrays import SavedArrays
+from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
 from support.layers import parameter, result
 from support.networks import LAYERS, image, network

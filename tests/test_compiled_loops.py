@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.kernels import compiled
-from irdeconv.kernels.convolution import depthwise as fast
-from irdeconv.kernels.convolution.candidates import convolution_candidates
-from irdeconv.kernels.shared import blocking, jit
-from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels import compiled, jit
+from irdeconv.kernels import convolution_depthwise as fast
+from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels.candidate import ConvProblem
+from irdeconv.kernels.convolution_candidates import convolution_candidates
 from support import oracle
 from support.blocks import SMALL
 from test_kernels_convolve import Shifts, data, draw, run, strided
@@ -77,14 +77,14 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run the loops that numba would compile as Python, so that they need no numba."""
     monkeypatch.setitem(sys.modules, "numba", SimpleNamespace(njit=None))
     monkeypatch.setattr(jit, "compiled", lambda function: function)
-    monkeypatch.setitem(sys.modules, "irdeconv.kernels.compiled.vectors", VECTORS)
+    monkeypatch.setitem(sys.modules, "irdeconv.kernels.compiled_vectors", VECTORS)
     monkeypatch.setattr(compiled, "vectors", VECTORS, raising=False)
-    monkeypatch.delitem(sys.modules, "irdeconv.kernels.compiled.convolution", raising=False)
+    monkeypatch.delitem(sys.modules, "irdeconv.kernels.compiled_convolution", raising=False)
     monkeypatch.setattr(jit, "available", lambda: True)
     monkeypatch.setattr(blocking, "SIZES", SMALL)
     fast.compiled.cache_clear()
     yield
-    sys.modules.pop("irdeconv.kernels.compiled.convolution", None)
+    sys.modules.pop("irdeconv.kernels.compiled_convolution", None)
     fast.compiled.cache_clear()
 
 

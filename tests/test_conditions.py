@@ -7,9 +7,15 @@ from typing import Any
 
 import pytest
 
-from irdeconv.targets.conditions import Condition, Facts
-from irdeconv.targets.expressions import LONGEST_CONDITION, MOST_NESTED, ConditionError
-from irdeconv.targets.operations import OPERATIONS, names_of
+from irdeconv.rewrite.target_conditions import (
+    LONGEST_CONDITION,
+    MOST_NESTED,
+    OPERATIONS,
+    Condition,
+    ConditionError,
+    Facts,
+    names_of,
+)
 
 LAYER = Facts(
     {

@@ -11,10 +11,10 @@ import termios
 
 import pytest
 
+from irdeconv.base.errors import Diagnostic
+from irdeconv.base.source import Location, SourceFile
 from irdeconv.cli.console import Console, has_colour, width_of
 from irdeconv.cli.diagnostics import parts
-from irdeconv.errors import Diagnostic
-from irdeconv.source import Location, SourceFile
 
 pytestmark = pytest.mark.usefixtures("pipe")
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Node
-from irdeconv.passes.choose import Cost, FormCost, PlanningTask, cost_of, planned
-from irdeconv.passes.form_names import CONDITIONS
-from irdeconv.passes.forms import FORMS
-from irdeconv.passes.rewrite import Skip
-from irdeconv.passes.site import DeconvolutionSite
-from irdeconv.passes.standardize import standardize
-from irdeconv.targets.profile import load_target
+from irdeconv.ir.graph import Graph, Node
+from irdeconv.rewrite.builder import Skip
+from irdeconv.rewrite.form_names import CONDITIONS
+from irdeconv.rewrite.forms import FORMS
+from irdeconv.rewrite.planning import Cost, FormCost, PlanningTask, cost_of, planned
+from irdeconv.rewrite.site import DeconvolutionSite
+from irdeconv.rewrite.standardize import standardize
+from irdeconv.rewrite.targets import load_target
 from support.forms_grid import form_layer
 from support.layers import Layer, build, numbers
 from support.sweeps import parts

@@ -13,7 +13,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.cli.model import read_file
-from irdeconv.verify.proof.check import check
+from irdeconv.verify.check import check
 from support.ir_edit import unmark
 
 FILTER = np.arange(18, dtype=np.float32).reshape(2, 1, 3, 3)

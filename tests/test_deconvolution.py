@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dialects.openvino import ConvolutionBackpropData as Conv
-from irdeconv.dialects.openvino import GroupConvolutionBackpropData as GroupConv
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData as Conv
+from irdeconv.ops.dialect_openvino import GroupConvolutionBackpropData as GroupConv
 from support.layers import Layer, build, graph_of, numbers
 
 I64 = np.int64

@@ -12,13 +12,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from irdeconv.kernels.candidates import for_deconvolution
-from irdeconv.kernels.deconvolution.residues import axes_of
-from irdeconv.kernels.deconvolution.separable import factors
-from irdeconv.kernels.shared.candidate import Candidate
-from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.team import Threads
-from irdeconv.kernels.shared.toom import growth, matrices
+from irdeconv.kernels.candidate import Candidate, ConvProblem
+from irdeconv.kernels.deconvolution import axes_of
+from irdeconv.kernels.deconvolution_phases import factors
+from irdeconv.kernels.eager import for_deconvolution
+from irdeconv.kernels.products import growth, matrices
+from irdeconv.kernels.threads import Threads
 from support import oracle
 from support.kernels import every_kernel
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dialects.openvino import ConvolutionBackpropData as Conv
-from irdeconv.dialects.openvino import GroupConvolutionBackpropData as GroupConv
-from irdeconv.op import parse_attributes
+from irdeconv.ir.op import parse_attributes
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData as Conv
+from irdeconv.ops.dialect_openvino import GroupConvolutionBackpropData as GroupConv
 from support.layers import Layer, build, graph_of
 
 I64 = np.int64

@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.kernels.candidates import for_convolution, for_deconvolution
-from irdeconv.kernels.deconvolution import placed_candidates as placed
-from irdeconv.kernels.deconvolution import single
-from irdeconv.kernels.deconvolution import winograd_candidates as winograds
-from irdeconv.kernels.deconvolution.blocks import split_output
-from irdeconv.kernels.deconvolution.col2im import LANES, AxisTerms, BlockTerms
-from irdeconv.kernels.shared import blocking, jit
-from irdeconv.kernels.shared.candidate import Candidate, FixedKernel
-from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
-from irdeconv.kernels.shared.team import Threads
+from irdeconv.kernels import deconvolution_phases as single
+from irdeconv.kernels import deconvolution_placed as placed
+from irdeconv.kernels import deconvolution_winograd_cuts as winograds
+from irdeconv.kernels import jit
+from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels.candidate import Candidate, ConvProblem, FixedKernel
+from irdeconv.kernels.deconvolution import split_output
+from irdeconv.kernels.deconvolution_col2im import LANES, AxisTerms, BlockTerms
+from irdeconv.kernels.eager import for_convolution, for_deconvolution
+from irdeconv.kernels.scratch import ALIGNMENT, Space
+from irdeconv.kernels.threads import Threads
 from support.blocks import SMALL
 from support.kernels import every_kernel
 from support.sweeps import parts
@@ -157,7 +157,7 @@ def test_bad_inputs_of_a_single_position_stay_where_taps_land(dtype: str) -> Non
     problem = ConvProblem((2, 3, 1, 1), 2, 1, (3, 2), (1, 1), (2, 3), (1, 0), (7, 5), dtype)
     x, w = data(problem)
     x[1, 1] = np.nan
-    [candidate] = single.candidates(problem)
+    [candidate] = single.single_candidates(problem)
     y, team = np.full(problem.out_shape, 7, dtype), Threads(1)
     candidate.prepare(w.astype(np.float32))(x, y, None, team)
     bad = np.isnan(y)

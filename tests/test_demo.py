@@ -13,8 +13,7 @@ import pytest
 from PIL import Image
 
 import irdeconv as ird
-from irdeconv.cli.demo_picture import FILES, MOST_PIXELS, NETWORK
-from irdeconv.cli.enlarging import CUT_MARGIN, enlarge
+from irdeconv.cli.demo_picture import CUT_MARGIN, FILES, MOST_PIXELS, NETWORK, enlarge
 from irdeconv.cli.pictures import planes, psnr, resized
 from support.commands import command
 from support.scripts import script
@@ -225,7 +224,7 @@ def test_without_the_letters_for_ticks(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from irdeconv.cli.console import Console
-    from irdeconv.cli.steps import Steps
+    from irdeconv.cli.demo_picture import Steps
 
     ticks = iter(range(10))
     steps = Steps(Console(), clock=lambda: float(next(ticks)))

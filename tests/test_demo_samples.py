@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from irdeconv.cli.samples import samples
-from irdeconv.graph import Graph
+from irdeconv.ir.graph import Graph
 from support.commands import command
 from support.ir_text import write_ir
 from support.small_net import LAYER, W

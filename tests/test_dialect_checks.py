@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dtypes import ELEMENT_TYPES, f32
-from irdeconv.errors import OpError
-from irdeconv.op import REGISTRY, infer_op, parse_attributes
-from irdeconv.spec import Spec
+from irdeconv.base.errors import OpError
+from irdeconv.ir.dtypes import ELEMENT_TYPES, f32
+from irdeconv.ir.op import REGISTRY, infer_op, parse_attributes
+from irdeconv.ir.spec import Spec
 from support.dialect_layers import (
     NHWC,
     ONEDNN,

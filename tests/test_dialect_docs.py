@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 import pytest
 
 import irdeconv as ird
-import irdeconv.dialects
-from irdeconv import geometry
-from irdeconv.geometry import IntVector, WindowTerms
-from irdeconv.op import REGISTRY, parse_attributes
+import irdeconv.ops.dialects
+from irdeconv.ir import geometry
+from irdeconv.ir.geometry import IntVector, WindowTerms
+from irdeconv.ir.op import REGISTRY, parse_attributes
 from irdeconv.ops import core
 
 ROOT = Path(__file__).resolve().parent.parent

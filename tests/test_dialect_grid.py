@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.graph import Graph
-from irdeconv.op import infer_op
-from irdeconv.passes.standardize import standardize
-from irdeconv.spec import DYNAMIC, Interval, Spec, bounds
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.op import infer_op
+from irdeconv.ir.spec import DYNAMIC, Interval, Spec, bounds
+from irdeconv.rewrite.standardize import standardize
 from support.dialect_layers import (
     INEXACT,
     NHWC,

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.io.xml_writer import ir_bytes
-from irdeconv.spec import DYNAMIC, Interval, Spec
+from irdeconv.formats.xml_writer import ir_bytes
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.spec import DYNAMIC, Interval, Spec
 from support.differential.evidence import ENLARGED, EXACT, WHOLE
 from support.differential.explained import titles
 from support.differential.graphs import random_graph

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.io.xml_writer import ir_bytes
+from irdeconv.formats.xml_writer import ir_bytes
+from irdeconv.ir.dtypes import ELEMENT_TYPES
 from op_cases import Tensor
 from support.differential.explained import reason_for
 from support.differential.judging import Finding

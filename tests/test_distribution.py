@@ -60,7 +60,7 @@ def test_a_right_wheel_has_no_problem(tmp_path: Path) -> None:
         ({"irdeconv/_samples/one.xml": None}, {}, "irdeconv/_samples/one.xml is missing"),
         ({f"{INFO}licenses/LICENSE": None}, {}, f"{INFO}licenses/LICENSE is missing"),
         ({"tests/test_spec.py": b""}, {}, "tests/test_spec.py does not belong there"),
-        ({"irdeconv/graph.py~": b""}, {}, "irdeconv/graph.py~ does not belong there"),
+        ({"irdeconv/ir/graph.py~": b""}, {}, "irdeconv/ir/graph.py~ does not belong there"),
         ({"irdeconv/__init__.py": b"0"}, {}, "RECORD has another hash of irdeconv/__init__.py"),
         ({}, {"mode": 0o600}, "has mode 600"),
         ({}, {"year": 2026}, "files of several dates"),

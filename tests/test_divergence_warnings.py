@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dtypes import f32
-from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY, Op, parse_attributes
+from irdeconv.ir.dtypes import f32
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY, Op, parse_attributes
+from irdeconv.ir.spec import Spec
 from irdeconv.ops.recurrent import LSTMCell, LSTMCell1, LSTMSequence
 from irdeconv.ops.reduction import ReduceL1, ReduceL2
-from irdeconv.spec import Spec
 from support.layers import constant, parameter, result
 
 OPENVINO, ONEDNN, TENSORRT = "opset1", "onednn_graph_1", "tensorrt"

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.kernels.candidates import for_convolution, for_deconvolution
-from irdeconv.kernels.shared import candidate, divided
-from irdeconv.kernels.shared.candidate import GAIN, LONG, Candidate, shared
-from irdeconv.kernels.shared.divided import DividedKernel, LayerPart, parts_of
-from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.team import Threads, arithmetic
+from irdeconv.kernels import candidate, divided
+from irdeconv.kernels.candidate import GAIN, LONG, Candidate, ConvProblem, shared
+from irdeconv.kernels.divided import DividedKernel, LayerPart, parts_of
+from irdeconv.kernels.eager import for_convolution, for_deconvolution
+from irdeconv.kernels.threads import Threads, arithmetic
 from support.kernels import every_kernel
 from support.oracle import convolution, deconvolution
 

@@ -24,18 +24,18 @@ def broken(folder: Path, files: dict[str, str]) -> list[str]:
 
 
 KINDS = {
-    "import": "import irdeconv.passes.forms",
-    "as": "import irdeconv.passes.forms as f",
-    "from": "from irdeconv.passes.forms import FORMS",
-    "module": "from irdeconv.passes import forms",
+    "import": "import irdeconv.rewrite.forms",
+    "as": "import irdeconv.rewrite.forms as f",
+    "from": "from irdeconv.rewrite.forms import FORMS",
+    "module": "from irdeconv.rewrite import forms",
     "package": "from irdeconv import passes",
-    "function": "def f():\n    from irdeconv.passes import forms",
-    "typing": "if TYPE_CHECKING:\n    from irdeconv.passes.forms import FORMS",
-    "by name": "import_module('irdeconv.passes.forms')",
-    "built": "importlib.import_module(f'irdeconv.passes.{name}')",
-    "dunder": "__import__('irdeconv.passes')",
-    "extra": "extra('irdeconv.passes.forms', 'FORMS')",
-    "table": "HOMES = {'forms': 'irdeconv.passes.forms'}",
+    "function": "def f():\n    from irdeconv.rewrite import forms",
+    "typing": "if TYPE_CHECKING:\n    from irdeconv.rewrite.forms import FORMS",
+    "by name": "import_module('irdeconv.rewrite.forms')",
+    "built": "importlib.import_module(f'irdeconv.rewrite.{name}')",
+    "dunder": "__import__('irdeconv.rewrite')",
+    "extra": "extra('irdeconv.rewrite.forms', 'FORMS')",
+    "table": "HOMES = {'forms': 'irdeconv.rewrite.forms'}",
 }
 
 
@@ -62,7 +62,7 @@ def test_the_package_itself_is_the_top(text: str, tmp_path: Path) -> None:
 
 def test_a_package_must_not_load_others_behind_a_wall(tmp_path: Path) -> None:
     files = {
-        "verify/__init__": "from irdeconv.passes import forms",
+        "verify/__init__": "from irdeconv.rewrite import forms",
         "verify/proof/__init__": "",
         "verify/proof/walk": "",
     }
@@ -82,12 +82,12 @@ def test_new_folders_and_files_need_a_place(tmp_path: Path) -> None:
 
 
 def test_upward_arrows_are_refused(tmp_path: Path) -> None:
-    found = broken(tmp_path, {"graph": "from irdeconv.passes.forms import FORMS"})
+    found = broken(tmp_path, {"graph": "from irdeconv.rewrite.forms import FORMS"})
     assert found == ["graph imports passes.forms: upwards"]
 
 
 def test_circles_are_refused(tmp_path: Path) -> None:
-    rooms = {"passes/a": "import irdeconv.io.b", "io/b": "", "io/c": "import irdeconv.passes.d"}
+    rooms = {"passes/a": "import irdeconv.io.b", "io/b": "", "io/c": "import irdeconv.rewrite.d"}
     found = broken(tmp_path / "rooms", {**rooms, "passes/d": ""})
     assert found == ["imports run in a circle: io -> passes -> io"]
     modules = {"io/a": "import irdeconv.io.b", "io/b": "def f():\n    import irdeconv.io.a"}

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irdeconv.drawing.compose import LayerBox, Wire
-from irdeconv.drawing.drawing import draw
-from irdeconv.drawing.scene import GraphDrawing, TextLine
-from irdeconv.drawing.scopes import LayerGroup, on_cycles, scopes
+from irdeconv.show.groups import LayerGroup, on_cycles, scopes
+from irdeconv.show.scene import GraphDrawing, TextLine
+from irdeconv.show.scenes import LayerBox, Wire, draw
 from support.scenes import problems
 
 Arrow = tuple[int, int]

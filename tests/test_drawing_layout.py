@@ -12,12 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irdeconv.drawing.compose import LayerBox, Wire, scene_of
-from irdeconv.drawing.coordinates import Extents, distance, middles
-from irdeconv.drawing.crossings import crossings, order_rows
-from irdeconv.drawing.layers import layered
-from irdeconv.drawing.ranks import Net, rank_nodes, topological_order
-from irdeconv.drawing.scene import Scene, TextLine
+from irdeconv.show.layout import Extents, distance, middles
+from irdeconv.show.ranks import Net, crossings, layered, order_rows, rank_nodes, topological_order
+from irdeconv.show.scene import Scene, TextLine
+from irdeconv.show.scenes import LayerBox, Wire, scene_of
 from support.scenes import problems
 
 Arrow = tuple[int, int]

@@ -10,14 +10,13 @@ import pytest
 from lxml import etree
 
 import irdeconv as ird
-from irdeconv.drawing.palette import style
-from irdeconv.drawing.svg import PREFIX, tree
-from irdeconv.graph import Graph, Info, Value
-from irdeconv.inspection.drawn import LARGEST_FLAT, LARGEST_GROUPED
+from irdeconv.ir.graph import Graph, Info, Value
 from irdeconv.ops.activation import ReLU
+from irdeconv.ops.channels import Split
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
-from irdeconv.ops.splitting import Split
+from irdeconv.show.drawn import LARGEST_FLAT, LARGEST_GROUPED
+from irdeconv.show.svg import PREFIX, style, tree
 from support.colours import contrast
 from support.large_graphs import chain
 from support.layers import constant, parameter, result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from irdeconv.drawing.text import measure, name_lines, one_line, shown, type_lines
+from irdeconv.show.text import measure, name_lines, one_line, shown, type_lines
 
 # The advances of "M" in em, as the files of the fonts have them.
 MONOSPACE = {"DejaVu Sans Mono": 1233 / 2048, "Menlo": 1233 / 2048, "Consolas": 1126 / 2048}

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.graph import Graph
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.spec import Interval, bounds
 from irdeconv.ops import core
 from irdeconv.ops.padding import Pad1
-from irdeconv.passes.forms import FORMS
-from irdeconv.spec import Interval, bounds
-from irdeconv.verify.proof.check import certify
+from irdeconv.rewrite.forms import FORMS
+from irdeconv.verify.check import certify
 from support.layers import EMPTY_DATA, Layer, build, expected, numbers
 
 

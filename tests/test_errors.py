@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import irdeconv as ird
-from irdeconv import errors
+from irdeconv.base import errors
+from irdeconv.base.errors import Diagnostic, FileAccessError, IrdeconvError, Note, no_access
 from irdeconv.cli.main import main
-from irdeconv.errors import Diagnostic, FileAccessError, IrdeconvError, Note, no_access
 
 KINDS = {
     "InputError": ValueError,

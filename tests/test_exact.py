@@ -11,7 +11,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.kernels.shared import exact
+from irdeconv.kernels import products as exact
 from support.eager import convolution
 from support.forms_grid import ALL, form_layer
 from support.ir_text import write_ir

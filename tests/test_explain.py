@@ -14,15 +14,14 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.dialects.openvino import ConvolutionBackpropData
-from irdeconv.dialects.setting import Setting
-from irdeconv.explanation.picture import picture
-from irdeconv.explanation.solve import SEARCHED, _candidates
-from irdeconv.explanation.verdicts import SYSTEMS
-from irdeconv.geometry_hints import size_hint
-from irdeconv.graph import Graph, Value
+from irdeconv.ir.geometry import size_hint
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ops.dialect_base import Setting
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from irdeconv.ops.quantize import FakeQuantize
-from irdeconv.runtime_faults import PAD_OF_ONE, ZERO_POINT_OF_DECONVOLUTION
+from irdeconv.rewrite.runtime_faults import PAD_OF_ONE, ZERO_POINT_OF_DECONVOLUTION
+from irdeconv.show.letters import picture
+from irdeconv.show.systems import SEARCHED, SYSTEMS, _candidates
 from support import oracle
 from support.layers import constant, parameter, result
 
@@ -121,7 +120,7 @@ def test_the_picture_fits(size: int, kernel: int, stride: int) -> None:
 def test_the_rows_of_the_picture_are_the_definition(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("irdeconv.explanation.picture.WIDTH", 200)  # all sums fit
+    monkeypatch.setattr("irdeconv.show.letters.WIDTH", 200)  # all sums fit
     rng = np.random.default_rng([5, seed])
     size, kernel, stride, dilation = (int(v) for v in rng.integers(1, 5, 4))
     full = stride * (size - 1) + dilation * (kernel - 1) + 1

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dialects.setting import Setting
-from irdeconv.dialects.system import Cannot, DialectSystem
-from irdeconv.errors import OpError
-from irdeconv.explanation.systems import rule
-from irdeconv.explanation.verdicts import SYSTEMS, difference, find, verdicts
+from irdeconv.base.errors import OpError
+from irdeconv.ops.dialect_base import Setting
+from irdeconv.ops.dialect_system import Cannot, DialectSystem
+from irdeconv.show.systems import SYSTEMS, difference, find, rule, verdicts
 from support.ir_text import write_ir
 from support.layers import build, numbers, random_layer
 

@@ -13,7 +13,7 @@ import pytest
 import irdeconv as ird
 from irdeconv import extension
 from irdeconv.cli.main import main
-from irdeconv.op import REGISTRY, TYPES
+from irdeconv.ir.op import REGISTRY, TYPES
 
 MODULE = re.search(
     r"<!-- example: extension -->\n```python\n(.*?)```",

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.editing.extract import cut_out, extract
-from irdeconv.editing.selection import Selection
-from irdeconv.errors import UsageError
-from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY
+from irdeconv.base.errors import UsageError
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
 from irdeconv.ops.activation import ReLU, Sigmoid
 from irdeconv.ops.elementwise import Add, Multiply
+from irdeconv.run.extract import cut_out, extract
+from irdeconv.run.selection import Selection
 from support.layers import constant, parameter, result
 from support.networks import image, network
 

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.base.extras import extra
 from irdeconv.cli.main import main
-from irdeconv.editing.extract import cut_out
-from irdeconv.editing.record import record
-from irdeconv.extras import extra
-from irdeconv.graph import Value
-from irdeconv.op import Op
+from irdeconv.ir.graph import Value
+from irdeconv.ir.op import Op
 from irdeconv.ops.activation import Sigmoid
 from irdeconv.ops.control import TensorIterator
+from irdeconv.run.extract import cut_out, record
 from support import irbuild as ib
 from support.layers import result
 from support.networks import image, network

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.base.extras import INSTALLED_BY, ExtraError, extra
 from irdeconv.cli.main import main
-from irdeconv.extras import INSTALLED_BY, ExtraError, extra
-from irdeconv.kernels.shared import jit
+from irdeconv.kernels import jit
 from support.small_net import write_small_net
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -123,11 +123,11 @@ def test_a_runtime_that_does_not_start(
 def test_a_broken_peer_does_not_end_a_measurement(
     net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code: str
 ) -> None:
-    from irdeconv.benchmark.machine import Ceilings
+    from irdeconv.run.machine import Ceilings
 
     found = Ceilings(gemm=80.0, gemm_all=150.0, copy=20.0, cores=2)
-    monkeypatch.setattr("irdeconv.benchmark.session.measure_ceilings", lambda clock: found)
-    monkeypatch.setattr("irdeconv.benchmark.peers.installed", lambda package: "1.0")
+    monkeypatch.setattr("irdeconv.run.bench.measure_ceilings", lambda clock: found)
+    monkeypatch.setattr("irdeconv.run.peers.installed", lambda package: "1.0")
     install(net.parent / "site", monkeypatch, "openvino", code)
     given = ("--against", "openvino", "--rounds", "1", "--time", "0", "--format", "json")
     assert main(["bench", str(net), *given]) == 0

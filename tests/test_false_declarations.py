@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dialects.openvino import ConvolutionBackpropData
-from irdeconv.errors import InferenceError
-from irdeconv.graph import Graph, Value
+from irdeconv.base.errors import InferenceError
+from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from support import irbuild as ib
 from support.layers import constant, parameter, result
 from support.raising_graphs import numbers

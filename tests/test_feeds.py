@@ -10,11 +10,11 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.dtypes import f32
-from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY
+from irdeconv.ir.dtypes import f32
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
 from irdeconv.ops.basic import Parameter, Result
-from irdeconv.runtime.arrays import NoArrayError, array_of, is_array
+from irdeconv.run.feeds import NoArrayError, array_of, is_array
 
 HEAD = Path("ir_samples/openvino/segmentation_head.xml")
 IMAGE = np.linspace(-1, 1, 3 * 32 * 32, dtype=np.float32).reshape(1, 3, 32, 32)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Node, Value
-from irdeconv.op import REGISTRY
-from irdeconv.passes.forms import FORMS
-from irdeconv.passes.standardize import standardize
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.op import REGISTRY
+from irdeconv.rewrite.forms import FORMS
+from irdeconv.rewrite.standardize import standardize
 from support import oracle
 from support.layers import Layer, build, constant, expected, numbers, result
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.benchmark.measure import Clock
-from irdeconv.kernels.shared import jit
-from irdeconv.kernels.shared.candidate import Estimate
-from irdeconv.kernels.shared.rates import unscaled
+from irdeconv.kernels import jit
+from irdeconv.kernels.candidate import Estimate
+from irdeconv.kernels.machine import unscaled
+from irdeconv.run.measure import Clock
 from support.scripts import script
 
 tool = script("fit_rates")

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.graph import Graph
-from irdeconv.passes.forms import FORMS, Form
-from irdeconv.verify.proof.check import certify
+from irdeconv.ir.graph import Graph
+from irdeconv.rewrite.forms import FORMS, Form
+from irdeconv.verify.check import certify
 from support.forms_grid import ALL, check_case, form_layer
 from support.layers import Layer, build, expected, numbers
 from support.sweeps import parts

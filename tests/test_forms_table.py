@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from irdeconv.passes.form_names import CONDITIONS
-from irdeconv.passes.forms import FORMS
+from irdeconv.rewrite.form_names import CONDITIONS
+from irdeconv.rewrite.forms import FORMS
 from support.public_layers import PUBLISHED, Published, macs_by_theory
 from support.scripts import script
 

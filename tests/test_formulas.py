@@ -13,18 +13,17 @@ import numpy as np
 import pytest
 
 import irdeconv.ops
-from irdeconv import dtypes
-from irdeconv.errors import OpError
-from irdeconv.kernels.elementwise.calls import Instruction
-from irdeconv.kernels.elementwise.chain import Chain
-from irdeconv.kernels.shared import jit
-from irdeconv.kernels.shared.team import Threads
-from irdeconv.op import REGISTRY, Op
+from irdeconv.base.errors import OpError
+from irdeconv.ir import dtypes
+from irdeconv.ir.op import MOVES, REGISTRY, Op, Operand
+from irdeconv.ir.spec import Array, Spec
+from irdeconv.kernels import jit
+from irdeconv.kernels.elementwise import Instruction
+from irdeconv.kernels.elementwise_chain import Chain
+from irdeconv.kernels.threads import Threads
 from irdeconv.ops.elementwise import Binary, Power
-from irdeconv.runtime.chains import chain_step
-from irdeconv.spec import Array, Spec
-from irdeconv.traits import MOVES, Operand
-from irdeconv.verify.compare.rounding import allowed, evaluate, precise, worth_precision
+from irdeconv.run.fusion import chain_step
+from irdeconv.verify.judge import allowed, evaluate, precise, worth_precision
 from op_cases import Case, all_cases
 
 assert irdeconv.ops

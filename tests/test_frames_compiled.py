@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.kernels.shared import jit
+from irdeconv.kernels import jit
 from test_deconvolution_compiled import Guarded
 
 pytestmark = [
@@ -53,6 +53,6 @@ def test_a_frame_holds_the_planes_and_zeros_around_them(seed: int) -> None:
 
 
 def _fill(x: Any, frames: Any, first: int, shape: Any, axes: Any) -> None:
-    from irdeconv.kernels.compiled import convolution
+    from irdeconv.kernels import compiled_convolution as convolution
 
     convolution.fill_all(x, frames, first, shape, axes)

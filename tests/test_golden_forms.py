@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import irdeconv as ird
-from irdeconv.op import REGISTRY, SugarOp
-from irdeconv.passes.forms import FORMS
+from irdeconv.ir.op import REGISTRY, SugarOp
+from irdeconv.rewrite.forms import FORMS
 
 FILES = sorted((Path(__file__).parent / "golden" / "forms").glob("*.txt"))
 

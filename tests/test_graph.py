@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dtypes import f32
-from irdeconv.graph import Graph, GraphError, Value, unique
+from irdeconv.ir.dtypes import f32
+from irdeconv.ir.graph import Graph, GraphError, Value, unique
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Parameter, Result
 from irdeconv.ops.elementwise import Add

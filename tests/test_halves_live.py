@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("openvino")
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY
-from irdeconv.spec import Interval
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
+from irdeconv.ir.spec import Interval
 from support.layers import constant, numbers, parameter, result
 from support.runtime_truth import Compiled
 

@@ -9,7 +9,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.importers.convert import import_model
+from irdeconv.formats.convert import import_model
 
 BAD = ["\x1b[31mred", "_[31mred", "a\x00b", "a\x01b", "c\ud800", "d\uffff", "\x85"]
 

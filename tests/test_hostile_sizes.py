@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.errors import OpError
-from irdeconv.kernels.pooling import adaptive
-from irdeconv.op import Op, infer_op, lookup, parse_attributes
+from irdeconv.base.errors import OpError
+from irdeconv.ir.op import Op, infer_op, lookup, parse_attributes
+from irdeconv.ir.spec import Spec
+from irdeconv.kernels import pooling as adaptive
 from irdeconv.ops import core
-from irdeconv.passes import subpixel
-from irdeconv.spec import Spec
+from irdeconv.rewrite import subpixel
 from op_cases import count, f32, i64
 
 HUGE = 2**40

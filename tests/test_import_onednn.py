@@ -212,7 +212,7 @@ def test_random_weights_are_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [ird.run(ird.convert(small(), "random", seed=s), {"t0": x})["t3"] for s in (0, 0, 1)]
     assert np.array_equal(runs[0], runs[1])
     assert not np.array_equal(runs[0], runs[2])
-    monkeypatch.setattr("irdeconv.importers.onednn_reader.DRAWN_AT_ONCE", 5)
+    monkeypatch.setattr("irdeconv.formats.onednn_reader.DRAWN_AT_ONCE", 5)
     pieces = ird.run(ird.convert(small(), "random", seed=0), {"t0": x})["t3"]
     assert np.array_equal(pieces, runs[0])
 

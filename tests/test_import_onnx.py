@@ -12,7 +12,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.importers.convert import import_model
+from irdeconv.formats.convert import import_model
 
 onnx = pytest.importorskip("onnx")
 pytestmark = pytest.mark.oracles

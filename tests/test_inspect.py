@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dialects.openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
-from irdeconv.dtypes import f32
-from irdeconv.graph import Graph, Info, Value
-from irdeconv.inspection.table import scaled
-from irdeconv.op import REGISTRY
+from irdeconv.base.tables import scaled
+from irdeconv.ir.dtypes import f32
+from irdeconv.ir.graph import Graph, Info, Value
+from irdeconv.ir.op import REGISTRY
+from irdeconv.ir.spec import Spec
 from irdeconv.ops.basic import Opaque
-from irdeconv.spec import Spec
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
 from support.layers import constant, parameter, result
 
 HOSTILE = '"><script>alert(1)</script>\\" \n\x9b31m&amp;'

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dialects.openvino import ConvolutionBackpropData
-from irdeconv.dtypes import ELEMENT_TYPES, f32
-from irdeconv.errors import InferenceError
-from irdeconv.graph import Graph, Info, Value
-from irdeconv.io.reading import load
-from irdeconv.op import REGISTRY
+from irdeconv.base.errors import InferenceError
+from irdeconv.formats.reading import load
+from irdeconv.ir.dtypes import ELEMENT_TYPES, f32
+from irdeconv.ir.graph import Graph, Info, Value
+from irdeconv.ir.op import REGISTRY
+from irdeconv.ir.spec import Interval, Spec
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Opaque, Section
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from irdeconv.ops.ordering import TopK
-from irdeconv.spec import Interval, Spec
 from op_cases import all_cases
 from support import irbuild as ib
 from support.layers import build as build_layer

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dialects.openvino import ConvolutionBackpropData
-from irdeconv.graph import Graph, Value
-from irdeconv.inspection.constants import ConstantSources
-from irdeconv.op import REGISTRY
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
+from irdeconv.show.layers import ConstantSources
 from support.large_graphs import LARGE_GRAPHS, chain, sums_of_constants
 from support.layers import constant, parameter, result
 
@@ -119,7 +119,7 @@ def random_graph(rng: np.random.Generator, n: int) -> Graph:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_constants_behind_a_layer(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irdeconv.inspection.constants._FEW", 3)
+    monkeypatch.setattr("irdeconv.show.layers._FEW", 3)
     g = random_graph(np.random.default_rng(seed), 160)
     expected = sets_behind(g)
     sources = ConstantSources(g, {n.id: g.inputs_of(n.id) for n in g.nodes()})

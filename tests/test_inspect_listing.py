@@ -12,16 +12,16 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.graph import Graph, Info, Value
-from irdeconv.inspection.listing import value
-from irdeconv.io.reading import load
-from irdeconv.op import REGISTRY
+from irdeconv.formats.reading import load
+from irdeconv.ir.graph import Graph, Info, Value
+from irdeconv.ir.op import REGISTRY
+from irdeconv.ir.spec import Spec
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Opaque
+from irdeconv.ops.channels import Split
 from irdeconv.ops.convolution import Convolution
 from irdeconv.ops.elementwise import Add
-from irdeconv.ops.splitting import Split
-from irdeconv.spec import Spec
+from irdeconv.show.layers import value
 from support import irbuild as ib
 from support.large_graphs import shared_constant, wide
 from support.layers import constant, parameter, result

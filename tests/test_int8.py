@@ -14,9 +14,9 @@ import pytest
 
 pytest.importorskip("openvino")
 
-from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY
-from irdeconv.runtime_faults import PAD_OF_ONE
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
+from irdeconv.rewrite.runtime_faults import PAD_OF_ONE
 from support.int8_peers import (
     TOLERANCE,
     QuantizedLayer,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from irdeconv.kernels.shared import jit
+from irdeconv.kernels import jit
 
 
 def test_the_folders_used_longest_ago_are_removed(tmp_path: Path) -> None:

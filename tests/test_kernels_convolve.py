@@ -12,15 +12,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from irdeconv.kernels.candidates import as_deconvolution
-from irdeconv.kernels.convolution.candidates import convolution_candidates
-from irdeconv.kernels.shared import jit
-from irdeconv.kernels.shared.candidate import Candidate
-from irdeconv.kernels.shared.machine import FITTED
-from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.rates import using
-from irdeconv.kernels.shared.team import Threads
-from irdeconv.kernels.shared.toom import growth
+from irdeconv.kernels import jit
+from irdeconv.kernels.candidate import Candidate, ConvProblem
+from irdeconv.kernels.convolution_candidates import convolution_candidates
+from irdeconv.kernels.eager import as_deconvolution
+from irdeconv.kernels.machine import FITTED, using
+from irdeconv.kernels.products import growth
+from irdeconv.kernels.threads import Threads
 from support import oracle
 from support.kernels import every_kernel
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.kernels.shared import zero_insertion as resampling
+from irdeconv.kernels import candidate as resampling
 from support import oracle
 from support.eager import convolution, deconvolution
 from test_kernels_convolution import Shape, data, draw, wrapped

@@ -8,9 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.errors import OpError
-from irdeconv.kernels.detection import matrix, ordering, pyramid, regions, rotated
-from irdeconv.ops.detection import detectron
+from irdeconv.base.errors import OpError
+from irdeconv.kernels import (
+    boxes as pyramid,
+)
+from irdeconv.kernels import (
+    regions,
+)
+from irdeconv.kernels import (
+    suppression as matrix,
+)
+from irdeconv.kernels import (
+    suppression as ordering,
+)
+from irdeconv.kernels import (
+    suppression as rotated,
+)
+from irdeconv.ops import detectron
 
 Point = tuple[float, float]
 
@@ -55,7 +69,7 @@ def test_overlap_of_rotated_boxes_is_symmetric_and_full_for_the_same() -> None:
     boxes = np.concatenate(
         [r.normal(0, 1, (12, 2)), r.uniform(0.5, 4, (12, 2)), r.uniform(-7, 7, (12, 1))], 1
     )
-    shares = np.stack([rotated.overlap(b, boxes) for b in boxes])
+    shares = np.stack([rotated.rotated_overlap(b, boxes) for b in boxes])
     np.testing.assert_allclose(shares, shares.T, atol=1e-12)
     np.testing.assert_allclose(np.diag(shares), 1, atol=1e-12)
     assert (shares >= 0).all()

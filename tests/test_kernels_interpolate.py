@@ -11,8 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from irdeconv.kernels.interpolation import interpolate
-from irdeconv.kernels.interpolation_weights import Resize, Rules
+from irdeconv.kernels.interpolation import Resize, Rules, interpolate
 
 TRANSFORMATIONS = (
     "half_pixel",

@@ -10,12 +10,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from irdeconv import geometry_conv
-from irdeconv.kernels.pooling import pooling
-from irdeconv.kernels.shared import blocking, jit
-from irdeconv.kernels.shared.blocking import BlockSizes
-from irdeconv.kernels.shared.team import Threads
-from irdeconv.kernels.shared.windows import WindowAxis, window_axes
+from irdeconv.ir import geometry as geometry_conv
+from irdeconv.kernels import jit, pooling
+from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels.candidate import WindowAxis, window_axes
+from irdeconv.kernels.scratch import BlockSizes
+from irdeconv.kernels.threads import Threads
 from support import oracle
 
 

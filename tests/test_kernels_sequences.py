@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import test_op_errors as errors
-from irdeconv.kernels.sequences import ctc
+from irdeconv.kernels import recurrent as ctc
 from op_cases import count, f32, i32
 
 

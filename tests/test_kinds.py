@@ -9,12 +9,12 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.graph import Graph, Value
+from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.channels import ShuffleChannels
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.padding import Pad1
-from irdeconv.verify.compare.filters import filter_mistake
-from irdeconv.verify.compare.kinds import kind_of
+from irdeconv.verify.difference import kind_of
+from irdeconv.verify.mistakes import filter_mistake
 from support.layers import Layer, build, constant, expected, numbers, parameter, result
 
 A = np.random.default_rng(0).standard_normal((2, 6, 7, 8)).astype(np.float32)

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Value
-from irdeconv.kernels.candidates import for_convolution, for_deconvolution
-from irdeconv.kernels.shared import jit
-from irdeconv.kernels.shared.jit import is_wanted, retried
-from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.op import REGISTRY
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
+from irdeconv.ir.spec import DYNAMIC, Spec
+from irdeconv.kernels import jit
+from irdeconv.kernels.candidate import ConvProblem
+from irdeconv.kernels.eager import for_convolution, for_deconvolution
+from irdeconv.kernels.jit import is_wanted, retried
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.convolution import Convolution
-from irdeconv.runtime.once import COMPILED_SAVES, LOADING, gains_by_compiling
-from irdeconv.spec import DYNAMIC, Spec
+from irdeconv.run.plan import COMPILED_SAVES, LOADING, gains_by_compiling
 from support.layers import constant, parameter, result
 from support.networks import image, network
 
@@ -50,8 +50,8 @@ def fresh(code: str) -> None:
 @needs_numba
 def test_kernels_are_listed_and_chosen_without_numba() -> None:
     fresh("""
-from irdeconv.kernels.candidates import for_convolution, for_deconvolution
-from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.eager import for_convolution, for_deconvolution
+from irdeconv.kernels.candidate import ConvProblem
 w = ConvProblem((1, 8, 9, 9), 8, 8, (3, 3), (1, 1), (1, 1), (1, 1), (9, 9))
 found = {c.name: c for c in for_convolution(w)}
 assert "depthwise" in found
@@ -86,7 +86,7 @@ def test_a_plan_for_many_runs_takes_compiled_kernels(monkeypatch: pytest.MonkeyP
         asked.append(is_wanted())
         return retried(choose)
 
-    monkeypatch.setattr("irdeconv.runtime.plan.retried", choosing)
+    monkeypatch.setattr("irdeconv.run.plan.retried", choosing)
     ird.compile(network()).run(image())
     assert set(asked) == {True}
     asked.clear()

@@ -10,8 +10,8 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.importers.legacy.layer import RULES
-from irdeconv.importers.legacy.rules import REFUSED
+from irdeconv.formats.legacy_layer import RULES
+from irdeconv.formats.legacy_rules import REFUSED
 from support.legacy import Case, Layer, text
 from support.legacy_cases import CASES
 

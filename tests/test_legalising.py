@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.passes.emit import RuleCall
-from irdeconv.passes.legalising import STAGES
-from irdeconv.passes.lower_convolution import plan_convolution
-from irdeconv.passes.lower_deconv import IR_STYLE
+from irdeconv.rewrite.emit import RuleCall
+from irdeconv.rewrite.legalising import STAGES
+from irdeconv.rewrite.lower_convolution import plan_convolution
+from irdeconv.rewrite.lower_deconv import IR_STYLE
 from support.dialect_layers import ONEDNN, TENSORRT
 from support.legal_layers import (
     Subject,

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv import limits
-from irdeconv.constant import ArrayData
-from irdeconv.dtypes import f32
-from irdeconv.graph import Graph, Value
+from irdeconv.base import limits
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.dtypes import f32
+from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.basic import Const, Result
-from irdeconv.passes.builder import GraphBuilder
+from irdeconv.rewrite.builder import GraphBuilder
 from support.commands import command
 
 

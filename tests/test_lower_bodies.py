@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.constant import ArrayData
-from irdeconv.dtypes import f32
-from irdeconv.graph import Graph
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.dtypes import f32
+from irdeconv.ir.graph import Graph
 from irdeconv.ops.basic import Const
 from irdeconv.ops.bodies import change_bodies, every_node
 from irdeconv.proof import reader

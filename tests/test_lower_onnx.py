@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import irdeconv as ird
-from irdeconv.onnx_files.scopes import scopes
+from irdeconv.formats.onnx_container import scopes
 from support.onnx_deconvolutions import FORMS, Layer, checked, types
 
 UP = Layer(data=(1, 4, 5, 6), filter=(4, 3, 4, 4), attributes={"strides": [2, 2], "pads": [1] * 4})

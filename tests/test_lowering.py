@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dialects.openvino import ConvolutionBackpropData as Conv
-from irdeconv.dialects.openvino import GroupConvolutionBackpropData as GroupConv
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.graph import Graph, Node, Value
-from irdeconv.op import REGISTRY
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.op import REGISTRY
+from irdeconv.ir.spec import Interval
 from irdeconv.ops import core
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Result
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData as Conv
+from irdeconv.ops.dialect_openvino import GroupConvolutionBackpropData as GroupConv
 from irdeconv.ops.padding import Pad1
-from irdeconv.passes.forms import FORMS
-from irdeconv.spec import Interval
+from irdeconv.rewrite.forms import FORMS
 from support.ir_text import write_ir
 from support.layers import (
     Layer,

@@ -12,17 +12,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.benchmark import calibration
-from irdeconv.benchmark.measure import Clock
 from irdeconv.cli.main import main
-from irdeconv.kernels.candidates import for_convolution, for_deconvolution
-from irdeconv.kernels.convolution import direct, work
-from irdeconv.kernels.deconvolution import placed_candidates, residue_cuts, winograd_candidates
-from irdeconv.kernels.shared import calibrated, jit, machine, products, rates
-from irdeconv.kernels.shared.candidate import worthwhile
-from irdeconv.kernels.shared.machine import FITTED, NUMBERS, PACKAGED, MachineProfile
-from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.team import Threads, arithmetic
+from irdeconv.kernels import convolution as work
+from irdeconv.kernels import convolution_direct as direct
+from irdeconv.kernels import (
+    deconvolution_placed as placed_candidates,
+)
+from irdeconv.kernels import (
+    deconvolution_winograd_cuts as winograd_candidates,
+)
+from irdeconv.kernels import (
+    jit,
+    machine,
+    products,
+    residue_cuts,
+)
+from irdeconv.kernels import machine as calibrated
+from irdeconv.kernels import machine as rates
+from irdeconv.kernels.candidate import ConvProblem, worthwhile
+from irdeconv.kernels.eager import for_convolution, for_deconvolution
+from irdeconv.kernels.machine import FITTED, NUMBERS, PACKAGED, MachineProfile
+from irdeconv.kernels.threads import Threads, arithmetic
+from irdeconv.run import machine as calibration
+from irdeconv.run.measure import Clock
 from support.oracle import convolution, deconvolution
 
 INSTALLED = {"version": "1.0", "problem": None}

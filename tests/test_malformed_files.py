@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.graph import Graph
-from irdeconv.io.reading import load
-from irdeconv.limits import Limits
+from irdeconv.base.limits import Limits
+from irdeconv.formats.reading import load
+from irdeconv.ir.graph import Graph
 from support import irbuild as ib
 from support.layers import parameter, result
 from support.loading import codes, found, read

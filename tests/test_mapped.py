@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.errors import InputError
-from irdeconv.graph import Graph, Value
-from irdeconv.io.weights import WeightsFile
+from irdeconv.base.errors import InputError
+from irdeconv.formats.document import WeightsFile
+from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.elementwise import Add
 from support.layers import constant, parameter, result
 
@@ -87,7 +87,7 @@ def test_weights_cut_off_while_they_are_read(model: Path) -> None:
 def test_a_fault_of_another_mapping_ends_the_process_as_ever(model: Path) -> None:
     program = (
         "import mmap, os, sys\n"
-        "from irdeconv.io.weights import WeightsFile\n"
+        "from irdeconv.formats.document import WeightsFile\n"
         "held = WeightsFile(sys.argv[1])\n"
         "with open(sys.argv[2], 'w+b') as file:\n"
         "    file.truncate(100000)\n"

@@ -6,9 +6,9 @@ from itertools import count
 
 import pytest
 
-from irdeconv.benchmark.machine import Ceilings
-from irdeconv.benchmark.measure import Clock, Effort
-from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.candidate import ConvProblem
+from irdeconv.run.machine import Ceilings
+from irdeconv.run.measure import Clock, Effort
 from support.scripts import script
 
 tool = script("measure_ceilings")

@@ -16,25 +16,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.kernels.compiled.panels import (
+from irdeconv.kernels import convolution_direct as direct
+from irdeconv.kernels import deconvolution_direct as residues
+from irdeconv.kernels import jit
+from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels.candidate import Candidate, ConvProblem
+from irdeconv.kernels.convolution import as_conv3d
+from irdeconv.kernels.convolution_direct import VectorLayout
+from irdeconv.kernels.panels import (
     FEW_REGISTERS,
     MANY_REGISTERS,
     Panels,
+    ProductColumns,
     RegisterTile,
     RowTurns,
+    VectorPlaces,
     best_tile,
     computed,
+    vector_starts,
 )
-from irdeconv.kernels.compiled.places import ProductColumns, VectorPlaces, vector_starts
-from irdeconv.kernels.convolution import direct
-from irdeconv.kernels.convolution.conv3d import as_conv3d
-from irdeconv.kernels.convolution.layout import VectorLayout
-from irdeconv.kernels.deconvolution import direct as residues
-from irdeconv.kernels.deconvolution.residue_cuts import APART, GAPS, NEAR, ROWS
-from irdeconv.kernels.shared import blocking, jit
-from irdeconv.kernels.shared.candidate import Candidate
-from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.scratch import Space
+from irdeconv.kernels.residue_cuts import APART, GAPS, NEAR, ROWS
+from irdeconv.kernels.scratch import Space
 from support import oracle
 from support.blocks import SMALL
 from test_deconvolution_candidates import expected

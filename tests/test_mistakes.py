@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from irdeconv.access import reading_hint, unwritable
+from irdeconv.base.opening import reading_hint, unwritable
 from irdeconv.cli.main import main
 from support import irbuild as ib
 from support.ir_text import write_ir

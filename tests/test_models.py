@@ -13,8 +13,8 @@ from onnx import helper
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.io.kinds import kind_of
-from irdeconv.models import graph_of
+from irdeconv.formats.kinds import kind_of
+from irdeconv.formats.models import graph_of
 from support.onnx_models import info, model
 
 HEAD = Path("ir_samples/openvino/segmentation_head.xml")

@@ -16,17 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import irdeconv as ird
-from irdeconv.constant import ArrayData
-from irdeconv.dtypes import f32
-from irdeconv.errors import InputError
-from irdeconv.graph import Graph, Value
-from irdeconv.io.blobs import Blobs
-from irdeconv.moved import NO_ELEMENT, MovedData
+from irdeconv.base.errors import InputError
+from irdeconv.formats.xml_writer import Blobs
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.dtypes import f32
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.lazy_filter import NO_ELEMENT, MovedData
+from irdeconv.ir.spec import Array
 from irdeconv.ops.basic import Const
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.elementwise import Multiply
-from irdeconv.passes import moving
-from irdeconv.spec import Array
+from irdeconv.rewrite import compressed_filters as moving
 from support.layers import Layer, constant, parameter, result
 
 FORMS = ["zero-insertion", "phases", "stacked", "gemm"]
@@ -75,7 +75,7 @@ def test_movements_are_those_of_numpy(data: Any) -> None:
     assert moved.shape == values.shape
     np.testing.assert_array_equal(moved.array(), values)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("irdeconv.moved.PART_BYTES", draw(st.integers(4, 200)))
+        patch.setattr("irdeconv.ir.lazy_filter.PART_BYTES", draw(st.integers(4, 200)))
         assert b"".join(moved.pieces()) == values.tobytes()
 
 

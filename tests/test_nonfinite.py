@@ -11,20 +11,19 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.geometry import IntVector
-from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY
+from irdeconv.ir.geometry import IntVector
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
 from irdeconv.ops.convolution import ConvolutionBase
-from irdeconv.passes import nonfinite
-from irdeconv.passes.builder import GraphBuilder
-from irdeconv.passes.emit import pad_spatial
-from irdeconv.passes.form_names import CONDITIONS
-from irdeconv.passes.forms import FORMS
-from irdeconv.passes.lower_deconv import canonicalize
-from irdeconv.passes.nonfinite import DEFINITION, REACHES, footprint, input_footprint
-from irdeconv.passes.rewrite import replace_node
-from irdeconv.passes.site import DeconvolutionSite, site_of
-from irdeconv.targets.profile import Target
+from irdeconv.rewrite import nonfinite
+from irdeconv.rewrite.builder import GraphBuilder, replace_node
+from irdeconv.rewrite.emit import pad_spatial
+from irdeconv.rewrite.form_names import CONDITIONS
+from irdeconv.rewrite.forms import FORMS
+from irdeconv.rewrite.lower_deconv import canonicalize
+from irdeconv.rewrite.nonfinite import DEFINITION, REACHES, footprint, input_footprint
+from irdeconv.rewrite.site import DeconvolutionSite, site_of
+from irdeconv.rewrite.targets import Target
 from support.forms_grid import form_layer
 from support.layers import Layer, build, constant, numbers, result
 from support.targets import lacking

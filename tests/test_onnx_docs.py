@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import irdeconv.importers.onnx_reader  # noqa: F401 -- importing fills RULES
-from irdeconv.importers.onnx_node import RULES
+import irdeconv.formats.onnx_reader  # noqa: F401 -- importing fills RULES
+from irdeconv.formats.onnx_node import RULES
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "onnx.md"
 

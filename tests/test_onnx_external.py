@@ -11,7 +11,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.importers.onnx_external import file_inside
+from irdeconv.formats.onnx_external import file_inside
 
 onnx = pytest.importorskip("onnx")
 DATA = np.arange(4, dtype=np.float32)

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 import irdeconv.ops
-from irdeconv.op import REGISTRY, Op, as_tuple, infer_op, parse_attributes
+from irdeconv.ir.op import REGISTRY, Op, as_tuple, infer_op, parse_attributes
+from irdeconv.ir.spec import DYNAMIC, Interval, Spec, bounds
 from irdeconv.ops import core
+from irdeconv.ops.basic import Assign3, Assign6, ReadValue3, ReadValue6
 from irdeconv.ops.control import If, Loop, TensorIterator
-from irdeconv.ops.state import Assign3, Assign6, ReadValue3, ReadValue6
-from irdeconv.spec import DYNAMIC, Interval, Spec, bounds
 from op_cases import Case, Tensor, all_cases, differs
 
 assert irdeconv.ops

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import irdeconv.ops
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.errors import OpError
-from irdeconv.op import infer_op, lookup
+from irdeconv.base.errors import OpError
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.op import infer_op, lookup
+from irdeconv.ir.spec import DYNAMIC, Spec
 from irdeconv.ops.convolution import Convolution, GroupConvolution
-from irdeconv.spec import DYNAMIC, Spec
 from op_cases import Tensor, boolean, count, f32, i32, i64
 from support.refusals import Row, check_attribute, check_refusal, row, spec
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from irdeconv.errors import OpError
+from irdeconv.base.errors import OpError
+from irdeconv.ir.spec import Spec
 from irdeconv.ops.recurrent import RNNSequence
-from irdeconv.spec import Spec
 from op_cases import Tensor, case, count, f32, i32, i64, u8
 from support.refusals import Row, check_refusal, row
 

@@ -8,10 +8,10 @@ import random
 import numpy as np
 import pytest
 
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.errors import OpError
-from irdeconv.op import infer_op, ports
-from irdeconv.spec import DYNAMIC, Dim, Interval, Spec
+from irdeconv.base.errors import OpError
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.op import infer_op, ports
+from irdeconv.ir.spec import DYNAMIC, Dim, Interval, Spec
 from op_cases import Case, all_cases
 
 pytestmark = pytest.mark.thorough

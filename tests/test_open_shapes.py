@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.graph import Graph, Node, Value
-from irdeconv.op import REGISTRY
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.op import REGISTRY
+from irdeconv.ir.spec import Interval, Spec, bounds
 from irdeconv.ops.convolution import Convolution
-from irdeconv.passes.forms import FORMS
-from irdeconv.spec import Interval, Spec, bounds
+from irdeconv.rewrite.forms import FORMS
 from support.layers import constant, parameter, result
 from support.open_shapes import LOOSER, contradictions, holds, opened, specs, undeclared
 

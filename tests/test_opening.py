@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from irdeconv.base.errors import FileAccessError, LimitError
+from irdeconv.base.opening import parse_json, parse_toml, read_file, shown
 from irdeconv.cli.main import main
-from irdeconv.errors import FileAccessError, LimitError
-from irdeconv.opening import parse_json, parse_toml, read_file, shown
 
 MODEL = "ir_samples/openvino/deconv_3x3_to_5x5.xml"
 OTHER = "ir_samples/onnx/default.xml"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import irdeconv as ird
-from irdeconv.errors import UsageError
-from irdeconv.op import LAST_OPSET, lookup
+from irdeconv.base.errors import UsageError
+from irdeconv.ir.op import LAST_OPSET, lookup
 from irdeconv.ops import catalog
 from op_cases import all_cases
 from support.commands import command

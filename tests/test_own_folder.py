@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from irdeconv.kernels.shared import jit, own_folder
-from irdeconv.kernels.shared.own_folder import is_private, private_folder, processor, user_folder
-from irdeconv.runtime.choice import MEASUREMENTS_SCHEMA, Tuner
+from irdeconv.kernels import jit
+from irdeconv.kernels import jit as own_folder
+from irdeconv.kernels.jit import is_private, private_folder, processor, user_folder
+from irdeconv.run.choice import MEASUREMENTS_SCHEMA, Tuner
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners of files here")
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.graph import Value
-from irdeconv.packing import NF4, decode, encode
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.graph import Value
+from irdeconv.ir.packing import NF4, decode, encode
 
 BIT_LAYOUTS = [
     ("u1", "81", [1, 0, 0, 0, 0, 0, 0, 1]),

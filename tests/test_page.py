@@ -14,11 +14,10 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.dialects.openvino import ConvolutionBackpropData
-from irdeconv.graph import Graph, Value
-from irdeconv.inspection.changes import difference
-from irdeconv.page.assemble import SCRIPTS, STYLES, json_text
-from irdeconv.page.packed import packed
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
+from irdeconv.show.changes import difference
+from irdeconv.show.page import SCRIPTS, STYLES, json_text, packed
 from support.layers import constant, parameter, result
 
 HEAD = "ir_samples/openvino/segmentation_head.xml"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import irdeconv as ird
-from irdeconv.graph import Graph
+from irdeconv.ir.graph import Graph
 from support.body_models import branch, const, loop
 from support.shown import HEAD, Open, a_browser, a_page, chain, head
 

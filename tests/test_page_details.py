@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.constant import ArrayData
-from irdeconv.graph import Value
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.graph import Value
+from irdeconv.ir.spec import Spec
 from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.ops.bodies import bodies_of
-from irdeconv.page.constants import HEIGHTS, HISTOGRAM_BINS, Budget, constant_detail
-from irdeconv.page.details import details_of
-from irdeconv.passes.infer_specs import infer_specs
-from irdeconv.spec import Spec
+from irdeconv.rewrite.infer_specs import infer_specs
+from irdeconv.show.page_details import HEIGHTS, HISTOGRAM_BINS, Budget, constant_detail, details_of
 from support.body_models import iterator
 
 HEAD = "ir_samples/openvino/segmentation_head.xml"
@@ -40,7 +39,7 @@ def test_a_deconvolution_has_its_integers_and_costs(head: ird.Graph) -> None:
     assert up1["overlap"][0].startswith("Even: 4 taps")
     forms = {row["form"]: row for row in up1["costs"]}
     assert forms["gemm"]["refused"] == "the kernel [4, 4] is not the stride [2, 2]"
-    # N M C/g (O K), as irdeconv/passes/cost.py derives it.
+    # N M C/g (O K), as irdeconv/rewrite/cost.py derives it.
     assert forms["zero-insertion"]["macs"] == 16 * 8 * 16 * 16 * 4 * 4
     assert [row["form"] for row in up1["costs"] if row.get("chosen")] == ["stacked"]
     assert up1["explain"].startswith("up1: ConvolutionBackpropData (opset1), OpenVINO runtime")

@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dialects.openvino import ConvolutionBackpropData
-from irdeconv.drawing.anatomy import AxisAnatomy, CellRow, shortened
-from irdeconv.drawing.anatomy_overlap import Overlap, OverlapAxis
-from irdeconv.graph import Graph, Value
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
+from irdeconv.show.anatomy import AxisAnatomy, CellRow, Overlap, OverlapAxis, shortened
 from support.browser import chromium, missing
 from support.colours import contrast
 from support.layers import constant, parameter, result

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dialects.openvino import ConvolutionBackpropData
-from irdeconv.graph import Graph, Value
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from support.layers import constant, parameter, result
 from support.shown import HEAD, Open, a_browser, a_page, chain, head
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Value
-from irdeconv.inspection.layers import layers
+from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
-from irdeconv.page.overlays import Overlay, memory
+from irdeconv.show.layers import layers
+from irdeconv.show.page_details import Overlay, memory
 from support.layers import parameter, result
 
 HEAD = "ir_samples/openvino/segmentation_head.xml"

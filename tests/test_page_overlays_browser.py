@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Value
+from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import Elu, ReLU
-from irdeconv.page.build import graph_page
-from irdeconv.page.content import PageContent
+from irdeconv.show.page import PageContent, graph_page
 from support.layers import parameter, result
 from support.shown import HEAD, Open, a_browser, a_page, head
 

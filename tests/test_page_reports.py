@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.benchmark.machine import Ceilings
+from irdeconv.base.errors import UsageError
 from irdeconv.cli.main import main
-from irdeconv.errors import UsageError
-from irdeconv.graph import Graph
+from irdeconv.ir.graph import Graph
 from irdeconv.ops.activation import Elu
-from irdeconv.verify.compare.difference import TensorDifference
+from irdeconv.run.machine import Ceilings
+from irdeconv.verify.difference import TensorDifference
 
 HEAD = "ir_samples/openvino/segmentation_head.xml"
 IMAGE = np.random.default_rng(3).standard_normal((1, 3, 32, 32)).astype(np.float32)
@@ -28,7 +28,7 @@ IMAGE = np.random.default_rng(3).standard_normal((1, 3, 32, 32)).astype(np.float
 def known_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not measure the machine, which takes seconds."""
     known = Ceilings(gemm=80.0, gemm_all=150.0, copy=20.0, cores=2)
-    monkeypatch.setattr("irdeconv.benchmark.session.measure_ceilings", lambda clock: known)
+    monkeypatch.setattr("irdeconv.run.bench.measure_ceilings", lambda clock: known)
 
 
 def data_of(file: Path) -> Any:

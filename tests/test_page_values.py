@@ -13,15 +13,22 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.constant import ArrayData
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.graph import Graph, Value
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Const
-from irdeconv.page.constants import Budget, constant_detail
-from irdeconv.page.pictures import LEVELS, encoded, picture
-from irdeconv.page.statistics import ArrayStatistics, array_statistics
-from irdeconv.page.values import PICTURE_BYTES, TensorValues, ValueCollector
+from irdeconv.show.page_details import Budget, constant_detail
+from irdeconv.show.page_values import (
+    LEVELS,
+    PICTURE_BYTES,
+    ArrayStatistics,
+    TensorValues,
+    ValueCollector,
+    array_statistics,
+    encoded,
+    picture,
+)
 from support.layers import parameter, result
 
 

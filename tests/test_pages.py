@@ -122,7 +122,7 @@ def test_names_of_the_package_exist(page: str) -> None:
 def test_the_pages_are_searched() -> None:
     everything = [p for page in PAGES for p in paths(page)]
     assert len(everything) > 40
-    assert "irdeconv/geometry.py" in paths("ARCHITECTURE.md")
+    assert "irdeconv/ir/geometry.py" in paths("ARCHITECTURE.md")
     assert "passes.standardize" in names("ARCHITECTURE.md")
 
 

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.base.errors import FileAccessError, InputError
 from irdeconv.cli.main import main
-from irdeconv.errors import FileAccessError, InputError
-from irdeconv.graph import Graph, Value
-from irdeconv.io import strays
-from irdeconv.io.atomic import descriptor_of, write_file
+from irdeconv.formats import atomic as strays
+from irdeconv.formats.atomic import descriptor_of, write_file
+from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.basic import Const
 from irdeconv.ops.elementwise import Add
 from support.layers import constant, parameter, result

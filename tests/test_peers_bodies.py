@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.io.xml_writer import ir_bytes
+from irdeconv.formats.xml_writer import ir_bytes
 from support import body_models as bm
 
 pytestmark = pytest.mark.oracles

@@ -10,9 +10,9 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY
-from irdeconv.verify.compare import peer
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
+from irdeconv.verify import openvino as peer
 from support.layers import constant, parameter, result
 from support.networks import image, network
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.op import as_tuple
+from irdeconv.ir.op import as_tuple
 from op_cases import Case, Tensor, f32, i64
 from test_peers_ops import difference
 

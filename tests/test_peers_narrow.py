@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
 from support.layers import constant, parameter, result
 
 ov = pytest.importorskip("openvino")

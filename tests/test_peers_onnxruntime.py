@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.op import REGISTRY
+from irdeconv.ir.op import REGISTRY
 from support.dialect_layers import INEXACT, NHWC, ONNX, DialectLayer, build, data, problems
 from support.dialect_random import random_layer
 from support.layers import Ints, graph_of

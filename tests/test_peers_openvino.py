@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.passes.forms import FORMS
+from irdeconv.rewrite.forms import FORMS
 from support.ir_text import write_ir
 from support.layers import EMPTY_DATA, EMPTY_OUTPUT, Layer, build, expected, numbers, random_layer
 from support.sweeps import parts

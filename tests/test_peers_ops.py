@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.op import lookup
-from irdeconv.packing import encode
+from irdeconv.ir.op import lookup
+from irdeconv.ir.packing import encode
 from op_cases import ROUNDING, Case, Tensor, all_cases, differs
 
 pytestmark = pytest.mark.oracles

@@ -6,8 +6,8 @@ import numpy as np
 import openvino
 import pytest
 
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.packing import decode
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.packing import decode
 
 pytestmark = pytest.mark.oracles
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dtypes import f32
-from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY
+from irdeconv.ir.dtypes import f32
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
 from irdeconv.ops.quantize import FakeQuantize
-from irdeconv.verify.compare.rounding import allowed
+from irdeconv.verify.judge import allowed
 from support.layers import constant, parameter, result
 
 RNG = np.random.default_rng(7)

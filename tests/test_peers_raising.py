@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.verify.proof.check import check
+from irdeconv.verify.check import check
 from support.forms_grid import form_layer
 from support.layers import Layer, build, expected
 from support.layers import numbers as layer_numbers

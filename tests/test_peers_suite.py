@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 import irdeconv as ird
-from irdeconv.conformance.known import DEFECTS
-from irdeconv.conformance.manifest import Suite
-from irdeconv.conformance.report import SuiteReport, check
-from irdeconv.conformance.running import file_of, run
+from irdeconv.verify.suite import file_of, run
+from irdeconv.verify.suite_manifest import Suite
+from irdeconv.verify.suite_report import DEFECTS, SuiteReport, check
 
 pytest.importorskip("openvino")
 pytest.importorskip("onnxruntime")

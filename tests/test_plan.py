@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dialects.openvino import ConvolutionBackpropData
 from irdeconv.ops.activation import PReLU, ReLU, Sigmoid
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.core import Deconvolution, ZeroInsertion
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from irdeconv.ops.elementwise import Add, Multiply
 from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.padding import Pad12

@@ -14,20 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import irdeconv as ird
-from irdeconv.dtypes import f32
-from irdeconv.kernels.shared.candidate import Candidate
-from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.team import Threads
-from irdeconv.op import REGISTRY
+from irdeconv.ir.dtypes import f32
+from irdeconv.ir.op import REGISTRY
+from irdeconv.ir.spec import Interval
+from irdeconv.kernels.candidate import Candidate, ConvProblem
+from irdeconv.kernels.threads import Threads
 from irdeconv.ops.activation import ReLU, Sigmoid
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import Convolution
 from irdeconv.ops.pooling import MaxPool14
-from irdeconv.runtime import choice
-from irdeconv.runtime import plan as plan_module
-from irdeconv.runtime.arena import Lifetime, layout, most_alive
-from irdeconv.runtime.choice import Tuner
-from irdeconv.spec import Interval
+from irdeconv.run import choice
+from irdeconv.run import plan as plan_module
+from irdeconv.run.choice import Tuner
+from irdeconv.run.program import Lifetime, layout, most_alive
 from support.plan_graphs import RNG, Builder, randn, same
 
 

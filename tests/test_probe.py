@@ -11,9 +11,9 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.proof.model import Unproved
-from irdeconv.verify.proof import evaluation
-from irdeconv.verify.proof.check import probe_layers
-from irdeconv.verify.proof.residues import (
+from irdeconv.verify import evaluation
+from irdeconv.verify.check import probe_layers
+from irdeconv.verify.evaluation import (
     LEAST_PRIME,
     PART,
     PRIMES_END,
@@ -220,7 +220,7 @@ def test_layers_of_billions_of_products_are_probed_by_their_axes(
         return plain(self, a, b)
 
     monkeypatch.setattr(PrimeField, "matmul", counted)
-    monkeypatch.setattr("irdeconv.verify.proof.probe.RANDOM_POINTS", 1)
+    monkeypatch.setattr("irdeconv.verify.probe.RANDOM_POINTS", 1)
     layer = Layer(1, (256, 320), None, 64, 32, (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
     assert layer.products > 2 * 10**9
     w = weights(np.random.default_rng(3), layer.filter_shape)

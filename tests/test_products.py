@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from irdeconv.kernels.shared import blocking, products
+from irdeconv.kernels import products
+from irdeconv.kernels import scratch as blocking
 
 
 @pytest.mark.parametrize(

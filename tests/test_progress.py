@@ -8,10 +8,10 @@ import threading
 
 import pytest
 
-from irdeconv import progress
-from irdeconv.cli.bars import duration
+from irdeconv.base import progress
 from irdeconv.cli.console import Console
-from irdeconv.cli.drawing import Drawing, drawn
+from irdeconv.cli.progress_bars import Drawing, drawn
+from irdeconv.cli.rich_bars import duration
 
 
 class Notes:

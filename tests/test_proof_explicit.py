@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from irdeconv.proof import symbolic
-from irdeconv.proof.explicit import prove
+from irdeconv.proof.linear import prove
 from irdeconv.proof.model import Obligation, Port, Proof, Shape, Unproved
 from support.proof_models import (
     DATA,

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("openvino")
 
-from irdeconv.proof.explicit import prove
+from irdeconv.proof.linear import prove
 from irdeconv.proof.model import Model, Obligation, Port, Unproved
 from irdeconv.proof.reader import read
 from support import (  # noqa: F401

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.proof.explicit import prove
+from irdeconv.proof.linear import prove
 from irdeconv.proof.model import Obligation, Port, Unproved
 from support.proof_models import (
     ONES,

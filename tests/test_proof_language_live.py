@@ -15,9 +15,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from irdeconv.proof.call import MOVES, RULES
 from irdeconv.proof.language import ATTRIBUTES, evaluate
-from irdeconv.proof.model import TypedArray, Unproved
+from irdeconv.proof.model import MOVES, RULES, TypedArray, Unproved
 from support.language_domains import DOMAINS, counted, layer, scalar
 from support.language_values import PAIRS, TYPES, UNARY, combined
 from support.live_language import LiveCase, Mode, live

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from irdeconv.limits import Limits
+from irdeconv.base.limits import Limits
 from irdeconv.proof import linear, pairing, reader, symbolic
 from support.text_graph import End, TextGraph
 

@@ -6,10 +6,9 @@ import pytest
 
 pytest.importorskip("openvino")
 
-from irdeconv.proof.call import RULES
 from irdeconv.proof.definition import CONVOLUTIONS, family
 from irdeconv.proof.language import listed_call
-from irdeconv.proof.model import Layer, Unproved
+from irdeconv.proof.model import RULES, Layer, Unproved
 
 BACK = [f"{kind}BackpropData" for kind in CONVOLUTIONS]
 OWN = "ZeroInsertion"

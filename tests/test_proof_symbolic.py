@@ -9,14 +9,14 @@ import pytest
 from lxml import etree
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY
-from irdeconv.passes.forms import FORMS
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
+from irdeconv.ir.spec import Interval
 from irdeconv.proof import symbolic
 from irdeconv.proof.model import Fact, Obligation, Port, Proof, Unproved
 from irdeconv.proof.reader import read, shape_of
-from irdeconv.spec import Interval
-from irdeconv.verify.proof.check import certify
+from irdeconv.rewrite.forms import FORMS
+from irdeconv.verify.check import certify
 from support.ir_edit import unmark
 from support.layers import Layer, build, constant, numbers, parameter, result
 from support.proof_layers import random_model, write_source

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.graph import Graph, Node, Value
-from irdeconv.op import REGISTRY
-from irdeconv.passes.stored import stored
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.op import REGISTRY
+from irdeconv.rewrite.compressed_filters import stored
 from support.layers import Layer, constant, expected, parameter, result
 
 FORMS = ["zero-insertion", "phases", "stacked", "auto"]

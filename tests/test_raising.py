@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.passes.forms import FORMS
-from irdeconv.verify.proof.check import check
+from irdeconv.rewrite.forms import FORMS
+from irdeconv.verify.check import check
 from support.forms_grid import form_layer
 from support.layers import Layer, build, constant, expected
 from support.layers import numbers as layer_numbers

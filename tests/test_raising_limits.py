@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.base.errors import UsageError
 from irdeconv.cli.main import main
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.errors import UsageError
-from irdeconv.graph import Graph, Value
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.channels import DepthToSpace
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.shape import ShapeOf
-from irdeconv.passes.raising.size import Size, SizeEvaluator, Unreadable
-from irdeconv.verify.proof.check import check, probe_layers
+from irdeconv.rewrite.raising_tensor import Size, SizeEvaluator, Unreadable
+from irdeconv.verify.check import check, probe_layers
 from support.layers import parameter, result
 from support.raising_graphs import (
     Net,

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Value
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.spec import Spec
 from irdeconv.ops.basic import Opaque
-from irdeconv.passes.raising import raise_deconvolutions
-from irdeconv.spec import Spec
+from irdeconv.rewrite.raising import raise_deconvolutions
 from support.forms_grid import form_layer
 from support.layers import build
 from support.layers import numbers as layer_numbers

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.graph import Graph
-from irdeconv.verify.raising.resized import resize_unproved
+from irdeconv.ir.graph import Graph
+from irdeconv.verify.raising import resize_unproved
 from support.layers import constant
 from support.raising_graphs import Net, agrees, end, numbers, raised_types, source
 

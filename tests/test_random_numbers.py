@@ -9,13 +9,21 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.graph import Graph
-from irdeconv.kernels.random import numbers, philox, twister
-from irdeconv.op import infer_op
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.op import infer_op
+from irdeconv.ir.spec import Spec
+from irdeconv.kernels import (
+    random_numbers as numbers,
+)
+from irdeconv.kernels import (
+    random_numbers as philox,
+)
+from irdeconv.kernels import (
+    random_numbers as twister,
+)
 from irdeconv.ops.elementwise import Add
-from irdeconv.ops.random.uniform import RandomUniform
-from irdeconv.spec import Spec
+from irdeconv.ops.generation import RandomUniform
 from support.plan_graphs import Builder
 
 SHAPE = (2, 3)

@@ -11,19 +11,19 @@ import pytest
 from lxml import etree
 
 import irdeconv as ird
-import irdeconv.dialects
 import irdeconv.ops
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.errors import OpError
-from irdeconv.graph import Graph, Value
-from irdeconv.io.port_specs import split_names
-from irdeconv.io.quoting import quoted
-from irdeconv.io.reading import load
-from irdeconv.io.weights import MemoryWeights, NoWeights, WeightsFile
-from irdeconv.op import TYPES
+import irdeconv.ops.dialects
+from irdeconv.base.errors import OpError
+from irdeconv.formats.document import MemoryWeights, NoWeights, WeightsFile
+from irdeconv.formats.reading import load
+from irdeconv.formats.xml_layer import split_names
+from irdeconv.formats.xml_writer import quoted
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import TYPES
+from irdeconv.ir.spec import DYNAMIC, Interval, Spec
 from irdeconv.ops.basic import Const, Opaque, Parameter
 from irdeconv.ops.catalog import CATALOG, opsets, spelling
-from irdeconv.spec import DYNAMIC, Interval, Spec
 from support import irbuild as ib
 
 

@@ -9,22 +9,20 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.kernels.shared import jit
-from irdeconv.kernels.shared.scratch import ScratchPlan, Space
-from irdeconv.kernels.shared.team import Threads
-from irdeconv.ops.activation import Gelu, Mish, ReLU, Sigmoid
+from irdeconv.kernels import jit
+from irdeconv.kernels.scratch import ScratchPlan, Space
+from irdeconv.kernels.threads import Threads
+from irdeconv.ops.activation import Gelu, Mish, ReLU, Sigmoid, SoftMax
 from irdeconv.ops.channels import ShuffleChannels
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.core import Deconvolution
-from irdeconv.ops.elementwise import Add, Divide, Multiply
-from irdeconv.ops.interpolate import Interpolate11
+from irdeconv.ops.elementwise import Add, Divide, Erf, Multiply
+from irdeconv.ops.image import Interpolate11
 from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.pooling import AvgPool1, MaxPool1
 from irdeconv.ops.reduction import ReduceMean, ReduceSum
 from irdeconv.ops.shape import Reshape
-from irdeconv.ops.softmax import SoftMax
-from irdeconv.ops.unary import Erf
 from support.plan_graphs import Builder, plans, randn, same
 
 pytestmark = [
@@ -34,7 +32,7 @@ pytestmark = [
 
 
 def recorded(step: str, *arguments: Any) -> Any:
-    from irdeconv.kernels.compiled.recorded import Recorded
+    from irdeconv.kernels.recorded_calls import Recorded
 
     return Recorded.of(step, *arguments)
 
@@ -123,7 +121,7 @@ def test_steps_that_are_compiled_are_one_call_and_compute_the_same():
 
 
 def test_a_team_does_pieces_that_are_compiled_and_others():
-    from irdeconv.kernels.compiled.recorded import Repeated, in_turn
+    from irdeconv.kernels.recorded_calls import Repeated, in_turn
 
     x, out = np.arange(24, dtype=np.float32).reshape(2, 3, 4), np.zeros((2, 3, 4), np.float32)
     places = ScratchPlan().array(x[0:1].shape, np.float32)
@@ -144,9 +142,9 @@ def test_a_team_does_pieces_that_are_compiled_and_others():
 @pytest.mark.parametrize("axes", ["rows", "columns", "both", "scalar"])
 def test_programs_compute_what_numpy_does_to_the_bit(width, axes):
     """All operations, operands that broadcast in every way, any length, NaN and infinity."""
-    from irdeconv.kernels.elementwise import steps
-    from irdeconv.kernels.elementwise.calls import Instruction
-    from irdeconv.kernels.elementwise.chain import Chain
+    from irdeconv.kernels import elementwise as steps
+    from irdeconv.kernels.elementwise import Instruction
+    from irdeconv.kernels.elementwise_chain import Chain
 
     x, out = randn(5, width), np.empty((5, width), np.float32)
     x[0, 0], x[-1, -1], x[2, 0] = np.nan, np.inf, -0.0
@@ -179,8 +177,8 @@ def test_programs_compute_what_numpy_does_to_the_bit(width, axes):
 
 
 def test_what_a_program_has_no_operation_for_is_left_to_numpy():
-    from irdeconv.kernels.elementwise.calls import Instruction
-    from irdeconv.kernels.elementwise.chain import Chain
+    from irdeconv.kernels.elementwise import Instruction
+    from irdeconv.kernels.elementwise_chain import Chain
 
     x, out = randn(3, 40), np.empty((3, 40), np.float32)
     chain = Chain.compile([Instruction(np.exp, (0,)), Instruction(np.add, (1, 1))], np.float32)

@@ -6,17 +6,16 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.ops.activation import Gelu, ReLU, Sigmoid
+from irdeconv.ops.activation import Gelu, ReLU, Sigmoid, SoftMax
 from irdeconv.ops.channels import ShuffleChannels
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.elementwise import Add
-from irdeconv.ops.interpolate import Interpolate11
+from irdeconv.ops.image import Interpolate11
 from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.pooling import AvgPool1, MaxPool1
 from irdeconv.ops.reduction import ReduceMean, ReduceSum
-from irdeconv.ops.softmax import SoftMax
-from irdeconv.runtime.program import joined
+from irdeconv.run.program import joined
 from support.plan_graphs import Builder, randn, same
 
 VIEWED = {

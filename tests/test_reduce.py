@@ -9,17 +9,24 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.constant import ArrayData
-from irdeconv.graph import Graph, Value
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.spec import Spec
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Opaque
-from irdeconv.reducing import by_sizes, comparing
-from irdeconv.reducing.commands import Ran, Wanted
-from irdeconv.reducing.cutting import Knife
-from irdeconv.reducing.search import Exhausted, Outcome, Search, first_failing, minimized
-from irdeconv.reducing.shrink import shrink, variant_of
-from irdeconv.reducing.variant import Variant
-from irdeconv.spec import Spec
+from irdeconv.verify import reduce_checks as comparing
+from irdeconv.verify import reduce_steps as by_sizes
+from irdeconv.verify.reduce import shrink, variant_of
+from irdeconv.verify.reduce_checks import Ran, Wanted
+from irdeconv.verify.reduce_pieces import Knife
+from irdeconv.verify.reduce_search import (
+    Exhausted,
+    Outcome,
+    Search,
+    Variant,
+    first_failing,
+    minimized,
+)
 from support.layers import constant, parameter, result
 from support.networks import LAYERS, image, network
 
@@ -128,7 +135,7 @@ def test_weights_that_are_computed_of_constants_stay_constants() -> None:
     g = Graph()
     x = parameter(g, (1, 2, 4, 4), np.float32, "x")
     half = constant(g, np.ones((3, 2, 1, 1), np.float16), "half")
-    from irdeconv.dtypes import f32
+    from irdeconv.ir.dtypes import f32
     from irdeconv.ops.convert import Convert
     from irdeconv.ops.convolution import Convolution
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.ir.spec import Spec
 from irdeconv.ops.reduction import ReduceSum
-from irdeconv.runtime.plan import build_plan
-from irdeconv.spec import Spec
+from irdeconv.run.plan import build_plan
 from op_cases import Tensor, count, f32, i64, u1
 from support.live_operations.ours import build
 from support.live_operations.sample import Given, Sample, given

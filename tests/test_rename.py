@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.base.extras import extra
 from irdeconv.cli.main import main
-from irdeconv.editing.rename import rename
-from irdeconv.extras import extra
+from irdeconv.run.rename import rename
 from support.networks import image, network
 
 

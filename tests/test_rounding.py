@@ -5,21 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from irdeconv.errors import OpError
+from irdeconv.base.errors import OpError
+from irdeconv.ir.op import DRAWN
 from irdeconv.ops import core
 from irdeconv.ops.activation import Gelu, Sigmoid
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.elementwise import Add, Maximum, Multiply
-from irdeconv.ops.matmul import MatMul
+from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Transpose
 from irdeconv.ops.reduction import ReduceMean
-from irdeconv.traits import DRAWN
-from irdeconv.verify.compare.carry import carried
-from irdeconv.verify.compare.difference import Allowed
-from irdeconv.verify.compare.rounding import (
+from irdeconv.verify.difference import Allowed
+from irdeconv.verify.judge import (
     LAMBDA,
     SINGLE,
     allowed,
+    carried,
     evaluate,
     gamma,
     is_real,

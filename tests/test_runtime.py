@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Value
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.spec import Spec
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.elementwise import Add, Multiply
 from irdeconv.ops.shape import Reshape
-from irdeconv.spec import Spec
 from support.layers import constant, parameter, result
 
 

@@ -11,12 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from irdeconv.errors import LimitError
-from irdeconv.io import saved_arrays
-from irdeconv.io.array_headers import UnreadableArray
-from irdeconv.io.arrays import npy, npz
-from irdeconv.io.saved_arrays import SavedArrays, npy_header, read_npy
-from irdeconv.limits import Limits
+from irdeconv.base.errors import LimitError
+from irdeconv.base.limits import Limits
+from irdeconv.formats import arrays as saved_arrays
+from irdeconv.formats.arrays import SavedArrays, UnreadableArray, npy, npy_header, npz, read_npy
 
 DATA = np.arange(6, dtype=np.float32).reshape(2, 3)
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY, Op
-from irdeconv.verify.compare.kinds import kind_of
-from irdeconv.verify.compare.rounding import evaluate
-from irdeconv.verify.compare.settings import setting_mistake
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY, Op
+from irdeconv.verify.difference import kind_of
+from irdeconv.verify.judge import evaluate
+from irdeconv.verify.mistakes import setting_mistake
 from support.layers import constant, parameter, result
 
 RNG = np.random.default_rng(81)

@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.dtypes import f32, i64
-from irdeconv.op import Op, SpecBuilder, as_tuple, infer_op
-from irdeconv.ops.broadcasting import Broadcast
+from irdeconv.ir.dtypes import f32, i64
+from irdeconv.ir.op import Op, SpecBuilder, as_tuple, infer_op
+from irdeconv.ir.spec import DYNAMIC, Interval, Spec, bounds
+from irdeconv.ops.channels import Split
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.elementwise import (
     Add,
     Divide,
     Equal,
+    Floor,
     FloorMod,
     Maximum,
     Minimum,
@@ -22,15 +24,11 @@ from irdeconv.ops.elementwise import (
     Select,
     Subtract,
 )
-from irdeconv.ops.movement import Concat, Transpose
+from irdeconv.ops.movement import Broadcast, Concat, Transpose
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.reduction import ReduceProd
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze, Unsqueeze
-from irdeconv.ops.slicing import Gather, Slice
-from irdeconv.ops.splitting import Split
-from irdeconv.ops.strided import StridedSlice
-from irdeconv.ops.unary import Floor
-from irdeconv.spec import DYNAMIC, Interval, Spec, bounds
+from irdeconv.ops.slicing import Gather, Slice, StridedSlice
 
 b = SpecBuilder()
 IMAGE = Spec(f32, (Interval(1, 4), 3, Interval(10, 20), DYNAMIC))

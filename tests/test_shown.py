@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Info, Value
-from irdeconv.markup import MOST_ROWS, html_table, plain
-from irdeconv.op import REGISTRY
+from irdeconv.base.markup import MOST_ROWS, html_table, plain
+from irdeconv.ir.graph import Graph, Info, Value
+from irdeconv.ir.op import REGISTRY
 from irdeconv.ops.basic import Parameter, Result
 
 HEAD = Path("ir_samples/openvino/segmentation_head.xml")
@@ -212,7 +212,7 @@ def _with_another(graph: Graph, constant: int) -> Graph:
 
 
 def _negated(op: Any) -> Any:
-    from irdeconv.constant import ArrayData
+    from irdeconv.ir.constant import ArrayData
 
     return ArrayData.of(-op.data.array() - 1, op.element_type)
 

@@ -13,17 +13,17 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.dtypes import f16, f32, i32, i64
-from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY
+from irdeconv.ir.dtypes import f16, f32, i32, i64
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
 from irdeconv.ops.activation import ReLU, Sigmoid
+from irdeconv.ops.channels import Split
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.elementwise import Add, Divide, Multiply, Subtract
 from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.ops.slicing import Slice
-from irdeconv.ops.splitting import Split
 from support import irbuild as ib
 from support.networks import image, network
 from support.plan_graphs import Builder

@@ -12,17 +12,18 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.constant import ArrayData
-from irdeconv.errors import UnsupportedError
-from irdeconv.graph import Graph, Node, Value
-from irdeconv.op import REGISTRY
-from irdeconv.passes.forms import FORMS
-from irdeconv.passes.standardize import standardize
+from irdeconv.base.errors import UnsupportedError
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.op import REGISTRY
 from irdeconv.proof.model import Layer as ModelLayer
 from irdeconv.proof.model import Unproved
-from irdeconv.verify.smt import discharge, obligation, prove
-from irdeconv.verify.smt.meaning import meaning, windows
-from irdeconv.verify.smt.terms import larger, smaller, term, variable
+from irdeconv.rewrite.forms import FORMS
+from irdeconv.rewrite.standardize import standardize
+from irdeconv.verify.smt_formula import obligation
+from irdeconv.verify.smt_meaning import meaning, windows
+from irdeconv.verify.smt_solver import discharge, prove
+from irdeconv.verify.smt_terms import larger, smaller, term, variable
 from support import dialect_layers, dialect_random, layers
 from support.dialect_layers import VERSIONS
 from support.obligations import obligations

@@ -11,7 +11,7 @@ import pytest
 
 from irdeconv.cli.main import main
 from irdeconv.cli.second_proof import file_name
-from irdeconv.verify.smt import Discharge
+from irdeconv.verify.smt_solver import Discharge
 
 SAMPLE = Path(__file__).resolve().parent.parent / "ir_samples/openvino/segmentation_head.xml"
 
@@ -68,7 +68,7 @@ def test_what_is_refuted_fails_and_is_told(
 ) -> None:
     """The first checker proves what the solver refutes: one of them is wrong, and nothing holds."""
     answer = Discharge("refuted", {"o1": 3, "i1": 1}, "differs", "these taps have other weights")
-    monkeypatch.setattr("irdeconv.verify.smt.report.prove", lambda *_: (answer, "text"))
+    monkeypatch.setattr("irdeconv.verify.smt_report.prove", lambda *_: (answer, "text"))
     assert main([*pair, "--smt"]) == 1
     out = " ".join(capsys.readouterr().out.split())
     assert "smt FAIL up1: refuted: these taps have other weights (o1 = 3, i1 = 1)" in out
@@ -82,7 +82,7 @@ def test_no_answer_is_no_failure(
     pair: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = Discharge("unknown", text="no answer within 1 s")
-    monkeypatch.setattr("irdeconv.verify.smt.report.prove", lambda *_: (answer, ""))
+    monkeypatch.setattr("irdeconv.verify.smt_report.prove", lambda *_: (answer, ""))
     assert main([*pair, "--smt"]) == 0
     assert "smt: z3 proves 0 of 2 layers" in capsys.readouterr().out
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from irdeconv.graph import Value
-from irdeconv.op import REGISTRY
-from irdeconv.verify.smt import prove
+from irdeconv.ir.graph import Value
+from irdeconv.ir.op import REGISTRY
+from irdeconv.verify.smt_solver import prove
 from support import layers
 from support.obligations import obligations
 from test_smt import OPEN, SECONDS, layer, lowered, source_of

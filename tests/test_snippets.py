@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from irdeconv import limits
-from irdeconv.conformance.layers_file import read_layers
-from irdeconv.conformance.writing import MAX_CASES
+from irdeconv.base import limits
 from irdeconv.proof.sizes import LARGEST_SIZES
-from irdeconv.targets.profile import load_target
-from irdeconv.verify.proof.evaluation import LARGEST_PROBED
+from irdeconv.rewrite.targets import load_target
+from irdeconv.verify.evaluation import LARGEST_PROBED
+from irdeconv.verify.suite_file import read_layers
+from irdeconv.verify.suite_writing import MAX_CASES
 from support.printed import printed
 
 ROOT = Path(__file__).resolve().parent.parent

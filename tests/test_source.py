@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from irdeconv.source import Anchor, Location, SourceFile
+from irdeconv.base.source import Anchor, Location, SourceFile
 
 TEXT = """<?xml version="1.0"?>
 <net name="m" version="11">

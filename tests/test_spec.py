@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from irdeconv import dtypes
-from irdeconv.spec import (
+from irdeconv.ir import dtypes
+from irdeconv.ir.spec import (
     DYNAMIC,
     Interval,
     Spec,

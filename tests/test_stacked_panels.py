@@ -7,16 +7,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from irdeconv.kernels.compiled.panels import RegisterTile, missed
-from irdeconv.kernels.compiled.stacked import StackedPanels
-from irdeconv.kernels.deconvolution import direct, winograd_candidates
-from irdeconv.kernels.deconvolution.blocks import Blocking
-from irdeconv.kernels.deconvolution.residue_cuts import GAPS
-from irdeconv.kernels.deconvolution.residues import axes_of
-from irdeconv.kernels.deconvolution.winograd_tiling import Tiling
-from irdeconv.kernels.shared import blocking, jit
-from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.team import Threads
+from irdeconv.kernels import (
+    deconvolution_direct as direct,
+)
+from irdeconv.kernels import (
+    deconvolution_winograd_cuts as winograd_candidates,
+)
+from irdeconv.kernels import jit
+from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels.candidate import ConvProblem
+from irdeconv.kernels.deconvolution import Blocking, axes_of
+from irdeconv.kernels.deconvolution_winograd import Tiling
+from irdeconv.kernels.panels import RegisterTile, StackedPanels, missed
+from irdeconv.kernels.residue_cuts import GAPS
+from irdeconv.kernels.threads import Threads
 from support.blocks import SMALL
 from support.teams import outputs_of_teams
 from test_deconvolution_candidates import bound, expected

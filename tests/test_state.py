@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.io.xml_writer import ir_bytes
+from irdeconv.formats.xml_writer import ir_bytes
 from irdeconv.proof import reader
 from irdeconv.proof.pairing import check as core_check
 from support import body_models as bm

@@ -13,16 +13,22 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.conformance.cases import SuiteCase, chosen_dialects, packaged
-from irdeconv.conformance.causes import causes
-from irdeconv.conformance.covering import covering, crossed
-from irdeconv.conformance.edges import EDGES
-from irdeconv.conformance.grids import factors, fixed, grid
-from irdeconv.conformance.layer import DIALECTS, Refused
-from irdeconv.conformance.manifest import Suite
-from irdeconv.conformance.networks import NETWORKS
-from irdeconv.conformance.rows import layer_of, per_axis
-from irdeconv.conformance.vectors import vectors
+from irdeconv.verify.suite_cases import (
+    EDGES,
+    NETWORKS,
+    SuiteCase,
+    chosen_dialects,
+    covering,
+    crossed,
+    factors,
+    fixed,
+    grid,
+    packaged,
+)
+from irdeconv.verify.suite_layer import DIALECTS, Refused, layer_of, per_axis
+from irdeconv.verify.suite_manifest import Suite
+from irdeconv.verify.suite_report import causes
+from irdeconv.verify.suite_vectors import vectors
 from support.conformance import naive, products
 from support.public_layers import PUBLISHED
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.conformance.layers_file import line_of, read_layers
-from irdeconv.conformance.manifest import Suite
-from irdeconv.errors import UsageError
+from irdeconv.base.errors import UsageError
+from irdeconv.verify.suite_file import line_of, read_layers
+from irdeconv.verify.suite_manifest import Suite
 from support.commands import command
 
 EDGES = ("--set", "edges", "--only", "*-edge-kernel-1*")  # three cases
@@ -220,7 +220,7 @@ def test_a_failure_leaves_the_old_suite(place: Path, monkeypatch: pytest.MonkeyP
     def fails(*args: object) -> bytes:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("irdeconv.conformance.writing.npz", fails)
+    monkeypatch.setattr("irdeconv.verify.suite_writing.npz", fails)
     assert command("suite", "make", place, *EDGES, "--force") == 6
     monkeypatch.undo()
     replaced, calls = os.replace, []
@@ -231,7 +231,7 @@ def test_a_failure_leaves_the_old_suite(place: Path, monkeypatch: pytest.MonkeyP
             raise OSError(13, "Permission denied")
         replaced(source, target)
 
-    monkeypatch.setattr("irdeconv.conformance.writing.os.replace", half)
+    monkeypatch.setattr("irdeconv.verify.suite_writing.os.replace", half)
     assert command("suite", "make", place, *EDGES, "--force") == 6
     assert {p: p.read_bytes() for p in place.rglob("*") if p.is_file()} == before
 

@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from irdeconv.inspection.table import table
-from irdeconv.wrapping import columns, printable, wrap
+from irdeconv.base.tables import columns, printable, table, wrap
 
 HEAD = ("id", "name", "type", "inputs", "MACs")
 

@@ -14,11 +14,11 @@ from onnx import TensorProto, helper
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.onnx_files.target_check import check_nodes, executed_nodes
-from irdeconv.passes.standardize import standardize
-from irdeconv.targets.check import check_graph, executed
-from irdeconv.targets.conditions import Facts
-from irdeconv.targets.profile import Target, parse_target
+from irdeconv.formats.onnx_target import check_nodes, executed_nodes
+from irdeconv.rewrite.standardize import standardize
+from irdeconv.rewrite.target_check import check_graph, executed
+from irdeconv.rewrite.target_conditions import Facts
+from irdeconv.rewrite.targets import Target, parse_target
 from support.onnx_models import convert, info, model, single
 
 HEAD = "ir_samples/openvino/segmentation_head.xml"

@@ -13,11 +13,11 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.graph import Graph
-from irdeconv.passes.layer_facts import facts_of, operation_of
-from irdeconv.passes.standardize import standardize
-from irdeconv.targets.check import executed
-from irdeconv.targets.profile import Target
+from irdeconv.ir.graph import Graph
+from irdeconv.rewrite.convolving import facts_of, operation_of
+from irdeconv.rewrite.standardize import standardize
+from irdeconv.rewrite.target_check import executed
+from irdeconv.rewrite.targets import Target
 from support.legal_layers import (
     Shapes,
     Subject,

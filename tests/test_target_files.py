@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import irdeconv as ird
-from irdeconv.targets.conditions import Condition, Facts
-from irdeconv.targets.profile import (
+from irdeconv.rewrite.target_conditions import Condition, Facts
+from irdeconv.rewrite.targets import (
     MOST_CONDITIONS,
     ScoreWeights,
     Target,

@@ -13,9 +13,9 @@ import pytest
 import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.cli.options import OptionParser, add_form
-from irdeconv.passes.form_names import AUTO, CONDITIONS
-from irdeconv.passes.forms import FORMS
-from irdeconv.targets.profile import ScoreWeights, Target, parse_target
+from irdeconv.rewrite.form_names import AUTO, CONDITIONS
+from irdeconv.rewrite.forms import FORMS
+from irdeconv.rewrite.targets import ScoreWeights, Target, parse_target
 from support.ir_text import write_ir
 from support.layers import Layer
 from test_costs import graph_only

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.kernels.shared import team as teams
-from irdeconv.kernels.shared.blocking import shares
-from irdeconv.kernels.shared.scratch import Space
-from irdeconv.kernels.shared.team import Alone, Threads, Turn
+from irdeconv.kernels import threads as teams
+from irdeconv.kernels.scratch import Space, shares
+from irdeconv.kernels.threads import Alone, Threads, Turn
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from irdeconv.kernels.deconvolution.term_products import COPIED_ROWS, TermProducts
-from irdeconv.kernels.shared.jit import wanted
-from irdeconv.kernels.shared.scratch import Space, clear
-from irdeconv.kernels.shared.team import arithmetic
+from irdeconv.kernels.deconvolution_terms import COPIED_ROWS, TermProducts
+from irdeconv.kernels.jit import wanted
+from irdeconv.kernels.scratch import Space, clear
+from irdeconv.kernels.threads import arithmetic
 
 UNTOUCHED = -77.0
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from irdeconv import InputError, dump, infer, lower, parse
-from irdeconv.constant import ArrayData, FileData
-from irdeconv.dialects.openvino import ConvolutionBackpropData
-from irdeconv.dtypes import ELEMENT_TYPES, f32, i64
-from irdeconv.errors import OpError
-from irdeconv.graph import Graph, Info, Value
-from irdeconv.io.weights import MemoryWeights, NoWeights
-from irdeconv.op import REGISTRY
+from irdeconv.base.errors import OpError
+from irdeconv.formats.document import MemoryWeights, NoWeights
+from irdeconv.ir.constant import ArrayData, FileData
+from irdeconv.ir.dtypes import ELEMENT_TYPES, f32, i64
+from irdeconv.ir.graph import Graph, Info, Value
+from irdeconv.ir.op import REGISTRY
+from irdeconv.ir.spec import DYNAMIC, Interval, Spec
 from irdeconv.ops.basic import Const, Opaque, Parameter, Section
-from irdeconv.spec import DYNAMIC, Interval, Spec
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from support.layers import build as build_layer
 from support.layers import constant, numbers, parameter, random_layer, result
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import irdeconv as ird
+from irdeconv.base.tables import escaped_json, one_line, printable
 from irdeconv.cli.main import VERBS, main
-from irdeconv.wrapping import escaped_json, one_line, printable
 
 # Right-to-left override, isolate, marks, zero-width characters, a tag, a line separator, a hyphen.
 UNSEEN = "\u202e\u2066\u200e\u061c\u200b\u2060\ufeff\U000e0041\u2028\xad\x7f\x9b"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.graph import Value
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.graph import Value
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Parameter
 

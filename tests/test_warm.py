@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from irdeconv.cli.main import main
-from irdeconv.kernels import warm
-from irdeconv.kernels.candidates import for_convolution, for_deconvolution
-from irdeconv.kernels.compiled.panels import own_tiles, step_name
-from irdeconv.kernels.shared import jit
+from irdeconv.kernels import jit, warm
+from irdeconv.kernels.eager import for_convolution, for_deconvolution
+from irdeconv.kernels.panels import own_tiles, step_name
 from support.small_net import write_small_net
 
 needs_numba = pytest.mark.skipif(not jit.available(), reason="needs numba")
@@ -43,7 +42,7 @@ def test_all_kernels_are_compiled(
 ) -> None:
     done: list[str] = []
     monkeypatch.setattr(
-        "irdeconv.kernels.compiled.steps.compile_all", lambda more: done.append("calls")
+        "irdeconv.kernels.compiled_records.compile_all", lambda more: done.append("calls")
     )
     monkeypatch.setattr(warm, "_run", lambda layer, candidate, shape: done.append(candidate.name))
     assert main(["doctor", "--warm"]) == 0
@@ -65,7 +64,7 @@ def test_the_layers_run() -> None:
 
 @needs_numba
 def test_calls_are_compiled_for_this_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    from irdeconv.kernels.compiled import steps
+    from irdeconv.kernels import compiled_records as steps
 
     done: list[str] = []
     monkeypatch.setattr(steps, "_address", done.append)

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dialects.openvino import ConvolutionBackpropData
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.graph import Graph, Value
-from irdeconv.io.reading import load
+from irdeconv.formats.reading import load
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.spec import Spec
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.core import Deconvolution, ZeroInsertion
-from irdeconv.passes.forms import FORMS
-from irdeconv.passes.recognise import recognise
-from irdeconv.spec import Spec
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
+from irdeconv.rewrite.forms import FORMS
+from irdeconv.rewrite.standardize import recognise
 from support import irbuild as ib
 from support.layers import (
     EMPTY_OUTPUT,

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.graph import Graph
+from irdeconv.ir.graph import Graph
 from irdeconv.ops.core import ZeroInsertion
-from irdeconv.passes.forms import FORMS
+from irdeconv.rewrite.forms import FORMS
 from support.layers import Layer, build, expected, numbers
 from support.loading import structure
 

@@ -27,8 +27,8 @@ from pathlib import Path
 import checkout
 import numpy as np
 
-from irdeconv.batches.items import found_files
-from irdeconv.inspection.table import table
+from irdeconv.base.tables import table
+from irdeconv.cli.batch_items import found_files
 
 VERBS = ("validate", "infer", "lower", "compare", "run", "check-certificate")
 WORDS = {"lower": ["--certify"], "check-certificate": ["--against", "lower"]}

@@ -24,14 +24,14 @@ import checkout  # noqa: F401
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.benchmark.machine import Conditions
-from irdeconv.benchmark.measure import Clock, Effort, Sample, interleaved
-from irdeconv.constant import ArrayData
-from irdeconv.dialects.openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
-from irdeconv.dtypes import f32
-from irdeconv.graph import Graph, Value
-from irdeconv.kernels.shared.blas import one_blas_thread
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.dtypes import f32
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.kernels.blas import one_blas_thread
 from irdeconv.ops.basic import Const, Parameter, Result
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
+from irdeconv.run.machine import Conditions
+from irdeconv.run.measure import Clock, Effort, Sample, interleaved
 
 LAYERS = Path(__file__).resolve().parent / "bench_layers.json"
 SCHEMA = "irdeconv/bench-regression/1"

@@ -45,11 +45,11 @@ OF_WHEEL = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE
 # Left behind by editors, systems and tools; must never be in an archive.
 CLUTTER = (
     "irdeconv/__pycache__/graph.cpython-311.pyc",
-    "irdeconv/graph.py~",
+    "irdeconv/ir/graph.py~",
     "irdeconv/.graph.py.swp",
     "irdeconv/.DS_Store",
-    "irdeconv/graph.py.orig",
-    "irdeconv/page/assets/.mypy_cache/missing.json",
+    "irdeconv/ir/graph.py.orig",
+    "irdeconv/show/assets/.mypy_cache/missing.json",
     "ir_samples/.ipynb_checkpoints/deconvolution-checkpoint.ipynb",
     "tests/.hypothesis/examples/one",
     "dist/irdeconv-0.0.1-py3-none-any.whl",

@@ -34,9 +34,8 @@ from pathlib import Path
 
 import checkout  # noqa: F401
 
+from irdeconv.base.tables import columns, table
 from irdeconv.cli.main import VERBS, main
-from irdeconv.inspection.table import table
-from irdeconv.wrapping import columns
 
 COLUMNS = 80
 MODELS = 10  # that have to be there at least

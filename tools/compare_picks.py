@@ -31,14 +31,13 @@ import checkout  # noqa: F401
 import fit_rates
 import numpy as np
 
-from irdeconv.benchmark.machine import Conditions
-from irdeconv.benchmark.measure import Call, Clock, Effort, interleaved
-from irdeconv.kernels.candidates import for_convolution, for_deconvolution
-from irdeconv.kernels.shared.blas import one_blas_thread
-from irdeconv.kernels.shared.candidate import Candidate, FixedKernel, worthwhile
-from irdeconv.kernels.shared.jit import wanted
-from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.team import Threads, arithmetic
+from irdeconv.kernels.blas import one_blas_thread
+from irdeconv.kernels.candidate import Candidate, ConvProblem, FixedKernel, worthwhile
+from irdeconv.kernels.eager import for_convolution, for_deconvolution
+from irdeconv.kernels.jit import wanted
+from irdeconv.kernels.threads import Threads, arithmetic
+from irdeconv.run.machine import Conditions
+from irdeconv.run.measure import Call, Clock, Effort, interleaved
 
 HELD_OUT = Path(__file__).resolve().parent / "held_out_layers.json"
 LISTS = ("public", "held-out", "random")

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.constant import ArrayData
-from irdeconv.dtypes import of_numpy
-from irdeconv.graph import Graph, Node, Value
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.dtypes import of_numpy
+from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ops.basic import Const
 from irdeconv.ops.convert import Convert
 

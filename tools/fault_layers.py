@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from fault_filters import array_of, rolled, swapped, with_input, with_op
 
-from irdeconv.graph import Graph, Node, Value
+from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ops.activation import ReLU, Sigmoid
-from irdeconv.ops.unary import Abs, Tanh
+from irdeconv.ops.elementwise import Abs, Tanh
 
 
 def layer_dropped(graph: Graph, node: Node) -> bool:

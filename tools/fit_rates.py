@@ -36,36 +36,51 @@ from typing import Any
 import checkout  # noqa: F401
 import numpy as np
 
-from irdeconv.benchmark.machine import Conditions
-from irdeconv.benchmark.measure import Call, Clock, Effort, interleaved, percentile
-from irdeconv.kernels.convolution import depthwise, direct, work
-from irdeconv.kernels.convolution import interleaved as rows
-from irdeconv.kernels.convolution.candidates import convolution_candidates
-from irdeconv.kernels.deconvolution import direct as residues
-from irdeconv.kernels.deconvolution import (
-    multiples,
-    passes,
-    phases,
-    terms,
-    wide,
+from irdeconv.kernels import (
+    convolution as work,
 )
-from irdeconv.kernels.deconvolution import placed_candidates as placed
-from irdeconv.kernels.deconvolution import residue_cuts as cuts
-from irdeconv.kernels.deconvolution import winograd_candidates as tiles
-from irdeconv.kernels.shared import products
-from irdeconv.kernels.shared.blas import one_blas_thread
-from irdeconv.kernels.shared.candidate import Candidate, Estimate, FixedKernel, every_cut
-from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.rates import scaled, unscaled
-from irdeconv.kernels.shared.team import Threads, arithmetic
+from irdeconv.kernels import (
+    convolution_depthwise as depthwise,
+)
+from irdeconv.kernels import (
+    convolution_direct as direct,
+)
+from irdeconv.kernels import convolution_rows as rows
+from irdeconv.kernels import (
+    deconvolution_col2im as passes,
+)
+from irdeconv.kernels import deconvolution_direct as residues
+from irdeconv.kernels import (
+    deconvolution_phases as phases,
+)
+from irdeconv.kernels import (
+    deconvolution_placed as multiples,
+)
+from irdeconv.kernels import deconvolution_placed as placed
+from irdeconv.kernels import (
+    deconvolution_terms as terms,
+)
+from irdeconv.kernels import (
+    deconvolution_terms as wide,
+)
+from irdeconv.kernels import deconvolution_winograd_cuts as tiles
+from irdeconv.kernels import products
+from irdeconv.kernels import residue_cuts as cuts
+from irdeconv.kernels.blas import one_blas_thread
+from irdeconv.kernels.candidate import Candidate, ConvProblem, Estimate, FixedKernel, every_cut
+from irdeconv.kernels.convolution_candidates import convolution_candidates
+from irdeconv.kernels.machine import scaled, unscaled
+from irdeconv.kernels.threads import Threads, arithmetic
+from irdeconv.run.machine import Conditions
+from irdeconv.run.measure import Call, Clock, Effort, interleaved, percentile
 
 # The record of each family of kernels, the file and constant that hold it, and what lists kernels.
 Records = dict[str, tuple[Any, str, Callable[[ConvProblem], list[Candidate]]]]
 CONVOLUTIONS: Records = {
     "convolution": (work.WORK, "work.py: WORK", convolution_candidates),
     "depthwise": (work.DEPTHWISE, "work.py: DEPTHWISE", depthwise.candidates),
-    "interleaved": (rows.INTERLEAVED, "interleaved.py: INTERLEAVED", rows.candidates),
-    "banded": (rows.BANDED, "interleaved.py: BANDED", rows.candidates),
+    "interleaved": (rows.INTERLEAVED, "interleaved.py: INTERLEAVED", rows.interleaved_candidates),
+    "banded": (rows.BANDED, "interleaved.py: BANDED", rows.interleaved_candidates),
     "direct": (direct.DIRECT, "direct.py: DIRECT", direct.candidates),
 }
 DECONVOLUTIONS: Records = {
@@ -78,8 +93,8 @@ DECONVOLUTIONS: Records = {
     "phases": (passes.PHASES, "passes.py: PHASES", phases.candidates),
     "terms": (passes.TERMS, "passes.py: TERMS", terms.candidates),
     "terms-padded": (passes.PADDED, "passes.py: PADDED", terms.padded_candidates),
-    "wide": (passes.WIDE, "passes.py: WIDE", wide.candidates),
-    "multiples": (passes.MULTIPLES, "passes.py: MULTIPLES", multiples.candidates),
+    "wide": (passes.WIDE, "passes.py: WIDE", wide.wide_candidates),
+    "multiples": (passes.MULTIPLES, "passes.py: MULTIPLES", multiples.multiples_candidates),
 }
 
 SCHEMA = "irdeconv/fit-rates/1"
@@ -242,7 +257,7 @@ def draw_product(rng: random.Random) -> list[Trial]:
 def families() -> dict[str, Family]:
     """Return all families by name."""
     product = Family(
-        scaled(products.PRODUCT), "irdeconv/kernels/shared/products.py: PRODUCT", draw_product
+        scaled(products.PRODUCT), "irdeconv/kernels/products.py: PRODUCT", draw_product
     )
     folders = (
         (False, "irdeconv/kernels/convolution", CONVOLUTIONS),

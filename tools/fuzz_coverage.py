@@ -31,13 +31,13 @@ with atheris.instrument_imports(include=["irdeconv"]):
     import irdeconv as ird
     import irdeconv.cli.check_certificate
     import irdeconv.cli.run
-    import irdeconv.importers.convert
-    import irdeconv.importers.onednn_reader
-    import irdeconv.importers.onnx_reader
-    import irdeconv.io.reading
-    import irdeconv.text.parser
+    import irdeconv.formats.convert
+    import irdeconv.formats.onednn_reader
+    import irdeconv.formats.onnx_reader
+    import irdeconv.formats.reading
+    import irdeconv.formats.text
     from irdeconv.cli.main import main
-    from irdeconv.targets.profile import load_target
+    from irdeconv.rewrite.targets import load_target
 
 Target = Callable[[bytes], object]
 

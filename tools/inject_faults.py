@@ -26,11 +26,11 @@ import checkout as checkout
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.constant import ArrayData
-from irdeconv.dialects.openvino import ConvolutionBackpropData
-from irdeconv.dtypes import of_numpy
-from irdeconv.graph import Graph, Value
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.dtypes import of_numpy
+from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.basic import Const, Parameter, Result
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 
 CHANNELS = 200  # of the filter that makes a pair: 1.4 MB
 WARM = 0.1  # of the cycles, after which nothing may grow

@@ -27,13 +27,11 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
-from irdeconv.inspection.table import table
-from irdeconv.onnx_files.container import OnnxFile, load_file
-from irdeconv.onnx_files.pieces import inputs_of, is_deconvolution, piece
-from irdeconv.onnx_files.scopes import scopes
-from irdeconv.onnx_files.types import infer_types
-from irdeconv.onnx_lowering.files import lower_onnx
-from irdeconv.verify.onnx_models.check import OnnxProof, certify_models, compare_models
+from irdeconv.base.tables import table
+from irdeconv.formats.onnx_container import OnnxFile, load_file, scopes
+from irdeconv.formats.onnx_lowering import lower_onnx
+from irdeconv.formats.onnx_types import infer_types, inputs_of, is_deconvolution, piece
+from irdeconv.verify.onnx_check import OnnxProof, certify_models, compare_models
 
 FORMS = ("zero-insertion", "phases", "stacked", "gemm", "auto")
 UNITS = {np.dtype(np.float16): 2.0**-11, np.dtype(np.float32): 2.0**-24}

@@ -1,4 +1,4 @@
-"""Write the rows of irdeconv/runtime_faults.py into docs/disagreements.md.
+"""Write the rows of irdeconv/rewrite/runtime_faults.py into docs/disagreements.md.
 
 Run it again when a fault has changed: python tools/make_faults_table.py
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from checkout import ROOT
 
-from irdeconv.runtime_faults import RUNTIME_FAULTS
+from irdeconv.rewrite.runtime_faults import RUNTIME_FAULTS
 
 PAGE = ROOT / "docs" / "disagreements.md"
 ROWS = re.compile(r"(<!-- generated: faults -->\n).*?(<!-- end of the generated part -->)", re.S)

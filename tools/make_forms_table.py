@@ -13,10 +13,10 @@ import numpy as np
 from checkout import ROOT
 
 import irdeconv as ird
-from irdeconv.graph import Graph
-from irdeconv.passes.form_names import AUTO
-from irdeconv.passes.forms import FORMS
-from irdeconv.verify.proof.check import check, probe_layers
+from irdeconv.ir.graph import Graph
+from irdeconv.rewrite.form_names import AUTO
+from irdeconv.rewrite.forms import FORMS
+from irdeconv.verify.check import check, probe_layers
 from support.layers import Layer, build, expected
 from support.public_layers import PUBLISHED, THEORY, Published, macs_by_theory
 
@@ -39,7 +39,7 @@ definition, one for each input element, tap and output channel:
 ## The forms
 
 The MACs of each form come from three sources: by theory, from I, O, K, S and P alone (`THEORY` of
-`tests/support/public_layers.py`); by cost, from `irdeconv/passes/planning.py`, by which `auto`
+`tests/support/public_layers.py`); by cost, from `irdeconv/rewrite/planning.py`, by which `auto`
 chooses; and counted on the convolutions of the lowered layer. In the formulas, I' = ceil(O/S) is
 the number of outputs of a residue, E the number of inputs that S neighbouring outputs meet. If
 that saves products, a stack also computes the P mod S outputs in front of the layer's and crops

@@ -15,14 +15,14 @@ import numpy as np
 from checkout import ROOT
 
 import irdeconv as ird
-import irdeconv.dialects
-from irdeconv.constant import ArrayData
-from irdeconv.dtypes import of_numpy
-from irdeconv.graph import Graph, Info, Value
-from irdeconv.io.xml_writer import write_ir
-from irdeconv.op import REGISTRY, parse_attributes
+import irdeconv.ops.dialects
+from irdeconv.formats.xml_writer import write_ir
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.dtypes import of_numpy
+from irdeconv.ir.graph import Graph, Info, Value
+from irdeconv.ir.op import REGISTRY, parse_attributes
+from irdeconv.ir.spec import parse_shape
 from irdeconv.ops.basic import Const, Parameter, Result
-from irdeconv.spec import parse_shape
 
 SAMPLES = ROOT / "ir_samples"
 F32 = of_numpy(np.dtype(np.float32))

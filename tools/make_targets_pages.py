@@ -19,12 +19,11 @@ import numpy as np
 from checkout import ROOT
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY
-from irdeconv.passes import legalising, native
-from irdeconv.targets.conditions import Facts
-from irdeconv.targets.operations import OPERATIONS, Name, names_of
-from irdeconv.targets.profile import Target, load_target, target_names
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
+from irdeconv.rewrite import legalising, native
+from irdeconv.rewrite.target_conditions import OPERATIONS, Facts, Name, names_of
+from irdeconv.rewrite.targets import Target, load_target, target_names
 from support.layers import Layer, constant, parameter, result
 
 DOCS = ROOT / "docs"

@@ -25,11 +25,10 @@ from pathlib import Path
 import checkout  # noqa: F401
 import psutil
 
-from irdeconv.batches.child import Errand
-from irdeconv.batches.dask_cluster import Cluster
-from irdeconv.batches.executors import InProcess, ItemExecutor, Processes
-from irdeconv.batches.journal import opened
-from irdeconv.inspection.table import table
+from irdeconv.base.tables import table
+from irdeconv.cli.batch_executors import Errand, InProcess, ItemExecutor, Processes
+from irdeconv.cli.batch_items import opened
+from irdeconv.cli.dask_cluster import Cluster
 from support import batch_calls
 
 BURNING = 24  # items that compute

@@ -23,10 +23,10 @@ import checkout  # noqa: F401
 import compare_picks
 import numpy as np
 
-from irdeconv.benchmark.machine import Ceilings, Conditions, gflops, measure_ceilings, rate
-from irdeconv.benchmark.measure import Clock, Effort
-from irdeconv.inspection.table import table
-from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.base.tables import table
+from irdeconv.kernels.candidate import ConvProblem
+from irdeconv.run.machine import Ceilings, Conditions, gflops, measure_ceilings, rate
+from irdeconv.run.measure import Clock, Effort
 
 HEAD = "kernel", "layers", "products", "least, most", "copying", "from, to"
 

@@ -26,14 +26,14 @@ import checkout  # noqa: F401
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.constant import ArrayData
-from irdeconv.dialects.openvino import ConvolutionBackpropData
-from irdeconv.dtypes import f32
-from irdeconv.graph import Graph, Info, Value
-from irdeconv.inspection.table import table
+from irdeconv.base.tables import table
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.dtypes import f32
+from irdeconv.ir.graph import Graph, Info, Value
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Const, Parameter, Result
 from irdeconv.ops.convolution import Convolution
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from irdeconv.ops.elementwise import Add
 from support.browser import chromium, missing
 

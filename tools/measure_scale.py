@@ -29,7 +29,7 @@ import checkout  # noqa: F401
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.inspection.table import table
+from irdeconv.base.tables import table
 
 SIZES = (2_000, 20_000)
 VERBS = ("read", "validate", "infer", "lower", "write", "prove")

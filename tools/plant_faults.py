@@ -27,8 +27,8 @@ import fault_layers
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Node
-from irdeconv.reducing.variant import is_valid
+from irdeconv.ir.graph import Graph, Node
+from irdeconv.verify.reduce_search import is_valid
 
 MOST_LAYERS = 3
 Plant = Callable[[Graph, Node], bool]  # changes a copy in place; False where it does not apply

@@ -27,7 +27,7 @@ import checkout  # noqa: F401
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.passes.forms import FORMS
+from irdeconv.rewrite.forms import FORMS
 from support.proof_layers import random_model, write_source
 
 Outcome = tuple[str, str, str, str]  # system, form asked for, reason ("" proved), example

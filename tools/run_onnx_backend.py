@@ -29,7 +29,7 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 import irdeconv as ird
-from irdeconv.importers.onnx_reader import read_onnx
+from irdeconv.formats.onnx_reader import read_onnx
 
 WANTS_VALUES = ("is not a constant", "is unknown", "open size", "open dimensions")
 RANDOM = {"Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}

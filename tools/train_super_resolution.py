@@ -31,7 +31,7 @@ from torch import nn
 from torch.nn import functional
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Value
+from irdeconv.ir.graph import Graph, Value
 
 FEATURES, MAPPED, MAPPINGS = 48, 16, 5
 PATCH = 32  # pixels of the small picture

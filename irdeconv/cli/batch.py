@@ -32,13 +32,11 @@ from irdeconv.cli.console import Console
 from irdeconv.cli.options import OptionParser, add_format, limits_around, real, size, whole
 
 if TYPE_CHECKING:
-    from irdeconv.batches.executors import ItemExecutor
-    from irdeconv.batches.items import BatchItem
-    from irdeconv.batches.journal import Journal, Limits
-    from irdeconv.batches.rows import Row
+    from irdeconv.cli.batch_executors import ItemExecutor
+    from irdeconv.cli.batch_items import BatchItem, Journal, Limits, Row
 
 MOST_JOBS = 4096
-CALL = "irdeconv.cli.batch_item:execute"
+CALL = "irdeconv.cli.batch_answer:execute"
 
 
 def configure(parser: OptionParser) -> None:
@@ -145,13 +143,11 @@ def _add_places(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Do all items and report."""
-    from irdeconv.batches.journal import opened
-    from irdeconv.batches.lock import held
+    from irdeconv.base.errors import count
+    from irdeconv.cli.batch_items import held, opened
     from irdeconv.cli.batch_plan import journal_of, planned
     from irdeconv.cli.batch_report import finish, require_formats
-    from irdeconv.io.atomic import failures, require_writable
-    from irdeconv.io.strays import folder_beside
-    from irdeconv.plural import count
+    from irdeconv.formats.atomic import failures, folder_beside, require_writable
 
     refuse_idle(args)
     if args.task == JOIN:
@@ -194,9 +190,9 @@ def _do(
     console: Console,
 ) -> None:
     """Fill in what became of all items, by their places."""
-    from irdeconv.batches.items import Digests
-    from irdeconv.cli.batch_pace import Pace
+    from irdeconv.cli.batch_items import Digests
     from irdeconv.cli.batch_plan import cleared, complete, settled
+    from irdeconv.cli.batch_report import Pace
 
     limits: Limits = {"memory": args.memory, "timeout": args.timeout}
     keys: list[str] = []
@@ -225,19 +221,18 @@ def _do(
 
 
 def _executor(args: argparse.Namespace, console: Console) -> ItemExecutor:
-    from irdeconv.batches.child import Errand
-    from irdeconv.batches.executors import InProcess, Processes
-    from irdeconv.kernels.shared.team import processors
+    from irdeconv.cli.batch_executors import Errand, InProcess, Processes
+    from irdeconv.kernels.threads import processors
 
     jobs = processors() if args.jobs is None else args.jobs
     work = Errand(CALL, str(Path.cwd()), args.memory, args.timeout)
     if args.scheduler or args.cluster:
-        from irdeconv.batches.dask_cluster import Cluster
+        from irdeconv.cli.dask_cluster import Cluster
 
         shared = args.paths[0] if args.inputs and not args.paths[0].endswith(".onnx") else None
         return Cluster(work, args.scheduler, jobs, args.retries, shared, console.log)
     if jobs == 0:
-        from irdeconv.cli.batch_item import execute
+        from irdeconv.cli.batch_answer import execute
 
         return InProcess(execute)
     return Processes(work, jobs)

@@ -3,24 +3,57 @@
 The verb writes JSON, which goes to `result.json` in the item's folder. No path of that folder
 stays in it, so that the same work gives the same bytes in any folder; in messages the folder is
 called as in the end.
+
+The files that an item's result depends on: what a journal holds has to be of the same ones.
+
+The inputs of `batch run --inputs`: files of arrays, whole or cut into rows.
+
+An item of `batch run --inputs`: rows go through a plan that a process compiles once.
+
+One item of a batch: a verb is called as the command line calls it; its answer is a row.
+
+What it makes goes into a new folder below `stage`, whose name the row has as "place". The command
+puts it where it belongs. So nothing half-made is ever there, and who does an item that was given to
+somebody else meanwhile disturbs nobody.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
+import io
 import json
 import os
-from collections.abc import Iterator
+import secrets
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from errno import EACCES
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from irdeconv.batches.rows import STATUS, Row
+import numpy as np
+
+from irdeconv import __version__
+from irdeconv.base.errors import IrdeconvError, count, misused
+from irdeconv.base.extras import needed
+from irdeconv.base.opening import unreadable
+from irdeconv.cli.batch_items import STATUS, BatchItem, Digests, Row, found_files, name_of
+from irdeconv.cli.console import Console
 from irdeconv.cli.diagnostics import code_of
-from irdeconv.errors import IrdeconvError
-from irdeconv.io.atomic import write_file
-from irdeconv.plural import count
+from irdeconv.cli.inputs import open_npz, told
+from irdeconv.cli.interrupt import EXIT_CODE
+from irdeconv.cli.main import guarded, main, verb_parser
+from irdeconv.cli.options import execution
+from irdeconv.formats.arrays import npy_header, read_npy
+from irdeconv.formats.atomic import failures, write_file
+from irdeconv.ir.spec import Array
+
+if TYPE_CHECKING:
+    from irdeconv.ir.spec import Array
+    from irdeconv.run.plan import Plan
+
 
 RESULT = "result.json"
 MOST_DIAGNOSTICS = 50  # of an item in the report; result.json has all
@@ -177,3 +210,261 @@ _SUMMARIES = {
     "compare": _compared,
     "check-certificate": _checked,
 }
+
+
+def sources(models: Iterable[str], words: Iterable[str]) -> Iterator[str]:
+    """Yield the files that are read for models and for options, as far as names tell."""
+    for model in models:
+        yield model
+        if model.endswith(".onnx"):
+            yield from _external(model)
+        else:
+            yield str(Path(model).with_suffix(".bin"))
+    for word in words:
+        value = word.partition("=")[2]
+        for path in (value, value.rpartition("@")[2]):
+            if os.path.isfile(path):
+                yield path
+
+
+def _external(model: str) -> Iterator[str]:
+    """Yield the files that an ONNX model names for its data."""
+    from irdeconv.formats.onnx_locations import external_files
+
+    try:
+        yield from map(str, external_files(Path(model)))
+    except (OSError, ValueError):  # the item says what is wrong with it
+        return
+
+
+FILES, FOLDERS = (".npy", ".npz"), (".zarr",)
+MOST_PARTS = 10_000_000
+TELLING_NOTHING = ("--threads", "--max-memory", "--limit")  # options that change no output
+
+
+def parts(args: argparse.Namespace, models: list[str]) -> list[BatchItem]:
+    """Return an item for each file of --inputs, or for each --rows of it."""
+    if len(models) != 1:
+        message = f"--inputs: one model runs on them, PATH names {len(models)}"
+        raise misused(message, "name a single model")
+    if any(word.startswith("--dump=") for word in args.words):
+        raise misused("--dump and --inputs exclude each other", "name inner layers by --outputs")
+    own = [args.folder] if args.folder is not None else []
+    files = found_files(args.inputs, FILES, FOLDERS, own)
+    for path in files:
+        if os.path.isdir(path) and not path.endswith(FOLDERS):
+            raise unreadable(path, PermissionError(EACCES, os.strerror(EACCES)))
+        if not path.endswith((*FILES, *FOLDERS)):
+            names = ", ".join([*FILES, *FOLDERS])
+            raise misused(f'--inputs: "{path}" holds no arrays', f"they are files of {names}")
+    read = tuple(sources(models, args.words))
+    origin = _origin(args.words, read)
+    return [item for path in files for item in _of_file(args, models[0], path, read, origin)]
+
+
+def _origin(words: list[str], read: tuple[str, ...]) -> str:
+    """Return what two results have in common only if they were made alike, wherever that was."""
+    digests = Digests()
+    telling = [word for word in words if word.partition("=")[0] not in TELLING_NOTHING]
+    text = json.dumps([__version__, telling, [digests.of(path) for path in read]])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _of_file(
+    args: argparse.Namespace, model: str, path: str, read: tuple[str, ...], origin: str
+) -> Iterator[BatchItem]:
+    rows = None if args.rows is None else _row_count(path)
+    said = {"origin": origin, "of": rows}
+    if rows is None:
+        yield _part(args, model, path, None, read, said)
+        return
+    if rows // args.rows > MOST_PARTS:
+        raise misused(f"--rows {args.rows} makes more than {MOST_PARTS:,} items", "take more rows")
+    for begin in range(0, rows, args.rows):
+        yield _part(args, model, path, (begin, min(begin + args.rows, rows)), read, said)
+
+
+def _part(
+    args: argparse.Namespace,
+    model: str,
+    path: str,
+    rows: tuple[int, int] | None,
+    read: tuple[str, ...],
+    said: dict[str, Any],
+) -> BatchItem:
+    name = name_of(path, "" if rows is None else f"{rows[0]}_{rows[1]}")
+    folder = None if args.folder is None else os.path.join(args.folder, name)
+    payload = {"arrays": path, "part": rows, "model": model, "words": args.words, "folder": folder}
+    payload |= said
+    return BatchItem(name, path, payload, (*read, path), rows, depends=[model, *args.words])
+
+
+def _row_count(path: str) -> int:
+    """Return how many rows the arrays of a file have; their values are not read."""
+    shapes = _shapes(path)
+    found = {shape[0] for shape in shapes.values() if shape}
+    if len(found) != 1 or not all(shapes.values()):
+        listed = ", ".join(f"{name or 'array'} {list(s)}" for name, s in shapes.items()) or "none"
+        message = f"{path} cannot be cut into rows; its arrays: {listed}"
+        raise misused(message, "all of them need a first axis of one size")
+    return int(found.pop())
+
+
+def _shapes(path: str) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a file's arrays; of files just the headers are read."""
+    if path.endswith(".zarr"):
+        return {name: array.shape for name, array in _zarr(path).items()}
+    if path.endswith(".npz"):
+        with open_npz(path) as arrays:
+            return {name: arrays.header(name).shape for name in arrays}
+    with told(path, ".npy"):
+        return {"": npy_header(path).shape}
+
+
+def read_rows(path: str, rows: tuple[int, int] | None) -> dict[str, Array]:
+    """Return the arrays of a file by name ("" for the one of an .npy), or rows of them."""
+    part = slice(None) if rows is None else slice(*rows)
+    if path.endswith(".zarr"):
+        return {name: np.array(array[part]) for name, array in _zarr(path).items()}
+    if path.endswith(".npz"):
+        with open_npz(path) as arrays:
+            return {name: array[part].copy() for name, array in arrays.items()}
+    with told(path, ".npy"):
+        return {"": read_npy(path, rows)}
+
+
+def _zarr(path: str) -> dict[str, Any]:
+    """Return the arrays of a folder of zarr; none of Python objects, which zarr would unpickle."""
+    zarr = needed("reading .zarr", "zarr", "open")
+    try:
+        found = zarr.open(path, mode="r")
+        arrays = {"": found} if hasattr(found, "dtype") else dict(found.arrays())
+    except Exception as e:  # whatever zarr says of what is no store of its
+        raise misused(f"{path} cannot be read as zarr: {e}", "zarr.save writes one") from e
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biufc":
+            message = f'{path}: the array "{name}" holds no numbers'
+            raise misused(message, "leave it out")
+    return arrays
+
+
+OUTPUTS = "outputs.npz"
+
+
+def execute_part(payload: dict[str, Any], places: Places | None) -> Row:
+    """Run the rows that a payload names, and keep the outputs where they are made."""
+    out = io.StringIO()
+    console = Console("json", out=out, err=io.StringIO(), quiet=True)
+    code = guarded("run", lambda: console, partial(_batch_part_run, payload, places, console))
+    return row_of("run", code, _with_file(out.getvalue(), payload["arrays"]), places)
+
+
+def _with_file(text: str, file: str) -> str:
+    """Return a document that says of which file it is, also where it tells an error."""
+    document = json.loads(text)
+    return json.dumps({**document, "file": file}) if "error" in document else text
+
+
+def _batch_part_run(payload: dict[str, Any], places: Places | None, console: Console) -> int:
+    from irdeconv.cli.output import save_arrays, statistics
+    from irdeconv.run.plan import run_rows
+
+    args, plan, names = compiled(payload["model"], tuple(payload["words"]))
+    rows = None if payload["part"] is None else tuple(payload["part"])
+    cut = _named(plan, read_rows(payload["arrays"], rows), payload["arrays"])
+    feeds = {**_others(args, plan, cut, console), **cut}
+    arrays = run_rows(plan, feeds, cut)
+    outputs = dict(zip(names, arrays.values(), strict=True))
+    if places is not None:
+        save_arrays(os.path.join(places.made, OUTPUTS), outputs)
+    facts = {name: statistics(array) for name, array in outputs.items()}
+    said = {"file": payload["arrays"], "seed": args.seed, "outputs": facts}
+    console.json("run", {**said, **_rows(payload, cut)})
+    return 0
+
+
+def _rows(payload: dict[str, Any], cut: dict[str, Array]) -> dict[str, Any]:
+    """Return which rows of how many these are, and what they share with those made alike."""
+    sizes = {array.shape[0] for array in cut.values() if array.ndim}
+    if len(sizes) != 1:
+        return {}
+    begin, end = payload["part"] or (0, sizes.pop())
+    rows = {"begin": begin, "end": end, "of": payload["of"] or end}
+    return {"rows": rows, "origin": payload["origin"]}
+
+
+@lru_cache(maxsize=1)
+def compiled(model: str, words: tuple[str, ...]) -> tuple[argparse.Namespace, Plan, list[str]]:
+    """Return the options, the plan and the names of its outputs; the last ones are kept."""
+    import irdeconv as ird
+    from irdeconv.base.limits import of_settings
+    from irdeconv.cli.model import inferred, read
+    from irdeconv.run.selection import with_outputs
+
+    args = verb_parser("run").parse([model, "--threads=1", *words])
+    for path in args.extension:
+        from irdeconv.extension import load
+
+        load(path)
+    with of_settings(args.limit).applied():
+        graph = inferred(read(args), args.shape)
+        names = graph.outputs
+        if args.outputs:
+            graph, names = with_outputs(graph, args.outputs, "--outputs")
+        return args, ird.compile(graph, exact=args.exact, **execution(args)), list(names)
+
+
+def _named(plan: Plan, arrays: dict[str, Array], path: str) -> dict[str, Array]:
+    """Return arrays by the names of inputs: by name, or in order where no name fits."""
+    from irdeconv.base.errors import misused
+
+    binder = plan.binder
+    usual = dict(zip((n.id for n in binder.parameters), binder.inputs, strict=True))
+    known = {k: v for k, v in arrays.items() if k in binder.names}
+    if known:
+        return {usual[binder.names[name].id]: array for name, array in known.items()}
+    if len(arrays) > len(binder.inputs):
+        message = f"{path} has {count(len(arrays), 'array')}, none named like an input"
+        raise misused(message, f"the inputs are {', '.join(binder.inputs)}")
+    return dict(zip(binder.inputs, arrays.values(), strict=False))
+
+
+def _others(
+    args: argparse.Namespace, plan: Plan, cut: dict[str, Array], console: Console
+) -> dict[str, Array]:
+    """Return the inputs that the file does not have: as --input says, else random numbers."""
+    from irdeconv.cli.inputs import gather
+
+    if set(cut) == set(plan.binder.inputs):
+        return {}
+    items = list(args.inputs)
+    return gather(plan.graph, items, args.seed, console, without=cut)
+
+
+def execute(payload: dict[str, Any]) -> Row:
+    """Do an item: `verb` with `words`, which are told of the files to be `made`."""
+    work: Callable[[dict[str, Any], Places | None], Row]
+    work = execute_part if "part" in payload else _execute_verb
+    places = None
+    try:
+        if payload["folder"] is not None:
+            places = Places(os.path.join(payload["stage"], secrets.token_hex(8)), payload["folder"])
+            with failures(Path(places.final)):
+                os.mkdir(places.made)
+        row = work(payload, places)
+    except (IrdeconvError, MemoryError) as e:  # the verb reports its own; this is what is kept
+        return failed(e, places)
+    return row if places is None else {**row, "place": os.path.basename(places.made)}
+
+
+def _execute_verb(payload: dict[str, Any], places: Places | None) -> Row:
+    verb, words = payload["verb"], payload["words"]
+    if places is not None:
+        made = payload["made"].items()
+        words = [*words, *(f"{name}={os.path.join(places.made, file)}" for name, file in made)]
+    out, err = io.StringIO(), io.StringIO()
+    words = [*words, "--format", "json", "--color", "never", "--quiet"]
+    code = main([verb, *words], out=out, err=err)
+    if code == EXIT_CODE:  # in the process of the command itself
+        raise KeyboardInterrupt
+    return row_of(verb, code, out.getvalue(), places)

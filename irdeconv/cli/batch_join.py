@@ -15,19 +15,15 @@ from typing import IO, Any
 
 import numpy as np
 
-from irdeconv.access import missing, unreadable
-from irdeconv.cli.batch_answer import RESULT
-from irdeconv.cli.batch_part import OUTPUTS
+from irdeconv.base.errors import Diagnostic, UsageError, count, misused
+from irdeconv.base.opening import missing, read_file, unreadable
+from irdeconv.cli.batch_answer import OUTPUTS, RESULT
 from irdeconv.cli.console import Console
 from irdeconv.cli.inputs import open_npz
 from irdeconv.cli.output import check_array_file, check_single
-from irdeconv.errors import Diagnostic, UsageError, misused
-from irdeconv.io.array_headers import HEADER_BYTES
-from irdeconv.io.arrays import archived
-from irdeconv.io.atomic import failures, require_writable, together
-from irdeconv.opening import read_file
-from irdeconv.plural import count
-from irdeconv.spec import Array
+from irdeconv.formats.arrays import HEADER_BYTES, archived
+from irdeconv.formats.atomic import failures, require_writable, together
+from irdeconv.ir.spec import Array
 
 MOST_TOLD = 20  # things that are wrong
 RESULT_BYTES = 1 << 26

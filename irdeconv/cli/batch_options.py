@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from irdeconv.base.errors import misused
 from irdeconv.cli.options import OptionParser
-from irdeconv.errors import misused
 
 ALL = "--weights --semantics --shape --extension --limit"
 # What can be said of many models at once; the rest belongs to a single one, or to the batch.

@@ -9,14 +9,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from irdeconv.batches.items import BatchItem, found_files, name_of
-from irdeconv.batches.rows import Row
-from irdeconv.cli.batch_answer import failed
-from irdeconv.cli.batch_sources import sources
+from irdeconv.base.errors import IrdeconvError, misused
+from irdeconv.base.opening import first_bytes
+from irdeconv.cli.batch_answer import failed, sources
+from irdeconv.cli.batch_items import BatchItem, Row, found_files, name_of
 from irdeconv.cli.checks import PEER, check_options, require_folder
-from irdeconv.errors import IrdeconvError, misused
-from irdeconv.io.atomic import failures
-from irdeconv.opening import first_bytes
+from irdeconv.formats.atomic import failures
 
 JOURNAL = "batch.journal"
 PLACEHOLDERS = ("{file}", "{folder}", "{stem}", "{item}")
@@ -39,7 +37,7 @@ def planned(args: argparse.Namespace) -> list[BatchItem]:
     files = found_files(args.paths, without=_own(args))
     _require_words(args, files[0])
     if args.inputs:
-        from irdeconv.cli.batch_arrays import parts
+        from irdeconv.cli.batch_answer import parts
 
         items = parts(args, files)
     else:

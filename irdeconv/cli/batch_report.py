@@ -1,29 +1,34 @@
-"""The report of a batch: text, JSON, JUnit, SARIF, HTML; all of the same rows, in their order."""
+"""The report of a batch: text, JSON, JUnit, SARIF, HTML; all of the same rows, in their order.
+
+How far a batch is, how fast, how long still: a bar on a terminal, a line a minute elsewhere.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
+from contextlib import ExitStack
 from html import escape
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from irdeconv import __version__
-from irdeconv.batches.items import BatchItem
-from irdeconv.batches.rows import GOOD, STATUS, Row, worst
+from irdeconv.base import progress
+from irdeconv.base.codes import CODES
+from irdeconv.base.errors import IrdeconvError, count, misused
+from irdeconv.base.markup import plain
+from irdeconv.base.tables import printable
 from irdeconv.cli.batch_answer import MOST_DIAGNOSTICS
+from irdeconv.cli.batch_items import GOOD, STATUS, BatchItem, Row, worst
 from irdeconv.cli.batch_plan import shown
 from irdeconv.cli.console import Console, finite
 from irdeconv.cli.diagnostics import physical, xml_text
-from irdeconv.codes import CODES
-from irdeconv.errors import IrdeconvError, misused
-from irdeconv.io.atomic import together
-from irdeconv.markup import plain
-from irdeconv.plural import count
-from irdeconv.wrapping import printable
+from irdeconv.cli.rich_bars import duration
+from irdeconv.formats.atomic import together
 
 MOST_LINES = 5  # diagnostics of an item on the screen
 STYLE = (
@@ -222,3 +227,40 @@ FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {
     ".sarif": _sarif,
     ".html": _html,
 }
+
+
+LINE_EVERY = 60.0  # seconds
+
+
+class Pace:
+    """Counts items that are done."""
+
+    def __init__(
+        self, items: Sized, console: Console, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._total = len(items)
+        self._console = console
+        self._clock = clock
+        self._done = 0
+        self._since = self._said = clock()
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Pace:
+        stage = progress.stage("batch", self._total)
+        self._advance = self._stack.enter_context(stage)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def step(self, file: str) -> None:
+        """Count one more item as done."""
+        self._done += 1
+        now = self._clock()
+        rate = self._done / max(now - self._since, 1e-9)
+        speed = f"{rate:.1f}/s" if rate >= 1 else f"{1 / rate:.1f} s each"
+        self._advance(1, f"{speed}  {file}")
+        if now - self._said >= LINE_EVERY and not self._console.err.isatty():
+            self._said = now
+            left = duration((self._total - self._done) / rate)
+            self._console.log(f"{self._done:,} of {self._total:,} items, {speed}, {left} left")

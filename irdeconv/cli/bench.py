@@ -102,7 +102,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.cli.inputs import gather, input_files, specialize
     from irdeconv.cli.model import inferred, protect_report, read
     from irdeconv.cli.output import note_tuning, write_text
-    from irdeconv.io.atomic import write_file
+    from irdeconv.formats.atomic import write_file
 
     _check(args)
     protect_report(args, *input_files([*args.inputs, *args.values]))
@@ -144,10 +144,11 @@ def _effort(args: argparse.Namespace) -> dict[str, Any]:
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse what cannot be measured, compared or saved, before anything is read."""
-    from irdeconv.benchmark import Effort, require_measurable
-    from irdeconv.benchmark.saved import sorted_out
-    from irdeconv.errors import misused
-    from irdeconv.io.atomic import require_writable
+    from irdeconv.base.errors import misused
+    from irdeconv.formats.atomic import require_writable
+    from irdeconv.run.bench import require_measurable
+    from irdeconv.run.bench_report import sorted_out
+    from irdeconv.run.measure import Effort
 
     systems, saved = sorted_out(args.against)
     require_measurable(Effort(**_effort(args)), systems, args.threads)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TypeVar
 from irdeconv.cli.console import Console
 
 if TYPE_CHECKING:
-    from irdeconv.graph import Graph
-    from irdeconv.io.atomic import Files
-    from irdeconv.passes.raising import Raised
-    from irdeconv.passes.records import Lowered
-    from irdeconv.proving import Given
-    from irdeconv.verify.proof.certified import Certificates
+    from irdeconv.formats.atomic import Files
+    from irdeconv.ir.graph import Graph
+    from irdeconv.rewrite.raising import Raised
+    from irdeconv.rewrite.records import Lowered
+    from irdeconv.verify.certificates import Certificates
+    from irdeconv.verify.proving import Given
 
 SOME_SIZES = 7  # exit code: equal, but not for every size, or only if what is assumed is so
 Rewritten = TypeVar("Rewritten", bound="Lowered | Raised")
@@ -24,10 +24,10 @@ Rewritten = TypeVar("Rewritten", bound="Lowered | Raised")
 
 def read_certificates(path: str) -> Certificates:
     """Read certificates as `lower --certify` writes them; UsageError where the file holds none."""
-    from irdeconv.errors import misused
-    from irdeconv.limits import current
-    from irdeconv.opening import read_text
-    from irdeconv.verify.proof.certified import Certificates
+    from irdeconv.base.errors import misused
+    from irdeconv.base.limits import current
+    from irdeconv.base.opening import read_text
+    from irdeconv.verify.certificates import Certificates
 
     try:
         return Certificates.from_json(read_text(path, current().json_bytes))
@@ -38,7 +38,7 @@ def read_certificates(path: str) -> Certificates:
 
 def refuse_probe(args: argparse.Namespace) -> None:
     """Raise UsageError for --probe where nothing is certified."""
-    from irdeconv.errors import misused
+    from irdeconv.base.errors import misused
 
     if args.probe and not args.certify:
         raise misused("--probe is of --certify", "write --certify as well, or leave --probe out")
@@ -56,8 +56,8 @@ def write_proved(
     `stage` writes the model where it stands until all is done, and returns it as it is read back:
     `prove` makes the certificates of that, `page` the page.
     """
-    from irdeconv.io.atomic import together
-    from irdeconv.verify.proof.certified import Certificates
+    from irdeconv.formats.atomic import together
+    from irdeconv.verify.certificates import Certificates
 
     made = Certificates(())
     with together() as files:
@@ -76,9 +76,9 @@ def write_proved(
 
 
 def _staged(graph: Graph, args: argparse.Namespace, files: Files) -> Given:
-    from irdeconv.io.xml_writer import stage_ir
-    from irdeconv.passes.standardize import standardize
-    from irdeconv.proving import Given
+    from irdeconv.formats.xml_writer import stage_ir
+    from irdeconv.rewrite.standardize import standardize
+    from irdeconv.verify.proving import Given
 
     if not args.output:
         return Given(graph)
@@ -103,7 +103,7 @@ def finish_rewriting(
     0 where all layers are proved for every size, 7 for some sizes or where anything is assumed,
     1 where one is not proved.
     """
-    from irdeconv.text import dump
+    from irdeconv.formats.text import dump
 
     made = write_proved(args, console, partial(_staged, rewritten.graph, args), prove, page)
     if console.wants_json:

@@ -21,15 +21,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from irdeconv.base.errors import count
 from irdeconv.cli import second_proof
 from irdeconv.cli.certificates import SOME_SIZES, read_certificates
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import OptionParser, add_format, add_model, add_shapes, whole
-from irdeconv.plural import count
 
 if TYPE_CHECKING:
-    from irdeconv.spec import Shape
-    from irdeconv.verify.proof.report import CheckReport
+    from irdeconv.ir.spec import Shape
+    from irdeconv.verify.certificates import CheckReport
 
 WARNINGS = 5  # so many false declarations are shown
 
@@ -67,8 +67,8 @@ def configure(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Check; the exit code is 0 where everything is proved."""
+    from irdeconv.base.errors import misused
     from irdeconv.cli.lower_onnx import check_files, is_onnx
-    from irdeconv.errors import misused
 
     if args.file == args.lowered == "-":
         raise misused("stdin holds one model", "name a file for the other")
@@ -114,9 +114,9 @@ def exit_code(report: CheckReport, probed: CheckReport | None) -> int:
 
 def _shapes(args: argparse.Namespace) -> dict[str, Shape | None]:
     """Return --sizes and --shape by the name of the input; UsageError where they do not fit."""
+    from irdeconv.base.errors import misused
     from irdeconv.cli.model import parse_shapes
-    from irdeconv.errors import misused
-    from irdeconv.spec import is_static
+    from irdeconv.ir.spec import is_static
 
     texts = []
     for text in args.sizes:
@@ -139,8 +139,8 @@ def _check_graphs(
     args: argparse.Namespace, shapes: Mapping[str, Shape | None]
 ) -> tuple[CheckReport, CheckReport | None]:
     from irdeconv.cli.model import given
-    from irdeconv.proving import both_sides
-    from irdeconv.verify.proof.check import checked, probed
+    from irdeconv.verify.check import checked, probed
+    from irdeconv.verify.proving import both_sides
 
     certificates = None if args.certificate is None else read_certificates(args.certificate)
     sides = both_sides(

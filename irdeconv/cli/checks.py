@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from irdeconv.errors import Diagnostic, misused, no_access
-from irdeconv.suggest import did_you_mean
+from irdeconv.base.errors import Diagnostic, did_you_mean, misused, no_access
 
 PEER = "openvino"  # what OTHER may be instead of a file
 RANDOM = "random"  # what --weights may say of a oneDNN dump
@@ -30,11 +29,11 @@ def check_options(args: argparse.Namespace) -> None:
 
         parse_shapes(options["shape"])
     if "form" in options and not (options["form"] == "none" and options["form_none"]):
-        from irdeconv.passes.form_names import require_form
+        from irdeconv.rewrite.form_names import require_form
 
         require_form(options["form"])
     if "target" in options:
-        from irdeconv.targets.profile import load_target
+        from irdeconv.rewrite.targets import load_target
 
         load_target(options["target"])
     if isinstance(options.get("tune"), str):
@@ -62,7 +61,7 @@ def require_given(options: Mapping[str, Any]) -> None:
 
 def _check_model(file: str, options: Mapping[str, Any]) -> None:
     """Refuse a model that is not there, or that is known to be something else."""
-    from irdeconv.access import missing, unreadable
+    from irdeconv.base.opening import missing, unreadable
 
     system, colon, rest = file.partition(":")
     if colon and system == PEER:
@@ -90,8 +89,8 @@ def _check_model(file: str, options: Mapping[str, Any]) -> None:
 
 def _check_kind(file: str) -> None:
     """Refuse a file that begins like something else than a model."""
-    from irdeconv.errors import InputError
-    from irdeconv.io.kinds import kind_of
+    from irdeconv.base.errors import InputError
+    from irdeconv.formats.kinds import kind_of
 
     kind = kind_of(_begin(file), file)
     if kind.foreign:
@@ -108,8 +107,8 @@ _OTHER_FORMATS = {
 
 def require_format(file: str, formats: Sequence[str]) -> None:
     """Refuse a file that is known to be of another format, or of none."""
-    from irdeconv.errors import InputError
-    from irdeconv.io.kinds import BINARY, kind_of
+    from irdeconv.base.errors import InputError
+    from irdeconv.formats.kinds import BINARY, kind_of
 
     if file == "-" or not Path(file).is_file():
         return
@@ -122,9 +121,8 @@ def require_format(file: str, formats: Sequence[str]) -> None:
 
 
 def _begin(file: str) -> bytes:
-    from irdeconv.access import unreadable
-    from irdeconv.io.kinds import BEGIN
-    from irdeconv.opening import first_bytes
+    from irdeconv.base.opening import first_bytes, unreadable
+    from irdeconv.formats.kinds import BEGIN
 
     try:
         return first_bytes(file, BEGIN)
@@ -133,7 +131,7 @@ def _begin(file: str) -> bytes:
 
 
 def _check_weights(file: str) -> None:
-    from irdeconv.access import missing
+    from irdeconv.base.opening import missing
 
     if file == "-":
         raise misused("--weights -: stdin cannot hold weights", "name the .bin file")
@@ -163,9 +161,9 @@ def require_suffix(output: str, suffixes: Sequence[str]) -> None:
 
 def _check_measurements(path: Path) -> None:
     """Refuse a file of --tune that cannot be written, or that holds something else."""
-    from irdeconv.io.atomic import require_writable
-    from irdeconv.opening import read_json
-    from irdeconv.runtime.choice import MEASUREMENTS_SCHEMA
+    from irdeconv.base.opening import read_json
+    from irdeconv.formats.atomic import require_writable
+    from irdeconv.run.choice import MEASUREMENTS_SCHEMA
 
     require_writable(_first_missing(path))
     if not path.exists():
@@ -181,7 +179,7 @@ def _check_measurements(path: Path) -> None:
 
 def require_folder(path: Path) -> None:
     """Raise FileAccessError where `path` is no folder to write into and none can be made of it."""
-    from irdeconv.io.atomic import require_writable
+    from irdeconv.formats.atomic import require_writable
 
     if not path.exists():
         require_writable(_first_missing(path))

@@ -9,12 +9,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from irdeconv.base.codes import CODES
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import OptionParser, add_format
-from irdeconv.codes import CODES
 
 if TYPE_CHECKING:
-    from irdeconv.code_pages import CodePage
+    from irdeconv.base.code_pages import CodePage
 
 
 def configure(parser: OptionParser) -> None:
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def _chosen(texts: list[str]) -> list[str]:
     """Return the codes that begin with a text; UsageError where one fits none."""
-    from irdeconv.errors import misused
+    from irdeconv.base.errors import misused
 
     for text in texts:
         if not text or not any(c.startswith(text.upper()) for c in CODES):
@@ -60,8 +60,8 @@ def _hint(text: str) -> str:
 
 def _list(chosen: list[str], console: Console) -> None:
     """Print codes and titles below the headings of their groups."""
-    from irdeconv.code_pages import GROUPS
-    from irdeconv.errors import severity_of
+    from irdeconv.base.code_pages import GROUPS
+    from irdeconv.base.errors import severity_of
 
     if console.wants_json:
         rows = [{"code": c, "severity": severity_of(c), "title": CODES[c].title} for c in chosen]
@@ -77,7 +77,7 @@ def _list(chosen: list[str], console: Console) -> None:
 
 
 def _explain(chosen: list[str], console: Console) -> None:
-    from irdeconv.code_pages import code_page
+    from irdeconv.base.code_pages import code_page
 
     pages = [code_page(code) for code in chosen]
     if console.wants_json:
@@ -88,7 +88,7 @@ def _explain(chosen: list[str], console: Console) -> None:
 
 
 def _text(page: CodePage, console: Console, gap: str) -> None:
-    from irdeconv.wrapping import wrap
+    from irdeconv.base.tables import wrap
 
     console.text(gap, (page.code, "bold"), f": {page.title}\n")
     console.text(wrap(page.why, console.width, 0) + "\n")
@@ -109,7 +109,7 @@ def _label(name: str) -> str:
 
 
 def _json(page: CodePage) -> dict[str, Any]:
-    from irdeconv.errors import severity_of
+    from irdeconv.base.errors import severity_of
 
     steps = [
         {"python" if step.python else "command": step.what, "prints": step.printed}

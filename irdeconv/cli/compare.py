@@ -22,6 +22,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from irdeconv.base.errors import count
 from irdeconv.cli.checks import PEER
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
@@ -35,15 +36,14 @@ from irdeconv.cli.options import (
     add_target,
     real,
 )
-from irdeconv.passes.form_names import FALLBACK
-from irdeconv.plural import count
+from irdeconv.rewrite.form_names import FALLBACK
 
 if TYPE_CHECKING:
-    from irdeconv.errors import Diagnostic
-    from irdeconv.graph import Graph
-    from irdeconv.spec import Array
-    from irdeconv.verify.compare.comparison import Comparison
-    from irdeconv.verify.compare.partner import Precision
+    from irdeconv.base.errors import Diagnostic
+    from irdeconv.ir.graph import Graph
+    from irdeconv.ir.spec import Array
+    from irdeconv.verify.comparison import Comparison
+    from irdeconv.verify.partner import Precision
 
 REPORT = "report.json"
 
@@ -85,10 +85,10 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Compare; the exit code is 0 where everything agrees."""
     import irdeconv as ird
+    from irdeconv.base.errors import misused
     from irdeconv.cli.inputs import gather, input_files, specialize
     from irdeconv.cli.model import inferred, protect_report, read
     from irdeconv.cli.output import write_text
-    from irdeconv.errors import misused
 
     if args.file == args.other == "-":
         raise misused("stdin holds one model; name a file for the other")
@@ -116,9 +116,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def _protect(args: argparse.Namespace) -> None:
     """Refuse a folder of --reduce whose files would replace what is read."""
+    from irdeconv.base.errors import misused
     from irdeconv.cli.inputs import input_files
-    from irdeconv.errors import misused
-    from irdeconv.reducing.around import NAMES
+    from irdeconv.verify.reduce_around import NAMES
 
     if args.reduce is None:
         return
@@ -133,7 +133,7 @@ def _protect(args: argparse.Namespace) -> None:
 
 def _refuse_idle(args: argparse.Namespace) -> None:
     """Refuse what says nothing about the comparison that is asked for."""
-    from irdeconv.errors import misused
+    from irdeconv.base.errors import misused
 
     if args.other is not None and args.other.endswith(".npy"):
         hint = "an array goes into an .npz, named like its layer"
@@ -179,7 +179,7 @@ def _compare(args: argparse.Namespace, a: Graph, inputs: dict[str, Array]) -> Co
 
 
 def _diagnostics(result: Comparison) -> list[Diagnostic]:
-    from irdeconv.errors import Diagnostic
+    from irdeconv.base.errors import Diagnostic
 
     different = {str(t): t.name for t in result.tensors if not t.passed}
     out = [Diagnostic("E504", "error", text, layer=name) for text, name in different.items()]
@@ -189,7 +189,7 @@ def _diagnostics(result: Comparison) -> list[Diagnostic]:
 
 def matched(graph: Graph, inputs: dict[str, Array], file: str) -> dict[str, Array]:
     """Return the inputs by the second model's names: the same ones, else those in order."""
-    from irdeconv.errors import misused
+    from irdeconv.base.errors import misused
 
     if len(graph.inputs) != len(inputs):
         has = count(len(graph.inputs), "input")

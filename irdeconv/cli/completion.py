@@ -62,10 +62,10 @@ def _describe(action: Any, *, no_form: bool) -> None:
     """Say what the values of an option or argument may be."""
     import shtab
 
+    from irdeconv.base.codes import CODES
     from irdeconv.cli.samples import samples
-    from irdeconv.codes import CODES
-    from irdeconv.passes.form_names import AUTO, CONDITIONS
-    from irdeconv.targets.profile import target_names
+    from irdeconv.rewrite.form_names import AUTO, CONDITIONS
+    from irdeconv.rewrite.targets import target_names
 
     action.help = re.split("[:;] ", action.help or "")[0]  # a shell has little room
     known = {

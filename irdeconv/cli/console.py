@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from irdeconv.wrapping import WIDTH, Break, breaks, printable
+from irdeconv.base.tables import WIDTH, Break, breaks, printable
 
 Part = str | tuple[str, str]  # text, or (text, style of rich such as "bold red")
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from irdeconv.base.errors import count
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
     OptionParser,
@@ -21,10 +22,9 @@ from irdeconv.cli.options import (
     add_semantics,
     add_shapes,
 )
-from irdeconv.plural import count
 
 if TYPE_CHECKING:
-    from irdeconv.importers.imported import Imported
+    from irdeconv.formats.importing import Imported
 
 
 def configure(parser: OptionParser) -> None:
@@ -48,10 +48,10 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Import, write, report."""
     import irdeconv as ird
+    from irdeconv.base.errors import InferenceError, misused
     from irdeconv.cli.checks import require_format
     from irdeconv.cli.model import ends, parse_shapes, read_stdin
-    from irdeconv.errors import InferenceError, misused
-    from irdeconv.models import converted, is_legacy
+    from irdeconv.formats.models import converted, is_legacy
 
     weights = None if args.weights == "random" else args.weights
     _protect(args, (args.file, weights))
@@ -79,8 +79,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def _protect(args: argparse.Namespace, sources: Iterable[str | Path | None]) -> None:
     """Refuse to overwrite a file that is read; a .bin beside an .onnx is not one of them."""
+    from irdeconv.base.errors import misused
     from irdeconv.cli.model import protect, written
-    from irdeconv.errors import misused
 
     protect(args.output, (), force=args.force, model=True)
     targets = written(args.output)
@@ -90,10 +90,10 @@ def _protect(args: argparse.Namespace, sources: Iterable[str | Path | None]) -> 
 
 
 def _text(file: str, done: Imported, console: Console) -> None:
+    from irdeconv.base.tables import table
     from irdeconv.cli.diagnostics import print_diagnostics
     from irdeconv.cli.model import print_ends
-    from irdeconv.inspection.table import table
-    from irdeconv.passes.layer_counts import layer_count
+    from irdeconv.rewrite.infer_specs import layer_count
 
     print_diagnostics(console, done.diagnostics)
     rows = [(kind, str(number)) for kind, number in sorted(done.kinds.items())]

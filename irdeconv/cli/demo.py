@@ -83,8 +83,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def _sample_meant(word: str) -> Exception:
     """Return the error of a word that stands alone: a sample, or a picture."""
+    from irdeconv.base.errors import misused
     from irdeconv.cli.samples import samples
-    from irdeconv.errors import misused
 
     if word in samples():
         return misused(f'"{word}" is a sample', f"irdeconv demo --samples {word}")

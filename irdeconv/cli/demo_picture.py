@@ -1,39 +1,234 @@
-"""`demo`: a picture is enlarged by a network, as it stands and without its deconvolutions."""
+"""Enlarge a picture piece by piece with a network, and check it by one that should do the same.
+
+The steps of a demonstration: a line each, with a tick, what came of it, and the time it took.
+
+`demo`: a picture is enlarged by a network, as it stands and without its deconvolutions.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from irdeconv import progress
+import numpy as np
+
+from irdeconv.base import progress
+from irdeconv.base.errors import InputError, IrdeconvError, count, misused
+from irdeconv.base.opening import read_json
+from irdeconv.base.tables import WIDTH
 from irdeconv.cli.console import Console
-from irdeconv.cli.enlarging import (
-    FACTOR,
-    Enlarged,
-    Run,
-    enlarge,
-    middle_piece,
-    piece_count,
-    piece_shape,
-    pieces,
-)
-from irdeconv.cli.steps import Steps, duration_of
-from irdeconv.errors import InputError, IrdeconvError, misused
-from irdeconv.opening import read_json
-from irdeconv.passes.form_names import FALLBACK
-from irdeconv.plural import count
+from irdeconv.cli.pictures import image_of, planes
+from irdeconv.ir.spec import Array
+from irdeconv.rewrite.form_names import FALLBACK
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
     from irdeconv.cli.pictures import Picture
-    from irdeconv.graph import Graph
-    from irdeconv.passes.records import Lowered
-    from irdeconv.verify.proof.certified import Certificates
+    from irdeconv.ir.graph import Graph
+    from irdeconv.rewrite.records import Lowered
+    from irdeconv.verify.certificates import Certificates
+
+
+Run = Callable[[Array], Array]
+
+FACTOR = 2
+PIECE_SIDE = 256  # pixels, of the picture that is enlarged, on each side of a piece
+FEW_PIECES = 4  # as many are enlarged by both graphs; of more, one
+CUT_MARGIN = 12  # pixels around a piece; what is further away does not reach its results
+
+
+class Span(NamedTuple):
+    """A piece on one axis: it begins at `start`, and `kept` to `end` is what it is there for."""
+
+    start: int
+    kept: int
+    end: int
+
+
+def spans(size: int, piece: int = PIECE_SIDE, margin: int = CUT_MARGIN) -> list[Span]:
+    """Return overlapping pieces of one size that share an axis.
+
+    Each is kept up to `margin` pixels from where it was cut; the picture's own edges are no cuts.
+    """
+    piece = min(size, piece)
+    starts = [*range(0, size - piece, piece - 2 * margin), size - piece]
+    cuts = [start + margin for start in starts[1:]]
+    return [Span(*s) for s in zip(starts, [0, *cuts], [*cuts, size], strict=True)]
+
+
+@dataclass(frozen=True)
+class Enlarged:
+    """A picture that a graph has enlarged.
+
+    `seconds` is its time and that of the graph it is checked by, `difference` the largest between
+    what both made of a piece, 1 being full brightness.
+    """
+
+    image: Image
+    pieces: int
+    seconds: tuple[float, float]
+    difference: float
+
+    @property
+    def checked(self) -> bool:
+        """Whether both graphs have enlarged all pieces, not only one."""
+        return self.pieces <= FEW_PIECES
+
+
+def piece_shape(image: Image) -> tuple[int, int, int, int]:
+    """Return the input shape of a network for the pieces of a picture."""
+    many = 2 if image.mode == "RGBA" else 1
+    return many, 3, min(image.height, PIECE_SIDE), min(image.width, PIECE_SIDE)
+
+
+def piece_count(image: Image) -> int:
+    """Return how many pieces a picture is cut into."""
+    return len(spans(image.height)) * len(spans(image.width))
+
+
+class PicturePiece(NamedTuple):
+    """A piece of a picture: where it stands, and what a network is given of it."""
+
+    across: Span
+    down: Span
+    planes: Array
+
+
+def pieces(image: Image) -> Iterator[PicturePiece]:
+    """Yield the pieces of a picture row by row."""
+    _, _, height, width = piece_shape(image)
+    for down in spans(image.height):
+        for across in spans(image.width):
+            box = across.start, down.start, across.start + width, down.start + height
+            yield PicturePiece(across, down, planes(image.crop(box)))
+
+
+def middle_piece(image: Image) -> PicturePiece:
+    """Return the piece that stands for all where only one is looked at."""
+    return next(islice(pieces(image), piece_count(image) // 2, None))
+
+
+def enlarge(
+    image: Image, run: Run, check: Run, announce: Callable[[int, float], None] | None = None
+) -> Enlarged:
+    """Enlarge a picture by `run`; `check` does the same with all pieces or, of many, with one.
+
+    Where there are many, `announce` is told how many and how many seconds they may take.
+    """
+    from PIL import Image
+
+    out = Image.new(image.mode, (image.width * FACTOR, image.height * FACTOR))
+    total = piece_count(image)
+    few = total <= FEW_PIECES
+    seconds, worst = [0.0, 0.0], 0.0
+    if not few:
+        x = middle_piece(image).planes
+        first, took = _timed(run, x)
+        other, seconds[1] = _timed(check, x)
+        worst = _difference(first, other)
+        if announce is not None:
+            announce(total, total * took)
+    with progress.stage("enlarging", total) as step:
+        for across, down, x in pieces(image):
+            made, took = _timed(run, x)
+            seconds[0] += took
+            if few:
+                other, took = _timed(check, x)
+                seconds[1] += took
+                worst = max(worst, _difference(made, other))
+            box = [FACTOR * (v - s.start) for s in (across, down) for v in (s.kept, s.end)]
+            kept = image_of(made, image.mode).crop((box[0], box[2], box[1], box[3]))
+            out.paste(kept, (FACTOR * across.kept, FACTOR * down.kept))
+            step()
+    return Enlarged(out, total, (seconds[0], seconds[1]), worst)
+
+
+def _timed(run: Run, x: Array) -> tuple[Array, float]:
+    start = time.perf_counter()
+    made = run(x)
+    return made, time.perf_counter() - start
+
+
+def _difference(a: Array, b: Array) -> float:
+    return float(np.abs(a - b).max())
+
+
+Clock = Callable[[], float]
+
+
+@dataclass
+class DemoStep:
+    """One step: what came of it, whether it holds, and how long it took."""
+
+    name: str
+    text: str = ""
+    passed: bool = True
+    seconds: float = 0.0
+
+
+class Steps:
+    """Shows every step as soon as it is over; `--format json` shows nothing until the end."""
+
+    def __init__(self, console: Console, clock: Clock = time.perf_counter) -> None:
+        self.all: list[DemoStep] = []
+        self._console = console
+        self._clock = clock
+        self._marks = _marks(console)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every step holds."""
+        return all(step.passed for step in self.all)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[DemoStep]:
+        """Do a step: its text and whether it holds are said in the body; an error shows no line."""
+        step, start = DemoStep(name), self._clock()
+        yield step
+        step.seconds = self._clock() - start
+        self.all.append(step)
+        self._show(step)
+
+    def announce(self, pieces: int, seconds: float) -> None:
+        """Say how long the step that is under way will take."""
+        self._console.log(f"enlarging {pieces:,} pieces takes about {duration_of(seconds)}")
+
+    def _show(self, step: DemoStep) -> None:
+        if self._console.wants_json:
+            return
+        mark, style = self._marks[step.passed]
+        took = duration_of(step.seconds)
+        text = f" {step.name:<9} {step.text}"
+        gap = min(self._console.width, WIDTH) - len(mark) - len(text) - len(took)
+        self._console.text((mark, style), text, " " * max(gap, 2), took)
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return the JSON form."""
+        return [{**vars(s), "seconds": round(s.seconds, 3)} for s in self.all]
+
+
+def duration_of(seconds: float) -> str:
+    """Return `1.23 s`, `12.3 s`, `123 s`."""
+    return f"{seconds:.{2 if seconds < 9.995 else 1 if seconds < 99.95 else 0}f} s"
+
+
+def _marks(console: Console) -> dict[bool, tuple[str, str]]:
+    """Return the marks of what fails and what holds, as far as the output has the letters."""
+    try:
+        "✓✗".encode(getattr(console.out, "encoding", None) or "ascii")
+    except UnicodeEncodeError:
+        return {True: ("ok  ", "green"), False: ("FAIL", "bold red")}
+    return {True: ("✓", "green"), False: ("✗", "bold red")}
+
 
 NETWORK = "super_resolution/super_resolution.xml"
 PICTURE = "super_resolution/coffee.png"
@@ -198,7 +393,7 @@ def _validate(work: Demonstration, steps: Steps) -> Graph:
 def _lower(work: Demonstration, graph: Graph, exact: Graph, steps: Steps) -> Lowered:
     """Lower the network for any size and write it; return it lowered for the picture's size."""
     import irdeconv as ird
-    from irdeconv.inspection.table import scaled
+    from irdeconv.base.tables import scaled
 
     form, target = work.args.form or FALLBACK, work.args.target
     with steps.step("lower") as step:
@@ -304,7 +499,7 @@ def _page(
 
 def _put(work: Demonstration, output: Path) -> None:
     """Put all files into the user's folder, or none of them."""
-    from irdeconv.io.atomic import failures, together
+    from irdeconv.formats.atomic import failures, together
 
     with failures(output):
         output.mkdir(parents=True, exist_ok=True)

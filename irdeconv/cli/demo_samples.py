@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from irdeconv.base.errors import count
 from irdeconv.cli.checks import require_folder
 from irdeconv.cli.console import Console
-from irdeconv.passes.form_names import FALLBACK
-from irdeconv.plural import count
+from irdeconv.rewrite.form_names import FALLBACK
 
 if TYPE_CHECKING:
-    from irdeconv.graph import Graph
-    from irdeconv.spec import Dim
+    from irdeconv.ir.graph import Graph
+    from irdeconv.ir.spec import Dim
 
 OPEN = 8  # the size at which open dimensions are run
 
@@ -69,9 +69,8 @@ def _list(chosen: dict[str, Path], console: Console) -> int:
 
 
 def _choose(names: list[str]) -> dict[str, Path]:
+    from irdeconv.base.errors import did_you_mean, misused
     from irdeconv.cli.samples import samples
-    from irdeconv.errors import misused
-    from irdeconv.suggest import did_you_mean
 
     known = samples()
     if not known:
@@ -116,7 +115,7 @@ def refused(name: str, path: Path) -> dict[str, Any]:
 def _closed(graph: Graph) -> Graph:
     """Return the graph with exact input shapes."""
     import irdeconv as ird
-    from irdeconv.spec import bounds
+    from irdeconv.ir.spec import bounds
 
     def exact(dim: Dim) -> int:
         low, high = bounds(dim)
@@ -130,8 +129,8 @@ def _closed(graph: Graph) -> Graph:
 def demonstrate(name: str, path: Path, folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     """Take one sample through all steps and return what happened."""
     import irdeconv as ird
+    from irdeconv.base.errors import InputError
     from irdeconv.cli.inputs import gather
-    from irdeconv.errors import InputError
 
     start = time.perf_counter()
     found = ird.validate(path)

@@ -11,12 +11,12 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from irdeconv import __version__
-from irdeconv.codes import CODES
-from irdeconv.wrapping import WIDTH, printable
+from irdeconv.base.codes import CODES
+from irdeconv.base.tables import WIDTH, printable
 
 if TYPE_CHECKING:
+    from irdeconv.base.errors import Diagnostic, IrdeconvError
     from irdeconv.cli.console import Console, Part
-    from irdeconv.errors import Diagnostic, IrdeconvError
 
 _HEAD = re.compile(r"(error|warning|note)(\[[EW]\d+\])")
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}

@@ -19,12 +19,13 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from irdeconv import __version__, limits
+from irdeconv import __version__
+from irdeconv.base import limits
+from irdeconv.base.extras import INSTALLED_BY
+from irdeconv.base.limits import shown
 from irdeconv.cli.console import Console, has_colour
 from irdeconv.cli.doctor_machine import calibrate, profile_facts, show_profile, warm
 from irdeconv.cli.options import OptionParser, add_format
-from irdeconv.extras import INSTALLED_BY
-from irdeconv.limits import shown
 
 REQUIRED = ("numpy", "networkx", "lxml", "ml_dtypes", "pillow", "rich", "shtab", "threadpoolctl")
 EXTRAS = {

@@ -9,12 +9,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from irdeconv import progress
-from irdeconv.access import unwritable
+from irdeconv.base import progress
+from irdeconv.base.errors import misused
+from irdeconv.base.extras import needed
+from irdeconv.base.opening import unwritable
 from irdeconv.cli.console import Console
-from irdeconv.errors import misused
-from irdeconv.extras import needed
-from irdeconv.kernels.shared.own_folder import FILE_MODE, private_folder
+from irdeconv.kernels.jit import FILE_MODE, private_folder
 
 TIMES_OF_MACHINE = {
     "product": "a multiply-add of NumPy's matrix product",
@@ -31,9 +31,7 @@ TIMES_OF_MACHINE = {
 
 def profile_facts() -> dict[str, Any]:
     """Return the profile in force and where it comes from."""
-    from irdeconv.kernels.shared.calibrated import calibrated
-    from irdeconv.kernels.shared.machine import packaged_name
-    from irdeconv.kernels.shared.rates import profile
+    from irdeconv.kernels.machine import calibrated, packaged_name, profile
 
     found = calibrated()
     return {
@@ -50,11 +48,10 @@ def calibrate(console: Console) -> int:
 
     UsageError where the environment ignores calibrations: nothing would come of it.
     """
-    from irdeconv.benchmark.calibration import calibrate as measured
-    from irdeconv.benchmark.measure import Clock
-    from irdeconv.io.atomic import failures, write_file
-    from irdeconv.kernels.shared.calibrated import IGNORED, forget, heeded, profile_text
-    from irdeconv.kernels.shared.rates import take
+    from irdeconv.formats.atomic import failures, write_file
+    from irdeconv.kernels.machine import IGNORED, forget, heeded, profile_text, take
+    from irdeconv.run.machine import calibrate as measured
+    from irdeconv.run.measure import Clock
 
     if not heeded():
         raise misused(f"--calibrate changes nothing: {IGNORED}=0 is set", "unset it")
@@ -76,7 +73,7 @@ def calibrate(console: Console) -> int:
 
 def warm(models: Sequence[str], console: Console, clock: Callable[[], float] = perf_counter) -> int:
     """Compile what the models take, or what all kernels need."""
-    from irdeconv.kernels.shared import jit
+    from irdeconv.kernels import jit
 
     needed("--warm", "numba", "njit")
     if not jit.available():
@@ -115,7 +112,7 @@ def _warm_model(path: str, console: Console) -> None:
 
 def _place() -> Path:
     """Return where a profile can be kept; FileAccessError where no place is the user's own."""
-    from irdeconv.kernels.shared.calibrated import profile_path
+    from irdeconv.kernels.machine import profile_path
 
     try:
         path = profile_path()
@@ -135,7 +132,7 @@ def show_profile(facts: dict[str, Any], console: Console, *, whole: bool = False
         said += f"; {facts['file']} is not used: {facts['problem']}"
     console.text(f"{'profile':<13} {said}")
     if whole:
-        from irdeconv.kernels.shared.machine import PACKAGED
+        from irdeconv.kernels.machine import PACKAGED
 
         usual = vars(PACKAGED[facts["name"]])
         console.text(f"{'':<9} {'ns':>7} {'packaged':>9}")

@@ -14,16 +14,10 @@ import json
 from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import (
-    OptionParser,
-    add_format,
-    add_model,
-    add_output,
-    add_shapes,
-)
+from irdeconv.cli.options import OptionParser, add_format, add_model, add_output, add_shapes
 
 if TYPE_CHECKING:
-    from irdeconv.explanation import Explanation
+    from irdeconv.show.explanation import Explanation
 
 
 def configure(parser: OptionParser) -> None:
@@ -60,7 +54,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 def _render(found: Explanation, args: argparse.Namespace, console: Console) -> str:
-    from irdeconv.wrapping import printable, wrap
+    from irdeconv.base.tables import printable, wrap
 
     if console.format == "svg":
         return found.to_svg()
@@ -71,8 +65,8 @@ def _render(found: Explanation, args: argparse.Namespace, console: Console) -> s
 
 
 def _sizes(text: str | None) -> list[int] | None:
-    from irdeconv.attributes import parse_int
-    from irdeconv.errors import misused
+    from irdeconv.base.errors import misused
+    from irdeconv.ir.attributes import parse_int
 
     if text is None:
         return None

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from irdeconv.base.errors import count
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
     OptionParser,
@@ -31,12 +32,11 @@ from irdeconv.cli.options import (
     add_output,
     add_shapes,
 )
-from irdeconv.plural import count
 
 if TYPE_CHECKING:
-    from irdeconv.editing.extract import Piece, PieceEnd
-    from irdeconv.graph import Graph
-    from irdeconv.spec import Array
+    from irdeconv.ir.graph import Graph
+    from irdeconv.ir.spec import Array
+    from irdeconv.run.extract import Piece, PieceEnd
 
 
 def configure(parser: OptionParser) -> None:
@@ -91,13 +91,13 @@ def _configure_recording(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Cut, record, write, report."""
+    from irdeconv.base.errors import misused
     from irdeconv.cli.model import inferred, protect, read
-    from irdeconv.editing.extract import cut_out, with_specs
-    from irdeconv.errors import misused
-    from irdeconv.io.arrays import npz
-    from irdeconv.io.atomic import together
-    from irdeconv.io.xml_writer import stage_ir
-    from irdeconv.passes.standardize import standardize
+    from irdeconv.formats.arrays import npz
+    from irdeconv.formats.atomic import together
+    from irdeconv.formats.xml_writer import stage_ir
+    from irdeconv.rewrite.standardize import standardize
+    from irdeconv.run.extract import cut_out, with_specs
 
     if not (args.begin or args.end or args.add):
         raise misused("nothing to cut: name --from, --to or --add-output")
@@ -127,7 +127,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def _inputs_file(args: argparse.Namespace) -> str | None:
     """Return where the piece's inputs are saved; None where they are not asked for."""
-    from irdeconv.errors import misused
+    from irdeconv.base.errors import misused
 
     for path, option in ((args.save_inputs, "--save-inputs"), (args.inputs_from, "--inputs-from")):
         if path and not path.endswith(".npz"):
@@ -146,9 +146,8 @@ def _flowing_in(
     whole: Graph, piece: Piece, args: argparse.Namespace, console: Console
 ) -> dict[str, Array]:
     """Return what flows into the piece, by its input names."""
-    from irdeconv.cli.in_openvino import outputs_of
-    from irdeconv.cli.inputs import gather, open_npz, specialize, typed
-    from irdeconv.editing.record import node_by_node, record, recorded
+    from irdeconv.cli.inputs import gather, open_npz, outputs_of, specialize, typed
+    from irdeconv.run.extract import node_by_node, record, recorded
 
     items = args.inputs
     if args.inputs_from:
@@ -170,9 +169,9 @@ def _require_inputs(whole: Graph, piece: Piece, arrays: Mapping[str, Array], pat
 
     Arrays none of which has a known name are the model's inputs in order.
     """
+    from irdeconv.base.errors import misused
     from irdeconv.cli.model import input_names
-    from irdeconv.editing.record import needed
-    from irdeconv.errors import misused
+    from irdeconv.run.extract import needed
 
     known = input_names(whole)
     have = {known[name] for name in arrays if name in known}

@@ -13,13 +13,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from irdeconv.base.errors import count
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import OptionParser, add_format, add_model, add_output, add_shapes
-from irdeconv.plural import count
 
 if TYPE_CHECKING:
-    from irdeconv.graph import Graph
-    from irdeconv.spec import Spec
+    from irdeconv.ir.graph import Graph
+    from irdeconv.ir.spec import Spec
 
 
 STATES = ("same", "refined", "wider", "new", "declared", "unknown", "differs")
@@ -37,10 +37,10 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Infer and report."""
     import irdeconv as ird
+    from irdeconv.base.errors import misused
     from irdeconv.cli.diagnostics import print_diagnostics
     from irdeconv.cli.model import ends, inferred, protect, read
-    from irdeconv.errors import misused
-    from irdeconv.passes.declared import stale
+    from irdeconv.rewrite.infer_specs import stale
 
     if args.no_weights and args.output:
         raise misused("-o needs the weights: they are part of the IR", "leave --no-weights out")
@@ -95,7 +95,7 @@ def _unknown(declared: Spec | None, spec: Spec) -> str:
 
 
 def _status(declared: Spec | None, spec: Spec) -> str:
-    from irdeconv.spec import compatible, merge_shapes
+    from irdeconv.ir.spec import compatible, merge_shapes
 
     if declared is None:
         return "new"
@@ -115,8 +115,8 @@ def _declared(row: dict[str, Any]) -> str:
 
 
 def _text(graph: Graph, rows: list[dict[str, Any]], console: Console, *, everything: bool) -> None:
+    from irdeconv.base.tables import table
     from irdeconv.cli.model import print_ends
-    from irdeconv.inspection.table import table
 
     shown = [r for r in rows if everything or r["type"] != "Const"]
     head = ("id", "name", "type", "inferred", "declared")

@@ -1,34 +1,38 @@
-"""Input values from the command line: files, images, generated data."""
+"""Input values from the command line: files, images, generated data.
+
+Run a graph in OpenVINO, for verbs that let the user choose.
+"""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.access import missing
+from irdeconv.base.errors import Diagnostic, IrdeconvError, LimitError, count, did_you_mean, misused
+from irdeconv.base.opening import first_bytes, missing
 from irdeconv.cli import pictures
 from irdeconv.cli.console import Console
 from irdeconv.cli.model import input_names, unknown_input
-from irdeconv.dtypes import ElementType
-from irdeconv.errors import Diagnostic, IrdeconvError, LimitError, misused
-from irdeconv.graph import Graph
-from irdeconv.io.array_headers import UnreadableArray
-from irdeconv.io.kinds import BEGIN, kind_of
-from irdeconv.io.saved_arrays import SavedArrays, read_npy
-from irdeconv.opening import first_bytes
-from irdeconv.plural import count
-from irdeconv.runtime.budget import memory_limit
-from irdeconv.runtime.feeds import Binder
-from irdeconv.spec import Array, Shape, Spec, format_shape, is_static
-from irdeconv.suggest import did_you_mean
+from irdeconv.formats.arrays import SavedArrays, UnreadableArray, read_npy
+from irdeconv.formats.kinds import BEGIN, kind_of
+from irdeconv.ir.dtypes import ElementType
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.spec import Array, Shape, Spec, format_shape, is_static
+from irdeconv.run.budget import memory_limit
+from irdeconv.run.feeds import Binder
+
+if TYPE_CHECKING:
+    from irdeconv.ir.graph import Graph
+    from irdeconv.ir.spec import Array
+
 
 SHOWN_ARRAYS = 8  # names of arrays in a message
 MADE_AT_ONCE = 1 << 16  # elements that are made at a time, in 64 bits
@@ -315,3 +319,18 @@ def _image(path: str, spec: Spec, name: str) -> Array:
 def input_files(items: Iterable[str]) -> list[str]:
     """Return the files that texts such as x=@file.npy or all.npz name."""
     return [text.rpartition("@")[2] for text in items]
+
+
+def outputs_of(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
+    """Return the outputs that OpenVINO computes, in order; UnsupportedError (E506) where it cannot.
+
+    UsageError where the package is missing.
+    """
+    from irdeconv.base.errors import Diagnostic, UnsupportedError
+    from irdeconv.run.peers import Source, peers
+
+    with peers(["openvino"], Source(graph), inputs) as (openvino,):
+        if openvino.run is None:
+            message = f"OpenVINO does not run the model: {openvino.problem}"
+            raise UnsupportedError(Diagnostic("E506", "error", message))
+        return [array.copy() for array in openvino.run()]

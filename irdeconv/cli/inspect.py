@@ -30,11 +30,11 @@ from irdeconv.cli.options import (
     add_shapes,
     add_target_check,
 )
-from irdeconv.passes.form_names import FALLBACK
+from irdeconv.rewrite.form_names import FALLBACK
 
 if TYPE_CHECKING:
-    from irdeconv.graph import Graph
-    from irdeconv.inspection import Inspection
+    from irdeconv.ir.graph import Graph
+    from irdeconv.show.inspection import Inspection
 
 
 def configure(parser: OptionParser) -> None:
@@ -72,9 +72,9 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Inspect; a graph that does not fit together is shown as declared."""
     import irdeconv as ird
+    from irdeconv.base.errors import misused
     from irdeconv.cli.model import protect, read
     from irdeconv.cli.output import check_text_file, write_text
-    from irdeconv.errors import misused
 
     if args.operations:
         return _operations(args, console)
@@ -107,9 +107,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
 def _operations(args: argparse.Namespace, console: Console) -> int:
     """Print the support table."""
     import irdeconv as ird
+    from irdeconv.base.errors import misused
+    from irdeconv.base.tables import WIDTH
     from irdeconv.cli.output import check_text_file, write_text
-    from irdeconv.errors import misused
-    from irdeconv.wrapping import WIDTH
 
     if args.file is not None or args.lower or args.sort or args.shape:
         raise misused("--operations is about no model", "leave out FILE, --lower, --sort, --shape")
@@ -141,9 +141,9 @@ def _uncollected() -> Iterator[None]:
 
 
 def _infer(graph: Graph, args: argparse.Namespace, console: Console) -> Graph:
+    from irdeconv.base.errors import InferenceError
     from irdeconv.cli.diagnostics import print_diagnostics
     from irdeconv.cli.model import inferred
-    from irdeconv.errors import InferenceError
 
     try:
         return inferred(graph, args.shape)
@@ -154,8 +154,8 @@ def _infer(graph: Graph, args: argparse.Namespace, console: Console) -> Graph:
 
 
 def _render(inspection: Inspection, args: argparse.Namespace, console: Console) -> str:
-    from irdeconv.text import dump
-    from irdeconv.wrapping import WIDTH, printable
+    from irdeconv.base.tables import WIDTH, printable
+    from irdeconv.formats.text import dump
 
     if console.format == "json":
         return inspection.to_json()

@@ -26,7 +26,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from irdeconv import garbage
+from irdeconv.base import gc_pause as garbage
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
     OptionParser,
@@ -40,10 +40,10 @@ from irdeconv.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from irdeconv.graph import Graph
-    from irdeconv.passes.records import Lowered, LoweringReport
-    from irdeconv.proving import Given
-    from irdeconv.verify.proof.certified import Certificates
+    from irdeconv.ir.graph import Graph
+    from irdeconv.rewrite.records import Lowered, LoweringReport
+    from irdeconv.verify.certificates import Certificates
+    from irdeconv.verify.proving import Given
 
 
 def configure(parser: OptionParser) -> None:
@@ -59,7 +59,7 @@ def configure(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Lower, write, report; or list the targets."""
-    from irdeconv.errors import misused
+    from irdeconv.base.errors import misused
 
     if args.list_targets:
         return _list_targets(console)
@@ -80,9 +80,9 @@ def _lower(args: argparse.Namespace, console: Console) -> int:
         read,
         shapes_for,
     )
-    from irdeconv.passes.layer_counts import layer_count
-    from irdeconv.proving import both_sides
-    from irdeconv.verify.proof.check import certified
+    from irdeconv.rewrite.infer_specs import layer_count
+    from irdeconv.verify.check import certified
+    from irdeconv.verify.proving import both_sides
 
     refuse_probe(args)
     if stays_onnx(args):
@@ -110,9 +110,9 @@ def _lower(args: argparse.Namespace, console: Console) -> int:
 
 def _list_targets(console: Console) -> int:
     """Print the names of the packaged targets with their descriptions."""
-    from irdeconv.errors import misused
-    from irdeconv.inspection.table import table
-    from irdeconv.targets.profile import load_target, target_names
+    from irdeconv.base.errors import misused
+    from irdeconv.base.tables import table
+    from irdeconv.rewrite.targets import load_target, target_names
 
     if console.wants_json:
         raise misused("--list-targets: there is no json of it", "leave out --format")
@@ -122,7 +122,7 @@ def _list_targets(console: Console) -> int:
 
 
 def _page(source: Graph, low: Lowered, args: argparse.Namespace, made: Certificates) -> str:
-    from irdeconv.page.build import graph_page
+    from irdeconv.show.page import graph_page
 
     return graph_page(source, low.graph, low.report, made if args.certify else None).to_html()
 
@@ -130,9 +130,9 @@ def _page(source: Graph, low: Lowered, args: argparse.Namespace, made: Certifica
 @contextmanager
 def _onnx_instead(args: argparse.Namespace) -> Iterator[None]:
     """Where an ONNX model cannot become an IR, say that its file can be lowered all the same."""
+    from irdeconv.base.errors import UnsupportedError
     from irdeconv.cli.lower_onnx import is_onnx
-    from irdeconv.errors import UnsupportedError
-    from irdeconv.importers.imported import ONLY_EXACT
+    from irdeconv.formats.importing import ONLY_EXACT
 
     try:
         yield
@@ -147,9 +147,9 @@ def _onnx_instead(args: argparse.Namespace) -> Iterator[None]:
 
 
 def _text(report: LoweringReport, size: str, args: argparse.Namespace, console: Console) -> None:
+    from irdeconv.base.tables import number, table
     from irdeconv.cli.diagnostics import print_diagnostics
-    from irdeconv.inspection.report import ratio
-    from irdeconv.inspection.table import number, table
+    from irdeconv.show.inspection import ratio
 
     print_diagnostics(console, report.diagnostics)
     if not len(report):
@@ -179,7 +179,7 @@ def _text(report: LoweringReport, size: str, args: argparse.Namespace, console: 
 
 def _costs(report: LoweringReport, width: int) -> str:
     """Return a table with a row per deconvolution and form."""
-    from irdeconv.inspection.table import number, scaled, table
+    from irdeconv.base.tables import number, scaled, table
 
     numbers = ("MACs", "wasted", "bytes", "scratch", "nodes", "score")
     rows, refusals = [], []

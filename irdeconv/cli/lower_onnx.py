@@ -12,13 +12,12 @@ from irdeconv.cli.console import Console
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from irdeconv.onnx_files.container import OnnxFile
-    from irdeconv.onnx_lowering.rewrite import LoweredOnnx
-    from irdeconv.passes.records import LoweringReport
-    from irdeconv.spec import Shape
-    from irdeconv.verify.onnx_models.check import OnnxProof
-    from irdeconv.verify.proof.certified import Certificates, Stamp
-    from irdeconv.verify.proof.report import CheckReport
+    from irdeconv.formats.onnx_container import OnnxFile
+    from irdeconv.formats.onnx_lowering import LoweredOnnx
+    from irdeconv.ir.spec import Shape
+    from irdeconv.rewrite.records import LoweringReport
+    from irdeconv.verify.certificates import Certificates, CheckReport, Stamp
+    from irdeconv.verify.onnx_check import OnnxProof
 
 ONNX = ".onnx"
 
@@ -28,7 +27,7 @@ def stays_onnx(args: argparse.Namespace) -> bool:
 
     So it does unless the graph is asked for: with an .xml to be written, or as text.
     """
-    from irdeconv.errors import misused
+    from irdeconv.base.errors import misused
 
     if args.output and Path(args.output).suffix != ONNX:
         return False
@@ -43,8 +42,8 @@ def stays_onnx(args: argparse.Namespace) -> bool:
 
 def is_onnx(file: str) -> bool:
     """Whether a file is an ONNX model, by its content, else by its name."""
-    from irdeconv.io.kinds import BEGIN, kind_of
-    from irdeconv.opening import first_bytes
+    from irdeconv.base.opening import first_bytes
+    from irdeconv.formats.kinds import BEGIN, kind_of
 
     if Path(file).suffix == ".xml" or not Path(file).is_file():
         return Path(file).suffix == ONNX
@@ -65,13 +64,13 @@ def lower_file(
     show: Callable[[LoweringReport, str], None],
 ) -> int:
     """Lower, write, prove, report; returns the exit code."""
+    from irdeconv.base.errors import count
     from irdeconv.cli.certificates import proof_code, show_certificates
     from irdeconv.cli.model import protect_report
     from irdeconv.cli.options import lowering_options
-    from irdeconv.onnx_files.container import load_file
-    from irdeconv.onnx_lowering.rewrite import lower_model
-    from irdeconv.passes.request import LoweringRequest
-    from irdeconv.plural import count
+    from irdeconv.formats.onnx_container import load_file
+    from irdeconv.formats.onnx_lowering import lower_model
+    from irdeconv.rewrite.records import LoweringRequest
 
     source = source_of(args.file)
     model = load_file(source)
@@ -101,7 +100,7 @@ def _shapes(args: argparse.Namespace, model: OnnxFile) -> dict[str, Shape | None
 
 def _named(shapes: Mapping[str, Shape | None], model: OnnxFile) -> dict[str, Shape | None]:
     """Return shapes by input name; an unnamed shape belongs to a single input."""
-    from irdeconv.errors import misused
+    from irdeconv.base.errors import misused
 
     constants = {t.name for t in model.proto.graph.initializer}
     inputs = [i.name for i in model.proto.graph.input if i.name not in constants]
@@ -112,8 +111,8 @@ def _named(shapes: Mapping[str, Shape | None], model: OnnxFile) -> dict[str, Sha
 
 def _protect(args: argparse.Namespace, model: OnnxFile) -> None:
     """Refuse what -o and --certify name where the model is read from there."""
+    from irdeconv.base.errors import misused
     from irdeconv.cli.model import protect
-    from irdeconv.errors import misused
 
     if args.weights is not None:
         raise misused("--weights: an ONNX model contains its own, or names their files")
@@ -130,14 +129,14 @@ def _write(
     args: argparse.Namespace, console: Console, low: LoweredOnnx, source: str | bytes
 ) -> Certificates:
     """Write what -o and --certify name, all of it or nothing; return the certificates."""
-    from irdeconv.io.atomic import together
-    from irdeconv.onnx_files.container import load_file
-    from irdeconv.onnx_files.types import set_shapes
-    from irdeconv.onnx_lowering.files import stage_onnx
-    from irdeconv.proving import stamp_of
-    from irdeconv.verify.onnx_models.check import certify_models, compare_models, probe_models
-    from irdeconv.verify.proof.certified import Certificates
-    from irdeconv.verify.proof.check import with_probe
+    from irdeconv.formats.atomic import together
+    from irdeconv.formats.onnx_container import load_file
+    from irdeconv.formats.onnx_lowering import stage_onnx
+    from irdeconv.formats.onnx_types import set_shapes
+    from irdeconv.verify.certificates import Certificates
+    from irdeconv.verify.check import with_probe
+    from irdeconv.verify.onnx_check import certify_models, compare_models, probe_models
+    from irdeconv.verify.proving import stamp_of
 
     made, stamps = Certificates(()), [stamp(args.file), None]
     written = low.model
@@ -177,11 +176,11 @@ def _page(
 
     None where they become none, which is said: the lowering is as good without its page.
     """
+    from irdeconv.base.errors import IrdeconvError
     from irdeconv.cli.diagnostics import print_diagnostics
-    from irdeconv.errors import IrdeconvError
-    from irdeconv.models import graph_of
-    from irdeconv.page.build import graph_page
-    from irdeconv.passes.infer_specs import inferred
+    from irdeconv.formats.models import graph_of
+    from irdeconv.rewrite.infer_specs import inferred
+    from irdeconv.show.page import graph_page
 
     try:
         before = inferred(graph_of(source, semantics=args.semantics))
@@ -195,7 +194,7 @@ def _page(
 
 def stamp(file: str) -> Stamp | None:
     """Return what a certificate says of an ONNX file; None for stdin."""
-    from irdeconv.proving import stamp_of
+    from irdeconv.verify.proving import stamp_of
 
     return None if file == "-" else stamp_of(Path(file), "onnx")
 
@@ -205,7 +204,7 @@ def check_files(
 ) -> tuple[CheckReport, CheckReport | None]:
     """Return the verdicts of `check-certificate` on two ONNX files: the proof, the probe."""
     from irdeconv.cli.certificates import read_certificates
-    from irdeconv.verify.onnx_models.check import check_models, probe_models
+    from irdeconv.verify.onnx_check import check_models, probe_models
 
     certificates = None if args.certificate is None else read_certificates(args.certificate)
     proof = compared(args, shapes)
@@ -216,9 +215,9 @@ def check_files(
 
 def compared(args: argparse.Namespace, shapes: Mapping[str, Shape | None]) -> OnnxProof:
     """Compare the two ONNX files of `check-certificate`."""
-    from irdeconv.onnx_files.container import load_file
-    from irdeconv.onnx_files.types import set_shapes
-    from irdeconv.verify.onnx_models.check import compare_models
+    from irdeconv.formats.onnx_container import load_file
+    from irdeconv.formats.onnx_types import set_shapes
+    from irdeconv.verify.onnx_check import compare_models
 
     models = [load_file(source_of(f)) for f in (args.file, args.lowered)]
     for model in models:

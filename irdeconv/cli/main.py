@@ -17,13 +17,13 @@ from types import ModuleType
 from typing import TextIO
 
 from irdeconv import __version__
+from irdeconv.base.limits import of_settings
 from irdeconv.cli.checks import check_options
 from irdeconv.cli.console import Console
-from irdeconv.cli.drawing import drawn
 from irdeconv.cli.interrupt import EXIT_CODE, PROCESS
 from irdeconv.cli.options import OptionParser, add_limit, limits_around
+from irdeconv.cli.progress_bars import drawn
 from irdeconv.cli.usage import option_names, unknown_verb, wants_json
-from irdeconv.limits import of_settings
 
 VERBS = {
     "validate": "check a model and report everything that is wrong with it",
@@ -171,7 +171,7 @@ def guarded(
 
 
 def _report(verb: str, console: Console, error: BaseException) -> int:
-    from irdeconv.errors import IrdeconvError
+    from irdeconv.base.errors import IrdeconvError
 
     if isinstance(error, IrdeconvError):
         from irdeconv.cli.diagnostics import report_error

@@ -11,20 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 import irdeconv as ird
+from irdeconv.base.errors import Diagnostic, UsageError, count, did_you_mean, misused
+from irdeconv.base.limits import current
 from irdeconv.cli.console import Console
-from irdeconv.errors import Diagnostic, UsageError, misused
-from irdeconv.geometry import Semantics
-from irdeconv.graph import Graph
-from irdeconv.io.atomic import require_writable
-from irdeconv.io.xml_writer import require_model_path
-from irdeconv.limits import current
-from irdeconv.models import SUFFIXES, graph_of
-from irdeconv.plural import count
-from irdeconv.spec import Shape, parse_shape
-from irdeconv.suggest import did_you_mean
+from irdeconv.formats.atomic import require_writable
+from irdeconv.formats.models import SUFFIXES, graph_of
+from irdeconv.formats.xml_writer import require_model_path
+from irdeconv.ir.geometry import Semantics
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.spec import Shape, parse_shape
 
 if TYPE_CHECKING:
-    from irdeconv.proving import Given
+    from irdeconv.verify.proving import Given
 
 _SHAPE = re.compile(r"\s*(?P<name>.*?)\s*:?\s*\[(?P<dims>[^\[\]]*)\]\s*(?:,|$)", re.DOTALL)
 
@@ -101,7 +99,7 @@ def read_file(
 
 def given(file: str, weights: str | None, semantics: Semantics = "runtime", seed: int = 0) -> Given:
     """Return a file as a side of a proof takes it; `-` is stdin."""
-    from irdeconv.proving import Given
+    from irdeconv.verify.proving import Given
 
     return Given(_source(file), weights, semantics, STDIN, seed)
 
@@ -110,7 +108,7 @@ def original(args: argparse.Namespace, graph: Graph) -> Given:
     """Return the model of FILE as a side of a proof: the file where it is an IR, else its graph."""
     if args.file != "-" and Path(args.file).suffix == ".xml":
         return given(args.file, args.weights, args.semantics)
-    from irdeconv.proving import Given
+    from irdeconv.verify.proving import Given
 
     return Given(graph)
 

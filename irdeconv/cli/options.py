@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from irdeconv.limits import of_environment, setting
-from irdeconv.passes.form_names import AUTO, CONDITIONS, FALLBACK
-from irdeconv.wrapping import wrap
+from irdeconv.base.limits import of_environment, setting
+from irdeconv.base.tables import wrap
+from irdeconv.rewrite.form_names import AUTO, CONDITIONS, FALLBACK
 
 
 def whole(low: int, high: int | None = None) -> Callable[[str], int]:
@@ -72,7 +72,7 @@ def limit(text: str) -> tuple[str, int]:
 
 def limits_around() -> list[tuple[str, int]]:
     """Return the limits that the environment sets; UsageError where it sets none that there are."""
-    from irdeconv.errors import misused
+    from irdeconv.base.errors import misused
 
     try:
         return of_environment()

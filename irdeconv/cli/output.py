@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from irdeconv.base.errors import count, misused
 from irdeconv.cli.console import Console, discard
-from irdeconv.errors import misused
-from irdeconv.io.arrays import npy, npz
-from irdeconv.io.atomic import descriptor_of, write_file
-from irdeconv.plural import count
-from irdeconv.spec import Array
+from irdeconv.formats.arrays import npy, npz
+from irdeconv.formats.atomic import descriptor_of, write_file
+from irdeconv.ir.spec import Array
 
 # What --format is called, by the suffix of -o.
 TEXT_FORMATS = {
@@ -93,7 +92,7 @@ def statistics(array: Array) -> dict[str, Any]:
 
     Least, greatest and mean value are None where there are no finite numbers.
     """
-    from irdeconv.page.statistics import array_statistics
+    from irdeconv.show.page_values import array_statistics
 
     seen = array_statistics(array)
     return {

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from irdeconv.errors import Diagnostic, IrdeconvError, LimitError, misused
-from irdeconv.opening import NotRegularError, first_bytes, open_file
-from irdeconv.spec import Array
+from irdeconv.base.errors import Diagnostic, IrdeconvError, LimitError, misused
+from irdeconv.base.opening import NotRegularError, first_bytes, open_file
+from irdeconv.ir.spec import Array
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -42,7 +42,7 @@ def opened(
     """
     from PIL import Image, UnidentifiedImageError
 
-    from irdeconv.access import unreadable
+    from irdeconv.base.opening import unreadable
 
     try:
         with warnings.catch_warnings():
@@ -76,7 +76,7 @@ def _too_large(path: str, size: tuple[int, int] | None, most: int) -> LimitError
 
 
 def _no_picture(path: str, hint: str) -> IrdeconvError:
-    from irdeconv.io.kinds import BEGIN, kind_of
+    from irdeconv.formats.kinds import BEGIN, kind_of
 
     kind = kind_of(first_bytes(path, BEGIN), path).name
     what = "damaged or without pixels" if kind.endswith("image") else kind
@@ -200,8 +200,8 @@ def exists(path: str) -> None:
     """Raise FileAccessError where there is no file of that name to read."""
     import errno
 
-    from irdeconv.access import missing
-    from irdeconv.errors import no_access
+    from irdeconv.base.errors import no_access
+    from irdeconv.base.opening import missing
 
     if not Path(path).exists():
         raise missing(path)

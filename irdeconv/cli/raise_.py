@@ -18,15 +18,15 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING
 
-from irdeconv import garbage
+from irdeconv.base import gc_pause as garbage
+from irdeconv.base.errors import count
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import OptionParser, add_model, add_rewriting
-from irdeconv.plural import count
 
 if TYPE_CHECKING:
-    from irdeconv.passes.raising import Raised
-    from irdeconv.proving import Given
-    from irdeconv.verify.proof.certified import Certificates
+    from irdeconv.rewrite.raising import Raised
+    from irdeconv.verify.certificates import Certificates
+    from irdeconv.verify.proving import Given
 
 
 def configure(parser: OptionParser) -> None:
@@ -47,8 +47,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     import irdeconv as ird
     from irdeconv.cli.certificates import finish_rewriting, refuse_probe
     from irdeconv.cli.model import inferred, original, protect_proved, read, shapes_for
-    from irdeconv.proving import both_sides
-    from irdeconv.verify.proof.check import certified
+    from irdeconv.verify.check import certified
+    from irdeconv.verify.proving import both_sides
 
     refuse_probe(args)
     protect_proved(args)
@@ -66,9 +66,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 def _text(raised: Raised, args: argparse.Namespace, console: Console) -> None:
-    from irdeconv.inspection.report import ratio
-    from irdeconv.inspection.table import number, table
-    from irdeconv.passes.layer_counts import layer_count
+    from irdeconv.base.tables import number, table
+    from irdeconv.rewrite.infer_specs import layer_count
+    from irdeconv.show.inspection import ratio
 
     report = raised.report
     if not len(report):

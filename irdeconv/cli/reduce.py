@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from irdeconv.base.tables import WIDTH, wrap
 from irdeconv.cli.checks import PEER
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
@@ -33,12 +34,10 @@ from irdeconv.cli.options import (
     real,
     whole,
 )
-from irdeconv.wrapping import WIDTH, wrap
 
 if TYPE_CHECKING:
-    from irdeconv.graph import Graph
-    from irdeconv.reducing.reduce import Task
-    from irdeconv.reducing.shrink import Reduced
+    from irdeconv.ir.graph import Graph
+    from irdeconv.verify.reduce import Reduced, Task
 
 LINES = 40  # of a text form that is printed
 WORTH_SAYING = 10  # seconds
@@ -86,9 +85,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     import irdeconv as ird
     from irdeconv.cli.inputs import gather
     from irdeconv.cli.model import inferred, read
-    from irdeconv.io.atomic import together
-    from irdeconv.reducing.files import stage_variant
-    from irdeconv.reducing.reduce import reduce_model
+    from irdeconv.formats.atomic import together
+    from irdeconv.verify.reduce import reduce_model
+    from irdeconv.verify.reduce_checks import stage_variant
 
     out = Path(args.output)
     _refuse_other(args.compare)
@@ -112,8 +111,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def _refuse_other(other: str | None) -> None:
     """Refuse a second side that cannot be cut."""
-    from irdeconv.errors import misused
-    from irdeconv.suggest import did_you_mean
+    from irdeconv.base.errors import did_you_mean, misused
 
     if other is None or other == PEER:
         return
@@ -131,7 +129,7 @@ def _refuse_other(other: str | None) -> None:
 def _protect(args: argparse.Namespace, out: Path) -> None:
     """Refuse outputs that cannot be written, or that are read."""
     from irdeconv.cli.model import protect
-    from irdeconv.reducing.files import other_path
+    from irdeconv.verify.reduce_checks import other_path
 
     is_pair = args.compare not in (None, PEER)
     sources = (args.file, args.weights, args.other_weights, args.compare if is_pair else None)
@@ -142,8 +140,8 @@ def _protect(args: argparse.Namespace, out: Path) -> None:
 
 def _task(args: argparse.Namespace) -> Task:
     """Return the task; a second model, which is not read yet, is an empty graph."""
-    from irdeconv.graph import Graph
-    from irdeconv.reducing.reduce import Task
+    from irdeconv.ir.graph import Graph
+    from irdeconv.verify.reduce import Task
 
     return Task(
         check=args.check,
@@ -171,8 +169,7 @@ def _with_second(args: argparse.Namespace, task: Task) -> Task:
 
 def _command(args: argparse.Namespace, out: Path, *, in_one_piece: bool) -> str:
     """Return the command that shows the fault in what is left."""
-    from irdeconv.reducing.commands import filled
-    from irdeconv.reducing.files import other_path
+    from irdeconv.verify.reduce_checks import filled, other_path
 
     inputs = str(out.with_suffix(".npz"))
     if args.check is not None:
@@ -228,7 +225,7 @@ def _effort(done: Reduced) -> str:
 
 def _short_text(graph: Graph) -> str | None:
     """Return the text form where it fits on a page."""
-    from irdeconv.text import dump
+    from irdeconv.formats.text import dump
 
     text = wrap(dump(graph, elide=None).rstrip(), indent=6)
     lines = text.splitlines()

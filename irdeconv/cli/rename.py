@@ -12,13 +12,13 @@ import argparse
 import re
 from typing import TYPE_CHECKING
 
+from irdeconv.base.errors import count
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import OptionParser, add_format, add_model, add_output
-from irdeconv.plural import count
 
 if TYPE_CHECKING:
-    from irdeconv.editing.rename import Substitution
-    from irdeconv.graph import Graph
+    from irdeconv.ir.graph import Graph
+    from irdeconv.run.rename import Substitution
 
 _FLAGS = {"": False, "g": True}
 
@@ -48,7 +48,7 @@ def configure(parser: OptionParser) -> None:
 
 def substitution(text: str) -> Substitution:
     """Parse s/RE/NEW/ or s/RE/NEW/g."""
-    from irdeconv.editing.rename import Substitution
+    from irdeconv.run.rename import Substitution
 
     parts = re.split(rf"(?<!\\){re.escape(text[1])}", text) if len(text) > 1 else []
     if len(parts) != 4 or parts[0] != "s" or parts[3] not in _FLAGS:
@@ -65,9 +65,9 @@ def substitution(text: str) -> Substitution:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Rename, write, report."""
     import irdeconv as ird
+    from irdeconv.base.errors import misused
     from irdeconv.cli.model import inferred, protect, read
-    from irdeconv.editing.rename import KINDS, rename
-    from irdeconv.errors import misused
+    from irdeconv.run.rename import KINDS, rename
 
     if not (args.names or args.patterns):
         raise misused("nothing to rename: give OLD=NEW or --pattern s/OLD/NEW/")
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def _pairs(graph: Graph, texts: list[str]) -> dict[str, str]:
     """Split OLD=NEW; names may contain "=": the longest old name that the model has wins."""
-    from irdeconv.errors import misused
+    from irdeconv.base.errors import misused
 
     known = {n.name for n in graph.nodes()}
     known |= {t for n in graph.nodes() for names in n.tensor_names for t in names}

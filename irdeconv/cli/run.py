@@ -25,10 +25,10 @@ from irdeconv.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from irdeconv.graph import Graph, Node
-    from irdeconv.runtime.plan import Plan, Trace
-    from irdeconv.runtime.program import Step
-    from irdeconv.spec import Array
+    from irdeconv.ir.graph import Graph, Node
+    from irdeconv.ir.spec import Array
+    from irdeconv.run.plan import Plan, Trace
+    from irdeconv.run.program import Step
 
 
 def configure(parser: OptionParser) -> None:
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.cli.inputs import gather, specialize
     from irdeconv.cli.model import inferred, read
     from irdeconv.cli.output import check_array_file, check_single, save_arrays, statistics
-    from irdeconv.editing.selection import Selection
+    from irdeconv.run.selection import Selection
 
     _require_place(args)
     items = [*args.inputs, *args.values]
@@ -114,14 +114,14 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def _asked(graph: Graph, texts: list[str]) -> tuple[Graph, list[str]]:
     """Return what computes the outputs that are asked for, and their names."""
-    from irdeconv.editing.outputs import with_outputs
+    from irdeconv.run.selection import with_outputs
 
     return with_outputs(graph, texts, "--outputs") if texts else (graph, graph.outputs)
 
 
 def _require_place(args: argparse.Namespace) -> None:
     """Refuse --dump without a place to write to, and the reverse."""
-    from irdeconv.errors import misused
+    from irdeconv.base.errors import misused
 
     if args.dump and not (args.dump_dir or args.output):
         raise misused("--dump needs a place", "add --dump-dir DIR or -o FILE.npz")
@@ -149,8 +149,8 @@ def _watched(
 ) -> dict[str, Array]:
     """Run the plan with these traces, write what --report names, say what --tune did not."""
     from irdeconv.cli.output import note_tuning, write_text
-    from irdeconv.page.reports import run_page
-    from irdeconv.page.values import ValueCollector
+    from irdeconv.show.page_reports import run_page
+    from irdeconv.show.page_values import ValueCollector
 
     seen = ValueCollector(plan.graph)
     if args.report is not None:
@@ -172,7 +172,7 @@ def _tracer(
 ) -> Callable[[Node, tuple[Array, ...]], None]:
     import numpy as np
 
-    from irdeconv.io.arrays import npy
+    from irdeconv.formats.arrays import npy
 
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -210,7 +210,7 @@ def _log_steps(steps: list[Step], console: Console) -> None:
 
 
 def _text(facts: dict[str, dict[str, Any]], outputs: dict[str, Array], console: Console) -> None:
-    from irdeconv.inspection.table import table
+    from irdeconv.base.tables import table
 
     head = ("output", "type", "shape", "min", "max", "mean", "values")
     rows = []

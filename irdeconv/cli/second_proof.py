@@ -12,9 +12,9 @@ from irdeconv.cli.console import Console
 from irdeconv.cli.options import OptionParser, real
 
 if TYPE_CHECKING:
-    from irdeconv.spec import Shape
-    from irdeconv.verify.proof.sides import ProofSide
-    from irdeconv.verify.smt.report import SecondCheck, SecondTask
+    from irdeconv.ir.spec import Shape
+    from irdeconv.verify.adapter import ProofSide
+    from irdeconv.verify.smt_report import SecondCheck, SecondTask
 
 LONGEST_NAME = 60  # characters of a layer's name in that of a file
 LONGEST_TIME = 86400.0
@@ -42,8 +42,8 @@ def configure(parser: OptionParser) -> None:
 
 def refuse(args: argparse.Namespace) -> None:
     """Raise UsageError for options that do not go together, or before work that is in vain."""
-    from irdeconv.errors import misused
-    from irdeconv.extras import needed
+    from irdeconv.base.errors import misused
+    from irdeconv.base.extras import needed
 
     if args.smt_timeout is not None and not args.smt:
         raise misused("--smt-timeout is of --smt", "write --smt as well, or leave it out")
@@ -55,7 +55,7 @@ def run(
     args: argparse.Namespace, shapes: Mapping[str, Shape | None], *, onnx: bool
 ) -> list[SecondCheck] | None:
     """Do what the options ask for; returns an answer for each rewritten layer, None unasked."""
-    from irdeconv.verify.smt.report import second_checks, written
+    from irdeconv.verify.smt_report import second_checks, written
 
     if not args.smt and not args.smt_write:
         return None
@@ -71,7 +71,7 @@ def run(
 
 def _tasks(args: argparse.Namespace, shapes: Mapping[str, Shape | None]) -> list[SecondTask]:
     from irdeconv.cli.model import given
-    from irdeconv.proving import both_sides
+    from irdeconv.verify.proving import both_sides
 
     sides = both_sides(
         given(args.file, args.weights, args.semantics),
@@ -83,23 +83,23 @@ def _tasks(args: argparse.Namespace, shapes: Mapping[str, Shape | None]) -> list
 
 def _tasks_onnx(args: argparse.Namespace, shapes: Mapping[str, Shape | None]) -> list[SecondTask]:
     from irdeconv.cli.lower_onnx import compared
-    from irdeconv.verify.proof.sides import side_of
+    from irdeconv.verify.adapter import side_of
 
     pairs = [(s, w) for _, s, w, _ in compared(args, shapes).layers if s is not None]
     return [t for s, w in pairs if w is not None for t in _of_sides(side_of(s), side_of(w))]
 
 
 def _of_sides(source: ProofSide, lowered: ProofSide) -> list[SecondTask]:
-    from irdeconv.verify.proof.check import obligations
-    from irdeconv.verify.smt.report import SecondTask
+    from irdeconv.verify.check import obligations
+    from irdeconv.verify.smt_report import SecondTask
 
     found = obligations(source, lowered)
     return [SecondTask(n, ob, p is not None, p.rounding if p else 0.0) for n, ob, p in found]
 
 
 def _write(folder: Path, made: Sequence[SecondCheck]) -> None:
-    from irdeconv.access import reason_of, unwritable
-    from irdeconv.io.atomic import together
+    from irdeconv.base.opening import reason_of, unwritable
+    from irdeconv.formats.atomic import together
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from irdeconv.base.errors import count
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
     OptionParser,
@@ -24,11 +25,10 @@ from irdeconv.cli.options import (
     add_shapes,
     size,
 )
-from irdeconv.plural import count
 
 if TYPE_CHECKING:
-    from irdeconv.editing.simplify import SimplificationReport
-    from irdeconv.graph import Graph
+    from irdeconv.ir.graph import Graph
+    from irdeconv.run.simplify import SimplificationReport
 
 _FUSED_OTHERWISE = (
     1e-4  # of an output's largest value: what fusing otherwise may change in OpenVINO
@@ -66,9 +66,9 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Simplify, check, write, report."""
     import irdeconv as ird
+    from irdeconv.base.errors import misused
     from irdeconv.cli.model import inferred, protect, read
-    from irdeconv.editing.simplify import simplify
-    from irdeconv.errors import misused
+    from irdeconv.run.simplify import simplify
 
     if args.inputs and not args.check:
         raise misused("--input is for --check, which is not asked for")
@@ -97,9 +97,8 @@ def _check(
 ) -> dict[str, Any]:
     """Run both on the same inputs; return what came out."""
     import irdeconv as ird
-    from irdeconv.benchmark.peers import difference
-    from irdeconv.cli.in_openvino import outputs_of
-    from irdeconv.cli.inputs import gather, specialize
+    from irdeconv.cli.inputs import gather, outputs_of, specialize
+    from irdeconv.run.peers import difference
 
     inputs = gather(before, args.inputs, args.seed, console)
     graphs = [specialize(graph, inputs) for graph in (before, after)]
@@ -126,7 +125,7 @@ def _verdict(checked: dict[str, Any]) -> str:
 
 
 def _text(file: str, report: SimplificationReport, console: Console) -> None:
-    from irdeconv.inspection.table import number, scaled, table
+    from irdeconv.base.tables import number, scaled, table
 
     before, after = report.before, report.after
     rows = [

@@ -9,6 +9,8 @@ RESULTS is a folder of CASE.npz or CASE.npy, or one .npz with CASE/y for every c
 model.xml (the layer in OpenVINO's operations, whatever its dialect), inputs.npz, constants.npz and
 expected.npz. manifest.json has attributes, shapes, allowed differences with their rules, and what
 runtimes are known to compute differently.
+
+The verdict on a suite as JUnit.
 """
 
 from __future__ import annotations
@@ -17,15 +19,18 @@ import argparse
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
+from irdeconv.base.errors import count
 from irdeconv.cli.console import Console
+from irdeconv.cli.diagnostics import xml_text
 from irdeconv.cli.options import OptionParser, add_format, add_seed, size
-from irdeconv.passes.form_names import AUTO, CONDITIONS
-from irdeconv.plural import count
+from irdeconv.rewrite.form_names import AUTO, CONDITIONS
 
 if TYPE_CHECKING:
-    from irdeconv.conformance.cases import SuiteCase
-    from irdeconv.conformance.report import SuiteReport
+    from irdeconv.verify.suite_cases import SuiteCase
+    from irdeconv.verify.suite_report import SuiteReport
+
 
 ACTIONS = ("make", "check", "run", "list")
 # Which actions an option belongs to; the others belong to all.
@@ -130,7 +135,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def _refuse_idle(args: argparse.Namespace) -> None:
     """Refuse what says nothing about the action, and what the action lacks."""
-    from irdeconv.errors import misused
+    from irdeconv.base.errors import misused
 
     action = args.action
     usual = {"data": "integers", "seed": 0}
@@ -155,7 +160,7 @@ def _refuse_idle(args: argparse.Namespace) -> None:
 
 
 def _gathered(args: argparse.Namespace, console: Console) -> list[SuiteCase]:
-    from irdeconv.conformance.suite import gathered
+    from irdeconv.verify.suite import gathered
 
     cases, skipped = gathered(
         args.dialect, args.set, args.only, args.layers, full_size=args.full_size
@@ -166,8 +171,8 @@ def _gathered(args: argparse.Namespace, console: Console) -> list[SuiteCase]:
 
 
 def _make(args: argparse.Namespace, console: Console) -> int:
-    from irdeconv.conformance.writing import MAX_SIZE, Recipe, make, require_room
-    from irdeconv.inspection.table import scaled
+    from irdeconv.base.tables import scaled
+    from irdeconv.verify.suite_writing import MAX_SIZE, Recipe, make, require_room
 
     cases = _gathered(args, console)
     limit = MAX_SIZE if args.max_size is None else args.max_size
@@ -194,8 +199,8 @@ def _tally(pairs: list[tuple[str, str]]) -> dict[tuple[str, str], int]:
 
 
 def _check(args: argparse.Namespace, console: Console) -> int:
-    from irdeconv.conformance.manifest import Suite
-    from irdeconv.conformance.report import check
+    from irdeconv.verify.suite_manifest import Suite
+    from irdeconv.verify.suite_report import check
 
     suite = Suite.open(Path(args.dir))
     return _report(check(suite, Path(args.results)), args, console)
@@ -203,10 +208,9 @@ def _check(args: argparse.Namespace, console: Console) -> int:
 
 def _run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.cli.checks import require_folder
-    from irdeconv.conformance.manifest import Suite
-    from irdeconv.conformance.report import check
-    from irdeconv.conformance.results import require_place, save_results
-    from irdeconv.conformance.running import file_of, run
+    from irdeconv.verify.suite import file_of, run
+    from irdeconv.verify.suite_manifest import Suite, require_place, save_results
+    from irdeconv.verify.suite_report import check
 
     if args.output is not None:
         require_place(Path(args.output), force=args.force)
@@ -225,8 +229,6 @@ def _report(report: SuiteReport, args: argparse.Namespace, console: Console) -> 
     if console.wants_json:
         console.json("suite", {"folder": args.dir, "results": args.results, **report.to_dict()})
     elif console.format == "junit":
-        from irdeconv.cli.suite_junit import junit
-
         console.raw(junit(args.dir, report))
     else:
         for line in report.lines(everything=args.all):
@@ -251,7 +253,7 @@ def _list(args: argparse.Namespace, console: Console) -> int:
 
 
 def _stored(folder: str) -> list[dict[str, Any]]:
-    from irdeconv.conformance.manifest import Suite
+    from irdeconv.verify.suite_manifest import Suite
 
     cases = Suite.open(Path(folder)).cases
     return [_row(c.name, c.facts["set"], c.facts["tests"], c.layer) for c in cases]
@@ -262,15 +264,15 @@ def _planned(args: argparse.Namespace, console: Console) -> list[dict[str, Any]]
 
 
 def _row(name: str, set: str, tests: str, layer: Any) -> dict[str, Any]:
-    from irdeconv.conformance.rows import terms
+    from irdeconv.verify.suite_layer import terms
 
     return {"name": name, "set": set, "tests": tests, "layer": terms(layer)}
 
 
 def _described(row: dict[str, Any], width: int) -> str:
     """Return what a case tests and what its layer has beyond the usual."""
-    from irdeconv.conformance.rows import base, label
-    from irdeconv.wrapping import wrap
+    from irdeconv.base.tables import wrap
+    from irdeconv.verify.suite_layer import base, label
 
     usual = base(row["layer"]["dialect"])
     unusual = [
@@ -281,3 +283,34 @@ def _described(row: dict[str, Any], width: int) -> str:
     layer = ", ".join(text.replace(" ", "\0") for text in unusual)  # kept on one line
     lines = (wrap(f"  {text}", width, indent=2) for text in (row["tests"], layer))
     return "\n".join(lines).replace("\0", " ")
+
+
+def junit(folder: str, report: SuiteReport) -> str:
+    """Return a suite with a test case per case; what failures share is its output."""
+    failures = sum(not c.passed for c in report.cases)
+    root = ElementTree.Element("testsuites", name="irdeconv suite")
+    suite = ElementTree.SubElement(
+        root,
+        "testsuite",
+        name=xml_text(folder),
+        tests=str(len(report.cases)),
+        failures=str(failures),
+    )
+    for case in report.cases:
+        where = f"{case.dialect}.{case.set}"
+        node = ElementTree.SubElement(
+            suite, "testcase", classname=xml_text(where), name=xml_text(case.name)
+        )
+        if case.passed:
+            continue
+        lines = case.lines()
+        message = lines[-1 - len(case.known)] if len(lines) > 1 + len(case.known) else lines[0]
+        failure = ElementTree.SubElement(
+            node, "failure", type=case.status, message=xml_text(message)
+        )
+        failure.text = xml_text("\n".join(lines))
+    summary = [*report.summary(), report.verdict]
+    ElementTree.SubElement(suite, "system-out").text = xml_text("\n".join(summary))
+    ElementTree.indent(root, " ")
+    text = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'

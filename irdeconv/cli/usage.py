@@ -6,8 +6,7 @@ import re
 from argparse import Action, ArgumentParser
 from collections.abc import Callable, Iterable, Sequence
 
-from irdeconv.errors import UsageError, misused
-from irdeconv.suggest import did_you_mean
+from irdeconv.base.errors import UsageError, did_you_mean, misused
 
 # What people call the verbs elsewhere.
 SYNONYMS = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Literal
 
+from irdeconv.base.errors import count
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
     OptionParser,
@@ -19,10 +20,9 @@ from irdeconv.cli.options import (
     add_shapes,
     add_target_check,
 )
-from irdeconv.plural import count
 
 if TYPE_CHECKING:
-    from irdeconv.errors import Diagnostic
+    from irdeconv.base.errors import Diagnostic
 
 
 def configure(parser: OptionParser) -> None:
@@ -41,9 +41,9 @@ def configure(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Validate all files; the exit code is 1 where any has errors."""
+    from irdeconv.base.errors import misused
     from irdeconv.cli.diagnostics import code_of, junit, sarif
     from irdeconv.cli.model import parse_shapes, validate_file
-    from irdeconv.errors import misused
 
     if args.weights and len(args.files) > 1:
         raise misused("--weights goes with a single file", "validate one model at a time")

@@ -1,4 +1,7 @@
-"""Copies into preallocated memory: joining, padding, permuting, repeating."""
+"""Copies into preallocated memory: joining, padding, permuting, repeating.
+
+Sums over the neighbours of each element along an axis.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.kernels.compiled.recorded import Recorded, Repeated
-from irdeconv.kernels.compiled.written import recorded_copy, recorded_fill
-from irdeconv.kernels.shared import blocking
-from irdeconv.kernels.shared.team import Team
-from irdeconv.kernels.shared.windows import NONE, reads
-from irdeconv.spec import Array
+from irdeconv.ir.spec import Array
+from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels.candidate import NONE, reads
+from irdeconv.kernels.recorded_calls import Recorded, Repeated, recorded_copy, recorded_fill
+from irdeconv.kernels.threads import Team
 
 SHORT_AXIS = 16  # axes up to this size are walked by a loop of their own
 Index = tuple[slice, ...]
@@ -259,3 +261,36 @@ def tiled(shape: Sequence[int], repeats: Sequence[int]) -> tuple[tuple[int, ...]
     pairs = list(zip(shape, repeats, strict=True))
     inside = tuple(v for d, _ in pairs for v in (1, d))
     return inside, tuple(v for d, r in pairs for v in (r, d))
+
+
+FEW = 16  # neighbours on a side up to which they are added one by one
+
+
+def sums(x: Array, axis: int, reach: int) -> Array:
+    """Return the sum of each element and up to `reach` ones before and behind it along an axis."""
+    size = x.shape[axis]
+    reach = min(reach, max(size - 1, 0))
+    if reach > FEW:
+        return _differences(x, axis, reach)
+    out = x.copy()
+    for k in range(1, reach + 1):
+        low, high = _part(x, axis, slice(None, -k)), _part(x, axis, slice(k, None))
+        _part(out, axis, slice(None, -k))[...] += high
+        _part(out, axis, slice(k, None))[...] += low
+    return out
+
+
+def _part(x: Array, axis: int, part: slice) -> Array:
+    return x[(slice(None),) * axis + (part,)]
+
+
+def _differences(x: Array, axis: int, reach: int) -> Array:
+    """Return the same from running sums, in double precision, whatever the reach."""
+    size = x.shape[axis]
+    running = np.cumsum(x, axis, dtype=np.float64)
+    padded = np.concatenate([np.zeros_like(_part(running, axis, slice(1))), running], axis)
+    places = np.arange(size)
+    ends = np.minimum(places + reach + 1, size)
+    begins = np.maximum(places - reach, 0)
+    found = np.take(padded, ends, axis) - np.take(padded, begins, axis)
+    return np.asarray(found, x.dtype)

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from irdeconv.kernels.compiled.recorded import Repeated
-from irdeconv.kernels.compiled.written import recorded_means, recorded_softmax
-from irdeconv.kernels.shared import blocking
-from irdeconv.kernels.shared.blocking import pieces
-from irdeconv.kernels.shared.products import row_sums
-from irdeconv.kernels.shared.scratch import Space
-from irdeconv.kernels.shared.team import Team
-from irdeconv.spec import Array
+from irdeconv.ir.spec import Array
+from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels.products import row_sums
+from irdeconv.kernels.recorded_calls import Repeated, recorded_means, recorded_softmax
+from irdeconv.kernels.scratch import Space, pieces
+from irdeconv.kernels.threads import Team
 
 WORTH_WRITING = 1 << 16  # elements that are worth writing down calls which are made once
 Work = Callable[[Array, Array, Space], None]

@@ -6,13 +6,12 @@ from importlib import import_module
 
 import numpy as np
 
-from irdeconv import progress
-from irdeconv.kernels.candidates import for_convolution, for_deconvolution
-from irdeconv.kernels.compiled.panels import own_tiles, step_name
-from irdeconv.kernels.shared import jit
-from irdeconv.kernels.shared.candidate import Candidate, FixedKernel
-from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.team import Threads, arithmetic
+from irdeconv.base import progress
+from irdeconv.kernels import jit
+from irdeconv.kernels.candidate import Candidate, ConvProblem, FixedKernel
+from irdeconv.kernels.eager import for_convolution, for_deconvolution
+from irdeconv.kernels.panels import own_tiles, step_name
+from irdeconv.kernels.threads import Threads, arithmetic
 
 
 def _layer(
@@ -51,7 +50,7 @@ DECONVOLUTIONS = (
 def compile_kernels() -> None:
     """Compile the calls of a table, then run every candidate of some layers; numba is there."""
     jit.load()
-    steps = import_module("irdeconv.kernels.compiled.steps")
+    steps = import_module("irdeconv.kernels.compiled_records")
     steps.compile_all(map(step_name, own_tiles()))
     work = [(layer, c) for layer in CONVOLUTIONS for c in for_convolution(layer)]
     turned = [(layer, c) for layer in DECONVOLUTIONS for c in for_deconvolution(layer)]

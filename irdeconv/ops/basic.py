@@ -1,17 +1,36 @@
-"""Model inputs, outputs, constants, and operations that are known only by their declaration."""
+"""Model inputs, outputs, constants, and operations that are known only by their declaration.
+
+Variables: what a model keeps from one inference to the next.
+
+Tensors of strings as bytes and back: StringTensorUnpack, StringTensorPack.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from irdeconv.constant import ConstantData
-from irdeconv.dtypes import ElementType
-from irdeconv.errors import Problem
-from irdeconv.limits import LARGEST_INT
-from irdeconv.op import TYPES, Op, attribute, op
-from irdeconv.spec import Array, Shape, Spec, bounds, is_small
-from irdeconv.traits import MOVES
+import numpy as np
+
+from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.limits import LARGEST_INT
+from irdeconv.ir.constant import ConstantData
+from irdeconv.ir.dtypes import ElementType, i32, string, u8
+from irdeconv.ir.op import MOVES, TYPES, Op, attribute, op
+from irdeconv.ir.spec import (
+    DYNAMIC,
+    Array,
+    Dim,
+    Interval,
+    Shape,
+    Spec,
+    bounds,
+    compatible,
+    format_shape,
+    is_small,
+    merge_shapes,
+)
+from irdeconv.ops.checks import one_type, want_rank, want_type
 
 
 @op("Parameter")
@@ -118,3 +137,189 @@ class Opaque(Op):
 
     def to_attributes(self) -> dict[str, str]:
         return dict(self.data)
+
+
+@dataclass(frozen=True)
+class VariableOp(Op):
+    """Base of the operations that stand for a variable."""
+
+    rounding = MOVES
+    variable_id: str
+
+    @property
+    def pure(self) -> bool:
+        """False: the value is not the input's alone."""
+        return False
+
+    def check(self) -> Iterator[Problem]:
+        if not self.variable_id:
+            yield Problem("E210", "variable_id is empty", attribute="variable_id")
+
+
+class ReadingOp(VariableOp):
+    """Base of the operations that read a variable."""
+
+
+@op("ReadValue", since=3, until=5)
+class ReadValue3(ReadingOp):
+    """Give a variable's value, at first the input's.  [infrastructure/ReadValue-3]
+
+    init_value (...), any type -> (...), the value that the last inference assigned.
+    """
+
+    def infer(self, init_value: Spec) -> Spec:
+        return init_value.without_value()
+
+    def evaluate(self, init_value: Array) -> Array:
+        return init_value
+
+
+@op("ReadValue", since=6)
+class ReadValue6(ReadingOp):
+    """Give a variable's value, at first the input's.  [infrastructure/ReadValue-6]
+
+    init_value (...), which may be absent: zeros then, as few as variable_shape allows ->
+    variable_shape, of variable_type: the value that the last inference assigned.
+    """
+
+    variable_shape: Shape | None
+    variable_type: ElementType
+
+    def infer(self, init_value: Spec | None = None) -> Spec:
+        own = Spec(self.variable_type, self.variable_shape)
+        if init_value is None:
+            return own
+        if init_value.dtype not in (None, own.dtype):
+            raise OpError(
+                f"init_value is {init_value.dtype}, the variable {own.dtype}", code="E303", port=0
+            )
+        if not compatible(init_value.shape, own.shape):
+            raise OpError(
+                f"init_value has shape {format_shape(init_value.shape)}, the variable "
+                f"{format_shape(own.shape)}",
+                code="E302",
+                port=0,
+            )
+        return own
+
+    def evaluate(self, init_value: Array | None = None) -> Array:
+        return self.zeros() if init_value is None else init_value
+
+    def zeros(self) -> Array:
+        """Return the value of a variable that nothing was assigned to, without an input."""
+        if self.variable_shape is None:
+            raise OpError("of an unknown rank there are no zeros to begin with", code="E301")
+        shape = [d.lo if isinstance(d, Interval) else d for d in self.variable_shape]
+        return np.zeros(shape, self.variable_type.container)
+
+
+@op("Assign", since=3, until=5)
+class Assign3(VariableOp):
+    """Keep a value for the next inference.  [infrastructure/Assign-3]
+
+    value (...), any type -> (...), the same.
+    """
+
+    side_effect = True
+
+    def infer(self, value: Spec) -> Spec:
+        return value
+
+    def evaluate(self, value: Array) -> Array:
+        return value
+
+
+@op("Assign", since=6)
+class Assign6(Assign3):
+    """Keep a value for the next inference.  [infrastructure/Assign-6]
+
+    value (...), any type -> (...), the same. The variable's type and shape are ReadValue's.
+    """
+
+
+def unfit(own: Spec, array: Array) -> str | None:
+    """Say why a variable cannot have a value; None where it can."""
+    if own.dtype is not None and array.dtype != own.dtype.container:
+        return f"the variable is {own.dtype}, the value {array.dtype}"
+    try:
+        merge_shapes(own.shape, array.shape)
+    except ValueError:
+        shapes = format_shape(own.shape), format_shape(array.shape)
+        return f"the variable has shape {shapes[0]}, the value {shapes[1]}"
+    return None
+
+
+@op("StringTensorUnpack", since=15)
+class StringTensorUnpack(Op):
+    """Take strings apart: string [*S] -> begins i32 [*S], ends i32 [*S], symbols u8 [bytes].
+
+    String i is symbols[begins[i]:ends[i]], as UTF-8; they lie one behind the other.
+    [type/StringTensorUnpack-15]
+    """
+
+    rounding = MOVES
+
+    def infer(self, data: Spec) -> tuple[Spec, ...]:
+        if data.dtype is not None and data.dtype.kind != "string":
+            raise OpError(f"data is {data.dtype}; it must be string", code="E303", port=0)
+        size: Dim = DYNAMIC if data.known is None else sum(map(len, _texts(data.known)))
+        places = Spec(i32, data.shape)
+        return places, places, Spec(u8, (size,))
+
+    def evaluate(self, data: Array) -> tuple[Array, ...]:
+        texts = _texts(data)
+        ends = np.cumsum([0, *map(len, texts)])
+        if ends[-1] >= 2**31:
+            raise OpError(f"{ends[-1]} bytes of text do not fit i32", code="E306", port=0)
+        begins, ends = (a.astype(np.int32).reshape(data.shape) for a in (ends[:-1], ends[1:]))
+        return begins, ends, np.frombuffer(b"".join(texts), np.uint8)
+
+
+@op("StringTensorPack", since=15)
+class StringTensorPack(Op):
+    """Put strings together: begins [*S], ends [*S], symbols u8 [bytes] -> string [*S].
+
+    String i is symbols[begins[i]:ends[i]] read as UTF-8; begins, ends: i32 or i64, one type.
+    [type/StringTensorPack-15]
+    """
+
+    rounding = MOVES
+
+    def infer(self, begins: Spec, ends: Spec, symbols: Spec) -> Spec:
+        names = ("begins", "ends")
+        one_type(begins, ends, names=names)
+        for port, (spec, name) in enumerate(zip((begins, ends), names, strict=True)):
+            want_type(spec, "integer", port, name)
+        want_rank(symbols.shape, 1, 1, 2, "symbols")
+        if symbols.dtype not in (None, u8):
+            raise OpError(f"symbols are {symbols.dtype}; they must be u8", code="E303", port=2)
+        try:
+            return Spec(string, merge_shapes(begins.shape, ends.shape))
+        except ValueError as e:
+            a, b = format_shape(begins.shape), format_shape(ends.shape)
+            raise OpError(f"begins {a} and ends {b} differ: {e}", code="E302", port=1) from None
+
+    def evaluate(self, begins: Array, ends: Array, symbols: Array) -> Array:
+        text = symbols.tobytes()
+        out = np.empty(begins.size, object)
+        flat = zip(begins.reshape(-1).tolist(), ends.reshape(-1).tolist(), strict=True)
+        for i, (begin, end) in enumerate(flat):
+            if not 0 <= begin <= end <= len(text):
+                where = f"string {i} lies from {begin} to {end} of {len(text)} bytes"
+                raise OpError(where, code="E305", port=0 if begin < 0 else 1)
+            out[i] = text[begin:end].decode(errors="replace")
+        return out.reshape(begins.shape)
+
+
+def _texts(data: Array) -> list[bytes]:
+    return [s if isinstance(s, bytes) else str(s).encode() for s in data.reshape(-1)]
+
+
+def macs(op: Op, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
+    """Return the multiply-accumulates of a layer; None where they are unknown."""
+    if isinstance(op, Opaque) or type(op).macs is Op.macs:
+        return None if isinstance(op, Opaque) else 0
+    try:
+        return op.macs(inputs, outputs)
+    except (IndexError, OpError):
+        return None  # an unfinished graph: ports or declarations are missing

@@ -1,21 +1,28 @@
 """Bodies: the graphs inside Loop, TensorIterator and If, and what joins them to the outside.
 
 A body's graph is never changed in place: who rewrites one puts a new graph into a new operation.
+
+Specs in bodies and of what leaves them: parts, joined parts, values carried round and round.
+
+Running bodies: what each iteration gets, and what becomes of its results.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
-from irdeconv.errors import OpError, Problem
-from irdeconv.graph import Graph, Node
-from irdeconv.op import Op, attribute
-from irdeconv.spec import Array, Spec
-from irdeconv.traits import DRAWN, JUMPS, SCALE, Rounding
+import numpy as np
+
+from irdeconv.base.errors import Diagnostic, OpError, Problem
+from irdeconv.base.limits import current, raise_hint
+from irdeconv.ir.graph import Graph, Node
+from irdeconv.ir.op import DRAWN, JUMPS, SCALE, Op, Rounding, as_tuple, attribute, infer_op
+from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, merge
+from irdeconv.ops.checks import axis_of, union
 
 # Infers a graph in place with these specs of its Parameters; raises where that fails.
 Walk = Callable[[Graph, Mapping[int, Spec]], None]
@@ -239,3 +246,362 @@ def change_bodies(graph: Graph, change: Callable[[Graph], Graph]) -> None:
     for node in graph.nodes():
         if isinstance(node.op, BodyOp):
             graph.replace_op(node.id, node.op.with_graphs(change))
+
+
+ROUNDS = 3  # of a loop's body before the bounds of a size that changes are given up
+
+
+class BodyError(OpError):
+    """A layer inside a body does not fit; `diagnostics` tell which."""
+
+    def __init__(self, message: str, diagnostics: Sequence[Diagnostic] = ()) -> None:
+        super().__init__(message)
+        self.diagnostics = tuple(diagnostics)
+
+
+def infer_plainly(graph: Graph, given: Mapping[int, Spec]) -> None:
+    """Infer a graph in place; BodyError at the first layer that does not fit."""
+    for node in graph.topological():
+        if node.id in given:
+            node.specs = (given[node.id],)
+            continue
+        inputs = graph.input_specs(node.id)
+        try:
+            if isinstance(node.op, BodyOp):
+                node.op, node.specs = infer_bodies(node.op, inputs, infer_plainly)
+            else:
+                node.specs = infer_op(node.op, inputs)
+        except OpError as e:
+            raise BodyError(f'in its body, {node.type} "{node.name}": {e}') from e
+
+
+def infer_bodies(op: BodyOp, inputs: Sequence[Spec], walk: Walk) -> tuple[BodyOp, tuple[Spec, ...]]:
+    """Return the operation with its bodies inferred for these inputs, and its outputs' specs."""
+    ready = op.inferred(inputs, walk)
+    return ready, ready.results(inputs)
+
+
+def with_specs(body: Body, given: Mapping[int, Spec], walk: Walk) -> Body:
+    """Return the body with a graph that is inferred for these Parameters."""
+    graph = body.graph.copy()
+    walk(graph, given)
+    return replace(body, graph=graph)
+
+
+def result_spec(body: Body, result: int) -> Spec:
+    """Return what inference knows of a Result."""
+    return body.graph.node(result).spec()
+
+
+def entering(body: Body, inputs: Sequence[Spec]) -> dict[int, Spec]:
+    """Return what the Parameters get in the first iteration; nothing is known of carried values."""
+    carried = body.carried()
+    out = {}
+    for entry in body.inputs:
+        spec = _entering(body, entry, inputs)
+        out[entry.parameter] = spec.without_value() if entry.parameter in carried else spec
+    return out
+
+
+def _entering(body: Body, entry: BodyInput, inputs: Sequence[Spec]) -> Spec:
+    if entry.iteration or entry.port is None:
+        node = body.graph.node(entry.parameter)
+        (spec,) = infer_op(node.op, ())
+        if spec.dtype is not None and spec.dtype.name not in ("i32", "i64"):
+            text = f'the number of the iteration, "{node.name}", is {spec.dtype}, not i32 or i64'
+            raise OpError(text, code="E303")
+        if spec.shape not in ((), (1,)):
+            text = f'the number of the iteration, "{node.name}", is {spec}, not a scalar or [1]'
+            raise OpError(text, code="E301")
+        return spec
+    if entry.port >= len(inputs):
+        raise OpError(f"the {body.tag} reads input {entry.port}, which there is not", code="E208")
+    spec = inputs[entry.port]
+    return spec if entry.slicing is None else _part(spec, entry.slicing, entry.port)
+
+
+def _part(spec: Spec, slicing: Slicing, port: int) -> Spec:
+    shape = spec.shape
+    if shape is not None:
+        axis = axis_of(slicing.axis, len(shape), port=port)
+        size = shape[axis]
+        if isinstance(size, int):
+            slicing.parts(size)
+        shape = (*shape[:axis], slicing.part_size, *shape[axis + 1 :])
+    return Spec(spec.dtype, shape)
+
+
+def settled(body: Body, inputs: Sequence[Spec], trips: Dim, walk: Walk) -> Body:
+    """Return the body inferred so that its specs are true in every iteration."""
+    given = entering(body, inputs)
+    done = with_specs(body, given, walk)
+    more = bounds(trips)[1]
+    rounds = 0
+    while more is None or more > 1:
+        before = dict(given)
+        for parameter, result in body.carried().items():
+            names = _quoted(body, result), _quoted(body, parameter)
+            spec = joined(given[parameter], result_spec(done, result), names)
+            given[parameter] = widened(before[parameter], spec) if rounds >= ROUNDS else spec
+        if given == before:
+            break
+        done = with_specs(body, given, walk)
+        rounds += 1
+    return done
+
+
+def _quoted(body: Body, node: int) -> str:
+    return f'"{body.graph.node(node).name}"'
+
+
+def joined(a: Spec, b: Spec, names: tuple[str, str]) -> Spec:
+    """Return what holds for both; OpError E303 where their element types differ."""
+    if a.dtype is not None and b.dtype is not None and a.dtype != b.dtype:
+        text = f"{names[0]} is {b.dtype} and {names[1]} is {a.dtype}; both must have one type"
+        raise OpError(text, code="E303")
+    return Spec(a.dtype or b.dtype, _union(a.shape, b.shape))
+
+
+def _union(a: Shape | None, b: Shape | None) -> Shape | None:
+    if a is None or b is None or len(a) != len(b):
+        return None
+    return tuple(union(x, y) for x, y in zip(a, b, strict=True))
+
+
+def widened(old: Spec, new: Spec) -> Spec:
+    """Give up the bounds that have changed."""
+    if old.shape is None or new.shape is None:
+        return new
+    dims: list[Dim] = []
+    for before, after in zip(old.shape, new.shape, strict=True):
+        (low, high), (lower, higher) = bounds(before), bounds(after)
+        dims.append(Interval.of(low if low == lower else 0, high if high == higher else None))
+    return Spec(new.dtype, tuple(dims))
+
+
+def leaving(body: Body, inputs: Sequence[Spec], trips: Dim) -> Iterator[Spec]:
+    """Yield the specs of the outputs of a loop, in their order."""
+    firsts = first_values(body)
+    low, high = bounds(trips)
+    for output in body.by_port():
+        spec = result_spec(body, output.result).without_value()
+        first = firsts.get(output.result)
+        if output.slicing is not None:
+            yield _joined_parts(spec, output.slicing, trips)
+        elif low > 0 or first is None:
+            yield spec
+        else:
+            names = _quoted(body, output.result), _quoted(body, first.parameter)
+            start = _entering(body, first, inputs).without_value()
+            yield start if high == 0 else joined(start, spec, names)
+
+
+def first_values(body: Body) -> dict[int, BodyInput]:
+    """Return the inputs whose values Results stand for before the first iteration."""
+    carried = body.carried()
+    found: dict[int, BodyInput] = {}
+    for entry in body.inputs:
+        if entry.parameter in carried:
+            found.setdefault(carried[entry.parameter], entry)
+    return found
+
+
+def _joined_parts(spec: Spec, slicing: Slicing, trips: Dim) -> Spec:
+    if spec.shape is None:
+        return spec
+    axis = axis_of(slicing.axis, len(spec.shape))
+    size = trips * spec.shape[axis]
+    return Spec(spec.dtype, (*spec.shape[:axis], size, *spec.shape[axis + 1 :]))
+
+
+def parts_of(body: Body, inputs: Sequence[Spec]) -> Dim | None:
+    """Return how many parts sliced inputs have; None without one, OpError E302 if they differ."""
+    found: Dim | None = None
+    for entry in body.inputs:
+        if entry.slicing is None or entry.port is None or entry.port >= len(inputs):
+            continue
+        shape = inputs[entry.port].shape
+        if shape is None:
+            found = DYNAMIC if found is None else found
+            continue
+        size = shape[axis_of(entry.slicing.axis, len(shape), port=entry.port)]
+        parts = entry.slicing.parts(size) if isinstance(size, int) else DYNAMIC
+        both = parts if found is None else merge(found, parts)
+        if both is None:
+            text = f"input {entry.port} has {parts} parts, others have {found}"
+            raise OpError(text, code="E302", port=entry.port)
+        found = both
+    return found
+
+
+def one(array: Array, name: str) -> Array:
+    """Return the element of a scalar or of an array of one element; else OpError E302."""
+    if np.size(array) != 1:
+        raise OpError(f"{name} has {np.size(array)} elements, not one", code="E302")
+    element: Array = np.asarray(array).reshape(-1)[0]
+    return element
+
+
+def run_plainly(body: Body) -> Run:
+    """Return what executes a body layer by layer, each by its own `evaluate`."""
+    graph, live = body.graph, body.graph.live()
+    order = [n for n in graph.topological() if n.id in live and n.type != "Parameter"]
+
+    def run(given: Mapping[int, Array]) -> dict[int, Array]:
+        values: dict[tuple[int, int], Array] = {(i, 0): array for i, array in given.items()}
+        for node in order:
+            arrays = [values[v] for v in graph.inputs_of(node.id)]
+            for port, array in enumerate(as_tuple(node.op.evaluate(*arrays))):
+                values[node.id, port] = array
+        return {n.id: values[n.id, 0] for n in graph.results}
+
+    return run
+
+
+def iterate(
+    body: Body, inputs: Sequence[Array], run: Run, trips: int | None, limit: int | None
+) -> tuple[Array, ...]:
+    """Run a body up to `trips` times, while its condition holds; returns the outputs by port.
+
+    Raises OpError E602 where there are too many iterations, or an output becomes too large.
+    """
+    carried = body.carried()
+    most = current().iterations
+    outputs = [_Gathered(o, limit or current().tensor_bytes) for o in body.by_port()]
+    ends = [o.result for o in body.outputs if o.condition and not _holds(body, o.result)]
+    if trips is not None and trips > most and not ends:
+        raise _too_many(trips)
+    values: dict[int, Array] = {}
+    made: Mapping[int, Array] = {}
+    iteration = 0
+    while trips is None or iteration < trips:
+        if iteration == most:
+            raise _too_many(iteration + 1)
+        values = _given(body, inputs, iteration, values)
+        made = run(values)
+        for output in outputs:
+            output.take(made, None if ends else trips)
+        iteration += 1
+        if not all(one(made[r], "the condition") for r in ends):
+            break
+        values = {parameter: made[result] for parameter, result in carried.items()}
+    unrun = _Unrun(body, inputs)
+    return tuple(o.value(unrun, made) for o in outputs)
+
+
+def _holds(body: Body, result: int) -> bool:
+    """Whether inference knows that a condition always holds."""
+    known = body.graph.node(result).spec().known
+    return known is not None and bool(known.all())
+
+
+def _too_many(count: int) -> OpError:
+    return OpError(
+        f"{count:,} iterations or more; the limit is {current().iterations:,}",
+        code="E602",
+        hint=f"check the trip count and the condition; {raise_hint('iterations')}",
+    )
+
+
+def _given(
+    body: Body, inputs: Sequence[Array], iteration: int, carried: Mapping[int, Array]
+) -> dict[int, Array]:
+    """Return what the body gets in an iteration."""
+    out: dict[int, Array] = {}
+    for entry in body.inputs:
+        if entry.iteration or entry.port is None:
+            spec = body.graph.node(entry.parameter).spec()
+            assert spec.dtype is not None
+            shape = (1,) if spec.shape == (1,) else ()
+            out[entry.parameter] = np.full(shape, iteration, spec.dtype.container)
+        elif entry.slicing is not None:
+            array = inputs[entry.port]
+            axis = axis_of(entry.slicing.axis, array.ndim, port=entry.port)
+            where = entry.slicing.at(iteration, array.shape[axis])
+            if where.start < 0 or where.stop > array.shape[axis]:
+                raise OpError(
+                    f"iteration {iteration} needs elements {where.start} to {where.stop - 1} of "
+                    f"axis {axis} of input {entry.port}, which has {array.shape[axis]}",
+                    code="E302",
+                    port=entry.port,
+                )
+            out[entry.parameter] = array[(slice(None),) * axis + (where,)]
+        else:
+            out[entry.parameter] = carried.get(entry.parameter, inputs[entry.port])
+    return out
+
+
+@dataclass
+class _Unrun:
+    """What is known of a body that runs no time."""
+
+    body: Body
+    inputs: Sequence[Array]
+
+    def name(self, result: int) -> str:
+        return self.body.graph.node(result).name
+
+    @cached_property
+    def firsts(self) -> dict[int, BodyInput]:
+        """The inputs whose values Results stand for."""
+        return first_values(self.body)
+
+    def expected(self, result: int) -> Spec:
+        """Return what a Result of the first iteration would be, from the sizes of these inputs."""
+        known = self.body.graph.node(result).spec()
+        return known if known.static else self._inferred.node(result).spec()
+
+    @cached_property
+    def _inferred(self) -> Graph:
+        given = entering(self.body, [Spec.of(a) for a in self.inputs])
+        for parameter, spec in given.items():
+            own = self.body.graph.node(parameter).spec().dtype
+            given[parameter] = Spec(own or spec.dtype, spec.shape, spec.value)
+        return with_specs(self.body, given, infer_plainly).graph
+
+
+@dataclass
+class _Gathered:
+    """An output while a loop runs: the parts so far, if it joins them."""
+
+    output: BodyOutput
+    limit: int
+    parts: list[Array] = field(default_factory=list)
+    taken: int = 0
+
+    def take(self, made: Mapping[int, Array], trips: int | None) -> None:
+        """Keep the part of an iteration; `trips` where their number is known."""
+        slicing = self.output.slicing
+        if slicing is None:
+            return
+        part = made[self.output.result]
+        self.taken += part.nbytes
+        expected = self.taken if trips is None or self.parts else part.nbytes * trips
+        if expected > self.limit:
+            text = f"output {self.output.port} takes {expected:,} bytes; the limit is "
+            raise OpError(f"{text}{self.limit:,}", code="E602")
+        self.parts.append(np.asarray(part))
+
+    def value(self, unrun: _Unrun, made: Mapping[int, Array]) -> Array:
+        """Return the output after the last iteration."""
+        slicing, result = self.output.slicing, self.output.result
+        if slicing is None and made:
+            return made[result]
+        if slicing is None:
+            first = unrun.firsts.get(result)
+            if first is None or first.port is None:
+                name = unrun.name(result)
+                text = f'the loop runs no time, and nothing gives a first value of "{name}"'
+                raise OpError(text, code="E305")
+            return unrun.inputs[first.port]
+        if self.parts:
+            parts = self.parts[::-1] if slicing.stride < 0 else self.parts
+            return np.concatenate(parts, axis_of(slicing.axis, parts[0].ndim))
+        spec = unrun.expected(result)
+        if spec.shape is None or spec.dtype is None:
+            text = f"the loop runs no time, and the rank of output {self.output.port} is not known"
+            raise OpError(text, code="E305")
+        axis = axis_of(slicing.axis, len(spec.shape))
+        shape = [d if isinstance(d, int) else d.lo for d in spec.shape]
+        shape[axis] = 0
+        return np.empty(shape, spec.dtype.container)

@@ -1,21 +1,50 @@
-"""Rearrangements: DepthToSpace, SpaceToDepth, ShuffleChannels, Reverse."""
+"""Rearrangements: DepthToSpace, SpaceToDepth, ShuffleChannels, Reverse.
+
+Blocks of space as batches: BatchToSpace, SpaceToBatch.
+
+Movement along an axis: ReverseSequence, Roll.
+
+Split and VariadicSplit.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from irdeconv.errors import OpError, Problem
-from irdeconv.kernels.copies import CopyKernel
-from irdeconv.op import Op, as_tuple, attribute, op
-from irdeconv.ops.binding import shape_of
-from irdeconv.ops.checks import axis_of, elements, exact, positive_number, want_rank, want_type
-from irdeconv.spec import Array, Dim, Interval, Spec, format_shape
-from irdeconv.traits import MOVES, Bound
+from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.limits import current, raise_hint
+from irdeconv.ir.op import MOVES, Bound, Op, as_tuple, attribute, op
+from irdeconv.ir.spec import (
+    DYNAMIC,
+    Array,
+    Dim,
+    Interval,
+    Spec,
+    bounds,
+    format_shape,
+    merge,
+    non_negative,
+)
+from irdeconv.kernels.copies import ConcatKernel, CopyKernel
+from irdeconv.ops.checks import (
+    UNKNOWN,
+    ViewOp,
+    axis_of,
+    elements,
+    exact,
+    outside,
+    positive_number,
+    shape_of,
+    single,
+    want_rank,
+    want_type,
+)
+from irdeconv.ops.slicing import vectors
 
 BlockMode = Literal["blocks_first", "depth_first"]
 
@@ -184,3 +213,335 @@ class Reverse(Op):
         if self.mode == "mask":
             return np.flip(data, tuple(int(a) for a in np.flatnonzero(axes)))
         return np.flip(data, tuple({axis_of(int(a), data.ndim, port=1) for a in axes}))
+
+
+Parts = tuple[tuple[Dim, ...], ...]
+
+
+def _checked(data: Spec, names: tuple[str, str], block: Spec, begin: Spec, end: Spec) -> Parts:
+    """Return block sizes, begins and ends, one value for each axis of the data; E302, E305."""
+    lists = vectors(block_shape=block, **dict(zip(names, (begin, end), strict=True)))
+    known = next((len(v) for v in lists if v is not None), None)
+    rank = known if data.shape is None else len(data.shape)
+    want_rank(data.shape, 2, None, 0, "data")
+    if known is not None and rank != known:
+        text = f"block_shape has {known} values for data of rank {rank}"
+        raise OpError(text, code="E302", port=1)
+    if rank is None:
+        return ()
+    found = tuple((UNKNOWN,) * rank if v is None else v for v in lists)
+    for port, (name, values) in enumerate(zip(("block_shape", *names), found, strict=True), 1):
+        _check_values(name, values, port)
+    return tuple(tuple(map(non_negative, values)) for values in found)
+
+
+def _check_values(name: str, values: tuple[Dim, ...], port: int) -> None:
+    """Require blocks of at least 1, others of at least 0, and 1 and 0 on the batch axis; E305."""
+    least = int(port == 1)
+    for axis, v in enumerate(values):
+        _, high = bounds(v)
+        if high is not None and high < least:
+            text = f"{name} is {v} on axis {axis}; it must be at least {least}"
+            raise OpError(text, code="E305", port=port)
+    if isinstance(values[0], int) and values[0] != least:
+        text = f"{name} is {values[0]} on axis 0, the batch; it must be {least}"
+        raise OpError(text, code="E305", port=port)
+
+
+def _over(size: Dim, by: Dim, what: str) -> Dim:
+    """Return size / by, both perhaps intervals."""
+    if isinstance(by, int) and by > 0:
+        return divided(size, by, what)
+    low, high = bounds(size)
+    return Interval.of(0 if high == 0 or low == 0 else min(low, 1), high)
+
+
+@op("BatchToSpace", since=2)
+class BatchToSpace(Op):
+    """Spread batches over space and crop: [N * prod(b), *S] -> [N, *(S * b - begin - end)].
+
+    Batch number ((i1 * b2 + i2) * ...) * N + n has the elements of n at the places that leave
+    i1, i2, ... divided by b1, b2, ... block_shape b, crops_begin, crops_end: integers, one for each
+    axis, 1 and 0 for the batch. Any type.  [movement/BatchToSpace-2]
+    """
+
+    moves: ClassVar[bool] = True
+    rounding = MOVES
+
+    def infer(self, data: Spec, block_shape: Spec, crops_begin: Spec, crops_end: Spec) -> Spec:
+        names = ("crops_begin", "crops_end")
+        parts = _checked(data, names, block_shape, crops_begin, crops_end)
+        if not parts:
+            return Spec(data.dtype, None)
+        block, begin, end = parts
+        shape = (DYNAMIC,) * len(block) if data.shape is None else data.shape
+        out = [_over(shape[0], math.prod(block), "the batch")]
+        for axis in range(1, len(shape)):
+            size = shape[axis] * block[axis] - begin[axis] - end[axis]
+            high = bounds(size)[1]
+            if high is not None and high < 0:
+                text = f"crops of {begin[axis]} and {end[axis]} exceed axis {axis}"
+                raise OpError(text, code="E302", port=2)
+            out.append(non_negative(size))
+        return Spec(data.dtype, tuple(out))
+
+    def evaluate(
+        self, data: Array, block_shape: Array, crops_begin: Array, crops_end: Array
+    ) -> Array:
+        block, begin, end = (v.tolist() for v in (block_shape, crops_begin, crops_end))
+        spaces, rank = data.shape[1:], data.ndim
+        batch = data.shape[0] // math.prod(block)
+        split = data.reshape(*block[1:], batch, *spaces)
+        order = [rank - 1]
+        for axis in range(rank - 1):
+            order += [rank + axis, axis]
+        whole = split.transpose(order).reshape(
+            batch, *(s * b for s, b in zip(spaces, block[1:], strict=True))
+        )
+        cuts = zip(begin, whole.shape, end, strict=True)
+        return whole[tuple(slice(b, size - e) for b, size, e in cuts)]
+
+
+@op("SpaceToBatch", since=2)
+class SpaceToBatch(Op):
+    """Pad with 0 and gather what leaves one remainder as a batch, the inverse of BatchToSpace.
+
+    [N, *S] -> [N * prod(b), *((S + begin + end) / b)]; block_shape b, pads_begin, pads_end:
+    integers, one for each axis, 1 and 0 for the batch. Any type.  [movement/SpaceToBatch-2]
+    """
+
+    moves: ClassVar[bool] = True
+    rounding = MOVES
+
+    def infer(self, data: Spec, block_shape: Spec, pads_begin: Spec, pads_end: Spec) -> Spec:
+        names = ("pads_begin", "pads_end")
+        parts = _checked(data, names, block_shape, pads_begin, pads_end)
+        if not parts:
+            return Spec(data.dtype, None)
+        block, begin, end = parts
+        shape = (DYNAMIC,) * len(block) if data.shape is None else data.shape
+        out = [shape[0] * math.prod(block)]
+        for axis in range(1, len(shape)):
+            padded = shape[axis] + begin[axis] + end[axis]
+            out.append(_over(padded, block[axis], f"axis {axis} with its pads"))
+        return Spec(data.dtype, tuple(out))
+
+    def evaluate(
+        self, data: Array, block_shape: Array, pads_begin: Array, pads_end: Array
+    ) -> Array:
+        block, begin, end = (v.tolist() for v in (block_shape, pads_begin, pads_end))
+        padded = np.pad(data, list(zip(begin, end, strict=True)))
+        split: list[int] = [padded.shape[0]]
+        for size, b in zip(padded.shape[1:], block[1:], strict=True):
+            split += [size // b, b]
+        inner = range(2, len(split), 2)
+        outer = range(1, len(split), 2)
+        moved: Any = padded.reshape(split).transpose([*inner, 0, *outer])
+        sizes = [split[i] for i in outer]
+        return np.ascontiguousarray(moved).reshape(padded.shape[0] * math.prod(block), *sizes)
+
+
+@op("ReverseSequence")
+class ReverseSequence(Op):
+    """Reverse the first seq_lengths[n] elements along `seq_axis`, for each n on `batch_axis`.
+
+    data: any type; seq_lengths: a vector of numbers, one for each n; what lies behind them stays.
+    [movement/ReverseSequence-1]
+    """
+
+    moves: ClassVar[bool] = True
+    rounding = MOVES
+    batch_axis: int = attribute(0, documented=True)
+    seq_axis: int = attribute(1, documented=True)
+
+    def infer(self, data: Spec, seq_lengths: Spec) -> Spec:
+        want_type(seq_lengths, "number", 1, "seq_lengths")
+        want_rank(data.shape, 2, None, 0, "data")
+        want_rank(seq_lengths.shape, 1, 1, 1, "seq_lengths")
+        if data.shape is None:
+            return Spec(data.dtype, None)
+        rank, shape = len(data.shape), list(data.shape)
+        batch = axis_of(self.batch_axis, rank, attribute="batch_axis")
+        along = axis_of(self.seq_axis, rank, attribute="seq_axis")
+        if seq_lengths.shape is not None:
+            both = merge(shape[batch], seq_lengths.shape[0])
+            if both is None:
+                text = f"there are {seq_lengths.shape[0]} lengths for {shape[batch]} sequences"
+                raise OpError(text, code="E302", port=1)
+            shape[batch] = both
+        known, top = seq_lengths.known, bounds(shape[along])[1]
+        if known is not None and top != 0:
+            _check_lengths(known, top)
+        return Spec(data.dtype, tuple(shape))
+
+    def evaluate(self, data: Array, seq_lengths: Array) -> Array:
+        batch, along = self.batch_axis % data.ndim, self.seq_axis % data.ndim
+        size = data.shape[along]
+        if not data.size:
+            return data
+        _check_lengths(seq_lengths, size)
+        at = np.arange(size)
+        lengths = seq_lengths.astype(np.int64)[:, np.newaxis]
+        places = np.where(at < lengths, lengths - 1 - at, at)  # (N, T)
+        shape = [1] * data.ndim
+        shape[batch], shape[along] = places.shape
+        ordered = places if batch < along else places.T
+        if batch == along:
+            ordered, shape[along] = np.diagonal(places), size
+        return np.take_along_axis(data, ordered.reshape(shape), along)
+
+
+def _check_lengths(lengths: Array, top: int | None) -> None:
+    """Require lengths, real ones without their fractions, within the sequence axis; E305."""
+    worst = outside(lengths if lengths.dtype.kind in "iu" else np.trunc(lengths), top)
+    if worst is not None:
+        text = f"a length is {worst}; it must be from 0 to {top}"
+        raise OpError(text, code="E305", port=1)
+
+
+@op("Roll", since=7)
+class Roll(Op):
+    """Move elements by `shift` along `axes`, what leaves an axis comes in at its other end.
+
+    shift, axes: integers, scalars or vectors; one shift serves all axes, and of an axis that is
+    named twice the shifts add up. Any type.  [movement/Roll-7]
+    """
+
+    moves: ClassVar[bool] = True
+    rounding = MOVES
+
+    def infer(self, data: Spec, shift: Spec, axes: Spec) -> Spec:
+        shifts, places = elements(shift, 1, "shift"), elements(axes, 2, "axes")
+        if shifts is not None and places is not None and len(shifts) not in (1, len(places)):
+            text = f"shift has {len(shifts)} values for {len(places)} axes"
+            raise OpError(text, code="E302", port=1)
+        if data.shape is not None:
+            _axes(places, len(data.shape))
+        return Spec(data.dtype, data.shape)
+
+    def evaluate(self, data: Array, shift: Array, axes: Array) -> Array:
+        places = axes.reshape(-1).tolist()
+        shifts = np.broadcast_to(shift.reshape(-1), len(places)).tolist()
+        return np.roll(data, shifts, [axis_of(a, data.ndim, port=2) for a in places])
+
+
+def _axes(places: Sequence[int | Interval] | None, rank: int) -> None:
+    for axis in exact(places) or ():
+        axis_of(axis, rank, port=2)
+
+
+def _with(spec: Spec, axis: int, size: Dim) -> Spec:
+    assert spec.shape is not None
+    return Spec(spec.dtype, (*spec.shape[:axis], size, *spec.shape[axis + 1 :]))
+
+
+def _axis(data: Spec, axis: Spec) -> int | None:
+    """Return the axis to split along; None where it or the rank is unknown."""
+    want_type(axis, "integer", 1, "axis")
+    want_rank(axis.shape, 0, 1, 1, "axis")
+    known = single(axis, 1, "axis")
+    if isinstance(known, Interval) or data.shape is None:
+        return None
+    return axis_of(known, len(data.shape), port=1)
+
+
+def _unknown(data: Spec) -> Spec:
+    return Spec(data.dtype, None if data.shape is None else (DYNAMIC,) * len(data.shape))
+
+
+@op("Split")
+class Split(ViewOp):
+    """Cut into `num_splits` equal parts along `axis` (a scalar input); any type.
+
+    [movement/Split-1]
+    """
+
+    num_splits: int
+
+    def check(self) -> Iterator[Problem]:
+        yield from positive_number(self, "num_splits")
+        limit = current().ports
+        if self.num_splits > limit:
+            text = f"num_splits is {self.num_splits}, so many outputs; the limit is {limit}"
+            yield Problem("E601", text, attribute="num_splits", hint=raise_hint("ports"))
+
+    def infer(self, data: Spec, axis: Spec) -> tuple[Spec, ...]:
+        at = _axis(data, axis)
+        if at is None or data.shape is None:
+            return (_unknown(data),) * self.num_splits
+        size = divided(data.shape[at], self.num_splits, f"axis {at}", "num_splits")
+        return (_with(data, at, size),) * self.num_splits
+
+    def view(self, shape: tuple[int, ...], axis: Array) -> Callable[[Array], tuple[Array, ...]]:
+        at = axis_of(int(axis.reshape(-1)[0]), len(shape), port=1)
+        size = divided(shape[at], self.num_splits, f"axis {at}", "num_splits")
+        return _parts((size,) * self.num_splits, at)
+
+
+@op("VariadicSplit")
+class VariadicSplit(ViewOp):
+    """Cut into parts of `split_lengths` along `axis`; one -1 takes what is left; any type.
+
+    [movement/VariadicSplit-1]
+    """
+
+    def infer(self, data: Spec, axis: Spec, split_lengths: Spec) -> tuple[Spec, ...]:
+        at = _axis(data, axis)
+        want_rank(split_lengths.shape, 1, 1, 2, "split_lengths")
+        lengths = elements(split_lengths, 2, "split_lengths")
+        if lengths is None:
+            raise OpError(
+                "split_lengths has an unknown number of values, so the number of outputs is "
+                "unknown",
+                code="E305",
+                port=2,
+            )
+        if at is None or data.shape is None:
+            return (_unknown(data),) * len(lengths)
+        return tuple(_with(data, at, d) for d in _lengths(data.shape[at], lengths))
+
+    def view(
+        self, shape: tuple[int, ...], axis: Array, split_lengths: Array
+    ) -> Callable[[Array], tuple[Array, ...]]:
+        at = axis_of(int(axis.reshape(-1)[0]), len(shape), port=1)
+        return _parts(_lengths(shape[at], tuple(int(v) for v in split_lengths)), at)
+
+
+def _parts(sizes: Sequence[Dim], axis: int) -> Callable[[Array], tuple[Array, ...]]:
+    """Return what makes the views of parts of exact sizes."""
+    lengths = exact(sizes)
+    assert lengths is not None
+    places = ConcatKernel.of(lengths, axis).parts
+    return lambda x: tuple(x[p] for p in places)
+
+
+def _lengths(size: Dim, lengths: tuple[Dim, ...]) -> list[Dim]:
+    """Return the parts' sizes with -1 filled in; E305 where they do not add up."""
+    given = [v for v in lengths if v != -1]
+    if len(lengths) - len(given) > 1 or any(not isinstance(v, Interval) and v < 0 for v in given):
+        raise OpError(
+            f"split_lengths is [{', '.join(map(str, lengths))}]; at most one value may be -1 and "
+            "none below it",
+            code="E305",
+            port=2,
+        )
+    total: Dim = 0
+    for v in given:
+        total = total + v
+    rest = size - total
+    wild = len(given) < len(lengths)
+    low, high = bounds(rest)
+    certain = not any(isinstance(v, Interval) for v in given)
+    if certain and ((high is not None and high < 0) or (not wild and low > 0)):
+        raise OpError(
+            f"split_lengths {list(lengths)} do not fit an axis of {size}: {total} are named",
+            code="E305",
+            port=2,
+        )
+    left = Interval.of(max(low, 0), None if high is None else max(high, 0))
+    return [left if v == -1 else _part(v) for v in lengths]
+
+
+def _part(v: Dim) -> Dim:
+    # A value that may be -1 may stand for any size.
+    return DYNAMIC if isinstance(v, Interval) and v.lo < 0 else v

@@ -1,17 +1,22 @@
-"""Checks that many operations share; each raises OpError with the numbers and the rule."""
+"""Checks that many operations share; each raises OpError with the numbers and the rule.
+
+The attribute `auto_broadcast`: which shapes fit, and where their axes stand.
+
+What operations share that bind themselves to exact shapes (see `Op.bind`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from irdeconv.dtypes import ElementType
-from irdeconv.errors import OpError, Problem
-from irdeconv.limits import current
-from irdeconv.op import Op
-from irdeconv.spec import (
+from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.limits import current
+from irdeconv.ir.dtypes import ElementType
+from irdeconv.ir.op import MOVES, Bound, Op
+from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
     Dim,
@@ -19,8 +24,11 @@ from irdeconv.spec import (
     Shape,
     Spec,
     bounds,
+    broadcast,
     dims,
+    format_shape,
     merge,
+    merge_shapes,
 )
 
 Types = Literal["any", "number", "real", "boolean", "integer", "bits"]
@@ -254,3 +262,111 @@ def want_lengths(lengths: Array, steps: int | None, port: int) -> None:
                 code="E305",
                 port=port,
             )
+
+
+AutoBroadcast = Literal["numpy", "none", "pdpd"]
+D = TypeVar("D", bound=Dim)
+
+
+def broadcast_shapes(a: Shape | None, b: Shape | None, rule: str, port: int = 1) -> Shape | None:
+    """Return the shape of an element-wise result under an `auto_broadcast` rule; E302."""
+    try:
+        if rule == "none":
+            return merge_shapes(a, b)
+        return _into(a, b) if rule == "pdpd" else broadcast(a, b)
+    except ValueError as e:
+        raise OpError(
+            f"shapes {format_shape(a)} and {format_shape(b)} do not fit "
+            f'auto_broadcast="{rule}": {e}',
+            code="E302",
+            port=port,
+        ) from None
+
+
+def _into(a: Shape | None, b: Shape | None) -> Shape | None:
+    """Return `a`, into which `b` broadcasts along its first axes."""
+    if a is None or b is None:
+        return a
+    if len(b) > len(a):
+        raise ValueError(f"rank {len(b)} is above rank {len(a)}")
+    for x, y in zip(a, leading(b), strict=False):
+        if merge(x, y) is None and merge(y, 1) is None:
+            raise ValueError(f"dimension {y} does not broadcast to {x}")
+    return a
+
+
+def leading(shape: tuple[D, ...]) -> tuple[D, ...]:
+    """Return a shape without the ones at its end."""
+    kept = len(shape)
+    while kept and shape[kept - 1] == 1:
+        kept -= 1
+    return shape[:kept]
+
+
+def aligned_shape(shape: Sequence[int], rank: int) -> tuple[int, ...]:
+    """Return the shape in `rank` axes of which `pdpd` takes the first ones.
+
+    The specification lets an attribute `axis` say where they begin; the runtime reads none and
+    begins at 0.
+    """
+    first = leading(tuple(shape))
+    return first + (1,) * (rank - len(first))
+
+
+def aligned(array: Array, rank: int, rule: str) -> Array:
+    """Return the array so that NumPy broadcasts it as the rule says."""
+    if rule != "pdpd" or array.ndim > rank:
+        return array
+    return array.reshape(aligned_shape(array.shape, rank))
+
+
+_COMPUTED = frozenset({"f32", "f64"})
+
+
+def shape_of(spec: Spec) -> tuple[int, ...]:
+    """Return a shape that is known to be exact."""
+    return tuple(int(d) for d in spec.shape or ())  # type: ignore[arg-type]
+
+
+def is_computed(*specs: Spec) -> bool:
+    """Whether all are f32 or all are f64, so that nothing need be converted."""
+    names = {str(s.dtype) for s in specs}
+    return len(names) == 1 and names <= _COMPUTED
+
+
+def known(specs: Sequence[Spec]) -> list[Array] | None:
+    """Return the values of inputs that are all constants."""
+    values = [s.known for s in specs]
+    return None if any(v is None for v in values) else [v for v in values if v is not None]
+
+
+class ViewOp(Op):
+    """Base of operations whose outputs are views of the first input."""
+
+    partial: ClassVar[bool] = True
+    rounding = MOVES
+
+    def view(self, shape: tuple[int, ...], *others: Any) -> Callable[[Array], Any]:
+        """Return what makes the views of data of that shape; `others` are the inputs behind it."""
+        raise NotImplementedError
+
+    def evaluate(self, data: Array, *others: Array) -> Any:
+        return self.view(data.shape, *others)(data)
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        others = known(inputs[1:])
+        if others is None:
+            return None
+        view = self.view(shape_of(inputs[0]), *others)
+        return Bound(view=lambda x, *_: view(x))
+
+
+def indexed(index: tuple[Any, ...]) -> Callable[..., Array]:
+    """Return what makes the view of the first input's elements at an index."""
+    full = (*index, ...)  # of a vector, too, one element is a view
+    return lambda x, *_: x[full]
+
+
+def by_rows(block: tuple[int, int, int], kernel: Callable[..., None]) -> Bound:
+    """Return a call of a kernel `(x, out, team)` on data and result seen as `[outer, n, inner]`."""
+    return Bound(lambda x, *_, out, team: kernel(x.reshape(block), out.reshape(block), team))

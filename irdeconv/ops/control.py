@@ -6,23 +6,28 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from irdeconv.errors import Problem
-from irdeconv.op import op
-from irdeconv.ops.bodies import Body, BodyOp, Run, Walk
-from irdeconv.ops.body_inference import (
+from irdeconv.base.errors import Problem
+from irdeconv.ir.op import op
+from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds
+from irdeconv.ops.bodies import (
+    Body,
+    BodyOp,
+    Run,
+    Walk,
     entering,
     infer_bodies,
     infer_plainly,
+    iterate,
     joined,
     leaving,
+    one,
     parts_of,
     result_spec,
+    run_plainly,
     settled,
     with_specs,
 )
-from irdeconv.ops.body_running import iterate, one, run_plainly
 from irdeconv.ops.checks import single, want_type
-from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds
 
 
 class LoopBase(BodyOp):

@@ -12,15 +12,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from irdeconv import geometry
-from irdeconv.attributes import Ints
-from irdeconv.errors import OpError, Problem
-from irdeconv.kernels.eager import deconvolution
-from irdeconv.kernels.shared import zero_insertion as resampling
-from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.op import Op, op
-from irdeconv.ops.checks import want_type
-from irdeconv.spec import (
+from irdeconv.base.errors import OpError, Problem
+from irdeconv.ir import geometry
+from irdeconv.ir.attributes import Ints
+from irdeconv.ir.op import MOVES, SUM, Op, op
+from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
     Dim,
@@ -33,7 +29,10 @@ from irdeconv.spec import (
     merge,
     non_negative,
 )
-from irdeconv.traits import MOVES, SUM
+from irdeconv.kernels import candidate as resampling
+from irdeconv.kernels.candidate import ConvProblem
+from irdeconv.kernels.eager import deconvolution
+from irdeconv.ops.checks import want_type
 
 VERSION = "irdeconv_1"
 

@@ -1,29 +1,45 @@
-"""Operations that move whole tensors: Concat, Transpose, Tile, Broadcast, channel shuffles."""
+"""Operations that move whole tensors: Concat, Transpose, Tile, Broadcast, channel shuffles.
+
+Repetition of data: Broadcast, Tile.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from irdeconv.errors import OpError
-from irdeconv.kernels.copies import ConcatKernel
-from irdeconv.limits import current
-from irdeconv.op import Op, attribute, op
-from irdeconv.ops.binding import ViewOp, shape_of
-from irdeconv.ops.checks import UNKNOWN, axes_of, axis_of, elements, exact, one_type
-from irdeconv.spec import (
+from irdeconv.base.errors import OpError
+from irdeconv.base.limits import current
+from irdeconv.ir.op import MOVES, Bound, Op, attribute, op
+from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
     Dim,
+    Interval,
     Shape,
     Spec,
+    bounds,
+    broadcast,
     format_shape,
+    ints,
     is_static,
     merge,
+    non_negative,
 )
-from irdeconv.traits import MOVES, Bound
+from irdeconv.kernels.copies import ConcatKernel, tiled
+from irdeconv.ops.checks import (
+    UNKNOWN,
+    ViewOp,
+    axes_of,
+    axis_of,
+    elements,
+    exact,
+    one_type,
+    shape_of,
+    want_rank,
+)
 
 
 @op("Concat")
@@ -139,3 +155,203 @@ def _permutation(order: tuple[int, ...], rank: int) -> tuple[int, ...]:
         message = f"the order {list(order)} has negative axes; count from 0 to {rank - 1}"
         raise OpError(message, code="E302", port=1)
     return axes_of(order, rank, 1) if order else tuple(reversed(range(rank)))
+
+
+class _Broadcast(Op):
+    """Base of the two versions: modes numpy, pdpd, explicit, bidirectional."""
+
+    partial: ClassVar[bool] = True
+    rounding = MOVES
+    mode: str = "numpy"
+
+    @property
+    def is_explicit(self) -> bool:
+        """Whether `axes_mapping` says where the data's axes go."""
+        return self.mode in ("explicit", "none")
+
+    def infer(self, data: Spec, target_shape: Spec, axes_mapping: Spec | None = None) -> Spec:
+        want_rank(target_shape.shape, 1, 1, 1, "target_shape")
+        target = elements(target_shape, 1, "target_shape")
+        self._check_mapping(axes_mapping is not None)
+        if target is None:
+            return Spec(data.dtype, None)
+        sizes = tuple(self._target(v) for v in target)
+        if self.mode == "bidirectional":
+            return Spec(data.dtype, self._both(data.shape, sizes))
+        if data.shape is None:
+            return Spec(data.dtype, sizes)
+        if not self.is_explicit:
+            _check_into(data.shape, sizes, range(len(sizes) - len(data.shape), len(sizes)))
+        elif axes_mapping is not None:
+            want_rank(axes_mapping.shape, 1, 1, 2, "axes_mapping")
+            axes = elements(axes_mapping, 2, "axes_mapping")
+            self._check_axes(data.shape, sizes, axes)
+        return Spec(data.dtype, sizes)
+
+    def _check_mapping(self, given: bool) -> None:
+        if given != (self.is_explicit):
+            rule = "only" if given else "a third input, axes_mapping, with"
+            raise OpError(
+                f'mode="{self.mode}": axes_mapping is {"" if given else "not "}given; there is '
+                f'{rule} mode="explicit"',
+                code="E300",
+                attribute="mode",
+            )
+
+    def _target(self, v: Dim) -> Dim:
+        if not isinstance(v, Interval) and v < 0:
+            raise OpError(f"target_shape holds {v}", code="E305", port=1)
+        return non_negative(v)
+
+    def _both(self, shape: Shape | None, target: Shape) -> Shape | None:
+        try:
+            return broadcast(shape, target)
+        except ValueError as e:
+            raise OpError(
+                f"data {format_shape(shape)} and target_shape {format_shape(target)}: {e}",
+                code="E302",
+                port=1,
+            ) from None
+
+    def _check_axes(self, shape: Shape, target: Shape, axes: Sequence[Dim] | None) -> None:
+        chosen = exact(axes)
+        if axes is not None and len(axes) != len(shape):
+            raise OpError(
+                f"axes_mapping has {len(axes)} values for data of rank {len(shape)}",
+                code="E302",
+                port=2,
+            )
+        if chosen is None:
+            return
+        for a in chosen:
+            axis_of(a, len(target), port=2)
+        if any(a < 0 for a in chosen) or list(chosen) != sorted(set(chosen)):
+            raise OpError(
+                f"axes_mapping {list(chosen)} must grow strictly from 0 on", code="E305", port=2
+            )
+        _check_into(shape, target, chosen)
+
+    def evaluate(
+        self, data: Array, target_shape: Array, axes_mapping: Array | None = None
+    ) -> Array:
+        if target_shape.dtype == object:
+            raise TypeError("Broadcast to a partly known shape")
+        target = tuple(int(v) for v in target_shape)
+        if self.mode == "bidirectional":
+            target = np.broadcast_shapes(data.shape, target)
+        placed = data.reshape(self._placed(data.shape, len(target), axes_mapping))
+        return np.broadcast_to(placed, target).copy()
+
+    def _placed(self, shape: tuple[int, ...], rank: int, axes: Array | None) -> tuple[int, ...]:
+        """Return the data's shape with its axes where an explicit mapping puts them."""
+        if not self.is_explicit or axes is None:
+            return shape
+        out = [1] * rank
+        for axis, d in zip(axes, shape, strict=True):
+            out[int(axis)] = d
+        return tuple(out)
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        axes = inputs[2].known if len(inputs) > 2 else None
+        if self.is_explicit and axes is None:
+            return None
+        size = self._placed(shape_of(inputs[0]), len(shape_of(outputs[0])), axes)
+
+        def call(x: Array, *_: Array, out: Array, team: Any) -> None:
+            np.copyto(out, x.reshape(size))
+
+        return Bound(call)
+
+
+def _check_into(shape: Shape, target: Shape, axes: Sequence[int]) -> None:
+    """Require that each dimension is 1 or that of the target's axis; E302."""
+    if len(shape) > len(target):
+        raise OpError(
+            f"data {format_shape(shape)} has more axes than target_shape {format_shape(target)}",
+            code="E302",
+            port=1,
+        )
+    for d, axis in zip(shape, axes, strict=True):
+        if merge(d, target[axis]) is None and merge(d, 1) is None:
+            raise OpError(
+                f"data {format_shape(shape)} does not broadcast to {format_shape(target)}: "
+                f"dimension {d} must be 1 or {target[axis]} (axis {axis})",
+                code="E302",
+                port=1,
+            )
+
+
+@op("Broadcast", until=2)
+class Broadcast1(_Broadcast):
+    """Repeat data to `target_shape`; modes numpy, pdpd, explicit (or none).
+
+    data: any type; target_shape, axes_mapping: integer vectors; explicit: data axis i runs along
+    output axis axes_mapping[i], the other modes ignore a mapping.  [movement/Broadcast-1]
+    """
+
+    mode: Literal["numpy", "none", "pdpd", "explicit"] = "numpy"
+
+    def _check_mapping(self, given: bool) -> None:
+        # A mapping that the mode has no use for is ignored.
+        super()._check_mapping(given and self.is_explicit)
+
+
+@op("Broadcast", since=3)
+class Broadcast(_Broadcast):
+    """Repeat data to `target_shape`; modes numpy, explicit with `axes_mapping`, bidirectional.
+
+    data: any type; target_shape, axes_mapping: integer vectors; bidirectional: the NumPy broadcast
+    of both shapes.  [movement/Broadcast-3]
+    """
+
+    mode: Literal["numpy", "explicit", "bidirectional"] = "numpy"
+
+
+@op("Tile")
+class Tile(Op):
+    """Repeat the data repeats[i] times along axis i; the shorter of both shapes is padded with 1s.
+
+    data: any type; repeats: an integer vector, not negative.  [movement/Tile-1]
+    """
+
+    partial: ClassVar[bool] = True
+    rounding = MOVES
+
+    def infer(self, data: Spec, repeats: Spec) -> Spec:
+        counts = elements(repeats, 1, "repeats")
+        if data.shape is None or counts is None:
+            return Spec(data.dtype, None)
+        rank = max(len(data.shape), len(counts))
+        shape = (1,) * (rank - len(data.shape)) + data.shape
+        times = (1,) * (rank - len(counts)) + counts
+        return Spec(data.dtype, tuple(d * _count(n) for d, n in zip(shape, times, strict=True)))
+
+    def evaluate(self, data: Array, repeats: Array) -> Array:
+        times = [max(int(n), 0) for n in repeats.reshape(-1)]
+        if 0 in times:  # the axes in front of it are not repeated for nothing
+            rank = max(data.ndim, len(times))
+            shape = (1,) * (rank - data.ndim) + data.shape
+            counts = [1] * (rank - len(times)) + times
+            sizes = [d * n for d, n in zip(shape, counts, strict=True)]
+            return np.empty(sizes, data.dtype)
+        return np.tile(data, times)
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        repeats = ints(inputs[1])
+        if repeats is None:
+            return None
+        size = shape_of(inputs[0])
+        rank = max(len(size), len(repeats))
+        size = (1,) * (rank - len(size)) + size
+        inside, result = tiled(size, (1,) * (rank - len(repeats)) + repeats)
+
+        def call(x: Array, *_: Array, out: Array, team: Any) -> None:
+            np.copyto(out.reshape(result), x.reshape(inside))
+
+        return Bound(call)
+
+
+def _count(n: Dim) -> Dim:
+    """Return a repeat count; negative ones count as 0."""
+    low, high = bounds(n)
+    return Interval.of(max(low, 0), None if high is None else max(high, 0))

@@ -1,18 +1,34 @@
-"""Order along an axis: TopK, CumSum."""
+"""Order along an axis: TopK, CumSum.
+
+Places in sorted numbers: Bucketize, SearchSorted.
+
+Unique.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
 
-from irdeconv.dtypes import ElementType, i32
-from irdeconv.errors import OpError, Problem
-from irdeconv.op import Op, attribute, op
-from irdeconv.ops.checks import axis_of, index_type, single, want_rank, want_type
-from irdeconv.spec import Array, Dim, Interval, Spec, bounds
-from irdeconv.traits import JUMPS, SUM
+from irdeconv.base.errors import OpError, Problem
+from irdeconv.ir.dtypes import ElementType, i32, i64
+from irdeconv.ir.op import JUMPS, SUM, Op, attribute, op
+from irdeconv.ir.spec import (
+    DYNAMIC,
+    Array,
+    Dim,
+    Interval,
+    Shape,
+    Spec,
+    bounds,
+    format_shape,
+    is_static,
+    merge,
+)
+from irdeconv.ops.checks import axis_of, index_type, one_type, single, want_rank, want_type
 
 Mode = Literal["max", "min"]
 Sort = Literal["none", "index", "value"]
@@ -143,3 +159,161 @@ class CumSum(Op):
 
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
         return max(inputs[0].shape, default=1)
+
+
+Side = Literal["left", "right"]
+
+
+@op("Bucketize", since=3)
+class Bucketize(Op):
+    """Number the buckets in which elements lie: any shape, numbers -> the same shape, integers.
+
+    buckets: a sorted vector of B bounds; bucket i lies between bounds i - 1 and i, and has the
+    upper one `with_right_bound`, else the lower one. Types may differ.
+    [condition/Bucketize-3]
+    """
+
+    rounding = JUMPS
+    output_type: ElementType = attribute(i64, documented=True)
+    with_right_bound: bool = True
+
+    def check(self) -> Iterator[Problem]:
+        yield from index_type(self, "output_type")
+
+    def infer(self, data: Spec, buckets: Spec) -> Spec:
+        want_type(data, "number", 0, "data")
+        want_type(buckets, "number", 1, "buckets")
+        want_rank(buckets.shape, 1, 1, 1, "buckets")
+        return Spec(self.output_type, data.shape)
+
+    def evaluate(self, data: Array, buckets: Array) -> Array:
+        side: Side = "left" if self.with_right_bound else "right"
+        return _search(buckets, data, side).astype(self.output_type.container)
+
+
+@op("SearchSorted", since=15)
+class SearchSorted(Op):
+    """Where values would be inserted into sorted rows: [*L, N], [*L, V] -> [*L, V].
+
+    Numbers of one type; a single row serves values of any shape. Of equal elements the place is in
+    front of all, in `right_mode` behind all.  [sort/SearchSorted-15]
+    """
+
+    rounding = JUMPS
+    right_mode: bool = False
+    output_type: ElementType = i64
+
+    def check(self) -> Iterator[Problem]:
+        yield from index_type(self, "output_type")
+
+    def infer(self, sorted_sequence: Spec, values: Spec) -> Spec:
+        names = ("sorted_sequence", "values")
+        want_type(sorted_sequence, "number", 0, names[0])
+        one_type(sorted_sequence, values, names=names)
+        rows, shape = sorted_sequence.shape, values.shape
+        want_rank(rows, 1, None, 0, names[0])
+        if rows is not None and shape is not None and len(rows) > 1:
+            shape = _lead(rows, shape)
+        return Spec(self.output_type, shape)
+
+    def evaluate(self, sorted_sequence: Array, values: Array) -> Array:
+        side: Side = "right" if self.right_mode else "left"
+        kind = self.output_type.container
+        if sorted_sequence.ndim == 1:
+            return _search(sorted_sequence, values, side).astype(kind)
+        out = np.empty(values.shape, kind)
+        for at in np.ndindex(values.shape[:-1]):
+            out[at] = _search(sorted_sequence[at], values[at], side)
+        return out
+
+
+def _lead(rows: Shape, values: Shape) -> Shape:
+    """Return the shape of the values, all but the last axis as the rows have it; E301, E302."""
+    if len(rows) != len(values):
+        text = f"values have rank {len(values)}, sorted_sequence {len(rows)}"
+        raise OpError(text, code="E301", port=1)
+    out = [merge(a, b) for a, b in zip(rows[:-1], values[:-1], strict=True)]
+    lead = tuple(d for d in out if d is not None)
+    if len(lead) != len(out):
+        raise OpError(
+            f"values {format_shape(values)} and sorted_sequence {format_shape(rows)} differ in "
+            "front of the last axis",
+            code="E302",
+            port=1,
+        )
+    return (*lead, values[-1])
+
+
+def _search(row: Array, values: Array, side: Side) -> Array:
+    """Return places in a row; types are compared as real numbers where they differ."""
+    if row.dtype != values.dtype or row.dtype.kind not in "iuf":  # not ml_dtypes'
+        row, values = row.astype(np.float64), values.astype(np.float64)
+    return np.asarray(np.searchsorted(row, values, side))
+
+
+@op("Unique", since=10)
+class Unique(Op):
+    """Distinct elements, or slices along `axis`, and where they are; any type.
+
+    Outputs: the distinct ones (a vector without `axis`), the place of the first occurrence of each,
+    the number of each input element among them, how often each occurs. `sorted` orders them
+    ascending, otherwise by first occurrence.  [movement/Unique-10]
+    """
+
+    sorted: bool = True
+    index_element_type: ElementType = i64
+    count_element_type: ElementType = i64
+
+    def check(self) -> Iterator[Problem]:
+        yield from index_type(self, "index_element_type")
+        yield from index_type(self, "count_element_type")
+
+    def infer(self, data: Spec, axis: Spec | None = None) -> tuple[Spec, ...]:
+        at = None if axis is None else single(axis, 1, "axis")
+        shape, size = self._sizes(data.shape, at)
+        low, high = bounds(size)
+        count: Dim = Interval.of(min(low, 1), high)
+        if data.known is not None and (axis is None or axis.known is not None):
+            count = len(self.evaluate(data.known, None if axis is None else axis.known)[1])
+        if shape is not None:
+            shape = tuple(count if d is None else d for d in shape)
+        index, each = self.index_element_type, self.count_element_type
+        return (
+            Spec(data.dtype, shape),
+            Spec(index, (count,)),
+            Spec(index, (size,)),
+            Spec(each, (count,)),
+        )
+
+    def _sizes(
+        self, shape: Shape | None, axis: Dim | None
+    ) -> tuple[tuple[Dim | None, ...] | None, Dim]:
+        """Return the shape of the distinct ones, None for their number, and how many are read."""
+        if axis is None:
+            return (None,), math.prod(shape) if is_static(shape) else DYNAMIC
+        if shape is None:
+            return None, DYNAMIC
+        if isinstance(axis, Interval):
+            return (DYNAMIC,) * len(shape), DYNAMIC
+        at = axis_of(axis, len(shape), port=1)
+        return (*shape[:at], None, *shape[at + 1 :]), shape[at]
+
+    def evaluate(self, data: Array, axis: Array | None = None) -> tuple[Array, ...]:
+        at = None if axis is None else axis_of(int(axis.item()), data.ndim, port=1)
+        found, first, inverse, counts = np.unique(
+            data, return_index=True, return_inverse=True, return_counts=True, axis=at
+        )
+        inverse = inverse.reshape(-1)
+        if not self.sorted:
+            order = np.argsort(first, kind="stable")
+            found, first, counts = found.take(order, at or 0), first[order], counts[order]
+            rank = np.empty_like(order)
+            rank[order] = np.arange(len(order))
+            inverse = rank[inverse]
+        index = self.index_element_type.container
+        return (
+            found,
+            first.astype(index),
+            inverse.astype(index),
+            counts.astype(self.count_element_type.container),
+        )

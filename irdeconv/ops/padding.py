@@ -7,23 +7,11 @@ from typing import Literal
 
 import numpy as np
 
-from irdeconv.errors import OpError, Problem
+from irdeconv.base.errors import OpError, Problem
+from irdeconv.ir.op import MOVES, Bound, Op, op
+from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, ints, non_negative
 from irdeconv.kernels.copies import Border, OwnBorderKernel, PadKernel, padded
-from irdeconv.op import Op, op
-from irdeconv.ops.binding import indexed, shape_of
-from irdeconv.ops.checks import elements, one_type, want_rank
-from irdeconv.spec import (
-    DYNAMIC,
-    Array,
-    Dim,
-    Interval,
-    Shape,
-    Spec,
-    bounds,
-    ints,
-    non_negative,
-)
-from irdeconv.traits import MOVES, Bound
+from irdeconv.ops.checks import elements, indexed, one_type, shape_of, want_rank
 
 PadMode = Literal["constant", "edge", "reflect", "symmetric"]
 

@@ -8,16 +8,22 @@ from typing import Literal
 import ml_dtypes
 import numpy as np
 
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.errors import OpError, Problem
-from irdeconv.kernels.elementwise import steps
-from irdeconv.kernels.elementwise.chain import computing_type
-from irdeconv.op import Op, op
-from irdeconv.ops.auto_broadcast import AutoBroadcast, aligned, broadcast_shapes
-from irdeconv.ops.binding import known
-from irdeconv.ops.checks import one_type, real_types, want_type, widest
-from irdeconv.spec import Array, Spec, compatible, format_shape, is_static
-from irdeconv.traits import FUNCTION, LEVELS, ChainStep, Operand
+from irdeconv.base.errors import OpError, Problem
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.op import FUNCTION, LEVELS, ChainStep, Op, Operand, op
+from irdeconv.ir.spec import Array, Spec, compatible, format_shape, is_static
+from irdeconv.kernels import elementwise as steps
+from irdeconv.kernels.elementwise_chain import computing_type
+from irdeconv.ops.checks import (
+    AutoBroadcast,
+    aligned,
+    broadcast_shapes,
+    known,
+    one_type,
+    real_types,
+    want_type,
+    widest,
+)
 
 
 @op("FakeQuantize")

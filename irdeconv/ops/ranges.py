@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.spec import Array, Dim, Interval, bounds
+from irdeconv.ir.spec import Array, Dim, Interval, bounds
 
 Scalar = Any  # int, float, NumPy float (which rounds as its tensor does) or Interval
 _REAL = (float, np.floating)

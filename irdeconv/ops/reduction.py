@@ -8,16 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from irdeconv.errors import Problem
+from irdeconv.base.errors import Problem
+from irdeconv.ir.op import JUMPS, MOVES, SCALE, SUM, Bound, Op, Rounding, op
+from irdeconv.ir.spec import DYNAMIC, Array, Interval, Shape, Spec, bounds
 from irdeconv.kernels import reductions
-from irdeconv.kernels.elementwise.integers import saturated
+from irdeconv.kernels.elementwise import saturated
 from irdeconv.kernels.reductions import rows_of
-from irdeconv.op import Op, op
-from irdeconv.ops.binding import is_computed, shape_of
-from irdeconv.ops.checks import Types, axis_of, elements, exact, want_type
+from irdeconv.ops.checks import Types, axis_of, elements, exact, is_computed, shape_of, want_type
 from irdeconv.ops.ranges import holds_real
-from irdeconv.spec import DYNAMIC, Array, Interval, Shape, Spec, bounds
-from irdeconv.traits import JUMPS, MOVES, SCALE, SUM, Bound, Rounding
 
 Reducer = Callable[..., Array]
 LAST_BF16 = (2 - 2.0**-7) * 2.0**127

@@ -8,12 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from irdeconv.dtypes import ElementType, i64
-from irdeconv.errors import OpError
-from irdeconv.op import Op, op
-from irdeconv.ops.binding import ViewOp
-from irdeconv.ops.checks import axes_of, axis_of, elements, exact, vector_length
-from irdeconv.spec import (
+from irdeconv.base.errors import OpError
+from irdeconv.ir.dtypes import ElementType, i64
+from irdeconv.ir.op import JUMPS, Op, op
+from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
     Dim,
@@ -25,7 +23,7 @@ from irdeconv.spec import (
     is_static,
     simplify,
 )
-from irdeconv.traits import JUMPS
+from irdeconv.ops.checks import ViewOp, axes_of, axis_of, elements, exact, vector_length
 
 
 def _shape_value(shape: Shape, dtype: ElementType) -> Array:

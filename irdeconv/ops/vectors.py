@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.dtypes import i64
-from irdeconv.errors import OpError
-from irdeconv.geometry import IntVector, Vector
-from irdeconv.op import Builder, Op
+from irdeconv.base.errors import OpError
+from irdeconv.ir.dtypes import i64
+from irdeconv.ir.geometry import IntVector, Vector
+from irdeconv.ir.op import Builder, Op
+from irdeconv.ir.spec import Array, ints, is_static
 from irdeconv.ops.elementwise import Add, Divide, Maximum, Multiply, Subtract
 from irdeconv.ops.shape import ShapeOf
 from irdeconv.ops.slicing import Gather
-from irdeconv.spec import Array, ints, is_static
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from irdeconv.proof.call import FLOATS, integers, reals
-from irdeconv.proof.model import Ints, Layer, TypedArray, Unproved, need
+from irdeconv.proof.model import FLOATS, Ints, Layer, TypedArray, Unproved, integers, need, reals
 from irdeconv.proof.sizes import Expr, Size
 
 CONVOLUTIONS = ("Convolution", "GroupConvolution")

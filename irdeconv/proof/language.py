@@ -12,8 +12,20 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from irdeconv.proof.call import BITS, FLOATS, MOVES, PACKED, RULES, Call, Listed, computed
-from irdeconv.proof.model import Array, Layer, TypedArray, Unproved
+from irdeconv.proof.model import (
+    BITS,
+    FLOATS,
+    MOVES,
+    PACKED,
+    RULES,
+    Array,
+    Call,
+    Layer,
+    Listed,
+    TypedArray,
+    Unproved,
+    computed,
+)
 from irdeconv.proof.operations import COMPARE
 
 # Attributes that OpenVINO reads, by the type of a layer; it does not look at others.

@@ -19,7 +19,7 @@ import numpy as np
 from irdeconv.proof.definition import Activation, LayerDefinition
 from irdeconv.proof.model import Array, Ints, Layer, Unproved, need
 from irdeconv.proof.sizes import Case, Size
-from irdeconv.proof.weights import Part, compare
+from irdeconv.proof.sums import Part, compare
 
 NEVER, WRONG = -1, -2  # emitted taps that read zeros only, or what the definition does not read
 READ, MISSING, IMPOSSIBLE = 0, 1, 2  # taps of the definition

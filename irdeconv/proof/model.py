@@ -1,8 +1,13 @@
-"""What the proof knows of a model: layers in order, with attributes as the file spells them."""
+"""What the proof knows of a model: layers in order, with attributes as the file spells them.
+
+How the rules of the language are listed, and what they need: attributes, vectors, limits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -134,3 +139,202 @@ class Proof:
     maps: tuple[str, ...] = ()
     rounding: float = 0.0
     assumed: tuple[str, ...] = ()
+
+
+LARGEST_ARRAY, HIGHEST_RANK, LONGEST_VECTOR = 1 << 25, 16, 1 << 16
+FLOATS = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.float32}
+BITS = {"i64": 64, "i32": 32, "i16": 16, "i8": 8, "u64": 64, "u32": 32, "u16": 16, "u8": 8}
+PACKED = {"i4": 4, "u4": 4}  # only Convert reads them
+# What does not fit is refused by Python or NumPy.
+REFUSED = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+ALL = range(LONGEST_VECTOR)
+Run = Callable[..., Any]
+_INTEGER = " *-?[0-9]{1,%d} *"
+_REAL = r" *[-+]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][-+]?[0-9]{1,3})? *"
+
+
+class Listed(NamedTuple):
+    """What computes an operation; which ports carry what is moved, or share a type.
+
+    `takes` has a letter for each port: "x" for these, "v" a vector, "s" a scalar, "e" either of
+    them, "a" any array; "?" behind it says that it may be missing, "*" that there may be more.
+    `attributes` have OpenVINO's default where one may be missing.
+    """
+
+    run: Run
+    ports: Sequence[int]
+    takes: Sequence[str]
+    attributes: Sequence[str]
+
+
+RULES: dict[str, dict[int, Listed]] = {}  # for each type, by the opset from which on it holds
+MOVES: dict[str, Sequence[int]] = {}  # the types that only move elements, those at these ports
+
+
+def op(rows: str, moves: bool = True) -> Callable[[Run], Run]:
+    """Return what adds a function to RULES under rows "Type-opset takes attributes"."""
+
+    def add(run: Run) -> Run:
+        for head, letters, *attributes in map(str.split, rows.split("|")):
+            name, _, opset = head.partition("-")
+            takes = letters.split(",")
+            ports = ALL if letters == "x*" else [p for p, v in enumerate(takes) if v == "x"]
+            RULES.setdefault(name, {})[int(opset)] = Listed(run, ports, takes, attributes)
+            MOVES.update({name: ports} if moves else {})
+        return run
+
+    return add
+
+
+class Call(NamedTuple):
+    """A layer at work; `said` are its attributes with defaults."""
+
+    layer: Layer
+    said: Mapping[str, str]
+    opset: int
+    types: Sequence[str] = ()
+    type: str = ""  # of the outputs
+    nothing: int = 0  # stands for an inserted zero
+
+    def need(self, holds: Any, text: str) -> None:
+        """Raise Unproved with the text unless it holds."""
+        need(holds, f"{self.layer}: {text}")
+
+    def word(self, name: str, *words: str) -> str:
+        """Return an attribute that is one of some words; "" for false, if there are none."""
+        fits = self.said[name] in (words or ("true", "1", "false", "0"))
+        self.need(fits, f'{name}="{self.said[name]}" is not followed')
+        return self.said[name] if words or self.said[name] in ("true", "1") else ""
+
+    def ints(self, name: str) -> Ints:
+        """Return an attribute that lists small integers."""
+        return integers(self.layer, name, self.said[name], 5)
+
+    def vector(
+        self, given: Any, length: int | None = None, least: int = 0, far: bool = False
+    ) -> Ints:
+        """Return the exact integers of a vector, or of a scalar; `far`: also beyond 32 bits."""
+        found = whole(given, far)
+        fits = least <= len(found) < LONGEST_VECTOR and length in (None, len(found))
+        self.need(fits, f"a vector of {len(found)} numbers instead of {length or 'more'}")
+        return found
+
+    def room(self, shape: Iterable[int]) -> Ints:
+        """Return a shape that an array may have."""
+        shape = tuple(shape)
+        fits = len(shape) <= HIGHEST_RANK and min(shape, default=0) >= 0
+        self.need(fits, f"no result of shape {shape}")
+        room((max(d, 1) for d in shape), what=f"elements of {self.layer}, in the shape {shape},")
+        return shape
+
+    def together(self, *x: Array) -> None:
+        """Check arrays that are broadcast to each other."""
+        self.room(np.broadcast_shapes(*(a.shape for a in x)))
+        if len({a.shape for a in x}) > 1:
+            self.word("auto_broadcast", "numpy")
+
+    def pick(self, x: Array, axis: int, at: Array) -> Array:
+        """Return the elements at some places of an axis; outside of it there is nothing."""
+        self.room((*x.shape[:axis], at.size, *x.shape[axis + 1 :]))
+        return pick(x, axis, at, self.nothing)
+
+    def inside(self, at: TypedArray, sizes: Any, wraps: bool) -> Array:
+        """Return indices counted from 0; negative ones count from the end, where that is so."""
+        x = at.array
+        fits = x.dtype != object and (x >= (np.negative(sizes) if wraps else 0)) & (x < sizes)
+        fits = at.type in ("i32", "i64") and x.size and np.all(fits)
+        self.need(fits, f"indices are outside of {sizes}")
+        return np.asarray(np.where(x < 0, x + sizes, x), np.int64)
+
+    def whole(self, x: Any, type: str) -> Array:
+        """Return integers, each of which fits the type and 32 bits, in 64 bits or as objects."""
+        x, bits = np.asarray(x), min({**BITS, **PACKED}.get(type, 1) - (type[0] == "i"), 31)
+        low = -(1 << bits) + (bits == 31) if type[0] == "i" else 0  # -2^31 has no opposite
+        known = [v for v in x.flat if isinstance(v, int)] if x.dtype == object else []
+        known += [x.min(), x.max()] if x.size and x.dtype != object else []
+        fits = all(low <= v < 1 << bits for v in known)
+        self.need(fits, f"integers beyond {type} or 32 bits: {known[:9]}")
+        return np.asarray(x if x.dtype == object else x.astype(np.int64))
+
+    def real(self, x: Any, type: str) -> Array:
+        """Return real numbers within the normal range of their type, in float64.
+
+        f16 and bf16 hold them as they are; a product of f32 may be rounded.
+        """
+        fits = (x == 0) | normal(x)
+        self.need(type in FLOATS and np.all(fits), f"numbers beyond the range of {type}")
+        x = np.asarray(x, np.float64)
+        return self.exact(x, type) if type in ("f16", "bf16") else x
+
+    def exact(self, x: Any, type: str) -> Array:
+        """Return real numbers that their type holds as they are, as a sum may cancel all else."""
+        held = np.asarray(x, FLOATS[type])
+        short = type != "bf16" or not (held.view(np.uint32) & 0xFFFF).any()
+        self.need(short and np.array_equal(held, x), f"numbers that {type} rounds")
+        return np.asarray(x, np.float64)
+
+
+def normal(x: Array) -> Array:
+    """Return which numbers are normal ones of f32; smaller ones may become 0."""
+    return np.asarray((abs(x) >= 2.0**-126) & (abs(x) < 2.0**128))
+
+
+def integers(layer: Layer, name: str, text: str, digits: int = 10) -> Ints:
+    """Return the integers that an attribute lists, none where it is empty."""
+    parts = text.split(",") if text.strip(" ") else []
+    fits = all(re.fullmatch(_INTEGER % digits, p) for p in parts)
+    need(fits, f'{layer}: {name}="{text[:40]}" is no list of small integers')
+    return tuple(map(int, parts))
+
+
+def reals(layer: Layer, name: str, text: str) -> tuple[float, ...]:
+    """Return the real numbers that an attribute lists, none where it is empty."""
+    parts = text.split(",") if text.strip(" ") else []
+    found = [float(p) if re.fullmatch(_REAL, p) else math.inf for p in parts]
+    need(all(map(math.isfinite, found)), f'{layer}: {name}="{text[:40]}" lists other than numbers')
+    return tuple(found)
+
+
+def vector(given: Any, far: bool = False) -> list[Any]:
+    """Return the integers, known or symbolic, of a vector or scalar; `far`: also beyond 32 bits.
+
+    OpenVINO cuts them to 32 bits; of a step of -2^31 it dies.
+    """
+    known = isinstance(given, TypedArray) and given.array.ndim < 2 and given.type in ("i32", "i64")
+    need(known, "a vector of integers is not known")
+    found = list(given.array.reshape(-1).tolist())
+    near = far or all(abs(v) < 1 << 31 for v in found if isinstance(v, int))
+    need(near, f"a vector has numbers beyond 32 bits: {found[:9]}")
+    return found
+
+
+def whole(given: Any, far: bool = False) -> Ints:
+    """Return the integers of a vector or scalar; none may be symbolic."""
+    found = vector(given, far)
+    need(all(hasattr(v, "__index__") for v in found), "a vector depends on open sizes")
+    return tuple(map(int, found))
+
+
+def room(shape: Iterable[int], most: int = LARGEST_ARRAY, what: str = "elements") -> int:
+    """Return the number of elements; Unproved where there are too many."""
+    size = math.prod(shape)
+    need(0 <= size <= most, f"{size} {what} are more than the proof takes on")
+    return size
+
+
+def pick(x: Array, axis: int, at: Array, nothing: int) -> Array:
+    """Return the elements at some places of an axis, `nothing` for those outside of it."""
+    kept = (at >= 0) & (at < x.shape[axis])
+    out = np.full((*x.shape[:axis], at.size, *x.shape[axis + 1 :]), nothing, x.dtype)
+    out[(slice(None),) * axis + (kept,)] = x.take(at[kept], axis)
+    return out
+
+
+def computed(c: Call, run: Run, inputs: Sequence[Any]) -> list[Array]:
+    """Compute the outputs; whatever NumPy refuses is Unproved."""
+    try:
+        with np.errstate(all="ignore"):
+            out = run(c, *inputs)
+    except REFUSED as e:
+        raise Unproved(f"{c.layer} does not fit its inputs: {e}") from None
+    return list(out) if isinstance(out, list) else [out]

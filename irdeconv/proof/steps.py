@@ -14,12 +14,20 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.proof import language
-from irdeconv.proof.call import FLOATS, LARGEST_ARRAY, vector, whole
 from irdeconv.proof.definition import ACTIVATIONS, OWN, LayerDefinition, activation, define, ints
 from irdeconv.proof.maps import COPY_STEP, Axis, KernelSums, Read, Reference, View, by_channel, last
-from irdeconv.proof.model import Array, Ints, Layer, TypedArray, need
-from irdeconv.proof.operations import depth_to_space
-from irdeconv.proof.resizing import MOST_RESIZED, ahead, enlarged
+from irdeconv.proof.model import (
+    FLOATS,
+    LARGEST_ARRAY,
+    Array,
+    Ints,
+    Layer,
+    TypedArray,
+    need,
+    vector,
+    whole,
+)
+from irdeconv.proof.operations import MOST_RESIZED, ahead, depth_to_space, enlarged
 from irdeconv.proof.sizes import Case, Expr, SizesTooLarge, SizesTooSmall
 from irdeconv.proof.views import (
     Numbers,

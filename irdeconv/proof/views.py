@@ -11,10 +11,22 @@ from typing import Any
 import numpy as np
 
 from irdeconv.proof import language
-from irdeconv.proof.call import HIGHEST_RANK, LARGEST_ARRAY, MOVES, pick, room
 from irdeconv.proof.definition import LayerDefinition
 from irdeconv.proof.maps import COPY_STEP, Axis, Bounds, KernelSums, Moves, View
-from irdeconv.proof.model import Array, Ints, Layer, Port, TypedArray, Unproved, need
+from irdeconv.proof.model import (
+    HIGHEST_RANK,
+    LARGEST_ARRAY,
+    MOVES,
+    Array,
+    Ints,
+    Layer,
+    Port,
+    TypedArray,
+    Unproved,
+    need,
+    pick,
+    room,
+)
 from irdeconv.proof.sizes import Case, Expr, Size, SizesTooSmall
 
 

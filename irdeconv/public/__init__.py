@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from irdeconv.graph import Graph
+from irdeconv.ir.graph import Graph
 
 
 def _picture(graph: Graph) -> str | None:
-    from irdeconv.inspection.drawn import LARGEST_FLAT, picture
+    from irdeconv.show.drawn import LARGEST_FLAT, picture
 
     return picture(graph, most=LARGEST_FLAT)
 

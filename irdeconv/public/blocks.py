@@ -12,18 +12,17 @@ from uuid import uuid4
 
 import numpy as np
 
-from irdeconv.errors import ArgumentTypeError, Diagnostic, UsageError
-from irdeconv.extras import needed
-from irdeconv.graph import Graph
-from irdeconv.models import ModelLike, graph_of
-from irdeconv.passes.form_names import FALLBACK
-from irdeconv.passes.infer_specs import inferred
+from irdeconv.base.errors import ArgumentTypeError, Diagnostic, UsageError
+from irdeconv.base.extras import needed
+from irdeconv.formats.models import ModelLike, graph_of
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.spec import Array, Shape, Spec, is_static
 from irdeconv.public.reading import infer
 from irdeconv.public.running import compile
-from irdeconv.runtime.feeds import Binder
-from irdeconv.runtime.plan import Plan
-from irdeconv.runtime.rows import batch_size, require_whole, run_rows
-from irdeconv.spec import Array, Shape, Spec, is_static
+from irdeconv.rewrite.form_names import FALLBACK
+from irdeconv.rewrite.infer_specs import inferred
+from irdeconv.run.feeds import Binder
+from irdeconv.run.plan import Plan, batch_size, require_whole, run_rows
 
 PLANS = 4  # kept by each thread
 _local = threading.local()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from irdeconv.editing.extract import extract as _extract
-from irdeconv.editing.rename import Substitution
-from irdeconv.editing.rename import rename as _rename
-from irdeconv.editing.simplify import MAX_GROWTH, Simplified
-from irdeconv.editing.simplify import simplify as _simplify
-from irdeconv.graph import Graph
-from irdeconv.models import ModelLike, graph_of
+from irdeconv.formats.models import ModelLike, graph_of
+from irdeconv.ir.graph import Graph
+from irdeconv.run.extract import extract as _extract
+from irdeconv.run.rename import Substitution
+from irdeconv.run.rename import rename as _rename
+from irdeconv.run.simplify import MAX_GROWTH, Simplified
+from irdeconv.run.simplify import simplify as _simplify
 
 
 def extract(

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from os import PathLike
 
-from irdeconv import garbage
-from irdeconv.limits import current
-from irdeconv.models import ModelLike
-from irdeconv.opening import read_text
-from irdeconv.passes.overrides import ShapeLike
-from irdeconv.proving import sides
-from irdeconv.verify.proof import check
-from irdeconv.verify.proof.certificate import Certificate
-from irdeconv.verify.proof.certified import Certificates
-from irdeconv.verify.proof.report import CheckReport
+from irdeconv.base import gc_pause as garbage
+from irdeconv.base.limits import current
+from irdeconv.base.opening import read_text
+from irdeconv.formats.models import ModelLike
+from irdeconv.rewrite.infer_specs import ShapeLike
+from irdeconv.verify import check
+from irdeconv.verify.certificates import Certificate, Certificates, CheckReport
+from irdeconv.verify.proving import sides
 
 
 @garbage.paused()

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from irdeconv import garbage, text
-from irdeconv.errors import Collector, Diagnostic, InferenceError, UnsupportedError, UsageError
-from irdeconv.geometry import Semantics
-from irdeconv.graph import Graph, GraphError
-from irdeconv.io.reading import Loaded
-from irdeconv.limits import Limits, current
-from irdeconv.models import (
+from irdeconv.base import gc_pause as garbage
+from irdeconv.base.errors import Collector, Diagnostic, InferenceError, UnsupportedError, UsageError
+from irdeconv.base.limits import Limits, current
+from irdeconv.base.source import Location, SourceFile
+from irdeconv.formats import text
+from irdeconv.formats.models import (
     UNKNOWN,
     ModelLike,
     OnnxModel,
@@ -24,19 +23,25 @@ from irdeconv.models import (
     held,
     is_onnx,
 )
-from irdeconv.onnx_files.container import load_file
-from irdeconv.onnx_files.target_check import check_nodes
-from irdeconv.onnx_files.types import set_shapes
+from irdeconv.formats.onnx_container import load_file
+from irdeconv.formats.onnx_target import check_nodes
+from irdeconv.formats.onnx_types import set_shapes
+from irdeconv.formats.reading import Loaded
+from irdeconv.formats.text import parse as parse
+from irdeconv.formats.text_printer import ELIDED
+from irdeconv.ir.geometry import Semantics
+from irdeconv.ir.graph import Graph, GraphError
 from irdeconv.ops.basic import Parameter
-from irdeconv.passes.infer_specs import infer_specs, require_specs
-from irdeconv.passes.overrides import ShapeLike, input_shapes, parse_shape_like
-from irdeconv.passes.recognise import misfits
-from irdeconv.passes.standardize import standardize
-from irdeconv.source import Location, SourceFile
-from irdeconv.targets.check import Violation, check_graph
-from irdeconv.targets.profile import Target, load_target
-from irdeconv.text import parse as parse
-from irdeconv.text.printer import ELIDED
+from irdeconv.rewrite.infer_specs import (
+    ShapeLike,
+    infer_specs,
+    input_shapes,
+    parse_shape_like,
+    require_specs,
+)
+from irdeconv.rewrite.standardize import misfits, standardize
+from irdeconv.rewrite.target_check import Violation, check_graph
+from irdeconv.rewrite.targets import Target, load_target
 
 
 def read(

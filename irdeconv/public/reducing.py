@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from irdeconv.graph import Graph
-from irdeconv.models import ModelLike, graph_of
-from irdeconv.passes.infer_specs import inferred
-from irdeconv.reducing.reduce import PEER, TIMEOUT, Task, reduce_model
-from irdeconv.reducing.shrink import Reduced, guessed_feeds
-from irdeconv.runtime.feeds import Feeds
-from irdeconv.spec import Array
+from irdeconv.formats.models import ModelLike, graph_of
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.spec import Array
+from irdeconv.rewrite.infer_specs import inferred
+from irdeconv.run.feeds import Feeds
+from irdeconv.verify.reduce import PEER, TIMEOUT, Reduced, Task, guessed_feeds, reduce_model
 
 
 def reduce(

@@ -7,14 +7,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from irdeconv.io.xml_writer import write_ir
-from irdeconv.models import ModelLike, graph_of, openvino_model
-from irdeconv.passes.lower_deconv import lower as _lower
-from irdeconv.passes.raising import Raised
-from irdeconv.passes.records import Lowered
-from irdeconv.passes.standardize import standardize
-from irdeconv.targets.profile import Target
-from irdeconv.verify.raising.proved import raise_proved
+from irdeconv.formats.models import ModelLike, graph_of, openvino_model
+from irdeconv.formats.xml_writer import write_ir
+from irdeconv.rewrite.lower_deconv import lower as _lower
+from irdeconv.rewrite.raising import Raised
+from irdeconv.rewrite.records import Lowered
+from irdeconv.rewrite.standardize import standardize
+from irdeconv.rewrite.targets import Target
+from irdeconv.verify.raising import raise_proved
 
 
 def lower(

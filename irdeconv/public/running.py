@@ -8,23 +8,24 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from irdeconv.benchmark import BenchReport, Effort, require_measurable
-from irdeconv.benchmark import bench as _bench
-from irdeconv.benchmark.peers import Source, peers
-from irdeconv.benchmark.saved import sorted_out
-from irdeconv.editing.outputs import with_outputs
-from irdeconv.graph import Graph
-from irdeconv.kernels.shared.exact import accumulate_in_order
-from irdeconv.kernels.shared.team import Threads, processors
-from irdeconv.models import ModelLike, graph_of
-from irdeconv.passes.form_names import FALLBACK
-from irdeconv.passes.infer_specs import inferred
-from irdeconv.passes.lower_deconv import lower as _lower
-from irdeconv.runtime.choice import Tuner
-from irdeconv.runtime.feeds import Binder, Feeds
-from irdeconv.runtime.plan import Plan, Trace, build_plan
-from irdeconv.runtime.schedule import Settings
-from irdeconv.spec import Array
+from irdeconv.formats.models import ModelLike, graph_of
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.spec import Array
+from irdeconv.kernels.products import accumulate_in_order
+from irdeconv.kernels.threads import Threads, processors
+from irdeconv.rewrite.form_names import FALLBACK
+from irdeconv.rewrite.infer_specs import inferred
+from irdeconv.rewrite.lower_deconv import lower as _lower
+from irdeconv.run.bench import bench as _bench
+from irdeconv.run.bench import require_measurable
+from irdeconv.run.bench_report import BenchReport, sorted_out
+from irdeconv.run.choice import Tuner
+from irdeconv.run.feeds import Binder, Feeds
+from irdeconv.run.measure import Effort
+from irdeconv.run.peers import Source, peers
+from irdeconv.run.plan import Plan, Trace, build_plan
+from irdeconv.run.schedule import Settings
+from irdeconv.run.selection import with_outputs
 
 
 def compile(

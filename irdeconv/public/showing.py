@@ -12,36 +12,33 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.benchmark.report import BenchReport
-from irdeconv.errors import UsageError, misused
-from irdeconv.explanation import Explanation
-from irdeconv.explanation import explain as _explain
-from irdeconv.graph import Graph
-from irdeconv.inspection import Inspection
-from irdeconv.inspection import inspect as _inspect
-from irdeconv.inspection.operations import Operations
-from irdeconv.inspection.operations import operations as _operations
-from irdeconv.inspection.select import Order
-from irdeconv.models import ModelLike, graph_of, looks_like_a_model
-from irdeconv.page.build import graph_page as _graph_page
-from irdeconv.page.content import PageContent
-from irdeconv.page.reports import bench_page, comparison_page, run_page
-from irdeconv.page.values import ValueCollector
-from irdeconv.passes.overrides import ShapeLike, input_shapes
-from irdeconv.passes.records import Lowered
+from irdeconv.base.errors import UsageError, misused
+from irdeconv.formats.models import ModelLike, graph_of, looks_like_a_model
+from irdeconv.ir.graph import Graph
 from irdeconv.public.rewriting import write
 from irdeconv.public.running import compile
-from irdeconv.reducing.around import Recorder, find_around, write_around
-from irdeconv.reducing.reduce import PEER
-from irdeconv.runtime.feeds import Feeds
-from irdeconv.runtime.plan import Plan
-from irdeconv.targets.profile import Target, load_target
-from irdeconv.verify.compare.comparison import Comparison, compare_plan
-from irdeconv.verify.compare.lockstep import PlanPartner
-from irdeconv.verify.compare.partner import Partner, Precision
-from irdeconv.verify.compare.peer import OpenVinoPartner, openvino
-from irdeconv.verify.compare.saved import SavedPartner
-from irdeconv.verify.proof.certified import Certificates
+from irdeconv.rewrite.infer_specs import ShapeLike, input_shapes
+from irdeconv.rewrite.records import Lowered
+from irdeconv.rewrite.targets import Target, load_target
+from irdeconv.run.bench_report import BenchReport
+from irdeconv.run.feeds import Feeds
+from irdeconv.run.plan import Plan
+from irdeconv.show.explanation import Explanation
+from irdeconv.show.explanation import explain as _explain
+from irdeconv.show.inspection import Inspection, Order
+from irdeconv.show.inspection import inspect as _inspect
+from irdeconv.show.operations import Operations
+from irdeconv.show.operations import operations as _operations
+from irdeconv.show.page import PageContent
+from irdeconv.show.page import graph_page as _graph_page
+from irdeconv.show.page_reports import bench_page, comparison_page, run_page
+from irdeconv.show.page_values import ValueCollector
+from irdeconv.verify.certificates import Certificates
+from irdeconv.verify.comparison import Comparison, compare_plan
+from irdeconv.verify.openvino import OpenVinoPartner, openvino
+from irdeconv.verify.partner import Partner, PlanPartner, Precision, SavedPartner
+from irdeconv.verify.reduce import PEER
+from irdeconv.verify.reduce_around import Recorder, find_around, write_around
 
 
 def compare(

@@ -1,1 +1,1 @@
-"""Checking results: proof that a lowering is right, comparison of what graphs compute."""
+"""Holding models against each other: proofs, certificates, comparison, reduction, suites."""

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from lxml import etree
 
-import irdeconv.dialects
-from irdeconv.dtypes import ELEMENT_TYPES, ElementType
-from irdeconv.errors import Problem
-from irdeconv.limits import current
-from irdeconv.op import Op, lookup, parse_attributes
-from irdeconv.spec import Array, Spec
+import irdeconv.ops.dialects
+from irdeconv.base.errors import Problem
+from irdeconv.base.limits import current
+from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
+from irdeconv.ir.op import Op, lookup, parse_attributes
+from irdeconv.ir.spec import Array, Spec
 
-assert irdeconv.dialects  # importing it fills the registry
+assert irdeconv.ops.dialects  # importing it fills the registry
 
 
 @dataclass(frozen=True)

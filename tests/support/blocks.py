@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irdeconv.kernels.shared.blocking import BlockSizes
+from irdeconv.kernels.scratch import BlockSizes
 
 SMALL = BlockSizes(
     epilogue_bytes=100,

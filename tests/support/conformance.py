@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.conformance.layer import SuiteLayer
+from irdeconv.verify.suite_layer import SuiteLayer
 from support.dialect_layers import ACTIVATIONS, DialectLayer
 from support.dialect_layers import expected as expected_of_dialect
 from support.layers import Layer

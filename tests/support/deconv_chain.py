@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
 from support.layers import constant, parameter, result
 from support.random_dialects import weights
 

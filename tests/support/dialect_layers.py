@@ -1,7 +1,7 @@
 """Layers of every system's deconvolution: graphs, data, the window that semantics fixes.
 
 The window arithmetic is written here from the rules, axis by axis in plain integers, apart from
-irdeconv.geometry, so that the two check each other.
+irdeconv.ir.geometry, so that the two check each other.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.errors import OpError
-from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY, SugarOp, attributes, infer_op, parse_attributes
-from irdeconv.spec import Spec
+from irdeconv.base.errors import OpError
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY, SugarOp, attributes, infer_op, parse_attributes
+from irdeconv.ir.spec import Spec
 from support import oracle
 from support.layers import Ints, constant, numbers, parameter, result
 

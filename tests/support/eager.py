@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from irdeconv.kernels import eager
-from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.candidate import ConvProblem
 
 Ints = Sequence[int]
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Value
-from irdeconv.passes.form_names import AUTO
-from irdeconv.passes.forms import FORMS
-from irdeconv.passes.records import Lowered
-from irdeconv.verify.proof.check import certify, check
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.rewrite.form_names import AUTO
+from irdeconv.rewrite.forms import FORMS
+from irdeconv.rewrite.records import Lowered
+from irdeconv.verify.check import certify, check
 from support.layers import (
     Layer,
     build,

@@ -14,9 +14,9 @@ import numpy as np
 import openvino as ov
 
 import irdeconv as ird
-from irdeconv.dtypes import f32, u8
-from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY
+from irdeconv.ir.dtypes import f32, u8
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
 from support.layers import constant, parameter, result
 
 Ints = tuple[int, ...]

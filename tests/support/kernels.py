@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from irdeconv.kernels.shared.candidate import Candidate
-from irdeconv.kernels.shared.jit import wanted
-from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.candidate import Candidate, ConvProblem
+from irdeconv.kernels.jit import wanted
 
 List = Callable[[ConvProblem], list[Candidate]]
 

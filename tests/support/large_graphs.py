@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from irdeconv.graph import Graph, Info, Value
+from irdeconv.ir.graph import Graph, Info, Value
 from irdeconv.ops.activation import ReLU
+from irdeconv.ops.channels import Split
 from irdeconv.ops.convolution import Convolution
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
-from irdeconv.ops.splitting import Split
 from support.layers import constant, parameter, result
 
 SHAPE = (1, 4, 8, 8)

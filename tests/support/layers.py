@@ -1,7 +1,7 @@
 """Deconvolution layers for tests: graphs of one layer, data, and the window that semantics fixes.
 
 The window arithmetic is written here from the rules, axis by axis in plain integers, apart from
-irdeconv.geometry, so that the two check each other.
+irdeconv.ir.geometry, so that the two check each other.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.constant import ArrayData
-from irdeconv.dialects.openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
-from irdeconv.dtypes import ELEMENT_TYPES, of_numpy
-from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.dtypes import ELEMENT_TYPES, of_numpy
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
+from irdeconv.ir.spec import DYNAMIC
 from irdeconv.ops.basic import Const, Parameter, Result
-from irdeconv.spec import DYNAMIC
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
 from support import oracle
 
 Ints = tuple[int, ...]

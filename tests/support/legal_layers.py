@@ -16,14 +16,14 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Value
-from irdeconv.onnx_files.target_check import check_nodes
+from irdeconv.formats.onnx_target import check_nodes
+from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.elementwise import Add
-from irdeconv.passes.emit import RuleCall
-from irdeconv.passes.standardize import standardize
-from irdeconv.targets.check import check_graph
-from irdeconv.targets.profile import Target, parse_target
+from irdeconv.rewrite.emit import RuleCall
+from irdeconv.rewrite.standardize import standardize
+from irdeconv.rewrite.target_check import check_graph
+from irdeconv.rewrite.targets import Target, parse_target
 from support import oracle
 from support.dialect_layers import ONEDNN, TENSORRT, DialectLayer
 from support.dialect_layers import build as build_dialect
@@ -143,7 +143,7 @@ class Written:
             return run_onnx(self.model, self.subject.feeds)[0]
         import openvino as ov
 
-        from irdeconv.io.xml_writer import ir_bytes
+        from irdeconv.formats.xml_writer import ir_bytes
 
         text, weights = ir_bytes(standardize(self.model))
         core = ov.Core()

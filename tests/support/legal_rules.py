@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from irdeconv.targets.profile import Target
+from irdeconv.rewrite.targets import Target
 from support.legal_layers import FREE, Shapes, target_of
 
 Ints = tuple[int, ...]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import irdeconv.dialects
 import irdeconv.ops  # noqa: F401 -- importing fills the registry
-from irdeconv.graph import Graph
-from irdeconv.io.reading import Loaded, load
+from irdeconv.formats.reading import Loaded, load
+from irdeconv.ir.graph import Graph
 from support import irbuild as ib
 
 Found = list[tuple[str, int, int]]

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.graph import Graph
-from irdeconv.passes.forms import FORMS
-from irdeconv.spec import bounds
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.spec import bounds
+from irdeconv.rewrite.forms import FORMS
 from support import irbuild as ib
 from support.ir_edit import Ir
 from support.proof_layers import ProofLayer, random_model, write_source

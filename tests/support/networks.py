@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.dialects.openvino import ConvolutionBackpropData
-from irdeconv.graph import Graph, Value
-from irdeconv.op import Op
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import Op
 from irdeconv.ops.activation import ReLU, Sigmoid
+from irdeconv.ops.channels import Split
 from irdeconv.ops.convolution import Convolution
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from irdeconv.ops.elementwise import Add
-from irdeconv.ops.splitting import Split
 from support.layers import constant, parameter, result
 
 SHAPE = (1, 3, 12, 12)

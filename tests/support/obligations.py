@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from irdeconv.graph import Graph, Value
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.spec import bounds
 from irdeconv.ops.basic import Const
 from irdeconv.proof.model import Fact, Layer, Model, Obligation, Port, TypedArray
-from irdeconv.spec import bounds
 
 
 def model_of(graph: Graph) -> Model:

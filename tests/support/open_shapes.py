@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import irdeconv as ird
-from irdeconv.graph import Graph
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.spec import DYNAMIC, Dim, Shape, Spec
 from irdeconv.ops.basic import Parameter
-from irdeconv.spec import DYNAMIC, Dim, Shape, Spec
 
 LOOSER = ("batch", "spatial", "batch and spatial", "dims", "rank")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from irdeconv.proof.model import Fact, Layer, Model, Port, TypedArray
-from irdeconv.proof.verdict import ProofVerdict
+from irdeconv.proof.symbolic import ProofVerdict
 
 WEIGHTS = np.arange(1, 13, dtype="<f4").reshape(3, 4)
 

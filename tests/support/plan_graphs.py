@@ -3,7 +3,7 @@
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Value
+from irdeconv.ir.graph import Graph, Value
 from support.layers import constant, parameter, result
 
 RNG = np.random.default_rng(7)

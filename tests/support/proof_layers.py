@@ -10,10 +10,10 @@ import ml_dtypes
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Value
-from irdeconv.io.xml_writer import write_ir
-from irdeconv.op import REGISTRY
-from irdeconv.spec import Interval
+from irdeconv.formats.xml_writer import write_ir
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
+from irdeconv.ir.spec import Interval
 from support import dialect_layers, dialect_random, layers
 from support.dialect_layers import NHWC, ONEDNN, TENSORRT, VERSIONS
 

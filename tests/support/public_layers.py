@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
 
-from irdeconv.conformance.networks import NETWORKS
+from irdeconv.verify.suite_cases import NETWORKS
 from support.layers import Ints, Layer
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
 from irdeconv.ops.convolution import Convolution, GroupConvolution
-from irdeconv.verify.proof.check import check, probe_layers
+from irdeconv.verify.check import check, probe_layers
 from support.layers import constant, parameter, result
 
 Ints = tuple[int, ...]

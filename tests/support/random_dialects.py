@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
 from support.layers import constant, parameter, result
 
 KINDS = ("onednn", "onnx", "nhwc", "tensorrt")

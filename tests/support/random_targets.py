@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from irdeconv.targets.profile import Target
+from irdeconv.rewrite.targets import Target
 from support.dialect_layers import ONEDNN, TENSORRT
 from support.legal_layers import (
     Shapes,

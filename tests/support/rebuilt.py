@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from irdeconv.constant import FileData
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.graph import Graph, Info, Value
-from irdeconv.io.weights import NoWeights
-from irdeconv.op import Op, lookup, parse_attributes
+from irdeconv.formats.document import NoWeights
+from irdeconv.ir.constant import FileData
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.graph import Graph, Info, Value
+from irdeconv.ir.op import Op, lookup, parse_attributes
+from irdeconv.ir.spec import Dim, Spec, parse_dim
 from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.ops.bodies import Body, BodyInput, BodyOp, BodyOutput, Slicing
-from irdeconv.spec import Dim, Spec, parse_dim
 
 
 def rebuilt(document: dict[str, Any]) -> Graph:

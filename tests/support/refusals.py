@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pytest
 
 import irdeconv.ops
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.errors import OpError
-from irdeconv.op import infer_op, lookup, parse_attributes
-from irdeconv.spec import Spec, parse_shape
+from irdeconv.base.errors import OpError
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.op import infer_op, lookup, parse_attributes
+from irdeconv.ir.spec import Spec, parse_shape
 from op_cases import Tensor
 
 assert irdeconv.ops

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations, pairwise
 
-from irdeconv.drawing.compose import label_width
-from irdeconv.drawing.routes import LABEL_ROOM
-from irdeconv.drawing.scene import Box, Link, Point, Scene
+from irdeconv.show.layout import LABEL_ROOM
+from irdeconv.show.scene import Box, Link, Point, Scene
+from irdeconv.show.scenes import label_width
 
 STEPS = 12  # in which an S is cut for a look at what it passes through
 

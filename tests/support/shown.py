@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Value
+from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
-from irdeconv.page.content import PageContent
+from irdeconv.show.page import PageContent
 from support.browser import chromium, missing
 from support.layers import parameter, result
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from irdeconv.passes.native import OPERATIONS as NATIVE
-from irdeconv.targets.operations import OPERATIONS
-from irdeconv.targets.profile import Target
+from irdeconv.rewrite.native import OPERATIONS as NATIVE
+from irdeconv.rewrite.target_conditions import OPERATIONS
+from irdeconv.rewrite.targets import Target
 
 
 def lacking(*operations: str) -> Target:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.kernels.shared.team import Threads, arithmetic
+from irdeconv.kernels.threads import Threads, arithmetic
 
 
 def outputs_of_teams(kernel: Any, x: Any, shape: tuple[int, ...], workers: int) -> list[Any]:

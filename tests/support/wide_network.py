@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.graph import Graph, Value
-from irdeconv.op import lookup
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import lookup
 from support.layers import constant, parameter, result
 
 SHAPE = (2, 8, 12, 12)

@@ -180,7 +180,7 @@ def _layer(m: Mutant) -> None:
 
 @cache
 def _kinds() -> list[str]:
-    from irdeconv.op import REGISTRY
+    from irdeconv.ir.op import REGISTRY
 
     return sorted({kind for kind, _ in REGISTRY})
 

@@ -16,7 +16,7 @@ import numpy as np
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.graph import Graph, Value
+from irdeconv.ir.graph import Graph, Value
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLES = ROOT / "ir_samples"
@@ -193,7 +193,7 @@ def _archives() -> Iterator[Seed]:
 
 
 def _profiles() -> Iterator[Seed]:
-    from irdeconv.targets import profile
+    from irdeconv.rewrite import targets as profile
 
     base = model_of_arrays().files
     for path in sorted((Path(profile.__file__).parent / "profiles").glob("*.toml")):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.dtypes import ELEMENT_TYPES
+from irdeconv.ir.dtypes import ELEMENT_TYPES
 from support.differential.making import Held, Making, layer, pick
 from support.live_operations.mutate import numbers
 

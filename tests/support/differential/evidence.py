@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.errors import IrdeconvError
-from irdeconv.graph import Graph, Node, Value
-from irdeconv.io.xml_writer import ir_bytes
+from irdeconv.base.errors import IrdeconvError
+from irdeconv.formats.xml_writer import ir_bytes
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.spec import Array
 from irdeconv.ops.basic import Parameter
-from irdeconv.spec import Array
 from support.differential.judging import PASSIVE, Finding, shapes_apart, values_apart
 from support.differential.locating import sample_of
 from support.live_operations import ours

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from irdeconv.dtypes import ElementType
+from irdeconv.ir.dtypes import ElementType
 from support.differential.making import Held, Making, layer
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.graph import Graph, Value
-from irdeconv.spec import Array
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.spec import Array
 from support.differential import native
 from support.differential.deconvolutions import deconvolution
 from support.differential.making import Making, pick

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.op import infer_op, lookup
-from irdeconv.spec import DYNAMIC, Spec
+from irdeconv.ir.op import infer_op, lookup
+from irdeconv.ir.spec import DYNAMIC, Spec
 from support.live_operations.conditions import (
     all_constant,
     integers,

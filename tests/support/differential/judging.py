@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.errors import IrdeconvError
-from irdeconv.graph import Graph, Node, Value, unique
-from irdeconv.spec import Array, Interval, Spec, bounds, merge
+from irdeconv.base.errors import IrdeconvError
+from irdeconv.ir.graph import Graph, Node, Value, unique
+from irdeconv.ir.spec import Array, Interval, Spec, bounds, merge
 from support.live_operations.runtime import Answer
 
 PASSIVE = ("Parameter", "Const", "Result")

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import irdeconv as ird
-from irdeconv.errors import IrdeconvError
-from irdeconv.graph import Graph, Node, Value
-from irdeconv.io.xml_writer import ir_bytes
+from irdeconv.base.errors import IrdeconvError
+from irdeconv.formats.xml_writer import ir_bytes
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.spec import Array, Interval, Spec
 from irdeconv.ops.basic import Result
-from irdeconv.spec import Array, Interval, Spec
 from op_cases import Tensor
 from support.differential.judging import PASSIVE, Finding, values_apart
 from support.live_operations.runtime import Runtime

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.constant import ArrayData
-from irdeconv.dtypes import ELEMENT_TYPES, ElementType
-from irdeconv.errors import OpError
-from irdeconv.graph import Graph, Value
-from irdeconv.op import Op, as_tuple, infer_op, lookup
+from irdeconv.base.errors import OpError
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import Op, as_tuple, infer_op, lookup
+from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Spec
 from irdeconv.ops.basic import Const, Parameter, Result
-from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Spec
 from support.live_operations.mutate import numbers, pick
 from support.live_operations.sample import PLAIN
 

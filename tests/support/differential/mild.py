@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from lxml import etree
 
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.op import lookup
-from irdeconv.packing import encode
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.op import lookup
+from irdeconv.ir.packing import encode
 from support.live_operations.mutate import mutate_attributes, numbers
 from support.live_operations.sample import PLAIN
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from irdeconv.io.xml_writer import ir_bytes
-from irdeconv.passes.infer_specs import inferred
+from irdeconv.formats.xml_writer import ir_bytes
+from irdeconv.rewrite.infer_specs import inferred
 from support.differential.graphs import random_graph
 from support.differential.trial import Model
 

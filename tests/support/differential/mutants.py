@@ -14,10 +14,10 @@ from fuzzing.seeds import irs
 from lxml import etree
 
 import irdeconv as ird
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.io.xml_writer import ir_bytes
-from irdeconv.reducing.flow import guess
-from irdeconv.spec import Array, Spec, bounds, compatible
+from irdeconv.formats.xml_writer import ir_bytes
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.spec import Array, Spec, bounds, compatible
+from irdeconv.verify.reduce_pieces import guess
 from support.differential.graphs import random_graph
 from support.differential.mild import mildly
 from support.differential.trial import Model

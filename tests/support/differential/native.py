@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from irdeconv.dtypes import ELEMENT_TYPES
+from irdeconv.ir.dtypes import ELEMENT_TYPES
 from support.differential.making import Held, Making, layer, pick
 
 Maker = Callable[[Making], "list[Held] | None"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from irdeconv.op import Op, lookup, parse_attributes, ports
+from irdeconv.ir.op import Op, lookup, parse_attributes, ports
 from support.differential.fitting import fitted
 from support.differential.making import Held, Making, pick
 from support.live_operations.mutate import LISTS

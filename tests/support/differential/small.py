@@ -15,10 +15,10 @@ from fuzzing.shrink import least
 from lxml import etree
 
 import irdeconv as ird
-from irdeconv.errors import IrdeconvError
-from irdeconv.graph import Graph
-from irdeconv.io.xml_writer import ir_bytes
-from irdeconv.spec import Array
+from irdeconv.base.errors import IrdeconvError
+from irdeconv.formats.xml_writer import ir_bytes
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.spec import Array
 from support.differential.trial import Model, Outcome, attempt
 from support.live_operations.runtime import Runtime
 

@@ -6,8 +6,8 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from irdeconv.graph import Graph
-from irdeconv.spec import Array
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.spec import Array
 from support.differential.evidence import against_itself
 from support.differential.explained import reason_for
 from support.differential.judging import (

@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from irdeconv.graph import Graph, Node
-from irdeconv.ops.basic import Const
+from irdeconv.ir.graph import Graph, Node
+from irdeconv.ops.basic import Const, ReadingOp, VariableOp
 from irdeconv.ops.bodies import bodies_of
-from irdeconv.ops.state import ReadingOp, VariableOp
 from support.differential.judging import Finding
 
 REFUSED = "only irdeconv|OpenVINO crashes"

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.geometry_conv import same_pads
-from irdeconv.op import lookup, parse_attributes
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.geometry import same_pads
+from irdeconv.ir.op import lookup, parse_attributes
 from support.live_operations.sample import Given, Sample
 
 # The plugin aligns the axes of these under pdpd as under numpy; of Divide the real ones only.

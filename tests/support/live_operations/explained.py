@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from irdeconv.dtypes import ELEMENT_TYPES
+from irdeconv.ir.dtypes import ELEMENT_TYPES
 from support.live_operations import conditions as at
 from support.live_operations import magnitudes
 from support.live_operations.refusals import refusal

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.errors import OpError
+from irdeconv.base.errors import OpError
+from irdeconv.ir.dtypes import ELEMENT_TYPES
 from support.live_operations.conditions import (
     has,
     integers,

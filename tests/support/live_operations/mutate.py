@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.declare import Attribute, attributes
-from irdeconv.dtypes import ELEMENT_TYPES, ElementType
-from irdeconv.op import Op, ports
+from irdeconv.ir.attributes import Attribute, attributes
+from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
+from irdeconv.ir.op import Op, ports
 from op_cases import Case, Tensor
 from support.live_operations.sample import Given, Sample, given
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.constant import ArrayData
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.errors import IrdeconvError, OpError
-from irdeconv.graph import Graph, Value
-from irdeconv.op import lookup, parse_attributes, ports
+from irdeconv.base.errors import IrdeconvError, OpError
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import lookup, parse_attributes, ports
+from irdeconv.ir.spec import DYNAMIC, Spec, bounds
 from irdeconv.ops.basic import Const, Parameter, Result
-from irdeconv.spec import DYNAMIC, Spec, bounds
 from support.live_operations.runtime import Answer
 from support.live_operations.sample import Given, Sample
 

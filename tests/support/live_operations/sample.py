@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from irdeconv.packing import encode
+from irdeconv.ir.packing import encode
 from op_cases import Tensor
 
 # What OpenVINO takes and gives as NumPy arrays.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from irdeconv.op import infer_op, lookup, parse_attributes
+from irdeconv.ir.op import infer_op, lookup, parse_attributes
 from irdeconv.ops import catalog
 from op_cases import Case, all_cases
 from support.live_operations import ours

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from irdeconv.dtypes import ELEMENT_TYPES
+from irdeconv.ir.dtypes import ELEMENT_TYPES
 from op_cases import Tensor
 from support.live_operations.generators.tools import (
     Generator,

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.attributes import Ints
-from irdeconv.declare import attributes
-from irdeconv.dtypes import ELEMENT_TYPES, ElementType
-from irdeconv.op import lookup
+from irdeconv.ir.attributes import Ints, attributes
+from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
+from irdeconv.ir.op import lookup
 from op_cases import Tensor, i64
 from support.live_operations.mutate import Rng, declare, numbers, pick
 from support.live_operations.sample import Sample, given

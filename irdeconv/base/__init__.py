@@ -1,0 +1,1 @@
+"""Errors, limits, files, text: what all other folders use."""

@@ -1,0 +1,88 @@
+"""What stands behind a diagnostic code: why it is reported, how to fix it, an example.
+
+`codes.CODES` has the titles. Beside this module lies a text for each code: why it is reported,
+then sections that each begin with `--- name`. `fix` says what helps. The files of the example
+follow (`model.bin f32` holds the numbers of a weights file), then what provokes the code, with what
+it prints: commands (`--- $ irdeconv ...`), or a program (`python`) and what it `raises`. Where no
+file can provoke a code, `when` says what does. `pytest --update` rewrites what is printed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from irdeconv.base.codes import CODES
+
+FOLDER = Path(__file__).parent / "code_texts"
+GROUPS = {
+    "E1": "The input files",
+    "E2": "The graph",
+    "E3": "Inference",
+    "E4": "Lowering",
+    "E5": "Execution and comparison",
+    "E6": "Limits",
+    "E7": "Usage, output, the text form",
+    "W1": "Warnings: the input files",
+    "W2": "Warnings: the graph",
+    "W3": "Warnings: what the model means",
+    "W4": "Warnings: lowering",
+    "W5": "Warnings: comparison",
+}
+
+
+@dataclass(frozen=True)
+class ExampleStep:
+    """A command or a program of an example, and what it prints."""
+
+    what: str
+    printed: str
+    python: bool = False
+
+
+@dataclass(frozen=True)
+class CodePage:
+    """All that is said of a diagnostic code.
+
+    `files` are those of the example: texts by name, the numbers of a weights file by its name and
+    element type. `when` stands in for an example that no file can give.
+    """
+
+    code: str
+    title: str
+    why: str
+    fix: str
+    files: dict[str, str]
+    steps: tuple[ExampleStep, ...]
+    when: str | None
+
+
+def code_page(code: str) -> CodePage:
+    """Read what is said of a code; KeyError where there is no such code."""
+    title = CODES[code].title
+    why, *parts = re.split(r"^--- ", path_of(code).read_text("utf-8"), flags=re.M)
+    sections = {name: body for name, _, body in (p.partition("\n") for p in parts)}
+    fix, when = sections.pop("fix"), sections.pop("when", None)
+    commands = [name for name in sections if name.startswith("$ ")]
+    steps = [ExampleStep(name[2:], sections.pop(name)) for name in commands]
+    if "python" in sections:
+        steps.append(ExampleStep(sections.pop("python"), sections.pop("raises"), python=True))
+    return CodePage(
+        code=code,
+        title=title,
+        why=_joined(why),
+        fix=_joined(fix),
+        files=sections,
+        steps=tuple(steps),
+        when=None if when is None else _joined(when),
+    )
+
+
+def path_of(code: str) -> Path:
+    """Return the file of a code."""
+    return FOLDER / f"{code}.txt"
+
+
+def _joined(paragraph: str) -> str:
+    return " ".join(paragraph.split())

@@ -1,0 +1,388 @@
+"""Diagnostics, their codes, and the exceptions that carry them.
+
+Did-you-mean hints.
+
+Numbers of things in sentences.
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import os
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from os import PathLike
+from typing import Any, ClassVar, Literal
+
+from irdeconv.base.codes import CODES
+from irdeconv.base.markup import html_text, plain
+from irdeconv.base.source import Location
+from irdeconv.base.tables import WIDTH, one_line
+
+Severity = Literal["error", "warning", "note"]
+
+
+def severity_of(code: str) -> Severity:
+    """Return what the letter of a diagnostic's code says."""
+    return "error" if code.startswith("E") else "warning"
+
+
+@dataclass(frozen=True)
+class Note:
+    """A remark that belongs to a diagnostic and may point at another place."""
+
+    message: str
+    location: Location | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Diagnostic:
+    """One problem: code, severity, message with the numbers, place, layer, notes and a hint.
+
+    Without a hint of its own it has the one of its code.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    location: Location | None = None
+    layer: str | None = None
+    notes: tuple[Note, ...] = ()
+    hint: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.code not in CODES:
+            raise ValueError(f"diagnostic code {self.code} is not in irdeconv.base.codes")
+        if self.hint is None:
+            object.__setattr__(self, "hint", CODES[self.code].hint)
+
+    def __repr__(self) -> str:
+        where = f" at {self.location}" if self.location else ""
+        return f"<Diagnostic {self.severity}[{self.code}]{plain(where)}: {plain(self.message)}>"
+
+    def _repr_html_(self) -> str:
+        return html_text(self.render())
+
+    def __str__(self) -> str:
+        where = f"{self.location}: " if self.location else ""
+        return one_line(f"{where}{self.severity}[{self.code}]: {self.message}")
+
+    def render(self, width: int = WIDTH) -> str:
+        """Return the diagnostic with its source line, a caret, notes and the hint.
+
+        The source line is clipped to a width. A mistake in the command line is one line, where that
+        is short.
+        """
+        lines = [str(self)]
+        short = f"{self}; {self.hint}"
+        if self.code == "E700" and self.hint and len(short) <= width:
+            return one_line(short)
+        if self.location is not None:
+            lines += self.location.snippet(width)
+        for note in self.notes:
+            where = f" ({note.location})" if note.location else ""
+            lines.append(f"   = note: {note.message}{where}")
+        if self.hint:
+            lines.append(f"   = {self.hint}")
+        # Each stays on its line: a name that holds a line break must not look like a diagnostic.
+        return "\n".join(map(one_line, lines))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form; keys are stable, absent places are null."""
+        where = self.location.position if self.location else None
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "message": self.message,
+            "file": self.location.file if self.location else None,
+            "line": where[0] if where else None,
+            "column": where[1] if where else None,
+            "layer": self.layer,
+            "hint": self.hint or None,
+            "notes": [
+                {"message": n.message, "location": str(n.location) if n.location else None}
+                for n in self.notes
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What an operation has to say about itself: no place yet, the caller knows the node.
+
+    `attribute` or `port` (an input) say which part of the layer is meant; a `note` is less than a
+    warning.
+    """
+
+    code: str
+    message: str
+    attribute: str | None = None
+    port: int | None = None
+    hint: str | None = None
+    note: bool = False
+
+    @property
+    def severity(self) -> Severity:
+        """A note, or what the code's letter says."""
+        return "note" if self.note else severity_of(self.code)
+
+
+class OpError(Exception):
+    """Raised by an operation's infer, evaluate or expand; passes add layer and place."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "E300",
+        attribute: str | None = None,
+        port: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.problem = Problem(code, message, attribute, port, hint)
+
+    @classmethod
+    def of(cls, problem: Problem) -> OpError:
+        """Return the error of a problem that `Op.check` has found."""
+        error = cls(problem.message)
+        error.problem = problem
+        return error
+
+
+class IrdeconvError(Exception):
+    """Base of everything that irdeconv raises on purpose; carries all diagnostics found.
+
+    Each kind is also the built-in error that says the same: a ValueError, an OSError, ...
+    """
+
+    exit_code: ClassVar[int] = 70
+
+    def __init__(self, diagnostics: Iterable[Diagnostic] | Diagnostic) -> None:
+        found = [diagnostics] if isinstance(diagnostics, Diagnostic) else list(diagnostics)
+        self.diagnostics: list[Diagnostic] = found
+        self.text: str = "\n".join(d.render() for d in found if d.severity == "error")
+        super().__init__(self.text)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.diagnostics,)
+
+
+class InputError(IrdeconvError, ValueError):
+    """The file is not a usable model."""
+
+    exit_code = 3
+
+
+class InferenceError(IrdeconvError, ValueError):
+    """Shapes or element types do not fit together."""
+
+    exit_code = 3
+
+
+class LoweringError(IrdeconvError, NotImplementedError):
+    """A deconvolution cannot be lowered in the wanted form."""
+
+    exit_code = 4
+
+
+class TargetError(LoweringError):
+    """A layer violates conditions of the target in every form."""
+
+    exit_code = 1
+
+
+class UnsupportedError(IrdeconvError, NotImplementedError):
+    """The graph contains operations or attribute values that irdeconv does not execute."""
+
+    exit_code = 4
+
+
+class ExecutionError(IrdeconvError, RuntimeError):
+    """A layer failed while the graph was running."""
+
+    exit_code = 1
+
+
+class NothingToReduceError(IrdeconvError, ValueError):
+    """The fault that `reduce` looks for does not show in the model."""
+
+    exit_code = 1
+
+
+class LimitError(IrdeconvError, MemoryError):
+    """A size, count or memory limit is exceeded."""
+
+    exit_code = 5
+
+
+class UsageError(IrdeconvError, ValueError):
+    """An argument does not fit the model: input name, shape, element type, option."""
+
+    exit_code = 2
+
+
+class ArgumentTypeError(UsageError, TypeError):
+    """An argument is of a type that means nothing here."""
+
+
+def misused(message: str, hint: str | None = None) -> UsageError:
+    """Return the error of an argument that does not fit (E700)."""
+    return UsageError(Diagnostic("E700", "error", message, hint=hint))
+
+
+class FileAccessError(IrdeconvError, OSError):
+    """A file cannot be opened, read or written; `errno` and `filename` say more where known."""
+
+    exit_code = 6
+
+    def __init__(
+        self,
+        diagnostics: Iterable[Diagnostic] | Diagnostic,
+        number: int | None = None,
+        file: str | None = None,
+    ) -> None:
+        super().__init__(diagnostics)
+        self.errno: int | None = number
+        self.filename: str | None = file
+        self.strerror: str | None = None if number is None else os.strerror(number)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.diagnostics, self.errno, self.filename)
+
+
+class MissingFileError(FileAccessError, FileNotFoundError):
+    """There is no such file or folder."""
+
+
+class MissingWeightsError(InputError, MissingFileError):
+    """The model's weights file is missing, and constants need it."""
+
+
+class ForbiddenFileError(FileAccessError, PermissionError):
+    """The file may not be opened, read or written."""
+
+
+class FolderError(FileAccessError, IsADirectoryError):
+    """A folder stands where a file is meant."""
+
+
+class NoFolderError(FileAccessError, NotADirectoryError):
+    """A file stands where a folder is meant."""
+
+
+_BY_NUMBER: dict[int | None, type[FileAccessError]] = {
+    errno.ENOENT: MissingFileError,
+    errno.EACCES: ForbiddenFileError,
+    errno.EPERM: ForbiddenFileError,
+    errno.EISDIR: FolderError,
+    errno.ENOTDIR: NoFolderError,
+}
+
+
+def no_access(
+    diagnostics: Iterable[Diagnostic] | Diagnostic, number: int | None, file: str | PathLike[str]
+) -> FileAccessError:
+    """Return the error of a file by its error number, so that it is a FileNotFoundError or so."""
+    kind = _BY_NUMBER.get(number, FileAccessError)
+    return kind(diagnostics, number, os.fspath(file))
+
+
+@dataclass
+class Collector:
+    """Gathers diagnostics in order, so that one run reports everything.
+
+    Beyond `most` of one code and severity they are only counted; `count_rest` says how many.
+    """
+
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    most: int | None = None
+    _counts: Counter[tuple[str, Severity]] = field(default_factory=Counter, repr=False)
+
+    def add(
+        self,
+        code: str,
+        message: str,
+        *,
+        severity: Severity | None = None,
+        location: Location | None = None,
+        layer: str | None = None,
+        notes: Sequence[Note] = (),
+        hint: str | None = None,
+    ) -> None:
+        """Record a diagnostic; the severity follows from the code's letter unless given."""
+        severity = severity or severity_of(code)
+        if self._has_room(code, severity):
+            self.diagnostics.append(
+                Diagnostic(
+                    code=code,
+                    severity=severity,
+                    message=message,
+                    location=location,
+                    layer=layer,
+                    notes=tuple(notes),
+                    hint=hint,
+                )
+            )
+
+    def take(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Record diagnostics that somebody else has made."""
+        self.diagnostics += [d for d in diagnostics if self._has_room(d.code, d.severity)]
+
+    def _has_room(self, code: str, severity: Severity) -> bool:
+        if self.is_full(code, severity):
+            return False
+        self._counts[code, severity] += 1
+        return True
+
+    def is_full(self, code: str, severity: Severity) -> bool:
+        """Whether one more diagnostic would not be shown; it is counted then."""
+        if self.most is None:
+            return False
+        count = self._counts.get((code, severity), 0)
+        if count < self.most or not count:
+            return False
+        self._counts[code, severity] = count + 1
+        return True
+
+    def count_rest(self) -> None:
+        """Report how many diagnostics of a code were not given in full."""
+        for (code, severity), count in self._counts.items():
+            if self.most is None or count <= max(self.most, 1):
+                continue
+            shown = [d for d in self.diagnostics if (d.code, d.severity) == (code, severity)]
+            message = f"{count - max(self.most, 1)} more like this one are not shown"
+            self.diagnostics.append(Diagnostic(code, severity, message, shown[-1].location))
+        self._counts.clear()
+
+    @property
+    def errors(self) -> list[Diagnostic]:
+        """The diagnostics of severity error."""
+        return [d for d in self.diagnostics if d.severity == "error"]
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """Return `did you mean "..."?` for the nearest of the known words, or None."""
+    lower = {k.lower(): k for k in known}
+    found = difflib.get_close_matches(str(word).lower(), lower, n=1, cutoff=0.6)
+    return f'did you mean "{lower[found[0]]}"?' if found else None
+
+
+_SOME = 20
+
+
+def count(number: int, noun: str) -> str:
+    """Return `1 layer`, `2 layers`, `0 layers`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def some(items: Collection[object]) -> str:
+    """Return `0, 1, 2`, `none`, or of many things the first: `0, 1, ... (9,000 in all)`."""
+    more = f", ... ({len(items):,} in all)" if len(items) > _SOME else ""
+    return (", ".join(map(str, islice(items, _SOME))) or "none") + more

@@ -1,0 +1,64 @@
+"""Packages that are not required: imported where they are used, and what keeps them from it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from irdeconv.base.errors import Diagnostic, UnsupportedError
+
+# The extra of pyproject.toml that installs a package, by what is imported.
+INSTALLED_BY = {
+    "dask": "distributed",
+    "distributed": "distributed",
+    "numba": "fast",
+    "onnx": "onnx",
+    "onnxruntime": "onnxruntime",
+    "openvino": "openvino",
+    "z3": "smt",
+    "zarr": "distributed",
+}
+CAUSE_LENGTH = 200  # characters of the cause
+
+
+class ExtraError(Exception):
+    """A package is missing or broken; the text continues "the package X ..."."""
+
+
+def needed(what: str, module: str, *names: str) -> Any:
+    """Import as `extra` does; UnsupportedError (E520) says that `what` needs the package."""
+    try:
+        return extra(module, *names)
+    except ExtraError as e:
+        raise lacking(what, module, str(e)) from e
+
+
+def lacking(what: str, module: str, problem: str = "is not installed") -> UnsupportedError:
+    """Return the error (E520) of a package that is missing or broken, and what installs it."""
+    package = module.partition(".")[0]
+    name = {"z3": "z3-solver"}.get(package, package)
+    hint = f"pip install 'irdeconv[{INSTALLED_BY[package]}]'"
+    if not problem.endswith("not installed"):
+        hint = f"install it anew: pip install --force-reinstall {name}"
+    message = f"{what} needs the package {name}, which {problem}"
+    return UnsupportedError(Diagnostic("E520", "error", message, hint=hint))
+
+
+def extra(module: str, *names: str) -> Any:
+    """Import a module that has to have `names`; ExtraError where it is missing or broken.
+
+    A broken installation raises anything: OSError for a library that is not there, RuntimeError for
+    a version that does not fit, AttributeError, and a folder of the name has none of the names.
+    """
+    try:
+        found = import_module(module)
+        for name in names:
+            getattr(found, name)
+    except Exception as e:
+        package = module.partition(".")[0]
+        if isinstance(e, ModuleNotFoundError) and e.name == package:
+            raise ExtraError("is not installed") from None
+        text = " ".join(str(e).split())
+        shown = text if len(text) <= CAUSE_LENGTH else f"{text[: CAUSE_LENGTH - 3]}..."
+        raise ExtraError(f"is installed but cannot be used: {type(e).__name__}: {shown}") from e
+    return found

@@ -1,0 +1,183 @@
+"""The limits that keep hostile files and wrong sizes from exhausting the machine: all of them.
+
+Whoever needs one asks `current()`, which gives those that are in force: the defaults, or what
+`Limits(...).applied()` or `--limit` sets. Numbers elsewhere that only decide how something is
+computed (how long a folded constant of an importer may be, when a matrix is used) refuse nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from typing import Any
+
+from irdeconv.base.errors import did_you_mean
+
+LARGEST_INT = 2**63 - 1  # what a limit can be set to; sizes and bounds beyond it are no sizes
+ARRAY_AXES = 32  # of an array that sorting and iterators of NumPy take
+ENVIRONMENT = "IRDECONV_LIMITS"  # the variable that the command line reads
+_AMOUNT = re.compile(
+    r"([0-9]{1,3}(?:,[0-9]{3}){1,6}|[0-9]{1,19})(\.[0-9]{1,6}(?= ?[KMGT]))?"
+    r" ?([KMGT]?)(?:i?B| bytes)?",
+    re.IGNORECASE,
+)
+
+
+def _of(
+    default: int, what: str, code: str = "", *, size: bool = False, most: int = LARGEST_INT
+) -> Any:
+    """Describe a limit; `most` is what it can be set to."""
+    metadata = {"what": what, "code": code, "bytes": size, "most": most}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a file may contain and ask for; give higher values for files that you trust.
+
+    `irdeconv doctor --limits` and docs/limits.md say what each one limits. `read` takes them for
+    one file; as a context manager they hold for whatever is done inside:
+
+    >>> with ird.Limits(layers=2).applied():
+    ...     ird.validate("ir_samples/openvino/group_deconv.xml")[0].code
+    'E601'
+    """
+
+    xml_bytes: int = _of(2 * 2**30, "an .xml file or another text", "E600", size=True)
+    message_bytes: int = _of(
+        2**31 - 1, "an ONNX model without data in other files", "E600", size=True
+    )
+    json_bytes: int = _of(2**28, "a dump, certificates, a saved report", "E600", size=True)
+    toml_bytes: int = _of(2**20, "a profile, a list of layers", "E600", size=True)
+    array_bytes: int = _of(2**36, "an array of an .npy or .npz", "E600", size=True)
+    members: int = _of(2**17, "arrays of an .npz", "E600")
+    packing: int = _of(200, "times its packed size that an array above 64 MiB may have", "E600")
+    layers: int = _of(1_000_000, "layers of a file, those of bodies included", "E601")
+    called_nodes: int = _of(
+        2**14, "nodes that calls of an ONNX model's functions stand for", "E601"
+    )
+    edges: int = _of(8_000_000, "edges of a file, those of bodies included", "E601")
+    ports: int = _of(32_768, "inputs of a layer, and its outputs", "E601")
+    attributes: int = _of(4_096, "attributes of an element", "E601")
+    name_length: int = _of(65_536, "characters of a layer's name, type or version", "E600")
+    attribute_length: int = _of(10_000_000, "bytes of an attribute or a text", "E600")
+    errors: int = _of(10_000, "errors of a file; nothing more of it is looked at", "E601")
+    depth: int = _of(32, "bodies in bodies", "E603")
+    rank: int = _of(ARRAY_AXES, "axes of a tensor; more cannot be allowed", "E602", most=ARRAY_AXES)
+    tensor_elements: int = _of(2**40, "elements of a tensor", "E602")
+    tensor_bytes: int = _of(2**40, "a tensor", "E602", size=True)
+    total_bytes: int = _of(2**44, "all tensors of a model together", "E602", size=True)
+    value_elements: int = _of(4_096, "elements of a value that inference computes with")
+    lowered_nodes: int = _of(4_096, "nodes that a deconvolution may become, by its strides")
+    lowered_total: int = _of(2**16, "nodes that a lowering makes, constants included", "E601")
+    folded_bytes: int = _of(
+        2**26, "a constant that lowering computes, or 8 times what it is made of", size=True
+    )
+    macs: int = _of(2**46, "multiply-accumulates of a run", "E602")
+    memory: int = _of(LARGEST_INT, "a run for which --max-memory is not given", "E602", size=True)
+    axis_elements: int = _of(2**31, "elements of an axis that is transformed (DFT, STFT)", "E306")
+    drawn_elements: int = _of(2**33, "random numbers that a layer draws", "E306")
+    random_weights: int = _of(2**30, "elements of a tensor for --weights random")
+    boxes: int = _of(2**16, "boxes of a cell (PriorBox)", "E210")
+    samples: int = _of(2**10, "samples of a bin along an axis (PSROIPooling)", "E210")
+    iterations: int = _of(1_000_000, "iterations of a loop", "E602")
+    reports: int = _of(100, "diagnostics of one code that are printed in full")
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value, most = getattr(self, each.name), each.metadata["most"]
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+                raise ValueError(f"{each.name}={value!r} is not a number from 0 to {most:,}")
+
+    @contextmanager
+    def applied(self) -> Iterator[Limits]:
+        """Let these limits hold inside."""
+        token = _CURRENT.set(self)
+        try:
+            yield self
+        finally:
+            _CURRENT.reset(token)
+
+
+_CURRENT: ContextVar[Limits] = ContextVar("limits")
+_DEFAULT = Limits()
+_MOST: dict[str, int] = {f.name: f.metadata["most"] for f in fields(Limits)}
+
+
+def current() -> Limits:
+    """Return the limits in force."""
+    return _CURRENT.get(_DEFAULT)
+
+
+def raise_hint(name: str) -> str:
+    """Return how to raise a limit."""
+    if getattr(current(), name) == _MOST[name] < LARGEST_INT:
+        return f"irdeconv does not compute with more than {_MOST[name]:,}"
+    return f"if you trust the file, allow more: --limit {name}=N, or Limits({name}=N)"
+
+
+def table() -> list[dict[str, Any]]:
+    """Return every limit in force: its name, value and default, what it limits, and the code."""
+    now = current()
+    return [
+        {"name": f.name, "value": getattr(now, f.name), "default": f.default, **f.metadata}
+        for f in fields(Limits)
+    ]
+
+
+def shown(row: dict[str, Any]) -> str:
+    """Return the value of a row of the table: `2 GiB`, `1,000,000`, `none`."""
+    value: int = row["value"]
+    if value == LARGEST_INT:
+        return "none"
+    for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if row["bytes"] and value and value % 2**power == 0:
+            return f"{value >> power:,} {unit}"
+    return f"{value:,}{' bytes' if row['bytes'] else ''}"
+
+
+def setting(text: str) -> tuple[str, int]:
+    """Parse `layers=2000000`, `xml_bytes=4G`, `memory=none`; ValueError says what is wrong.
+
+    N may be anything that `shown` shows.
+    """
+    name, equals, amount = text.partition("=")
+    names = list(_MOST)
+    found = name.strip().replace("-", "_")
+    if not equals or found not in names:
+        hint = did_you_mean(found, names) or "irdeconv doctor --limits lists them"
+        raise ValueError(f'"{text}" is not NAME=N with the name of a limit; {hint}')
+    most = _MOST[found]
+    if amount.strip().lower() == "none" and most == LARGEST_INT:
+        return found, most
+    match = _AMOUNT.fullmatch(amount.strip())
+    if match is None:
+        raise ValueError(f'"{amount}" is not a number such as 100, 512M or 2G, or none')
+    whole, part, unit = match[1].replace(",", ""), match[2] or "", match[3].upper()
+    value = int(Fraction(whole + part) * 1024 ** " KMGT".index(unit or " "))
+    if value > most:
+        none = "; none is no limit" if most == LARGEST_INT else ""
+        raise ValueError(f"{amount} is above {most:,}{none}")
+    return found, value
+
+
+def of_environment() -> list[tuple[str, int]]:
+    """Return the settings of `IRDECONV_LIMITS`; ValueError says what is wrong with them.
+
+    They stand one behind another as `setting` takes them: `layers=2000000, xml_bytes=4G`.
+    """
+    parts = re.split(r",(?![0-9])", os.environ.get(ENVIRONMENT, ""))
+    try:
+        return [setting(part) for part in parts if part.strip()]
+    except ValueError as e:
+        raise ValueError(f"{ENVIRONMENT}: {e}") from None
+
+
+def of_settings(settings: Iterable[tuple[str, int]]) -> Limits:
+    """Return the limits that settings say; the last one of a name counts."""
+    return Limits(**dict(settings))

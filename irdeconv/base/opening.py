@@ -1,0 +1,290 @@
+"""Files that cannot be opened, read or written: the error, and what helps.
+
+Files of others: opened where they are regular, held against a limit, read once.
+
+A pipe, a socket or a device may give bytes for ever, or none: each is refused before a byte of it
+is read. What a file is called decides nothing about how it is read; nothing is unpacked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from errno import EACCES, EFBIG, EISDIR, ENOENT, ENOSPC, ENOTDIR, EROFS
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from irdeconv.base.errors import (
+    Diagnostic,
+    FileAccessError,
+    LimitError,
+    did_you_mean,
+    misused,
+    no_access,
+)
+from irdeconv.base.limits import current
+from irdeconv.base.source import Location, SourceFile
+
+_LOOKED_AT = 1000  # files of a folder that may be meant
+_MODELS = (".xml", ".onnx", ".ird")
+
+PathText = str | os.PathLike[str]
+
+
+def reason_of(error: Exception) -> str:
+    """Return what the system says of a file that it cannot open."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
+def unreadable(
+    path: PathText, error: Exception, what: str = "", location: Location | None = None
+) -> FileAccessError:
+    """Return the error (E100) of a file that cannot be opened; `what` stands before its name."""
+    number = error.errno if isinstance(error, OSError) else None
+    message = f"cannot read {what}{os.fspath(path)}: {reason_of(error)}"
+    hint = reading_hint(path, number)
+    return no_access(Diagnostic("E100", "error", message, location, hint=hint), number, path)
+
+
+def missing(path: PathText, what: str = "", location: Location | None = None) -> FileAccessError:
+    """Return the error (E100) of a file that is not there."""
+    return unreadable(path, OSError(ENOENT, os.strerror(ENOENT)), what, location)
+
+
+def unwritable(path: Path, number: int | None, reason: str) -> FileAccessError:
+    """Return the error (E701) of a file that cannot be written."""
+    hint = _writing_hint(path, number)
+    found = Diagnostic("E701", "error", f"{path} cannot be written: {reason}", hint=hint)
+    return no_access(found, number, path)
+
+
+def reading_hint(path: PathText, number: int | None) -> str | None:
+    """Return what helps with a file that cannot be opened, if anything is known."""
+    text, file = os.fspath(path), Path(path)
+    if number == ENOENT:
+        if "://" in text:
+            return "download it first, and name the file"
+        if text.startswith("~/"):
+            return f"the shell replaces ~ only where a word begins: {Path.home()}{text[1:]}"
+        if not file.parent.exists():
+            return f"there is no folder {file.parent}"
+        return _near(file)
+    if number == EISDIR:
+        return _inside(file)
+    if number == EACCES:
+        return f"you may not read it: chmod u+r {text}"
+    return None
+
+
+def _near(file: Path) -> str:
+    """Return which file of the same folder may be meant."""
+    names = _names(file.parent)
+    if set(file.name) & set("*?"):
+        return "no file fits this pattern"
+    stems = [n for n in names if Path(n).stem in (file.name, file.stem) and n.endswith(_MODELS)]
+    alike = [n for n in names if not file.suffix or Path(n).suffix == file.suffix]
+    near = f'did you mean "{stems[0]}"?' if stems else did_you_mean(file.name, alike)
+    return near or f"there is no such file in {file.parent.resolve()}"
+
+
+def _inside(folder: Path) -> str:
+    """Return which file of a folder may be meant."""
+    models = [n for n in _names(folder) if n.endswith(_MODELS)]
+    if not models:
+        return "name a file; the folder holds no models"
+    return f'name a file in it, such as "{folder / models[0]}"'
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(e.name for e in islice(entries, _LOOKED_AT) if not e.is_dir())
+    except OSError:
+        return []
+
+
+def _writing_hint(path: Path, number: int | None) -> str | None:
+    folder = path.parent
+    if number == EISDIR:
+        return f'name a file in it, such as "{path / "model.xml"}"'
+    if number == ENOENT and folder.is_dir():
+        return f"no files can be made in {folder}; name another place"
+    if number == ENOENT:
+        return f"make the folder first: mkdir -p {folder}"
+    if number == ENOTDIR:
+        return f"{folder} is a file, not a folder"
+    if number in (EACCES, EROFS):
+        return f"you may not write in {folder}; name another place"
+    if number == ENOSPC:
+        return f"there is no space left where {folder} lies"
+    if number == EFBIG:
+        return "the file system or a limit (ulimit -f) allows no larger files"
+    return None
+
+
+# O_NONBLOCK: opening a named pipe must not wait for somebody to write to it.
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+KEY_PARTS = 100  # of a dotted key in TOML
+_KINDS = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+class NotRegularError(OSError):
+    """What a path names may have no end: a pipe, a socket, a device."""
+
+
+def open_file(path: PathText) -> BinaryIO:
+    """Open a regular file for reading; OSError, at once, where it is anything else."""
+
+    def opener(name: str, _: int) -> int:
+        require_regular(name)  # opening alone may have an effect: a tape rewinds
+        return os.open(name, _FLAGS)
+
+    file = open(path, "rb", opener=opener)  # noqa: SIM115
+    try:
+        _refuse(os.fstat(file.fileno()).st_mode)
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def require_regular(path: PathText) -> None:
+    """Raise OSError where a path names a pipe, a socket, a device, or nothing."""
+    _refuse(os.stat(path).st_mode)
+
+
+def _refuse(mode: int) -> None:
+    for holds, name in _KINDS:
+        if holds(mode):
+            raise NotRegularError(f"it is {name}, not a regular file")
+
+
+def size_of(file: BinaryIO) -> int:
+    """Return how many bytes an opened file has."""
+    return os.fstat(file.fileno()).st_size
+
+
+def first_bytes(path: PathText, count: int) -> bytes:
+    """Return the first bytes of a regular file; OSError where it cannot be read."""
+    with open_file(path) as file:
+        return file.read(count)
+
+
+def contents(path: PathText, most: int, what: str = "") -> bytes:
+    """Return the bytes of a regular file.
+
+    Raises OSError or ValueError where it cannot be read, LimitError (E600) where it has more than
+    `most` bytes, of which none is read then.
+    """
+    with open_file(path) as file:
+        size = size_of(file)
+        if size > most:
+            raise too_large(path, size, most, what)
+        return file.read(size)
+
+
+def read_file(path: PathText, most: int, what: str = "") -> bytes:
+    """Return the bytes of a regular file; `what` stands before its name in messages.
+
+    Raises FileAccessError (E100) where it cannot be read, LimitError (E600).
+    """
+    try:
+        return contents(path, most, what)
+    except (OSError, ValueError) as e:  # a ValueError: the path has a NUL or a surrogate
+        raise unreadable(path, e, what) from None
+
+
+def too_large(path: PathText, size: int, most: int, what: str = "") -> LimitError:
+    """Return the error (E600) of a file that is larger than its limit."""
+    name = os.fspath(path)
+    message = f"{what}{name} has {size:,} bytes; the limit is {most:,}"
+    return LimitError(Diagnostic("E600", "error", message, Location(SourceFile(name, b""))))
+
+
+def read_text(path: PathText, most: int, what: str = "") -> str:
+    """Return the text of a UTF-8 file; raises what `read_file` does, ValueError for other text."""
+    return read_file(path, most, what).decode("utf-8-sig")
+
+
+def read_json(path: PathText, what: str = "") -> Any:
+    """Return what a JSON file holds; raises what `read_file` does, ValueError where it is none."""
+    return parse_json(read_file(path, current().json_bytes, what))
+
+
+def parse_json(data: bytes | str) -> Any:
+    """Return what JSON says; ValueError where it is none, or none that anything here can use.
+
+    Refused are names that stand in one object twice, for which readers take different values,
+    nesting that Python cannot follow, numbers of thousands of digits, and what is not Unicode.
+    """
+    text = data if isinstance(data, str) else data.decode("utf-8-sig")
+    try:
+        found = json.loads(text, object_pairs_hook=_object)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except json.JSONDecodeError:
+        raise
+    except ValueError as e:
+        digits = "Exceeds the limit" in str(e)  # of int()
+        raise ValueError("a number has thousands of digits" if digits else str(e)) from None
+    return found
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(k for k, _ in pairs if k in seen or seen.add(k))  # type: ignore[func-returns-value]
+        raise ValueError(f"the name {shown(twice)} stands twice in an object")
+    return found
+
+
+def shown(value: Any, most: int = 60) -> str:
+    """Return a value of a file as a message shows it: on one line, cut where it is long."""
+    if isinstance(value, int) and value.bit_length() > most * 3:
+        return f"a number of {value.bit_length():,} bits"
+    text = repr(value[: most + 1] if isinstance(value, str) else value)
+    return text if len(text) <= most + 2 else f"{text[:most]}..."
+
+
+def is_file(path: PathText) -> bool:
+    """Whether a path names a regular file."""
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def read_toml(path: PathText) -> dict[str, Any]:
+    """Return the table of a TOML file.
+
+    Raises FileAccessError, LimitError, UsageError (E700) where it is none.
+    """
+    data = read_file(path, current().toml_bytes)
+    try:
+        return parse_toml(data.decode("utf-8"))
+    except ValueError as e:
+        raise misused(f"{os.fspath(path)}: not TOML: {e}") from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the table that TOML says; ValueError where it is none, or a key has too many parts.
+
+    The time of tomllib grows with the square of their number.
+    """
+    import tomllib
+
+    rows = (row for row in text.split("\n") if not row.lstrip().startswith("#"))
+    if any(part.count(".") > KEY_PARTS for row in rows for part in row.split("=")):
+        raise ValueError(f"a key has more than {KEY_PARTS} parts")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None

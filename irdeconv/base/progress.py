@@ -1,0 +1,114 @@
+"""How far long work is, for whoever listens.
+
+    with progress.stage("inferring shapes", total=len(nodes)) as step:
+        for node in nodes:
+            step()
+
+Stages nest. Without a listener a stage costs the look at one variable and a step an empty call;
+with one a step is an addition, because listeners look at the open stages when they want to. Threads
+other than the one that listens report nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Advance(Protocol):
+    """Moves a stage on."""
+
+    def __call__(self, n: int = 1, detail: str = "") -> None:
+        """Count `n` more as done; `detail` names what comes next or was done last."""
+
+
+class Stage:
+    """Some work that goes on: `done` of `total` (None: nobody knows how much it is)."""
+
+    def __init__(self, what: str, total: int | None, listener: Listener) -> None:
+        self.what = what
+        self.total = total
+        self.done = 0
+        self.detail = ""
+        self._listener = listener
+
+    def __call__(self, n: int = 1, detail: str = "") -> None:
+        """Count `n` more as done; `detail` names what comes next or was done last."""
+        self.done += n
+        if detail:
+            self.detail = detail
+
+    def __enter__(self) -> Advance:
+        self._listener.begin(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.end(self)
+
+
+class Listener(Protocol):
+    """Is told when a stage begins and ends, the innermost first to end."""
+
+    def begin(self, stage: Stage) -> None:
+        """Take note of a stage; its `done` and `detail` change while it is open."""
+
+    def end(self, stage: Stage) -> None:
+        """Take note that a stage is over, also when an exception ended it."""
+
+
+class _Unheard:
+    """The stage of all work that nobody listens to."""
+
+    def __call__(self, n: int = 1, detail: str = "") -> None:
+        pass
+
+    def __enter__(self) -> Advance:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+_UNHEARD = _Unheard()
+_listener: ContextVar[Listener | None] = ContextVar("irdeconv.base.progress", default=None)
+
+
+def stage(what: str, total: int | None = None) -> AbstractContextManager[Advance]:
+    """Open a stage: `what` goes on ("reading net.xml"), in `total` steps where that is known."""
+    listener = _listener.get()
+    return _UNHEARD if listener is None else Stage(what, total, listener)
+
+
+def each(
+    what: str, items: Collection[T], name: Callable[[T], str] = lambda item: ""
+) -> Iterable[T]:
+    """Return the items to be gone through, each a step of a stage; `name` is its detail."""
+    listener = _listener.get()
+    return items if listener is None else _stepping(Stage(what, len(items), listener), items, name)
+
+
+def _stepping(stage: Stage, items: Iterable[T], name: Callable[[T], str]) -> Iterator[T]:
+    with stage as step:
+        for item in items:
+            step(0, name(item))
+            yield item
+            step(1)
+
+
+def heard() -> bool:
+    """Whether anybody listens: for loops that have no time for a call per step."""
+    return _listener.get() is not None
+
+
+@contextmanager
+def listening(listener: Listener | None) -> Iterator[None]:
+    """Let a listener hear all stages that this context opens; None: nobody."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)

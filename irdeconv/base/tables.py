@@ -1,0 +1,359 @@
+"""Lines that fit a width: how wide a text is, where it may be broken, what must not be shown.
+
+Plain text tables that fit a width, and numbers for people.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import zip_longest
+from typing import NamedTuple
+
+NARROW = 4  # columns of indent in front of what needs the room
+WIDTH = 80  # columns, where nobody knows how many there are
+
+# Names come from files. Nothing that prints them may obey them: control characters (C0, DEL, C1),
+# those that end a line or turn the direction of what follows, so that text seems to stand
+# elsewhere, and those that do not show, so that two names look alike (soft hyphens, zero-width
+# characters, tags). Surrogates are no Unicode by themselves.
+_UNSEEN = (
+    "\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f{_UNSEEN}]")
+_ANY_CONTROL = re.compile(f"[\x00-\x1f{_UNSEEN}]")
+
+# What stays together: a quoted name, and a word with the quoted names in it.
+_WORD = re.compile(r'(?:"[^"]*"|[^\s"]|"(?!.*"))+')
+# What the next lines are indented by: a bullet or `= note:`, a term and the gap behind it.
+_LEAD = re.compile(r" *(?:[-*=|] (?:note: |hint: )?)?")
+_TERM = re.compile(r" *\S+(?: \S+)? {2,}(?=\S)")
+
+
+class Break(NamedTuple):
+    """Characters `start` to `end` of a text give way to a new line with an indent."""
+
+    start: int
+    end: int
+    indent: int
+
+
+def printable(text: str) -> str:
+    """Return the text with escapes, as in Python, for what does not show; tabs, newlines stay."""
+    return _CONTROL.sub(_escaped, text)
+
+
+def one_line(text: str) -> str:
+    """Return the text on one line, with escapes, as in Python, for all that does not show."""
+    return _ANY_CONTROL.sub(_escaped, text)
+
+
+def escaped_json(text: str) -> str:
+    """Return JSON with escapes for what does not show: it parses to the same value."""
+    return _CONTROL.sub(lambda m: json.dumps(m.group())[1:-1], text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found.group().encode("unicode_escape").decode()
+
+
+def columns(text: str) -> int:
+    """Return how many columns of a terminal a text of one line takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def wrap(text: str, width: int = WIDTH, indent: int | None = None) -> str:
+    """Return the text with lines that are too long broken at spaces; the next ones are indented.
+
+    Without `indent` they stand below the text of a bullet or of a term with its gap, else four
+    columns further in. A quoted name is broken only where it does not fit on a line of its own, a
+    word never.
+    """
+    at, out = 0, []
+    for b in breaks(text, width, indent):
+        out += [text[at : b.start], "\n", " " * b.indent]
+        at = b.end
+    return "".join([*out, text[at:]])
+
+
+def breaks(text: str, width: int = WIDTH, indent: int | None = None) -> list[Break]:
+    """Return where `wrap` breaks a text."""
+    out: list[Break] = []
+    start = 0
+    for line in text.split("\n"):
+        if len(line) > width or (not line.isascii() and columns(line) > width):
+            hang = _indent(line, width) if indent is None else indent
+            out += _broken(line, start, width, hang)
+        start += len(line) + 1
+    return out
+
+
+def _indent(line: str, width: int) -> int:
+    lead, term = _LEAD.match(line), _TERM.match(line)
+    if term is not None and columns(term.group()) <= width // 2:
+        return columns(term.group())
+    assert lead is not None
+    spaces = len(line) - len(line.lstrip(" "))
+    return min(lead.end() if lead.end() > spaces else spaces + NARROW, width // 2)
+
+
+def _broken(line: str, start: int, width: int, indent: int) -> Iterator[Break]:
+    """Yield the breaks of one line that begins at `start` of its text."""
+    here, before = 0, 0  # columns that are taken; the end of the word before
+    for first, last in _words(line, width - min(indent, NARROW)):
+        wide = columns(line[first:last])
+        gap = first - before
+        if before and here + gap + wide > width:
+            room = indent if indent + wide <= width else min(indent, NARROW)
+            yield Break(start + before, start + first, room)
+            here = room + wide
+        else:
+            here += gap + wide
+        before = last
+
+
+def _words(line: str, width: int) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of what is not broken; quoted text that fits nowhere falls into words."""
+    for match in _WORD.finditer(line):
+        if columns(match.group()) <= width or " " not in match.group():
+            yield match.span()
+        else:
+            for word in re.finditer(r"\S+", match.group()):
+                yield match.start() + word.start(), match.start() + word.end()
+
+
+NAMES = ("name", "layer", "tensor", "input", "deconvolution", "file")
+GAP = 2  # columns between two cells
+FOLDED = 4  # by how much the second line of a row stands further in
+PROSE = 24  # columns that longer texts keep at least, and names, too
+USUAL = 0.8  # of the names have to fit into their column; longer ones get a line of their own
+
+_PIECE = re.compile(r"[^,/._]+[,/._]*|[,/._]+")
+
+
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Sequence[str] = (),
+    *,
+    names: Sequence[str] = NAMES,
+    width: int = WIDTH,
+) -> str:
+    """Return aligned columns under a header and a rule, in lines of at most `width` columns.
+
+    `right` and `names` are heads: of right-aligned columns, and of columns with names that somebody
+    may paste, which are never broken. Where a name is too long for its column, the rest of its row
+    follows on the next line. Other cells are wrapped at spaces; where that does not suffice, every
+    row is folded to two or more lines, and so is the header.
+    """
+    # Not rich.table: it breaks names anywhere, and 20,000 rows take it 15 s.
+    cells = [[flat(cell) for cell in row] for row in rows]
+    sizes = [
+        _Sizes([row[i] for row in cells], name, right=name in right, name=name in names)
+        for i, name in enumerate(head)
+    ]
+    bands = _bands(sizes, width)
+    lines = [*_row(bands, head, width, header=True), _rule(bands, width)]
+    for row in cells:
+        lines += _row(bands, row, width)
+    return "\n".join(lines)
+
+
+def flat(text: str) -> str:
+    """Return the text on one line, without what a terminal would obey."""
+    return printable(text.replace("\n", "\\n").replace("\t", " "))
+
+
+class _Sizes:
+    """How wide a column would like to be, and how wide it has to be."""
+
+    def __init__(self, cells: Sequence[str], head: str, *, right: bool, name: bool) -> None:
+        self.right = right
+        self.name = name
+        self._cells = cells
+        self._head = head
+        self._wide = [columns(c) for c in cells]
+        self.natural = max(columns(head), *self._wide, 0)
+
+    @cached_property
+    def least(self) -> int:
+        """Return the narrowest width at which cells still read well."""
+        heading = max(map(columns, self._head.split(" ")))
+        if self.name:
+            usual = sorted(self._wide)[int(USUAL * (len(self._wide) - 1))] if self._wide else 0
+            return max(heading, usual)
+        words = max((columns(w) for c in self._cells for w in c.split(" ")), default=0)
+        numbers = max(self._wide, default=0) if self.right else 0
+        return max(heading, words, numbers, min(max(self._wide, default=0), PROSE))
+
+    def useful(self, width: int) -> int:
+        """Return the part of a width that is of use: to a column of names the longest that fits."""
+        if self.name:
+            return max((w for w in self._wide if w <= width), default=0)
+        return min(self.natural, width)
+
+
+@dataclass
+class _Slot:
+    """The place of a column: which one, where it begins and how wide it is."""
+
+    column: int
+    sizes: _Sizes
+    width: int
+    at: int = 0
+
+
+def _bands(sizes: Sequence[_Sizes], width: int) -> list[list[_Slot]]:
+    """Return the lines that every row takes, with the columns that stand there."""
+    if sum(s.natural + GAP for s in sizes) - GAP <= width:
+        return [_placed([_Slot(i, s, s.natural) for i, s in enumerate(sizes)], 0)]
+    least = [_least(sizes[:i], s, width) for i, s in enumerate(sizes)]
+    bands = _folded(sizes, least, width)
+    for end in range(width - 1, 0, -1):  # as few lines as possible, of about the same length
+        even = _folded(sizes, least, end)
+        if len(even) > len(bands):
+            break
+        bands = even
+    return [
+        _placed(_widened(band, width - FOLDED * (n > 0)), FOLDED * (n > 0))
+        for n, band in enumerate(bands)
+    ]
+
+
+def _least(before: Sequence[_Sizes], sizes: _Sizes, width: int) -> int:
+    """Return the width that a column needs; names take what is left of the first line."""
+    left = width - sum(s.least + GAP for s in before)
+    return min(sizes.least, left if sizes.name and left >= PROSE else width - FOLDED)
+
+
+def _folded(sizes: Sequence[_Sizes], least: Sequence[int], end: int) -> list[list[_Slot]]:
+    """Return columns in lines that end before `end` where they can."""
+    bands: list[list[_Slot]] = [[]]
+    here = 0
+    for i, s in enumerate(sizes):
+        if bands[-1] and here + least[i] > end:
+            bands.append([])
+            here = FOLDED
+        bands[-1].append(_Slot(i, s, least[i]))
+        here += least[i] + GAP
+    return bands
+
+
+def _widened(band: list[_Slot], width: int) -> list[_Slot]:
+    """Share what is left of a line among the columns that want more."""
+    left = width - sum(slot.width + GAP for slot in band) + GAP
+    poor = sorted(band, key=lambda slot: (not slot.sizes.name, slot.sizes.natural - slot.width))
+    for n, slot in enumerate(poor):
+        wider = slot.sizes.useful(slot.width + max(0, left) // (len(poor) - n))
+        more = max(0, wider - slot.width)
+        slot.width += more
+        left -= more
+    return band
+
+
+def _placed(band: list[_Slot], at: int) -> list[_Slot]:
+    for slot in band:
+        slot.at = at
+        at += slot.width + GAP
+    return band
+
+
+def _rule(bands: list[list[_Slot]], width: int) -> str:
+    if len(bands) == 1:
+        return (" " * GAP).join("-" * slot.width for slot in bands[0])
+    return "-" * min(width, max(band[-1].at + band[-1].width for band in bands))
+
+
+def _row(
+    bands: list[list[_Slot]], row: Sequence[str], width: int, *, header: bool = False
+) -> Iterator[str]:
+    """Yield the lines of a row."""
+    for band in bands:
+        cells = [row[slot.column] for slot in band]
+        for i, slot in enumerate(band):
+            if slot.sizes.name and not header and columns(cells[i]) > slot.width:
+                before = _joined(band[:i], cells[:i])
+                if slot.at + columns(cells[i]) <= width and _short(band[:i], cells[:i]):
+                    yield before.ljust(slot.at) + cells[i]
+                    cells[:i] = [""] * i
+                else:
+                    yield cells[i]
+                cells[i] = ""
+        if _short(band, cells):
+            line = _joined(band, cells)
+            if line:
+                yield line
+        else:
+            parts = [_wrapped(c, slot.width) for c, slot in zip(cells, band, strict=True)]
+            if header:  # heads stand on the rule
+                high = max(map(len, parts))
+                parts = [[""] * (high - len(part)) + part for part in parts]
+            for several in zip_longest(*parts, fillvalue=""):
+                yield _joined(band, several)
+
+
+def _short(band: list[_Slot], cells: Sequence[str]) -> bool:
+    return all(columns(cell) <= slot.width for slot, cell in zip(band, cells, strict=True))
+
+
+def _joined(band: list[_Slot], cells: Sequence[str]) -> str:
+    """Return one line of cells, each at its place."""
+    line, here = [], 0
+    for slot, cell in zip(band, cells, strict=True):
+        wide = columns(cell)
+        start = max(slot.at + (slot.width - wide if slot.sizes.right else 0), here)
+        line += [" " * (start - here), cell]
+        here = start + wide
+    return "".join(line).rstrip()
+
+
+def _wrapped(cell: str, width: int) -> list[str]:
+    """Return a cell in lines; a word that is longer is broken behind commas, slashes and so on."""
+    lines = []
+    for line in wrap(cell, width, 0).split("\n"):
+        while columns(line) > width:
+            pieces, here = _PIECE.findall(line), 0
+            fitting = 0
+            for piece in pieces:
+                if fitting and here + columns(piece) > width:
+                    break
+                here += columns(piece)
+                fitting += len(piece)
+            if fitting == len(line):
+                break
+            lines.append(line[:fitting])
+            line = line[fitting:]
+        lines.append(line)
+    return lines
+
+
+def number(value: int | None) -> str:
+    """Return `12,345`, or `?` where unknown."""
+    return "?" if value is None else f"{value:,}"
+
+
+def scaled(value: int | None, unit: str = "") -> str:
+    """Return three digits with k, M, G, T; `?` where unknown."""
+    if value is None:
+        return "?"
+    size = float(value)
+    for prefix in ("", "k", "M", "G", "T"):
+        if size < 999.5 or prefix == "T":
+            digits = f"{size:.3g}" if size < 999.5 else f"{size:.0f}"
+            return f"{digits} {prefix}{unit}".rstrip()
+        size /= 1000
+    raise AssertionError
+
+
+def share(part: int, whole: int) -> str:
+    """Return a percentage, empty where the whole is 0."""
+    return f"{100 * part / whole:.1f} %" if whole else ""

@@ -1,1 +1,0 @@
-"""Many items of work: what they are called, what became of them, and who does them."""

@@ -1,0 +1,233 @@
+"""A process that does items one after the other, seen from the process that gives it items.
+
+Both talk in lines of JSON over two pipes of their own: nothing is pickled, a process that dies
+spoils nothing of others, and unlike a `multiprocessing.Process` it may be started by the workers of
+Dask, which are daemons. It ends when the pipe to it is closed, so it outlives nobody, and what it
+has started itself ends with it.
+
+Who does the items: this process, or a pool of processes; `dask_cluster.py` has a third.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from queue import SimpleQueue
+from threading import Lock, Timer
+from typing import Any, Protocol
+
+from irdeconv.base.errors import misused
+from irdeconv.cli.batch_items import Row, crashed, is_row, timed_out
+
+BEGIN = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from irdeconv.cli.child_main import main; main()"
+)
+MOST_ANSWER = 1 << 26  # bytes; rows are cut long before
+ENDING_TIME = 2.0  # seconds that a process has to end once its pipe is closed
+
+
+@dataclass(frozen=True)
+class Errand:
+    """What a process is started for.
+
+    `call` names the function ("module:function") that takes payloads; `memory` bytes and `timeout`
+    seconds limit each item, `folder` is where relative paths begin.
+    """
+
+    call: str
+    folder: str
+    memory: int | None = None
+    timeout: float | None = None
+
+
+class Child:
+    """A process for items; it is started when the first one comes, and again after each death."""
+
+    def __init__(self, work: Errand) -> None:
+        self.work = work
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = Lock()
+        self._closed = False
+
+    def run(self, payload: dict[str, Any]) -> Row:
+        """Return what became of an item; UsageError where no process can be started."""
+        process = self._process or self._started()
+        clock = _Deadline(process, self.work.timeout)
+        answer = _asked(process, payload)
+        late = clock.over()
+        if answer is None or not is_row(answer):
+            code = self._drop()
+            return timed_out(self.work.timeout or 0) if late else crashed(code)
+        if answer.pop("last", False) or late:  # its memory is in no state to go on with, or it died
+            self._drop(ENDING_TIME if late else 0)
+        return answer
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        with self._lock:
+            self._closed = True
+            process = self._process
+        if process is not None:
+            _kill(process)
+            self._drop()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._closed:
+                raise InterruptedError("the batch is over")
+            process = self._process = subprocess.Popen(  # noqa: S603 - this Python, fixed words
+                [sys.executable, "-P", "-c", BEGIN, json.dumps(sys.path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the process that the user has started
+            )
+        if _asked(process, asdict(self.work)) is None:
+            code = self._drop()
+            hint = "allow more with --memory" if self.work.memory else "irdeconv doctor may tell"
+            raise misused(f"a process for items does not start (exit code {code})", hint)
+        return process
+
+    def _drop(self, grace: float = ENDING_TIME) -> int | None:
+        """Forget the process, which is dead or has nothing to do; return its exit code."""
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(grace)
+        _kill(process)  # it lives on with its pipes closed, or has left processes of its own
+        return process.wait()
+
+
+class _Deadline:
+    """Kills a process after some seconds, unless it is `over` before."""
+
+    def __init__(self, process: subprocess.Popen[bytes], seconds: float | None) -> None:
+        self._process = process
+        self._lock = Lock()
+        self._over = self._late = False
+        self._timer = Timer(seconds or 0, self._stop)
+        self._timer.daemon = True
+        if seconds is not None:
+            self._timer.start()
+
+    def _stop(self) -> None:
+        with self._lock:
+            if not self._over:
+                self._late = True
+                _kill(self._process)
+
+    def over(self) -> bool:
+        """Kill nothing from now on; whether that has happened already."""
+        self._timer.cancel()
+        with self._lock:
+            self._over = True
+            return self._late
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process, and on POSIX all that it has started and that has not left its group."""
+    if sys.platform == "win32":
+        process.kill()
+    else:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _asked(process: subprocess.Popen[bytes], content: dict[str, Any]) -> dict[str, Any] | None:
+    """Send a line and wait for the answer; None where the process dies, or talks nonsense."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(json.dumps(content).encode() + b"\n")
+        process.stdin.flush()
+        line = process.stdout.readline(MOST_ANSWER)
+        answer = json.loads(line) if line.endswith(b"\n") else None
+    except (OSError, ValueError, RecursionError):  # the pipe is broken, or closed by `close`
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
+Payload = dict[str, Any]
+Results = Generator[tuple[int, Row], None, None]  # ends at any time by `close`
+
+
+class ItemExecutor(Protocol):
+    """Does items, in any order."""
+
+    def results(self, payloads: Sequence[Payload]) -> Results:
+        """Yield the number of each payload, and what became of it, as soon as it is done."""
+
+
+class InProcess:
+    """Does one item after the other in this process, without limits."""
+
+    def __init__(self, call: Callable[[Payload], Row]) -> None:
+        self._call = call
+
+    def results(self, payloads: Sequence[Payload]) -> Results:
+        """Yield the number of each payload, and what became of it."""
+        for index, payload in enumerate(payloads):
+            row = self._call(payload)
+            row.pop("last", None)
+            yield index, row
+
+
+class Processes:
+    """Does items in `jobs` processes, each fed by a thread of this one."""
+
+    def __init__(self, work: Errand, jobs: int) -> None:
+        self._work = work
+        self._jobs = jobs
+
+    def results(self, payloads: Sequence[Payload]) -> Results:
+        """Yield the number of each payload, and what became of it, as soon as it is done."""
+        children = [Child(self._work) for _ in range(min(self._jobs, len(payloads)))]
+        idle: SimpleQueue[Child] = SimpleQueue()
+        for child in children:
+            idle.put(child)
+
+        def run(payload: Payload) -> Row:
+            child = idle.get()
+            try:
+                return child.run(payload)
+            finally:
+                idle.put(child)
+
+        threads = ThreadPoolExecutor(len(children) or 1)
+        try:
+            yield from _as_done(payloads, lambda p: threads.submit(run, p), 2 * len(children))
+        finally:  # also after Ctrl-C, or when nobody asks for the rest
+            threads.shutdown(wait=False, cancel_futures=True)
+            for child in children:
+                child.close()
+            threads.shutdown(wait=True)
+
+
+def _as_done(
+    payloads: Sequence[Payload], submit: Callable[[Payload], Future[Row]], ahead: int
+) -> Results:
+    """Submit payloads, `ahead` of what is done, and yield what is."""
+    waiting: dict[Future[Row], int] = {}
+    rest = iter(enumerate(payloads))
+    while True:
+        for index, payload in rest:
+            waiting[submit(payload)] = index
+            if len(waiting) >= ahead:
+                break
+        if not waiting:
+            return
+        for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+            yield waiting.pop(future), future.result()

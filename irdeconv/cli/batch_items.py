@@ -1,0 +1,526 @@
+"""Items: which files there are, what an item is called, and what its result depends on.
+
+A folder that one batch has for itself as long as it is at work.
+
+The lock is one of the system (flock): it goes when its process goes, however that ends. The file
+says who holds it, and what an old one says counts for nothing. Where the system knows no such locks
+(Windows, some network drives) nobody is kept out.
+
+What became of an item: one row of the report, the same whoever did the work.
+
+The journal of a batch: a line of JSON per finished item.
+
+A line is with the system at once, so a process that is killed loses none, and leaves at most half a
+line at the end, which is cut off when the batch is resumed. A moment later it is on the disk, so a
+machine that fails loses the items of that moment, which are done again. Only one batch at a time
+writes a journal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import stat
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from threading import Lock, Timer
+from typing import Any
+
+from irdeconv import __version__
+from irdeconv.base.codes import CODES
+from irdeconv.base.errors import Diagnostic, count, misused
+from irdeconv.base.opening import missing, unreadable
+from irdeconv.formats.atomic import failures, require_writable
+
+MODELS = (".xml", ".onnx", ".ird")  # a folder's .json is rarely a dump of oneDNN
+LONGEST_NAME = 60  # characters of a name, before its digest
+_PATTERN = re.compile(r"[*?\[]")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+
+
+@dataclass(frozen=True)
+class BatchItem:
+    """A piece of work: `payload` is what the worker gets, `file` what it is about.
+
+    `name` is unique, and safe as the name of a folder. `sources` are the files whose contents the
+    result depends on, `rows` the part of them that is taken, if not all.
+    """
+
+    name: str
+    file: str
+    payload: dict[str, Any]
+    sources: tuple[str, ...] = ()
+    rows: tuple[int, int] | None = None
+    depends: Sequence[Any] = field(default=())
+
+    def key(self, digests: Digests) -> str:
+        """Return what changes with the contents, with the options and with the version."""
+        contents = [digests.of(path) for path in self.sources]
+        text = json.dumps([__version__, self.name, self.rows, self.depends, contents])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Digests:
+    """What files contain; each is read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str | None] = {}
+
+    def of(self, path: str) -> str | None:
+        """Return the digest of a file, or of a folder by the files in it; None without one."""
+        if path not in self._known:
+            self._known[path] = _folder(path) if os.path.isdir(path) else _file(path)
+        return self._known[path]
+
+
+def _file(path: str) -> str | None:
+    if not os.path.isfile(path):  # also devices and pipes, which would be read for ever
+        return None
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _folder(path: str) -> str:
+    """Return a digest of names, sizes and times: arrays in folders may be large."""
+    seen = hashlib.sha256()
+    for folder, folders, files in os.walk(path):
+        folders.sort()
+        for name in sorted(files):
+            full = os.path.join(folder, name)
+            found = os.lstat(full)
+            part = [os.path.relpath(full, path), found.st_size, found.st_mtime_ns]
+            seen.update(json.dumps(part).encode())
+    return seen.hexdigest()
+
+
+def name_of(file: str, part: str = "") -> str:
+    """Return a name for what is made of a file: readable, safe, and different for each path."""
+    path = PurePath(file)  # without "." and "//"; what ".." means, only the file system knows
+    digest = hashlib.sha256(f"{path.as_posix()}\0{part}".encode("utf-8", "surrogateescape"))
+    words = [p for p in (path.parent.name, path.stem) if p != ".."]
+    text = _UNSAFE.sub("_", "-".join([*words, part] if part else words))[-LONGEST_NAME:].strip(
+        ".-_"
+    )
+    return f"{text or 'item'}-{digest.hexdigest()[:12]}"
+
+
+def identity(path: str) -> str:
+    """Return a name that all spellings of a path have in common; a link is not what it names."""
+    folder, name = os.path.split(path)
+    if name in ("", ".", ".."):
+        return os.path.realpath(path)
+    return os.path.join(os.path.realpath(folder), name)
+
+
+def within(path: str, folder: str) -> bool:
+    """Whether an `identity` is a folder, or lies below it."""
+    return path == folder or path.startswith(os.path.join(folder, ""))
+
+
+def found_files(
+    paths: Iterable[str],
+    suffixes: Sequence[str] = MODELS,
+    folders: Sequence[str] = (),
+    without: Sequence[str] = (),
+) -> list[str]:
+    """Return the files that paths name: themselves, all below a folder, what a pattern matches.
+
+    A folder gives what ends like one of `suffixes`, in the order of names; a folder that ends like
+    one of `folders` counts as a file. Links that lead out of a folder, pipes, devices and hidden
+    names in it are left out, and so is what lies in one of `without`, unless the folder that is
+    searched does, too. What cannot be searched is returned as it is: reading it tells why. A file
+    that is named twice counts once. UsageError where a path gives nothing, FileAccessError where
+    there is no such file.
+    """
+    out: dict[str, str] = {}
+    own = [identity(path) for path in without]
+    for path in paths:
+        root, found = _found(path, tuple(suffixes), tuple(folders))
+        hidden = [] if root is None else [o for o in own if not within(identity(root), o)]
+        names = [(identity(file), str(PurePath(file))) for file in found]
+        kept = [(i, file) for i, file in names if not any(within(i, o) for o in hidden)]
+        if not kept:
+            raise misused(
+                f'"{path}" names no file that ends in {" or ".join([*suffixes, *folders])}',
+                "name files, folders or patterns such as 'models/**/*.xml'; links that lead out of "
+                "a folder are not followed in it",
+            )
+        for key, file in kept:
+            out.setdefault(key, file)
+    return list(out.values())
+
+
+def _found(
+    path: str, suffixes: tuple[str, ...], folders: tuple[str, ...]
+) -> tuple[str | None, list[str]]:
+    """Return where a path lets search, if it does, and the files that it means."""
+    if path == "":
+        raise misused("a path is empty", "is a variable of the shell unset?")
+    if os.path.isdir(path) and not path.rstrip("/").endswith(folders or "\0"):
+        return path, _below(path, suffixes, folders)
+    if os.path.lexists(path):
+        return None, [path]
+    if _PATTERN.search(path) is None:
+        raise missing(path)
+    parts = PurePath(path).parts
+    fixed = next(i for i, part in enumerate(parts) if _PATTERN.search(part))
+    root = str(Path(*parts[:fixed]))
+    # `**` matches folders as well as the files in them
+    files = [
+        file
+        for file in _matches(root, "/".join(parts[fixed:]), path)
+        if not os.path.isdir(file) or file.endswith(folders or "\0")
+    ]
+    return root, files
+
+
+def _matches(root: str, pattern: str, whole: str) -> list[str]:
+    """Return what a pattern matches, in the order of names; `**` goes through no links."""
+    try:
+        found = sorted(Path(root).glob(pattern), key=lambda path: path.parts)
+    except (ValueError, NotImplementedError) as e:
+        raise misused(f'the pattern "{whole}" cannot be right: {e}', "** is a whole name") from e
+    except RecursionError:
+        message = f'the pattern "{whole}" leads through too many folders in each other'
+        raise misused(message, "name a folder without a pattern") from None
+    return [str(path) for path in found]
+
+
+def _below(root: str, suffixes: tuple[str, ...], kept: tuple[str, ...]) -> list[str]:
+    """Return the files below a folder; also folders that cannot be searched."""
+    real = os.path.realpath(root)
+    found, waiting = [], [root]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as entries:
+                listed = [entry for entry in entries if not entry.name.startswith(".")]
+        except (FileNotFoundError, NotADirectoryError):  # meanwhile it is gone
+            continue
+        except OSError as e:
+            if folder == root:
+                raise unreadable(folder, e) from None
+            found.append(folder)
+            continue
+        for entry in listed:
+            whole = entry.name.endswith(kept or "\0") and entry.is_dir()
+            if not whole and entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+            elif (whole or entry.name.endswith(suffixes)) and _inside(entry.path, real, whole):
+                found.append(entry.path)
+    return sorted(found, key=lambda path: PurePath(path).parts)
+
+
+def _inside(path: str, root: str, folder: bool) -> bool:
+    """Whether a path is a regular file (or a folder) that lies in a folder, also behind links."""
+    try:
+        regular = folder or stat.S_ISREG(os.stat(path).st_mode)
+    except PermissionError:  # its folder may be listed, but no file in it opened
+        return True
+    except OSError:
+        return False
+    return regular and (not os.path.islink(path) or within(os.path.realpath(path), root))
+
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+LOCK = "batch.lock"
+MOST_WORDS = 200  # bytes of a lock that are shown
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keep other batches out of a folder; UsageError where one is at work there."""
+    path = folder / LOCK
+    file = _taken(path)
+    try:
+        with failures(path):
+            os.ftruncate(file, 0)
+            os.write(file, _words().encode())
+        yield
+    finally:
+        with suppress(OSError):
+            path.unlink()
+        os.close(file)
+
+
+def locked(file: int) -> bool:
+    """Lock an open file until it is closed; False where somebody else has."""
+    try:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # the file system has no locks
+        return True
+    return True
+
+
+def _taken(path: Path) -> int:
+    """Open the lock and lock it; its holder removes it, so it may be another file by then."""
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    while True:
+        with failures(path):
+            file = os.open(path, flags, 0o644)
+        try:
+            if not locked(file):
+                raise misused(
+                    f"another batch is at work in {path.parent}: {_holder(file)}",
+                    "wait for its end, or name another folder with -o",
+                )
+            with suppress(OSError):
+                if os.path.samestat(os.fstat(file), path.lstat()):
+                    kept, file = file, -1
+                    return kept
+        finally:
+            if file >= 0:
+                os.close(file)
+
+
+def _words() -> str:
+    now = time.strftime("%Y-%m-%d %H:%M:%S")
+    return f"process {os.getpid()} on {platform.node()}, since {now}\n"
+
+
+def _holder(file: int) -> str:
+    words = os.pread(file, MOST_WORDS, 0) if hasattr(os, "pread") else b""
+    return words.decode("utf-8", "replace").strip() or "it has not said who it is"
+
+
+Row = dict[str, Any]  # docs/schemas/batch.json, `item`
+
+TIMED_OUT, CRASHED = "timed out", "crashed"
+STATUS = {
+    0: "yes",
+    7: "in part",
+    1: "no",
+    5: "limit",
+    4: "unsupported",
+    3: "unreadable",
+    6: "no access",
+    2: "wrong command",
+    70: "bug",
+}
+GOOD = ("yes", "in part")
+
+
+_KINDS = {
+    "status": str,
+    "exit_code": int,
+    "summary": str,
+    "result": str | None,
+    "diagnostics": list,
+    "files": list,
+}
+_MADE = {"name": str, "bytes": int, "sha256": str}
+_DIAGNOSTIC = {
+    "code": str,
+    "severity": str,
+    "message": str,
+    "file": str | None,
+    "line": int | None,
+    "column": int | None,
+    "layer": str | None,
+    "hint": str | None,
+}
+_STATES = {*STATUS.values(), TIMED_OUT, CRASHED}
+
+
+def is_row(found: object) -> bool:
+    """Whether something that was read is a row, in which a report finds all that it shows."""
+    return (
+        _has(found, _KINDS)
+        and isinstance(found, dict)
+        and found["status"] in _STATES
+        and found["exit_code"] in STATUS
+        and all(_has(made, _MADE) for made in found["files"])
+        and all(_has(d, _DIAGNOSTIC) and d["code"] in CODES for d in found["diagnostics"])
+    )
+
+
+def _has(found: object, kinds: dict[str, Any]) -> bool:
+    return isinstance(found, dict) and all(
+        key in found and isinstance(found[key], kind) for key, kind in kinds.items()
+    )
+
+
+def worst(codes: Iterable[int]) -> int:
+    """Return the worst of exit codes, in the order of `STATUS`; 0 without any."""
+    order = list(STATUS)
+    return max(codes, key=lambda code: order.index(code) if code in order else -1, default=0)
+
+
+def ended(status: str, diagnostic: Diagnostic) -> Row:
+    """Return the row of an item whose process was ended, or ended by itself."""
+    return {
+        "status": status,
+        "exit_code": 5 if status == TIMED_OUT else 70,
+        "summary": diagnostic.message,
+        "result": None,
+        "diagnostics": [diagnostic.to_dict()],
+        "files": [],
+    }
+
+
+def timed_out(seconds: float) -> Row:
+    """Return the row of an item that took too long."""
+    return ended(TIMED_OUT, Diagnostic("E610", "error", f"not finished after {seconds:g} s"))
+
+
+def crashed(returncode: int | None) -> Row:
+    """Return the row of an item that took its process along; a signal has a negative number."""
+    how = "ended without an answer"
+    if returncode is not None:
+        how = f"ended with exit code {returncode}"
+    if returncode is not None and returncode < 0:
+        how = f"was ended by signal {-returncode}"
+    return ended(CRASHED, Diagnostic("E710", "error", f"the process of this item {how}"))
+
+
+JOURNAL_SCHEMA = "irdeconv/batch-journal/1"
+STOPS_AT_NO_LIMIT = STATUS.keys() - {5, 70}
+OF_THE_MACHINE = {"E100", "E520", "E701"}  # a file, a package, a full disk: they may be mended
+MOMENT = 0.2  # seconds in which lines are gathered before the disk is waited for
+Limits = dict[str, float | int | None]
+
+
+class Journal:
+    """An open journal: what it holds by key, and where the next line goes."""
+
+    def __init__(self, file: int, path: Path, lines: dict[str, dict[str, Any]]) -> None:
+        self._file = file
+        self._path = path
+        self._lines = lines
+        self._lock = Lock()
+        self._timer: Timer | None = None
+        self._failure: OSError | None = None
+
+    def known(self, key: str, limits: Limits) -> Row | None:
+        """Return what became of an item.
+
+        Not what other limits than these have stopped, and nothing that lacked a file or a package.
+        """
+        line = self._lines.get(key)
+        if line is None:
+            return None
+        row: Row = line["item"]
+        stopped = row["exit_code"] not in STOPS_AT_NO_LIMIT
+        lacking = any(d["code"] in OF_THE_MACHINE for d in row["diagnostics"])
+        return None if lacking or (stopped and line.get("limits") != limits) else row
+
+    def add(self, key: str, row: Row, limits: Limits) -> None:
+        """Keep what became of an item."""
+        self._line({"key": key, "limits": limits, "item": row})
+
+    def begin(self) -> None:
+        """Begin anew."""
+        with failures(self._path):
+            os.ftruncate(self._file, 0)
+        self._lines.clear()
+        self._line({"schema": JOURNAL_SCHEMA})
+
+    def close(self) -> None:
+        """Bring everything to the disk; FileAccessError where that has failed at any time."""
+        with self._lock:
+            timer = self._timer
+        if timer is not None:
+            timer.cancel()
+            timer.join()  # it may be about to begin
+        self._sync()
+        with failures(self._path):
+            if self._failure is not None:
+                raise self._failure
+
+    def _line(self, content: dict[str, Any]) -> None:
+        data = (json.dumps(content) + "\n").encode()
+        with failures(self._path):
+            if self._failure is not None:
+                raise self._failure
+            while data:
+                data = data[os.write(self._file, data) :]
+        with self._lock:
+            if self._timer is None:
+                self._timer = Timer(MOMENT, self._sync)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def _sync(self) -> None:
+        with self._lock:
+            self._timer = None  # lines from now on want another one
+            try:
+                os.fsync(self._file)
+            except OSError as e:
+                self._failure = e
+
+
+@contextmanager
+def opened(path: Path, *, resume: bool, force: bool) -> Iterator[Journal]:
+    """Open a journal, for this process alone.
+
+    With `resume` it keeps its rows. Without, one that has rows is refused, except with `force`.
+    UsageError, FileAccessError.
+    """
+    require_writable(path)
+    if path.exists() and not path.is_file():
+        raise misused(f"the journal {path} is no regular file", "name a new file with --journal")
+    with failures(path):
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+        file = os.open(path, flags | getattr(os, "O_BINARY", 0), 0o644)
+    try:
+        _lock(file, path)
+        lines = _lines(file, path)
+        journal = Journal(file, path, lines)
+        if lines and not resume and not force:
+            message = f"{path} has the results of {count(len(lines), 'item')} already"
+            raise misused(message, "--resume goes on with them, --force begins anew")
+        if not (resume and lines):
+            journal.begin()
+        with closing(journal):
+            yield journal
+    finally:
+        os.close(file)
+
+
+def _lock(file: int, path: Path) -> None:
+    """Refuse a journal that another batch writes; the lock goes when its process goes."""
+    if not locked(file):
+        message = f"another batch is at work with {path}"
+        raise misused(message, "wait for its end, or name another folder or journal")
+
+
+def _lines(file: int, path: Path) -> dict[str, dict[str, Any]]:
+    """Return the lines by key; cut off what comes behind the last whole line."""
+    with os.fdopen(os.dup(file), "rb") as opened:
+        data = opened.read()
+    whole = data.rfind(b"\n") + 1
+    lines = data[:whole].split(b"\n")
+    if data and not _is_head(lines[0] if whole else data):
+        message = f"{path} is no journal of a batch"
+        raise misused(message, "name a new file with --journal")
+    if whole < len(data):
+        os.ftruncate(file, whole)
+    out: dict[str, dict[str, Any]] = {}
+    for line in lines[1:]:
+        with suppress(ValueError, RecursionError):  # what cannot be read is done again
+            found = json.loads(line)
+            if isinstance(found, dict) and is_row(found.get("item")):
+                out[str(found.get("key"))] = found
+    return out
+
+
+def _is_head(line: bytes) -> bool:
+    """Whether a first line is one of a journal; half of one is, too."""
+    head = json.dumps({"schema": JOURNAL_SCHEMA}).encode()
+    return line == head or (len(line) < len(head) and head.startswith(line))

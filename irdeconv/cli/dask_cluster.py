@@ -1,0 +1,388 @@
+"""Workers of Dask that do not answer: stopped, swapped out, cut off.
+
+The scheduler waits for minutes before it gives up a worker, and asks all of them together: one that
+is mute keeps the answers of the others. Here each is asked by itself, for a bounded time, and what
+a mute one has to do goes to others meanwhile. When it wakes up, nobody waits for its results.
+
+Items on a cluster of Dask: its workers do each in a process of their own, as a pool does here.
+
+What Dask pickles is between this process, the scheduler and the workers, so the scheduler has to be
+trusted. Only the words of items and their rows pass through it, and once for each worker the files
+that all items share. A task whose worker dies is given to another one; it may have been done
+already, and does the same again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+import pkgutil
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from irdeconv import __version__
+from irdeconv.base.errors import Diagnostic, IrdeconvError, UsageError, count, misused
+from irdeconv.base.extras import needed
+from irdeconv.cli.batch_executors import Child, Errand, Payload, Results
+from irdeconv.cli.batch_items import Row, ended
+
+ANSWER_TIME = 30.0  # seconds in which a scheduler has to answer
+ASKED_TIME = 10.0  # seconds in which a worker has to answer a question, which takes it no time
+ASKED_AT_ONCE = 50  # workers; each takes a connection
+LOOK_EVERY = 5.0  # seconds between two looks at the signs of life
+MUTE_LOOKS = 6  # looks without one; a number, as time also goes by while all this is stopped
+Say = Callable[[str], None]
+
+
+def asked(client: Any, function: Callable[..., Any], *args: object) -> dict[str, Any]:
+    """Call a function on each worker; return what it returns or raises, None for no answer."""
+    turns = asyncio.Semaphore(ASKED_AT_ONCE)
+
+    async def one(worker: str) -> Any:
+        async with turns:
+            call = client.run(function, *args, workers=[worker], on_error="return")
+            try:
+                answer = (await asyncio.wait_for(call, ASKED_TIME))[worker]
+            except (OSError, KeyError):  # also TimeoutError; it may be gone
+                return None
+            return None if isinstance(answer, OSError) else answer
+
+    async def each() -> dict[str, Any]:
+        workers = [*(await client.scheduler.identity())["workers"]]
+        return dict(zip(workers, await asyncio.gather(*map(one, workers)), strict=True))
+
+    found: dict[str, Any] = client.sync(each)
+    return found
+
+
+def bounded(client: Any, seconds: float, call: Callable[[], Any]) -> None:
+    """Let a client do something; go on after some seconds, where workers keep it waiting."""
+
+    async def wait() -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(call(), seconds)
+
+    client.sync(wait)
+
+
+class Watch:
+    """Knows which workers are mute; `end` may end one, so that another takes its place."""
+
+    def __init__(self, client: Any, say: Say, end: Say, mute: set[str]) -> None:
+        self._client = client
+        self._say = say
+        self._end = end
+        self._mute: set[str] = set()
+        self._signs: dict[str, tuple[float, int]] = {}  # the last one, and looks without a new one
+        self._scheduler_mute = False
+        for worker in mute:
+            self._loses(worker)
+        self.look()
+
+    def others(self) -> dict[str, Any]:
+        """Return what lets Dask prefer the workers that are not mute, where some are."""
+        live = [worker for worker in self._signs if worker not in self._mute]
+        return {"workers": live, "allow_other_workers": True} if live and self._mute else {}
+
+    def look(self) -> None:
+        """See who gives signs of life."""
+        try:
+            found = self._client.sync(
+                self._client.scheduler.identity, callback_timeout=ANSWER_TIME
+            )["workers"]
+        except TimeoutError:
+            if not self._scheduler_mute:
+                self._scheduler_mute = True
+                self._say(f"the scheduler of Dask has not answered for {ANSWER_TIME:g} s")
+            return
+        self._scheduler_mute = False
+        self._mute &= found.keys()
+        self._signs = {worker: self._sign(worker, facts) for worker, facts in found.items()}
+        most = MUTE_LOOKS + len(found) // 40  # with many workers each gives signs less often
+        for worker, (_, looks) in self._signs.items():
+            if looks == 0 and worker in self._mute:
+                self._mute.remove(worker)
+                self._say(f"the worker {worker} of Dask answers again")
+            elif looks >= most and worker not in self._mute:
+                self._loses(worker)
+
+    def _sign(self, worker: str, facts: Mapping[str, Any]) -> tuple[float, int]:
+        last, looks = self._signs.get(worker, (facts["last_seen"], 0))
+        return facts["last_seen"], looks + 1 if last == facts["last_seen"] else 0
+
+    def _loses(self, worker: str) -> None:
+        self._mute.add(worker)
+        self._say(f"the worker {worker} of Dask does not answer; its items go to others")
+        self._end(worker)
+
+    def stuck(self) -> set[str]:
+        """Return the tasks that mute workers have, where others could do them."""
+        if not self.others():
+            return set()
+        given: Mapping[str, list[str]] = self._client.processing()
+        return {key for worker in self._mute for key in given.get(worker, ())}
+
+    @contextmanager
+    def looking(self, take_back: Callable[[set[str]], None]) -> Iterator[None]:
+        """Look now and then, in a thread of its own; `take_back` gets the tasks that are stuck."""
+        over = threading.Event()
+
+        def looks() -> None:
+            while not over.wait(LOOK_EVERY):
+                with suppress(Exception):  # the scheduler is gone, which the batch itself sees
+                    self.look()
+                    take_back(self.stuck())
+
+        thread = threading.Thread(target=looks, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join(2.0)  # it may wait for a scheduler that is mute
+
+
+AHEAD = 4  # tasks per thread of the workers that the scheduler knows of
+LEAST_AHEAD = 64
+WHOLE_EVERY = 2.0  # seconds between two looks at whether the workers are all there
+WORKER_TIME = 60.0  # seconds in which the first worker has to come
+SHIPPED = 10e6  # bytes a second that a model takes at most to all workers
+HINT = "install the same on all machines"
+_local = threading.local()
+
+
+class Cluster:
+    """Does items on the workers of the scheduler at `address`; without one, on `jobs` of its own.
+
+    `shared` is a model whose files the workers get, instead of reading them. `say` gets what the
+    user should know of workers.
+    """
+
+    def __init__(
+        self,
+        work: Errand,
+        address: str | None,
+        jobs: int,
+        retries: int,
+        shared: str | None,
+        say: Say = lambda text: None,
+    ) -> None:
+        self._work = work
+        self._address = address
+        self._jobs = jobs
+        self._retries = retries
+        self._shared = shared
+        self._say = say
+        self._own: Any = None
+        self._distributed = needed("a batch on Dask", "distributed", "Client")
+
+    def results(self, payloads: Sequence[Payload]) -> Results:
+        """Yield the number of each payload, and what became of it, as soon as it is done."""
+        with ExitStack() as stack:
+            client = stack.enter_context(self._client(stack))
+            try:
+                client.wait_for_workers(1, timeout=WORKER_TIME)
+            except TimeoutError:
+                message = f"no worker has come to the scheduler of Dask in {WORKER_TIME:g} s"
+                hint = f"dask worker {client.scheduler.address} starts one"
+                raise misused(message, hint) from None
+            mute = _require_version(client, alone=self._own is None)
+            watch = Watch(client, self._say, self._end, mute)
+            digest = self._ship(client)
+            yield from self._as_done(client, payloads, digest, watch)
+
+    def _client(self, stack: ExitStack) -> Any:
+        import dask
+
+        for name in ("distributed", "distributed.client"):  # Dask gives both a level
+            log = logging.getLogger(name)
+            stack.callback(log.setLevel, log.level)
+            log.setLevel(logging.CRITICAL)  # deaths of workers are expected, and dealt with
+        settings = {
+            "distributed.scheduler.allowed-failures": self._retries,
+            "distributed.scheduler.worker-ttl": None,  # of a cluster here; `Watch` sees to it
+        }
+        stack.enter_context(dask.config.set(settings))
+        address: Any = self._address
+        if address is None:
+            address = self._own = stack.enter_context(self._local_cluster())
+            stack.enter_context(kept_whole(address, self._jobs))
+        made: SimpleQueue[Any] = SimpleQueue()
+
+        def connect() -> None:
+            try:
+                made.put(self._distributed.Client(address, timeout=ANSWER_TIME))
+            except Exception as e:
+                made.put(e)
+
+        # In a thread, for of what accepts a connection and is mute, Client waits for ever.
+        threading.Thread(target=connect, daemon=True).start()
+        try:
+            client = made.get(timeout=2 * ANSWER_TIME)
+        except Empty:
+            client = TimeoutError("what is there does not talk as a scheduler does")
+        if isinstance(client, (OSError, ValueError, TimeoutError)):
+            message = f"no scheduler of Dask answers at {self._address}: {client}"
+            hint = "dask scheduler starts one; --cluster local needs none"
+            raise misused(message, hint) from client
+        if isinstance(client, Exception):
+            raise client
+        return client
+
+    def _local_cluster(self) -> Any:
+        """Start a scheduler and workers here that nobody outside of this machine reaches."""
+        return self._distributed.LocalCluster(
+            n_workers=self._jobs,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            worker_dashboard_address="127.0.0.1:0",
+            memory_limit=0,
+            silence_logs=logging.CRITICAL,
+        )
+
+    def _ship(self, client: Any) -> str | None:
+        """Send the files that all items share to each worker, also to those that come later."""
+        if self._shared is None:
+            return None
+        model = Path(self._shared)
+        paths = [p for p in (model, model.with_suffix(".bin")) if p.is_file()]
+        contents = {f"model{p.suffix}": p.read_bytes() for p in paths}
+        digest = hashlib.sha256(b"".join(contents.values())).hexdigest()
+        from irdeconv.cli.dask_files import SharedFiles
+
+        plugin = SharedFiles(digest, contents)
+        seconds = ASKED_TIME + sum(map(len, contents.values())) / SHIPPED
+        # Who has not got them by then reads the files, as long as they have not come.
+        bounded(client, seconds, lambda: client.register_plugin(plugin))
+        return digest
+
+    def _end(self, worker: str) -> None:
+        """End a worker of an own cluster, which starts another one."""
+        for nanny in [] if self._own is None else self._own.workers.values():
+            if nanny.worker_address == worker:
+                with suppress(OSError):
+                    os.kill(nanny.pid, signal.SIGKILL)
+
+    def _as_done(
+        self, client: Any, payloads: Sequence[Payload], digest: str | None, watch: Watch
+    ) -> Results:
+        waiting: dict[str, tuple[int, int, Any]] = {}
+        rest = iter(range(len(payloads)))
+
+        def submitted(index: int, attempt: int) -> Any:
+            args = {**payloads[index], "shared": digest}, self._work, __version__
+            future = client.submit(work_on, *args, pure=False, **watch.others())
+            waiting[future.key] = index, attempt, future
+            return future
+
+        def take_back(keys: set[str]) -> None:
+            client.cancel([found[2] for key in keys if (found := waiting.get(key))])
+
+        ahead = max(LEAST_AHEAD, AHEAD * sum(client.nthreads().values()))
+        first = [submitted(index, 0) for _, index in zip(range(ahead), rest, strict=False)]
+        done = self._distributed.as_completed(first, raise_errors=False)
+        with watch.looking(take_back):
+            for future in done:
+                index, attempt, _ = waiting.pop(future.key)
+                row = self._row(client, future, attempt)
+                if row is None:
+                    done.add(submitted(index, attempt + 1))
+                    continue
+                yield index, row
+                following = next(rest, None)
+                if following is not None:
+                    done.add(submitted(following, 0))
+
+    def _row(self, client: Any, future: Any, attempt: int) -> Row | None:
+        """Return what became of a task; None where its worker has died and another has to do it."""
+        if client.status != "running":
+            message = "the scheduler of Dask is gone"
+            raise misused(message, "start it again, and the same command with --resume")
+        if future.status == "finished":
+            try:
+                row: Row = future.result(timeout=ASKED_TIME)
+            except IrdeconvError:
+                raise
+            except Exception:  # the worker that had it died or stopped before it was sent
+                return None
+            return row
+        cause = future.exception() if future.status == "error" else None
+        if isinstance(cause, IrdeconvError):
+            raise cause
+        if isinstance(cause, Exception) and not isinstance(cause, self._distributed.KilledWorker):
+            raise cause
+        if attempt < self._retries:
+            return None
+        message = f"{attempt + 1} workers of Dask died or fell silent while they had this item"
+        return ended("crashed", Diagnostic("E710", "error", message))
+
+
+@contextmanager
+def kept_whole(cluster: Any, jobs: int) -> Iterator[None]:
+    """Replace workers that died while they started: their nannies give up, and the cluster too."""
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(WHOLE_EVERY):
+            for name, nanny in list(cluster.workers.items()):
+                if nanny.status.name in ("closed", "failed"):
+                    cluster.workers.pop(name, None)
+            cluster.scale(jobs)
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _require_version(client: Any, *, alone: bool) -> set[str]:
+    """Raise UsageError where a worker cannot have these modules: it would die of each item.
+
+    Return the workers that do not answer; UsageError where none does, and nobody replaces them.
+    """
+    found = asked(client, pkgutil.resolve_name, "irdeconv:__version__")
+    mute = {worker for worker, version in found.items() if version is None}
+    for worker, version in found.items():
+        if worker not in mute and version != __version__:
+            raise _unlike(worker, version)
+    if alone and mute and mute == found.keys():
+        message = f"{count(len(mute), 'worker')} of Dask, and none answers in {ASKED_TIME:g} s"
+        raise misused(message, f"dask worker {client.scheduler.address} starts another one")
+    return mute
+
+
+def _unlike(worker: str, version: object) -> UsageError:
+    has = f"no irdeconv ({version})" if isinstance(version, Exception) else f"irdeconv {version}"
+    message = f"the worker {worker} of Dask has {has}, the command has {__version__}"
+    return misused(message, HINT)
+
+
+def work_on(payload: Payload, work: Errand, version: str) -> Row:
+    """Do an item on a worker, in a process that the worker's thread keeps for the next one."""
+    from irdeconv.cli.dask_files import FILES
+
+    if version != __version__:  # it came later
+        raise misused(
+            f"a worker of Dask has irdeconv {__version__}, the command has {version}", HINT
+        )
+
+    child: Child | None = getattr(_local, "child", None)
+    if child is None or child.work != work:
+        if child is not None:
+            child.close()
+        child = _local.child = Child(work)
+    digest = payload.pop("shared", None)
+    if digest in FILES:
+        payload = {**payload, "model": FILES[digest]}
+    return child.run(payload)

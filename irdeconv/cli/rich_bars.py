@@ -1,0 +1,89 @@
+"""Bars of rich for open stages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TextIO
+
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.table import Column
+from rich.text import Text
+
+from irdeconv.base.progress import Stage
+from irdeconv.base.tables import printable
+from irdeconv.cli.screen import Screen
+
+MINUTE = 60
+HOUR = 3600
+
+
+class Remaining(ProgressColumn):
+    """How long a stage will take; how long it has taken where nobody knows its end."""
+
+    def render(self, task: Task) -> Text:
+        """Return `12 s left` or `12 s`."""
+        left = task.time_remaining if task.total is not None else None
+        if left is not None:
+            return Text(f"{duration(left)} left")
+        return Text(duration(task.elapsed or 0.0))
+
+
+class Amount(ProgressColumn):
+    """How much of a stage is done."""
+
+    def render(self, task: Task) -> Text:
+        """Return `12/300`, or `12` where nobody knows its end."""
+        done = f"{int(task.completed):,}" if task.completed else ""
+        return Text(done if task.total is None else f"{done or 0}/{int(task.total):,}")
+
+
+class Bars:
+    """A line for each open stage, drawn over when it changes and removed at the end."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float]) -> None:
+        self._tasks: dict[Stage, TaskID] = {}
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=16),
+            Amount(),
+            Remaining(),
+            TextColumn(
+                "{task.fields[detail]}",
+                markup=False,
+                table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
+            ),
+            console=Screen(stream),
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            get_time=clock,
+            expand=True,
+        )
+        self._progress.start()
+
+    def show(self, stages: Mapping[Stage, float]) -> None:
+        """Draw the stages as they are now, with the times at which they began."""
+        for stage in [s for s in self._tasks if s not in stages]:
+            self._progress.remove_task(self._tasks.pop(stage))
+        for stage, since in stages.items():
+            detail = printable(stage.detail)
+            if stage not in self._tasks:
+                what = printable(stage.what)
+                task = self._progress.add_task(what, total=stage.total, detail=detail)
+                self._tasks[stage] = task
+                self._progress.tasks[-1].start_time = since
+            done = stage.done if stage.total is None else min(stage.done, stage.total)
+            self._progress.update(self._tasks[stage], completed=done, detail=detail)
+        self._progress.refresh()
+
+    def stop(self) -> None:
+        """Remove the lines."""
+        self._progress.stop()
+
+
+def duration(seconds: float) -> str:
+    """Return `12 s`, `3 min` or `1.5 h`."""
+    if seconds < 2 * MINUTE:
+        return f"{seconds:.0f} s"
+    return f"{seconds / MINUTE:.0f} min" if seconds < 2 * HOUR else f"{seconds / HOUR:.1f} h"

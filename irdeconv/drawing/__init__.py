@@ -1,1 +1,0 @@
-"""Draw graphs and deconvolutions: pictures made of plain numbers and texts."""

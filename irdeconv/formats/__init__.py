@@ -1,0 +1,1 @@
+"""Reading and writing models: OpenVINO IR of all versions, ONNX, oneDNN Graph, the text form."""

@@ -1,0 +1,404 @@
+"""Arrays as the bytes of `.npy` and `.npz` files, without pickled objects.
+
+The header of an .npy: read by itself and held against the bytes behind it, never executed.
+
+Arrays of `.npy` and `.npz` files of others: headers first, then just what is asked for.
+
+Nothing is unpickled or executed. A shape has to fit the bytes that are there before memory is taken
+for it; members of an archive are listed and held against limits before one of them is unpacked.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import math
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from errno import EINVAL
+from types import TracebackType
+from typing import IO, Any, BinaryIO, Protocol
+
+import numpy as np
+
+from irdeconv.base.errors import Diagnostic, LimitError
+from irdeconv.base.limits import current, raise_hint
+from irdeconv.base.opening import PathText, open_file, shown, size_of, unreadable
+from irdeconv.ir.spec import Array
+
+
+def npz(arrays: Mapping[str, Array]) -> bytes:
+    """Return arrays by name as the bytes of an .npz; the same arrays give the same bytes."""
+    # Not numpy.savez: a tensor may be called "file", which is its own parameter's name.
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in arrays.items():
+            data = npy(array)
+            with archived(archive, name, len(data)) as file:
+                file.write(data)
+    return buffer.getvalue()
+
+
+def archived(archive: zipfile.ZipFile, name: str, size: int) -> IO[bytes]:
+    """Open a new array of an .npz for that many bytes; nothing in it tells when it was written.
+
+    A lone surrogate in the name, which has no UTF-8, is written as its escape.
+    """
+    stored = name.encode("utf-8", "backslashreplace").decode()
+    info = zipfile.ZipInfo(f"{stored}.npy", (1980, 1, 1, 0, 0, 0))
+    info.file_size = size  # from 2 GiB on it needs another header
+    return archive.open(info, "w")
+
+
+def npy(array: Array) -> bytes:
+    """Return an array as .npy bytes."""
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, plain(array), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def plain(array: Array) -> Array:
+    """Return types that NumPy files do not know as float32 (exactly), strings as text."""
+    if array.dtype == object:
+        return array.astype(str)
+    if array.dtype.isbuiltin == 1:
+        return array
+    return array.astype(np.float32)
+
+
+MAGIC = b"\x93NUMPY"
+HEADER_BYTES = 1 << 16
+NPY_AXES = 64  # of NumPy
+_LONG = re.compile(r"(?<=[0-9])L(?=[,)\s])")  # whole numbers as Python 2 wrote them
+_KEYS = {"descr", "fortran_order", "shape"}
+
+
+class UnreadableArray(Exception):
+    """Bytes that cannot be taken for an array of plain elements; the text says why."""
+
+
+class ByteStream(Protocol):
+    """What a header is read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return that many bytes, fewer at the end."""
+
+
+@dataclass(frozen=True)
+class ArrayHeader:
+    """What an .npy says of itself; `size` is that of the header, `nbytes` that of the data."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    fortran_order: bool
+    size: int
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements, exactly."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def read_header(stream: ByteStream) -> ArrayHeader:
+    """Read the header of an .npy; UnreadableArray where it is none, or one of Python objects."""
+    begin = stream.read(8)
+    if not begin.startswith(MAGIC):
+        raise UnreadableArray("it is no .npy" if begin else "it is empty")
+    version = tuple(begin[6:8])
+    if version not in ((1, 0), (2, 0), (3, 0)):
+        raise UnreadableArray(f"there is no version {'.'.join(map(str, version))} of .npy")
+    width = 2 if version == (1, 0) else 4
+    length = int.from_bytes(_exactly(stream, width), "little")
+    if length > HEADER_BYTES:
+        raise UnreadableArray(f"its header has {length:,} bytes; the limit is {HEADER_BYTES:,}")
+    data = _exactly(stream, length)
+    try:
+        text = data.decode("utf-8" if version == (3, 0) else "latin-1")
+        if "\\" in text:  # Python warns of many an escape, and no writer has one
+            raise ValueError("a backslash")
+        fields = ast.literal_eval(_LONG.sub("", text).strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        raise UnreadableArray("its header is no Python literal") from None
+    if not isinstance(fields, dict) or set(fields) != _KEYS:
+        raise UnreadableArray("its header has not just descr, fortran_order and shape")
+    if not isinstance(fields["fortran_order"], bool):
+        raise UnreadableArray(f"fortran_order is {shown(fields['fortran_order'])}, not True, False")
+    size = 8 + width + length
+    return ArrayHeader(
+        _dtype(fields["descr"]), _shape(fields["shape"]), fields["fortran_order"], size
+    )
+
+
+def _exactly(stream: ByteStream, count: int) -> bytes:
+    found = stream.read(count)
+    if len(found) < count:
+        raise UnreadableArray("it is cut off")
+    return found
+
+
+def _dtype(descr: Any) -> np.dtype[Any]:
+    """Return an element type by its text; lists are records, which hold no plain elements."""
+    if not isinstance(descr, str):
+        raise UnreadableArray("its elements are records, not plain numbers")
+    if re.fullmatch(r"[<>|=]?[A-Za-z?][0-9]{0,9}(\[[0-9A-Za-z]{1,9}\])?", descr, re.ASCII) is None:
+        raise UnreadableArray(f"there is no element type {shown(descr)}")
+    try:
+        found = np.dtype(descr)
+    except (TypeError, ValueError, OverflowError, MemoryError, SyntaxError):
+        raise UnreadableArray(f"there is no element type {shown(descr)}") from None
+    if found.hasobject:
+        raise UnreadableArray("it holds Python objects instead of numbers")
+    if found.fields is not None or found.subdtype is not None or not found.itemsize:
+        raise UnreadableArray(f"elements of type {shown(descr)} are no plain numbers")
+    return found
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    if not isinstance(shape, tuple) or not all(type(d) is int and d >= 0 for d in shape):
+        raise UnreadableArray(f"its shape is {shown(shape)}, not whole numbers from 0 on")
+    if len(shape) > NPY_AXES:
+        raise UnreadableArray(f"it has {len(shape)} axes; the limit is {NPY_AXES}")
+    # An empty array may have axes that no memory could hold.
+    if math.prod(d or 1 for d in shape) >= 1 << 62:
+        raise UnreadableArray("its shape has more elements than can be counted")
+    return shape
+
+
+MEMBER_BYTES = 128  # of a member in the list at an archive's end: its name and what it takes
+ANY_PACKING = 1 << 26  # bytes up to which a member may be packed to almost nothing
+FILLED_AT_ONCE = 1 << 24
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those of NumPy
+_END, _END_SIZE, _LARGE_END, _COMMENT = b"PK\5\6", 22, b"PK\6\6", 1 << 16
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    ValueError,
+    NotImplementedError,  # a way of packing that Python does not know
+    RuntimeError,  # a password is needed
+    KeyError,
+    OverflowError,
+)
+
+
+def npy_header(path: PathText) -> ArrayHeader:
+    """Return what an .npy says of itself; raises what `read_npy` does."""
+    with _opened(path) as (_, header):
+        return header
+
+
+def read_npy(path: PathText, rows: tuple[int, int] | None = None) -> Array:
+    """Return the array of an .npy, or some `rows` of its first axis.
+
+    Raises FileAccessError, UnreadableArray where it is none or damaged, LimitError.
+    """
+    with _opened(path) as (file, header):
+        if rows is None:
+            return _data(file, header, os.fspath(path))
+        if header.fortran_order or not header.shape:
+            return _data(file, header, os.fspath(path))[slice(*rows)].copy()
+        begin, end = (min(max(r, 0), header.shape[0]) for r in rows)
+        part = replace(header, shape=(max(end - begin, 0), *header.shape[1:]))
+        row = header.nbytes // max(header.shape[0], 1)
+        file.seek(begin * row, io.SEEK_CUR)
+        return _data(file, part, os.fspath(path))
+
+
+@contextmanager
+def _opened(path: PathText) -> Iterator[tuple[BinaryIO, ArrayHeader]]:
+    """Open an .npy whose data is all there, behind its header."""
+    try:
+        with open_file(path) as file:
+            header = read_header(file)
+            _require_room(header, size_of(file) - header.size)
+            yield file, header
+    except (OSError, ValueError) as e:
+        raise unreadable(path, e) from None
+
+
+def _require_room(header: ArrayHeader, there: int) -> None:
+    """Refuse a header that says more than the bytes behind it hold."""
+    if header.nbytes > there:
+        shape = list(header.shape)
+        message = f"it is cut off: {shape} of {header.dtype} takes {header.nbytes:,} bytes"
+        raise UnreadableArray(f"{message}, {max(there, 0):,} are there")
+
+
+def _data(file: IO[bytes], header: ArrayHeader, name: str) -> Array:
+    """Read the elements behind a header."""
+    most = current().array_bytes
+    if header.nbytes > most:
+        message = f"an array has {header.nbytes:,} bytes; the limit is {most:,}"
+        raise _limit(name, message, "array_bytes")
+    flat = np.empty(header.nbytes, np.uint8)
+    _fill(file, flat)
+    array = flat.view(header.dtype)
+    if header.fortran_order:
+        return array.reshape(header.shape[::-1]).transpose()
+    return array.reshape(header.shape)
+
+
+def _fill(file: IO[bytes], into: Array) -> None:
+    at = 0
+    while at < len(into):
+        part = file.read(min(len(into) - at, FILLED_AT_ONCE))
+        if not part:
+            raise UnreadableArray("it is cut off")
+        into[at : at + len(part)] = np.frombuffer(part, np.uint8)
+        at += len(part)
+
+
+def _limit(name: str, message: str, limit: str) -> LimitError:
+    hint = raise_hint(limit)
+    return LimitError(Diagnostic("E600", "error", f"{name}: {message}", hint=hint))
+
+
+class SavedArrays(Mapping[str, Array]):
+    """The arrays of an .npz by name; each is read when it is asked for, and not kept.
+
+    Asking raises UnreadableArray where it is damaged, LimitError where it is larger than what may
+    be unpacked.
+    """
+
+    def __init__(self, source: PathText | bytes, name: str = "<bytes>") -> None:
+        """Open an archive.
+
+        Raises FileAccessError, UnreadableArray where it is none, LimitError where it has too many
+        members.
+        """
+        self.name = name if isinstance(source, bytes) else os.fspath(source)
+        file: BinaryIO | None = None
+        try:
+            file = io.BytesIO(source) if isinstance(source, bytes) else open_file(source)
+            _require_short_list(file, self.name)
+            self._archive = zipfile.ZipFile(file)
+            self._file = file
+            self._members = self._listed()
+        except BaseException as e:
+            if file is not None:
+                file.close()
+            if isinstance(e, LimitError | UnreadableArray | MemoryError):
+                raise
+            if isinstance(e, OSError) and e.errno != EINVAL:
+                raise unreadable(self.name, e) from None
+            if isinstance(e, (OSError, *_DAMAGED)):
+                raise UnreadableArray(f"it is no .npz: {e}") from None
+            raise
+
+    def _listed(self) -> dict[str, zipfile.ZipInfo]:
+        infos = self._archive.infolist()
+        if len(infos) > (most := current().members):
+            message = f"it has {len(infos):,} members; the limit is {most:,}"
+            raise _limit(self.name, message, "members")
+        found: dict[str, zipfile.ZipInfo] = {}
+        for info in infos:
+            name = info.filename.removesuffix(".npy")
+            if name in found:
+                raise UnreadableArray(f'it has two members "{name}"')
+            found[name] = info
+        return found
+
+    def __enter__(self) -> SavedArrays:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._archive.close()
+        self._file.close()
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._members
+
+    def header(self, name: str) -> ArrayHeader:
+        """Return what an array says of itself; raises what asking for it does."""
+        with self._member(name) as (_, header):
+            return header
+
+    def __getitem__(self, name: str) -> Array:
+        with self._member(name) as (member, header):
+            array = _data(member, header, self.name)
+            _to_the_end(member, self._members[name].file_size - header.size - header.nbytes)
+            return array
+
+    @contextmanager
+    def _member(self, name: str) -> Iterator[tuple[IO[bytes], ArrayHeader]]:
+        """Open a member behind its header."""
+        info = self._members[name]
+        self._require_modest(info)
+        try:
+            with self._archive.open(info) as member:
+                header = read_header(member)
+                _require_room(header, info.file_size - header.size)
+                yield member, header
+        except (UnreadableArray, LimitError):
+            raise
+        except OSError as e:
+            if e.errno != EINVAL:  # which a place in front of the file's begin gives
+                raise unreadable(self.name, e) from None
+            raise UnreadableArray("its place in the archive is damaged") from None
+        except _DAMAGED as e:
+            raise UnreadableArray(str(e) or type(e).__name__) from None
+
+    def _require_modest(self, info: zipfile.ZipInfo) -> None:
+        """Refuse a member that is packed in another way than NumPy's, or to almost nothing."""
+        if info.compress_type not in _METHODS or info.flag_bits & 1:
+            raise UnreadableArray("it is packed or encrypted in a way that NumPy never writes")
+        most = current().packing
+        if info.file_size > max(ANY_PACKING, most * info.compress_size):
+            message = (
+                f'"{info.filename}" unpacks {info.compress_size:,} bytes to {info.file_size:,}; '
+                f"above {ANY_PACKING:,} bytes the limit is {most} times as many"
+            )
+            raise _limit(self.name, message, "packing")
+
+
+def _to_the_end(member: IO[bytes], left: int) -> None:
+    """Read what is left of a short rest, so that the checksum is looked at."""
+    if left > FILLED_AT_ONCE:
+        raise UnreadableArray("bytes stand behind its elements")
+    member.read(left + 1)
+
+
+def _require_short_list(file: BinaryIO, name: str) -> None:
+    """Refuse an archive whose list of members alone would fill the memory."""
+    size = file.seek(0, io.SEEK_END)
+    file.seek(max(0, size - _END_SIZE - _COMMENT))
+    tail = file.read(_END_SIZE + _COMMENT)
+    at = tail.rfind(_END)
+    if at < 0 or len(tail) < at + _END_SIZE:
+        raise UnreadableArray("it is no .npz, or cut off: the end of a zip archive is missing")
+    lengths = [int.from_bytes(tail[at + 12 : at + 16], "little")]
+    large = tail.rfind(_LARGE_END, 0, at)  # in front of the end, its numbers count instead
+    if large >= 0:
+        lengths.append(int.from_bytes(tail[large + 40 : large + 48], "little"))
+    length = min(max(lengths), size)
+    most = MEMBER_BYTES * current().members
+    if length > most:
+        message = f"the list of its members has {length:,} bytes; the limit is {most:,}"
+        raise _limit(name, message, "members")
+    file.seek(0)
+
+
+def is_archive(path: PathText) -> bool:
+    """Whether a regular file ends as a zip archive does; OSError where it cannot be read."""
+    with open_file(path) as file:
+        return zipfile.is_zipfile(file)

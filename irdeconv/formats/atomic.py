@@ -1,0 +1,375 @@
+"""Writers of one folder take turns, and sweep away what killed ones have left behind.
+
+Both rest on locks of the system (flock): they leave no files of their own, and end with the process
+that holds them. Where there are none (Windows, some network drives), nothing waits and nothing is
+swept.
+
+Files that appear whole or not at all: written beside their targets, then renamed onto them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from errno import EACCES, EINVAL, EISDIR, ENOENT, ENOTDIR, EROFS
+from pathlib import Path
+from threading import Event
+from typing import BinaryIO
+
+from irdeconv.base.errors import FileAccessError
+from irdeconv.base.opening import unwritable
+
+if sys.platform != "win32":
+    import fcntl
+
+PREFIX = ".irdeconv-"
+_NAME = re.compile(re.escape(PREFIX) + "[0-9a-f]{16}")
+_TURN = 10.0  # seconds; who holds a folder for longer is no writer, and the mark tells the rest
+_LOOKS = 60.0  # seconds between two looks at a folder, which may hold many files
+_FOLDERS = 1000  # remembered
+_swept: dict[str, float] = {}
+
+
+def beside(target: Path) -> Path:
+    """Return a name in the target's folder that no file has."""
+    return target.parent / f"{PREFIX}{secrets.token_hex(8)}"
+
+
+@contextmanager
+def folder_beside(target: Path, mode: int = 0o700) -> Iterator[Path]:
+    """Make an empty folder beside a target; it is removed in the end.
+
+    Where the process dies before, the next one that makes such a folder there sweeps it away.
+    """
+    with turn(target.parent) as alone:
+        if alone:
+            sweep(target.parent)
+        made = beside(target)
+        made.mkdir(mode)
+        fd = -1 if sys.platform == "win32" else os.open(made, os.O_RDONLY | os.O_CLOEXEC)
+        if fd >= 0:
+            hold(fd)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+        if fd >= 0:
+            os.close(fd)
+
+
+@contextmanager
+def turn(folder: Path) -> Iterator[bool]:
+    """Keep other writers away from a folder, yield whether that was possible."""
+    try:
+        fd = -1 if sys.platform == "win32" else os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # it may be written, but not read
+        fd = -1
+    if fd < 0:
+        yield False
+        return
+    try:
+        yield _wait(fd)
+    finally:
+        # A child forked meanwhile has the descriptor, too: closing alone would not free the lock.
+        with suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_UN)
+        os.close(fd)
+
+
+def _wait(fd: int) -> bool:
+    end = time.monotonic() + _TURN
+    while not hold(fd):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.002)
+    return True
+
+
+def hold(fd: int) -> bool:
+    """Lock what a descriptor is open on, until it is closed; whether nobody else has."""
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def sweep(folder: Path) -> None:
+    """Remove temporaries whose writers are gone; the caller has its `turn`."""
+    now, name = time.monotonic(), os.path.abspath(folder)
+    if now - _swept.get(name, -_LOOKS) < _LOOKS:
+        return
+    if len(_swept) >= _FOLDERS:
+        _swept.clear()
+    _swept[name] = now
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if _NAME.fullmatch(entry.name):
+                _remove(Path(entry.path))
+
+
+def _remove(path: Path) -> None:
+    """Remove a temporary of one's own that no process holds."""
+    with suppress(OSError):
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            status = os.fstat(fd)
+            if status.st_uid != os.geteuid() or not hold(fd):
+                return
+            if stat.S_ISDIR(status.st_mode):
+                shutil.rmtree(path, ignore_errors=True)
+            elif stat.S_ISREG(status.st_mode):
+                path.unlink()
+        finally:
+            os.close(fd)
+
+
+_LINKS = 40  # as many as Linux follows
+_STREAMS = {"stdin": 0, "stdout": 1, "stderr": 2}
+_DESCRIPTOR = re.compile(
+    r"/(?:proc/(?:self|thread-self)|dev)/fd/([0-9]{1,9})|/dev/(stdin|stdout|stderr)"
+)
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """A file that is to take the place of `target`; `name` is where it stands until then."""
+
+    target: Path
+    name: Path
+    file: BinaryIO
+
+    def finish(self) -> None:
+        """Bring everything written so far to the disk, and close; once is enough."""
+        if not self.file.closed:
+            self.file.flush()
+            os.fsync(self.file.fileno())
+            self.file.close()
+
+
+@dataclass(frozen=True)
+class Files:
+    """New files that take their places together; see `together`."""
+
+    opened: list[Replacement] = field(default_factory=list)
+    names: list[Path] = field(default_factory=list)
+    held: list[int] = field(default_factory=list)  # descriptors that keep temporaries locked
+    settled: Event = field(default_factory=Event)  # all have their places
+
+    def open(self, target: Path) -> Replacement:
+        """Open a file in the target's folder; OSError where that cannot be written.
+
+        A link is followed. A file that exists hands on its permissions and, as far as allowed, its
+        owner; its other names (hard links) keep what it was.
+        """
+        if descriptor_of(target) is not None:
+            raise OSError(EINVAL, "it is an open file of this process, which nothing can replace")
+        target = Path(os.path.realpath(target)) if target.is_symlink() else target
+        with turn(target.parent) as alone:
+            if alone:
+                sweep(target.parent)
+            name = beside(target)
+            self.names.append(name)  # before it exists, so that no interruption leaves it behind
+            made = Replacement(target, name, self._create(name, target))
+        self.opened.append(made)
+        return made
+
+    def _create(self, name: Path, target: Path) -> BinaryIO:
+        try:
+            former = target.stat()
+        except OSError:
+            former = None
+        mode = 0o666 if former is None else stat.S_IMODE(former.st_mode) & 0o777
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        fd = os.open(name, flags, mode)
+        file = os.fdopen(fd, "w+b")
+        if os.name != "nt":  # which replaces no open file, and has no such permissions
+            self.held.append(os.dup(fd))
+            hold(self.held[-1])
+            if former is not None:
+                _hand_on(former, fd, mode)
+        return file
+
+    def write(self, target: Path, data: bytes) -> None:
+        """Write a whole file; FileAccessError.
+
+        What cannot be replaced gets the data now: a device, a pipe, a descriptor such as
+        /dev/stdout, wherever that leads.
+        """
+        require_writable(target)
+        with failures(target):
+            fd = descriptor_of(target)
+            if fd is not None:
+                with os.fdopen(os.dup(fd), "wb") as file:
+                    file.write(data)
+            elif target.exists() and not target.is_file():
+                target.write_bytes(data)
+            else:
+                new = self.open(target)
+                new.file.write(data)
+                new.finish()
+
+    def put(self) -> None:
+        """Finish all files, then let each take its place, in the order of opening.
+
+        Where one cannot, those before it give their places back; an interruption that comes when
+        all have their places changes nothing. Other writers wait meanwhile.
+        """
+        for one in self.opened:
+            with failures(one.target):
+                one.finish()
+        with ExitStack() as turns, ExitStack() as undo:
+            for folder in sorted({os.path.realpath(one.target.parent) for one in self.opened}):
+                turns.enter_context(turn(Path(folder)))
+            for one in self.opened:
+                with failures(one.target):
+                    former = _Former(one.target, self.settled)
+                    undo.push(former.restore)
+                    former.keep()
+                    os.replace(one.name, one.target)
+            self.settled.set()
+
+    def tidy(self) -> None:
+        """Close everything, and remove what has not taken its place."""
+        for one in self.opened:
+            with suppress(OSError):  # what is not finished is not wanted
+                one.file.close()
+        for name in self.names:
+            with suppress(OSError):  # where it stays, the next writer sweeps it
+                name.unlink(missing_ok=True)
+        while self.held:
+            os.close(self.held.pop())
+
+
+def _hand_on(former: os.stat_result, fd: int, mode: int) -> None:
+    """Give a new file the owner and the permissions of the one that it replaces."""
+    new = os.fstat(fd)
+    if (new.st_uid, new.st_gid) != (former.st_uid, former.st_gid):
+        with suppress(OSError):
+            os.fchown(fd, former.st_uid, former.st_gid)
+    os.fchmod(fd, mode)
+
+
+def descriptor_of(path: Path) -> int | None:
+    """Return the descriptor that a path such as /dev/stdout names, through any links."""
+    for _ in range(_LINKS):
+        named = _DESCRIPTOR.fullmatch(os.path.normpath(path.absolute()))
+        if named:
+            return int(named[1]) if named[1] else _STREAMS[named[2]]
+        if not path.is_symlink():
+            break
+        path = path.parent / os.readlink(path)
+    return None
+
+
+class _Former:
+    """What stands at a path before it is replaced, or that nothing does; it returns on an error."""
+
+    def __init__(self, target: Path, settled: Event) -> None:
+        self.target = target
+        self.settled = settled
+        self.status = _status(target)
+        self.name = beside(target)
+        self.kept = False
+
+    def keep(self) -> None:
+        """Give what stands there a second name."""
+        if self.status is not None:
+            # Some file systems know no links, and not everybody's file may be linked.
+            with suppress(OSError, NotImplementedError):
+                os.link(self.target, self.name, follow_symlinks=False)
+                self.kept = True
+
+    def restore(self, error: type[BaseException] | None, *more: object) -> None:
+        """Put it back on an error, unless all are in place, and drop its second name."""
+        back = error is not None and not self.settled.is_set()
+        replaced = back and _status(self.target) != self.status
+        with suppress(OSError):
+            if replaced and self.kept:
+                os.replace(self.name, self.target)
+            elif replaced and self.status is None:
+                self.target.unlink()
+            self.name.unlink(missing_ok=True)
+
+
+def _status(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+@contextmanager
+def together() -> Iterator[Files]:
+    """Collect files that are put in place at the end: all of them, or none where anything fails.
+
+    Raises FileAccessError where one cannot be finished or put.
+    """
+    files = Files()
+    try:
+        yield files
+        files.put()
+    finally:
+        files.tidy()
+
+
+def write_file(target: Path, data: bytes) -> None:
+    """Write one file, whole or not at all; FileAccessError."""
+    with together() as files:
+        files.write(target, data)
+
+
+@contextmanager
+def failures(path: Path) -> Iterator[None]:
+    """Turn an OSError of writing into a FileAccessError (E701) that names the path."""
+    try:
+        yield
+    except FileAccessError:
+        raise
+    except OSError as e:
+        raise unwritable(path, e.errno, e.strerror or str(e)) from e
+
+
+def require_writable(target: Path) -> None:
+    """Raise FileAccessError (E701) where a regular file cannot be put at `target`.
+
+    What is neither a folder nor a regular file (a device, a pipe) has to be writable itself.
+    """
+    special = descriptor_of(target) is not None or (target.exists() and not target.is_file())
+    if target.name in ("", "..") or target.is_dir():
+        problem = EISDIR
+    elif not special and not target.parent.is_dir():
+        problem = ENOTDIR if target.parent.exists() else ENOENT
+    elif not os.access(target if special else target.parent, os.W_OK):
+        problem = EROFS if _is_read_only(target.parent) else EACCES
+    else:
+        if not special:
+            _try(target)
+        return
+    raise unwritable(target, problem, os.strerror(problem))
+
+
+def _is_read_only(folder: Path) -> bool:
+    return hasattr(os, "statvfs") and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+
+
+def _try(target: Path) -> None:
+    """Make a file beside the target and remove it: permissions alone do not say whether it works.
+
+    A file system may be read-only or full, or like /proc make no files at all.
+    """
+    trial = beside(Path(os.path.realpath(target)))
+    with failures(target):
+        trial.touch(exist_ok=False)
+        trial.unlink(missing_ok=True)  # another writer may have swept it

@@ -1,0 +1,359 @@
+"""`Const` layers: element type, shape, offset and size, checked against the weights file.
+
+Names and variables of a document: doubled layer names, tensor names, ReadValue and Assign.
+
+The weights file as a whole: missing, too short, or with bytes that no constant uses.
+
+Constants without data: their file is missing, was left out, or the text form has elided them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from irdeconv.base.errors import Diagnostic, Note, Severity, count, did_you_mean
+from irdeconv.base.source import Anchor
+from irdeconv.formats.document import Context, Document, XmlLayer
+from irdeconv.formats.kinds import BEGIN, kind_of
+from irdeconv.formats.xml_layer import split_names
+from irdeconv.ir.attributes import parse_int
+from irdeconv.ir.constant import FileData
+from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
+from irdeconv.ir.graph import Node
+from irdeconv.ir.packing import decode
+from irdeconv.ops.basic import Const, Opaque
+
+T = TypeVar("T")
+_CONST_ATTRIBUTES = ("element_type", "shape", "offset", "size")
+
+
+class ConstantReader:
+    """Reads Const layers of one file."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._layer: XmlLayer
+
+    def read(self, layer: XmlLayer) -> Const | None:
+        """Return the operation, or None after reporting what is wrong."""
+        made = self._read(layer)
+        if made is None:
+            self._context.unplaced = True
+        return made
+
+    def _read(self, layer: XmlLayer) -> Const | None:
+        self._layer = layer
+        data = layer.data or {}
+        if layer.data is None:
+            self._add("E104", "it has no <data>: element type, shape, offset and size are missing")
+            return None
+        dtype = self._element_type(data)
+        shape = self._shape(data)
+        offset, size = self._number(data, "offset"), self._number(data, "size")
+        self._context.unknown_attributes(
+            data, _CONST_ATTRIBUTES, "Const", layer=layer, sub=layer.data_sub
+        )
+        if dtype is None or shape is None or offset is None or size is None:
+            return None
+        if not self._fits(dtype, shape, offset, size):
+            return None
+        source = FileData(self._context.weights, offset, size, dtype, shape)
+        if dtype.kind == "string" and source.available and not self._strings(source):
+            return None
+        return Const(element_type=dtype, shape=shape, data=source)
+
+    def _add(
+        self, code: str, message: str, attribute: str | None = None, hint: str | None = None
+    ) -> None:
+        layer = self._layer
+        self._context.add(
+            code,
+            message,
+            attribute=attribute,
+            layer=layer,
+            sub=layer.data_sub,
+            hint=hint,
+        )
+
+    def _parsed(self, data: dict[str, str], name: str, parse: Callable[[str], T]) -> T | None:
+        """Return the value of an attribute; None after reporting that it is missing or wrong."""
+        if name not in data:
+            self._add("E105", f'the attribute "{name}" is missing')
+            return None
+        try:
+            return parse(data[name])
+        except ValueError as e:
+            self._add("E106", f'{name}="{data[name]}": {e}', name)
+            return None
+
+    def _element_type(self, data: dict[str, str]) -> ElementType | None:
+        text = self._parsed(data, "element_type", str)
+        found = None if text is None else ELEMENT_TYPES.get(text.strip().lower())
+        if text is not None and found is None:
+            hint = did_you_mean(text, ELEMENT_TYPES)
+            self._add("E212", f'"{text}" is not an element type', "element_type", hint)
+        return found
+
+    def _shape(self, data: dict[str, str]) -> tuple[int, ...] | None:
+        shape = self._parsed(data, "shape", _parse_shape)
+        if shape and min(shape) < 0:
+            message = f'shape="{data["shape"]}" has the negative dimension {min(shape)}'
+            self._add("E107", message, "shape")
+            return None
+        return shape
+
+    def _number(self, data: dict[str, str], name: str) -> int | None:
+        value = self._parsed(data, name, parse_int)
+        if value is not None and value < 0:
+            self._add("E107", f"{name} is negative: {value}", name)
+            return None
+        return value
+
+    def _fits(self, dtype: ElementType, shape: tuple[int, ...], offset: int, size: int) -> bool:
+        count = math.prod(shape)
+        fine = True
+        need = dtype.nbytes(count)
+        # Writers give a zero-element constant one byte.
+        if dtype.kind != "string" and size != need and not (count == 0 and size <= 1):
+            self._add(
+                "E122", f"{count} elements of {dtype} take {need} bytes, size is {size}", "size"
+            )
+            fine = False
+        total = self._context.weights.size
+        if total is not None and offset + size > total and size:
+            self._context.outside.append((self._layer, offset, offset + size))
+            fine = False
+        self._context.used.append((offset, offset + size))
+        return fine
+
+    def _strings(self, source: FileData) -> bool:
+        try:
+            decode(source.raw(), source.dtype, source.shape)
+        except ValueError as e:
+            self._add("E123", str(e), "offset")
+            return False
+        return True
+
+
+def _parse_shape(text: str) -> tuple[int, ...]:
+    return tuple(parse_int(part) for part in text.split(",")) if text.strip() else ()
+
+
+def check_names(document: Document, context: Context) -> None:
+    """Report layer names and tensor names that stand for two things, and variables."""
+    _layer_names(document, context)
+    _tensor_names(document, context)
+    _variables(document, context)
+
+
+def _layer_names(document: Document, context: Context) -> None:
+    first: dict[str, XmlLayer] = {}
+    for layer in document.layers:
+        if layer.name is None:
+            continue
+        other = first.setdefault(layer.name, layer)
+        if other is not layer:
+            context.add(
+                "W200",
+                f"the name is already that of {other.label}",
+                attribute="name",
+                layer=layer,
+                notes=[context.stands(other, "name")],
+            )
+
+
+def _tensor_names(document: Document, context: Context) -> None:
+    first: dict[str, tuple[XmlLayer, int]] = {}
+    for layer in document.layers:
+        for port in layer.outputs:
+            if not port.names:
+                continue
+            for name in set(split_names(port.names)):
+                other = first.setdefault(name, (layer, port.sub))
+                if other != (layer, port.sub):
+                    context.add(
+                        "W206",
+                        f'the tensor name "{name}" is already that of an output of '
+                        f"{other[0].label}",
+                        attribute="names",
+                        layer=layer,
+                        sub=port.sub,
+                        notes=[context.stands(other[0], "names", sub=other[1])],
+                    )
+
+
+def _variables(document: Document, context: Context) -> None:
+    def report(layer: XmlLayer, message: str, severity: Severity = "error") -> None:
+        context.add(
+            "E215", message, attribute="variable_id", layer=layer, sub=layer.data_sub,
+            severity=severity,
+        )  # fmt: skip
+
+    read: dict[str, XmlLayer] = {}
+    assigned: dict[str, XmlLayer] = {}
+    for layer in document.layers:
+        if layer.type not in ("ReadValue", "Assign") or layer.data is None:
+            continue
+        variable = layer.data.get("variable_id")
+        if variable is None:
+            context.add("E105", 'the attribute "variable_id" is missing', layer=layer)
+            continue
+        seen = assigned if layer.type == "Assign" else read
+        other = seen.setdefault(variable, layer)
+        if other is not layer:
+            report(layer, f'the variable "{variable}" is already that of {other.label}')
+    for variable, layer in assigned.items():
+        if variable not in read:
+            report(layer, f'no ReadValue reads the variable "{variable}"')
+    for variable, layer in read.items():
+        if variable not in assigned:
+            message = f'no Assign sets the variable "{variable}": it keeps its first value'
+            report(layer, message, "warning")
+
+
+# Why there are no weights, beside that the file is missing.
+LEFT_OUT = "the weights were left out"
+UNREADABLE = "the weights file cannot be read"
+
+# Gaps up to this many bytes are what writers leave for alignment.
+_LARGEST_GAP = 63
+
+
+def check_weights(document: Document, context: Context) -> None:
+    """Report a weights file that is missing or too short, and bytes that no constant uses."""
+    size = context.weights.size
+    if size is None:
+        _missing(document, context)
+        return
+    _outside(size, context)
+    if context.unplaced:
+        return
+    end = max((stop for _, stop in context.used), default=0)
+    if end < size:
+        context.add(
+            "W121",
+            f"{size - end} of {size} bytes of the weights file follow the last constant, which "
+            f"ends at {end}",
+            Anchor("layers"),
+            hint="the .bin may belong to another .xml",
+        )
+    for start, stop in _gaps(context.used):
+        if stop - start > _LARGEST_GAP and stop <= size:
+            context.add(
+                "W121",
+                f"bytes {start} to {stop} of the weights file are not used by any constant",
+                Anchor("layers"),
+            )
+
+
+def _gaps(used: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    out, end = [], 0
+    for start, stop in sorted(used):
+        if start > end:
+            out.append((end, start))
+        end = max(end, stop)
+    return out
+
+
+def _missing(document: Document, context: Context) -> None:
+    """Report once what constants with bytes lack; a model without any needs no weights file."""
+    reason = context.weights.reason
+    if not any(stop > start for start, stop in context.used) or reason == UNREADABLE:
+        return
+    first, *more = _constants(document)
+    if reason == LEFT_OUT:
+        message = f"{LEFT_OUT}: what depends on values of constants is open"
+        _add(context, "W120", message, first, severity="note")
+    else:
+        need = f"and {count(len(more), 'more constant')} need it" if more else "needs it"
+        _add(context, "E120", f'{reason}; Const "{first.name}" {need}', first)
+
+
+def _outside(size: int, context: Context) -> None:
+    """Report once the constants that lie outside the weights file."""
+    if not context.outside:
+        return
+    (layer, start, stop), *more = context.outside
+    path = context.weights.path
+    kind = kind_of(bytes(context.weights.read(0, min(size, BEGIN))), path)
+    if not size:
+        message, hint = f"{path} is empty", kind.mend
+    elif (kind.foreign or kind.format) and kind.name != "a weights file":
+        message, hint = f"{path} is {kind.name}, not weights", kind.mend
+    else:
+        need = f'Const "{layer.name}" lies at {start} to {stop}'
+        if more:
+            need += f", {count(len(more), 'more constant')} outside it, too"
+        message = f"{path} has {count(size, 'byte')}: {need}"
+        hint = f"{path} is cut off or belongs to another .xml"
+    _add(context, "E121", message, layer, "offset" if start >= size else "size", hint=hint)
+
+
+def _constants(document: Document) -> Iterator[XmlLayer]:
+    for layer in document.layers:
+        if layer.type == "Const":
+            yield layer
+        for body in layer.bodies:
+            yield from _constants(body.document)
+
+
+def _add(
+    context: Context,
+    code: str,
+    message: str,
+    layer: XmlLayer,
+    attribute: str | None = None,
+    *,
+    severity: Severity | None = None,
+    hint: str | None = None,
+) -> None:
+    """Report what is wrong with the file; the place is that of the first layer that needs it."""
+    anchor = layer.within(layer.data_sub if attribute else 0)
+    context.out.add(
+        code,
+        message,
+        severity=severity,
+        location=context.place(anchor, attribute),
+        layer=layer.name,
+        hint=hint,
+    )
+
+
+ELIDED = "the text form was printed without its large constants"
+MEND = "name the .bin with weights= or --weights"
+_MENDS = {ELIDED: "dump(graph, elide=None) and inspect --constants --format ir keep them"}
+_NAMED = 20  # names in a note
+
+
+def lacks_data(op: object) -> bool:
+    """Whether an operation is a constant whose bytes are not there."""
+    return isinstance(op, Const) and not op.data.available
+
+
+def no_data(nodes: Sequence[Node], what: str) -> Diagnostic:
+    """Return the one error (E120) of all layers that lack data; `what` is said of the first."""
+    first, *more = nodes
+    reason = _reason(first.op) or "its weights file is missing"
+    others = f", and {count(len(more), 'more layer')} as well" if more else ""
+    names = ", ".join(f'"{n.name}"' for n in more[:_NAMED])
+    cut = ", ..." if len(more) > _NAMED else ""
+    return Diagnostic(
+        "E120",
+        "error",
+        f'{first.type} "{first.name}" {what}{others}: {reason}',
+        first.location,
+        first.name,
+        notes=(Note(f"the others are {names}{cut}"),) if more else (),
+        hint=_MENDS.get(reason, MEND),
+    )
+
+
+def _reason(op: object) -> str | None:
+    """Return why the bytes are not there, where their source says so."""
+    data: Any = op.data if isinstance(op, Const) else None
+    data = op.weights if isinstance(op, Opaque) else data
+    source = data.source if isinstance(data, FileData) else None
+    found = getattr(source, "reason", None)
+    return found if isinstance(found, str) else None

@@ -1,0 +1,564 @@
+"""What an IR file says, element by element and not yet interpreted.
+
+Texts are kept as they stand in the file. Every element knows its place: a layer and an edge by an
+`Anchor`, the elements inside a layer by their number below it (`sub`).
+
+Files that are mapped into memory, and may be cut off or overwritten while they are.
+
+Reading a page that a file no longer has is SIGBUS, which ends the process. Here zeros take the
+place of such pages, the work goes on, and `require_intact`, called when it is done, says that it
+counts for nothing.
+
+The `.bin` file: mapped into memory, never read as a whole.
+
+What the checks of one file share: where to report, the limits, the weights, parsed numbers.
+
+The mark by which an `.xml` knows its `.bin`: attributes of its `<rt_info>`.
+
+Two files cannot be replaced at once, so a pair may get mixed: by a writer that is killed, by two
+writers, by a copy of one file. OpenVINO reads what is inside `<rt_info>` and ignores its
+attributes: it loads the file, and what it writes itself, with other weights, has no mark.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import mmap
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from irdeconv.base.errors import (
+    Collector,
+    Diagnostic,
+    InputError,
+    Note,
+    OpError,
+    Problem,
+    Severity,
+    did_you_mean,
+    severity_of,
+)
+from irdeconv.base.limits import LARGEST_INT, Limits, raise_hint
+from irdeconv.base.opening import open_file, size_of
+from irdeconv.base.source import Anchor, Location, SourceFile
+from irdeconv.ir.constant import FileData
+from irdeconv.ir.geometry import Semantics
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.lazy_filter import MovedData
+from irdeconv.ops.basic import Const, Opaque
+from irdeconv.ops.bodies import every_node
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+class XmlPort(NamedTuple):
+    """A `<port>`: the texts of its `<dim>`s, unexpected attributes, the XML of its `<rt_info>`."""
+
+    id: str | None
+    precision: str | None
+    names: str | None
+    dims: tuple[str, ...]
+    extra: Pairs
+    sub: int
+    rt_info: str | None = None
+
+
+class Edge(NamedTuple):
+    """An `<edge>` between layers; a missing attribute is None."""
+
+    from_layer: str | None
+    from_port: str | None
+    to_layer: str | None
+    to_port: str | None
+    extra: Pairs
+    anchor: Anchor
+
+
+class MapEntry(NamedTuple):
+    """An `<input>` or `<output>` of a port map, or an `<edge>` of `<back_edges>`."""
+
+    tag: str
+    attributes: Pairs
+    sub: int
+
+
+class RawSection(NamedTuple):
+    """A child of `<layer>` beyond data, ports and rt_info: its tag and XML, for writing."""
+
+    tag: str
+    xml: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class XmlBody:
+    """A body of Loop, TensorIterator (`body`) or If (`then_body`, `else_body`)."""
+
+    tag: str
+    document: Document
+    sub: int
+
+
+@dataclass(frozen=True, slots=True)
+class PortMap:
+    """A `port_map`, `then_port_map`, `else_port_map` or `back_edges` with its entries."""
+
+    tag: str
+    entries: tuple[MapEntry, ...]
+    sub: int
+
+
+class XmlLayer(NamedTuple):
+    """A `<layer>` and what it contains; missing attributes are None.
+
+    `data` is None where the layer has no `<data>`; `data_sub` is that element's number, else 0.
+    """
+
+    id: str | None
+    name: str | None
+    type: str | None
+    version: str | None
+    extra: Pairs
+    data: dict[str, str] | None
+    data_sub: int
+    inputs: tuple[XmlPort, ...]
+    outputs: tuple[XmlPort, ...]
+    rt_info: str | None
+    anchor: Anchor
+    sections: tuple[RawSection, ...] = ()
+    bodies: tuple[XmlBody, ...] = ()
+    maps: tuple[PortMap, ...] = ()
+
+    def within(self, sub: int) -> Anchor:
+        """Return the anchor of an element inside the layer; for 0 the layer's own."""
+        return Anchor(self.anchor.section, self.anchor.item, sub) if sub else self.anchor
+
+    @property
+    def label(self) -> str:
+        """How messages call the layer: type and name."""
+        return f'{self.type or "layer"} "{self.name or self.id or "?"}"'
+
+
+@dataclass(frozen=True)
+class Document:
+    """A `<net>` or a body: its layers and edges in file order.
+
+    `complete` is false where `<layers>` or `<edges>` is missing, which has been reported. `mark` is
+    what the file says of its weights.
+    """
+
+    layers: tuple[XmlLayer, ...]
+    edges: tuple[Edge, ...]
+    name: str = ""
+    version: str | None = None
+    rt_info: str | None = None
+    extra: Pairs = ()
+    anchor: Anchor = Anchor()
+    complete: bool = True
+    mark: dict[str, str] = field(default_factory=dict)
+
+
+_SIGBUS = {"linux": 7, "darwin": 10}.get(sys.platform)  # elsewhere a mapped file cannot be cut off
+_ANONYMOUS = {"linux": 0x20, "darwin": 0x1000}
+_PRIVATE, _FIXED = 0x02, 0x10
+_RELEASED_BYTES = 1 << 20  # less is not worth a call
+_GIVEN_UP = 1000  # faults in a row that no file explains
+
+
+class MappedFile:
+    """A mapping of a whole file, which it watches."""
+
+    def __init__(self, path: str, fd: int, map: mmap.mmap) -> None:
+        self.path, self._map, self.size = path, map, len(map)
+        status = os.fstat(fd)
+        self._file = status.st_dev, status.st_ino
+        self._time = status.st_mtime_ns
+        self._start = np.frombuffer(map, np.uint8).__array_interface__["data"][0]
+        self._end = self._start + -(-self.size // mmap.PAGESIZE) * mmap.PAGESIZE
+        self.lost = False
+        self._zeros = self._end  # where those begin that took the place of pages
+        _MAPPED[id(self)] = self
+        _install()
+
+    def release(self, offset: int, size: int) -> None:
+        """Give back the memory of a part's pages; they are mapped again when they are read."""
+        start = -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE
+        stop = min(offset + size, self.size) // mmap.PAGESIZE * mmap.PAGESIZE
+        if hasattr(mmap, "MADV_DONTNEED") and stop - start >= _RELEASED_BYTES:
+            self._map.madvise(mmap.MADV_DONTNEED, start, stop - start)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the file has been cut off or written to since it was mapped."""
+        if self.lost:
+            return True
+        try:
+            status = os.stat(self.path)
+        except OSError:  # it has been removed: what is mapped stays
+            return self._map.size() != self.size
+        if (status.st_dev, status.st_ino) != self._file:  # it has been replaced
+            return self._map.size() != self.size
+        return status.st_mtime_ns != self._time or status.st_size != self.size
+
+    def require_intact(self) -> None:
+        """Raise InputError (E125) where the file has changed."""
+        if self.changed:
+            raise InputError(self.diagnostic())
+
+    def diagnostic(self) -> Diagnostic:
+        """Return the error of a file that has changed (E125)."""
+        size = self._map.size()
+        what = "something wrote to it"
+        if size != self.size:
+            what = f"it had {self.size} bytes, and has {size}"
+        message = f"{self.path} was changed while it was in use: {what}"
+        return Diagnostic("E125", "error", message, Location(SourceFile(self.path, b"")))
+
+    def patch(self) -> bool:
+        """Put zeros where the file no longer has pages; whether that may explain a fault."""
+        known, self.lost = self.lost, self.changed
+        start = self._start + -(-self._map.size() // mmap.PAGESIZE) * mmap.PAGESIZE
+        if start >= self._zeros:
+            return self.lost and not known  # it may have grown again since
+        kind = _PRIVATE | _FIXED | _ANONYMOUS[sys.platform]
+        _MMAP(start, self._end - start, mmap.PROT_READ, kind, -1, 0)
+        self._zeros = start
+        return True
+
+
+_MAPPED: WeakValueDictionary[int, MappedFile] = WeakValueDictionary()
+_MMAP: Any = None
+_STATE: dict[str, Any] = {"unexplained": 0}
+
+
+def _install() -> None:
+    """Answer SIGBUS, once."""
+    global _MMAP
+    if _SIGBUS is None or "handler" in _STATE:
+        return
+    _STATE["handler"] = None
+    with suppress(OSError, AttributeError, MemoryError):  # as it was, without
+        libc = ctypes.CDLL(None)
+        _MMAP = libc.mmap
+        _MMAP.restype = ctypes.c_void_p
+        number, size = ctypes.c_int, ctypes.c_size_t
+        _MMAP.argtypes = (ctypes.c_void_p, size, number, number, number, ctypes.c_long)
+        libc.signal.restype = ctypes.c_void_p
+        libc.signal.argtypes = (number, ctypes.c_void_p)
+        _STATE["handler"] = ctypes.CFUNCTYPE(None, number)(_answer)
+        _STATE["signal"] = libc.signal
+        address = ctypes.cast(_STATE["handler"], ctypes.c_void_p)
+        _STATE["former"] = libc.signal(_SIGBUS, address)
+
+
+def _answer(number: int) -> None:
+    """Explain a fault by a file of ours, so that the instruction can be repeated.
+
+    What none of them explains is left to whoever answered before.
+
+    A fault is not sent from outside: this runs where the mapped memory is read, so nothing here
+    waits for what that code holds.
+    """
+    explained = [one.patch() for one in list(_MAPPED.values())]
+    _STATE["unexplained"] = 0 if any(explained) else _STATE["unexplained"] + 1
+    if _STATE["unexplained"] >= _GIVEN_UP:
+        _STATE["signal"](number, _STATE["former"])
+
+
+class NoWeights:
+    """Stands for a weights file that is missing or was left out; a `ByteSource`.
+
+    `reason` is what `read` says.
+    """
+
+    def __init__(self, path: str, reason: str | None = None) -> None:
+        self.path = path
+        self.reason = reason or f"the weights file {path} is missing"
+        self._view: memoryview | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The file may be another one where and when this is unpickled.
+        if self._view is None:
+            return NoWeights, (self.path, self.reason)
+        return MemoryWeights, (bytes(self._view), self.path)
+
+    def __deepcopy__(self, memo: object) -> NoWeights:
+        return self
+
+    @property
+    def size(self) -> int | None:
+        """Bytes in all; None where the file is missing."""
+        return None if self._view is None else len(self._view)
+
+    def read(self, offset: int, size: int) -> memoryview:
+        """Return a part without copying; OpError where the file is missing or too short."""
+        if self._view is None:
+            raise OpError(self.reason, code="E120")
+        if offset < 0 or size < 0 or offset + size > len(self._view):
+            raise OpError(
+                f"bytes {offset}..{offset + size} lie outside {self.path}, which has "
+                f"{len(self._view)}",
+                code="E121",
+            )
+        return self._view[offset : offset + size]
+
+    def release(self, offset: int, size: int) -> None:
+        """Give back the memory of a part that has been read and can be read anew."""
+
+    def require_intact(self) -> None:
+        """Raise InputError (E125) where a file has been cut off or written to since it was opened.
+
+        What was read of it before counts for nothing.
+        """
+
+    def sha256(self) -> str:
+        """Return the hash of all bytes, in hexadecimal digits; they are there."""
+        return hashlib.sha256(b"" if self._view is None else self._view).hexdigest()
+
+
+class MemoryWeights(NoWeights):
+    """Weights that are held as bytes."""
+
+    def __init__(self, data: bytes, path: str = "<memory>") -> None:
+        super().__init__(path)
+        self._view = memoryview(data)
+
+
+class WeightsFile(NoWeights):
+    """A read-only, memory-mapped file of weights.
+
+    `path` may name a file that does not exist: `size` is then None and `read` raises OpError.
+    Anything that cannot be mapped (a folder, a FIFO, no permission) raises OSError.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(str(path))
+        self._mapped: MappedFile | None = None
+        try:
+            file = open_file(self.path)
+        except FileNotFoundError:
+            return
+        with file:
+            size, fd = size_of(file), file.fileno()
+            self._view = memoryview(b"")
+            if size:  # an empty file cannot be mapped
+                held = mmap.mmap(fd, size, access=mmap.ACCESS_READ)
+                self._view, self._mapped = memoryview(held), MappedFile(self.path, fd, held)
+
+    def release(self, offset: int, size: int) -> None:
+        """See `NoWeights`: the pages stay in the system's cache of files."""
+        if self._mapped is not None:
+            self._mapped.release(offset, size)
+
+    def require_intact(self) -> None:
+        """See `NoWeights`."""
+        if self._mapped is not None:
+            self._mapped.require_intact()
+
+
+def sources_of(graph: Graph) -> list[NoWeights]:
+    """Return the weights files in which constants of a graph lie, also those of bodies."""
+    found: dict[int, NoWeights] = {}
+    for node in every_node(graph):
+        data = node.op.data if isinstance(node.op, Const) else None
+        data = node.op.weights if isinstance(node.op, Opaque) else data
+        while isinstance(data, MovedData):
+            data = data.source
+        if isinstance(data, FileData) and isinstance(data.source, NoWeights):
+            found[id(data.source)] = data.source
+    return list(found.values())
+
+
+class NotReadFurther(Exception):
+    """What is wrong with the file makes the rest of it useless, and has been reported."""
+
+
+@dataclass
+class Context:
+    """Reading one file: its source, diagnostics, weights and options.
+
+    `used` gathers the parts of the weights file that constants cover, those of bodies as well;
+    `unplaced` says that some constant does not tell its part, `outside` are those whose part lies
+    outside the file, with where it begins and ends.
+    `unknown` counts layers of operations without details, by (type, version).
+    """
+
+    source: SourceFile
+    out: Collector
+    weights: NoWeights
+    limits: Limits
+    semantics: Semantics
+    used: list[tuple[int, int]] = field(default_factory=list)
+    unplaced: bool = False
+    outside: list[tuple[XmlLayer, int, int]] = field(default_factory=list)
+    unknown: dict[tuple[str, str], list[XmlLayer]] = field(default_factory=dict)
+    errors: int = 0  # reported so far
+
+    def _count(self) -> None:
+        """Count an error; beyond the limit nothing more is looked at."""
+        self.errors += 1
+        most = self.limits.errors
+        if self.errors > most:
+            text = f"more than {most:,} errors; what else the file has is not looked at"
+            place = Location(self.source, fixed=(1, 1))
+            self.out.add("E601", text, location=place, hint=raise_hint("errors"))
+            raise NotReadFurther
+
+    def place(self, anchor: Anchor, attribute: str | None = None) -> Location:
+        """Return the location of an element or of one of its attributes."""
+        return Location(self.source, anchor, attribute)
+
+    def add(
+        self,
+        code: str,
+        message: str,
+        anchor: Anchor | None = None,
+        *,
+        attribute: str | None = None,
+        layer: XmlLayer | None = None,
+        sub: int = 0,
+        severity: Severity | None = None,
+        notes: Sequence[Note] = (),
+        hint: str | None = None,
+    ) -> None:
+        """Report a problem.
+
+        Without an anchor its place is the layer, or the element `sub` inside it.
+        """
+        severity = severity or severity_of(code)
+        if severity == "error":
+            self._count()
+        if self.out.is_full(code, severity):
+            return
+        if anchor is None:
+            anchor = layer.within(sub) if layer else Anchor()
+        if layer is not None:
+            message = f"{layer.label}: {message}"
+        self.out.add(
+            code,
+            message,
+            severity=severity,
+            location=self.place(anchor, attribute),
+            layer=layer.name if layer else None,
+            notes=notes,
+            hint=hint,
+        )
+
+    def unknown_attributes(
+        self,
+        names: Iterable[str],
+        known: Sequence[str],
+        what: str,
+        anchor: Anchor | None = None,
+        *,
+        layer: XmlLayer | None = None,
+        sub: int = 0,
+    ) -> None:
+        """Warn of every name that is not among the known attributes of an element; see `add`."""
+        for name in names:
+            if name not in known and not self.out.is_full("W100", "warning"):
+                self.add(
+                    "W100",
+                    f'{what} has no attribute "{name}"; OpenVINO ignores it',
+                    anchor,
+                    attribute=name,
+                    layer=layer,
+                    sub=sub,
+                    hint=did_you_mean(name, known),
+                )
+
+    def stands(self, layer: XmlLayer, attribute: str | None = None, *, sub: int = 0) -> Note:
+        """Return the note where another layer, or an element inside it, stands."""
+        return Note(f"{layer.label} stands here", self.place(layer.within(sub), attribute))
+
+    def problem(self, layer: XmlLayer, problem: Problem) -> None:
+        """Report what an operation says about itself; an attribute's place is in `<data>`."""
+        self.add(
+            problem.code,
+            problem.message,
+            attribute=problem.attribute,
+            layer=layer,
+            sub=layer.data_sub if problem.attribute is not None else 0,
+            severity=problem.severity,
+            hint=problem.hint,
+        )
+
+
+@lru_cache(maxsize=1 << 16)
+def integer(text: str | None) -> int | None:
+    """Parse a plain decimal integer with an optional sign; None where it is something else."""
+    if text is None:
+        return None
+    text = text.strip()
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 30:
+        return None
+    return int(text)
+
+
+@lru_cache(maxsize=1 << 16)
+def identifier(text: str | None) -> int | None:
+    """Parse the id of a layer or port as OpenVINO does; None where it takes none of it.
+
+    Digits, perhaps with blanks or a plus in front; at most 63 bits.
+    """
+    number = None if text is None or text != text.rstrip() else integer(text)
+    return number if number is not None and 0 <= number <= LARGEST_INT else None
+
+
+def why_no_identifier(text: str) -> str:
+    """Return what is wrong with the text of an id."""
+    number = integer(text)
+    if number is not None and number < 0:
+        return "is negative; ids are 0 or more"
+    if number is not None and number > LARGEST_INT:
+        return f"is above {LARGEST_INT}"
+    return "is not an integer"
+
+
+SIZE, SHA256 = "weights_size", "weights_sha256"
+_DIGITS_SHOWN = 16  # digits
+Mark = dict[str, str]
+
+
+def marked(rt_info: str | None, size: int, sha256: str) -> str:
+    """Return the `<rt_info>` of a model with the mark of its weights."""
+    mark = f'{SIZE}="{size}" {SHA256}="{sha256}"'
+    if rt_info is None:
+        return f"<rt_info {mark} />"
+    return re.sub(r"^\s*<rt_info", lambda m: f"{m[0]} {mark}", rt_info.rstrip())
+
+
+def check_mark(mark: Mark, weights: NoWeights, chosen: bool, context: Context) -> None:
+    """Report weights that are not those with which the `.xml` was written (E124).
+
+    Where the user has named them (`chosen`) that is a warning.
+    """
+    if weights.size is None or not mark:
+        return
+    name, held = SIZE, str(weights.size)
+    if mark.get(name, held) == held and SHA256 in mark:
+        name, held = SHA256, weights.sha256()
+    if mark.get(name, held) == held:
+        return
+    if name == SIZE:
+        differs = f"it has {held} bytes, not {mark[name][:_DIGITS_SHOWN]}"
+    else:
+        differs = f"its SHA-256 begins {held[:_DIGITS_SHOWN]}, not {mark[name][:_DIGITS_SHOWN]}"
+    context.add(
+        "E124",
+        f"{weights.path} is not what this file was written with: {differs}",
+        Anchor("rt_info"),
+        attribute=name,
+        severity="warning" if chosen else None,
+    )

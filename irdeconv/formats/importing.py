@@ -1,0 +1,590 @@
+"""What importers build with: inferred nodes, folded constants, names, refusals.
+
+What every importer returns, and how it reports.
+
+Names of other formats that no IR can hold: replaced, still unique, each with a warning.
+
+What the readers of other formats share: a node as rules see it, and how one is imported.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from irdeconv.base.errors import (
+    Collector,
+    Diagnostic,
+    InferenceError,
+    InputError,
+    IrdeconvError,
+    OpError,
+    Problem,
+    UnsupportedError,
+    UsageError,
+    severity_of,
+)
+from irdeconv.base.limits import current, raise_hint
+from irdeconv.base.source import Location
+from irdeconv.formats.xml_writer import UNFIT
+from irdeconv.ir.dtypes import ElementType, i64
+from irdeconv.ir.geometry import Semantics
+from irdeconv.ir.graph import FreshNames, Graph, Info, Node, Value
+from irdeconv.ir.op import Op, infer_op, parse_attributes, require_fit
+from irdeconv.ir.spec import Array, Shape, Spec, is_static
+from irdeconv.ops.basic import Parameter, Result
+from irdeconv.ops.bodies import BodyOp, every_node, infer_bodies, infer_plainly
+from irdeconv.ops.convert import Convert
+from irdeconv.ops.convolution import Convolution, GroupConvolution
+from irdeconv.ops.generation import Identity
+from irdeconv.ops.shape import Reshape, ShapeOf
+from irdeconv.rewrite.builder import GraphBuilder, remove_dead, unique_names
+from irdeconv.rewrite.compressed_filters import constant
+
+FOLD_LIMIT = 1 << 20  # a constant that folding would make is at most this long, or as its inputs
+MOST_MADE = 1 << 24  # elements of a constant that an importer makes of sizes alone
+
+
+class Refusal(Exception):
+    """An operation, attribute or input that an importer does not cover; names no node."""
+
+
+def require_one_length(**lists: Sequence[Any]) -> None:
+    """Raise Refusal where lists that go together differ in length."""
+    lengths = {name: len(values) for name, values in lists.items()}
+    if len(set(lengths.values())) > 1:
+        said = ", ".join(f"{name} {count}" for name, count in lengths.items())
+        raise Refusal(f"numbers of values differ: {said}")
+
+
+def source_node(name: str, location: Location | None) -> Node:
+    """Return what a GraphBuilder takes names and places from, for a layer that is not there yet."""
+    return Node(-1, Identity(), name, location)
+
+
+@dataclass
+class ImportBuilder(GraphBuilder):
+    """Builds the nodes of one imported layer after the other; `begin` starts the next one."""
+
+    checks: ClassVar[bool] = True
+    # Names that tensors get at the end: one tensor may have thousands, or one node as many tensors.
+    bound: defaultdict[Value, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def begin(self, name: str) -> None:
+        """Start the nodes of the layer `name`."""
+        self.source = source_node(name, self.source.location)
+        self.made = []
+
+    def undo(self) -> None:
+        """Remove the nodes made since `begin`."""
+        for i in sorted(self.made, reverse=True):
+            self.graph.remove(i)
+        self.made = []
+
+    def add(self, op: Op, *inputs: Value) -> Value:
+        """Add an operation; constants are folded where the result is not much longer than they."""
+        require_fit(op)
+        if inputs and all(constant(self.graph, v) is not None for v in inputs):
+            specs = infer_op(op, tuple(self.spec(v) for v in inputs))
+            longest = max((self.spec(v).size or 0 for v in inputs), default=0)
+            if (specs[0].size or 0) > max(FOLD_LIMIT, 2 * longest):
+                return self._node(op, inputs, specs)
+        return super().add(op, *inputs)
+
+    def keep(self, op: Op, *inputs: Value) -> Value:
+        """Add an operation as it is."""
+        require_fit(op)
+        return super().keep(op, *inputs)
+
+    def outputs(self, op: Op, *inputs: Value) -> tuple[Value, ...]:
+        """Add an operation with several outputs; nothing is folded."""
+        require_fit(op)
+        given = tuple(self.spec(v) for v in inputs)
+        if isinstance(op, BodyOp):
+            op, specs = infer_bodies(op, given, infer_plainly)
+        else:
+            specs = infer_op(op, given)
+        node = self._node(op, inputs, specs)
+        return tuple(Value(node.node, port) for port in range(len(specs)))
+
+    def room(self, *sizes: int) -> None:
+        """Raise Refusal where an importer would make a constant of too many elements itself."""
+        if max(sizes) > MOST_MADE:
+            raise Refusal(f"it needs a constant of {max(sizes):,} elements, above {MOST_MADE:,}")
+
+    # Constants ---------------------------------------------------------------------------------
+
+    def ints(self, *values: int) -> Value:
+        """Add a vector of i64; Refusal where a number does not exist there."""
+        try:
+            return self.const(np.array(values, np.int64))
+        except OverflowError:
+            raise Refusal(f"not all of {list(values)} exist in i64") from None
+
+    def scalar(self, value: Any, dtype: ElementType = i64) -> Value:
+        """Add a scalar of an element type; what is too large for a floating-point one is infinite.
+
+        Raises Refusal for a number that an integer type does not have.
+        """
+        with np.errstate(over="ignore"):
+            if dtype.kind not in ("int", "uint", "boolean"):
+                return self.const(np.array(value, dtype.container))
+        try:
+            found = np.array(int(value), dtype.container)
+        except (OverflowError, ValueError):
+            found = None
+        if found is None or found != value:
+            raise Refusal(f"the number {value} does not exist in {dtype}")
+        return self.const(found)
+
+    def like(self, value: Any, x: Value) -> Value:
+        """Add a scalar of the element type that `x` has."""
+        return self.scalar(value, self.dtype(x))
+
+    def known(self, value: Value) -> Array | None:
+        """Return the value of a constant, or one that inference knows; else None."""
+        found = constant(self.graph, value)
+        return found if found is not None else self.spec(value).known
+
+    def need(self, value: Value, what: str) -> Array:
+        """Return a value that must be known while importing."""
+        found = self.known(value)
+        if found is None:
+            raise Refusal(f"{what} is not a constant")
+        return found
+
+    def vector(self, value: Value, what: str) -> list[Any]:
+        """Return the numbers of a vector that must be known while importing."""
+        found = self.need(value, what)
+        if found.ndim != 1:
+            raise Refusal(f"{what} has rank {found.ndim}, not 1")
+        numbers: list[Any] = found.tolist()
+        return numbers
+
+    # Specs -------------------------------------------------------------------------------------
+
+    def dtype(self, value: Value) -> ElementType:
+        """Return the element type."""
+        found = self.spec(value).dtype
+        if found is None:
+            raise Refusal("the element type of an input is unknown")
+        return found
+
+    def shape(self, value: Value, least: int = 0) -> Shape:
+        """Return the shape, whose dimensions may be open, of so many axes at `least`."""
+        found = self.spec(value).shape
+        if found is None:
+            raise Refusal("the rank of an input is unknown")
+        if len(found) < least:
+            raise Refusal(f"an input has rank {len(found)}; at least {least} is needed")
+        return found
+
+    def rank(self, value: Value) -> int:
+        """Return the number of axes."""
+        return len(self.shape(value))
+
+    def static(self, value: Value, what: str, least: int = 0) -> tuple[int, ...]:
+        """Return a shape that must be exact, of so many axes at `least`."""
+        found = self.shape(value, least)
+        if not is_static(found):
+            raise Refusal(f"{what} has open dimensions; give its size with shapes")
+        return found
+
+    # Frequent small subgraphs ------------------------------------------------------------------
+
+    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
+        """Reshape to exact numbers, of which one may be -1."""
+        return self.add(Reshape(special_zero=False), value, self.ints(*shape))
+
+    def as_scalar(self, value: Value) -> Value:
+        """Return a one-element tensor without axes."""
+        return value if self.rank(value) == 0 else self.reshape(value, ())
+
+    def shape_of(self, value: Value) -> Value:
+        """Return the shape as a vector of i64."""
+        shape = self.spec(value).shape
+        return self.ints(*shape) if is_static(shape) else self.add(ShapeOf(i64), value)
+
+    def convert(self, value: Value, dtype: ElementType) -> Value:
+        """Return the value in another element type; itself where it has that type."""
+        return value if self.dtype(value) == dtype else self.add(Convert(dtype), value)
+
+    def flatten(self, value: Value, axis: int) -> Value:
+        """Return a matrix: the axes before `axis` (from 0) become the rows."""
+        shape = self.shape(value)
+        if is_static(shape):
+            return self.reshape(value, (math.prod(shape[:axis]), math.prod(shape[axis:])))
+        if axis == 0:
+            return self.reshape(value, (1, -1))
+        if axis == 1:
+            return self.add(Reshape(special_zero=True), value, self.ints(0, -1))
+        raise Refusal(f"flattening at axis {axis} of an open shape")
+
+    def convolution(self, x: Value, w: Value, groups: int, **lists: Any) -> Value:
+        """Add a convolution of a filter [M, C/g, *K]; `lists` are strides, pads, dilations, ..."""
+        if groups == 1:
+            return self.add(Convolution(**lists), x, w)
+        m, *rest = self.static(w, "the filter", 1)
+        if groups < 1 or m % groups:
+            raise Refusal(f"{m} output channels do not divide into {groups} groups")
+        return self.add(GroupConvolution(**lists), x, self.reshape(w, (groups, m // groups, *rest)))
+
+    def per_channel(self, values: Value, axes: int) -> Value:
+        """Return one value for each channel as it broadcasts to data of so many spatial axes."""
+        return self.reshape(values, (1, -1, *(1,) * axes))
+
+    # Names -------------------------------------------------------------------------------------
+
+    def stand_in(self, name: str, spec: Spec) -> Value:
+        """Add an input of a body that stands for a value of this type and shape from outside."""
+        if spec.dtype is None:
+            raise Refusal("the element type of an input is unknown")
+        return self.parameter(name, spec.dtype, spec.shape)
+
+    def parameter(self, name: str, dtype: ElementType, shape: Shape | None) -> Value:
+        """Add a model input."""
+        op, location = Parameter(shape=shape, element_type=dtype), self.source.location
+        node = self.graph.add(op, name=name, location=location, specs=(Spec(dtype, shape),))
+        node.tensor_names = ((name,),)
+        return Value(node.id)
+
+    def constant(self, name: str, array: Array, dtype: ElementType) -> Value:
+        """Add a named constant; its place and origin are those of the model."""
+        value = self.const(array, dtype)
+        node = self.graph.node(value.node)
+        node.name, node.origins, node.tensor_names = name, (), ((name,),)
+        self.made.remove(node.id)
+        return value
+
+    def own(self, value: Value, *, layer: str) -> None:
+        """Let the node of `value`, where it was made since `begin`, bear the layer's name."""
+        node = self.graph.node(value.node)
+        if node.id not in self.made:
+            return
+        node.name, node.origins = layer, ()
+
+    def bind(self, value: Value, name: str, *, alone: bool) -> Value:
+        """Give a value a tensor name; with `alone` a named value is copied to have just this."""
+        node, names = self.graph.node(value.node), self.bound[value]
+        if alone and (names or node.names_of(value.port)):
+            copy = self.outputs(Identity(), value)[0]
+            self.own(copy, layer=self.source.name)
+            return self.bind(copy, name, alone=False)
+        names.append(name)
+        return value
+
+    def result(self, value: Value, name: str) -> None:
+        """Add a model output."""
+        spec = self.spec(value)
+        location = self.source.location
+        self.graph.add(Result(), [value], name=f"{name}/result", location=location, specs=(spec,))
+
+    def finish(self) -> None:
+        """Drop what no output needs; the nodes that stay are layers of the model, none is made."""
+        self._write_names()
+        remove_dead(self.graph, set())
+        unique_names(self.graph)
+        for node in self.graph.nodes():
+            # A Pad that counts as made is split where OpenVINO could not compute it as one.
+            node.origins = (node.name,) if node.type == "Pad" else ()
+
+    def _write_names(self) -> None:
+        ports: defaultdict[int, dict[int, list[str]]] = defaultdict(dict)
+        for value, names in self.bound.items():
+            ports[value.node][value.port] = names
+        for number in filter(self.graph.__contains__, ports):
+            node, more = self.graph.node(number), ports[number]
+            width = max(len(node.tensor_names), 1 + max(more))
+            node.tensor_names = tuple(
+                (*node.names_of(port), *more.get(port, ())) for port in range(width)
+            )
+
+
+UNCOVERED = "E502"
+ONLY_EXACT = "what is not exactly the same in standard operations is not imported; change the model"
+# What operations raise for inputs that nobody foresaw; the node is named then.
+MISFITS = (ValueError, TypeError, ArithmeticError, IndexError, KeyError, AttributeError)
+SHOWN_LAYERS = 3  # layers that a message names, of those that are uncovered alike
+CHECK = "it may be cut off, damaged or edited: export it again where the model was made"
+
+
+@dataclass
+class Imported:
+    """An imported model: the graph, how often each node type occurred, warnings.
+
+    `format` names the source with its version, `kinds` counts node types, `files` are those that
+    were read besides the model.
+    """
+
+    graph: Graph
+    format: str
+    kinds: Counter[str] = field(default_factory=Counter)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    files: tuple[Path, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "format": self.format,
+            "node_types": dict(sorted(self.kinds.items())),
+            "layers": len(self.graph),
+            "diagnostics": [d.to_dict() for d in self.diagnostics],
+        }
+
+
+@dataclass
+class Report(Collector):
+    """Collects what is wrong with a model that is being imported."""
+
+    location: Location | None = None
+    _errors: int = 0
+
+    def add(self, code: str, message: str, **more: Any) -> None:
+        """Record a diagnostic; raises all of them where there are more errors than are allowed."""
+        super().add(code, message, **more)
+        most = current().errors
+        self._errors += severity_of(code) == "error"
+        if self._errors > most:
+            text = f"more than {most:,} errors; what else the model has is not looked at"
+            super().add("E601", text, location=self.location, hint=raise_hint("errors"))
+            self.finish()
+
+    def uncovered(self, layer: str, message: str, hint: str | None = None) -> None:
+        """Record something that the importer does not cover."""
+        self.add(UNCOVERED, message, location=self.location, layer=layer, hint=hint or ONLY_EXACT)
+
+    def malformed(self, message: str, code: str = "E103", hint: str | None = None) -> None:
+        """Record that the file is not what it should be."""
+        self.add(code, message, location=self.location, hint=hint or CHECK)
+
+    def problem(self, layer: str, what: str, problem: Problem) -> None:
+        """Record an operation's own complaint about a layer."""
+        place, hint = self.location, problem.hint
+        self.add(problem.code, f"{what}: {problem.message}", location=place, layer=layer, hint=hint)
+
+    def finish(self) -> None:
+        """Raise what was found: UnsupportedError first; wrong arguments alone are UsageError.
+
+        What is alike is one diagnostic, and of one code no more are kept than are shown.
+        """
+        kept = Collector(most=current().reports)
+        kept.take(merged(self.diagnostics))
+        kept.count_rest()
+        self.diagnostics = kept.diagnostics
+        if not self.errors:
+            return
+        codes = {d.code for d in self.errors}
+        kind: type[IrdeconvError] = InferenceError
+        if codes == {"E310"}:
+            kind = UsageError
+        elif UNCOVERED in codes:
+            kind = UnsupportedError
+        elif any(c.startswith(("E1", "E20")) for c in codes):
+            kind = InputError
+        raise kind(self.diagnostics)
+
+
+def merged(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Return diagnostics in which one stands for all layers that are uncovered alike.
+
+    It has the place of the first and names some; an exported network often has an operation that
+    is not covered in hundreds of layers.
+    """
+    alike: dict[Any, list[Diagnostic]] = {}
+    for at, d in enumerate(diagnostics):
+        named = f' "{d.layer}"'
+        same = d.code == UNCOVERED and named in d.message
+        key = (d.message.replace(named, "", 1), d.hint) if same else at
+        alike.setdefault(key, []).append(d)
+    out = []
+    for key, found in alike.items():
+        first = found[0]
+        if len(found) > 1:
+            names = ", ".join(f'"{d.layer}"' for d in found[:SHOWN_LAYERS])
+            rest = f" and {len(found) - SHOWN_LAYERS} more" if len(found) > SHOWN_LAYERS else ""
+            first = replace(first, message=f"{key[0]}: {names}{rest}")
+        out.append(first)
+    return out
+
+
+def malformed(
+    location: Location, message: str, hint: str | None = None, *, code: str = "E103"
+) -> InputError:
+    """Return the error of a file that is not a model of its format."""
+    return InputError(Diagnostic(code, "error", message, location, hint=hint or CHECK))
+
+
+SHOWN_NAMES = 20
+
+
+def make_names_safe(graph: Graph, out: Collector, location: Location) -> None:
+    """Replace each character that no XML can hold, or that is for a terminal, by "_".
+
+    A name that something has already gets a number; what had one name before has one after.
+    """
+    nodes = list(every_node(graph))
+    found = dict.fromkeys(n.name for n in nodes)
+    found |= dict.fromkeys(t for n in nodes for names in n.tensor_names for t in names)
+    bad = [name for name in found if UNFIT.search(name)]
+    if UNFIT.search(graph.info.name):
+        graph.info.name = UNFIT.sub("_", graph.info.name)
+    if not bad:
+        return
+    fresh = FreshNames(set(found) - set(bad))
+    new = {name: fresh.fresh(UNFIT.sub("_", name)) for name in bad}
+    for node in nodes:
+        node.name = new.get(node.name, node.name)
+        node.origins = tuple(new.get(o, o) for o in node.origins)
+        node.tensor_names = tuple(
+            tuple(new.get(t, t) for t in names) for names in node.tensor_names
+        )
+    for name in bad[:SHOWN_NAMES]:
+        message = f'the name {name!a} has characters that no IR can hold: it becomes "{new[name]}"'
+        hint = "rename it where the model was made"
+        out.add("W103", message, location=location, layer=new[name], hint=hint)
+    if len(bad) > SHOWN_NAMES:
+        message = f"{len(bad) - SHOWN_NAMES} more names have such characters"
+        out.add("W103", message, location=location)
+
+
+@dataclass(kw_only=True)
+class SourceNode:
+    """A node of another format: attributes, inputs (None: left out).
+
+    `semantics` is the reading of deconvolutions. Attributes that no rule asks for are refused.
+    """
+
+    name: str
+    attributes: dict[str, Any]
+    inputs: tuple[Value | None, ...]
+    semantics: Semantics = "runtime"
+    asked: set[str] = field(default_factory=set)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.attributes
+
+    def input(self, at: int) -> Value | None:
+        """Return an optional input."""
+        return self.inputs[at] if at < len(self.inputs) else None
+
+    def __getitem__(self, at: int) -> Value:
+        found = self.input(at)
+        if found is None:
+            raise Refusal(f"input {at} is missing")
+        return found
+
+    @property
+    def given(self) -> tuple[Value, ...]:
+        """All inputs, none of which may be left out."""
+        return tuple(self[i] for i in range(len(self.inputs)))
+
+    def refuse_rest(self) -> None:
+        """Refuse attributes that no rule has asked for."""
+        left = sorted(set(self.attributes) - self.asked)
+        if left:
+            raise Refusal(f"the attribute {', '.join(left)} is not covered")
+
+
+def operation(cls: type[Op], attributes: Mapping[str, Any]) -> Op:
+    """Return an operation by its attributes as XML spells them, lists and numbers being plain.
+
+    Refuses attributes that it does not have, lacks or cannot read.
+    """
+    values, problems = parse_attributes(cls, {k: _spelled(v) for k, v in attributes.items()})
+    for problem in problems:
+        if problem.severity == "error" or problem.code == "W100":
+            raise Refusal(problem.message)
+    made: Op = cls(**values)
+    return made
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple | list):
+        return ",".join(map(_spelled, value))
+    return str(value)
+
+
+def producers_first(waits: list[set[int]]) -> list[int]:
+    """Return numbers behind those that they wait for, otherwise as they stand.
+
+    What cannot come behind what it waits for, in a circle, is left out.
+    """
+    if all(w < at for at, ws in enumerate(waits) for w in ws):
+        return list(range(len(waits)))
+    readers: defaultdict[int, list[int]] = defaultdict(list)
+    for at, ws in enumerate(waits):
+        for w in ws:
+            readers[w].append(at)
+    left = [len(ws) for ws in waits]
+    ready = [at for at, count in enumerate(left) if not count]
+    out = []
+    while ready:
+        at = heapq.heappop(ready)
+        out.append(at)
+        for r in readers[at]:
+            left[r] -= 1
+            if not left[r]:
+                heapq.heappush(ready, r)
+    return out
+
+
+@dataclass
+class ModelReader:
+    """Builds the graph of one model; `shapes` are given for inputs by name."""
+
+    location: Location
+    shapes: dict[str, Shape | None]
+    semantics: Semantics
+
+    def start(self, name: str, format: str) -> Imported:
+        """Return an empty graph with what it is made of."""
+        self.out = Report(location=self.location)
+        self.graph = Graph(Info(name=name, file=self.location.file))
+        self.builder = ImportBuilder(self.graph, source_node("", self.location))
+        return Imported(self.graph, format)
+
+    def finish(self, done: Imported) -> Imported:
+        """Raise everything that is wrong at once, or return the model."""
+        if not self.graph.results and not self.out.errors:
+            self.out.malformed("the model has no outputs, so nothing of it is computed", "E209")
+        self.out.finish()
+        self.builder.finish()
+        make_names_safe(self.graph, self.out, self.location)
+        done.diagnostics = self.out.diagnostics
+        return done
+
+    def attempt(
+        self,
+        name: str,
+        title: str,
+        build: Callable[[], None],
+        builder: ImportBuilder | None = None,
+    ) -> None:
+        """Build the nodes of one layer; where that fails, record why and leave none of them."""
+        builder = builder or self.builder
+        builder.begin(name)
+        try:
+            # What is too large for a narrow type is infinite, here as where the model runs.
+            with np.errstate(all="ignore"):
+                build()
+        except Refusal as e:
+            self.out.uncovered(name, f"{title}: {e}")
+        except OpError as e:
+            self.out.problem(name, title, e.problem)
+        except IrdeconvError:
+            raise
+        except MISFITS as e:
+            message = f"{title}: its inputs do not fit: {e}"
+            self.out.add("E300", message, location=self.location, layer=name)
+        else:
+            return
+        builder.undo()

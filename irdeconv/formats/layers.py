@@ -1,0 +1,474 @@
+"""Operations that irdeconv knows only by their declaration: which of them a file may have.
+
+From a `<layer>` to an operation: type and version looked up, attributes checked.
+
+Whether every input that an operation needs is there, and no more ports than it has.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing
+from collections.abc import Iterator
+from functools import lru_cache
+
+from lxml import etree
+
+from irdeconv.base.errors import Collector, Diagnostic, OpError, Problem, did_you_mean
+from irdeconv.base.limits import current
+from irdeconv.formats.constants import ConstantReader
+from irdeconv.formats.document import Context, XmlLayer, integer
+from irdeconv.formats.wiring import Wiring
+from irdeconv.ir.attributes import per_class
+from irdeconv.ir.constant import FileData
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.graph import Graph, Node
+from irdeconv.ir.op import REGISTRY, TYPES, Op, attributes, lookup, parse_attributes, ports
+from irdeconv.ir.spec import Spec
+from irdeconv.ops.basic import Const, Opaque, Parameter, Section, is_indispensable
+from irdeconv.ops.bodies import Body, BodyOp, bodies_of
+from irdeconv.ops.catalog import CATALOG, LAST, opsets, spelling
+
+_OPSET = re.compile(r"opset([1-9][0-9]{0,3})")
+
+
+def unknown(kind: str, version: str, live: bool) -> Problem | None:
+    """Return what is wrong with a type or version that irdeconv does not know.
+
+    None where others may know it. Operations of opset1 and so on are OpenVINO's, or nobody's. An
+    operation set of another name is that of an extension, one of a higher number that of a newer
+    OpenVINO. Of what no result needs (not `live`) it does not matter.
+    """
+    number, have = _OPSET.fullmatch(version), opsets(kind)
+    if number and int(number[1]) in have:
+        return None
+    if not live:
+        message = f"no result needs it, and its operation {kind} ({version}) is unknown"
+        return Problem("W201", message, hint="OpenVINO never looks at it")
+    if dialects_of(kind):
+        return no_dialect(kind, f'the version "{version}" is unknown')
+    if _is_custom(kind, version):
+        return None
+    if have:
+        return _wrong_opset(kind, version, have, number)
+    hint = did_you_mean(kind, {*CATALOG, *TYPES})
+    return Problem("E206", f'the operation type "{kind}" ({version}) is unknown', "type", hint=hint)
+
+
+def _wrong_opset(kind: str, version: str, have: list[int], number: re.Match[str] | None) -> Problem:
+    text = _ranges(have)
+    if number is None or int(number[1]) > LAST:
+        message, hint = f'"{version}" is not an operation set', f"{kind} is in {text}"
+        return Problem("E214", message, "version", hint=hint)
+    return Problem("E207", f"{version} has no {kind}", "version", hint=f"it is in {text}")
+
+
+def no_dialect(kind: str, message: str, attribute: str | None = "version") -> Problem:
+    """Return the problem of a type of dialects whose version selects none of them."""
+    listed = ", ".join(f'version="{v}"' for v in dialects_of(kind))
+    if kind == "Deconvolution":
+        listed = f"{listed}, or the type ConvolutionBackpropData of opset1"
+    text = f"{message}; it selects the dialect of {kind}"
+    return Problem("E214", text, attribute, hint=listed)
+
+
+def by_declaration(kind: str, version: str, count: int) -> str:
+    """Return the warning of so many layers of one operation that is not known in detail."""
+    more = f" (and {count - 1} more layers of it)" if count > 1 else ""
+    return (
+        f"irdeconv does not know {kind} ({version}) in detail{more}; its declared shapes are taken "
+        "as they are"
+    )
+
+
+def unkept(op: Opaque) -> Problem | None:
+    """Return why no reader keeps a layer of this type and version as its text; None where one does.
+
+    One that irdeconv knows is read with its details or not at all, unless its bodies stay as text.
+    """
+    kind, version = op.kind, op.opset
+    cls = _known(kind, version) if kind and version else None
+    if cls is not None:
+        kept = issubclass(cls, BodyOp) and bool(op.sections)
+    else:
+        kept = bool(kind and version) and not is_indispensable(kind)
+    text = f"an operation {kind} ({version}) without its details is none that is read"
+    return None if kept else Problem("E206", text)
+
+
+def _known(kind: str, version: str) -> type[Op] | None:
+    cls = lookup(spelling(kind) or kind, version)
+    return None if left_out(kind, version) else cls
+
+
+def unknown_operations(graph: Graph) -> list[Diagnostic]:
+    """Return what a reader of the `.xml` says of the operations that are known by declaration."""
+    found = Collector(most=current().reports)
+    others: dict[tuple[str, str], list[Node]] = {}
+    for node, live in _opaque(graph):
+        assert isinstance(node.op, Opaque)
+        kind, version = node.op.kind, node.op.opset
+        problem = unkept(node.op)
+        if problem is None and _known(kind, version) is None:
+            problem = unknown(kind, version, live)
+            if problem is None:
+                others.setdefault((kind, version), []).append(node)
+        if problem is not None:
+            _report(found, node, problem)
+    for (kind, version), nodes in others.items():
+        _report(found, nodes[0], Problem("W204", by_declaration(kind, version, len(nodes))))
+    found.count_rest()
+    return found.diagnostics
+
+
+def _opaque(graph: Graph) -> Iterator[tuple[Node, bool]]:
+    """Yield the operations known by declaration, and whether a result needs them."""
+    live: set[int] | None = None
+    for node in graph.nodes():
+        if isinstance(node.op, Opaque):
+            live = graph.live() if live is None else live
+            yield node, node.id in live
+        for body in bodies_of(node):
+            yield from _opaque(body.graph)
+
+
+def _report(found: Collector, node: Node, problem: Problem) -> None:
+    text = f'{node.type} "{node.name}": {problem.message}'
+    found.add(problem.code, text, location=node.location, layer=node.name, hint=problem.hint)
+
+
+@lru_cache(maxsize=4096)
+def left_out(kind: str, version: str) -> bool:
+    """Whether OpenVINO lacks the operation in just this opset, as ShuffleChannels in opset2."""
+    number, have = _OPSET.fullmatch(version), opsets(kind)
+    return bool(have) and number is not None and int(number[1]) not in have
+
+
+@lru_cache(maxsize=4096)
+def _is_custom(kind: str, version: str) -> bool:
+    """Whether a version names the operation set of an extension, or of a newer OpenVINO.
+
+    Nobody could tell what a deconvolution of such a set computes, and ends of a model have none.
+    """
+    if is_indispensable(kind):
+        return False
+    number = _OPSET.fullmatch(version)
+    if number is not None:
+        return int(number[1]) > LAST
+    return did_you_mean(version, [f"opset{n}" for n in range(1, LAST + 1)]) is None
+
+
+def dialects_of(kind: str) -> list[str]:
+    """Return the versions of a type that only dialects have, such as ConvTranspose."""
+    return [] if kind in CATALOG else _of_dialects(len(REGISTRY)).get(kind, [])
+
+
+@lru_cache(maxsize=1)
+def _of_dialects(registered: int) -> dict[str, list[str]]:
+    """Return the versions that are no operation set, by type, of so many registered operations."""
+    found: dict[str, list[str]] = {}
+    for kind, version in sorted(REGISTRY):
+        if not _OPSET.fullmatch(version):
+            found.setdefault(kind, []).append(version)
+    return found
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Return `opset2 to opset16, ...`."""
+    parts: list[list[int]] = []
+    for n in numbers:
+        if parts and parts[-1][-1] == n - 1:
+            parts[-1].append(n)
+        else:
+            parts.append([n])
+    return ", ".join(
+        f"opset{p[0]}" if len(p) == 1 else f"opset{p[0]} to opset{p[-1]}" for p in parts
+    )
+
+
+STATEFUL = ("Assign",)
+_LAYER_ATTRIBUTES = ("id", "name", "type", "version")
+# Attributes that OpenVINO itself writes or reads on <layer>.
+_EXTRA_ATTRIBUTES = ("output_names", "precision")
+
+
+_Made = tuple[Op | None, list[Problem]]
+
+
+class OperationReader:
+    """Makes operations of the layers of one document; problems go to the context."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._constants = ConstantReader(context)
+        self._made: dict[object, _Made] = {}
+
+    def read(
+        self,
+        layer: XmlLayer,
+        declared: tuple[Spec, ...],
+        live: bool,
+        bodies: tuple[Body, ...] | None = None,
+    ) -> Op:
+        """Return the layer's operation; an Opaque one where it is unknown or wrong."""
+        self._check_layer(layer)
+        if not layer.type or not layer.version:
+            return self.opaque(layer, declared)
+        if layer.type == "Const" and ("Const", layer.version) in REGISTRY:
+            return self._constants.read(layer) or self.opaque(layer, declared)
+        cls = lookup(layer.type, layer.version) or self._other_case(layer)
+        if cls is None or left_out(layer.type, layer.version):
+            self._check_known(layer, live)
+            return self.opaque(layer, declared)
+        if issubclass(cls, BodyOp) and bodies is None:
+            self._require_bodies(layer)
+            return self.opaque(layer, declared)
+        return self._known(layer, cls, bodies) or self.opaque(layer, declared)
+
+    def _other_case(self, layer: XmlLayer) -> type[Op] | None:
+        """Look the type up as OpenVINO does, without regard to case."""
+        written = spelling(layer.type or "")
+        if written is None or written == layer.type:
+            return None
+        hint = "OpenVINO compares types without regard to case"
+        self._add(layer, "W103", f'the type "{layer.type}" is written "{written}"', "type", hint)
+        return lookup(written, layer.version or "")
+
+    def _check_layer(self, layer: XmlLayer) -> None:
+        name, kind, version = layer.name, layer.type, layer.version
+        if name is not None and kind and version and not layer.extra and name.isprintable():
+            return
+        for key, text in (("name", name), ("type", kind), ("version", version)):
+            if text is None:
+                if key == "version" and layer.type in TYPES and dialects_of(layer.type):
+                    self._refuse(layer, no_dialect(layer.type, "it has no version", None))
+                    continue
+                self._add(layer, "E105", f'the attribute "{key}" is missing')
+            elif not text and key != "name":
+                self._add(layer, "E105", f'the attribute "{key}" is empty', key)
+            elif any(_control(c) for c in text):
+                self._add(layer, "E109", f"its {key} contains a control character: {text!a}", key)
+        extra = [name for name, _ in layer.extra if name not in _EXTRA_ATTRIBUTES]
+        self._context.unknown_attributes(extra, _LAYER_ATTRIBUTES, "<layer>", layer=layer)
+
+    # Known operations --------------------------------------------------------------------------
+
+    def _require_bodies(self, layer: XmlLayer) -> None:
+        if not layer.bodies and not layer.maps:
+            self._add(layer, "E104", "it has no body")
+
+    def _known(self, layer: XmlLayer, cls: type[Op], bodies: tuple[Body, ...] | None) -> Op | None:
+        if cls is Parameter and layer.data is None:
+            self._add(layer, "E104", "it has no <data>: shape and element type are missing")
+            return None
+        data = layer.data or {}
+        key = None if issubclass(cls, BodyOp) else (cls, *data.items())
+        made = self._made.get(key)
+        if made is None:
+            made = self._make(cls, data, bodies)
+            if key is not None:  # most layers of a model have the attributes of another one
+                self._made[key] = made
+        for problem in made[1]:
+            self._context.problem(layer, _refined(layer, problem))
+        return made[0]
+
+    def _make(self, cls: type[Op], data: dict[str, str], bodies: tuple[Body, ...] | None) -> _Made:
+        """Return an operation with these attributes, and what is wrong with them."""
+        values, problems = parse_attributes(cls, data)
+        if any(p.severity == "error" for p in problems):
+            return None, problems
+        if "semantics" in cls.__dataclass_fields__:
+            values["semantics"] = self._context.semantics
+        if issubclass(cls, BodyOp):
+            values["bodies"] = bodies
+        made: Op | None = None
+        try:
+            made = cls(**values)
+            problems += list(made.check())
+        except OpError as e:
+            problems.append(e.problem)
+        except (ValueError, TypeError, ArithmeticError) as e:
+            problems.append(Problem("E210", f"its attributes do not fit: {e}"))
+        return None if any(p.severity == "error" for p in problems) else made, problems
+
+    def _weights(self) -> FileData | None:
+        source = self._context.weights
+        size = source.size
+        if size is None:
+            return None
+        return FileData(source, 0, size, ELEMENT_TYPES["u8"], (size,))
+
+    # Unknown operations ------------------------------------------------------------------------
+
+    def opaque(self, layer: XmlLayer, declared: tuple[Spec, ...]) -> Opaque:
+        """Return a node that stands for the layer with its declared specs."""
+        sections = _sections(layer)
+        return Opaque(
+            kind=layer.type or "?",
+            opset=layer.version or "opset1",
+            data=tuple((layer.data or {}).items()),
+            declared=declared,
+            sections=sections,
+            weights=self._weights() if sections else None,
+            stateful=layer.type in STATEFUL,
+        )
+
+    def _check_known(self, layer: XmlLayer, live: bool) -> None:
+        """Report a type or version that nobody knows; count those that others may know."""
+        kind, version = layer.type or "", layer.version or ""
+        problem = unknown(kind, version, live)
+        if problem is None:
+            self._context.unknown.setdefault((kind, version), []).append(layer)
+        else:
+            self._refuse(layer, problem)
+
+    def _refuse(self, layer: XmlLayer, problem: Problem) -> None:
+        """Report what is wrong with the type or the version, which are attributes of the layer."""
+        self._add(layer, problem.code, problem.message, problem.attribute, problem.hint)
+
+    def _add(
+        self,
+        layer: XmlLayer,
+        code: str,
+        message: str,
+        attribute: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self._context.add(code, message, attribute=attribute, layer=layer, hint=hint)
+
+
+def unknown_attributes(layer: XmlLayer, op: Op) -> tuple[tuple[str, str], ...]:
+    """Return the attributes of `<data>` that an operation does not know; they are kept."""
+    if isinstance(op, Opaque | Const) or not layer.data:
+        return ()
+    known = _spellings(type(op))
+    if layer.data.keys() <= known:
+        return ()
+    return tuple((k, v) for k, v in layer.data.items() if k not in known)
+
+
+@per_class
+def _spellings(cls: type[Op]) -> frozenset[str]:
+    """Return every name that an attribute of an operation may have."""
+    known = attributes(cls)
+    return frozenset([*known, *(alias for a in known.values() for alias in a.aliases)])
+
+
+def report_unknown(context: Context) -> None:
+    """Warn once for each operation without details, at its first layer."""
+    for (kind, version), layers in context.unknown.items():
+        context.add("W204", by_declaration(kind, version, len(layers)), layer=layers[0])
+
+
+def _sections(layer: XmlLayer) -> tuple[Section, ...]:
+    """Return the sections of a layer; port maps name ports as they are written, from 0 on."""
+    if not layer.sections:
+        return ()
+    first = len(layer.inputs)
+    sides = {
+        "input": {integer(p.id): number for number, p in enumerate(layer.inputs)},
+        "output": {integer(p.id): first + number for number, p in enumerate(layer.outputs)},
+    }
+    if all(id == number for side in sides.values() for id, number in side.items()):
+        return tuple(Section(s.tag, s.xml) for s in layer.sections)
+    return tuple(
+        Section(s.tag, _renumbered(s.xml, sides) if s.tag.endswith("port_map") else s.xml)
+        for s in layer.sections
+    )
+
+
+def _renumbered(xml: bytes, sides: dict[str, dict[int | None, int]]) -> bytes:
+    root = etree.fromstring(xml, etree.XMLParser(resolve_entities=False, no_network=True))
+    for entry in root:
+        ids = sides.get(str(entry.tag), {})
+        number = ids.get(integer(entry.get("external_port_id")))
+        if number is not None:
+            entry.set("external_port_id", str(number))
+    made: bytes = etree.tostring(root, encoding="utf-8")  # names are kept as they are
+    return made
+
+
+def _refined(layer: XmlLayer, problem: Problem) -> Problem:
+    """Give element types and negative dimensions the codes that ports use for them."""
+    name = problem.attribute
+    if problem.code != "E106" or name is None or layer.data is None:
+        return problem
+    if "is not an element type" in problem.message:
+        return dataclasses.replace(problem, code="E212")
+    if layer.type == "Parameter" and name == "shape":
+        return dataclasses.replace(problem, code="E213")
+    return problem
+
+
+def _control(c: str) -> bool:
+    return (ord(c) < 32 and c not in "\t\n\r") or 0x7F <= ord(c) < 0xA0
+
+
+def check_inputs(wiring: Wiring, index: int, op: Op, context: Context) -> bool:
+    """Report missing and surplus ports; whether the operation can take the inputs it has."""
+    layer, sources = wiring.layers[index], wiring.sources[index]
+    if None not in sources:
+        if isinstance(op, Opaque):
+            return True
+        if len(layer.outputs) < 2 and ports(type(op)).fits(len(sources)):
+            return True
+    fed = [i for i, value in enumerate(sources) if value is not None]
+    dense = fed == list(range(len(fed)))
+    quiet = index in wiring.doubtful
+    if isinstance(op, Opaque):
+        if not quiet:
+            for port in range(len(sources)):
+                if sources[port] is None:
+                    _missing(layer, port, f"input {port}", context)
+        return dense
+    known = ports(type(op))
+    if not quiet:
+        for port in range(len(sources)):
+            if sources[port] is None and (known.variadic or port < len(known.names)):
+                _missing(layer, port, known.name(port), context)
+        _check_count(layer, op, context)
+    return dense and known.fits(len(fed))
+
+
+def _missing(layer: XmlLayer, port: int, name: str, context: Context) -> None:
+    number = layer.inputs[port].id
+    context.add(
+        "E204",
+        f"input port {number} ({name}) has no producer",
+        layer=layer,
+        sub=layer.inputs[port].sub,
+        hint=f'an <edge to-layer="{layer.id}" to-port="{number}"> is missing',
+    )
+
+
+def _check_count(layer: XmlLayer, op: Op, context: Context) -> None:
+    known, count = ports(type(op)), len(layer.inputs)
+    if count < known.required:
+        names = ", ".join(known.names[: known.required]) or "one input or more"
+        context.add(
+            "E208", f"it has {_count(count)}, but needs {known.required}: {names}", layer=layer
+        )
+    elif not known.fits(count):
+        names = ", ".join(known.names) or "none"
+        context.add(
+            "E208",
+            f"it has {_count(count)}, but takes {len(known.names)} at most: {names}",
+            layer=layer,
+            sub=layer.inputs[len(known.names)].sub,
+        )
+    if len(layer.outputs) > 1 and single_output(type(op)):
+        context.add(
+            "E208", f"it has {len(layer.outputs)} output ports; {op.type} has one", layer=layer,
+            sub=layer.outputs[1].sub,
+        )  # fmt: skip
+
+
+def _count(inputs: int) -> str:
+    return "1 input port" if inputs == 1 else f"{inputs} input ports"
+
+
+@per_class
+def single_output(cls: type[Op]) -> bool:
+    """Whether the rule's annotation says that the operation always has one output."""
+    return typing.get_type_hints(cls.infer).get("return") is Spec

@@ -1,0 +1,410 @@
+"""The `<pre-process>` of a model: a mean is subtracted from its input image.
+
+Building the layers of a file or of a body: views for the rules, checks of what they give.
+
+Reading an IR of version 2 to 7: its layers become operations of today's sets.
+
+Reading the files of a legacy IR: the `.xml`, and the `.bin` or random blobs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
+from os import PathLike
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from irdeconv.base.errors import InferenceError, InputError
+from irdeconv.base.limits import Limits, current
+from irdeconv.base.source import Location, SourceFile
+from irdeconv.formats import legacy_rules as rules  # importing fills RULES
+from irdeconv.formats.build import find_cycles
+from irdeconv.formats.constants import LEFT_OUT, UNREADABLE
+from irdeconv.formats.document import Context, NoWeights, XmlLayer, XmlPort, integer
+from irdeconv.formats.importing import (
+    ImportBuilder,
+    Imported,
+    ModelReader,
+    Refusal,
+    Report,
+    source_node,
+)
+from irdeconv.formats.legacy_grammar import (
+    Channel,
+    LegacyDocument,
+    PreProcess,
+    blobs_of,
+    read_grammar,
+)
+from irdeconv.formats.legacy_layer import (
+    RULES,
+    BlobSource,
+    LegacyLayer,
+    computed,
+    decompressed,
+    exact_shape,
+    precision_of,
+)
+from irdeconv.formats.legacy_shape import tensor_iterator
+from irdeconv.formats.reading import Loaded, open_source, open_weights
+from irdeconv.formats.wiring import Wiring, wire
+from irdeconv.ir.dtypes import f16, f32
+from irdeconv.ir.geometry import Semantics
+from irdeconv.ir.graph import Graph, Info, Value
+from irdeconv.ir.spec import Spec
+from irdeconv.ops.basic import Const, Parameter
+from irdeconv.ops.elementwise import Subtract
+from irdeconv.ops.movement import Concat
+from irdeconv.rewrite.infer_specs import ShapeLike, infer_specs, input_shapes
+
+
+def preprocess(b: ImportBuilder, x: Value, found: PreProcess, source: BlobSource) -> Value:
+    """Subtract the mean values, or the mean images, of all channels of an NCHW image."""
+    shape = b.static(x, "the image")
+    channels = sorted(found.channels, key=lambda c: c.id)
+    in_order = [c.id for c in channels] == list(range(len(channels)))
+    if len(shape) != 4 or len(channels) != shape[1] or not in_order:
+        ids = ", ".join(str(c.id) for c in channels) or "none"
+        raise Refusal(f"<pre-process> has the channels {ids}; the input is {list(shape)}")
+    if any(c.scale is not None and float(c.scale) != 1 for c in channels):
+        raise Refusal("<pre-process> has a scale, which the devices understood differently")
+    if all(c.image is not None for c in channels):
+        planes = [_plane(b, c, shape[2:], found, source) for c in channels]
+        return b.add(Subtract(), x, b.add(Concat(axis=1), *planes))
+    if all(c.mean is not None for c in channels):
+        means = np.array([float(c.mean or 0) for c in channels], np.float32)
+        return b.add(Subtract(), x, b.const(means.reshape(1, -1, 1, 1)))
+    if any(c.mean is not None or c.image is not None for c in channels):
+        raise Refusal("<pre-process> has a mean for some channels only")
+    return x
+
+
+def _plane(
+    b: ImportBuilder, channel: Channel, size: tuple[int, ...], found: PreProcess, source: BlobSource
+) -> Value:
+    blob = channel.image
+    assert blob is not None
+    dtype = precision_of(found.precision or "FP32")
+    shape = (1, 1, *size)
+    if blob.size != dtype.nbytes(size[0] * size[1]):
+        raise Refusal(f"a mean image has {blob.size} bytes; it is {list(size)} of {dtype}")
+    data = source.data(blob, dtype, shape, (channel.id,))
+    made = b.keep(Const(element_type=dtype, shape=shape, data=data))
+    return decompressed(b, made) if dtype == f16 else b.convert(made, f32)
+
+
+# What Model Optimizer and others note down for themselves.
+_NOTES = {"originallayersnames", "primitivespriority", "quantization_level", "execorder"}
+_HINT = "use the framework's model, or Model Optimizer of a release that still reads this layer"
+
+
+@dataclass
+class LegacyLayersReader(ModelReader):
+    """Builds the layers of a file, or of a body in it, one after the other.
+
+    `fed` are values of input ports that no edge feeds, by layer and port: those of a body.
+    """
+
+    source: BlobSource
+    found: LegacyDocument
+    context: Context
+    values: dict[Value, Value | None] = field(default_factory=dict)
+    fed: dict[Value, Value] = field(default_factory=dict)
+    kinds: Counter[str] = field(default_factory=Counter)
+
+    def layers(self, wiring: Wiring, fed: Mapping[Value, Value] | None = None) -> None:
+        """Build all layers; what is wrong is recorded."""
+        self.fed = dict(fed or {})
+        for index in _order(wiring):
+            self._layer(wiring, index)
+
+    def inner(self) -> LegacyLayersReader:
+        """Return the reader of a body: an empty graph, the same file."""
+        made = replace(self, values={}, fed={}, kinds=self.kinds)
+        made.out, made.graph = self.out, Graph(Info(name="body"))
+        made.builder = ImportBuilder(made.graph, self.builder.source)
+        return made
+
+    def _layer(self, wiring: Wiring, index: int) -> None:
+        xml = wiring.layers[index]
+        kind, name = xml.type or "?", xml.name or f"layer {xml.id}"
+        self.kinds[kind] += 1
+        place = self.context.place(xml.anchor)
+        self.builder.source, self.out.location = source_node(name, place), place
+        for port in range(len(xml.outputs)):
+            self.values[Value(index, port)] = None
+        sources = enumerate(wiring.sources[index])
+        inputs = tuple(
+            self.fed.get(Value(index, port)) if v is None else self.values.get(v)
+            for port, v in sources
+        )
+        if not self._known(kind, name, xml) or any(v is None for v in inputs):
+            return
+        title = f'{kind} "{name}"'
+        self.attempt(name, title, lambda: self._build(xml, index, title, inputs))
+
+    def _known(self, kind: str, name: str, xml: XmlLayer) -> bool:
+        """Whether there is a rule for a type; what is not covered is reported in all layers."""
+        if kind.lower() in RULES or kind.lower() == "activation":
+            return True
+        reason = rules.REFUSED.get(kind.lower(), "the layer type is not covered")
+        self.out.uncovered(name, f'{kind} "{name}": {reason}', _HINT)
+        return False
+
+    def _view(self, xml: XmlLayer, name: str, inputs: tuple[Value | None, ...]) -> LegacyLayer:
+        precision = dict(xml.extra).get("precision") or self.found.precision
+        ports = [p.precision for p in xml.outputs if p.precision]
+        default = precision_of(precision or (ports[0] if ports else "FP32"))
+        if ports and (xml.type or "").lower() == "const":
+            default = precision_of(ports[0])
+        try:
+            blobs = blobs_of(xml)
+        except ValueError as e:
+            raise Refusal(str(e)) from None
+        data = xml.data or {}
+        return LegacyLayer(
+            name=name,
+            attributes={k: v for k, v in data.items() if k.lower() not in _NOTES},
+            inputs=inputs,
+            semantics=self.semantics,
+            kind=(xml.type or "").lower(),
+            id=integer(xml.id) or 0,
+            precision=default,
+            blobs=blobs,
+            declared=tuple(_declared(p, default) for p in xml.outputs),
+            source=self.source,
+            iterate=lambda n, b: tensor_iterator(n, b, xml, self.inner(), self.context),
+        )
+
+    def _build(
+        self, xml: XmlLayer, index: int, title: str, inputs: tuple[Value | None, ...]
+    ) -> None:
+        view = self._view(xml, self.builder.source.name, inputs)
+        made = rules.apply(view, self.builder)
+        results = (made,) if isinstance(made, Value) else made
+        if len(results) < len(view.declared):
+            raise Refusal(f"more outputs than {len(results)} are not covered")
+        self._check_blobs(view)
+        results = (self._input_image(view, results[0]), *results[1:])
+        pairs = enumerate(zip(results, view.declared, strict=False))
+        given = [self._output(view, port, value, declared) for port, (value, declared) in pairs]
+        self.values |= {Value(index, port): value for port, value in enumerate(given)}
+        for name in view.left:
+            text = f'{title}: the attribute "{name}" is not read; neither did the Inference Engine'
+            self.out.add("W100", text, location=self.out.location, layer=view.name)
+
+    def _check_blobs(self, view: LegacyLayer) -> None:
+        left = sorted(set(view.blobs) - view.used)
+        if left:
+            raise Refusal(f"its blob {', '.join(left)} is not covered")
+
+    def _input_image(self, view: LegacyLayer, value: Value) -> Value:
+        """Subtract the mean where the model's `<pre-process>` is about this input."""
+        before = self.found.pre_process
+        if view.kind != "input" or before is None or before.layer not in ("", view.name):
+            return value
+        b = self.builder
+        first = next(p for p in b.graph.parameters if before.layer or b.rank(Value(p.id)) == 4)
+        return preprocess(b, value, before, self.source) if value.node == first.id else value
+
+    def _output(self, view: LegacyLayer, port: int, value: Value, declared: Spec) -> Value:
+        """Check an output against its declaration, and give it its names."""
+        b = self.builder
+        if b.spec(value).shape != declared.shape:
+            raise Refusal(
+                f"output {port} is declared {Spec(None, declared.shape)}, but its inputs and "
+                f"attributes give {Spec(None, b.spec(value).shape)}"
+            )
+        if declared.dtype is not None:
+            value = b.convert(value, declared.dtype)
+        if port == 0:
+            b.own(value, layer=view.name)
+        node = b.graph.node(value.node)
+        if value.node in b.made and len(view.declared) == 1:
+            node.declared = (declared,)
+        name = view.name if len(view.declared) == 1 else f"{view.name}.{port}"
+        return b.bind(value, name, alone=True)
+
+
+def _declared(port: XmlPort, default: object) -> Spec:
+    """Return the declared spec of a port, in the element type that is computed in."""
+    shape = exact_shape(port)
+    dtype = precision_of(port.precision) if port.precision else default
+    return Spec(computed(dtype), shape)  # type: ignore[arg-type]
+
+
+def _order(wiring: Wiring) -> list[int]:
+    """Return the positions of the layers, producers first, else in the order of the file."""
+    users: dict[int, list[int]] = {}
+    waiting = {}
+    for index, row in enumerate(wiring.sources):
+        sources = {v.node for v in row if v is not None}
+        waiting[index] = len(sources)
+        for source in sources:
+            users.setdefault(source, []).append(index)
+    ready = [i for i, n in waiting.items() if n == 0]
+    heapify(ready)
+    order = []
+    while ready:
+        index = heappop(ready)
+        order.append(index)
+        for user in users.get(index, ()):
+            waiting[user] -= 1
+            if waiting[user] == 0:
+                heappush(ready, user)
+    return order
+
+
+def read_legacy(
+    source: SourceFile,
+    weights: NoWeights,
+    *,
+    limits: Limits | None = None,
+    shapes: dict[str, ShapeLike] | None = None,
+    seed: int | None = None,
+    semantics: Semantics = "runtime",
+) -> Imported:
+    """Read an IR of version 2 to 7; a tensor bears its layer's name, or NAME.1, ...
+
+    With `seed` the blobs are drawn instead of read. Every shape is checked against what the file
+    declares; `shapes` then change those of inputs. Raises UnsupportedError with everything that is
+    not covered, InputError for a bad file.
+    """
+    location = Location(source)
+    limits = limits or current()
+    out = Report(location=location, most=limits.reports)
+    found = read_grammar(source, out, limits)
+    if found is None:
+        out.finish()
+        raise AssertionError("a file that is not read has a diagnostic")
+    reader = LegacyReader(
+        location=location,
+        shapes={},
+        semantics=semantics,
+        source=BlobSource(weights, seed),
+        found=found,
+        context=Context(source, out, weights, limits, semantics),
+    )
+    done = reader.read(out)
+    if shapes:
+        _reshape(done, shapes)
+    return done
+
+
+def _reshape(done: Imported, shapes: dict[str, ShapeLike]) -> None:
+    """Give inputs other shapes; InferenceError where the layers do not allow them."""
+    for node, shape in input_shapes(done.graph, shapes).items():
+        op = done.graph.node(node).op
+        assert isinstance(op, Parameter)
+        done.graph.node(node).op = Parameter(shape=shape, element_type=op.element_type)
+    for made in done.graph.nodes():
+        made.declared = ()
+    problems = infer_specs(done.graph)
+    if any(p.severity == "error" for p in problems):
+        raise InferenceError(problems)
+
+
+@dataclass
+class LegacyReader(LegacyLayersReader):
+    """Builds the graph of one file."""
+
+    def read(self, reported: Report) -> Imported:
+        """Import all layers; raise everything that is wrong at once."""
+        document, context, found = self.found.document, self.context, self.found
+        done = self.start(document.name or "model", f"IR version {found.version}")
+        self.out, self.kinds = reported, done.kinds
+        self._missing()
+        wiring = wire(document, context)
+        cyclic = find_cycles(wiring, context)
+        self._unfed(wiring)
+        if not self.out.errors and not cyclic:
+            self.consumed = {v for row in wiring.sources for v in row if v is not None}
+            self.layers(wiring)
+            self._results(wiring)
+        if found.calibrated and not self.out.errors:
+            self._dropped_statistics()
+        return self.finish(done)
+
+    def _missing(self) -> None:
+        """Report once a weights file that is not there."""
+        weights = self.source.weights
+        expected = self.source.seed is None and weights.reason not in (LEFT_OUT, UNREADABLE)
+        if weights.size is None and expected:
+            layer = next((x for x in self.found.document.layers if x.sections), None)
+            if layer is not None:
+                self.context.add("E120", weights.reason, layer=layer)
+
+    def _unfed(self, wiring: Wiring) -> None:
+        for index, row in enumerate(wiring.sources):
+            for port, value in enumerate(row):
+                if value is None and index not in wiring.doubtful:
+                    text = f"nothing feeds input port {wiring.layers[index].inputs[port].id}"
+                    self.context.add("E204", text, layer=wiring.layers[index])
+
+    def _dropped_statistics(self) -> None:
+        message = (
+            "the statistics for 8-bit inference are not read: the model stays as it was trained"
+        )
+        self.out.add("W100", message, location=self.location, hint="quantise the converted model")
+
+    # Ends --------------------------------------------------------------------------------------
+
+    def _results(self, wiring: Wiring) -> None:
+        """Make an output of each tensor that nothing reads, as the Inference Engine did."""
+        self.builder.begin("outputs")
+        for index, xml in enumerate(wiring.layers):
+            if (xml.type or "").lower() in ("input", "const"):
+                continue
+            for port in range(len(xml.outputs)):
+                value = self.values.get(Value(index, port))
+                if Value(index, port) in self.consumed or value is None:
+                    continue
+                name = xml.name or f"layer {xml.id}"
+                self.builder.result(value, name if len(xml.outputs) == 1 else f"{name}.{port}")
+
+
+def read_legacy_files(
+    model: str | PathLike[str] | bytes,
+    weights: str | PathLike[str] | bytes | Literal[False] | None = None,
+    *,
+    shapes: Mapping[str, ShapeLike] | None = None,
+    seed: int = 0,
+    semantics: Semantics = "runtime",
+    limits: Limits | None = None,
+    name: str = "<bytes>",
+) -> Imported:
+    """Read an IR of version 2 to 7, its `.xml` or the bytes of it.
+
+    `weights` are the `.bin`, by default the one beside the `.xml`; "random" draws all blobs with
+    `seed`, False leaves them out. Raises UnsupportedError, InputError, FileAccessError.
+    """
+    out, limits = Loaded(), limits or current()
+    source = open_source(model, name, out, limits)
+    if source is None:
+        raise out.error()
+    drawn = weights == "random"
+    xml = None if isinstance(model, bytes) else Path(model)
+    store = NoWeights("") if drawn else open_weights(weights, xml, source, out)
+    if out.errors:
+        raise out.error()
+    wanted = dict(shapes or {})
+    try:
+        done = read_legacy(
+            source,
+            store,
+            limits=limits,
+            shapes=wanted,
+            seed=seed if drawn else None,
+            semantics=semantics,
+        )
+    except InputError as e:
+        out.diagnostics += e.diagnostics
+        raise out.error() from None
+    if store.path:
+        done.files = (Path(store.path),)
+    return done

@@ -1,0 +1,528 @@
+"""Legacy convolutions, deconvolutions and fully connected layers, whose filters are blobs.
+
+Legacy layers that resize images: Resample, Interp, Upsampling; how places map differs.
+
+Legacy layers that pool regions of interest, and those of YOLO.
+
+Legacy layers of detectors: prior boxes, DetectionOutput, Proposal, suppression, beams.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from irdeconv.formats.importing import ImportBuilder, Refusal
+from irdeconv.formats.legacy_layer import Ints, LegacyLayer, Outputs, integers, layer, standard
+from irdeconv.formats.legacy_shape import cropped
+from irdeconv.ir.dtypes import f32, i32, i64
+from irdeconv.ir.graph import Value
+from irdeconv.ir.spec import Array
+from irdeconv.ops.convolution import Convolution, GroupConvolution
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
+from irdeconv.ops.elementwise import Add
+from irdeconv.ops.image import Interpolate4
+from irdeconv.ops.matrix import MatMul
+from irdeconv.ops.movement import Broadcast, Concat
+from irdeconv.ops.shape import Reshape, ShapeOf, Unsqueeze
+from irdeconv.ops.slicing import Slice
+
+_LETTERS = "yx"  # version 2 names the axes of an image
+
+
+@dataclass(frozen=True)
+class WindowLists:
+    """The attributes of windows, a value for each spatial axis."""
+
+    kernel: Ints
+    strides: Ints
+    pads_begin: Ints
+    pads_end: Ints
+    dilations: Ints
+
+    @property
+    def lists(self) -> dict[str, Any]:
+        """The attributes of a convolution."""
+        names = ("strides", "pads_begin", "pads_end", "dilations")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def extents(self) -> Ints:
+        """How far a dilated kernel reaches."""
+        return tuple(d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+
+
+def windows(n: LegacyLayer, sizes: Ints, *, transposed: bool = False) -> WindowLists:
+    """Return kernel, strides, pads and dilations; pads follow from auto_pad where it is given.
+
+    `sizes` are the spatial ones of the data. Pads at the end are those at the begin unless given.
+    """
+    if "kernel" in n:
+        kernel, axes = n.ints("kernel"), len(sizes)
+        strides, begin = n.ints("strides", (1,) * axes), n.ints("pads_begin", (0,) * axes)
+        end, dilations = n.ints("pads_end", begin), n.ints("dilations", (1,) * axes)
+    else:
+        kernel = tuple(n.integer(f"kernel-{a}") for a in _LETTERS)
+        strides = tuple(n.integer(f"stride-{a}", 1) for a in _LETTERS)
+        begin = tuple(n.integer(f"pad-{a}", 0) for a in _LETTERS)
+        pairs = zip("br", begin, strict=True)
+        end = tuple(n.integer(f"pad-{a}", p) for a, p in pairs)
+        dilations = tuple(n.integer(f"dilation-{a}", 1) for a in _LETTERS)
+    lists = {"kernel": kernel, "strides": strides, "pads_begin": begin, "pads_end": end}
+    for name, values in {**lists, "dilations": dilations}.items():
+        if len(values) != len(sizes):
+            raise Refusal(f"{name} has {len(values)} values for {len(sizes)} spatial axes")
+    # A 0 stands for 1, as it did in the Inference Engine.
+    found = WindowLists(
+        kernel,
+        tuple(s or 1 for s in strides),
+        begin,
+        end,
+        tuple(d or 1 for d in dilations),
+    )
+    auto = n.text("auto_pad", "").lower()
+    return _automatic(found, auto, sizes, transposed) if auto not in ("", "explicit") else found
+
+
+def _automatic(w: WindowLists, auto: str, sizes: Ints, transposed: bool) -> WindowLists:
+    if auto == "valid":
+        zeros = (0,) * len(sizes)
+        return WindowLists(w.kernel, w.strides, zeros, zeros, w.dilations)
+    if auto not in ("same_upper", "same_lower"):
+        raise Refusal(f'auto_pad="{auto}" is not covered')
+    totals = []
+    for size, extent, stride in zip(sizes, w.extents, w.strides, strict=True):
+        rest = 0 if transposed else size % stride
+        totals.append(max(extent - (rest or stride), 0))
+    small, large = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
+    begin, end = (small, large) if auto == "same_upper" else (large, small)
+    return WindowLists(w.kernel, w.strides, begin, end, w.dilations)
+
+
+def _image(n: LegacyLayer, b: ImportBuilder) -> Ints:
+    shape = b.static(n[0], "the data")
+    if len(shape) not in (3, 4, 5):
+        raise Refusal(f"data of {len(shape)} dimensions")
+    return shape
+
+
+def _groups(n: LegacyLayer, channels: int, outputs: int) -> int:
+    groups = n.integer("group", 1)
+    if groups < 1 or channels % groups or outputs % groups:
+        raise Refusal(f"{channels} and {outputs} channels do not divide into {groups} groups")
+    return groups
+
+
+def _weights(n: LegacyLayer, b: ImportBuilder, at: int, shape: Ints) -> Value:
+    """Return the filter: a blob, or since version 6 an input, in the order of that shape."""
+    given = n.input(at)
+    if given is None:
+        return n.blob(b, "weights", shape)
+    if min(shape) < 0:
+        raise Refusal(f"a filter {list(shape)}")
+    return given if b.shape(given) == shape else b.reshape(given, shape)
+
+
+def _biased(n: LegacyLayer, b: ImportBuilder, y: Value, at: int, shape: Ints) -> Value:
+    given = n.input(at)
+    bias = n.optional(b, "biases", shape) if given is None else b.reshape(given, shape)
+    return y if bias is None else b.add(Add(), y, bias)
+
+
+@layer("Convolution")
+def convolution(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """Convolve with a filter [g, M/g, C/g, *K] and add a value for each output channel."""
+    _, channels, *sizes = _image(n, b)
+    outputs = n.integer("output")
+    groups = _groups(n, channels, outputs)
+    w = windows(n, tuple(sizes))
+    n.ignore("input")
+    shape = (outputs // groups, channels // groups, *w.kernel)
+    if groups == 1:
+        y = b.add(Convolution(**w.lists), n[0], _weights(n, b, 1, shape))
+    else:
+        y = b.add(GroupConvolution(**w.lists), n[0], _weights(n, b, 1, (groups, *shape)))
+    return _biased(n, b, y, 2, (1, outputs, *(1,) * len(sizes)))
+
+
+@layer("Deconvolution")
+def deconvolution(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """Transposed convolution with a filter [g, C/g, M/g, *K], and a bias.
+
+    Sizes are S * (I - 1) + D * (K - 1) + 1 - pads, under same_upper and same_lower S * I.
+    """
+    _, channels, *sizes = _image(n, b)
+    outputs = n.integer("output")
+    groups = _groups(n, channels, outputs)
+    w = windows(n, tuple(sizes), transposed=True)
+    n.ignore("input")
+    # Under same_upper and same_lower a stride longer than the kernel leaves zeros at the end.
+    same = n.text("auto_pad", "").lower().startswith("same")
+    spare = tuple(max(s - e, 0) for s, e in zip(w.strides, w.extents, strict=True))
+    lists: dict[str, Any] = w.lists
+    if same and any(spare):
+        lists["output_padding"] = spare
+    shape = (channels // groups, outputs // groups, *w.kernel)
+    if groups == 1:
+        op = ConvolutionBackpropData(**lists, semantics=n.semantics)
+        y = b.add(op, n[0], _weights(n, b, 1, shape))
+    else:
+        grouped = GroupConvolutionBackpropData(**lists, semantics=n.semantics)
+        y = b.add(grouped, n[0], _weights(n, b, 1, (groups, *shape)))
+    return _biased(n, b, y, 2, (1, outputs, *(1,) * len(sizes)))
+
+
+@layer("DeformableConvolution")
+def deformable_convolution(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """Convolve at places that the second input moves; a filter [M, C/g, *K] and a bias."""
+    _, channels, *sizes = _image(n, b)
+    outputs = n.integer("output")
+    groups = _groups(n, channels, outputs)
+    w = windows(n, tuple(sizes))
+    op = standard(
+        "DeformableConvolution",
+        "opset1",
+        **w.lists,
+        group=groups,
+        deformable_group=n.integer("deformable_group", 1),
+    )
+    shape = (outputs, channels // groups, *w.kernel)
+    y = b.add(op, n[0], n[1], _weights(n, b, 2, shape))
+    return _biased(n, b, y, 3, (1, outputs, *(1,) * len(sizes)))
+
+
+@layer("FullyConnected InnerProduct")
+def fully_connected(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """x W^T + bias over the last axes together, as many as a row of W [out-size, in] takes."""
+    outputs, shape = n.integer("out-size"), b.static(n[0], "the data")
+    n.ignore("alpha", "beta")  # left over from Gemm, and never read
+    given = n.input(1)
+    size = n.elements("weights") if given is None else math.prod(b.static(given, "the weights"))
+    if outputs < 1 or size % outputs or not size:
+        raise Refusal(f"{size} weights do not divide into {outputs} rows")
+    width = size // outputs
+    w = _weights(n, b, 1, (outputs, width))
+    first = next((a for a in range(1, len(shape)) if math.prod(shape[a:]) == width), None)
+    if first is None:
+        raise Refusal(f"a row has {width} weights, which no last axes of {list(shape)} have")
+    x = n[0]
+    if first < len(shape) - 1:
+        x = b.add(Reshape(special_zero=True), x, b.ints(*(0,) * first, width))
+    y = _biased(n, b, b.add(MatMul(transpose_b=True), x, w), 2, (1,) * first + (outputs,))
+    return y if b.shape(y) == n.shape else b.reshape(y, n.shape)
+
+
+_WEIGHTS = 1 << 24  # of a matrix that smooths
+
+
+def _to_declared(n: LegacyLayer, b: ImportBuilder, x: Value, **attributes: object) -> Value:
+    """Resize the spatial axes to the declared sizes."""
+    shape, target = b.static(x, "the image"), n.shape
+    if len(shape) != len(target) or shape[:2] != target[:2] or len(shape) < 3:
+        raise Refusal(f"an image {list(shape)} is resized to {list(target)}")
+    axes = tuple(range(2, len(shape)))
+    if 0 in shape[2:]:
+        raise Refusal(f"an image {list(shape)} without elements is resized")
+    scales: Array = np.array([target[a] / shape[a] for a in axes], np.float32)
+    op = Interpolate4(shape_calculation_mode="sizes", **attributes)  # type: ignore[arg-type]
+    sizes = b.ints(*(target[a] for a in axes))
+    return b.add(op, x, sizes, b.const(scales), b.ints(*axes))
+
+
+@layer("Resample")
+def resample(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """Places map by half pixels; halves round up, linear may smooth what it shrinks."""
+    n.ignore("factor", "width", "height")
+    smooth = n.flag("antialias", False)
+    if n.word("type", "", "NEAREST LINEAR") == "NEAREST":
+        nearest = {"mode": "nearest", "nearest_mode": "round_prefer_ceil"}
+        return _to_declared(n, b, n[0], coordinate_transformation_mode="half_pixel", **nearest)
+    shape = b.static(n[0], "the image")
+    if smooth and any(i > o for i, o in zip(shape[2:], n.shape[2:], strict=False)):
+        return _smoothed(n, b, shape)
+    return _to_declared(n, b, n[0], mode="linear", coordinate_transformation_mode="half_pixel")
+
+
+def _smoothed(n: LegacyLayer, b: ImportBuilder, shape: Ints) -> Value:
+    """Return products with the weights of rows and columns: runtimes do not smooth a linear one."""
+    if len(shape) != 4 or len(n.shape) != 4:
+        raise Refusal(f"antialias of an image of {len(shape)} dimensions")
+    rows, columns = (b.const(_triangles(shape[a], n.shape[a])) for a in (2, 3))
+    return b.add(MatMul(transpose_b=True), b.add(MatMul(), rows, n[0]), columns)
+
+
+def _triangles(size: int, target: int) -> Array:
+    """Return what each of `size` elements gives to each of `target`, by triangles."""
+    if not 0 < size * target <= _WEIGHTS:
+        raise Refusal(f"antialias from {size} to {target} elements")
+    step = size / target
+    places: Array = (np.arange(target) + 0.5) * step - 0.5
+    weights = np.maximum(0, 1 - np.abs(places[:, None] - np.arange(size)) / step)
+    total = weights.sum(1, keepdims=True)
+    found: Array = (weights / np.where(total, total, 1)).astype(np.float32)
+    return found
+
+
+@layer("Interp")
+def interp(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """Linear between the corners, else by x * size / target; negative pads cut off the border."""
+    n.ignore("factor", "zoom_factor", "shrink_factor", "height", "width")
+    begin, end = n.integer("pad_beg", 0), n.integer("pad_end", 0)
+    if begin > 0 or end > 0:
+        raise Refusal(f"pads {begin} and {end}: the runtime read beyond the image")
+    x = cropped(b, n[0], 2, -begin, -end) if begin or end else n[0]
+    if b.rank(x) != 4:
+        raise Refusal(f"an image of {b.rank(x)} dimensions")
+    corners = n.flag("align_corners", True)
+    return _to_declared(
+        n,
+        b,
+        x,
+        mode="linear_onnx",
+        coordinate_transformation_mode="align_corners" if corners else "asymmetric",
+    )
+
+
+@layer("Upsampling")
+def upsampling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """Every element `scale` times on each spatial axis."""
+    scale, shape = n.integer("scale"), b.static(n[0], "the image")
+    if tuple(s * scale for s in shape[2:]) != n.shape[2:]:
+        raise Refusal(f"scale {scale} of {list(shape)} gives not {list(n.shape)}")
+    floor = {"mode": "nearest", "nearest_mode": "floor"}
+    return _to_declared(n, b, n[0], coordinate_transformation_mode="asymmetric", **floor)
+
+
+@layer("ROIPooling")
+def roi_pooling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """Maxima, or bilinear samples, of boxes: [boxes, C, pooled_h, pooled_w]."""
+    op = standard(
+        "ROIPooling",
+        "opset2",
+        pooled_h=n.integer("pooled_h"),
+        pooled_w=n.integer("pooled_w"),
+        spatial_scale=n.number("spatial_scale"),
+        method=n.word("method", "max", "max bilinear"),
+    )
+    return b.add(op, n[0], n[1])
+
+
+@layer("PSROIPooling")
+def psroi_pooling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """Means of boxes, each cell of channels of its own: [boxes, output_dim, *group_size]."""
+    mode = n.word("mode", "average", "average bilinear bilinear_deformable")
+    group = n.integer("group_size")
+    terms = {
+        "output_dim": n.integer("output_dim"),
+        "group_size": group,
+        "spatial_scale": n.number("spatial_scale"),
+        "spatial_bins_x": n.integer("spatial_bins_x", 1),
+        "spatial_bins_y": n.integer("spatial_bins_y", 1),
+        "mode": mode,
+    }
+    pooled = n.integer("pooled_height", group), n.integer("pooled_width", group)
+    n.ignore("no_trans")
+    if mode == "bilinear_deformable":
+        more = {"trans_std": n.number("trans_std", 1), "part_size": n.integer("part_size", 1)}
+        return b.add(standard("DeformablePSROIPooling", "opset1", **terms, **more), *n.given)
+    n.ignore("trans_std", "part_size")
+    if pooled != (group, group):
+        raise Refusal(f"pooled to {list(pooled)}, in groups of {group}")
+    return b.add(standard("PSROIPooling", "opset2", **terms), n[0], n[1])
+
+
+@layer("RegionYolo")
+def region_yolo(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """Logistic coordinates and scores of the boxes of each cell, softmax of classes if asked."""
+    flattens = n.flag("do_softmax", True)
+    n.ignore("axis", "end_axis", "anchors", "mask_size")
+    op = standard(
+        "RegionYolo",
+        "opset1",
+        coords=n.integer("coords"),
+        classes=n.integer("classes"),
+        num=n.integer("num"),
+        do_softmax=flattens,
+        mask=n.ints("mask", ()),
+        axis=1,
+        end_axis=3,
+    )
+    y = b.add(op, n[0])
+    return y if b.shape(y) == n.shape else b.reshape(y, n.shape)
+
+
+@layer("ReorgYolo")
+def reorg_yolo(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """Squares of places as channels: [N, C * stride^2, H / stride, W / stride]."""
+    return b.add(standard("ReorgYolo", "opset2", stride=(n.integer("stride"),)), n[0])
+
+
+_CORNER, _CENTRE = "caffe.PriorBoxParameter.CORNER", "caffe.PriorBoxParameter.CENTER_SIZE"
+
+
+def _size(b: ImportBuilder, image: Value) -> Value:
+    """Return height and width of an image; shapes that are given later come through."""
+    if b.rank(image) != 4:
+        raise Refusal(f"an image of {b.rank(image)} dimensions")
+    sizes = b.keep(ShapeOf(i64), image)
+    return b.keep(Slice(), sizes, b.ints(2), b.ints(4), b.ints(1), b.ints(0))
+
+
+@layer("PriorBox")
+def prior_box(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """Boxes of some sizes and ratios at each place, with variances: [1, 2, 4 * boxes]."""
+    for name in ("img_size", "img_h", "img_w"):
+        n.only(name, 0, "the size of the second input is taken")
+    for name in ("step_h", "step_w"):
+        n.only(name, n.number("step", 0), "only one step is read")
+    lists = ("min_size", "max_size", "aspect_ratio", "density", "fixed_ratio", "fixed_size")
+    op = standard(
+        "PriorBox",
+        "opset1",
+        **{name: n.numbers(name, ()) for name in lists},
+        clip=n.flag("clip", False),
+        flip=n.flag("flip", False),
+        step=n.number("step", 0),
+        offset=n.number("offset"),
+        variance=n.numbers("variance", ()),
+        scale_all_sizes=n.flag("scale_all_sizes", True),
+    )
+    made = b.keep(op, _size(b, n[0]), _size(b, n[1]))
+    return b.keep(Unsqueeze(), made, b.ints(0))
+
+
+@layer("PriorBoxClustered")
+def prior_box_clustered(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """Boxes of some widths and heights at each place, with variances: [1, 2, 4 * boxes]."""
+    n.ignore("flip")
+    height, width = n.integer("img_h", 0), n.integer("img_w", 0)
+    image = b.static(n[1], "the image", 4)
+    step = n.number("step", 0)
+    steps = (n.number("step_h", 0) or step, n.number("step_w", 0) or step)
+    if (steps[0] == 0) != (steps[1] == 0):
+        raise Refusal(f"the steps {steps[0]} and {steps[1]}: one of them is 0")
+    op = standard(
+        "PriorBoxClustered",
+        "opset1",
+        width=n.numbers("width", ()),
+        height=n.numbers("height", ()),
+        clip=n.flag("clip", False),
+        step_h=steps[0],
+        step_w=steps[1],
+        offset=n.number("offset"),
+        variance=n.numbers("variance", ()),
+    )
+    fixed = bool(height or width)
+    size = b.ints(height or image[2], width or image[3]) if fixed else _size(b, n[1])
+    made = b.keep(op, _size(b, n[0]), size)
+    return b.keep(Unsqueeze(), made, b.ints(0))
+
+
+@layer("DetectionOutput")
+def detection_output(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """The boxes that are left: [1, 1, count, 7] of image, class, confidence and corners."""
+    n.ignore("visualize", "visualize_threshold", "num_orient_classes", "interpolate_orientation")
+    n.ignore("eta", "label_map_file", "output_directory", "output_format", "output_name_prefix")
+    n.ignore("name_size_file", "num_test_image", "save_file", "label_file", "prob", "resize_mode")
+    n.ignore(
+        "pad_mode", "pad_value", "interp_mode", "height_scale", "width_scale", "height", "width"
+    )
+    centre = n.word("code_type", _CORNER, "CORNER CENTER_SIZE") == "CENTER_SIZE"
+    flags = {
+        "variance_encoded_in_target": False,
+        "share_location": True,
+        "decrease_label_id": False,
+        "clip_after_nms": False,
+        "normalized": True,
+    }
+    clips = n.flag("clip_before_nms", False), n.flag("clip", False)
+    op = standard(
+        "DetectionOutput",
+        "opset1",
+        num_classes=n.integer("num_classes"),
+        background_label_id=n.integer("background_label_id", 0),
+        top_k=n.integer("top_k", -1),
+        keep_top_k=n.integer("keep_top_k", -1),
+        code_type=_CENTRE if centre else _CORNER,
+        nms_threshold=n.number("nms_threshold"),
+        confidence_threshold=n.number("confidence_threshold", float(np.finfo(np.float32).min)),
+        objectness_score=n.number("objectness_score", 0),
+        input_height=n.integer("input_height", 1),
+        input_width=n.integer("input_width", 1),
+        clip_before_nms=any(clips),
+        **{name: n.flag(name, usual) for name, usual in flags.items()},
+    )
+    return b.keep(op, *n.given)
+
+
+@layer("Proposal")
+def proposal(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """Boxes by anchors, scores and offsets: [N * post_nms_topn, 5], and their scores."""
+    n.ignore("num_outputs", "for_deformable")
+    op = standard(
+        "Proposal",
+        "opset4",
+        base_size=n.integer("base_size"),
+        pre_nms_topn=n.integer("pre_nms_topn"),
+        post_nms_topn=n.integer("post_nms_topn"),
+        nms_thresh=n.number("nms_thresh"),
+        feat_stride=n.integer("feat_stride"),
+        min_size=n.integer("min_size"),
+        ratio=n.numbers("ratio"),
+        scale=n.numbers("scale"),
+        clip_before_nms=n.flag("clip_before_nms", True),
+        clip_after_nms=n.flag("clip_after_nms", False),
+        normalize=n.flag("normalize", False),
+        box_size_scale=n.number("box_size_scale", 1),
+        box_coordinate_scale=n.number("box_coordinate_scale", 1),
+        framework=n.text("framework", ""),
+    )
+    info = b.reshape(n[2], (-1,))
+    return b.outputs(op, n[0], n[1], info)
+
+
+@layer("NonMaxSuppression")
+def non_max_suppression(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """The selected boxes: as many rows of image, class and box as are declared, -1 in the rest."""
+    op = standard(
+        "NonMaxSuppression",
+        "opset5",
+        box_encoding="center" if n.flag("center_point_box", False) else "corner",
+        sort_result_descending=n.flag("sort_result_descending", True),
+        output_type="i32",
+    )
+    limit = n.input(2)
+    most = b.scalar(0) if limit is None else b.as_scalar(integers(b, limit))
+    thresholds = (
+        b.scalar(0.0, f32) if v is None else b.as_scalar(b.convert(v, f32))
+        for v in (n.input(3), n.input(4))
+    )
+    found = b.outputs(op, n[0], n[1], most, *thresholds)[0]
+    rows = n.shape[0]
+    rest = b.add(Broadcast(), b.scalar(-1, i32), b.ints(rows, 3))
+    every = b.add(Concat(axis=0), found, rest)
+    return b.add(Slice(), every, b.ints(0), b.ints(rows), b.ints(1), b.ints(0))
+
+
+@layer("CTCGreedyDecoder")
+def ctc_greedy_decoder(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """The most probable class of each step without repetitions: [N, T, 1, 1], -1 behind the end."""
+    steps = b.static(n[0], "the data")[:2]
+    mask = n.input(1)
+    if mask is None:
+        mask = b.add(Broadcast(), b.scalar(1.0, f32), b.ints(*steps))
+    merges = n.flag("ctc_merge_repeated", True)
+    op = standard("CTCGreedyDecoder", "opset1", ctc_merge_repeated=merges)
+    return b.add(op, n[0], b.convert(mask, b.dtype(n[0])))
+
+
+@layer("GatherTree")
+def gather_tree(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """The beams, followed from their ends to the begin."""
+    ids = b.dtype(n[0])
+    rest = [b.convert(v, ids) for v in n.given[1:3]]
+    end = b.as_scalar(b.convert(n[3], ids))
+    return b.add(standard("GatherTree", "opset1"), n[0], *rest, end)

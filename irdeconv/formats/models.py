@@ -1,0 +1,389 @@
+"""Whatever a caller gives becomes a Graph: files, their bytes, models in memory.
+
+Formats are told apart by content: IR (`.xml`), ONNX, JSON dumps of oneDNN Graph, the text form.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from irdeconv.base.errors import (
+    ArgumentTypeError,
+    Diagnostic,
+    InputError,
+    IrdeconvError,
+    UnsupportedError,
+    UsageError,
+    misused,
+)
+from irdeconv.base.extras import needed
+from irdeconv.base.limits import Limits, current
+from irdeconv.base.opening import first_bytes, read_file, too_large
+from irdeconv.base.source import Location, SourceFile
+from irdeconv.formats.convert import import_model
+from irdeconv.formats.document import MemoryWeights, WeightsFile
+from irdeconv.formats.importing import Imported
+from irdeconv.formats.kinds import BEGIN, Format, kind_of
+from irdeconv.formats.layers import unknown_operations
+from irdeconv.formats.reading import Loaded, load
+from irdeconv.formats.text import parse
+from irdeconv.formats.xml_reader import legacy_version
+from irdeconv.formats.xml_writer import ir_bytes
+from irdeconv.ir.geometry import Semantics
+from irdeconv.ir.graph import Graph, GraphError
+from irdeconv.ir.spec import Shape
+from irdeconv.ops.basic import Opaque, is_indispensable
+from irdeconv.ops.bodies import bodies_of, every_node
+from irdeconv.rewrite.infer_specs import ShapeLike, input_shapes, parse_shape_like
+from irdeconv.rewrite.standardize import recognise
+
+Weights = str | PathLike[str] | bytes | Literal[False]
+SUFFIXES: dict[str, Format] = {".xml": "xml", ".onnx": "onnx", ".json": "json", ".ird": "ird"}
+UNKNOWN = frozenset(["E206", "E207", "E214"])  # operations that irdeconv does not know
+ACCEPTED = (
+    "a path (.xml, .onnx, .json, .ird), the bytes of such a file, a Graph, what another function "
+    "returned, an openvino.Model, an onnx.ModelProto"
+)
+
+
+class HoldsGraph(Protocol):
+    """What a function returned that has a `graph`: Lowered, Raised, Inspection, Plan, ..."""
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that is taken for the model."""
+
+
+@runtime_checkable
+class OpenVinoModel(Protocol):
+    """An `openvino.Model`, by what is used of it."""
+
+    def get_ordered_ops(self) -> Any:
+        """Return the operations, producers first."""
+
+    def get_friendly_name(self) -> str:
+        """Return the model's name."""
+
+
+@runtime_checkable
+class OnnxModel(Protocol):
+    """An `onnx.ModelProto`, by what is used of it."""
+
+    opset_import: Any
+    graph: Any
+
+    def SerializeToString(self) -> bytes:
+        """Return the bytes of a `.onnx` file."""
+
+
+ModelLike = str | PathLike[str] | bytes | Graph | HoldsGraph | OpenVinoModel | OnnxModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How something that is no Graph yet is read; the names are those of `graph_of`."""
+
+    weights: Weights | None = None
+    semantics: Semantics = "runtime"
+    limits: Limits = field(default_factory=current)
+    shapes: Mapping[str, ShapeLike] = field(default_factory=dict)
+    seed: int = 0
+    name: str = "<bytes>"
+
+    def refuse(self, names: Iterable[str], why: str, hint: str | None = None) -> None:
+        """Raise UsageError (E700) where one of these differs from its default."""
+        usual = Reading()
+        given = [n for n in names if getattr(self, n) != getattr(usual, n)]
+        if given:
+            raise misused(f"{', '.join(given)}: {why}", hint)
+
+
+def graph_of(
+    model: ModelLike,
+    weights: Weights | None = None,
+    semantics: Semantics = "runtime",
+    *,
+    limits: Limits | None = None,
+    shapes: Mapping[str, ShapeLike] | None = None,
+    seed: int = 0,
+    name: str = "<bytes>",
+    recognised: bool = True,
+) -> Graph:
+    """Return the graph of a model, whatever it is; a Graph itself is returned as it is.
+
+    `model` is a path, the bytes of a file (in diagnostics called `name`), a Graph, what has a
+    `graph` (Lowered, Raised, Inspection, Plan, ...), an `openvino.Model` or an `onnx.ModelProto`.
+    Files are told apart by their content: IR, ONNX, a JSON dump of oneDNN Graph, the text form.
+    `weights` is the `.bin` of an IR (False: the structure alone is read), or an .npz or "random"
+    (with `seed`) of a dump.
+    `shapes` makes open input shapes of ONNX models and dumps exact while they are imported; in an
+    IR what is written for zero-insertions is recognised where it is one at these shapes, and unless
+    `recognised` is false.
+    Operations of an IR that irdeconv does not know stay as the file declares them.
+    Raises InputError, UnsupportedError, InferenceError with everything that is wrong with the
+    model, UsageError (also a TypeError) for what is no model and for arguments that it does not
+    have.
+    """
+    how = Reading(
+        weights=weights,
+        semantics=semantics,
+        limits=limits or current(),
+        shapes=shapes or {},
+        seed=seed,
+        name=name,
+    )
+    with how.limits.applied():
+        return _graph(model, how, recognised and not isinstance(held(model), Graph))
+
+
+def _graph(model: ModelLike, how: Reading, recognised: bool) -> Graph:
+    loaded = _loaded(model, how)
+    if loaded.graph is None or any(_prevents(d, loaded.graph) for d in loaded.errors):
+        raise loaded.error()
+    if recognised:
+        recognise(loaded.graph, _wanted(loaded.graph, how.shapes))
+    return loaded.graph
+
+
+def _wanted(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Shape | None]:
+    """Return shapes by node; none where they do not fit, which whoever infers will say."""
+    try:
+        return input_shapes(graph, shapes)
+    except UsageError:
+        return {}
+
+
+def _prevents(error: Diagnostic, graph: Graph) -> bool:
+    """Whether an error leaves no graph to work with.
+
+    An operation that irdeconv does not know stays as it is, by its declared shapes; where it is to
+    be a deconvolution, nobody could tell which.
+    """
+    if error.code not in UNKNOWN:
+        return True
+    unknown = (n.op for n in graph.nodes() if isinstance(n.op, Opaque))
+    return any(is_indispensable(op.type) for op in unknown)
+
+
+def diagnose(model: ModelLike, how: Reading) -> Loaded:
+    """Return the graph of a model, None where there is none, and everything found.
+
+    Raises only what says nothing of the model: UsageError, UnsupportedError without onnx.
+    """
+    try:
+        return _loaded(model, how)
+    except UsageError:
+        raise
+    except IrdeconvError as e:
+        if any(d.location is None for d in e.diagnostics):
+            raise
+        return Loaded(e.diagnostics)
+
+
+def held(model: Any) -> Any:
+    """Return the graph that something holds, or what it is itself."""
+    graph = getattr(model, "graph", None)
+    return graph if isinstance(graph, Graph) else model
+
+
+def _loaded(model: Any, how: Reading) -> Loaded:
+    model = held(model)
+    if isinstance(model, Graph):
+        why = "a graph that has been read already cannot be read otherwise"
+        how.refuse(("weights", "semantics", "limits"), why, "give them to read")
+        return Loaded(graph=model)
+    if isinstance(model, str | PathLike | bytes | bytearray | memoryview):
+        return _of_file(model, how)
+    if isinstance(model, OpenVinoModel):
+        how.refuse(("weights",), "an openvino.Model holds its constants itself")
+        return _of_openvino(model, how)
+    if isinstance(model, OnnxModel):
+        how.refuse(("weights",), "an ONNX model contains its own")
+        return _of_import(model, "<onnx.ModelProto>", how)
+    raise _no_model(model)
+
+
+def _no_model(model: object) -> UsageError:
+    kind = type(model)
+    place = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    text = repr(model)
+    shown = f": {text}" if len(text) <= 60 and text.isprintable() else ""
+    message = f"this is no model but a {place}{kind.__qualname__}{shown}"
+    hint = f"a model is {ACCEPTED}"
+    return ArgumentTypeError(Diagnostic("E700", "error", message, hint=hint))
+
+
+def _of_file(model: str | PathLike[str] | bytes | bytearray | memoryview, how: Reading) -> Loaded:
+    if not isinstance(model, str | PathLike):
+        data = bytes(model)
+        return _of_format(kind_of(data[:BEGIN], "").format or "xml", data, how.name, how)
+    path = os.fspath(model)
+    if not isinstance(path, str):
+        raise _no_model(model)
+    suffix = SUFFIXES.get(Path(path).suffix)
+    if suffix == "xml":
+        return _of_format("xml", path, path, how)
+    begin = _first_bytes(path)
+    kind = kind_of(begin, path) if begin else None  # the reader of IR says what is wrong
+    found = kind and (kind.format or (None if kind.foreign else suffix))
+    return _of_format(found or "xml", path, path, how)
+
+
+def is_onnx(model: ModelLike) -> bool:
+    """Whether a model is an ONNX model: a file by its content, else by its name."""
+    if isinstance(model, bytes | bytearray | memoryview):
+        return kind_of(bytes(model[:BEGIN]), "").format == "onnx"
+    if isinstance(model, str | PathLike):
+        path = os.fspath(model)
+        suffix = SUFFIXES.get(Path(path).suffix)
+        return suffix != "xml" and (kind_of(_first_bytes(path), path).format or suffix) == "onnx"
+    return not isinstance(held(model), Graph) and isinstance(model, OnnxModel)
+
+
+def _first_bytes(path: str) -> bytes:
+    """Return the first bytes of a regular file; none where there is no such file."""
+    with suppress(OSError, ValueError):
+        return first_bytes(path, BEGIN)
+    return b""
+
+
+def looks_like_a_model(path: str | PathLike[str]) -> bool:
+    """Whether a path names a model by its ending, or what is there begins like one."""
+    text = os.fspath(path)
+    return Path(text).suffix in SUFFIXES or kind_of(_first_bytes(text), text).format is not None
+
+
+def _of_format(kind: Format, model: str | bytes, name: str, how: Reading) -> Loaded:
+    if kind == "xml" and is_legacy(model):
+        return _of_legacy(model, name, how)
+    if kind == "xml":
+        return load(model, how.weights, semantics=how.semantics, limits=how.limits, name=name)
+    if how.weights is False:
+        message = "weights are left out of an IR; other formats hold theirs themselves"
+        raise misused(message, "read it with them")
+    if kind == "ird":
+        why = "the text form holds its constants, and says how each deconvolution is meant"
+        how.refuse(("weights", "semantics"), why)
+        return _of_text(model, name, how.limits)
+    return _of_import(model, name, how)
+
+
+def is_legacy(model: Any) -> bool:
+    """Whether a path or bytes hold an IR of version 2 to 7, which is imported."""
+    if isinstance(model, str | PathLike):
+        return legacy_version(_first_bytes(os.fspath(model))) is not None
+    return isinstance(model, bytes) and legacy_version(model[:BEGIN]) is not None
+
+
+def converted(
+    model: str | PathLike[str] | bytes | OnnxModel,
+    weights: str | PathLike[str] | None = None,
+    *,
+    shapes: Mapping[str, Shape | None] | None = None,
+    seed: int = 0,
+    semantics: Semantics = "runtime",
+) -> Imported:
+    """Import what has to be converted: ONNX, a dump of oneDNN Graph, an IR of version 2 to 7."""
+    if is_legacy(model):
+        from irdeconv.formats.legacy import read_legacy_files
+
+        old: Any = model
+        return read_legacy_files(old, weights, shapes=shapes, seed=seed, semantics=semantics)
+    return import_model(model, weights, shapes=shapes, seed=seed, semantics=semantics)
+
+
+def _of_legacy(model: str | bytes, name: str, how: Reading) -> Loaded:
+    """Read an IR of version 2 to 7; shapes are overridden where they are inferred, as for an IR."""
+    from irdeconv.formats.legacy import read_legacy_files
+
+    done = read_legacy_files(
+        model,
+        how.weights,
+        seed=how.seed,
+        semantics=how.semantics,
+        limits=how.limits,
+        name=name,
+    )
+    return Loaded(done.diagnostics, graph=done.graph)
+
+
+def _of_text(model: str | bytes, name: str, limits: Limits) -> Loaded:
+    data = model if isinstance(model, bytes) else read_file(model, limits.xml_bytes)
+    if len(data) > limits.xml_bytes:
+        raise too_large(name, len(data), limits.xml_bytes)
+    try:
+        graph = parse(data.decode("utf-8-sig"), file=name)
+        for each in (graph, *(b.graph for n in every_node(graph) for b in bodies_of(n))):
+            each.lint()
+    except UnicodeDecodeError as e:
+        message = f"the text form is UTF-8; byte {e.start} is not"
+        place = Location(SourceFile(name, data))
+        raise InputError(Diagnostic("E702", "error", message, place)) from None
+    except GraphError as e:
+        raise InputError(e.diagnostics) from None
+    if not any(n.op.side_effect or n.op.type == "Result" for n in graph.nodes()):
+        message, hint = "the model has no Result", "nothing is computed: end it in at least one"
+        place = Location(SourceFile(name, data), fixed=(1, 1))
+        raise InputError(Diagnostic("E209", "error", message, place, hint=hint))
+    graph.info.file = graph.info.file or name
+    return Loaded(unknown_operations(graph), graph=graph)
+
+
+def _of_import(model: str | bytes | OnnxModel, name: str, how: Reading) -> Loaded:
+    if not isinstance(how.weights, str | PathLike | None):
+        raise misused("weights: those of a dump are an .npz, or random", "write them into a file")
+    done: Imported = import_model(
+        model,
+        how.weights,
+        shapes={name: parse_shape_like(s) for name, s in how.shapes.items()},
+        seed=how.seed,
+        semantics=how.semantics,
+        name=name,
+    )
+    done.graph.info.files = tuple(map(str, done.files))
+    return Loaded(done.diagnostics, graph=done.graph)
+
+
+def _of_openvino(model: OpenVinoModel, how: Reading) -> Loaded:
+    """Read what OpenVINO writes of a model; constants stay in its file, which is mapped."""
+    serialize = _openvino("serialize").serialize
+    name = f"<openvino.Model {model.get_friendly_name()}>"
+    with TemporaryDirectory(prefix="irdeconv-") as folder:
+        xml, weights = Path(folder, "model.xml"), Path(folder, "model.bin")
+        try:
+            serialize(model, str(xml), str(weights))
+        except RuntimeError as e:
+            raise _refused("OpenVINO cannot write this model", e) from None
+        # Windows removes no file that is mapped.
+        held = MemoryWeights(weights.read_bytes()) if os.name == "nt" else WeightsFile(weights)
+        return load(xml.read_bytes(), held, semantics=how.semantics, limits=how.limits, name=name)
+
+
+def openvino_model(graph: Graph) -> Any:
+    """Return an `openvino.Model` of an inferred graph of standard operations.
+
+    Raises UnsupportedError where the package is missing and where it refuses the model, InputError
+    where constants have no data (E120).
+    """
+    openvino = _openvino("Core")
+    xml, weights = ir_bytes(graph)
+    try:
+        return openvino.Core().read_model(model=xml, weights=weights)
+    except RuntimeError as e:
+        raise _refused("OpenVINO does not read this model", e) from None
+
+
+def _openvino(*names: str) -> Any:
+    return needed("an openvino.Model", "openvino", *names)
+
+
+def _refused(message: str, error: RuntimeError) -> UnsupportedError:
+    reason = next((line for line in reversed(str(error).splitlines()) if line.strip()), "")
+    return UnsupportedError(Diagnostic("E506", "error", f"{message}: {reason.strip()}"))

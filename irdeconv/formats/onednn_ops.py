@@ -1,0 +1,389 @@
+"""One operation of a oneDNN Graph dump as rules see it, and the registry of rules.
+
+The operations of oneDNN Graph that have exact counterparts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from irdeconv.formats.importing import ImportBuilder, Refusal, SourceNode
+from irdeconv.ir.dtypes import ElementType
+from irdeconv.ir.graph import Value
+from irdeconv.ir.op import Op
+from irdeconv.ops import activation as act
+from irdeconv.ops import elementwise as el
+from irdeconv.ops import elementwise as un
+from irdeconv.ops import reduction as red
+from irdeconv.ops.activation import LogSoftmax, SoftMax
+from irdeconv.ops.dialect_onednn import OneDnnConvTranspose
+from irdeconv.ops.matrix import MatMul
+from irdeconv.ops.movement import Concat, Transpose
+from irdeconv.ops.normalization import BatchNormInference
+from irdeconv.ops.pooling import AvgPool14, MaxPool14
+from irdeconv.ops.shape import Reshape
+
+
+@dataclass(kw_only=True)
+class DumpNode(SourceNode):
+    """An operation: its kind; `target` is the element type of its output.
+
+    `modern` says that the dump was written by oneDNN 3 or later.
+    """
+
+    kind: str
+    modern: bool
+    target: ElementType
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return an attribute; without a default it is required."""
+        self.asked.add(name)
+        found = self.attributes.get(name, default)
+        if found is None:
+            raise Refusal(f"the attribute {name} is missing")
+        values = found if isinstance(found, list) else [found]
+        if any(isinstance(v, int) and not -(2**63) <= v < 2**63 for v in values):
+            raise Refusal(f"{name} holds a number of more than 64 bits")
+        return found
+
+    def ints(
+        self, name: str, axes: int | None = None, default: int | None = None
+    ) -> tuple[int, ...]:
+        """Return a list of integers, `axes` of them; the library pads lists with zeros."""
+        if default is not None and axes is not None and name not in self:
+            return (default,) * axes
+        values = self.get(name)
+        found = tuple(int(v) for v in (values if isinstance(values, list) else [values]))
+        if axes is not None and len(found) > axes and not any(found[axes:]):
+            found = found[:axes]
+        if axes is not None and len(found) != axes:
+            raise Refusal(f"{name} has {len(found)} values for {axes} spatial axes")
+        return found
+
+    def word(self, name: str, default: str, allowed: str) -> str:
+        """Return one of the allowed words, in lower case as they are compared."""
+        text = str(self.get(name, default))
+        for choice in allowed.split():
+            if choice.lower() == text.lower():
+                return choice
+        raise Refusal(f'{name}="{text}" is not covered')
+
+
+_NUMBERS: dict[str, tuple[type, ...]] = {"s64": (int,), "f32": (int, float), "string": (str,)}
+
+
+def wrong_value(attribute: dict[str, Any]) -> Any:
+    """Return what is not of the type that an attribute of a dump states; None where all is."""
+    stated = str(attribute.get("type", ""))
+    types = _NUMBERS.get(stated.removesuffix("[]"))
+    if types is None:
+        return None
+    value = attribute["value"]
+    values = value if stated.endswith("[]") and isinstance(value, list) else [value]
+    return next((v for v in values if not _is(v, types)), None)
+
+
+def _is(value: Any, types: tuple[type, ...]) -> bool:
+    if type(value) is int and int in types:
+        return -(2**63) <= value < 2**63
+    return type(value) in types and value == value  # no NaN
+
+
+Rule = Callable[[DumpNode, ImportBuilder], Value]
+RULES: dict[str, Rule] = {}
+
+
+def rule(kinds: str) -> Callable[[Rule], Rule]:
+    """Register a rule for operation kinds, a list of words."""
+
+    def register(fn: Rule) -> Rule:
+        for kind in kinds.split():
+            RULES[kind] = fn
+        return fn
+
+    return register
+
+
+AUTO_PADS = "none same_upper same_lower valid"
+
+
+def permute(b: ImportBuilder, x: Value, order: tuple[int, ...]) -> Value:
+    """Transpose, unless the order changes nothing."""
+    return x if order == tuple(range(len(order))) else b.add(Transpose(), x, b.ints(*order))
+
+
+def to_ncx(n: DumpNode, b: ImportBuilder, x: Value) -> Value:
+    """Return data with the channels in front, wherever data_format has them."""
+    rank = b.rank(x)
+    if n.word("data_format", "NXC", "NXC NCX") == "NCX":
+        return x
+    return permute(b, x, (0, rank - 1, *range(1, rank - 1)))
+
+
+def from_ncx(n: DumpNode, b: ImportBuilder, y: Value) -> Value:
+    """Return a result in data_format."""
+    rank = b.rank(y)
+    if n.word("data_format", "NXC", "NXC NCX") == "NCX":
+        return y
+    return permute(b, y, (0, *range(2, rank), 1))
+
+
+def _windows(n: DumpNode, axes: int) -> dict[str, Any]:
+    """Return strides, pads and dilations of a convolution or pooling."""
+    lists: dict[str, Any] = {
+        "strides": n.ints("strides", axes),
+        "pads_begin": n.ints("pads_begin", axes),
+        "pads_end": n.ints("pads_end", axes),
+        "dilations": n.ints("dilations", axes, 1),
+    }
+    if min(lists["pads_begin"] + lists["pads_end"]) < 0:
+        raise Refusal("negative pads")
+    auto_pad = n.word("auto_pad", "none", AUTO_PADS)
+    if auto_pad == "none":
+        return lists | {"auto_pad": "explicit"}
+    return lists | {"auto_pad": auto_pad, "pads_begin": (0,) * axes, "pads_end": (0,) * axes}
+
+
+@rule("Convolution")
+def convolution(n: DumpNode, b: ImportBuilder) -> Value:
+    """Data NXC or NCX, filter XIO = [X, I/g, O] or OIX = [O, I/g, X], optional bias [O]."""
+    x = to_ncx(n, b, n[0])
+    axes, groups = b.rank(x) - 2, int(n.get("groups", 1))
+    name = "filter_format" if "filter_format" in n else "weights_format"
+    layout = n.word(name, "XIO", "XIO OIX")
+    order = (axes + 1, axes, *range(axes)) if layout == "XIO" else tuple(range(axes + 2))
+    w = permute(b, n[1], order)
+    y = b.convolution(x, w, groups, **_windows(n, axes))
+    if len(n.inputs) > 2:
+        y = b.add(el.Add(), y, b.per_channel(n[2], axes))
+    return from_ncx(n, b, y)
+
+
+@rule("ConvTranspose")
+def conv_transpose(n: DumpNode, b: ImportBuilder) -> Value:
+    """Kept as oneDNN's own deconvolution."""
+    axes = b.rank(n[0]) - 2
+    layout: dict[str, Any] = {}
+    for name in ("filter_format", "weights_format"):
+        if name in n:
+            layout[name] = n.word(name, "", "XIO OIX XOI IOX")
+    if not layout:
+        # The default changed with the attribute's name.
+        layout = {"weights_format": "XOI"} if n.modern else {"filter_format": "XIO"}
+    auto_pad: Any = n.word("auto_pad", "none", AUTO_PADS)
+    data_format: Any = n.word("data_format", "NXC", "NXC NCX")
+    op = OneDnnConvTranspose(
+        strides=n.ints("strides", axes),
+        pads_begin=n.ints("pads_begin", axes),
+        pads_end=n.ints("pads_end", axes),
+        dilations=n.ints("dilations", axes, 1),
+        auto_pad=auto_pad,
+        output_padding=n.ints("output_padding", axes, 0),
+        groups=int(n.get("groups", 1)),
+        data_format=data_format,
+        semantics=n.semantics,
+        **layout,
+    )
+    return b.outputs(op, *n.given)[0]
+
+
+@rule("MaxPool AvgPool")
+def pool(n: DumpNode, b: ImportBuilder) -> Value:
+    """Maxima or means of windows; rounding up only where nothing is left over."""
+    x = to_ncx(n, b, n[0])
+    axes = b.rank(x) - 2
+    kernel, lists = n.ints("kernel", axes), _windows(n, axes)
+    if n.word("rounding_type", "floor", "floor ceil") == "ceil" and lists["auto_pad"] == "explicit":
+        for a, size in enumerate(b.static(x, "the data")[2:]):
+            reach = lists["dilations"][a] * (kernel[a] - 1) + 1
+            padded = size + lists["pads_begin"][a] + lists["pads_end"][a]
+            if (padded - reach) % lists["strides"][a]:
+                raise Refusal("rounding_type=ceil with windows that reach beyond the padding")
+    if n.kind == "MaxPool":
+        y = b.outputs(MaxPool14(kernel=kernel, **lists, axis=0), x)[0]
+        return from_ncx(n, b, y)
+    if any(d != 1 for d in lists.pop("dilations")):
+        raise Refusal("dilations of AvgPool")
+    exclude = bool(n.get("exclude_pad"))
+    return from_ncx(n, b, b.add(AvgPool14(kernel=kernel, **lists, exclude_pad=exclude), x))
+
+
+@rule("BiasAdd")
+def bias_add(n: DumpNode, b: ImportBuilder) -> Value:
+    """Add one value for each channel."""
+    rank = b.rank(n[0])
+    last = n.word("data_format", "NXC", "NXC NCX") == "NXC"
+    bias = b.reshape(n[1], (*(1,) * (rank - 1), -1)) if last else b.per_channel(n[1], rank - 2)
+    return b.add(el.Add(), n[0], bias)
+
+
+@rule("BatchNormInference")
+def batch_norm(n: DumpNode, b: ImportBuilder) -> Value:
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel."""
+    x = to_ncx(n, b, n[0])
+    statistics = tuple(b.convert(n[i], b.dtype(x)) for i in range(1, 5))
+    if any(b.dtype(n[i]) != b.dtype(x) for i in range(1, 5)):
+        raise Refusal("statistics of another element type than the data")
+    y = b.add(BatchNormInference(float(n.get("epsilon"))), x, *statistics)
+    return from_ncx(n, b, y)
+
+
+_ARITHMETIC = (el.Add, el.Subtract, el.Multiply, el.Divide, el.Maximum, el.Minimum)
+_BINARY: dict[str, type[el.Binary]] = {c.type: c for c in (*_ARITHMETIC, el.SquaredDifference)}
+
+
+@rule(" ".join(_BINARY))
+def binary(n: DumpNode, b: ImportBuilder) -> Value:
+    """Two tensors, broadcast as auto_broadcast says."""
+    mode: Any = n.word("auto_broadcast", "numpy", "numpy none")
+    return b.add(_BINARY[n.kind](auto_broadcast=mode), n[0], n[1])
+
+
+_UNARY: dict[str, Op] = {
+    "Abs": un.Abs(),
+    "Exp": un.Exp(),
+    "HardSwish": act.HSwish(),
+    "Log": un.Log(),
+    "Mish": act.Mish(),
+    "ReLU": act.ReLU(),
+    "Round": un.Round("half_to_even"),
+    "Sigmoid": act.Sigmoid(),
+    "Sqrt": un.Sqrt(),
+    "Tanh": un.Tanh(),
+}
+
+
+@rule(" ".join(_UNARY))
+def unary(n: DumpNode, b: ImportBuilder) -> Value:
+    """One tensor, no attributes."""
+    return b.add(_UNARY[n.kind], n[0])
+
+
+@rule("Square")
+def square(n: DumpNode, b: ImportBuilder) -> Value:
+    """x * x."""
+    return b.add(el.Multiply(), n[0], n[0])
+
+
+@rule("Reciprocal")
+def reciprocal(n: DumpNode, b: ImportBuilder) -> Value:
+    """1 / x."""
+    return b.add(el.Divide(), b.like(1, n[0]), n[0])
+
+
+@rule("Pow")
+def power(n: DumpNode, b: ImportBuilder) -> Value:
+    """x to the power beta."""
+    return b.add(el.Power(), n[0], b.like(float(n.get("beta")), n[0]))
+
+
+@rule("Clamp")
+def clamp(n: DumpNode, b: ImportBuilder) -> Value:
+    """min(max(x, min), max)."""
+    return b.add(act.Clamp(float(n.get("min")), float(n.get("max"))), n[0])
+
+
+@rule("Elu")
+def elu(n: DumpNode, b: ImportBuilder) -> Value:
+    """x, or alpha * (exp(x) - 1) below 0."""
+    return b.add(act.Elu(alpha=float(n.get("alpha"))), n[0])
+
+
+@rule("LeakyReLU")
+def leaky_relu(n: DumpNode, b: ImportBuilder) -> Value:
+    """x, or alpha * x below 0."""
+    slope = np.array([float(n.get("alpha"))], b.dtype(n[0]).container)
+    return b.add(act.PReLU(), n[0], b.const(slope))
+
+
+@rule("HardSigmoid")
+def hard_sigmoid(n: DumpNode, b: ImportBuilder) -> Value:
+    """max(0, min(1, alpha * x + beta))."""
+    alpha, beta = (b.like(float(n.get(k)), n[0]) for k in ("alpha", "beta"))
+    return b.add(act.HardSigmoid(), n[0], alpha, beta)
+
+
+@rule("GELU")
+def gelu(n: DumpNode, b: ImportBuilder) -> Value:
+    """x * Phi(x), exactly or by tanh."""
+    mode = n.word("mode", "gelu_erf", "gelu_erf gelu_tanh")
+    return b.add(act.Gelu("ERF" if mode == "gelu_erf" else "TANH"), n[0])
+
+
+@rule("SoftPlus")
+def soft_plus(n: DumpNode, b: ImportBuilder) -> Value:
+    """log(1 + exp(beta * x)) / beta."""
+    beta = float(n.get("beta", 1.0))
+    if beta == 1:
+        return b.add(act.SoftPlus(), n[0])
+    factor = b.like(beta, n[0])
+    return b.add(el.Divide(), b.add(act.SoftPlus(), b.add(el.Multiply(), n[0], factor)), factor)
+
+
+@rule("SoftMax LogSoftmax")
+def softmax(n: DumpNode, b: ImportBuilder) -> Value:
+    """Along one axis."""
+    if n.kind == "SoftMax":
+        n.word("mode", "none", "none")
+    axis = int(n.get("axis", 1))
+    return b.add(SoftMax(axis) if n.kind == "SoftMax" else LogSoftmax(axis), n[0])
+
+
+@rule("Concat")
+def concat(n: DumpNode, b: ImportBuilder) -> Value:
+    """Join along an axis."""
+    return b.add(Concat(int(n.get("axis"))), *n.given)
+
+
+@rule("MatMul")
+def matmul(n: DumpNode, b: ImportBuilder) -> Value:
+    """Matrix product, perhaps of transposed matrices, plus an optional bias of the columns."""
+    op = MatMul(bool(n.get("transpose_a", False)), bool(n.get("transpose_b", False)))
+    y = b.add(op, n[0], n[1])
+    return y if len(n.inputs) < 3 else b.add(el.Add(), y, n[2])
+
+
+@rule("StaticReshape")
+def reshape(n: DumpNode, b: ImportBuilder) -> Value:
+    """Reshape; 0 copies a dimension with special_zero."""
+    op = Reshape(special_zero=bool(n.get("special_zero")))
+    return b.add(op, n[0], b.ints(*n.ints("shape")))
+
+
+@rule("StaticTranspose")
+def transpose(n: DumpNode, b: ImportBuilder) -> Value:
+    """Permute the axes; negative ones count from the end."""
+    rank = b.rank(n[0])
+    order = tuple(a + rank if a < 0 else a for a in n.ints("order", rank))
+    return b.add(Transpose(), n[0], b.ints(*order))
+
+
+_NORMS, _EXTREMES = (red.ReduceL1, red.ReduceL2), (red.ReduceMax, red.ReduceMin)
+_SUMS = (red.ReduceMean, red.ReduceProd, red.ReduceSum)
+_REDUCE: dict[str, type[red.Reduction]] = {c.type: c for c in (*_NORMS, *_EXTREMES, *_SUMS)}
+
+
+@rule(" ".join(_REDUCE))
+def reduce(n: DumpNode, b: ImportBuilder) -> Value:
+    """Reduce the axes of the attribute or of the second input."""
+    axes = b.ints(*n.ints("axes")) if "axes" in n else n[1]
+    keep = bool(n.get("keep_dims", False))
+    return b.add(_REDUCE[n.kind](keep_dims=keep), n[0], axes)
+
+
+@rule("TypeCast")
+def type_cast(n: DumpNode, b: ImportBuilder) -> Value:
+    """Convert to the element type of the output."""
+    if not (b.dtype(n[0]).is_real and n.target.is_real):
+        raise Refusal(f"a conversion from {b.dtype(n[0])} to {n.target}")
+    return b.convert(n[0], n.target)
+
+
+@rule("Reorder")
+def reorder(n: DumpNode, b: ImportBuilder) -> Value:
+    """Another memory layout of the same values."""
+    return n[0]

@@ -1,0 +1,366 @@
+"""Reading JSON dumps of oneDNN Graph, as the library writes them with ONEDNN_GRAPH_DUMP=graph."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from irdeconv.base.errors import did_you_mean, misused
+from irdeconv.base.limits import current, raise_hint
+from irdeconv.base.opening import parse_json
+from irdeconv.base.source import Location, SourceFile
+from irdeconv.formats import onednn_ops  # noqa: F401 -- importing fills RULES
+from irdeconv.formats.arrays import SavedArrays, UnreadableArray
+from irdeconv.formats.importing import (
+    SHOWN_LAYERS,
+    Imported,
+    ModelReader,
+    Refusal,
+    malformed,
+    producers_first,
+)
+from irdeconv.formats.onednn_ops import RULES, DumpNode, wrong_value
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.geometry import Semantics
+from irdeconv.ir.graph import Value
+from irdeconv.ir.spec import DYNAMIC, Array, Shape, Spec, is_static
+
+_BY_DUMP_NAME = {
+    "f32": "f32",
+    "f16": "f16",
+    "bf16": "bf16",
+    "s32": "i32",
+    "s8": "i8",
+    "u8": "u8",
+    "boolean": "boolean",
+}
+# The inputs of each kind that hold parameters.
+WEIGHT_PORTS: dict[str, tuple[int, ...]] = {
+    "BatchNormInference": (1, 2, 3, 4),
+    "BiasAdd": (1,),
+    "ConvTranspose": (1, 2),
+    "Convolution": (1, 2),
+}
+TOO_LARGE = 2**63
+VARIANCE = ("BatchNormInference", 4)
+DRAWN_AT_ONCE = 1 << 16  # random numbers of f64
+
+
+def read_onednn(
+    path: str,
+    data: bytes,
+    *,
+    weights: str | PathLike[str] | None = None,
+    shapes: Mapping[str, Shape | None] | None = None,
+    seed: int = 0,
+    semantics: Semantics = "runtime",
+) -> Imported:
+    """Read a dump; tensor 7 is called `t7`.
+
+    `weights` names an .npz whose keys are tensor ids or names, or is "random": parameters are then
+    drawn with `seed`. Tensors that nothing produces are model inputs otherwise. Raises
+    UnsupportedError with everything that is not covered, InputError for a bad file.
+    """
+    location = Location(SourceFile(path, data))
+    dump = _parse(data, location)
+    with _arrays(weights) as arrays:
+        reader = DumpReader(
+            location=location,
+            shapes=dict(shapes or {}),
+            semantics=semantics,
+            dump=dump,
+            arrays=arrays,
+            seed=seed if weights == "random" else None,
+        )
+        return reader.read()
+
+
+def _parse(data: bytes, location: Location) -> Any:
+    try:
+        dump = parse_json(data)
+    except json.JSONDecodeError as e:
+        place = Location(location.source, fixed=(e.lineno, e.colno))
+        raise malformed(place, f"not a JSON document: {e.msg}") from None
+    except ValueError as e:
+        raise malformed(location, f"not a JSON document: {e}") from None
+    if not isinstance(dump, dict) or not isinstance(dump.get("graph"), list):
+        hint = "oneDNN writes such dumps with the environment variable ONEDNN_GRAPH_DUMP=graph"
+        raise malformed(location, 'not a dump of oneDNN Graph: it has no list "graph"', hint)
+    for key in ("input_ports", "output_ports"):
+        if not isinstance(dump.get(key, []), list):
+            raise malformed(location, f'"{key}" is no list')
+    return dump
+
+
+@contextmanager
+def _arrays(path: str | PathLike[str] | None) -> Iterator[SavedArrays | None]:
+    """Open the weights of a dump for the time of a `with`; None where no file holds them."""
+    if path is None or path == "random":
+        yield None
+        return
+    try:
+        with SavedArrays(path) as arrays:
+            yield arrays
+    except UnreadableArray as e:
+        message = f"the weights {os.fspath(path)} cannot be read: {e}"
+        raise misused(message, "np.savez writes an .npz") from None
+
+
+@dataclass
+class DumpReader(ModelReader):
+    """Builds the graph of one dump."""
+
+    dump: Any
+    arrays: SavedArrays | None
+    seed: int | None
+    values: dict[int, Value | None] = field(default_factory=dict)
+    tensors: dict[int, Any] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+
+    def read(self) -> Imported:
+        """Import all operations; raise everything that is wrong at once."""
+        version = str(self.dump.get("version", "unknown"))
+        self.modern = not version.startswith(("0.", "1.", "2."))
+        done = self.start("onednn_graph", f"oneDNN Graph {version}")
+        nodes = self._nodes()
+        if not self.out.errors:
+            self._sources(nodes)
+            for node in self._sorted(nodes):
+                done.kinds[node["kind"]] += 1
+                self._node(node)
+            self._outputs(nodes)
+            self._unused()
+        return self.finish(done)
+
+    # Structure ---------------------------------------------------------------------------------
+
+    def _nodes(self) -> list[Any]:
+        """Return the operations whose structure is right; remember their tensors."""
+        out, producers = [], set()
+        for at, node in enumerate(self.dump["graph"]):
+            problem = _structure(node)
+            if problem is not None:
+                self.out.malformed(f"operation {at} of the dump: {problem}")
+                continue
+            for tensor in (*node["inputs"], *node["outputs"]):
+                self.tensors.setdefault(tensor["id"], tensor)
+            for tensor in node["outputs"]:
+                if tensor["id"] in producers:
+                    self.out.malformed(f"tensor {tensor['id']} has two producers", "E203")
+                producers.add(tensor["id"])
+            out.append(node)
+        if not out:
+            self.out.malformed("the dump has no operations", "E209")
+        return out
+
+    def _sorted(self, nodes: list[Any]) -> list[Any]:
+        """Return the operations, producers first."""
+        makers = {t["id"]: at for at, n in enumerate(nodes) for t in n["outputs"]}
+        reads = [[makers[t["id"]] for t in n["inputs"] if t["id"] in makers] for n in nodes]
+        order = producers_first([set(r) for r in reads])
+        if len(order) < len(nodes):
+            left = sorted(set(range(len(nodes))) - set(order))
+            names = ", ".join(_name(nodes[at]) for at in left[:SHOWN_LAYERS])
+            more = ", ..." if len(left) > SHOWN_LAYERS else ""
+            self.out.malformed(f"the operations {names}{more} form a cycle", "E205")
+        return [nodes[at] for at in order]
+
+    # Tensors -----------------------------------------------------------------------------------
+
+    def _sources(self, nodes: list[Any]) -> None:
+        """Make inputs or constants of the tensors that nothing produces."""
+        made = {t["id"] for n in nodes for t in n["outputs"]}
+        free = [t["id"] for n in nodes for t in n["inputs"] if t["id"] not in made]
+        first = self._ports("input_ports", set(free))
+        parameters = {
+            t["id"]: (n["kind"], port)
+            for n in nodes
+            for port, t in enumerate(n["inputs"])
+            if port in WEIGHT_PORTS.get(n["kind"], ())
+        }
+        for ident in dict.fromkeys([*first, *free]):
+            try:
+                self.values[ident] = self._source(ident, parameters.get(ident))
+            except Refusal as e:
+                self.values[ident] = None
+                self.out.uncovered(f"t{ident}", f"tensor {ident}: {e}")
+
+    def _ports(self, key: str, known: set[int]) -> list[int]:
+        """Return the tensors that the dump names as ends."""
+        return [i for i in self.dump.get(key, []) if type(i) is int and i in known]
+
+    def _source(self, ident: int, role: tuple[str, int] | None) -> Value:
+        name = f"t{ident}"
+        spec = self._spec(self.tensors[ident])
+        assert spec.dtype is not None
+        given = self._given(ident)
+        if given is not None:
+            return self._constant(name, given, spec)
+        constant = self.tensors[ident].get("property_type") == "constant"
+        if self.seed is not None and (role is not None or constant):
+            return self._constant(name, self._random(ident, spec, role), spec)
+        shape = spec.shape
+        if name in self.shapes:
+            self.used.add(name)
+            shape = self.shapes[name]
+        return self.builder.parameter(name, spec.dtype, shape)
+
+    def _given(self, ident: int) -> Array | None:
+        for key in (str(ident), f"t{ident}"):
+            if self.arrays is not None and key in self.arrays:
+                self.used.add(key)
+                return self.arrays[key]
+        return None
+
+    def _constant(self, name: str, array: Array, spec: Spec) -> Value:
+        assert spec.dtype is not None
+        if spec.shape is not None and array.shape != spec.shape:
+            raise Refusal(f"the weights have shape {list(array.shape)}, the dump {spec}")
+        container = spec.dtype.container
+        if container.itemsize == array.dtype.itemsize and array.dtype.kind == "V":
+            array = array.view(container)
+        elif array.dtype.kind not in "biuf":
+            raise Refusal(f"the weights are {array.dtype}, which are no real numbers")
+        with np.errstate(all="ignore"):
+            out = array.astype(container, copy=False)
+        if not spec.dtype.is_real and not np.array_equal(out, array):
+            raise Refusal(f"the weights have numbers that do not exist in {spec.dtype}")
+        return self.builder.constant(name, out, spec.dtype)
+
+    def _random(self, ident: int, spec: Spec, role: tuple[str, int] | None) -> Array:
+        """Draw a parameter; its values depend on seed and tensor alone."""
+        shape = spec.shape
+        if not is_static(shape):
+            raise Refusal("random weights of an open shape")
+        if len(shape) > (most := current().rank):
+            raise Refusal(f"random weights of {len(shape)} axes; the limit is {most}")
+        axes = math.prod(max(d, 1) for d in shape)  # NumPy holds no empty array of any sizes either
+        if axes > (most := current().random_weights):
+            hint = raise_hint("random_weights")
+            raise Refusal(f"random weights {spec}: more than {most:,} elements; {hint}")
+        assert spec.dtype is not None
+        rng, out = (
+            np.random.default_rng([self.seed or 0, ident]),
+            np.empty(shape, spec.dtype.container),
+        )
+        fan, flat = max(1, math.prod(shape) // max((1, *shape))), out.reshape(-1)
+        for start in range(0, out.size, DRAWN_AT_ONCE):
+            size = min(DRAWN_AT_ONCE, out.size - start)
+            if role == VARIANCE:
+                drawn = rng.uniform(0.5, 1.5, size)
+            else:
+                drawn = rng.standard_normal(size) / np.sqrt(fan)
+            flat[start : start + size] = drawn.astype(out.dtype)
+        return out
+
+    def _spec(self, tensor: Any) -> Spec:
+        name = tensor["dtype"]
+        if name not in _BY_DUMP_NAME:
+            raise Refusal(f"the element type {name} is not covered")
+        shape = tuple(int(d) if d >= 0 else DYNAMIC for d in tensor.get("shape", []))
+        return Spec(ELEMENT_TYPES[_BY_DUMP_NAME[name]], shape)
+
+    def _unused(self) -> None:
+        """Report weights and shapes that name no tensor."""
+        names = [f"t{i}" for i in self.tensors]
+        for key in sorted(set(self.arrays or ()) - self.used):
+            hint = did_you_mean(key, names)
+            self.out.add("E310", f'the weights "{key}" belong to no input tensor', hint=hint)
+        for key in sorted(set(self.shapes) - self.used - {""}):  # inference knows the only input
+            hint = did_you_mean(key, names)
+            self.out.add("E310", f'the model has no input "{key}"', hint=hint)
+
+    def _outputs(self, nodes: list[Any]) -> None:
+        consumed = {t["id"] for n in nodes for t in n["inputs"]}
+        made = [t["id"] for n in nodes for t in n["outputs"]]
+        wanted = self._ports("output_ports", set(made))
+        for ident in wanted or [i for i in made if i not in consumed]:
+            value = self.values.get(ident)
+            if value is not None:
+                self.builder.result(value, f"t{ident}")
+
+    # Operations --------------------------------------------------------------------------------
+
+    def _node(self, node: Any) -> None:
+        name = _name(node)
+        title = f'{node["kind"]} "{name}" (id {node["id"]})'
+        self.values |= dict.fromkeys((t["id"] for t in node["outputs"]), None)
+        apply = RULES.get(node["kind"])
+        if apply is None:
+            self.out.uncovered(name, f"{title}: the operation is not covered")
+            return
+        inputs = [self.values.get(t["id"]) for t in node["inputs"]]
+        known = tuple(v for v in inputs if v is not None)
+        if len(known) < len(inputs):
+            return
+        self.attempt(name, title, lambda: self._build(node, name, known))
+
+    def _build(self, node: Any, name: str, inputs: tuple[Value, ...]) -> None:
+        attributes = {k: v["value"] for k, v in node.get("attrs", {}).items()}
+        spec = self._spec(node["outputs"][0]) if node["outputs"] else Spec(None, None)
+        if spec.dtype is None or len(node["outputs"]) != 1:
+            raise Refusal(f"{len(node['outputs'])} outputs are not covered")
+        view = DumpNode(
+            kind=node["kind"],
+            name=name,
+            attributes=attributes,
+            inputs=inputs,
+            modern=self.modern,
+            semantics=self.semantics,
+            target=spec.dtype,
+        )
+        value = RULES[view.kind](view, self.builder)
+        view.refuse_rest()
+        if self.builder.dtype(value) != spec.dtype:
+            raise Refusal(f"the output is {spec.dtype}, but its inputs give {value}")
+        self.builder.own(value, layer=name)
+        if value.node in self.builder.made and spec.shape:
+            self.graph.node(value.node).declared = (spec,)
+        ident = node["outputs"][0]["id"]
+        self.values[ident] = self.builder.bind(value, f"t{ident}", alone=True)
+
+
+def _name(node: Any) -> str:
+    """Return an operation's name, one made of its kind where it has none."""
+    name = node.get("name")
+    return name if name and isinstance(name, str) else f"{node['kind']}_{node['id']}"
+
+
+def _structure(node: Any) -> str | None:
+    """Return what is wrong with an operation's JSON, or None."""
+    if not isinstance(node, dict):
+        return "it is no object"
+    for key, kind in (("id", int), ("kind", str), ("inputs", list), ("outputs", list)):
+        found = node.get(key)
+        if not isinstance(found, kind) or (kind is int and not _number(found, -TOO_LARGE)):
+            return f'"{key}" is missing or no {kind.__name__}'
+    for tensor in (*node["inputs"], *node["outputs"]):
+        if not isinstance(tensor, dict) or not _number(tensor.get("id"), 0):
+            return "a tensor has no id"
+        shape = tensor.get("shape", [])
+        if not isinstance(shape, list) or not all(_number(d, -TOO_LARGE) for d in shape):
+            return f"tensor {tensor['id']} has no list of integers as shape"
+        if not isinstance(tensor.get("dtype"), str):
+            return f"tensor {tensor['id']} has no dtype"
+    attributes = node.get("attrs", {})
+    if not isinstance(attributes, dict):
+        return '"attrs" is no object'
+    if not all(isinstance(a, dict) and "value" in a for a in attributes.values()):
+        return "an attribute has no value"
+    for name, attribute in attributes.items():
+        wrong = wrong_value(attribute)
+        if wrong is not None:
+            return f"the attribute {name} is {attribute['type']}, but has {str(wrong)[:60]}"
+    return None
+
+
+def _number(value: Any, least: int) -> bool:
+    return type(value) is int and least <= value < TOO_LARGE

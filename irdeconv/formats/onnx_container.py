@@ -1,0 +1,432 @@
+"""The scopes of an ONNX model: its graph, the bodies of nodes, its functions.
+
+An ONNX model's file: read without the data that lies in other files, written with it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from filecmp import cmp
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from irdeconv.base import progress
+from irdeconv.base.errors import misused
+from irdeconv.base.limits import current
+from irdeconv.base.opening import open_file, read_file
+from irdeconv.base.source import Location, SourceFile
+from irdeconv.formats.atomic import Files, failures
+from irdeconv.formats.importing import malformed
+from irdeconv.formats.onnx_external import (
+    ExternalFiles,
+    checked,
+    external_entry,
+    file_inside,
+    is_external,
+    parse_model,
+)
+from irdeconv.formats.onnx_node import onnx_module
+
+CONSTANT_STEPS = frozenset(["Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze"])
+STANDARD = ("", "ai.onnx")
+
+
+@dataclass(frozen=True, eq=False)
+class Scope:
+    """A graph or a function's body, and the scope around it.
+
+    `body` is a GraphProto or a FunctionProto, `opsets` the operation sets by domain, `title` says
+    for people where it is ("" for the model's own graph). With `overridable` an initializer that is
+    an input as well is only its default (IR version 4 and later). `path` has the places of the
+    nodes around it; it begins with the number of a function, -1 for the graph.
+    """
+
+    body: Any
+    opsets: Mapping[str, int]
+    parent: Scope | None = None
+    title: str = ""
+    overridable: bool = False
+    path: tuple[int, ...] = ()
+
+    def inside(self, at: int) -> Iterator[Scope]:
+        """Yield the scopes of the graphs that the node at a place holds."""
+        node = self.body.node[at]
+        for k, (name, body) in enumerate(bodies(node)):
+            title = f'{name} of {node.op_type} "{title_of(node)}"'
+            yield Scope(body, self.opsets, self, title, path=(*self.path, at, k))
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it is the body of a function, which has no initializers."""
+        return not hasattr(self.body, "initializer")
+
+    @property
+    def outermost(self) -> Scope:
+        """The model's graph or the function that the scope is in."""
+        return self if self.parent is None else self.parent.outermost
+
+    @cached_property
+    def initializers(self) -> dict[str, Any]:
+        """The scope's own initializers that are constants."""
+        if self.is_function:
+            return {}
+        defaults = {i.name for i in self.body.input} if self.overridable else set()
+        return {t.name: t for t in self.body.initializer if t.name not in defaults}
+
+    @cached_property
+    def producers(self) -> dict[str, Any]:
+        """The scope's own nodes by their outputs."""
+        return {o: n for n in self.body.node for o in n.output if o}
+
+    @cached_property
+    def entries(self) -> frozenset[str]:
+        """The names that come from outside: inputs, and initializers that may be replaced."""
+        given = self.body.input
+        return frozenset(given if self.is_function else (i.name for i in given))
+
+    def owner(self, name: str) -> Scope | None:
+        """Return the scope that gives a name its value; None where no scope does."""
+        here = name in self.producers or name in self.initializers or name in self.entries
+        return self if here else self.parent and self.parent.owner(name)
+
+    @cached_property
+    def _settled(self) -> dict[str, bool]:
+        """The scope's own names of which it is known whether they are constants."""
+        return {}
+
+    def is_constant(self, name: str) -> bool:
+        """Whether a name is a constant: `constant` gives what it comes from."""
+        owner = self.owner(name)
+        if owner is None:
+            return False
+        if name not in owner._settled:
+            owner._behind(name, whole=False)
+        return owner._settled[name]
+
+    def constant(self, name: str) -> tuple[list[Any], list[Any]] | None:
+        """Return the initializers and nodes that a constant comes from; None for what is none.
+
+        Each is there once, a node behind those that it reads.
+        """
+        owner = self.owner(name)
+        found = owner._behind(name) if owner and owner._settled.get(name, True) else None
+        if found is None:
+            return None
+        parts = [scope._origin(n) for scope, n in found]
+        tensors = {id(t): t for t, _ in parts if t is not None}
+        nodes = {id(n): n for _, n in parts if n is not None}
+        return list(tensors.values()), list(nodes.values())
+
+    def _behind(self, name: str, *, whole: bool = True) -> list[tuple[Scope, str]] | None:
+        """Return the names that one of the scope's own comes from, with their scopes; itself last.
+
+        None where one of them is no constant or they stand in a circle. Not as a whole, what lies
+        behind known constants is left out. There is no recursion: files have chains of any length.
+        """
+        begun: set[tuple[Scope, str]] = set()
+        done: dict[tuple[Scope, str], None] = {}
+        waiting = [(self, name)]
+        while waiting:
+            scope, at = key = waiting[-1]
+            if key in done:
+                waiting.pop()
+                continue
+            ends = key in begun or (not whole and scope._settled.get(at))
+            sources = () if ends else scope._sources(at)
+            begun.add(key)
+            if sources is None or any(s in begun and s not in done for s in sources):
+                for s, n in begun - done.keys():
+                    s._settled[n] = False
+                return None
+            if not sources:
+                done[waiting.pop()] = None
+            waiting += reversed(sources)
+        for s, n in done:
+            s._settled[n] = True
+        return list(done)
+
+    def _origin(self, name: str) -> tuple[Any, Any]:
+        """Return the initializer or the node that gives one of the scope's own names its value.
+
+        Only nodes are looked at that make constants of constants.
+        """
+        tensor = self.initializers.get(name)
+        node = None if tensor is not None else self.producers.get(name)
+        if node is None or node.domain not in STANDARD:
+            return tensor, None
+        plain = node.op_type == "Constant" and not any(a.ref_attr_name for a in node.attribute)
+        return tensor, node if plain or node.op_type in CONSTANT_STEPS else None
+
+    def _sources(self, name: str) -> list[tuple[Scope, str]] | None:
+        """Return what one of the scope's own names is computed from; None for what is no constant.
+
+        What has been found to be none before is none.
+        """
+        tensor, node = self._origin(name)
+        if (tensor is None and node is None) or not self._settled.get(name, True):
+            return None
+        if node is None or node.op_type == "Constant":
+            return []
+        sources = [(self.owner(i), i) for i in node.input if i]
+        return [(s, i) for s, i in sources if s] if all(s for s, _ in sources) else None
+
+
+def scopes(model: Any) -> Iterator[Scope]:
+    """Yield every scope of a ModelProto, the outer ones first."""
+    opsets = _opsets(model.opset_import)
+    yield from _within(Scope(model.graph, opsets, overridable=model.ir_version >= 4, path=(-1,)))
+    for k, function in enumerate(model.functions):
+        known = opsets | _opsets(function.opset_import)
+        yield from _within(Scope(function, known, title=f'function "{function.name}"', path=(k,)))
+
+
+def _opsets(imports: Any) -> dict[str, int]:
+    return {"" if i.domain in STANDARD else i.domain: int(i.version) for i in imports}
+
+
+def _within(scope: Scope) -> Iterator[Scope]:
+    yield scope
+    for at in range(len(scope.body.node)):
+        for inner in scope.inside(at):
+            yield from _within(inner)
+
+
+def bodies(node: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the graphs that a node holds, with the names of their attributes."""
+    for a in node.attribute:
+        if a.HasField("g"):
+            yield a.name, a.g
+        for at, body in enumerate(a.graphs):
+            yield f"{a.name}[{at}]", body
+
+
+def first_output(node: Any) -> str:
+    """Return the name of a node's first output that has one."""
+    return next((str(o) for o in node.output if o), "")
+
+
+def title_of(node: Any) -> str:
+    """Return what people call a node: its name, else its first output."""
+    return str(node.name or first_output(node) or node.op_type)
+
+
+def tensors_of(body: Any) -> Iterator[Any]:
+    """Yield every TensorProto of a scope's own initializers and attributes."""
+    if hasattr(body, "initializer"):
+        yield from body.initializer
+        for sparse in body.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+    for node in body.node:
+        for a in node.attribute:
+            if a.HasField("t"):
+                yield a.t
+            yield from a.tensors
+            for sparse in (a.sparse_tensor, *a.sparse_tensors):
+                if a.HasField("sparse_tensor") or a.sparse_tensors:
+                    yield from (sparse.values, sparse.indices)
+
+
+def uses(outermost: Any) -> Counter[str]:
+    """Return how often each name is read in a graph or function and all graphs inside it."""
+    out: Counter[str] = Counter()
+    todo = [outermost]
+    while todo:
+        body = todo.pop()
+        is_graph = hasattr(body, "initializer")
+        out.update(o.name if is_graph else o for o in body.output)
+        for node in body.node:
+            out.update(i for i in node.input if i)
+            todo += (inner for _, inner in bodies(node))
+        for note in body.quantization_annotation if is_graph else ():
+            out.update(entry.value for entry in note.quant_parameter_tensor_names)
+    return out
+
+
+def names(outermost: Any) -> set[str]:
+    """Return every name of a tensor or node in a graph or function and all graphs inside it."""
+    out: set[str] = set()
+    todo = [outermost]
+    while todo:
+        body = todo.pop()
+        if hasattr(body, "initializer"):
+            groups = (body.input, body.output, body.initializer, body.value_info)
+            out.update(v.name for group in groups for v in group)
+            out.update(s.values.name for s in body.sparse_initializer)
+        else:
+            out.update((*body.input, *body.output))
+        for node in body.node:
+            out.update((node.name, *node.input, *node.output))
+            todo += (inner for _, inner in bodies(node))
+    return out
+
+
+MESSAGE_LIMIT = 2**31 - 2**20  # bytes; a protobuf message holds less than 2 GiB
+LARGE = 1024  # bytes from which on a tensor goes into another file, as the package onnx does
+
+
+@dataclass
+class OnnxFile:
+    """A model: `proto` is its ModelProto, `folder` where the files of external data lie.
+
+    Data in other files is read tensor by tensor, when it is asked for. `folder` is None for a model
+    that came as bytes. `staged` has those of the files that do not stand in their places yet.
+    """
+
+    proto: Any = field(repr=False)
+    name: str
+    folder: Path | None = None
+    staged: Mapping[str, Path] = field(default_factory=dict)
+
+    def tensor(self, tensor: Any) -> Any:
+        """Return a TensorProto with its data inside; InputError where the file has none of it."""
+        if not is_external(tensor):
+            return tensor
+        out = type(tensor)()
+        out.CopyFrom(tensor)
+        try:
+            self._load(out)
+        except (OSError, ValueError) as e:
+            message = f'external data of "{tensor.name}" cannot be read: {e}'
+            raise malformed(self.location, message) from None
+        out.data_location = out.DEFAULT
+        del out.external_data[:]
+        return out
+
+    def _load(self, tensor: Any) -> None:
+        """Read the data of a tensor in another file into it."""
+        staged = self.staged.get(external_entry(tensor, "location"))
+        if staged is not None:
+            with open(staged, "rb") as file:
+                file.seek(int(external_entry(tensor, "offset") or 0))
+                tensor.raw_data = file.read(int(external_entry(tensor, "length") or -1))
+            return
+        if self.folder is None:
+            raise ValueError("the model came without the folder of its external data")
+        tensor.raw_data = ExternalFiles(self.folder).read(tensor)
+
+    def file_of(self, tensor: Any) -> Path | None:
+        """Return the file that a tensor's data lies in; None inside the model."""
+        if not is_external(tensor):
+            return None
+        name = external_entry(tensor, "location")
+        try:
+            return self.staged.get(name) or file_inside(self.folder or Path(), name)
+        except ValueError as e:
+            raise malformed(self.location, f'external data of "{tensor.name}": {e}') from None
+
+    @property
+    def location(self) -> Location:
+        """The file as a place."""
+        return Location(SourceFile(self.name, b""))
+
+    def external(self) -> list[str]:
+        """Return the files of external data, as tensors name them, in order."""
+        found = (t for s in scopes(self.proto) for t in tensors_of(s.body) if is_external(t))
+        return list(dict.fromkeys(v for t in found if (v := external_entry(t, "location"))))
+
+    def external_files(self) -> list[Path]:
+        """Return the files of external data; names that lead elsewhere are never opened."""
+        out = []
+        for name in self.external():
+            with suppress(ValueError):
+                out.append(file_inside(self.folder or Path(), name))
+        return out
+
+
+OnnxSource = str | PathLike[str] | bytes | Any  # or an onnx.ModelProto
+
+
+def load_file(source: OnnxSource) -> OnnxFile:
+    """Read a model from a file, its bytes or a copy of a ModelProto, not what lies in other files.
+
+    Raises InputError where it is no ONNX model, FileAccessError where it cannot be read.
+    """
+    onnx = onnx_module()
+    if isinstance(source, onnx.ModelProto):
+        copied = onnx.ModelProto()
+        copied.CopyFrom(source)
+        place = Location(SourceFile("<onnx.ModelProto>", b""))
+        return OnnxFile(checked(copied, place), place.file)
+    name = "<bytes>" if isinstance(source, bytes) else os.fspath(source)
+    place = Location(SourceFile(name, b""))
+    data = source if isinstance(source, bytes) else read_file(source, current().message_bytes)
+    proto = parse_model(data, place)
+    return OnnxFile(proto, name, None if isinstance(source, bytes) else Path(source).parent)
+
+
+def stage_file(
+    model: OnnxFile, added: Sequence[Any], target: Path, files: Files, *, force: bool = False
+) -> OnnxFile:
+    """Write a model with the files of its external data; they take their places with `files`.
+
+    `added` are its new tensors: large ones go into a file of their own where the model has such
+    files already, or would not fit into a message. Files of external data are copied into another
+    folder; in the model's own folder they are shared. Returns the model as it is read back.
+    Raises UsageError where a copy would replace another file, unless `force` allows it.
+    """
+    used, before = model.external(), len(files.opened)
+    if used or model.proto.ByteSize() > MESSAGE_LIMIT:
+        name = f"{target.name}.data"
+        while name in used:
+            name = f"{name}.new"
+        _move_out([t for t in added if len(t.raw_data) >= LARGE], target.parent / name, files)
+    _copy(model, used, target.parent, files, force=force)
+    with failures(target):
+        new = files.open(target)
+        new.file.write(model.proto.SerializeToString())
+        new.finish()
+    back = load_file(new.name)
+    others = files.opened[before:-1]
+    staged = {one.target.relative_to(target.parent).as_posix(): one.name for one in others}
+    return OnnxFile(back.proto, str(target), target.parent, staged)
+
+
+def _move_out(tensors: Sequence[Any], target: Path, files: Files) -> None:
+    """Put the data of tensors into one file, each at a multiple of 4096 bytes."""
+    if not tensors:
+        return
+    with failures(target):
+        new = files.open(target)
+        for tensor in tensors:
+            offset = -(-new.file.tell() // 4096) * 4096
+            new.file.write(bytes(offset - new.file.tell()))
+            new.file.write(tensor.raw_data)
+            place = {"location": target.name, "offset": offset, "length": len(tensor.raw_data)}
+            tensor.ClearField("raw_data")
+            tensor.data_location = tensor.EXTERNAL
+            for key, value in place.items():
+                tensor.external_data.add(key=key, value=str(value))
+        new.finish()
+
+
+def _copy(model: OnnxFile, used: Sequence[str], folder: Path, files: Files, *, force: bool) -> None:
+    """Copy files of external data into another folder than the model's own."""
+    if model.folder is None or model.folder.resolve() == folder.resolve():
+        return
+    with progress.stage("copying external data", total=len(used)) as step:
+        for name in used:
+            try:
+                source, target = file_inside(model.folder, name), folder / name
+            except ValueError as e:
+                raise malformed(model.location, f"external data: {e}") from None
+            if not target.resolve().is_relative_to(folder.resolve()):
+                raise malformed(model.location, f'external data "{name}" lies outside the folder')
+            if not source.is_file() or (target.is_file() and cmp(source, target, shallow=False)):
+                continue
+            if target.exists() and not force:
+                message = f"{target} would be overwritten by a copy of {source}"
+                raise misused(message, "write the model into another folder; --force allows it")
+            with failures(target):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                new = files.open(target)
+                with open_file(source) as old:
+                    shutil.copyfileobj(old, new.file, 1 << 20)
+                new.finish()
+            step(detail=name)

@@ -1,0 +1,410 @@
+"""ONNX's element-wise operations: arithmetic, comparison, logic, activations, Cast, Where.
+
+ONNX's operations that consist of several arithmetic ones: CumProd, Det.
+
+ONNX's Cast and CastLike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+
+from irdeconv.formats.importing import ImportBuilder, Refusal
+from irdeconv.formats.onnx_node import (
+    OnnxNode,
+    Outputs,
+    element_type,
+    onnx_module,
+    plain,
+    rule,
+    wrap,
+)
+from irdeconv.formats.onnx_quantization import limits, narrowed
+from irdeconv.ir.dtypes import ELEMENT_TYPES, f32
+from irdeconv.ir.graph import Value
+from irdeconv.ir.op import Op
+from irdeconv.ops import activation as act
+from irdeconv.ops import elementwise as el
+from irdeconv.ops import elementwise as un
+from irdeconv.ops.activation import Clamp
+from irdeconv.ops.elementwise import Add, Multiply, Subtract
+from irdeconv.ops.movement import Broadcast
+from irdeconv.ops.padding import Pad12
+from irdeconv.ops.shape import Unsqueeze
+from irdeconv.ops.slicing import Gather
+
+
+def _binary(types: str, versions: str, op: Op) -> None:
+    def two(n: OnnxNode, b: ImportBuilder) -> Outputs:
+        if b.dtype(n[0]).kind == "string":
+            raise Refusal("strings are not covered")
+        return b.add(op, n[0], _second(n, b))
+
+    rule(types, versions)(two)
+
+
+def _second(n: OnnxNode, b: ImportBuilder) -> Value:
+    """Return the second input as it broadcasts to the first; before version 7 from an axis on."""
+    y, old = n[1], n.version < 7
+    if not old or not n.integer("broadcast", 0):
+        return y
+    rank = b.rank(n[0])
+    behind = rank - wrap(n.integer("axis", rank - b.rank(y)), rank + 1) - b.rank(y)
+    if behind < 0:
+        raise Refusal(f"axis leaves no place for {b.rank(y)} axes in rank {rank}")
+    return b.add(Unsqueeze(), y, b.ints(*range(-behind, 0))) if behind else y
+
+
+for _name, _versions, _op in (
+    ("Abs", "1 6 13", un.Abs()),
+    ("Neg", "1 6 13", un.Negative()),
+    ("Sign", "9 13", un.Sign()),
+    ("Floor", "1 6 13", un.Floor()),
+    ("Ceil", "1 6 13", un.Ceiling()),
+    ("Round", "11 22", un.Round("half_to_even")),
+    ("Sqrt", "1 6 13", un.Sqrt()),
+    ("Exp", "1 6 13", un.Exp()),
+    ("Log", "1 6 13", un.Log()),
+    ("Erf", "9 13", un.Erf()),
+    ("Tanh", "1 6 13", un.Tanh()),
+    ("Sigmoid", "1 6 13", act.Sigmoid()),
+    ("Relu", "1 6 13 14", act.ReLU()),
+    ("Softplus", "1 22", act.SoftPlus()),
+    ("Softsign", "1 22", act.SoftSign()),
+    ("Mish", "18 22", act.Mish()),
+    ("HardSwish", "14 22", act.HSwish()),
+    ("Not", "1", un.LogicalNot()),
+    ("BitwiseNot", "18", un.BitwiseNot()),
+    ("IsNaN", "9 13 20", un.IsNaN()),
+):
+    plain(_name, _versions, _op)
+
+plain("Where", "9 16", el.Select(), inputs=3)
+
+for _versions, _classes in (
+    ("7 22", (un.Sin, un.Cos, un.Tan, un.Asin, un.Acos, un.Atan)),
+    ("9 22", (un.Sinh, un.Cosh, un.Asinh, un.Acosh, un.Atanh)),
+):
+    for _class in _classes:
+        plain(_class.type, _versions, _class())
+
+for _name, _versions, _two in (
+    ("Add", "1 6 7 13 14", el.Add()),
+    ("Sub", "1 6 7 13 14", el.Subtract()),
+    ("Mul", "1 6 7 13 14", el.Multiply()),
+    ("Div", "1 6 7 13 14", el.Divide(m_pythondiv=False)),
+    ("And", "1 7", el.LogicalAnd()),
+    ("Or", "1 7", el.LogicalOr()),
+    ("Xor", "1 7", el.LogicalXor()),
+    ("BitwiseAnd", "18", el.BitwiseAnd()),
+    ("BitwiseOr", "18", el.BitwiseOr()),
+    ("BitwiseXor", "18", el.BitwiseXor()),
+    ("Equal", "1 7 11 13 19", el.Equal()),
+    ("Less", "1 7 9 13", el.Less()),
+    ("Greater", "1 7 9 13", el.Greater()),
+    ("LessOrEqual", "12 16", el.LessEqual()),
+    ("GreaterOrEqual", "12 16", el.GreaterEqual()),
+):
+    _binary(_name, _versions, _two)
+
+
+def _fold(b: ImportBuilder, op: Op, values: Sequence[Value]) -> Value:
+    return reduce(lambda x, y: b.add(op, x, y), values)
+
+
+def _variadic(type: str, versions: str, op: Op) -> None:
+    rule(type, versions)(lambda n, b: _fold(b, op, n.given))
+
+
+_variadic("Sum", "1 6 8 13", el.Add())
+_variadic("Max", "1 6 8 12 13", el.Maximum())
+_variadic("Min", "1 6 8 12 13", el.Minimum())
+
+
+@rule("Mean", "1 6 8 13")
+def mean(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Sum / count, broadcast."""
+    total = _fold(b, el.Add(), n.given)
+    if len(n.inputs) == 1:
+        return total
+    return b.add(el.Divide(m_pythondiv=False), total, b.like(len(n.inputs), total))
+
+
+@rule("Mod", "10 13 28")
+def mod(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """fmod=1 has the sign of the dividend, fmod=0 (integers only before 28) that of the divisor."""
+    fmod = n.integer("fmod", 0)
+    if not fmod and n.version < 28 and b.dtype(n[0]).is_real:
+        raise Refusal("fmod=0 with floating-point inputs")
+    return b.add(el.Mod() if fmod else el.FloorMod(), n[0], n[1])
+
+
+@rule("BitShift", "11 28")
+def bit_shift(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Bits moved to the left or right, zeros filled in."""
+    words = {"LEFT": el.BitwiseLeftShift(), "RIGHT": el.BitwiseRightShift()}
+    return b.add(n.meaning("direction", "", words), n[0], n[1])
+
+
+@rule("Pow", "1 7 12 13 15")
+def power(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x to the power y in x's type; y's type may differ."""
+    x, y = n[0], _second(n, b)
+    base, exponent = b.dtype(x), b.dtype(y)
+    if base.is_integral and exponent.is_real:
+        return b.convert(b.add(el.Power(), b.convert(x, exponent), y), base)
+    return b.add(el.Power(), x, b.convert(y, base))
+
+
+@rule("Reciprocal", "1 6 13")
+def reciprocal(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """1 / x."""
+    return b.add(el.Divide(m_pythondiv=False), b.like(1, n[0]), n[0])
+
+
+@rule("LeakyRelu", "1 6 16")
+def leaky_relu(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x, or alpha * x below 0."""
+    slope = np.array([n.number("alpha", 0.01)], b.dtype(n[0]).container)
+    return b.add(act.PReLU(), n[0], b.const(slope))
+
+
+@rule("PRelu", "1 6 7 9 16")
+def prelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x, or slope * x below 0; the slope broadcasts to x as NumPy does."""
+    x, slope = n[0], n[1]
+    if n.version < 7 and b.rank(slope) == 1 and b.rank(x) > 2:  # a value for each channel
+        slope = b.reshape(slope, (-1, *(1,) * (b.rank(x) - 2)))
+    data, shape = b.shape(x), b.shape(slope)
+    if len(shape) > len(data):
+        raise Refusal(f"the slope has rank {len(shape)}, above that of the data")
+    padded = (1,) * (len(data) - len(shape)) + shape
+    if all(d == 1 for d in padded):
+        return b.add(act.PReLU(), x, b.reshape(slope, (1,)))
+    channel = len(data) > 1 and all(d == 1 for i, d in enumerate(padded) if i != 1)
+    if channel and padded[1] == data[1] and isinstance(data[1], int):
+        return b.add(act.PReLU(), x, b.reshape(slope, (data[1],)))
+    below = b.add(el.Less(), x, b.like(0, x))
+    return b.add(el.Select(), below, b.add(el.Multiply(), x, slope), x)
+
+
+@rule("Elu", "1 6 22")
+def elu(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x, or alpha * (exp(x) - 1) below 0."""
+    return b.add(act.Elu(alpha=n.number("alpha", 1.0)), n[0])
+
+
+@rule("Celu", "12 28")
+def celu(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+    x, alpha = n[0], b.like(n.number("alpha", 1.0), n[0])
+    scaled = b.add(el.Divide(), x, alpha)
+    below = b.add(el.Multiply(), alpha, b.add(act.Elu(alpha=1.0), scaled))
+    zero = b.like(0, x)
+    return b.add(el.Add(), b.add(act.ReLU(), x), b.add(el.Minimum(), zero, below))
+
+
+@rule("Selu", "1 6 22")
+def selu(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """gamma * x, or gamma * alpha * (exp(x) - 1) below 0."""
+    alpha = n.number("alpha", 1.67326319217681884765625)
+    gamma = n.number("gamma", 1.05070102214813232421875)
+    return b.add(act.Selu(), n[0], b.like(alpha, n[0]), b.like(gamma, n[0]))
+
+
+@rule("HardSigmoid", "1 6 22")
+def hard_sigmoid(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """max(0, min(1, alpha * x + beta))."""
+    alpha, beta = n.number("alpha", 0.2), n.number("beta", 0.5)
+    return b.add(act.HardSigmoid(), n[0], b.like(alpha, n[0]), b.like(beta, n[0]))
+
+
+@rule("ThresholdedRelu", "10 22")
+def thresholded_relu(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x where it is above alpha, else 0."""
+    x = n[0]
+    above = b.add(el.Greater(), x, b.like(n.number("alpha", 1.0), x))
+    return b.add(el.Select(), above, x, b.like(0, x))
+
+
+@rule("Gelu", "20")
+def gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x * Phi(x), exactly or by tanh."""
+    mode = n.meaning("approximate", "none", {"none": "ERF", "tanh": "TANH"})
+    return b.add(act.Gelu(mode), n[0])
+
+
+@rule("Swish", "24")
+def swish(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x * sigmoid(alpha * x)."""
+    return b.add(act.Swish(), n[0], b.like(n.number("alpha", 1.0), n[0]))
+
+
+@rule("Clip", "1 6 11 12 13")
+def clip(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """min(max(x, low), high); either bound may be left out."""
+    x = n[0]
+    if n.version < 11:
+        low = b.like(n.number("min", 0), x) if "min" in n else None
+        high = b.like(n.number("max", 0), x) if "max" in n else None
+    else:
+        low, high = (None if v is None else b.as_scalar(v) for v in (n.input(1), n.input(2)))
+    bounds = [None if v is None else b.known(v) for v in (low, high)]
+    if b.dtype(x).is_real and bounds[0] is not None and bounds[1] is not None:
+        least, most = float(bounds[0]), float(bounds[1])
+        if least <= most and np.isfinite([least, most]).all():
+            return b.add(act.Clamp(least, most), x)
+    if low is not None:
+        x = b.add(el.Maximum(), x, low)
+    return x if high is None else b.add(el.Minimum(), x, high)
+
+
+@rule("IsInf", "10 20")
+def is_inf(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Whether an element is infinite, of the signs asked for."""
+    negative, positive = n.integer("detect_negative", 1), n.integer("detect_positive", 1)
+    return b.add(un.IsInf(bool(negative), bool(positive)), n[0])
+
+
+@rule("Dropout", "1 6 7 10 12 13 22")
+def dropout(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """The input itself, as in inference; the mask is all true."""
+    x = n[0]
+    for name in ("ratio", "seed", "is_test"):
+        n.accept(name)
+    training = n.known(b, 2, "training_mode")
+    if training is not None and bool(training):
+        ratio = n.known(b, 1, "ratio")
+        if ratio is None or float(ratio) != 0:
+            raise Refusal("training_mode=true draws random numbers")
+    if not n.wants(1):
+        return x
+    truth = b.const(np.array(True))
+    if n.version < 10:
+        truth = b.scalar(1, b.dtype(x))
+    return x, b.add(Broadcast("numpy"), truth, b.shape_of(x))
+
+
+@rule("Shrink", "9")
+def shrink(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x moved towards 0 by bias where |x| is above lambd, else 0."""
+    x, lambd, bias = n[0], n.number("lambd", 0.5), n.number("bias", 0.0)
+    if not b.dtype(x).is_real:
+        raise Refusal("integers are not covered")
+    above = b.add(el.Greater(), x, b.like(lambd, x))
+    below = b.add(el.Less(), x, b.like(-lambd, x))
+    low = b.add(el.Add(), x, b.like(bias, x))
+    high = b.add(el.Subtract(), x, b.like(bias, x))
+    rest = b.add(el.Select(), below, low, b.like(0, x))
+    return b.add(el.Select(), above, high, rest)
+
+
+LARGEST_MATRIX = 3  # rows of a matrix whose determinant is written out
+
+
+@rule("CumProd", "26")
+def cum_prod(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Products of what comes before: each step multiplies by what twice as far ahead has."""
+    x = n[0]
+    axis = wrap(int(b.need(b.as_scalar(n[1]), "axis")), b.rank(x))
+    size = b.shape(x, 1)[axis]
+    if not isinstance(size, int):
+        raise Refusal(f"axis {axis} of open size")
+    reverse = bool(n.integer("reverse", 0))
+    if n.integer("exclusive", 0):
+        x = _moved(b, x, axis, 1, reverse=reverse)
+    step = 1
+    while step < size:
+        x = b.add(Multiply(), x, _moved(b, x, axis, step, reverse=reverse))
+        step *= 2
+    return x
+
+
+def _moved(b: ImportBuilder, x: Value, axis: int, step: int, *, reverse: bool) -> Value:
+    """Return the elements some places earlier along an axis, ones where there are none."""
+    ahead = [step if a == axis else 0 for a in range(b.rank(x))]
+    behind = [-s for s in ahead]
+    ends = (behind, ahead) if reverse else (ahead, behind)
+    return b.add(Pad12("constant"), x, *(b.ints(*e) for e in ends), b.like(1, x))
+
+
+@rule("Det", "11 22")
+def determinant(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """The determinants of small square matrices."""
+    x = n[0]
+    rows, columns = b.shape(x, 2)[-2:]
+    if rows != columns or not isinstance(rows, int) or not 1 <= rows <= LARGEST_MATRIX:
+        raise Refusal(
+            f"matrices of {rows} x {columns}: up to {LARGEST_MATRIX} x {LARGEST_MATRIX} are covered"
+        )
+    lines = [b.add(Gather(), x, b.scalar(i), b.scalar(-2)) for i in range(rows)]
+    cells = [[b.add(Gather(), r, b.scalar(j), b.scalar(-1)) for j in range(rows)] for r in lines]
+    return _determinant(b, cells)
+
+
+def _determinant(b: ImportBuilder, cells: list[list[Value]]) -> Value:
+    if len(cells) == 1:
+        return cells[0][0]
+    total: Value | None = None
+    for j, head in enumerate(cells[0]):
+        minor = [row[:j] + row[j + 1 :] for row in cells[1:]]
+        term = b.add(Multiply(), head, _determinant(b, minor))
+        if total is None:
+            total = term
+        else:
+            total = b.add(Subtract(), total, term) if j % 2 else b.add(Add(), total, term)
+    assert total is not None
+    return total
+
+
+PLAIN = tuple(
+    ELEMENT_TYPES[n]
+    for n in "f64 f32 f16 bf16 i64 i32 i16 i8 i4 u64 u32 u16 u8 u4 u2 boolean".split()
+)
+E2M1, E8M0 = ELEMENT_TYPES["f4e2m1"], ELEMENT_TYPES["f8e8m0"]
+
+
+@rule("Cast", "1 6 9 13 19 21 23 24 25 28")
+@rule("CastLike", "15 19 21 23 24 25")
+def cast(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Convert to the type `to`, or for CastLike that of the second input.
+
+    Real numbers become 8-bit ones within their range (saturate=1), or infinite or NaN beyond it.
+    """
+    x, saturate = n[0], bool(n.integer("saturate", 1))
+    mode = n.meaning("round_mode", "up", {m: m for m in ("up", "down", "nearest")})
+    target = element_type(_number(n)) if n.type == "Cast" else b.dtype(n[1])
+    source = b.dtype(x)
+    if "string" in (source.kind, target.kind) and source != target:
+        raise Refusal(f"a conversion from {source} to {target} is not covered")
+    if source == target or target in PLAIN:
+        return b.convert(x, target)
+    wide = x if source.is_real and source.bits >= 16 else b.convert(x, f32)
+    if target == E8M0:
+        if not saturate:
+            raise Refusal("saturate=0 for powers of two is not covered")
+        return _power_of_two(b, wide, mode)
+    if target == E2M1 or saturate:
+        return narrowed(b, wide, target)
+    return b.convert(wide, target)
+
+
+def _number(n: OnnxNode) -> int:
+    """Return the data type's number; version 1 has its name."""
+    if n.version > 1:
+        return n.integer("to")
+    return int(onnx_module().TensorProto.DataType.Value(n.text("to", "FLOAT")))
+
+
+def _power_of_two(b: ImportBuilder, x: Value, mode: str) -> Value:
+    """Return the power of two above, below or next to x, the least one for what is not positive."""
+    x = b.add(Clamp(*limits(E8M0)), b.convert(x, f32))
+    near = b.convert(b.convert(x, E8M0), f32)
+    if mode != "nearest":
+        beside = el.Less() if mode == "up" else el.Greater()
+        moved = b.add(el.Multiply(), near, b.like(2 if mode == "up" else 0.5, near))
+        near = b.add(el.Select(), b.add(beside, near, x), moved, near)
+    return narrowed(b, near, E8M0)

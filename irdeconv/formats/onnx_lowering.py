@@ -1,0 +1,427 @@
+"""Lower the deconvolutions of an ONNX model where they stand.
+
+ONNX files in, ONNX files out: the public function, and writing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from irdeconv.base import progress
+from irdeconv.base.errors import (
+    Collector,
+    IrdeconvError,
+    LimitError,
+    OpError,
+    TargetError,
+    count,
+    misused,
+)
+from irdeconv.base.limits import current
+from irdeconv.base.markup import line
+from irdeconv.formats import onnx_spelling as spelling  # noqa: F401 -- importing fills RULES
+from irdeconv.formats.atomic import Files, together
+from irdeconv.formats.onnx_container import (
+    STANDARD,
+    OnnxFile,
+    OnnxSource,
+    Scope,
+    load_file,
+    names,
+    scopes,
+    stage_file,
+    title_of,
+    uses,
+)
+from irdeconv.formats.onnx_spelling import OLDEST, NodeWriter
+from irdeconv.formats.onnx_target import check_nodes
+from irdeconv.formats.onnx_types import (
+    CONV_TRANSPOSE,
+    Types,
+    graph_of,
+    infer_types,
+    inputs_of,
+    is_deconvolution,
+    piece,
+    set_shapes,
+)
+from irdeconv.ir.geometry import Semantics
+from irdeconv.ir.graph import FreshNames, Graph
+from irdeconv.ir.spec import Shape
+from irdeconv.rewrite.builder import NodeBudget, replace_node
+from irdeconv.rewrite.emit import Style
+from irdeconv.rewrite.infer_specs import ShapeLike, parse_shape_like
+from irdeconv.rewrite.interleaving import spell_zero_insertion
+from irdeconv.rewrite.lower_deconv import lower_for, report_violations
+from irdeconv.rewrite.records import LoweredLayer, LoweringReport, LoweringRequest
+from irdeconv.rewrite.targets import Target
+
+ONNX_STYLE = Style(own_pads=True, pads_in_pairs=False, block_ranks=(4,))
+OF_CALLS = "each call gives its attributes; inline the functions first (onnx.inliner)"
+
+
+@dataclass(frozen=True)
+class LoweredOnnx:
+    """An ONNX model without deconvolutions, and what became of each; unpacks to proto and report.
+
+    `model` is what was given, changed in place; `added` are the tensors that are new.
+    """
+
+    model: OnnxFile
+    report: LoweringReport
+    added: tuple[Any, ...] = ()
+
+    @property
+    def proto(self) -> Any:
+        """The lowered model as an onnx.ModelProto."""
+        return self.model.proto
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.proto, self.report))
+
+    def __repr__(self) -> str:
+        done = sum(r.form is not None for r in self.report)
+        nodes = count(len(self.proto.graph.node), "node")
+        of = f"{done} of {count(len(self.report), 'deconvolution')} lowered"
+        return line(self, self.model.name, of, nodes)
+
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()
+
+
+@dataclass
+class _Replaced:
+    """What takes a node's place in a scope: nodes and tensors."""
+
+    at: int
+    nodes: list[Any]
+    tensors: list[Any]
+
+
+@dataclass
+class _Rewriting:
+    model: OnnxFile
+    types: Types
+    request: LoweringRequest
+    semantics: Semantics
+    problems: Collector = field(default_factory=Collector)
+    layers: list[LoweredLayer] = field(default_factory=list)
+    budget: NodeBudget = field(default_factory=lambda: NodeBudget(current().lowered_total))
+
+
+def lower_model(
+    model: OnnxFile,
+    request: LoweringRequest,
+    *,
+    shapes: Mapping[str, Shape | None] | None = None,
+    semantics: Semantics = "runtime",
+) -> LoweredOnnx:
+    """Lower the ConvTranspose nodes of a model in place; all other nodes stay as they are.
+
+    `shapes` replaces the shapes of inputs, in the model too. A layer that cannot be lowered stays,
+    and the report says why. Raises UsageError for an unknown input, InputError if external data is
+    missing, TargetError for layers that violate the target's conditions, LimitError beyond
+    `lowered_total` nodes.
+    """
+    set_shapes(model, shapes or {})
+    every = list(scopes(model.proto))
+    state = _Rewriting(model, infer_types(model.proto, every), request, semantics)
+    changes = _replacements(state, every)
+    if any(d.code == "E421" for d in state.problems.errors):
+        raise TargetError(state.problems.diagnostics)
+    made = [node.name for done in changes.values() for change in done for node in change.nodes]
+    added = _change(changes)
+    _check(state, made)
+    diagnostics = tuple(state.problems.diagnostics)
+    report = LoweringReport(request.form, tuple(state.layers), diagnostics, request.named)
+    return LoweredOnnx(model, report, tuple(added))
+
+
+def _check(state: _Rewriting, made: Sequence[str]) -> None:
+    """Raise TargetError if a node that was written violates a condition of the target."""
+    if state.request.target.operations is None:
+        return
+    names = frozenset(made)
+    found = check_nodes(state.model.proto, state.request.target, lambda n: n.name in names)
+    report_violations(state.problems, found, state.request)
+
+
+def _replacements(state: _Rewriting, every: Sequence[Scope]) -> dict[Scope, list[_Replaced]]:
+    """Return what replaces nodes, by scope; nothing is changed yet."""
+    taken = {s: FreshNames(names(s.body)) for s in every if s.parent is None}
+    calls = {(f.domain, f.name) for f in state.model.proto.functions}
+    found = [
+        (s, at, n)
+        for s in every
+        for at, n in enumerate(s.body.node)
+        if _counts(n, calls, state.request) and state.request.selects(title_of(n))
+    ]
+    changes: dict[Scope, list[_Replaced]] = {}
+    with progress.stage("lowering", total=len(found)) as step:
+        for scope, at, node in found:
+            change = _one(state, scope, at, node, taken[scope.outermost])
+            if change is not None:
+                changes.setdefault(scope, []).append(change)
+            step(detail=title_of(node))
+    return changes
+
+
+def _change(changes: Mapping[Scope, Sequence[_Replaced]]) -> list[Any]:
+    """Put replacements into the model, drop constants that nothing reads; returns new tensors."""
+    read = [(s, list(s.body.node[c.at].input)) for s, done in changes.items() for c in done]
+    for scope, done in changes.items():
+        _put(scope, done)
+    _drop(read)
+    added: list[Any] = []
+    for scope, done in changes.items():
+        added += _add_tensors(scope, [t for c in done for t in c.tensors])
+    return added
+
+
+def _counts(node: Any, calls: Set[tuple[str, str]], request: LoweringRequest) -> bool:
+    """Whether a node belongs into the report: a deconvolution, known or not, but no `calls`.
+
+    Functions of the model count by what is in them; exporters name them after modules.
+    """
+    if request.convolutions and request.targeted and node.op_type == "Conv":
+        return node.domain in STANDARD
+    return CONV_TRANSPOSE in node.op_type and (node.domain, node.op_type) not in calls
+
+
+def _one(
+    state: _Rewriting, scope: Scope, at: int, node: Any, taken: FreshNames
+) -> _Replaced | None:
+    """Lower one node; None where it stays."""
+    title = title_of(node)
+    try:
+        if not (node.output and node.output[0]):
+            raise OpError("it has no output", code="E208")
+        lost = next((i for i in node.input if i and scope.owner(i) is None), None)
+        if lost is not None:
+            raise OpError(f'its input "{lost}" has no producer', code="E204")
+        if not is_deconvolution(node) and node.op_type != "Conv":
+            raise OpError(f"irdeconv does not know {node.domain}.{node.op_type}", code="E206")
+        if any(a.ref_attr_name for a in node.attribute):
+            raise OpError(OF_CALLS, code="E206")
+        row, graph = _lowered(state, scope, node)
+        if row is None:
+            return None
+        writer = _written(state, scope, node, graph, taken)
+    except TargetError as e:
+        state.problems.diagnostics += e.diagnostics
+        return None
+    except IrdeconvError as e:
+        if isinstance(e, LimitError) and not state.budget.left:
+            raise
+        _stays(state, node, e.diagnostics[0].message)
+        return None
+    except OpError as e:
+        _stays(state, node, str(e))
+        return None
+    where = f" ({scope.title})" if scope.title else ""
+    nodes = tuple(n.op_type for n in writer.nodes if n.op_type != "Constant")
+    state.layers.append(replace(row, name=f"{title}{where}", nodes=nodes))
+    return _Replaced(at, writer.nodes, writer.tensors)
+
+
+def _stays(state: _Rewriting, node: Any, reason: str) -> None:
+    title = title_of(node)
+    for prefix in (f'{node.op_type} "{title}": ', f"{node.op_type} "):
+        reason = reason.removeprefix(prefix)
+    state.layers.append(
+        LoweredLayer(
+            name=title,
+            type=node.op_type,
+            form=None,
+            reason=reason,
+            macs_direct=None,
+            macs_lowered=None,
+        )
+    )
+
+
+def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer | None, Graph]:
+    """Lower a node in a graph of its own; there is no row for a convolution that may stay."""
+    request = state.request
+    known = inputs_of(state.model, scope, node, state.types)
+    made = piece(state.model, scope, [node], [node.output[0]], known)
+    source = graph_of(state.model, made, state.semantics)
+    budget = state.budget
+    last = source.inputs_of(source.results[0].id)[0].node
+    budget.take(source.node(last), len(made.graph.node) - 1)  # what constants are computed by
+    request = replace(request, only=None, quantized=_is_quantized(scope, node))
+    low = lower_for(source, request, budget, ONNX_STYLE)
+    for d in low.report.diagnostics:
+        state.problems.add(
+            d.code, d.message, severity=d.severity, layer=d.layer, notes=d.notes, hint=d.hint
+        )
+    if any(k.declared for k in known.values()):
+        state.problems.add(
+            "W204",
+            f'{node.op_type} "{title_of(node)}": the shape of its data is taken as declared',
+            layer=title_of(node),
+        )
+    return next(iter(low.report.layers), None), low.graph
+
+
+def _is_quantized(scope: Scope, node: Any) -> bool:
+    """Whether data or filter of a node come from DequantizeLinear."""
+    owners = [(scope.owner(name), name) for name in node.input[:2]]
+    makers = [owner.producers.get(name) for owner, name in owners if owner is not None]
+    return any(m is not None and m.op_type == "DequantizeLinear" for m in makers)
+
+
+def _written(
+    state: _Rewriting, scope: Scope, node: Any, graph: Graph, taken: FreshNames
+) -> NodeWriter:
+    """Return what replaces a node; its last node has the old node's name and output."""
+    for made in list(graph.nodes("ZeroInsertion")):
+        change = replace_node(graph, made, spell_zero_insertion, state.budget, ONNX_STYLE)
+        if change.skipped:
+            raise OpError(change.skipped, code="E400")
+    base = title_of(node)
+    given = {n.id: n.tensor_names[0][0] for n in graph.parameters}
+    as_nodes = scope.is_function or scope.outermost.is_function or not _holds_constants(state)
+    writer = NodeWriter(graph, scope.opsets.get("", 0), taken, base, given, as_nodes)
+    writer.require(OLDEST, "the nodes of a lowering")
+    result = writer.value(graph.inputs_of(graph.results[0].id)[0])
+    if not writer.nodes or writer.nodes[-1].output[0] != result:
+        result = writer.add("Identity", result)
+    last = writer.nodes[-1]
+    last.output[0] = node.output[0]
+    if CONV_TRANSPOSE not in node.name:
+        last.name = node.name
+    else:
+        last.name = taken.fresh(node.name.replace(CONV_TRANSPOSE, last.op_type))
+    if isinstance(node.doc_string, str):  # what is no UTF-8 comes as bytes, and cannot be set
+        last.doc_string = node.doc_string
+    last.metadata_props.extend(node.metadata_props)
+    return writer
+
+
+def _holds_constants(state: _Rewriting) -> bool:
+    """Whether initializers are constants by themselves; before IR version 4 they are inputs."""
+    return bool(state.model.proto.ir_version >= 4)
+
+
+def _put(scope: Scope, done: Sequence[_Replaced]) -> None:
+    """Put new nodes in the places of old ones."""
+    nodes = scope.body.node
+    for change in sorted(done, key=lambda c: c.at, reverse=True):
+        del nodes[change.at]
+        for node in reversed(change.nodes):
+            nodes.insert(change.at, node)
+
+
+def _drop(unused: Sequence[tuple[Scope, Sequence[str]]]) -> None:
+    """Remove constants, and what computed them, that nothing reads any more."""
+    counts: dict[Scope, Counter[str]] = {}
+    gone: defaultdict[Scope, set[str]] = defaultdict(set)
+    for scope, inputs in unused:
+        top = scope.outermost
+        if top not in counts:
+            counts[top] = uses(top.body)
+        todo = list(inputs[1:])
+        while todo:
+            name = todo.pop()
+            owner = scope.owner(name) if name else None
+            if owner is not None and not counts[top][name] and name not in gone[owner]:
+                todo += _give_up(owner, name, counts[top], gone[owner])
+    for scope, given in gone.items():
+        _remove(scope, given)
+
+
+def _give_up(scope: Scope, name: str, counts: Counter[str], gone: set[str]) -> list[str]:
+    """Add a name that nothing reads to those that go; returns what it was computed from."""
+    if name in scope.initializers:
+        gone.add(name)
+        return []
+    node = scope.producers.get(name)
+    if node is None or not scope.is_constant(name) or any(counts[o] for o in node.output):
+        return []
+    gone.update(filter(None, node.output))
+    read = [i for i in node.input if i]
+    counts.subtract(read)
+    return read
+
+
+def _remove(scope: Scope, gone: Set[str]) -> None:
+    """Remove the initializers and nodes of a scope that give names their values."""
+    body = scope.body
+    computed = gone - scope.initializers.keys()
+    _delete(body.node, lambda item: not computed.isdisjoint(item.output))
+    if scope.is_function:
+        return
+    _delete(body.initializer, lambda item: item.name in gone)
+    _delete(body.input, lambda item: item.name in gone)
+    _delete(body.value_info, lambda item: item.name in gone)
+    _delete(body.quantization_annotation, lambda item: item.tensor_name in gone)
+
+
+def _delete(items: Any, unwanted: Any) -> None:
+    for at in reversed([i for i, item in enumerate(items) if unwanted(item)]):
+        del items[at]
+
+
+def _add_tensors(scope: Scope, tensors: Sequence[Any]) -> list[Any]:
+    """Add initializers; returns them as they stand in the model."""
+    if not tensors:
+        return []
+    kept = scope.body.initializer
+    kept.extend(tensors)
+    return list(kept[len(kept) - len(tensors) :])
+
+
+SUFFIX = ".onnx"
+
+
+def lower_onnx(
+    model: OnnxSource,
+    path: str | PathLike[str] | None = None,
+    form: str | None = None,
+    target: str | PathLike[str] | Target | None = None,
+    *,
+    explain_costs: bool = False,
+    best_effort: bool = False,
+    only: str | None = None,
+    convolutions: bool = False,
+    shapes: Mapping[str, ShapeLike] | None = None,
+    semantics: Semantics = "runtime",
+) -> LoweredOnnx:
+    """Lower the ConvTranspose nodes of an ONNX file and leave everything else as it is.
+
+    `model` is a path, bytes or a ModelProto, of operation set 11 or later; `path` is where the
+    result is written, with copies of external data where that is another folder. The others are
+    those of `lower`; `shapes` replaces shapes of inputs, in the model too. Returns the new
+    ModelProto (`proto`) and a `report`, in which deconvolutions that stay have no form. Raises
+    UsageError for wrong arguments, InputError for a bad file, UnsupportedError without onnx.
+
+    >>> from onnx import TensorProto, helper
+    >>> value = helper.make_tensor_value_info
+    >>> shapes = {"x": [1, 3, 8, 8], "w": [3, 2, 2, 2]}
+    >>> inputs = [value(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    >>> node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], "up", strides=[2, 2])
+    >>> graph = helper.make_graph([node], "g", inputs, [value("y", TensorProto.FLOAT, None)])
+    >>> low = lower_onnx(helper.make_model(graph).SerializeToString(), form="gemm")
+    >>> print(*low.report.layers[0].nodes[-2:])
+    Conv DepthToSpace
+    """
+    request = LoweringRequest.of(form, target, explain_costs, best_effort, only, convolutions)
+    given = {name: parse_shape_like(s) for name, s in (shapes or {}).items()}
+    low = lower_model(load_file(model), request, shapes=given, semantics=semantics)
+    if path is not None:
+        with together() as files:
+            stage_onnx(low, Path(path), files)
+    return low
+
+
+def stage_onnx(lowered: LoweredOnnx, path: Path, files: Files, *, force: bool = False) -> OnnxFile:
+    """Write a lowered model; it takes its place with all others of `files`, and is read back."""
+    if path.suffix != SUFFIX:
+        raise misused(f"{path}: an ONNX model is written to a file *{SUFFIX}")
+    return stage_file(lowered.model, lowered.added, path, files, force=force)

@@ -1,0 +1,395 @@
+"""ONNX Runtime's own operations (com.microsoft) that its optimizer and exporters write.
+
+ONNX Runtime's quantised operations: to real numbers, the operation, back onto a grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from irdeconv.formats.importing import ImportBuilder, Refusal
+from irdeconv.formats.onnx_convolution import average_pool, convolved, global_pool
+from irdeconv.formats.onnx_node import OnnxNode, Outputs, rule
+from irdeconv.formats.onnx_quantization import compressed, dequantized, product, quantized
+from irdeconv.ir.dtypes import ELEMENT_TYPES, f32, u8
+from irdeconv.ir.graph import Value
+from irdeconv.ir.op import Op
+from irdeconv.ir.spec import Array
+from irdeconv.ops import activation as act
+from irdeconv.ops.activation import SoftMax
+from irdeconv.ops.channels import Split
+from irdeconv.ops.elementwise import (
+    Add,
+    Divide,
+    Equal,
+    Maximum,
+    Minimum,
+    Multiply,
+    Round,
+    Select,
+    Sqrt,
+    Subtract,
+    Tanh,
+)
+from irdeconv.ops.matrix import MatMul
+from irdeconv.ops.movement import Concat, Transpose
+from irdeconv.ops.normalization import MVN, GroupNormalization
+from irdeconv.ops.reduction import ReduceMax, ReduceMean, ReduceMin
+from irdeconv.ops.shape import Reshape, Unsqueeze
+
+MICROSOFT = "com.microsoft"
+DEFAULTS = {  # parameters of activations where a node has none
+    "Relu": (),
+    "Tanh": (),
+    "Sigmoid": (),
+    "LeakyRelu": (0.01,),
+    "Clip": (float(np.finfo(np.float32).min), float(np.finfo(np.float32).max)),
+    "HardSigmoid": (0.2, 0.5),
+}
+
+
+def activated(b: ImportBuilder, x: Value, name: str, given: Sequence[float]) -> Value:
+    """Return a fused activation of x; no name stands for none."""
+    if not name:
+        return x
+    if name not in DEFAULTS:
+        raise Refusal(f"the activation {name} is not covered")
+    usual = DEFAULTS[name]
+    p = (*given[: len(usual)], *usual[len(given) :])
+    if name == "LeakyRelu":
+        return b.add(act.PReLU(), x, b.const(np.array(p, b.dtype(x).container), b.dtype(x)))
+    if name == "Clip":
+        return b.add(act.Clamp(*p), x)
+    if name == "HardSigmoid":
+        return b.add(act.HardSigmoid(), x, *(b.like(v, x) for v in p))
+    return b.add({"Relu": act.ReLU(), "Tanh": Tanh(), "Sigmoid": act.Sigmoid()}[name], x)
+
+
+@rule("FusedConv", "1", MICROSOFT)
+def fused_conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """A convolution with bias [M] and what is added to it, then an activation."""
+    y, bias, more = convolved(n, b, n[0], n[1]), n.input(2), n.input(3)
+    if bias is not None:
+        y = b.add(Add(), y, b.per_channel(bias, b.rank(y) - 2))
+    if more is not None:
+        y = b.add(Add(), y, more)
+    parameters = n.numbers("activation_params")
+    return activated(b, y, n.text("activation", ""), parameters)
+
+
+@rule("FusedGemm", "1", MICROSOFT)
+def fused_gemm(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """alpha * A * B + beta * C, A and B perhaps transposed, then an activation."""
+    swap = (bool(n.integer("transA", 0)), bool(n.integer("transB", 0)))
+    y = _times(b, b.add(MatMul(*swap), n[0], n[1]), n.number("alpha", 1.0))
+    c, beta = n.input(2), n.number("beta", 1.0)
+    if c is not None:
+        y = b.add(Add(), y, _times(b, c, beta))
+    names = ("activation_alpha", "activation_beta", "activation_gamma")
+    parameters = [n.number(name, 0.0) for name in names if name in n]
+    return activated(b, y, n.text("activation", ""), parameters)
+
+
+def _times(b: ImportBuilder, x: Value, factor: float) -> Value:
+    return x if factor == 1 else b.add(Multiply(), x, b.like(factor, x))
+
+
+@rule("FusedMatMul TransposeMatMul", "1", MICROSOFT)
+def fused_matmul(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """alpha * A * B, both perhaps with the last two axes swapped, or the first batch axis moved."""
+    sides, swap = [], []
+    for at, letter in enumerate("AB"):
+        x, rank = n[at], b.rank(n[at])
+        if n.integer(f"transBatch{letter}", 0):
+            # [M, ...batch, K] is what the product has as [...batch, M, K].
+            x = b.add(Transpose(), x, b.ints(*range(1, rank - 1), 0, rank - 1))
+        sides.append(x)
+        swap.append(bool(n.integer(f"trans{letter}", 0)) and rank > 1)  # never of a vector
+    return _times(b, b.add(MatMul(*swap), *sides), n.number("alpha", 1.0))
+
+
+@rule("Gelu BiasGelu", "1", MICROSOFT)
+def gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x * Phi(x); of the sum of both inputs, if there are two."""
+    x = n[0] if n.input(1) is None else b.add(Add(), n[0], n[1])
+    return b.add(act.Gelu("ERF"), x)
+
+
+@rule("FastGelu", "1", MICROSOFT)
+def fast_gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x * Phi(x) by tanh; of the sum of both inputs, if there are two."""
+    x = n[0] if n.input(1) is None else b.add(Add(), n[0], n[1])
+    return b.add(act.Gelu("TANH"), x)
+
+
+@rule("QuickGelu", "1", MICROSOFT)
+def quick_gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x * sigmoid(alpha * x)."""
+    return b.add(act.Swish(), n[0], b.like(n.number("alpha", 1.702), n[0]))
+
+
+@rule("BiasAdd", "1", MICROSOFT)
+def bias_add(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """The sum of three tensors."""
+    return b.add(Add(), b.add(Add(), n[0], n[1]), n[2])
+
+
+@rule("BiasSplitGelu", "1", MICROSOFT)
+def bias_split_gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """The first half of the channels times gelu of the second one, after a bias."""
+    halves = b.outputs(Split(2), b.add(Add(), n[0], n[1]), b.scalar(-1))
+    return b.add(Multiply(), halves[0], b.add(act.Gelu("ERF"), halves[1]))
+
+
+@rule("ExpandDims", "1", MICROSOFT)
+def expand_dims(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Insert an axis of size 1."""
+    return b.add(Unsqueeze(), n[0], b.reshape(n[1], (1,)))
+
+
+# Normalization -----------------------------------------------------------------------------------
+
+
+def _root_mean_square(b: ImportBuilder, x: Value, axes: Value, epsilon: float) -> Value:
+    mean = b.add(ReduceMean(keep_dims=True), b.add(Multiply(), x, x), axes)
+    return b.add(Sqrt(), b.add(Add(), mean, b.like(epsilon, mean)))
+
+
+@rule("SimplifiedLayerNormalization", "0 1")
+@rule("SimplifiedLayerNormalization", "1", MICROSOFT)
+def simplified(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Divide by the root of the mean square over the axes from `axis` on, then * scale."""
+    x = n[0]
+    n.only("stash_type", 1)
+    axes = b.ints(*range(n.axis(b, x, default=-1), b.rank(x)))
+    wide = b.convert(x, f32)
+    root = _root_mean_square(b, wide, axes, n.number("epsilon", 1e-5))
+    y = b.add(Multiply(), b.convert(b.add(Divide(), wide, root), b.dtype(x)), n[1])
+    return (y, b.add(Divide(), b.like(1, root), root)) if n.wants(1) else y
+
+
+@rule("SkipLayerNormalization SkipSimplifiedLayerNormalization", "1", MICROSOFT)
+def skip_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Normalize the last axis of the sum of input, skip and bias; the sum is output 3."""
+    simple = n.type.startswith("SkipSimplified")
+    beta, bias = (None, n.input(3)) if simple else (n.input(3), n.input(4))
+    total = b.add(Add(), n[0], n[1])
+    if bias is not None:
+        total = b.add(Add(), total, bias)
+    if n.wants(1) or n.wants(2):
+        raise Refusal("the outputs of training are not covered")
+    wide, last, epsilon = b.convert(total, f32), b.ints(-1), n.number("epsilon", 1e-12)
+    if simple:
+        y = b.add(Divide(), wide, _root_mean_square(b, wide, last, epsilon))
+    else:
+        y = b.add(MVN(normalize_variance=True, eps=epsilon), wide, last)
+    y = b.add(Multiply(), y, b.convert(n[2], f32))
+    if beta is not None:
+        y = b.add(Add(), y, b.convert(beta, f32))
+    y = b.convert(y, b.dtype(total))
+    return (y, y, y, total) if n.wants(3) else y
+
+
+@rule("GroupNorm", "1", MICROSOFT)
+def group_norm(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Standardize groups of channels, the last axis, then * gamma + beta, then perhaps Swish."""
+    x, rank = n[0], b.rank(n[0])
+    last = bool(n.integer("channels_last", 1))
+    if last:
+        x = b.add(Transpose(), x, b.ints(0, rank - 1, *range(1, rank - 1)))
+    wide = tuple(b.convert(v, f32) for v in (x, n[1], n[2]))
+    op = GroupNormalization(n.integer("groups"), n.number("epsilon", 1e-5))
+    y = b.add(op, *wide)
+    if n.integer("activation"):
+        y = b.add(act.Swish(), y)
+    y = b.convert(y, b.dtype(x))
+    return b.add(Transpose(), y, b.ints(0, *range(2, rank), 1)) if last else y
+
+
+# Compressed weights ------------------------------------------------------------------------------
+
+
+@rule("MatMulNBits", "1", MICROSOFT)
+def matmul_bits(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """A times the transposed B (N, K), whose blocks of K are packed integers of 2, 4 or 8 bits.
+
+    B stays compressed: integers, less their zero points, times scales.
+    """
+    rows, depth = n.integer("N"), n.integer("K")
+    bits, block = n.integer("bits", 4), n.integer("block_size")
+    n.accept("accuracy_level")
+    if bits not in (2, 4, 8):
+        raise Refusal(f"bits={bits} is not covered")
+    if n.input(4) is not None:
+        raise Refusal("g_idx is not covered")
+    count, dtype = -(-depth // block), ELEMENT_TYPES[f"u{bits}"]
+    packed = b.need(n[1], "B").reshape(rows, count, -1)
+    values = _unpacked(packed, bits)[..., :block]
+    real = b.dtype(n[0])
+    scale = b.convert(b.reshape(n[2], (rows, count, 1)), real)
+    zero = _zero_points(n, b, bits, (rows, count))
+    weights = compressed(b, b.const(np.ascontiguousarray(values), dtype), zero, scale)
+    weights = b.keep(Reshape(special_zero=False), weights, b.ints(rows, count * block))
+    if count * block != depth:
+        raise Refusal(f"K={depth} is no multiple of block_size={block}")
+    y = b.add(MatMul(transpose_b=True), n[0], weights)
+    return y if n.input(5) is None else b.add(Add(), y, n[5])
+
+
+def _unpacked(packed: Array, bits: int) -> Array:
+    """Return the integers of bytes, the low bits first, along the last axis."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    parts: Array = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
+    return parts.reshape(*packed.shape[:-1], -1)
+
+
+def _zero_points(n: OnnxNode, b: ImportBuilder, bits: int, size: tuple[int, int]) -> Value:
+    """Return the zero points (N, blocks, 1) as real numbers, the middle without them."""
+    rows, count = size
+    real = b.dtype(n[0])
+    if n.input(3) is None:
+        return b.scalar(1 << (bits - 1), real)
+    if b.dtype(n[3]).is_real:
+        return b.reshape(b.convert(n[3], real), (rows, count, 1))
+    values = _unpacked(b.need(n[3], "zero_points").reshape(rows, -1), bits)[:, :count]
+    made = b.const(np.ascontiguousarray(values[..., None]), ELEMENT_TYPES[f"u{bits}"])
+    return b.convert(made, real)
+
+
+def _real(n: OnnxNode, b: ImportBuilder, at: int) -> Value:
+    """Return the real numbers of three inputs: integers, scale, zero point."""
+    return dequantized(b, n[at], n[at + 1], n.input(at + 2))
+
+
+def _back(n: OnnxNode, b: ImportBuilder, y: Value, at: int, like: Value) -> Value:
+    """Return a result on the grid of two inputs: scale, zero point."""
+    zero = n.input(at + 1)
+    if zero is None:
+        dtype = b.dtype(like)
+        zero = b.scalar(0, dtype)
+    return quantized(b, y, n[at], zero)
+
+
+def _two(type: str, op: Op) -> None:
+    def both(n: OnnxNode, b: ImportBuilder) -> Outputs:
+        return _back(n, b, b.add(op, _real(n, b, 0), _real(n, b, 3)), 6, n[0])
+
+    rule(type, "1", MICROSOFT)(both)
+
+
+_two("QLinearAdd", Add())
+_two("QLinearMul", Multiply())
+
+
+@rule("QLinearSigmoid", "1", MICROSOFT)
+def sigmoid(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """1 / (1 + exp(-x))."""
+    return _back(n, b, b.add(act.Sigmoid(), _real(n, b, 0)), 3, n[0])
+
+
+@rule("QLinearLeakyRelu", "1", MICROSOFT)
+def leaky_relu(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x, or alpha * x below 0."""
+    x = _real(n, b, 0)
+    slope = b.const(np.array([n.number("alpha", 0.01)], b.dtype(x).container))
+    return _back(n, b, b.add(act.PReLU(), x, slope), 3, n[0])
+
+
+@rule("QLinearSoftmax", "1", MICROSOFT)
+def softmax(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """exp(x) over its sum along one axis; with an `opset` below 13 along all axes from it on."""
+    x, axis = _real(n, b, 0), n.axis(b, n[0], default=-1)
+    if n.integer("opset") < 13 and axis != b.rank(x) - 1:
+        raise Refusal("softmax over several axes is not covered")
+    return _back(n, b, b.add(SoftMax(axis), x), 3, n[0])
+
+
+def _channels_first(
+    n: OnnxNode, b: ImportBuilder, pool: Callable[[OnnxNode, ImportBuilder], Outputs]
+) -> Outputs:
+    """Apply a pooling to the real numbers of the first input, channels last or not."""
+    x, rank = _real(n, b, 0), b.rank(n[0])
+    last = bool(n.integer("channels_last", 0))
+    if last:
+        x = b.add(Transpose(), x, b.ints(0, rank - 1, *range(1, rank - 1)))
+    given = n.inputs
+    n.inputs = (x,)
+    y = pool(n, b)
+    n.inputs = given
+    assert isinstance(y, Value)
+    if last:
+        y = b.add(Transpose(), y, b.ints(0, *range(2, rank), 1))
+    return _back(n, b, y, 3, n[0])
+
+
+@rule("QLinearAveragePool", "1", MICROSOFT)
+def qlinear_average_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Means over windows."""
+    return _channels_first(n, b, average_pool)
+
+
+@rule("QLinearGlobalAveragePool", "1", MICROSOFT)
+def qlinear_global_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Means over all spatial axes."""
+    return _channels_first(n, b, global_pool)
+
+
+@rule("QLinearReduceMean", "1", MICROSOFT)
+def reduce_mean(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Means over axes."""
+    x = _real(n, b, 0)
+    axes = n.ints("axes") or tuple(range(b.rank(x)))
+    op = ReduceMean(keep_dims=bool(n.integer("keepdims", 1)))
+    return _back(n, b, b.add(op, x, b.ints(*axes)), 3, n[0])
+
+
+@rule("QLinearConcat", "1", MICROSOFT)
+def concat(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Join along an axis; the result's scale and zero point come first."""
+    parts = [_real(n, b, at) for at in range(2, len(n.inputs), 3)]
+    joined = b.add(Concat(n.axis(b, parts[0])), *parts)
+    return _back(n, b, joined, 0, n[2])
+
+
+@rule("QLinearWhere", "1", MICROSOFT)
+def where(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Elements of one or of the other input."""
+    return _back(n, b, b.add(Select(), n[0], _real(n, b, 1), _real(n, b, 4)), 7, n[1])
+
+
+@rule("MatMulIntegerToFloat", "1", MICROSOFT)
+def matmul_to_float(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """(A - a_zero_point) (B - b_zero_point) times both scales, plus a bias."""
+    sums = b.convert(product(b, n[0], n[1], (n.input(4), n.input(5))), b.dtype(n[2]))
+    y = b.add(Multiply(), sums, b.add(Multiply(), n[2], n[3]))
+    return y if n.input(6) is None else b.add(Add(), y, n[6])
+
+
+@rule("DynamicQuantizeMatMul", "1", MICROSOFT)
+def dynamic_matmul(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """A is put on a grid of u8 that fits its values; then as MatMulIntegerToFloat."""
+    a, scale, zero = dynamic(b, n[0])
+    sums = b.convert(product(b, a, n[1], (zero, n.input(3))), f32)
+    y = b.add(Multiply(), sums, b.add(Multiply(), scale, n[2]))
+    return y if n.input(4) is None else b.add(Add(), y, n[4])
+
+
+@rule("DynamicQuantizeLinear", "11")
+def dynamic_quantize(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x on a grid of u8 that fits its values and 0, the scale, the zero point."""
+    return dynamic(b, n[0])
+
+
+def dynamic(b: ImportBuilder, x: Value) -> tuple[Value, Value, Value]:
+    """Return u8 numbers, their scale and their zero point, from the range of x and 0."""
+    every, zero = b.ints(*range(b.rank(x))), b.like(0, x)
+    low = b.add(Minimum(), b.add(ReduceMin(keep_dims=False), x, every), zero)
+    high = b.add(Maximum(), b.add(ReduceMax(keep_dims=False), x, every), zero)
+    scale = b.add(Divide(), b.add(Subtract(), high, low), b.like(255, x))
+    # Where every number is 0, any scale will do.
+    scale = b.add(Select(), b.add(Equal(), scale, zero), b.like(1, x), scale)
+    place = b.add(Round("half_to_even"), b.add(Divide(), b.add(Subtract(), zero, low), scale))
+    point = b.convert(b.add(act.Clamp(0.0, 255.0), place), u8)
+    return quantized(b, x, scale, point), scale, point

@@ -1,0 +1,428 @@
+"""ONNX element types, tensors and declared shapes.
+
+One ONNX node as rules see it, and the registry of rules.
+
+What the tensors of an ONNX graph, body or function are called, and its nodes in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from irdeconv.base.extras import needed
+from irdeconv.formats.importing import ImportBuilder, Refusal, SourceNode, producers_first
+from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import Op
+from irdeconv.ir.spec import DYNAMIC, Array, Shape, Spec
+
+# TensorProto.DataType by name; complex numbers and the FNUZ types have no counterpart.
+_BY_ONNX_NAME = {
+    "FLOAT": "f32",
+    "DOUBLE": "f64",
+    "FLOAT16": "f16",
+    "BFLOAT16": "bf16",
+    "FLOAT8E4M3FN": "f8e4m3",
+    "FLOAT8E5M2": "f8e5m2",
+    "FLOAT8E8M0": "f8e8m0",
+    "FLOAT4E2M1": "f4e2m1",
+    "INT64": "i64",
+    "INT32": "i32",
+    "INT16": "i16",
+    "INT8": "i8",
+    "INT4": "i4",
+    "UINT64": "u64",
+    "UINT32": "u32",
+    "UINT16": "u16",
+    "UINT8": "u8",
+    "UINT4": "u4",
+    "UINT2": "u2",
+    "BOOL": "boolean",
+    "STRING": "string",
+}
+
+
+def onnx_module(name: str = "onnx", *names: str) -> Any:
+    """Import a module of the package onnx; UnsupportedError where it is missing or broken."""
+    return needed("reading ONNX models", name, *names)
+
+
+def element_type(number: int) -> ElementType:
+    """Return the element type of a TensorProto.DataType; Refusal where there is none."""
+    name = _type_names().get(number, str(number))
+    if name not in _BY_ONNX_NAME:
+        raise Refusal(f"the element type {name} is not covered")
+    return ELEMENT_TYPES[_BY_ONNX_NAME[name]]
+
+
+@cache
+def _type_names() -> dict[int, str]:
+    return {v: k for k, v in onnx_module().TensorProto.DataType.items()}
+
+
+def onnx_type(dtype: ElementType) -> int:
+    """Return the TensorProto.DataType of an element type; Refusal where ONNX has none."""
+    name = next((k for k, v in _BY_ONNX_NAME.items() if v == dtype.name), None)
+    if name is None:
+        raise Refusal(f"ONNX has no element type {dtype}")
+    number: int = onnx_module().TensorProto.DataType.Value(name)
+    return number
+
+
+def to_array(tensor: Any) -> tuple[Array, ElementType]:
+    """Return the values of a TensorProto in their container, and the element type.
+
+    Raises Refusal for types without a counterpart, ValueError where the data does not fit the
+    shape or was left in another file.
+    """
+    helper = onnx_module("onnx.numpy_helper")
+    dtype = element_type(tensor.data_type)
+    if tensor.data_location == tensor.EXTERNAL:
+        raise ValueError("its data lies in another file, which was not read")
+    if tensor.HasField("segment"):
+        raise ValueError("it is a segment of a tensor, which is not covered")
+    shape = list(tensor.dims)
+    if any(d < 0 for d in shape):
+        raise ValueError(f"its shape {shape} has a negative dimension")
+    try:
+        values = helper.to_array(tensor)
+    except (ValueError, TypeError):
+        raise ValueError(f"its data do not fill the shape {shape} of {dtype}") from None
+    if dtype.kind == "string":
+        # Not values.flat, which stops at 32 axes.
+        text = [v.decode("utf-8") if isinstance(v, bytes) else str(v) for v in values.reshape(-1)]
+        out = np.empty(len(text), object)
+        out[:] = text
+        return out.reshape(values.shape), dtype
+    return np.asarray(values).astype(dtype.container, copy=False), dtype
+
+
+def declared_shape(tensor: Any) -> Shape | None:
+    """Return the shape of a TypeProto.Tensor: symbols and unset dimensions are open."""
+    if not tensor.HasField("shape"):
+        return None
+    return tuple(
+        int(d.dim_value) if d.HasField("dim_value") and d.dim_value >= 0 else DYNAMIC
+        for d in tensor.shape.dim
+    )
+
+
+def type_proto(builder: ImportBuilder, value: Any) -> Any:
+    """Return the TypeProto of a value; an empty one for anything else than a tensor."""
+    out = onnx_module().TypeProto()
+    if not isinstance(value, Value):
+        return out
+    out.tensor_type.elem_type = onnx_type(builder.dtype(value))
+    shape = builder.spec(value).shape
+    if shape is not None:
+        out.tensor_type.shape.SetInParent()
+        for dim in shape:
+            new = out.tensor_type.shape.dim.add()
+            if isinstance(dim, int):
+                new.dim_value = dim
+    return out
+
+
+NHWC = "com.ms.internal.nhwc"
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class ValueSequence:
+    """A sequence of tensors whose length is known while importing."""
+
+    items: tuple[Value, ...]
+
+
+Found = Value | ValueSequence
+Outputs = Found | tuple[Found, ...]
+
+
+class Reported(Exception):
+    """Something inside a layer failed, and the report has it already."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What an input of a body is: a Parameter of a spec without a value, or a constant.
+
+    `axis` is one of size 1 that the body does not see.
+    """
+
+    spec: Spec
+    axis: int | None = None
+    constant: Array | None = None
+
+
+@dataclass(frozen=True)
+class ImportedBody:
+    """A body as a graph: its Parameters by input (None: a constant), its Results by output.
+
+    `captured` are the Parameters of values from outside.
+    """
+
+    graph: Graph
+    parameters: tuple[int | None, ...]
+    results: tuple[int, ...]
+    captured: tuple[tuple[int, Value], ...]
+
+    def spec(self, output: int) -> Spec:
+        """Return the spec of an output."""
+        return self.graph.node(self.results[output]).spec()
+
+
+class Bodies(Protocol):
+    """What rules of control operations need of the reader."""
+
+    def graph(
+        self, body: Any, entries: Sequence[Entry], axes: Mapping[int, int] | None = None
+    ) -> ImportedBody:
+        """Import a GraphProto; outputs of `axes` get one of size 1 there."""
+
+    def inline(self, body: Any, inputs: Sequence[Found] = ()) -> tuple[Found, ...]:
+        """Import the nodes of a GraphProto in place; return its outputs."""
+
+
+@dataclass(kw_only=True)
+class OnnxNode(SourceNode):
+    """A node: type, version of the operation, output names; `remarks` become warnings."""
+
+    type: str
+    version: int
+    outputs: tuple[str, ...]
+    bodies: Bodies
+    sequences: Mapping[int, ValueSequence] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+    def input(self, at: int) -> Value | None:
+        """Return an optional input, a tensor."""
+        if at in self.sequences:
+            raise Refusal(f"input {at} is a sequence, not a tensor")
+        return super().input(at)
+
+    def sequence(self, at: int) -> tuple[Value, ...]:
+        """Return the items of an input that is a sequence."""
+        if at not in self.sequences:
+            raise Refusal(f"input {at} is no sequence")
+        return self.sequences[at].items
+
+    def _take(self, name: str, default: Any, want: Any) -> Any:
+        self.asked.add(name)
+        found = self.attributes.get(name, default)
+        if found is not default and not isinstance(found, want):
+            raise Refusal(f"the attribute {name} is {type(found).__name__}, not {want.__name__}")
+        return found
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """Return an integer attribute; without a default it is required."""
+        value = self._take(name, default, int)
+        if value is None:
+            raise Refusal(f"the attribute {name} is missing")
+        return int(value)
+
+    def number(self, name: str, default: float) -> float:
+        """Return a floating-point attribute."""
+        return float(self._take(name, default, float))
+
+    def text(self, name: str, default: str) -> str:
+        """Return a text attribute."""
+        return str(self._take(name, default, str))
+
+    def meaning(self, name: str, default: str, words: Mapping[str, Any]) -> Any:
+        """Return what a text attribute stands for; refuse every other word."""
+        text = self.text(name, default)
+        if text not in words:
+            raise Refusal(f"{name}={text} is not covered")
+        return words[text]
+
+    def ints(self, name: str, default: tuple[int, ...] = ()) -> tuple[int, ...]:
+        """Return a list of integers."""
+        return _all_of(int, name, self._take(name, default, tuple))
+
+    def numbers(self, name: str) -> tuple[float, ...]:
+        """Return a list of floating-point numbers."""
+        return _all_of(float, name, self._take(name, (), tuple))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return a list of texts."""
+        return _all_of(str, name, self._take(name, (), tuple))
+
+    def body(self, name: str) -> Any:
+        """Return a GraphProto, which is required."""
+        found = self._take(name, None, onnx_module().GraphProto)
+        if found is None:
+            raise Refusal(f"the attribute {name} is missing")
+        return found
+
+    def tensor(self, name: str) -> Any:
+        """Return a TensorProto; None where it is missing."""
+        return self._take(name, None, onnx_module().TensorProto)
+
+    def accept(self, *names: str) -> None:
+        """Let attributes be whatever they are; they make no difference."""
+        self.asked.update(names)
+
+    def only(self, name: str, value: Any, why: str = "") -> None:
+        """Refuse every other value of an attribute than its default `value`."""
+        self.asked.add(name)
+        found = self.attributes.get(name, value)
+        if found != value:
+            raise Refusal(f"{name}={found} is not covered{why and '; ' + why}")
+
+    def axis(self, b: ImportBuilder, x: Value, name: str = "axis", default: int = 0) -> int:
+        """Return an axis attribute counted from 0."""
+        return wrap(self.integer(name, default), b.rank(x), name)
+
+    def known(self, b: ImportBuilder, at: int, what: str) -> Array | None:
+        """Return the value of an optional input that must be a constant; None without it."""
+        found = self.input(at)
+        return None if found is None else b.need(found, what)
+
+    def wants(self, output: int) -> bool:
+        """Whether an output is used under a name."""
+        return output < len(self.outputs) and bool(self.outputs[output])
+
+
+def _all_of(kind: type[Item], name: str, found: tuple[Any, ...]) -> tuple[Item, ...]:
+    """Return a list attribute; refuse one with items of another kind."""
+    for item in found:
+        if not isinstance(item, kind):
+            others = type(item).__name__
+            raise Refusal(f"the attribute {name} is a list of {others}, not of {kind.__name__}")
+    return found
+
+
+def wrap(axis: int, rank: int, what: str = "axis") -> int:
+    """Return an axis counted from 0; refuse one outside the rank."""
+    if not -rank <= axis < max(rank, 1):
+        raise Refusal(f"{what} is {axis}, but the rank is {rank}")
+    return axis + rank if axis < 0 else axis
+
+
+Rule = Callable[[OnnxNode, ImportBuilder], Outputs]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """A rule and the versions of the operation that it is right for."""
+
+    rule: Rule
+    versions: frozenset[int]
+
+
+RULES: dict[tuple[str, str], Coverage] = {}
+
+
+def rule(types: str, versions: str, domain: str = "") -> Callable[[Rule], Rule]:
+    """Register a rule for operation types and versions, both lists of words."""
+
+    def register(fn: Rule) -> Rule:
+        for type in types.split():
+            if (domain, type) in RULES:
+                raise TypeError(f"{type} has two rules")
+            RULES[domain, type] = Coverage(fn, frozenset(map(int, versions.split())))
+        return fn
+
+    return register
+
+
+def plain(types: str, versions: str, op: Op, inputs: int = 1) -> None:
+    """Register an operation that takes the first inputs as they are and has no attributes."""
+    rule(types, versions)(lambda n, b: b.add(op, *(n[i] for i in range(inputs))))
+
+
+ATTRIBUTE_KINDS = {1: "f", 2: "i", 3: "s", 4: "t", 5: "g", 6: "floats", 7: "ints", 8: "strings"}
+
+
+@dataclass(kw_only=True)
+class Names:
+    """A graph, a body of a node or a function's definition: opsets by domain, tensors by name.
+
+    A value of None could not be imported; `tensors` are initializers that nothing has used yet;
+    `absent` are inputs of a function that its caller left out, `attributes` those that it gave.
+    `prefix` begins the names of layers, `title` what is said about them; `owner` is the layer of
+    the model, if these are inside one. Names that are not here are looked up in `outer`;
+    `capture` brings a value from there into a graph of its own.
+    """
+
+    builder: ImportBuilder
+    opsets: Mapping[str, int]
+    values: dict[str, Found | None] = field(default_factory=dict)
+    tensors: dict[str, Any] = field(default_factory=dict)
+    absent: frozenset[str] = frozenset()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    prefix: str = ""
+    title: str = ""
+    owner: str = ""
+    outer: Names | None = None
+    capture: Callable[[Value], Value] | None = None
+
+    def opset(self, domain: str) -> int:
+        """Return the version of a domain's operation set, 0 where none is named."""
+        return int(self.opsets.get(domain, 0))
+
+    def knows(self, name: str) -> bool:
+        """Whether a tensor of this name was met."""
+        here = name in self.values or name in self.tensors
+        return here or (self.outer is not None and self.outer.knows(name))
+
+    def lacks(self, name: str) -> bool:
+        """Whether a name is that of an input which the caller of the function left out."""
+        return name in self.absent or (self.outer is not None and self.outer.lacks(name))
+
+    def given(self, node: Any) -> dict[str, Any]:
+        """Return a node's attributes; one that refers to a function's is that of the caller."""
+        pairs = (
+            (a.name, self.attributes.get(a.ref_attr_name) if a.ref_attr_name else a)
+            for a in node.attribute
+        )
+        return {name: source for name, source in pairs if source is not None}
+
+
+def opsets_of(imports: Sequence[Any]) -> dict[str, int]:
+    """Return the operation sets that a model or function names, by domain."""
+    return {standard(i.domain): i.version for i in imports}
+
+
+def standard(domain: str) -> str:
+    """Return a domain; ONNX's own has two spellings."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def plain_attribute(a: Any) -> Any:
+    """Return an attribute as int, float, str, a tuple of them, a TensorProto or a GraphProto."""
+    field_name = ATTRIBUTE_KINDS.get(a.type)
+    if field_name is None:
+        return a
+    value = getattr(a, field_name)
+    if field_name == "s":
+        return value.decode("utf-8", "replace")
+    if field_name == "strings":
+        return tuple(v.decode("utf-8", "replace") for v in value)
+    return tuple(value) if field_name in ("floats", "ints") else value
+
+
+def read_by(node: Any) -> Iterator[str]:
+    """Yield the names that a node reads, those that its bodies take from outside included."""
+    yield from (i for i in node.input if i)
+    for a in node.attribute:
+        for body in (*a.graphs, *([a.g] if a.HasField("g") else [])):
+            made = {o for n in body.node for o in n.output}
+            made |= {i.name for i in (*body.input, *body.initializer)}
+            yield from (i for n in body.node for i in read_by(n) if i not in made)
+            yield from (o.name for o in body.output if o.name not in made)
+
+
+def in_order(nodes: Sequence[Any]) -> list[Any]:
+    """Return nodes behind those that they read, otherwise as they stand.
+
+    What cannot come behind its inputs, in a circle, is left out.
+    """
+    makers = {o: at for at, n in enumerate(nodes) for o in n.output if o}
+    waits = [{makers[i] for i in read_by(n) if i in makers} for n in nodes]
+    return [nodes[at] for at in producers_first(waits)]

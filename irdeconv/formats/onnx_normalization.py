@@ -1,0 +1,431 @@
+"""ONNX's normalizations, softmax families, and matrix products.
+
+ONNX's reductions, arg-extremes and cumulative sums.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from irdeconv.formats.importing import ImportBuilder, Refusal
+from irdeconv.formats.onnx_node import OnnxNode, Outputs, plain, rule
+from irdeconv.formats.onnx_quantization import limits
+from irdeconv.ir.dtypes import f32, i64
+from irdeconv.ir.graph import Value
+from irdeconv.ir.op import Op
+from irdeconv.ir.spec import is_static
+from irdeconv.ops import reduction as red
+from irdeconv.ops.activation import LogSoftmax, SoftMax
+from irdeconv.ops.elementwise import (
+    Add,
+    Divide,
+    Equal,
+    Exp,
+    IsFinite,
+    Log,
+    Multiply,
+    Select,
+    Sqrt,
+    Subtract,
+)
+from irdeconv.ops.indexing import (
+    GatherElements,
+    OneHot,
+    OneHot1,
+    ScatterElementsUpdate,
+    ScatterNDUpdate,
+)
+from irdeconv.ops.indexing import GatherND as GatherNDOp
+from irdeconv.ops.matrix import MatMul
+from irdeconv.ops.normalization import LRN, MVN, BatchNormInference, GroupNormalization
+from irdeconv.ops.ordering import CumSum, TopK
+from irdeconv.ops.reduction import ReduceL1, ReduceL2, ReduceMean
+from irdeconv.ops.shape import Reshape, Squeeze1
+from irdeconv.ops.slicing import Gather, Slice
+
+
+@rule("BatchNormalization", "1 6 7 9 14 15")
+def batch_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """(x - mean) / sqrt(var + epsilon) * scale + bias with the given statistics."""
+    training = n.integer("training_mode", 0)
+    n.only("spatial", 1)
+    if n.version < 7 and not n.integer("is_test", 0):
+        raise Refusal("is_test=0 is training; only inference is covered")
+    momentum = n.number("momentum", 0.9)
+    if training:
+        return _trained(n, b, momentum)
+    if any(n.wants(i) for i in range(1, len(n.outputs))):
+        raise Refusal("outputs beyond the first are those of training")
+    inputs = tuple(n[i] for i in range(5))
+    types = [b.dtype(v) for v in inputs]
+    if len(set(types)) > 1:
+        # The statistics may be wider than the data: computed in f32, rounded once.
+        if not all(t.name in ("f16", "bf16", "f32") for t in types):
+            raise Refusal(f"inputs of types {', '.join(str(t) for t in types)}")
+        inputs = tuple(b.convert(v, f32) for v in inputs)
+    y = b.add(BatchNormInference(epsilon=n.number("epsilon", 1e-5)), *inputs)
+    return b.convert(y, types[0])
+
+
+def _trained(n: OnnxNode, b: ImportBuilder, momentum: float) -> Outputs:
+    """Normalize with the data's own statistics; the running ones move towards these."""
+    x, axes = b.convert(n[0], f32), b.ints(0, *range(2, b.rank(n[0])))
+    mean = b.add(ReduceMean(keep_dims=True), x, axes)
+    centred = b.add(Subtract(), x, mean)
+    squares = b.add(Multiply(), centred, centred)
+    variance = b.add(ReduceMean(keep_dims=True), squares, axes)
+    own = [b.reshape(v, (-1,)) for v in (mean, variance)]
+    given = [b.convert(n[i], f32) for i in (1, 2)]
+    y = b.add(BatchNormInference(epsilon=n.number("epsilon", 1e-5)), x, *given, *own)
+    moved = []
+    for before, now in zip((n[3], n[4]), own, strict=True):
+        kept = b.add(Multiply(), before, b.like(momentum, before))
+        new = b.add(Multiply(), b.convert(now, b.dtype(before)), b.like(1 - momentum, before))
+        moved.append(b.add(Add(), kept, new))
+    return (b.convert(y, b.dtype(n[0])), *moved)
+
+
+def _scaled(b: ImportBuilder, y: Value, scale: Value, bias: Value | None) -> Value:
+    y = b.add(Multiply(), y, scale)
+    return y if bias is None else b.add(Add(), y, bias)
+
+
+@rule("InstanceNormalization", "1 6 22")
+def instance_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Standardize each channel of each batch element, then * scale + bias."""
+    x, rank = n[0], b.rank(n[0])
+    op = MVN(normalize_variance=True, eps=n.number("epsilon", 1e-5))
+    y = b.add(op, x, b.ints(*range(2, rank)))
+    return _scaled(b, y, b.per_channel(n[1], rank - 2), b.per_channel(n[2], rank - 2))
+
+
+def _wide(n: OnnxNode, b: ImportBuilder, x: Value) -> Value:
+    """Return the data in the type in which statistics are computed."""
+    stash = n.integer("stash_type", 1)
+    if stash != 1:
+        raise Refusal(f"stash_type={stash}: only FLOAT is covered")
+    if b.dtype(x).name not in ("f32", "f16", "bf16"):
+        raise Refusal(f"{b.dtype(x)} data would be rounded to f32 first")
+    return b.convert(x, f32)
+
+
+@rule("LayerNormalization", "17")
+def layer_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Standardize over the axes from `axis` on, then * scale + bias; mean and 1 / deviation."""
+    x = n[0]
+    first, rank = n.axis(b, x, default=-1), b.rank(x)
+    wide, axes = _wide(n, b, x), b.ints(*range(first, rank))
+    epsilon = n.number("epsilon", 1e-5)
+    if not n.wants(1) and not n.wants(2):
+        y = b.add(MVN(normalize_variance=True, eps=epsilon), wide, axes)
+        return _scaled(b, b.convert(y, b.dtype(x)), n[1], n.input(2))
+    mean = b.add(ReduceMean(keep_dims=True), wide, axes)
+    centred = b.add(Subtract(), wide, mean)
+    squares = b.add(Multiply(), centred, centred)
+    variance = b.add(ReduceMean(keep_dims=True), squares, axes)
+    root = b.add(Sqrt(), b.add(Add(), variance, b.like(epsilon, variance)))
+    inverse = b.add(Divide(), b.like(1, root), root)
+    y = b.convert(b.add(Multiply(), centred, inverse), b.dtype(x))
+    return _scaled(b, y, n[1], n.input(2)), mean, inverse
+
+
+@rule("RMSNormalization", "23")
+def rms_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Divide by the root of the mean square over the axes from `axis` on, then * scale."""
+    x = n[0]
+    first, rank = n.axis(b, x, default=-1), b.rank(x)
+    wide = _wide(n, b, x)
+    squares = b.add(Multiply(), wide, wide)
+    mean = b.add(ReduceMean(keep_dims=True), squares, b.ints(*range(first, rank)))
+    root = b.add(Sqrt(), b.add(Add(), mean, b.like(n.number("epsilon", 1e-5), mean)))
+    return b.add(Multiply(), b.convert(b.add(Divide(), wide, root), b.dtype(x)), n[1])
+
+
+@rule("GroupNormalization", "21")
+def group_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Standardize groups of channels, then * scale + bias for each channel."""
+    x = n[0]
+    groups, epsilon = n.integer("num_groups"), n.number("epsilon", 1e-5)
+    wide = tuple(b.convert(v, f32) for v in (_wide(n, b, x), n[1], n[2]))
+    return b.convert(b.add(GroupNormalization(groups, epsilon), *wide), b.dtype(x))
+
+
+@rule("MeanVarianceNormalization", "9 13")
+def mean_variance_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """(x - mean) / (standard deviation + 1e-9) over `axes`."""
+    axes = n.ints("axes", (0, 2, 3))
+    op = MVN(normalize_variance=True, eps=1e-9, eps_mode="outside_sqrt")
+    return b.add(op, n[0], b.ints(*axes))
+
+
+@rule("Softmax LogSoftmax", "1 11 13")
+def softmax(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Along one axis; before version 13 along all axes from `axis` on, flattened."""
+    x, old = n[0], n.version < 13
+    axis = n.axis(b, x, default=1 if old else -1)
+
+    def make(at: int) -> Op:
+        return SoftMax(at) if n.type == "Softmax" else LogSoftmax(at)
+
+    if not old or axis == b.rank(x) - 1:
+        return b.add(make(axis), x)
+    flat = b.add(make(1), b.flatten(x, axis))
+    return b.add(Reshape(special_zero=False), flat, b.shape_of(x))
+
+
+@rule("Hardmax", "1 11 13")
+def hardmax(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """1 at the first maximum along the axis (before version 13: flattened), else 0."""
+    x, old = n[0], n.version < 13
+    axis = n.axis(b, x, default=1 if old else -1)
+    flat = b.flatten(x, axis) if old else x
+    axis = 1 if old else axis
+    places = b.outputs(TopK(axis, "max", "value", True, i64), flat, b.scalar(1))[1]
+    size = b.shape(flat, 1)[axis]
+    if not isinstance(size, int):
+        raise Refusal(f"axis {axis} of open size")
+    places = b.add(Squeeze1(), places, b.ints(axis))
+    y = b.add(OneHot1(axis), places, b.scalar(size), b.like(1, x), b.like(0, x))
+    return b.add(Reshape(special_zero=False), y, b.shape_of(x)) if old else y
+
+
+plain("MatMul", "1 9 13", MatMul(), inputs=2)
+
+
+@rule("Gemm", "1 6 7 9 11 13")
+def gemm(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """alpha * A * B + beta * C, A and B perhaps transposed, C broadcast."""
+    swap = (bool(n.integer("transA", 0)), bool(n.integer("transB", 0)))
+    y = _factor(b, b.add(MatMul(*swap), n[0], n[1]), n.number("alpha", 1.0), "alpha")
+    c, beta = n.input(2), n.number("beta", 1.0)
+    n.accept("broadcast")  # before version 7: otherwise C has the full shape
+    if c is None:
+        return y
+    return b.add(Add(), y, _factor(b, c, beta, "beta"))
+
+
+def _factor(b: ImportBuilder, x: Value, factor: float, name: str) -> Value:
+    if factor == 1:
+        return x
+    if not b.dtype(x).is_real and not factor.is_integer():
+        raise Refusal(f"{name}={factor} with integers")
+    return b.add(Multiply(), x, b.like(factor, x))
+
+
+@rule("LpNormalization", "1 22")
+def lp_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Divide by the L1 or L2 norm along an axis; 0 where the norm is 0."""
+    p = n.integer("p", 2)
+    if p not in (1, 2):
+        raise Refusal(f"p={p} is not covered")
+    x = n[0]
+    op = (ReduceL1 if p == 1 else ReduceL2)(keep_dims=True)
+    norm = b.add(op, x, b.ints(n.axis(b, x, default=-1)))
+    zero = b.add(Equal(), norm, b.like(0, x))
+    return b.add(Divide(), x, b.add(Select(), zero, b.like(1, x), norm))
+
+
+@rule("LRN", "1 13")
+def lrn(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x / (bias + alpha / size * sum of squares over the channels around)^beta.
+
+    OpenVINO cuts the bias to an integer, so that it is made 1 and the result scaled.
+    """
+    x, size = n[0], n.integer("size")
+    alpha, beta = n.number("alpha", 1e-4), n.number("beta", 0.75)
+    bias = n.number("bias", 1.0)
+    axes = b.ints(1)
+    if bias.is_integer() or bias < 0:
+        return b.add(LRN(alpha=alpha, beta=beta, bias=bias, size=size), x, axes)
+    y = b.add(LRN(alpha=alpha / bias, beta=beta, bias=1.0, size=size), x, axes)
+    return b.add(Multiply(), y, b.like(bias**-beta, x))
+
+
+ALL = "1 11 13 18"
+
+
+def _axes(n: OnnxNode, b: ImportBuilder, *, noop: bool = False) -> Value | None:
+    """Return the reduced axes; None where nothing is, which is refused without `noop`."""
+    nothing = n.integer("noop_with_empty_axes", 0)
+    axes = b.ints(*n.ints("axes")) if "axes" in n else n.input(1)
+    if axes is not None:
+        count = b.shape(axes)[0] if b.rank(axes) else 1
+        if not isinstance(count, int):
+            raise Refusal("axes of an unknown number")
+        if count:
+            return axes
+    if not nothing:
+        return b.ints(*range(b.rank(n[0])))
+    if not noop:  # the reduction changes every element, also without axes
+        raise Refusal("noop_with_empty_axes=1 without axes")
+    return None
+
+
+def _reduce(
+    n: OnnxNode, b: ImportBuilder, op: Any, x: Value | None = None, *, noop: bool = False
+) -> Value:
+    x = n[0] if x is None else x
+    axes = _axes(n, b, noop=noop)
+    keep = bool(n.integer("keepdims", 1))
+    return x if axes is None else b.add(op(keep_dims=keep), x, axes)
+
+
+for _type, _versions, _op, _noop in (
+    ("ReduceSum", "1 11 13", red.ReduceSum, True),
+    ("ReduceMean", ALL, red.ReduceMean, True),
+    ("ReduceProd", ALL, red.ReduceProd, True),
+    ("ReduceL1", ALL, red.ReduceL1, False),
+    ("ReduceL2", ALL, red.ReduceL2, False),
+):
+    rule(_type, _versions)(partial(_reduce, op=_op, noop=_noop))
+
+
+@rule("ReduceMax ReduceMin", "1 11 12 13 18 20")
+def extreme(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """The largest or smallest value; of booleans or, and."""
+    x, largest = n[0], n.type == "ReduceMax"
+    if 0 in b.shape(x):
+        return _of_nothing(n, b, largest=largest)
+    if b.dtype(x).kind == "bool":
+        op: Any = red.ReduceLogicalOr if largest else red.ReduceLogicalAnd
+    else:
+        op = red.ReduceMax if largest else red.ReduceMin
+    return _reduce(n, b, op, noop=True)
+
+
+def _of_nothing(n: OnnxNode, b: ImportBuilder, *, largest: bool) -> Value:
+    """The extreme of an axis without elements: the end of the element type's range."""
+    x, dtype = n[0], b.dtype(n[0])
+    axes = _axes(n, b, noop=True)
+    if axes is None:
+        return x
+    ends: tuple[Any, Any]
+    if dtype.kind == "bool":
+        ends = (False, True)
+    else:
+        ends = (-np.inf, np.inf) if dtype.is_real else limits(dtype)
+    sums = red.ReduceSum(keep_dims=bool(n.integer("keepdims", 1)))
+    plain = b.const(np.zeros(b.static(x, "data without elements"), np.float32))
+    shape = b.static(b.add(sums, plain, axes), "the result")
+    value = int(ends[not largest]) if dtype.is_integral else ends[not largest]
+    b.room(math.prod(shape))
+    return b.const(np.full(shape, value, dtype.container), dtype)
+
+
+@rule("ReduceSumSquare", ALL)
+def sum_square(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """The sum of squares."""
+    return _reduce(n, b, red.ReduceSum, b.add(Multiply(), n[0], n[0]))
+
+
+@rule("ReduceLogSum", f"{ALL} 28")
+def log_sum(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """The logarithm of the sum."""
+    return b.add(Log(), _reduce(n, b, red.ReduceSum))
+
+
+@rule("ReduceLogSumExp", f"{ALL} 28")
+def log_sum_exp(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Subtract the maximum first, where it is finite, so that nothing overflows."""
+    x, axes = n[0], _axes(n, b)
+    shape = b.shape(x)
+    if is_static(shape) and math.prod(shape) == 0:
+        return b.add(Log(), _reduce(n, b, red.ReduceSum, b.add(Exp(), x)))
+    assert axes is not None
+    top = b.add(red.ReduceMax(keep_dims=True), x, axes)
+    top = b.add(Select(), b.add(IsFinite(), top), top, b.like(0, x))
+    y = b.add(Log(), _reduce(n, b, red.ReduceSum, b.add(Exp(), b.add(Subtract(), x, top))))
+    if not n.integer("keepdims", 1):
+        top = b.add(Squeeze1(), top, axes)
+    return b.add(Add(), y, top)
+
+
+@rule("ArgMax ArgMin", "1 11 12 13")
+def arg_extreme(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Where the extreme lies as i64: the first of equal ones, or the last."""
+    x, last = n[0], bool(n.integer("select_last_index", 0))
+    axis = n.axis(b, x)
+    if last:
+        ends = (b.ints(v) for v in (-1, np.iinfo(np.int64).min, -1, axis))
+        x = b.add(Slice(), x, *ends)
+    op = TopK(axis, "max" if n.type == "ArgMax" else "min", "value", True, i64)
+    places = b.outputs(op, x, b.scalar(1))[1]
+    if last:
+        size = b.add(Gather(), b.shape_of(x), b.scalar(axis), b.scalar(0))
+        top = b.add(Subtract(), size, b.scalar(1))
+        places = b.add(Subtract(), top, places)
+    if n.integer("keepdims", 1):
+        return places
+    return b.add(Squeeze1(), places, b.ints(axis))
+
+
+@rule("TopK", "1 10 11 24")
+def top_k(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """The k largest or smallest elements and their places; of equal ones the first comes first."""
+    x = n[0]
+    axis = n.axis(b, x, default=-1)
+    k = b.scalar(n.integer("k")) if n.version < 10 else b.as_scalar(n[1])
+    largest = n.integer("largest", 1)
+    n.integer("sorted", 1)  # unsorted means any order
+    return b.outputs(TopK(axis, "max" if largest else "min", "value", True, i64), x, k)
+
+
+@rule("CumSum", "11 14")
+def cum_sum(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Sums of what comes before."""
+    flags = bool(n.integer("exclusive", 0)), bool(n.integer("reverse", 0))
+    return b.add(CumSum(*flags), n[0], b.as_scalar(n[1]))
+
+
+@rule("OneHot", "9 11 28")
+def one_hot(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """on_value at the index, off_value elsewhere; negative indices count from the end."""
+    indices = n[0]
+    if b.dtype(indices).name not in ("i32", "i64"):
+        indices = b.convert(indices, i64)
+    depth = b.as_scalar(n[1])
+    if b.dtype(depth).name not in ("i32", "i64"):
+        depth = b.convert(depth, i64)
+    off, on = (b.add(Gather(), n[2], b.scalar(i), b.scalar(0)) for i in (0, 1))
+    op = OneHot(n.integer("axis", -1), "normalize")
+    return b.add(op, indices, depth, on, off)
+
+
+@rule("Gather", "1 11 13")
+def gather(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Take indices along an axis."""
+    return b.add(Gather(), n[0], n[1], b.scalar(n.axis(b, n[0])))
+
+
+@rule("GatherElements", "11 13")
+def gather_elements(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Take single elements along an axis."""
+    return b.add(GatherElements(n.axis(b, n[0])), n[0], n[1])
+
+
+@rule("GatherND", "11 12 13")
+def gather_nd(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Take parts by index tuples."""
+    return b.add(GatherNDOp(n.integer("batch_dims", 0)), n[0], n[1])
+
+
+REDUCTIONS = {"none": "none", "add": "sum", "mul": "prod", "max": "max", "min": "min"}
+
+
+@rule("Scatter", "9 11")
+@rule("ScatterElements", "11 13 16 18")
+def scatter_elements(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Write or combine single elements along an axis."""
+    op = ScatterElementsUpdate(n.meaning("reduction", "none", REDUCTIONS))
+    return b.add(op, n[0], n[1], n[2], b.scalar(n.axis(b, n[0])))
+
+
+@rule("ScatterND", "11 13 16 18")
+def scatter_nd(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Write or combine parts by index tuples."""
+    op = ScatterNDUpdate(n.meaning("reduction", "none", REDUCTIONS))
+    return b.add(op, n[0], n[1], n[2])

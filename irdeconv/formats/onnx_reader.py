@@ -1,0 +1,508 @@
+"""Importing the nodes of an ONNX graph: each by the rule of its type, or by its definition.
+
+Operations that ONNX defines by others and that have no rule are imported as what they consist of.
+
+Reading ONNX models: inputs, nodes and outputs, into a graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from irdeconv.base.errors import did_you_mean
+from irdeconv.base.source import Location, SourceFile
+from irdeconv.formats.importing import (
+    ImportBuilder,
+    Imported,
+    ModelReader,
+    Refusal,
+    operation,
+    require_one_length,
+    source_node,
+)
+from irdeconv.formats.onnx_external import load
+from irdeconv.formats.onnx_node import (
+    RULES,
+    Bodies,
+    Entry,
+    Found,
+    ImportedBody,
+    Names,
+    OnnxNode,
+    Reported,
+    ValueSequence,
+    declared_shape,
+    element_type,
+    in_order,
+    onnx_module,
+    opsets_of,
+    plain_attribute,
+    standard,
+    to_array,
+    type_proto,
+)
+from irdeconv.ir.geometry import Semantics
+from irdeconv.ir.graph import Graph, Info, Value
+from irdeconv.ir.op import Op, lookup
+from irdeconv.ir.spec import Shape
+from irdeconv.ops.shape import Squeeze1, Unsqueeze
+from irdeconv.rewrite.compressed_filters import constant
+
+UNCOVERED_OPERATION = "the operation is not covered"
+LATEST = 2**31 - 1  # operation sets that onnx takes are 32 bits wide, those in a file 64
+IGNORED = ("consumed_inputs",)  # of version 1, about memory
+
+
+class NodeReader(ModelReader):
+    """Imports nodes into the graphs whose names they are given with."""
+
+    results: frozenset[str] = frozenset()
+
+    def nodes(self, names: Names, nodes: Sequence[Any]) -> None:
+        """Import nodes, in an order in which each comes behind those that it reads."""
+        ordered = in_order(nodes)
+        for node in ordered:
+            self._node(names, node)
+        if len(ordered) < len(nodes):
+            done = {id(n) for n in ordered}
+            left = [f'"{layer_name(n)}"' for n in nodes if id(n) not in done]
+            text = f"nodes that depend on each other in a circle: {', '.join(left[:5])}"
+            self.out.malformed(text, "E204")
+
+    def value(self, names: Names, name: str) -> Found | None:
+        """Return a tensor by name, making the constant of an initializer at its first use."""
+        if name not in names.values and name in names.tensors:
+            names.values[name] = self._initializer(names, name)
+        if name in names.values:
+            return names.values[name]
+        if names.outer is None:
+            return None
+        found = self.value(names.outer, name)
+        if names.capture is not None and found is not None:
+            capture = names.capture
+            if isinstance(found, ValueSequence):
+                found = ValueSequence(tuple(map(capture, found.items)))
+            else:
+                found = capture(found)
+            names.values[name] = found
+        return found
+
+    def _initializer(self, names: Names, name: str) -> Value | None:
+        try:
+            array, dtype = to_array(names.tensors[name])
+            return names.builder.constant(names.prefix + name, array, dtype)
+        except Refusal as e:
+            self.out.uncovered(name, f'initializer "{name}": {e}')
+        except (ValueError, TypeError, OSError) as e:
+            self.out.malformed(f'initializer "{name}": {e}', "E122")
+        return None
+
+    def _node(self, names: Names, node: Any) -> None:
+        """Import one node; what is wrong is recorded and its outputs are unknown then."""
+        inputs = [i if not names.lacks(i) else "" for i in node.input]
+        found = [self.value(names, i) if i else None for i in inputs]
+        for i in inputs:
+            if i and not names.knows(i):
+                text = f'{self._title(names, node)}: its input "{i}" has no producer'
+                self.out.malformed(text, "E204")
+        for o in node.output:
+            if o in names.values or o in names.tensors:
+                text = f'{self._title(names, node)}: its output "{o}" exists already'
+                self.out.malformed(text, "E203")
+        names.values.update({o: None for o in node.output if o})
+        missing = any(i and v is None for i, v in zip(inputs, found, strict=True))
+        build, problem = self._build(names, node, found)
+        title, layer = self._title(names, node), names.prefix + layer_name(node)
+        if build is None:
+            self.out.uncovered(names.owner or layer, f"{title}: {problem}")
+        elif not missing:
+            self._attempt(names, title, layer, build)
+
+    def _attempt(self, names: Names, title: str, layer: str, build: Callable[[], None]) -> None:
+        def inside() -> None:
+            names.builder.begin(layer)
+            try:
+                build()
+            except Reported:
+                names.builder.undo()
+
+        self.attempt(names.owner or layer, title, inside, names.builder)
+
+    def _title(self, names: Names, node: Any) -> str:
+        domain = standard(node.domain)
+        name = node.name or next((o for o in node.output if o), "")
+        shown = f' "{name}"' if not names.owner else ""
+        return f"{names.title}{label(node)}{shown} (operation set {names.opset(domain)})"
+
+    # Rules and definitions ---------------------------------------------------------------------
+
+    def _build(
+        self, names: Names, node: Any, found: Sequence[Found | None]
+    ) -> tuple[Callable[[], None] | None, str]:
+        """Return what builds a node, by its rule or its definition; None and why there is none."""
+        domain = standard(node.domain)
+        coverage = RULES.get((domain, node.op_type))
+        version, opset, problem = 0, names.opset(domain), UNCOVERED_OPERATION
+        schema = schema_of(node.op_type, opset, domain)
+        if schema is not None:
+            version = int(schema.since_version)
+        elif coverage is not None and domain not in ("", "ai.onnx.ml"):
+            version = max((v for v in coverage.versions if v <= opset), default=1)
+        elif coverage is not None and 0 not in coverage.versions:  # 0: outside the standard
+            return None, "this operation set does not have the operation"
+        if coverage is not None and version in coverage.versions:
+            view = self._view(names, node, version, found)
+            return lambda: self._by_rule(names, node, view), ""
+        if coverage is not None:
+            problem = f"version {version} of the operation is not covered"
+        own = lookup(node.op_type, domain) if coverage is None and domain else None
+        if own is not None:
+            view = self._view(names, node, version, found)
+            return lambda: self._by_class(names, view, own), ""
+        if schema is None or not is_defined(schema):
+            return None, problem
+        return lambda: self._by_definition(names, node, schema, found), ""
+
+    def _view(
+        self, names: Names, node: Any, version: int, found: Sequence[Found | None]
+    ) -> OnnxNode:
+        sequences = {i: v for i, v in enumerate(found) if isinstance(v, ValueSequence)}
+        return OnnxNode(
+            type=node.op_type,
+            name=names.prefix + layer_name(node),
+            version=version,
+            attributes={
+                k: plain_attribute(a) for k, a in names.given(node).items() if k not in IGNORED
+            },
+            inputs=tuple(v if isinstance(v, Value) else None for v in found),
+            sequences=sequences,
+            outputs=tuple(node.output),
+            semantics=self.semantics,
+            bodies=InnerGraphs(self, names, node),
+        )
+
+    def _by_rule(self, names: Names, node: Any, view: OnnxNode) -> None:
+        """Apply the rule and give its results their names."""
+        made = RULES[standard(node.domain), node.op_type].rule(view, names.builder)
+        results = (made,) if isinstance(made, Value | ValueSequence) else made
+        view.refuse_rest()
+        if any(view.wants(i) for i in range(len(results), len(view.outputs))):
+            raise Refusal(f"more outputs than {len(results)} are not covered")
+        for text in view.remarks:
+            message = f"{self._title(names, node)}: {text}"
+            self.out.add("W303", message, location=self.location, layer=names.owner or view.name)
+        self.keep(names, view.name, view.outputs, results)
+
+    def _by_class(self, names: Names, view: OnnxNode, cls: type[Op]) -> None:
+        """Add the operation of an extension whose version is the node's domain."""
+        results = names.builder.outputs(operation(cls, view.attributes), *view.given)
+        self.keep(names, view.name, view.outputs, results)
+
+    def keep(
+        self, names: Names, layer: str, outputs: Sequence[str], results: Sequence[Found | None]
+    ) -> None:
+        """Give a layer's results their names, in the model's own graph as tensor names too."""
+        first = results[0] if results else None
+        if isinstance(first, Value):
+            names.builder.own(first, layer=layer)
+        for name, value in zip(outputs, results, strict=False):
+            if name and isinstance(value, Value) and names.outer is None and not names.owner:
+                alone = name in self.results
+                names.values[name] = names.builder.bind(value, name, alone=alone)
+            elif name:
+                names.values[name] = value
+
+    def _by_definition(
+        self, names: Names, node: Any, schema: Any, found: Sequence[Found | None]
+    ) -> None:
+        """Import what an operation consists of by ONNX's own definition."""
+        try:
+            function = definition(schema, names, node, found)
+        except RuntimeError as e:
+            raise Refusal(f"its definition fails: {e}") from None
+        if function is None:
+            raise Refusal(UNCOVERED_OPERATION)
+        attributes = {k: a.default_value for k, a in schema.attributes.items()}
+        attributes = {k: a for k, a in attributes.items() if a.type}
+        attributes |= names.given(node)
+        given = dict(zip(function.input, found, strict=False))
+        layer = names.prefix + layer_name(node)
+        inner = Names(
+            builder=names.builder,
+            opsets={**names.opsets, **opsets_of(function.opset_import)},
+            values={k: v for k, v in given.items() if v is not None},
+            absent=frozenset(k for k in function.input if given.get(k) is None),
+            attributes=attributes,
+            prefix=f"{layer}/",
+            title=f"{self._title(names, node)}, in its definition: ",
+            owner=names.owner or layer,
+        )
+        self.nodes(inner, function.node)
+        names.builder.begin(layer)
+        self.keep(names, layer, node.output, [inner.values.get(o) for o in function.output])
+
+
+@dataclass
+class Captured:
+    """Brings values from outside into a body: constants as its own, others as Parameters."""
+
+    outside: ImportBuilder
+    inside: ImportBuilder
+    layer: str
+    found: dict[Value, Value] = field(default_factory=dict)
+
+    def __call__(self, value: Value) -> Value:
+        """Return what stands for a value from outside."""
+        known = constant(self.outside.graph, value)
+        spec = self.outside.spec(value)
+        if known is not None:
+            return self.inside.const(known, spec.dtype)
+        if value not in self.found:
+            name = f"{self.layer}/outside/{len(self.found)}"
+            made = self.inside.parameter(name, self.outside.dtype(value), spec.shape)
+            self.found[value] = made
+        return self.found[value]
+
+
+@dataclass(frozen=True)
+class InnerGraphs(Bodies):
+    """The graphs that a node holds, for its rule."""
+
+    reader: NodeReader
+    names: Names
+    node: Any
+
+    def _names(self, body: Any, builder: ImportBuilder) -> Names:
+        outside, layer = self.names, self.names.prefix + layer_name(self.node)
+        return Names(
+            builder=builder,
+            opsets=outside.opsets,
+            tensors={t.name: t for t in body.initializer},
+            attributes=outside.attributes,
+            prefix=f"{layer}/",
+            title=f"{self.reader._title(outside, self.node)}, in its body: ",
+            owner=outside.owner or layer,
+            outer=outside,
+        )
+
+    def inline(self, body: Any, inputs: Sequence[Found] = ()) -> tuple[Found, ...]:
+        """Import the nodes of a GraphProto in place; return its outputs."""
+        builder = self.names.builder
+        inner = self._names(body, builder)
+        require_one_length(inputs_of_the_body=body.input, values=inputs)
+        inner.values |= {i.name: v for i, v in zip(body.input, inputs, strict=True)}
+        kept = builder.source, builder.made
+        self.reader.nodes(inner, body.node)
+        builder.source, builder.made = kept
+        return self._outputs(body, inner)
+
+    def _outputs(self, body: Any, inner: Names) -> tuple[Found, ...]:
+        found = [self.reader.value(inner, o.name) for o in body.output]
+        missing = [o.name for o in body.output if not inner.knows(o.name)]
+        if missing:
+            raise Refusal(f'the output "{missing[0]}" of its body has no producer')
+        if any(v is None for v in found):
+            raise Reported
+        return tuple(v for v in found if v is not None)
+
+    def graph(
+        self, body: Any, entries: Sequence[Entry], axes: Mapping[int, int] | None = None
+    ) -> ImportedBody:
+        """Import a GraphProto; outputs of `axes` get one of size 1 there."""
+        outside, layer = self.names.builder, self.names.prefix + layer_name(self.node)
+        graph = Graph(Info(name=layer, file=outside.graph.info.file))
+        builder = ImportBuilder(graph, source_node(layer, outside.source.location))
+        inner = self._names(body, builder)
+        if len(body.input) != len(entries):
+            raise Refusal(f"its body has {len(body.input)} inputs for {len(entries)}")
+        parameters = []
+        for item, entry in zip(body.input, entries, strict=True):
+            value, parameter = _enter(builder, item.name, entry)
+            inner.values[item.name] = value
+            parameters.append(parameter)
+        captured = Captured(outside, builder, layer)
+        inner.capture = captured
+        self.reader.nodes(inner, body.node)
+        outputs = self._outputs(body, inner)
+        builder.begin(f"{layer}/outputs")
+        for at, end in enumerate(outputs):
+            if not isinstance(end, Value):
+                raise Refusal(f'the output "{body.output[at].name}" of its body is a sequence')
+            if axes is not None and at in axes:
+                end = builder.add(Unsqueeze(), end, builder.ints(axes[at]))
+            builder.result(end, f"{layer}/{at}")
+        results = tuple(n.id for n in graph.results)
+        builder.finish()
+        pairs = tuple((v.node, k) for k, v in captured.found.items())
+        return ImportedBody(graph, tuple(parameters), results, pairs)
+
+
+def _enter(builder: ImportBuilder, name: str, entry: Entry) -> tuple[Value, int | None]:
+    """Return an input of a body as its nodes see it, and its Parameter."""
+    spec = entry.spec
+    if entry.constant is not None:
+        return builder.const(entry.constant, spec.dtype), None
+    value = builder.stand_in(name, spec)
+    if entry.axis is None:
+        return value, value.node
+    return builder.add(Squeeze1(), value, builder.ints(entry.axis)), value.node
+
+
+def label(node: Any) -> str:
+    """Return an operation with its domain."""
+    return f"{node.domain}.{node.op_type}" if node.domain else str(node.op_type)
+
+
+def layer_name(node: Any) -> str:
+    """Return a node's name, or that of its first output."""
+    return str(node.name or next((o for o in node.output if o), node.op_type))
+
+
+@lru_cache(maxsize=4096)
+def schema_of(type: str, opset: int, domain: str) -> Any:
+    """Return the schema of an operation in an operation set; None where onnx has none."""
+    defs = onnx_module("onnx.defs")
+    if not (isinstance(type, str) and isinstance(domain, str)):  # damaged text is bytes
+        return None
+    try:
+        return defs.get_schema(type, min(max(opset, 0), LATEST), domain)
+    except defs.SchemaError:
+        return None
+
+
+def is_defined(schema: Any) -> bool:
+    """Whether ONNX defines an operation by others."""
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def definition(schema: Any, names: Names, node: Any, found: Sequence[Found | None]) -> Any:
+    """Return the FunctionProto that defines a node for the element types of its inputs, or None."""
+    onnx, opset = onnx_module(), names.opset(schema.domain)
+
+    def newest(versions: Sequence[int]) -> int:
+        usable = [v for v in versions if v <= opset]
+        return max(usable, default=min(versions, default=0))
+
+    text = b""
+    if schema.has_context_dependent_function:
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        copy.input[:] = [i if v is not None else "" for i, v in zip(node.input, found, strict=True)]
+        del copy.attribute[:]
+        for name, attribute in names.given(node).items():
+            copy.attribute.add().CopyFrom(attribute)
+            copy.attribute[-1].name = name
+        types = [type_proto(names.builder, v).SerializeToString() for v in found]
+        version = newest(schema.context_dependent_function_opset_versions)
+        text = schema.get_context_dependent_function_with_opset_version(
+            version, copy.SerializeToString(), types
+        )
+    elif schema.has_function:
+        version = newest(schema.function_opset_versions)
+        text = schema.get_function_with_opset_version(version)
+    if not text:
+        return None
+    if not isinstance(text, bytes):
+        return text
+    function = onnx.FunctionProto()
+    function.ParseFromString(text)
+    return function
+
+
+def read_onnx(
+    path: str,
+    data: bytes | Any | None = None,
+    *,
+    shapes: Mapping[str, Shape | None] | None = None,
+    semantics: Semantics = "runtime",
+) -> Imported:
+    """Read an ONNX model from a file, its bytes or a ModelProto.
+
+    Tensor names stay, node names become layer names. `shapes` makes open input shapes exact.
+    Raises UnsupportedError with everything that is not covered, InputError for a bad file,
+    InferenceError where shapes do not fit. Needs the package onnx.
+    """
+    location = Location(SourceFile(path, b""))
+    model, files = load(path, data, location)
+    done = OnnxReader(location, dict(shapes or {}), semantics).read(model)
+    done.files = files
+    return done
+
+
+class OnnxReader(NodeReader):
+    """Builds the graph of one ONNX model."""
+
+    def read(self, model: Any) -> Imported:
+        """Import inputs, nodes and outputs; raise everything that is wrong at once."""
+        graph = model.graph
+        outputs = [o.name for o in graph.output]
+        self.results = frozenset(outputs)
+        opsets = opsets_of(model.opset_import)
+        format = f"ONNX, operation set {opsets.get('', 0)}"
+        done = self.start(graph.name or "model", format)
+        names = Names(
+            builder=self.builder,
+            opsets=opsets,
+            tensors={t.name: t for t in graph.initializer},
+        )
+        if self._check_opsets(opsets):
+            self._inputs(graph, names)
+            done.kinds.update(map(label, graph.node))
+            self.nodes(names, graph.node)
+            self._outputs(outputs, names)
+        return self.finish(done)
+
+    def _check_opsets(self, opsets: Mapping[str, int]) -> bool:
+        latest = onnx_module("onnx.defs").onnx_opset_version()
+        opset = opsets.get("", 0)
+        if 1 <= opset <= latest or (not opset and opsets):
+            return True
+        if not opset:
+            self.out.malformed("the model names no operation set")
+        elif opset < 0:
+            self.out.malformed(f"operation set {opset}: the first one is 1")
+        else:
+            text = f"operation set {opset} is newer than the installed onnx, which knows {latest}"
+            self.out.uncovered("", text, "install a newer onnx")
+        return False
+
+    def _inputs(self, graph: Any, names: Names) -> None:
+        if graph.sparse_initializer:
+            self.out.uncovered("", "sparse initializers are not covered")
+        inputs = [i for i in graph.input if i.name not in names.tensors]
+        given = [i.name for i in inputs]
+        if "" in self.shapes and len(given) == 1:
+            self.shapes[given[0]] = self.shapes.pop("")
+        for item in inputs:
+            names.values[item.name] = self._input(item)
+        for name in sorted(set(self.shapes) - set(given)):
+            text = f'the model has no input "{name}"; it has {", ".join(given)}'
+            self.out.add("E310", text, hint=did_you_mean(name, given))
+
+    def _input(self, item: Any) -> Value | None:
+        if item.type.WhichOneof("value") != "tensor_type":
+            kind = item.type.WhichOneof("value") or "untyped"
+            self.out.uncovered(item.name, f'input "{item.name}" is a {kind}, not a tensor')
+            return None
+        tensor = item.type.tensor_type
+        try:
+            dtype = element_type(tensor.elem_type)
+        except Refusal as e:
+            self.out.uncovered(item.name, f'input "{item.name}": {e}')
+            return None
+        shape = self.shapes.get(item.name, declared_shape(tensor))
+        return self.builder.parameter(item.name, dtype, shape)
+
+    def _outputs(self, outputs: list[str], names: Names) -> None:
+        self.builder.begin("outputs")
+        for name in outputs:
+            value = self.value(names, name)
+            if isinstance(value, Value):
+                self.builder.result(value, name)
+            elif value is not None:
+                self.out.uncovered(name, f'output "{name}" is a sequence, not a tensor')
+            elif not names.knows(name):
+                self.out.malformed(f'the output "{name}" has no producer', "E204")

@@ -1,0 +1,466 @@
+"""Recurrent layers that OpenVINO's sequences lack, step by step in a TensorIterator.
+
+These have peepholes, coupled gates or other activations. Axis letters: T steps, N batch, H hidden
+units, G gates times H.
+
+ONNX's RNN, GRU and LSTM as the sequences of OpenVINO.
+
+Axis letters: T steps, N batch, D directions, I inputs, H hidden units, G gates times H.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from irdeconv.formats.importing import ImportBuilder, Refusal, source_node
+from irdeconv.formats.onnx_node import OnnxNode, Outputs, rule
+from irdeconv.ir.dtypes import i64
+from irdeconv.ir.graph import Graph, Info, Value
+from irdeconv.ir.op import Op
+from irdeconv.ir.spec import Spec
+from irdeconv.ops import activation as act
+from irdeconv.ops import elementwise as el
+from irdeconv.ops.bodies import Body, BodyInput, BodyOutput, Slicing
+from irdeconv.ops.channels import Split
+from irdeconv.ops.control import TensorIterator
+from irdeconv.ops.elementwise import Add, Less, Tanh
+from irdeconv.ops.generation import Range
+from irdeconv.ops.matrix import MatMul
+from irdeconv.ops.movement import Broadcast, Concat, Transpose
+from irdeconv.ops.recurrent import ACTIVATIONS, GRUSequence, LSTMSequence, RNNSequence
+from irdeconv.ops.shape import Squeeze1, Unsqueeze
+from irdeconv.ops.slicing import Gather
+from irdeconv.rewrite.compressed_filters import constant
+
+# Parameters of activations: how many alpha and beta there are, with their defaults.
+PARAMETERS: dict[str, tuple[float | None, ...]] = {
+    "sigmoid": (),
+    "tanh": (),
+    "relu": (),
+    "softsign": (),
+    "softplus": (),
+    "leakyrelu": (0.01,),
+    "thresholdedrelu": (1.0,),
+    "elu": (1.0,),
+    "hardsigmoid": (0.2, 0.5),
+    "affine": (None, None),
+    "scaledtanh": (None, None),
+}
+
+
+@dataclass(frozen=True)
+class StepActivation:
+    """An activation with its alpha and beta, as far as it has them."""
+
+    name: str
+    parameters: tuple[float, ...] = ()
+
+    def apply(self, b: ImportBuilder, x: Value) -> Value:
+        """Return the activation of x."""
+        name, p = self.name, [b.like(v, x) for v in self.parameters]
+        plain = {
+            "sigmoid": act.Sigmoid(),
+            "tanh": Tanh(),
+            "relu": act.ReLU(),
+            "softsign": act.SoftSign(),
+            "softplus": act.SoftPlus(),
+        }
+        if name in plain:
+            return b.add(plain[name], x)
+        if name == "leakyrelu":
+            return b.add(act.PReLU(), x, b.reshape(p[0], (1,)))
+        if name == "thresholdedrelu":
+            return b.add(el.Select(), b.add(el.Greater(), x, p[0]), x, b.like(0, x))
+        if name == "elu":
+            return b.add(act.Elu(alpha=self.parameters[0]), x)
+        if name == "hardsigmoid":
+            return b.add(act.HardSigmoid(), x, *p)
+        if name == "affine":
+            return b.add(el.Add(), b.add(el.Multiply(), x, p[0]), p[1])
+        return b.add(el.Multiply(), b.add(Tanh(), b.add(el.Multiply(), x, p[1])), p[0])
+
+
+def step_activations(
+    names: Sequence[str], alphas: Sequence[float], betas: Sequence[float]
+) -> list[StepActivation]:
+    """Return activations; those that have parameters take them from the lists in turn."""
+    left = list(alphas), list(betas)
+    out = []
+    for name in names:
+        if name not in PARAMETERS:
+            raise Refusal(f"the activation {name} is not covered")
+        found = []
+        for values, usual in zip(left, PARAMETERS[name], strict=False):
+            value = values.pop(0) if values else usual
+            if value is None:
+                raise Refusal(f"the activation {name} needs activation_alpha and activation_beta")
+            found.append(float(value))
+        out.append(StepActivation(name, tuple(found)))
+    return out
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stepwise:
+    """One direction: x (N, T, G) already multiplied by its weights, mask (N, T), states (N, H).
+
+    r is (G, H), its bias (G,), gates as OpenVINO orders them; peepholes (3H,) are for i, o, f.
+    """
+
+    type: str
+    activations: Sequence[StepActivation]
+    clip: float
+    x: Value
+    mask: Value
+    states: tuple[Value, ...]
+    r: Value
+    bias: Value
+    peepholes: Value | None = None
+    coupled: bool = False
+    behind: bool = False  # the reset gate of GRU acts behind the product
+    backward: bool = False
+
+
+@dataclass
+class _StepBody:
+    """The body that is being built, and what feeds it."""
+
+    outside: ImportBuilder
+    b: ImportBuilder
+    inputs: list[Value] = field(default_factory=list)
+    entries: list[BodyInput] = field(default_factory=list)
+
+    def enter(
+        self, value: Value, spec: Spec | None = None, slicing: Slicing | None = None
+    ) -> Value:
+        """Return what stands for a value from outside, or for its part in an iteration."""
+        known = constant(self.outside.graph, value) if slicing is None and spec is None else None
+        own = self.outside.spec(value)
+        if known is not None:
+            return self.b.const(known, own.dtype)
+        made = self.b.stand_in(f"in/{len(self.inputs)}", spec or own)
+        self.entries.append(BodyInput(made.node, len(self.inputs), slicing))
+        self.inputs.append(value)
+        return made
+
+
+def stepwise(b: ImportBuilder, layer: Stepwise) -> tuple[Value, ...]:
+    """Return the outputs (N, T, H), then the last states (N, H)."""
+    graph = Graph(Info(name=b.source.name, file=b.graph.info.file))
+    inner = ImportBuilder(graph, source_node(b.source.name, b.source.location))
+    inside = _StepBody(b, inner)
+    slicing = Slicing(1, start=-1, end=0, stride=-1) if layer.backward else Slicing(1)
+    parts = [_part(inside, v, slicing) for v in (layer.x, layer.mask)]
+    specs = [b.spec(s).without_value() for s in layer.states]
+    states = [inside.enter(s, spec) for s, spec in zip(layer.states, specs, strict=True)]
+    made = CELLS[layer.type](inside, layer, parts[0], states)
+    there = inner.add(Unsqueeze(), parts[1], inner.ints(1))
+    kept = [inner.add(el.Select(), there, n, s) for n, s in zip(made, states, strict=True)]
+    y = inner.add(el.Select(), there, made[0], inner.like(0, made[0]))
+    inner.result(inner.add(Unsqueeze(), y, inner.ints(1)), "y")
+    for at, state in enumerate(kept):
+        inner.result(state, f"state/{at}")
+    results = [n.id for n in graph.results]
+    inner.finish()
+    outputs = [BodyOutput(results[0], 0, slicing)]
+    outputs += [BodyOutput(r, 1 + at) for at, r in enumerate(results[1:])]
+    edges = tuple((r, s.node) for r, s in zip(results[1:], states, strict=True))
+    body = Body(graph, tuple(inside.entries), tuple(outputs), edges)
+    return b.outputs(TensorIterator(bodies=(body,)), *inside.inputs)
+
+
+def _part(inside: _StepBody, value: Value, slicing: Slicing) -> Value:
+    shape = inside.outside.shape(value)
+    one = Spec(inside.outside.dtype(value), (shape[0], 1, *shape[2:]))
+    return inside.b.add(Squeeze1(), inside.enter(value, one, slicing), inside.b.ints(1))
+
+
+def _gates(inside: _StepBody, layer: Stepwise, x: Value, h: Value, count: int) -> list[Value]:
+    """Return x + h R^T + bias, a value for each gate."""
+    b = inside.b
+    both = b.add(MatMul(transpose_b=True), h, inside.enter(layer.r))
+    total = b.add(el.Add(), x, b.add(el.Add(), both, inside.enter(layer.bias)))
+    return list(b.outputs(Split(count), total, b.scalar(1))) if count > 1 else [total]
+
+
+def _activated(b: ImportBuilder, layer: Stepwise, at: int, x: Value) -> Value:
+    if layer.clip > 0:
+        x = b.add(act.Clamp(-layer.clip, layer.clip), x)
+    return layer.activations[at].apply(b, x)
+
+
+def _rnn(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> list[Value]:
+    (total,) = _gates(inside, layer, x, states[0], 1)
+    return [_activated(inside.b, layer, 0, total)]
+
+
+def _mixed(b: ImportBuilder, gate: Value, one: Value, other: Value) -> Value:
+    """Return gate * one + (1 - gate) * other."""
+    rest = b.add(el.Multiply(), b.add(el.Subtract(), b.like(1, gate), gate), other)
+    return b.add(el.Add(), b.add(el.Multiply(), gate, one), rest)
+
+
+def _gru(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> list[Value]:
+    b, (h,) = inside.b, states
+    r, bias = inside.enter(layer.r), inside.enter(layer.bias)
+    thirds = [b.outputs(Split(3), v, b.scalar(axis)) for v, axis in ((x, 1), (r, 0), (bias, 0))]
+
+    def product(at: int, state: Value) -> Value:
+        both = b.add(MatMul(transpose_b=True), state, thirds[1][at])
+        return b.add(el.Add(), both, thirds[2][at])
+
+    z, reset = (
+        _activated(b, layer, 0, b.add(el.Add(), thirds[0][at], product(at, h))) for at in (0, 1)
+    )
+    if layer.behind:
+        late = b.add(el.Multiply(), reset, product(2, h))
+    else:
+        late = product(2, b.add(el.Multiply(), reset, h))
+    new = _activated(b, layer, 1, b.add(el.Add(), thirds[0][2], late))
+    return [_mixed(b, z, h, new)]
+
+
+def _lstm(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> list[Value]:
+    b, (h, c) = inside.b, states
+    f, i, new, o = _gates(inside, layer, x, h, 4)
+    peeps: Sequence[Value | None] = (None, None, None)
+    if layer.peepholes is not None:
+        peeps = b.outputs(Split(3), inside.enter(layer.peepholes), b.scalar(0))
+
+    def seen(gate: Value, at: int, cell: Value) -> Value:
+        peep = peeps[at]
+        return gate if peep is None else b.add(el.Add(), gate, b.add(el.Multiply(), peep, cell))
+
+    i = _activated(b, layer, 0, seen(i, 0, c))
+    new = _activated(b, layer, 1, new)
+    if layer.coupled:
+        cell = _mixed(b, i, new, c)
+    else:
+        f = _activated(b, layer, 0, seen(f, 2, c))
+        cell = b.add(el.Add(), b.add(el.Multiply(), f, c), b.add(el.Multiply(), i, new))
+    o = _activated(b, layer, 0, seen(o, 1, cell))
+    return [b.add(el.Multiply(), o, layer.activations[2].apply(b, cell)), cell]
+
+
+StepCell = Callable[[_StepBody, Stepwise, Value, list[Value]], list[Value]]
+CELLS: dict[str, StepCell] = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
+
+
+# The order of gates in ONNX by that of OpenVINO: i, o, f, c become f, i, c, o.
+GATES = {"RNN": (0,), "GRU": (0, 1, 2), "LSTM": (2, 0, 3, 1)}
+USUAL = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+CLASSES: dict[str, Callable[..., Op]] = {
+    "RNN": RNNSequence,
+    "GRU": GRUSequence,
+    "LSTM": LSTMSequence,
+}
+DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentLayer:
+    """A recurrent layer: attributes, x (N, T, I), states (N, D, H), lengths (N,), weights."""
+
+    type: str
+    direction: str
+    activations: tuple[tuple[StepActivation, ...], ...]
+    common: dict[str, Any]
+    x: Value
+    states: tuple[Value, ...]
+    lengths: Value
+    weights: tuple[Value, ...]
+    peepholes: Value | None = None
+    coupled: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether OpenVINO has a sequence for it."""
+        names = {a.name for group in self.activations for a in group}
+        return self.peepholes is None and not self.coupled and names <= set(ACTIVATIONS)
+
+
+@rule("RNN GRU LSTM", "1 3 7 14 22")
+def recurrent(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """All outputs Y, then the last states; without a bias or states these are 0."""
+    batch_first = bool(n.integer("layout", 0))
+    layer = _layer(n, b, batch_first=batch_first)
+    y, *last = _sequence(b, layer)
+    y = _permuted(b, y, (0, 2, 1, 3) if batch_first else (2, 1, 0, 3))
+    if not batch_first:
+        last = [_permuted(b, state, (1, 0, 2)) for state in last]
+    return (y, *last)
+
+
+def _layer(n: OnnxNode, b: ImportBuilder, *, batch_first: bool) -> RecurrentLayer:
+    direction = n.meaning("direction", "forward", {d: d for d in DIRECTIONS})
+    directions = DIRECTIONS[direction]
+    n.accept("output_sequence")  # of version 1: whether Y is wanted
+    x = n[0] if batch_first else _permuted(b, n[0], (1, 0, 2))
+    w, r = (_recurrent_gates(b, n[i], GATES[n.type]) for i in (1, 2))
+    hidden = b.shape(r, 1)[-1]
+    if not isinstance(hidden, int):
+        raise Refusal("weights of open size")
+    if (said := n.integer("hidden_size", hidden)) != hidden:
+        raise Refusal(f"hidden_size is {said}, the weights have {hidden}")
+    common: dict[str, Any] = {"hidden_size": hidden, "clip": n.number("clip", 0.0)}
+    if n.type == "GRU":
+        common["linear_before_reset"] = bool(n.integer("linear_before_reset", 0))
+    lstm = n.type == "LSTM"
+    batch = b.add(Gather(), b.shape_of(x), b.ints(0), b.scalar(0))
+    states = tuple(
+        _state(n.input(5 + i), b, batch, (directions, hidden), x, batch_first=batch_first)
+        for i in range(1 + lstm)
+    )
+    return RecurrentLayer(
+        type=n.type,
+        direction=direction,
+        activations=_activations(n, directions),
+        common=common,
+        x=x,
+        states=states,
+        lengths=_lengths(n.input(4), b, x, batch),
+        weights=(w, r, _bias(n, b, r, directions, hidden)),
+        peepholes=n.input(7) if lstm else None,
+        coupled=lstm and bool(n.integer("input_forget", 0)),
+    )
+
+
+def _activations(n: OnnxNode, directions: int) -> tuple[tuple[StepActivation, ...], ...]:
+    """Return the activations of each direction."""
+    usual = USUAL[n.type]
+    names = [str(a).lower() for a in n.texts("activations") or usual * directions]
+    if len(names) != len(usual) * directions:
+        raise Refusal(f"{len(names)} activations for {directions} directions of {n.type}")
+    lists = (n.numbers(f"activation_{name}") for name in ("alpha", "beta"))
+    found = tuple(step_activations(names, *lists))
+    return tuple(found[i : i + len(usual)] for i in range(0, len(found), len(usual)))
+
+
+def _permuted(b: ImportBuilder, x: Value, order: Sequence[int]) -> Value:
+    return b.add(Transpose(), x, b.ints(*order))
+
+
+def _recurrent_gates(b: ImportBuilder, weights: Value, order: tuple[int, ...]) -> Value:
+    """Return weights (D, G, ...) with their gates in OpenVINO's order."""
+    rows = b.shape(weights, 2)[1]
+    if not isinstance(rows, int) or rows % len(order):
+        raise Refusal(f"weights of {rows} rows for {len(order)} gates")
+    if order == tuple(range(len(order))):
+        return weights
+    hidden = rows // len(order)
+    b.room(rows)
+    wanted = np.add.outer(np.array(order) * hidden, np.arange(hidden))
+    return b.add(Gather(), weights, b.const(wanted.ravel()), b.scalar(1))
+
+
+def _bias(n: OnnxNode, b: ImportBuilder, r: Value, directions: int, hidden: int) -> Value:
+    """Return the sum of both biases (D, G); with linear_before_reset the last one stays apart."""
+    gates = len(GATES[n.type])
+    apart = n.type == "GRU" and bool(n.integer("linear_before_reset", 0))
+    both = n.input(3)
+    b.room(directions * 2 * gates * hidden)
+    if both is None:
+        size = (directions, (gates + apart) * hidden)
+        return b.const(np.zeros(size, b.dtype(r).container), b.dtype(r))
+
+    def part(start: int, stop: int) -> Value:
+        rows = b.const(np.arange(start * hidden, stop * hidden))
+        return b.add(Gather(), both, rows, b.scalar(1))
+
+    if not apart:
+        total = b.add(Add(), part(0, gates), part(gates, 2 * gates))
+        return _recurrent_gates(b, total, GATES[n.type])
+    shared = b.add(Add(), part(0, 2), part(gates, gates + 2))
+    return b.add(Concat(1), shared, part(2, 3), part(gates + 2, gates + 3))
+
+
+def _state(
+    given: Value | None,
+    b: ImportBuilder,
+    batch: Value,
+    size: tuple[int, int],
+    x: Value,
+    *,
+    batch_first: bool,
+) -> Value:
+    """Return an initial state (N, D, H), zeros without one."""
+    if given is None:
+        shape = b.add(Concat(0), batch, b.ints(*size))
+        return b.add(Broadcast("numpy"), b.like(0, x), shape)
+    return given if batch_first else _permuted(b, given, (1, 0, 2))
+
+
+def _lengths(given: Value | None, b: ImportBuilder, x: Value, batch: Value) -> Value:
+    """Return the lengths of the sequences, all steps without them."""
+    if given is not None:
+        return given
+    steps = b.add(Gather(), b.shape_of(x), b.scalar(1), b.scalar(0))
+    return b.add(Broadcast("numpy"), b.convert(steps, i64), batch)
+
+
+def _sequence(b: ImportBuilder, layer: RecurrentLayer) -> tuple[Value, ...]:
+    """Return Y (N, D, T, H) and the last states (N, D, H)."""
+    if layer.is_plain and len(set(layer.activations)) == 1:
+        return _run(b, layer, layer.direction, 0, whole=True)
+    both = ("forward", "reverse") if layer.direction == "bidirectional" else (layer.direction,)
+    run = _run if layer.is_plain else _steps
+    runs = [run(b, layer, direction, at) for at, direction in enumerate(both)]
+    return tuple(b.add(Concat(1), *outs) for outs in zip(*runs, strict=True))
+
+
+def _run(
+    b: ImportBuilder, layer: RecurrentLayer, direction: str, at: int, *, whole: bool = False
+) -> tuple[Value, ...]:
+    """Run the direction with a number, or with `whole` all."""
+
+    def pick(value: Value, axis: int) -> Value:
+        return value if whole else b.add(Gather(), value, b.ints(at), b.scalar(axis))
+
+    names = tuple(a.name for a in layer.activations[at])
+    op = CLASSES[layer.type](**layer.common, direction=direction, activations=names)
+    states = [pick(s, 1) for s in layer.states]
+    weights = [pick(w, 0) for w in layer.weights]
+    return b.outputs(op, layer.x, *states, layer.lengths, *weights)
+
+
+def _steps(b: ImportBuilder, layer: RecurrentLayer, direction: str, at: int) -> tuple[Value, ...]:
+    """Run the direction with a number step by step."""
+
+    def pick(value: Value, axis: int) -> Value:
+        return b.add(Gather(), value, b.scalar(at), b.scalar(axis))
+
+    w, r, bias = (pick(v, 0) for v in layer.weights)
+    x, behind = b.add(MatMul(transpose_b=True), layer.x, w), False
+    if layer.common.get("linear_before_reset"):
+        behind, hidden = True, layer.common["hidden_size"]
+        rows = [np.arange(k * hidden, (k + 1) * hidden) for k in range(4)]
+        new = b.add(Gather(), bias, b.const(rows[2]), b.scalar(0))
+        zeros = b.const(np.zeros(2 * hidden, b.dtype(x).container), b.dtype(x))
+        x = b.add(Add(), x, b.add(Concat(0), zeros, new))
+        bias = b.add(Gather(), bias, b.const(np.concatenate([*rows[:2], rows[3]])), b.scalar(0))
+    steps = Stepwise(
+        type=layer.type,
+        activations=layer.activations[at],
+        clip=layer.common["clip"],
+        x=x,
+        mask=_mask(b, layer),
+        states=tuple(pick(s, 1) for s in layer.states),
+        r=r,
+        bias=bias,
+        peepholes=None if layer.peepholes is None else pick(layer.peepholes, 0),
+        coupled=layer.coupled,
+        behind=behind,
+        backward=direction == "reverse",
+    )
+    return tuple(b.add(Unsqueeze(), v, b.ints(1)) for v in stepwise(b, steps))
+
+
+def _mask(b: ImportBuilder, layer: RecurrentLayer) -> Value:
+    """Return which steps (N, T) belong to the sequences."""
+    steps = b.add(Gather(), b.shape_of(layer.x), b.scalar(1), b.scalar(0))
+    every = b.add(Range(i64), b.scalar(0), steps, b.scalar(1))
+    lengths = b.add(Unsqueeze(), b.convert(layer.lengths, i64), b.ints(1))
+    return b.add(Less(), every, lengths)

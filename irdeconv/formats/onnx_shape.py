@@ -1,0 +1,384 @@
+"""ONNX's operations on shapes and layouts: Reshape, Transpose, Concat, Split, Slice, Pad, ...
+
+ONNX's operations on places: Compress, Unique, EyeLike, NonMaxSuppression, sampling, ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from irdeconv.formats.importing import ImportBuilder, Refusal
+from irdeconv.formats.onnx_node import OnnxNode, Outputs, element_type, plain, rule, to_array
+from irdeconv.ir.dtypes import ElementType, f32, i64, of_numpy
+from irdeconv.ir.graph import Value
+from irdeconv.ops.channels import DepthToSpace, ReverseSequence, SpaceToDepth, Split, VariadicSplit
+from irdeconv.ops.elementwise import (
+    Add,
+    FloorMod,
+    Greater,
+    GreaterEqual,
+    LessEqual,
+    Multiply,
+    Select,
+    Subtract,
+)
+from irdeconv.ops.generation import Eye, Range
+from irdeconv.ops.image import Col2Im, GridSample
+from irdeconv.ops.indexing import NonZero, ScatterElementsUpdate
+from irdeconv.ops.matrix import Einsum
+from irdeconv.ops.movement import Broadcast, Concat, Tile, Transpose
+from irdeconv.ops.ordering import Unique
+from irdeconv.ops.reduction import ReduceProd
+from irdeconv.ops.regions import ROIAlign
+from irdeconv.ops.shape import Reshape, Squeeze1, Unsqueeze
+from irdeconv.ops.slicing import Gather, Slice
+from irdeconv.ops.suppression import NonMaxSuppression
+
+BLOCKS = {"DCR": "blocks_first", "CRD": "depth_first"}
+
+plain("Expand", "8 13", Broadcast("bidirectional"), inputs=2)
+plain("Tile", "6 13", Tile(), inputs=2)
+plain("NonZero", "9 13", NonZero(i64))
+
+
+@rule("Reshape", "1 5 13 14 19 21 23 24 25")
+def reshape(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """0 copies a dimension unless allowzero is set."""
+    copies = not n.integer("allowzero", 0)
+    target = b.ints(*n.ints("shape")) if n.version < 5 else n[1]
+    return b.add(Reshape(special_zero=copies), n[0], target)
+
+
+@rule("Flatten", "1 9 11 13 21 23 24 25")
+def flatten(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """A matrix; the axes before `axis` become the rows."""
+    axis, rank = n.integer("axis", 1), b.rank(n[0])
+    if not -rank <= axis <= rank:
+        raise Refusal(f"axis is {axis}, but the rank is {rank}")
+    return b.flatten(n[0], axis + rank if axis < 0 else axis)
+
+
+@rule("Transpose", "1 13 21 23 24 25")
+def transpose(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Permute the axes; reverse them without perm."""
+    order = n.ints("perm") or tuple(reversed(range(b.rank(n[0]))))
+    return b.add(Transpose(), n[0], b.ints(*order))
+
+
+def _axes(n: OnnxNode, b: ImportBuilder) -> Value | None:
+    """Return the axes: an attribute before version 13, an input from it on."""
+    if n.version >= 13:
+        return n.input(1)
+    return b.ints(*n.ints("axes")) if "axes" in n else None
+
+
+@rule("Squeeze", "1 11 13 21 23 24 25")
+def squeeze(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Remove axes of size 1: the given ones, or all."""
+    axes = _axes(n, b)
+    return b.add(Squeeze1(), n[0]) if axes is None else b.add(Squeeze1(), n[0], axes)
+
+
+@rule("Unsqueeze", "1 11 13 21 23 24 25")
+def unsqueeze(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Insert axes of size 1."""
+    axes = _axes(n, b)
+    if axes is None:
+        raise Refusal("axes are missing")
+    return b.add(Unsqueeze(), n[0], axes)
+
+
+@rule("Concat", "1 4 11 13")
+def concat(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Join along an axis."""
+    return b.add(Concat(n.axis(b, n[0], default=1)), *n.given)
+
+
+@rule("Split", "2 11 13 18")
+def split(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Cut along an axis: by lengths, or into equal parts of which the last may be shorter."""
+    x, count = n[0], len(n.outputs)
+    axis = n.axis(b, x)
+    lengths = n.input(1) if n.version >= 13 else None
+    if n.version < 13 and "split" in n:
+        lengths = b.ints(*n.ints("split"))
+    at = b.scalar(axis)
+    if lengths is not None:
+        if b.shape(lengths) != (count,):
+            raise Refusal(f"split is {b.spec(lengths).without_value()} for {count} outputs")
+        return b.outputs(VariadicSplit(), x, at, lengths)
+    if n.version >= 18 and n.integer("num_outputs", count) != count:
+        raise Refusal(f"num_outputs is {n.integer('num_outputs')} for {count} outputs")
+    size = b.shape(x, 1)[axis]
+    if not isinstance(size, int):
+        raise Refusal(f"axis {axis} of open size into {count} parts")
+    if size % count == 0:
+        return b.outputs(Split(count), x, at)
+    part = -(-size // count)
+    last = size - part * (count - 1)
+    if n.version < 18 or last < 0:
+        raise Refusal(f"axis {axis} of size {size} does not divide into {count} parts")
+    return b.outputs(VariadicSplit(), x, at, b.ints(*(part,) * (count - 1), last))
+
+
+@rule("Slice", "1 10 11 13")
+def slice_(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Take start:end:step of axes."""
+    x = n[0]
+    if n.version < 10:
+        starts, ends = n.ints("starts"), n.ints("ends")
+        axes = n.ints("axes") or tuple(range(len(starts)))
+        ones = (1,) * len(starts)
+        return b.add(Slice(), x, *(b.ints(*v) for v in (starts, ends, ones, axes)))
+    start, end, steps, chosen = n[1], n[2], n.input(4), n.input(3)
+    if steps is None:
+        count = b.shape(start, 1)[0]
+        if not isinstance(count, int):
+            raise Refusal("starts has an unknown number of values")
+        b.room(count)
+        steps = b.const(np.ones(count, b.dtype(start).container))
+    more = () if chosen is None else (chosen,)
+    return b.add(Slice(), x, start, end, steps, *more)
+
+
+@rule("Shape", "1 13 15 19 21 23 24 25")
+def shape(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """The shape as i64; from version 15 on perhaps a part of it."""
+    whole = b.shape_of(n[0])
+    if "start" not in n and "end" not in n:
+        return whole
+    rank = b.rank(n[0])
+    start, end, _ = slice(n.integer("start", 0), n.integer("end", rank)).indices(rank)
+    part = (b.ints(v) for v in (start, max(end, start), 1, 0))
+    return b.add(Slice(), whole, *part)
+
+
+@rule("Size", "1 13 19 21 23 24 25")
+def size(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """The number of elements as an i64 scalar."""
+    return b.add(ReduceProd(keep_dims=False), b.shape_of(n[0]), b.ints(0))
+
+
+@rule("DepthToSpace", "1 11 13 28")
+@rule("SpaceToDepth", "1 13 28")
+def blocks(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Blocks of channels become pixels, or back; DCR has the block first, CRD the channel."""
+    op = DepthToSpace if n.type == "DepthToSpace" else SpaceToDepth
+    return b.add(op(n.meaning("mode", "DCR", BLOCKS), n.integer("blocksize")), n[0])
+
+
+CONSTANTS: dict[str, tuple[Any, Callable[[OnnxNode, str], Any]]] = {
+    "value_float": (np.float32, lambda n, name: n.number(name, 0.0)),
+    "value_floats": (np.float32, OnnxNode.numbers),
+    "value_int": (np.int64, OnnxNode.integer),
+    "value_ints": (np.int64, OnnxNode.ints),
+    "value_string": (object, lambda n, name: n.text(name, "")),
+    "value_strings": (object, OnnxNode.texts),
+}
+
+
+@rule("Constant", "1 9 11 12 13 19 21 23 24 25")
+def constant(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """A constant tensor."""
+    if len(n.attributes) != 1:
+        raise Refusal("exactly one value attribute is needed")
+    (name,) = n.attributes
+    if name == "value":
+        return b.const(*to_array(n.tensor(name)))
+    if name not in CONSTANTS:
+        raise Refusal(f"the attribute {name} is not covered")
+    type, value = CONSTANTS[name]
+    array = np.array(value(n, name), type)
+    return b.const(array, of_numpy(array.dtype))
+
+
+@rule("ConstantOfShape", "9 20 21 23 24 25")
+def constant_of_shape(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """A tensor of one repeated value, f32 zero by default."""
+    tensor = n.tensor("value")
+    array, dtype = (np.zeros(1, np.float32), None) if tensor is None else to_array(tensor)
+    kind: ElementType = dtype or of_numpy(array.dtype)
+    return b.add(Broadcast("numpy"), b.const(array.reshape(()), kind), n[0])
+
+
+@rule("Range", "11 27")
+def range_(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """start, start + delta, ... below limit; f16 and bf16 ones are computed in f32."""
+    n.only("stash_type", 1)
+    ends, dtype = [b.as_scalar(n[i]) for i in range(3)], b.dtype(n[0])
+    if dtype.name not in ("f16", "bf16"):
+        return b.add(Range(dtype), *ends)
+    return b.convert(b.add(Range(f32), *(b.convert(v, f32) for v in ends)), dtype)
+
+
+@rule("Trilu", "14")
+def trilu(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Keep the triangle above (or below) the k-th diagonal of matrices, else 0."""
+    x = n[0]
+    rows, columns = b.shape(x, 2)[-2:]
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        raise Refusal("matrices of open size")
+    b.room(rows, columns)
+    across, down = b.const(np.arange(columns)[None, :]), b.const(np.arange(rows)[:, None])
+    away = b.add(Subtract(), across, down)
+    k = b.scalar(0) if n.input(1) is None else b.as_scalar(n[1])
+    inside = GreaterEqual() if n.integer("upper", 1) else LessEqual()
+    return b.add(Select(), b.add(inside, away, k), x, b.like(0, x))
+
+
+@rule("Einsum", "12 28")
+def einsum(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Sums of products over letters."""
+    return b.add(Einsum(n.text("equation", "").replace(" ", "")), *n.given)
+
+
+@rule("Compress", "9 11 28")
+def compress(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Take the slices along an axis, or of the flat data, at which a condition holds."""
+    x = n[0]
+    axis = 0
+    if "axis" in n:
+        axis = n.axis(b, x)
+    else:
+        x = b.reshape(x, (-1,))
+    places = b.add(Squeeze1(), b.add(NonZero(i64), n[1]), b.ints(0))
+    return b.add(Gather(), x, places, b.scalar(axis))
+
+
+@rule("Unique", "11 28")
+def unique(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Distinct elements or slices, their first places, the number of each element, how often."""
+    axis = (b.scalar(n.axis(b, n[0])),) if "axis" in n else ()
+    return b.outputs(Unique(bool(n.integer("sorted", 1)), i64, i64), n[0], *axis)
+
+
+@rule("EyeLike", "9 22")
+def eye_like(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """1 on the k-th diagonal of a matrix of the input's shape."""
+    wanted = n.integer("dtype", 0)
+    dtype = element_type(wanted) if wanted else b.dtype(n[0])
+    shape = b.shape_of(n[0])
+    rows, columns = (b.add(Gather(), shape, b.scalar(i), b.scalar(0)) for i in (0, 1))
+    return b.add(Eye(dtype), rows, columns, b.scalar(n.integer("k", 0)))
+
+
+@rule("NonMaxSuppression", "10 11")
+def non_max_suppression(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """The kept boxes as (batch, class, box), classes in order, the best of each first."""
+    center = n.integer("center_point_box", 0)
+    op = NonMaxSuppression("center" if center else "corner", False, i64)
+    most = b.scalar(0) if n.input(2) is None else b.as_scalar(n[2])
+    iou = b.like(0, n[1]) if n.input(3) is None else b.as_scalar(n[3])
+    least = b.like(np.finfo(np.float32).min, n[1]) if n.input(4) is None else b.as_scalar(n[4])
+    return b.outputs(op, n[0], n[1], most, _above(b, iou), least)[0]
+
+
+def _above(b: ImportBuilder, overlap: Value) -> Value:
+    """Return the next larger overlap: in ONNX a box goes above the threshold, here from it on."""
+    known = b.known(overlap)
+    if known is None:
+        return b.add(Multiply(), overlap, b.like(1 + 2.0**-23, overlap))
+    above = np.nextafter(known.astype(np.float32), np.float32(np.inf))
+    return b.like(max(float(above), float(np.finfo(np.float32).tiny)), overlap)
+
+
+SAMPLING = {
+    "bilinear": "bilinear",
+    "linear": "bilinear",
+    "nearest": "nearest",
+    "bicubic": "bicubic",
+    "cubic": "bicubic",
+}
+OUTSIDE = {w: w for w in ("zeros", "border", "reflection")}
+
+
+@rule("GridSample", "16 20 22")
+def grid_sample(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Read an image at places from -1 to 1."""
+    if b.rank(n[0]) != 4:
+        raise Refusal(f"data of rank {b.rank(n[0])}: only images are covered")
+    op = GridSample(
+        align_corners=bool(n.integer("align_corners", 0)),
+        mode=n.meaning("mode", "bilinear" if n.version < 20 else "linear", SAMPLING),
+        padding_mode=n.meaning("padding_mode", "zeros", OUTSIDE),
+    )
+    return b.add(op, n[0], n[1])
+
+
+@rule("TensorScatter", "24")
+def tensor_scatter(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Write updates into a cache along an axis, from a place on that each batch element has."""
+    cache, updates = n[0], n[1]
+    axis, rank = n.axis(b, cache, default=-2), b.rank(cache)
+    circular = n.meaning("mode", "linear", {"linear": False, "circular": True})
+    size, count = (b.add(Gather(), b.shape_of(v), b.scalar(axis), b.scalar(0)) for v in n.given[:2])
+    start = b.scalar(0) if n.input(2) is None else b.convert(n[2], i64)
+    if b.rank(start):
+        start = b.reshape(start, (-1, *(1,) * (rank - 1)))
+    steps = b.add(Range(i64), b.scalar(0), count, b.scalar(1))
+    steps = b.reshape(steps, ((1,) * axis + (-1,) + (1,) * (rank - axis - 1)))
+    places = b.add(Add(), start, steps)
+    if circular:
+        places = b.add(FloorMod(), places, size)
+    places = b.add(Broadcast("bidirectional"), places, b.shape_of(updates))
+    return b.add(ScatterElementsUpdate(), cache, places, updates, b.scalar(axis))
+
+
+@rule("ReverseSequence", "10 28")
+def reverse_sequence(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Reverse the first elements of each sequence, as many as its length says."""
+    x = n[0]
+    op = ReverseSequence(n.axis(b, x, "batch_axis", 1), n.axis(b, x, "time_axis", 0))
+    return b.add(op, x, n[1])
+
+
+@rule("Col2Im", "18")
+def col2im(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Add up columns at the windows of an image that they came from."""
+    axes = b.shape(n[1], 1)[0]
+    if axes != 2:
+        raise Refusal(f"{axes} spatial axes: only images are covered")
+    pads = n.ints("pads") or (0,) * 4
+    op = Col2Im(
+        strides=n.ints("strides") or (1, 1),
+        dilations=n.ints("dilations") or (1, 1),
+        pads_begin=pads[:2],
+        pads_end=pads[2:],
+    )
+    return b.add(op, n[0], n[1], n[2])
+
+
+@rule("ArrayFeatureExtractor", "1", "ai.onnx.ml")
+def features(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Take elements along the last axis; a vector counts as a row."""
+    x = n[0] if b.rank(n[0]) > 1 else b.reshape(n[0], (1, -1))
+    return b.add(Gather(), x, b.reshape(n[1], (-1,)), b.scalar(-1))
+
+
+@rule("Binarizer", "1", "ai.onnx.ml")
+def binarizer(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """1 where x is above the threshold, else 0."""
+    x = n[0]
+    above = b.add(Greater(), x, b.like(n.number("threshold", 0.0), x))
+    return b.add(Select(), above, b.like(1, x), b.like(0, x))
+
+
+@rule("RoiAlign", "10 16 22")
+def roi_align(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Pool regions of images; half_pixel subtracts half an element from the scaled places."""
+    words = {"half_pixel": "half_pixel_for_nn", "output_half_pixel": "asymmetric"}
+    usual = "half_pixel" if n.version >= 16 else "output_half_pixel"
+    if n.text("mode", "avg") != "avg":
+        raise Refusal("mode=max: systems differ in what is the largest of a sample")
+    op = ROIAlign(
+        pooled_h=n.integer("output_height", 1),
+        pooled_w=n.integer("output_width", 1),
+        sampling_ratio=n.integer("sampling_ratio", 0),
+        spatial_scale=n.number("spatial_scale", 1.0),
+        mode="avg",
+        aligned_mode=n.meaning("coordinate_transformation_mode", usual, words),
+    )
+    return b.add(op, n[0], n[1], n[2])

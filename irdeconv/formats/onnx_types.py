@@ -1,0 +1,423 @@
+"""What is known of the tensors of an ONNX model: element types and shapes, by scope and name.
+
+Pieces of an ONNX model as graphs of their own: some nodes, and the constants that they read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from irdeconv.base import progress
+from irdeconv.base.errors import misused
+from irdeconv.formats.onnx_container import OnnxFile, Scope, bodies, scopes
+from irdeconv.formats.onnx_node import onnx_module
+from irdeconv.formats.onnx_reader import OnnxReader
+from irdeconv.ir.geometry import Semantics
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.spec import Shape
+from irdeconv.ops.matrix import Einsum
+
+Path = tuple[int, ...]
+NOBODY = "unknown.domain"  # a domain of operations whose results nobody infers
+KEPT = 1 << 12  # bytes: longer tensors cannot be shapes
+MANY_FUNCTIONS = 1000
+FOLLOWED = 1 << 17  # elements of vectors; shapes have a few
+
+
+@dataclass
+class Types:
+    """TypeProto.Tensor by scope and name: inferred from the inputs, or with declared shapes."""
+
+    inferred: dict[Path, dict[str, Any]] = field(default_factory=dict)
+    declared: dict[Path, dict[str, Any]] = field(default_factory=dict)
+
+    def of(self, scope: Scope, name: str) -> tuple[Any, bool]:
+        """Return what is known of a tensor, and whether that rests on a declaration."""
+        at = scope.owner(name)
+        if at is None:
+            return None, False
+        sure = self.inferred.get(at.path, {}).get(name)
+        said = self.declared.get(at.path, {}).get(name)
+        better = said is not None and _known(said) > _known(sure)
+        return (said, True) if better else (sure, False)
+
+
+def _known(tensor: Any) -> tuple[int, int]:
+    """Return how much is known, to compare: the rank, then the number of exact dimensions."""
+    if tensor is None:
+        return -1, 0
+    exact = sum(d.HasField("dim_value") for d in tensor.shape.dim)
+    return int(tensor.HasField("shape")), exact
+
+
+def infer_types(model: Any, every: Sequence[Scope]) -> Types:
+    """Infer the types in a model's scopes by ONNX's rules, without and with its declarations.
+
+    A declaration is what `value_info` says of a tensor; behind operations that ONNX does not know
+    there is nothing else. Data of tensors is not read, except of small ones.
+    """
+    out = Types()
+    with progress.stage("inferring shapes", total=2) as step:
+        for kept, into in ((False, out.inferred), (True, out.declared)):
+            bare = _skeleton(model, declarations=kept)
+            _record(model, every, _inferred(bare), into)
+            step()
+    return out
+
+
+def _inferred(bare: Any) -> Any:
+    """Return a model with inferred types; as it is where ONNX's inference breaks off.
+
+    Of thousands of functions it would take minutes; their calls are then like unknown operations.
+    """
+    functions = list(bare.functions) if len(bare.functions) > MANY_FUNCTIONS else []
+    if functions:
+        del bare.functions[:]
+    out = _inferred_by_onnx(bare)
+    out.functions.extend(functions)
+    return out
+
+
+def _inferred_by_onnx(bare: Any) -> Any:
+    """Return a model with the types that ONNX infers, with values of shapes where that is cheap.
+
+    To follow values ONNX makes hundreds of bytes of each element of each vector, for a declared
+    size as well: of 2^31 elements that is all memory. A Slice of a negative size ends the process.
+    """
+    apart = _without_slices(bare)
+    plain = _by_onnx(apart or bare, values=False)
+    if apart is not None and _negative(plain):
+        return plain
+    plain = plain if apart is None else _by_onnx(bare, values=False)
+    return plain if _in_vectors(plain) > FOLLOWED else _by_onnx(bare, values=True)
+
+
+def _without_slices(model: Any) -> Any:
+    """Return a copy without any Slice, None if there is none."""
+    if not any(n.op_type == "Slice" for s in scopes(model) for n in s.body.node):
+        return None
+    out = type(model)()
+    out.CopyFrom(model)
+    for node in (n for s in scopes(out) for n in s.body.node if n.op_type == "Slice"):
+        node.op_type, node.domain = "Unknown", NOBODY
+    return out
+
+
+def _negative(model: Any) -> bool:
+    """Whether a tensor has a negative size, declared or inferred."""
+    graphs = (s.body for s in scopes(model) if not s.is_function)
+    items = (i for g in graphs for i in (*g.input, *g.value_info, *g.output))
+    return any(d.dim_value < 0 for i in items for d in i.type.tensor_type.shape.dim)
+
+
+def _in_vectors(model: Any) -> int:
+    """Return how many elements the computed tensors of one axis have, as far as that is known."""
+    total = 0
+    for graph in (s.body for s in scopes(model) if not s.is_function):
+        stored = {t.name for t in graph.initializer}
+        for item in (*graph.input, *graph.value_info, *graph.output):
+            dims = item.type.tensor_type.shape.dim
+            if len(dims) == 1 and item.name not in stored:
+                total += max(dims[0].dim_value, 0)
+    return total
+
+
+def _by_onnx(bare: Any, *, values: bool) -> Any:
+    inference, checker = onnx_module("onnx.shape_inference"), onnx_module("onnx.checker")
+    try:
+        return inference.infer_shapes(bare, check_type=False, strict_mode=False, data_prop=values)
+    except (inference.InferenceError, checker.ValidationError, ValueError, RuntimeError):
+        return bare
+
+
+def _record(
+    model: Any, every: Sequence[Scope], typed: Any, into: dict[Path, dict[str, Any]]
+) -> None:
+    """Note the types of graphs, then those of functions by what all their calls agree on."""
+    # Nodes that inference must not see have lost their bodies, so there may be fewer scopes.
+    for found in scopes(typed):
+        if not found.is_function:
+            into[found.path] = _typed(found.body)
+    bodies_of_functions = [s for s in every if s.outermost.is_function]
+    if not any(n.op_type == "ConvTranspose" for s in bodies_of_functions for n in s.body.node):
+        return  # a thousand functions take seconds, and nobody asks for types in them
+    functions = {(s.body.domain, s.body.name): s for s in every if s.is_function}
+    calls: dict[tuple[str, str], list[list[Any]]] = {}
+    for scope in (s for s in every if s.path in into):
+        _calls(scope.body.node, into[scope.path], functions, calls)
+    done: set[tuple[str, str]] = set()
+    while ready := [k for k in calls if k not in done]:
+        for key in ready:
+            done.add(key)
+            known = _typed_function(model, functions[key].body, calls[key])
+            into[functions[key].path] = known
+            _calls(functions[key].body.node, known, functions, calls)
+
+
+def _typed(graph: Any) -> dict[str, Any]:
+    known = {
+        i.name: i.type.tensor_type
+        for group in (graph.value_info, graph.output, graph.input)
+        for i in group
+        if i.type.HasField("tensor_type") and i.type.tensor_type.elem_type
+    }
+    for t in graph.initializer:
+        known.setdefault(t.name, _of_tensor(t))
+    return known
+
+
+def _calls(
+    nodes: Any, known: Mapping[str, Any], functions: Mapping[tuple[str, str], Scope], calls: Any
+) -> None:
+    for node in nodes:
+        key = (node.domain, node.op_type)
+        if key in functions:
+            calls.setdefault(key, []).append([known.get(i) for i in node.input])
+
+
+def _typed_function(model: Any, function: Any, calls: list[list[Any]]) -> dict[str, Any]:
+    """Return the types in a function's body where every call gives its inputs the same ones."""
+    onnx = onnx_module()
+    alone = onnx.ModelProto(ir_version=model.ir_version)
+    alone.opset_import.extend(function.opset_import)
+    alone.opset_import.add(domain=NOBODY, version=1)
+    alone.graph.name = "body"
+    alone.graph.node.extend(_bare_node(n) for n in function.node)
+    for at, name in enumerate(function.input):
+        given = [c[at] if at < len(c) else None for c in calls]
+        item = alone.graph.input.add(name=name)
+        if given[0] is not None and all(g == given[0] for g in given):
+            item.type.tensor_type.CopyFrom(given[0])
+    return _typed(_inferred(alone).graph)
+
+
+def _of_tensor(tensor: Any) -> Any:
+    out = onnx_module().TypeProto.Tensor(elem_type=tensor.data_type)
+    out.shape.SetInParent()
+    for n in tensor.dims:
+        out.shape.dim.add(dim_value=n)
+    return out
+
+
+def _skeleton(model: Any, *, declarations: bool) -> Any:
+    """Return a copy of a model without the data of its large tensors."""
+    out = type(model)()
+    out.ir_version = model.ir_version
+    out.opset_import.extend(model.opset_import)
+    out.opset_import.add(domain=NOBODY, version=1)
+    for function in model.functions:
+        bare = out.functions.add()
+        for name in ("input", "output", "attribute", "opset_import", "attribute_proto"):
+            getattr(bare, name).extend(getattr(function, name))
+        bare.name, bare.domain = function.name, function.domain
+        bare.node.extend(map(_bare_node, function.node))
+    _bare_graph(model.graph, out.graph, declarations=declarations)
+    return out
+
+
+def _bare_graph(graph: Any, out: Any, *, declarations: bool = True) -> Any:
+    out.name = graph.name or "graph"
+    out.input.extend(graph.input)
+    if declarations:
+        out.output.extend(graph.output)
+        out.value_info.extend(graph.value_info)
+    else:
+        _without_shapes(graph.output, out.output)
+    out.initializer.extend(map(_bare_tensor, graph.initializer))
+    out.node.extend(_bare_node(n, declarations=declarations) for n in graph.node)
+    return out
+
+
+def _without_shapes(declared: Any, out: Any) -> None:
+    """Name outputs with their element types only; a shape is a declaration like any other."""
+    for item in declared:
+        bare = out.add(name=item.name)
+        if item.type.HasField("tensor_type"):
+            bare.type.tensor_type.elem_type = item.type.tensor_type.elem_type
+        else:
+            bare.type.CopyFrom(item.type)
+
+
+def _bare_node(node: Any, *, declarations: bool = True) -> Any:
+    if _misjudged(node) or _endless(node):
+        return type(node)(op_type="Unknown", domain=NOBODY, input=node.input, output=node.output)
+    if not any(a.HasField("t") for a in node.attribute) and not any(bodies(node)):
+        return node
+    out = type(node)(op_type=node.op_type, domain=node.domain, name=node.name)
+    out.input.extend(node.input)
+    out.output.extend(node.output)
+    for a in node.attribute:
+        _bare_attribute(a, out.attribute.add(), declarations=declarations)
+    return out
+
+
+def _bare_attribute(given: Any, out: Any, *, declarations: bool) -> None:
+    """Copy an attribute with all its bodies, which scopes are numbered by; bad ones have two."""
+    held = given.HasField("g"), bool(given.graphs), given.HasField("t")
+    if not any(held):
+        out.CopyFrom(given)
+        return
+    out.name, out.type = given.name, given.type
+    if given.HasField("g"):
+        _bare_graph(given.g, out.g, declarations=declarations)
+    for body in given.graphs:
+        _bare_graph(body, out.graphs.add(), declarations=declarations)
+    if given.HasField("t"):
+        out.t.CopyFrom(_bare_tensor(given.t))
+
+
+def _endless(node: Any) -> bool:
+    """Whether ONNX's inference may never end: it reads on and on in a malformed equation."""
+    if node.op_type != "Einsum":
+        return False
+    given = [a for a in node.attribute if a.name == "equation"]
+    texts = (str(a.s, "utf-8", "replace") for a in given)
+    return any(a.ref_attr_name for a in given) or any(any(Einsum(t).check()) for t in texts)
+
+
+def _misjudged(node: Any) -> bool:
+    """Whether ONNX's inference gives a deconvolution another size than runtimes do.
+
+    With SAME_* it adds output_padding to I*S, and takes I*S where the kernel does not reach so far.
+    """
+    if node.op_type != "ConvTranspose":
+        return False
+    known = {a.name: a for a in node.attribute}
+    mode = known["auto_pad"].s if "auto_pad" in known else b""
+    if b"SAME" not in mode or "output_shape" in known:
+        return False
+    lists = {name: list(a.ints) for name, a in known.items() if a.ints}
+    strides, kernel = lists.get("strides", []), lists.get("kernel_shape", [])
+    dilations = lists.get("dilations") or [1] * len(kernel)
+    if any(lists.get("output_padding", ())) or len(kernel) != len(strides):
+        return any(s > 1 for s in strides)
+    rows = zip(strides, kernel, dilations, strict=False)
+    return any(d * (k - 1) + 1 < s for s, k, d in rows)
+
+
+def _bare_tensor(tensor: Any) -> Any:
+    if tensor.ByteSize() <= KEPT:
+        return tensor
+    out = type(tensor)(data_type=tensor.data_type)
+    if isinstance(tensor.name, str):  # what is no UTF-8 comes as bytes, and cannot be set
+        out.name = tensor.name
+    out.dims.extend(tensor.dims)
+    out.data_location = out.EXTERNAL  # inference does not look for it
+    return out
+
+
+def set_shapes(model: OnnxFile, shapes: Mapping[str, Shape | None]) -> None:
+    """Give inputs other shapes, in place; UsageError for a name that no input has."""
+    items = {i.name: i for i in model.proto.graph.input}
+    for name, shape in shapes.items():
+        if name not in items:
+            known = ", ".join(f'"{n}"' for n in items)
+            raise misused(f'the model has no input "{name}"; it has {known}')
+        tensor = items[name].type.tensor_type
+        tensor.ClearField("shape")
+        if shape is not None:
+            tensor.shape.SetInParent()
+            for d in shape:
+                dim = tensor.shape.dim.add()
+                if isinstance(d, int):
+                    dim.dim_value = d
+
+
+CONV_TRANSPOSE = "ConvTranspose"
+DOMAINS = ("", "ai.onnx", "com.ms.internal.nhwc")
+
+
+def is_deconvolution(node: Any) -> bool:
+    """Whether a node is a deconvolution that irdeconv knows, with its output."""
+    known = node.op_type == CONV_TRANSPOSE and node.domain in DOMAINS
+    return known and bool(node.output and node.output[0])
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a tensor that comes into a piece: an element type, perhaps a shape."""
+
+    tensor: Any
+    declared: bool = False
+
+
+def inputs_of(model: OnnxFile, scope: Scope, node: Any, types: Types) -> dict[str, Known]:
+    """Return what is known of the tensors that a deconvolution computes with, constants left out.
+
+    Data and filter have the same rank, a bias has one axis, and all have one element type: what is
+    known of one of them, or of attributes, helps the others.
+    """
+    data, *rest = (i for i in node.input if i)
+    every = {name: types.of(scope, name) for name in (data, *rest)}
+    rank = _rank(node, [every[name][0] for name in (data, *rest[:1])])
+    element = next((t.elem_type for t, _ in every.values() if t is not None), 1)
+    out: dict[str, Known] = {}
+    for name in dict.fromkeys((data, *(n for n in rest if not scope.is_constant(n)))):
+        tensor, declared = every[name]
+        if tensor is None or not tensor.HasField("shape"):
+            axes = 1 if name in rest[1:] else rank
+            tensor, declared = _open(element, axes), False
+        out[name] = Known(tensor, declared)
+    return out
+
+
+def _open(element: int, rank: int | None) -> Any:
+    """Return a type of open dimensions."""
+    out = onnx_module().TypeProto.Tensor(elem_type=element)
+    if rank is not None:
+        out.shape.SetInParent()
+        for _ in range(rank):
+            out.shape.dim.add()
+    return out
+
+
+def _rank(node: Any, tensors: Sequence[Any]) -> int | None:
+    """Return the rank of a deconvolution's data by tensors of that rank, else by attributes."""
+    known = [len(t.shape.dim) for t in tensors if t is not None and t.HasField("shape")]
+    lists = ("strides", "dilations", "kernel_shape", "output_padding")
+    known += [len(a.ints) + 2 for a in node.attribute if a.name in lists and a.ints]
+    return next(iter(known), None)
+
+
+def piece(
+    model: OnnxFile,
+    scope: Scope,
+    nodes: Sequence[Any],
+    outputs: Iterable[str],
+    known: dict[str, Known],
+) -> Any:
+    """Return a ModelProto of some nodes of a scope, in their order.
+
+    Tensors of `known` are its first inputs, read or not; whatever else the nodes read has to be a
+    constant, which goes along, or it becomes an input without a type.
+    """
+    onnx = onnx_module()
+    out = onnx.ModelProto(ir_version=max(model.proto.ir_version, 4))
+    for domain, version in scope.opsets.items():
+        out.opset_import.add(domain=domain, version=version)
+    out.graph.name = "piece"
+    made = {o for n in nodes for o in n.output}
+    tensors: dict[str, Any] = {}
+    steps: dict[int, Any] = {}
+    read = (i for n in nodes for i in n.input if i and i not in made)
+    for name in dict.fromkeys((*known, *read)):
+        found = None if name in known else scope.constant(name)
+        if found is None:
+            item = out.graph.input.add(name=name)
+            if name in known:
+                item.type.tensor_type.CopyFrom(known[name].tensor)
+            continue
+        tensors |= {t.name: t for t in found[0]}
+        steps |= {id(n): n for n in found[1]}
+    out.graph.initializer.extend(map(model.tensor, tensors.values()))
+    out.graph.node.extend([*steps.values(), *nodes])
+    for name in outputs:
+        out.graph.output.add(name=name)
+    return out
+
+
+def graph_of(model: OnnxFile, made: Any, semantics: Semantics) -> Graph:
+    """Import a piece; raises what reading an ONNX model raises."""
+    return OnnxReader(model.location, {}, semantics).read(made).graph

@@ -1,0 +1,464 @@
+"""One `<layer>` element and everything below it, as parts of a Document.
+
+Declared specs: the precision and the `<dim>`s of a port, with what is wrong in them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from sys import intern
+from typing import Any, NoReturn
+
+from lxml import etree
+
+from irdeconv.base.errors import Collector, did_you_mean
+from irdeconv.base.limits import Limits, raise_hint
+from irdeconv.base.source import Anchor, Location, SourceFile
+from irdeconv.formats.document import (
+    Context,
+    Document,
+    Edge,
+    MapEntry,
+    NotReadFurther,
+    Pairs,
+    PortMap,
+    RawSection,
+    XmlBody,
+    XmlLayer,
+    XmlPort,
+)
+from irdeconv.ir.dtypes import BY_PRECISION, ELEMENT_TYPES, ElementType
+from irdeconv.ir.spec import Shape, Spec, parse_dim
+
+Element = Any  # lxml's elements are untyped here: its stubs make every text a union
+
+BODIES = ("body", "then_body", "else_body")
+MAPS = ("port_map", "then_port_map", "else_port_map", "back_edges")
+_ONCE = frozenset(["data", *BODIES, *MAPS])
+_KNOWN = ("data", "input", "output", "rt_info", *BODIES, *MAPS)
+_NAMES = ("id", "name", "type", "version")
+_PORT_ATTRIBUTES = ("id", "precision", "names")
+_XML = "{http://www.w3.org/XML/1998/namespace}"  # what lxml makes of the prefix xml:
+_EDGE_ATTRIBUTES = ("from-layer", "from-port", "to-layer", "to-port")
+
+
+class LayerReader:
+    """Reads layers and edges; counts elements as `source` does, so that anchors fit."""
+
+    def __init__(self, source: SourceFile, out: Collector, limits: Limits) -> None:
+        self._source, self._out, self._limits = source, out, limits
+        self._section, self._item, self._sub, self._depth = "", 0, 0, 0
+        self._layers = self._edges = 0
+        self._short = min(limits.attribute_length, limits.name_length)  # what both allow
+
+    def top_layer(self, e: Element, item: int) -> XmlLayer:
+        """Read child number `item` of `<layers>`."""
+        self._section, self._item, self._sub = "layers", item, 0
+        return self._layer(e)
+
+    def top_edge(self, e: Element, item: int) -> Edge:
+        """Read child number `item` of `<edges>`."""
+        self._section, self._item, self._sub = "edges", item, 0
+        return self._edge(e)
+
+    def unexpected(self, e: Element, anchor: Anchor, known: Iterable[str], inside: str) -> None:
+        """Warn about an element that OpenVINO does not look at."""
+        if self._out.is_full("W102", "warning"):  # a file may have a million of them
+            return
+        self._out.add(
+            "W102",
+            f"<{_prefixed(str(e.tag))}> is not known inside <{inside}>; OpenVINO ignores it",
+            location=Location(self._source, anchor),
+            hint=did_you_mean(str(e.tag), known),
+        )
+
+    # Below a layer -----------------------------------------------------------------------------
+
+    def _anchor(self) -> Anchor:
+        return Anchor(self._section, self._item, self._sub)
+
+    def _skip(self, e: Element) -> None:
+        """Count the descendants of an element that is not read."""
+        if len(e):
+            self._sub += sum(1 for _ in e.iter()) - 1
+
+    def _unexpected(self, e: Element, known: Iterable[str], inside: str) -> None:
+        self.unexpected(e, self._anchor(), known, inside)
+        self._skip(e)
+
+    def _add(self, code: str, message: str, hint: str | None = None) -> None:
+        place = Location(self._source, self._anchor())
+        self._out.add(code, message, location=place, hint=hint)
+
+    def _exceeded(self, code: str, message: str, limit: str) -> NoReturn:
+        self._add(code, message, raise_hint(limit))
+        raise NotReadFurther
+
+    def _attributes(self, e: Element, names: Iterable[str] = ()) -> dict[str, str]:
+        """Return the attributes of an element; their number and lengths are limited.
+
+        Those in `names` are names, which are shorter.
+        """
+        most, number = self._limits.attributes, len(e.attrib)
+        if number > most:  # before items(), whose time grows with the square of their number
+            text = f"<{e.tag}> has {number:,} attributes; the limit is {most:,}"
+            self._exceeded("E601", text, "attributes")
+        out: dict[str, str] = dict(e.items())
+        if "{" in "".join(out):
+            out = {_prefixed(name): text for name, text in out.items()}
+        if out and max(map(len, out.values())) > self._short:
+            self._check_lengths(out, out, "attribute_length")
+            self._check_lengths(out, names, "name_length")
+        return out
+
+    def _check_lengths(self, texts: dict[str, str], names: Iterable[str], limit: str) -> None:
+        most = getattr(self._limits, limit)
+        for name in names:
+            if len(texts.get(name, "")) > most:
+                self._too_long(name, len(texts[name]), limit)
+
+    def _too_long(self, name: str, length: int, limit: str) -> NoReturn:
+        most = getattr(self._limits, limit)
+        text = f'"{name[:40]}" has {length:,} characters; the limit is {most:,}'
+        self._exceeded("E600", text, limit)
+
+    def _check_ports(self, layer: Parts) -> None:
+        most = self._limits.ports
+        if len(layer.inputs) <= most and len(layer.outputs) <= most:
+            return
+        for ports, what in ((layer.inputs, "inputs"), (layer.outputs, "outputs")):
+            if len(ports) > most:
+                text = f"a layer has {len(ports):,} {what}; the limit is {most:,}"
+                self._exceeded("E601", text, "ports")
+
+    def _layer(self, e: Element) -> XmlLayer:
+        self._layers += 1
+        if self._layers > self._limits.layers:
+            self._exceeded("E601", f"more than {self._limits.layers:,} layers", "layers")
+        anchor = self._anchor()
+        get = e.get
+        number, name, kind, version = get("id"), get("name"), get("type"), get("version")
+        extra: Pairs = ()
+        if number is None or name is None or kind is None or version is None or len(e.attrib) > 4:
+            extra = tuple(kv for kv in self._attributes(e, _NAMES).items() if kv[0] not in _NAMES)
+        elif len(number) + len(name) + len(kind) + len(version) > self._short:
+            self._attributes(e, _NAMES)
+        parts = self._parts(e) if len(e) else _NO_PARTS
+        return XmlLayer(
+            id=number,
+            name=name,
+            type=None if kind is None else intern(kind),
+            version=version,
+            extra=extra,
+            data=parts.data,
+            data_sub=parts.data_sub,
+            inputs=parts.inputs,
+            outputs=parts.outputs,
+            rt_info=parts.rt_info,
+            anchor=anchor,
+            sections=tuple(parts.sections),
+            bodies=tuple(parts.bodies),
+            maps=tuple(parts.maps),
+        )
+
+    def _parts(self, e: Element) -> Parts:
+        parts = Parts()
+        for child in e:
+            self._sub += 1
+            self._child(child, parts)
+        self._check_ports(parts)
+        return parts
+
+    def _child(self, e: Element, parts: Parts) -> None:
+        tag, sub = e.tag, self._sub
+        if tag in parts.once:
+            text = f"a second <{tag}>; OpenVINO reads the first alone"
+            self._add("E108", text, "keep one of them")
+            self._skip(e)
+            return
+        if tag in _ONCE:
+            parts.once.add(tag)
+        if tag == "data":
+            parts.data, parts.data_sub = self._attributes(e), sub
+            self._skip(e)
+        elif tag == "input":
+            parts.inputs += self._ports(e)
+        elif tag == "output":
+            parts.outputs += self._ports(e)
+        elif tag == "rt_info":
+            parts.rt_info = _rt_info(e) or parts.rt_info
+            self._skip(e)
+        elif tag in BODIES:
+            parts.sections.append(raw_section(e))
+            parts.bodies.append(XmlBody(tag, self._body(e), sub))
+        elif tag in MAPS:
+            parts.sections.append(raw_section(e))
+            parts.maps.append(PortMap(tag, tuple(self._entries(e)), sub))
+        else:
+            # Of an operation that is not known it may be a part.
+            parts.sections.append(raw_section(e))
+            self._unexpected(e, _KNOWN, "layer")
+
+    def _ports(self, group: Element) -> tuple[XmlPort, ...]:
+        out = []
+        for e in group:
+            self._sub += 1
+            if e.tag != "port":
+                self._unexpected(e, ("port",), str(group.tag))
+                continue
+            sub = self._sub
+            get = e.get
+            number, precision, names = get("id"), get("precision"), get("names")
+            known = (number is not None) + (precision is not None) + (names is not None)
+            extra = () if len(e.attrib) == known else self._others(e, _PORT_ATTRIBUTES)
+            dims, rt_info = self._inside(e)
+            out.append(
+                XmlPort(
+                    id=number,
+                    precision=precision,
+                    names=names,
+                    dims=dims,
+                    extra=extra,
+                    sub=sub,
+                    rt_info=rt_info,
+                )
+            )
+        return tuple(out)
+
+    def _inside(self, port: Element) -> tuple[tuple[str, ...], str | None]:
+        """Return the texts of the `<dim>`s of a port and its rt_info."""
+        out: list[str] = []
+        rt_info: str | None = None
+        sub = self._sub
+        for e in port:
+            sub += 1
+            if e.tag == "dim" and not len(e):
+                out.append(e.text or "")
+                continue
+            self._sub = sub
+            if e.tag == "dim":
+                out.append(e.text or "")
+                self._skip(e)
+            elif e.tag == "rt_info":
+                rt_info = _rt_info(e)
+                self._skip(e)
+            else:
+                self._unexpected(e, ("dim", "rt_info"), "port")
+            sub = self._sub
+        if len(out) > self._limits.rank:
+            text = f"a port has {len(out):,} dimensions; the limit is {self._limits.rank}"
+            self._exceeded("E602", text, "rank")
+        self._sub = sub
+        return tuple(out), rt_info
+
+    def _others(self, e: Element, known: tuple[str, ...]) -> Pairs:
+        return tuple((k, v) for k, v in self._attributes(e).items() if k not in known)
+
+    def _entries(self, group: Element) -> Iterable[MapEntry]:
+        wanted = ("edge",) if group.tag == "back_edges" else ("input", "output")
+        for e in group:
+            self._sub += 1
+            if e.tag in wanted:
+                yield MapEntry(e.tag, tuple(self._attributes(e).items()), self._sub)
+                self._skip(e)
+            else:
+                self._unexpected(e, wanted, str(group.tag))
+
+    def _edge(self, e: Element) -> Edge:
+        self._edges += 1
+        if self._edges > self._limits.edges:
+            self._exceeded("E601", f"more than {self._limits.edges:,} edges", "edges")
+        anchor = self._anchor()
+        get = e.get
+        a, b, c, d = get("from-layer"), get("from-port"), get("to-layer"), get("to-port")
+        known = (a is not None) + (b is not None) + (c is not None) + (d is not None)
+        extra = () if len(e.attrib) == known else self._others(e, _EDGE_ATTRIBUTES)
+        self._skip(e)
+        return Edge(from_layer=a, from_port=b, to_layer=c, to_port=d, extra=extra, anchor=anchor)
+
+    def _body(self, body: Element) -> Document:
+        self._depth += 1
+        if self._depth > self._limits.depth:
+            text = f"bodies are nested more than {self._limits.depth} deep"
+            self._exceeded("E603", text, "depth")
+        anchor, layers, edges = self._anchor(), [], []
+        rt_info: str | None = None
+        for part in body:
+            self._sub += 1
+            if part.tag == "rt_info":
+                rt_info = _rt_info(part) or rt_info
+                self._skip(part)
+                continue
+            if part.tag not in ("layers", "edges"):
+                self._unexpected(part, ("layers", "edges", "rt_info"), str(body.tag))
+                continue
+            for e in part:
+                self._sub += 1
+                if part.tag == "layers" and e.tag == "layer":
+                    layers.append(self._layer(e))
+                elif part.tag == "edges" and e.tag == "edge":
+                    edges.append(self._edge(e))
+                else:
+                    self._unexpected(e, (part.tag[:-1],), str(part.tag))
+        self._depth -= 1
+        complete = body.find("layers") is not None
+        if not complete:
+            place = Location(self._source, anchor)
+            self._out.add("E104", f"<{body.tag}> has no <layers>", location=place)
+        return Document(
+            tuple(layers),
+            tuple(edges),
+            str(body.tag),
+            rt_info=rt_info,
+            anchor=anchor,
+            complete=complete,
+        )
+
+
+class Parts:
+    """What is collected of a layer's children."""
+
+    __slots__ = (
+        "bodies", "data", "data_sub", "inputs", "maps", "once", "outputs", "rt_info", "sections"
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.once: set[str] = set()  # the tags seen of those that OpenVINO reads once
+        self.data: dict[str, str] | None = None
+        self.data_sub = 0
+        self.inputs: tuple[XmlPort, ...] = ()
+        self.outputs: tuple[XmlPort, ...] = ()
+        self.rt_info: str | None = None
+        self.sections: list[RawSection] = []
+        self.bodies: list[XmlBody] = []
+        self.maps: list[PortMap] = []
+
+
+_NO_PARTS = Parts()  # of a layer without children
+
+
+def _prefixed(name: str) -> str:
+    """Return the name of an attribute or element as the file has it; no other prefix is read."""
+    return name.replace(_XML, "xml:")
+
+
+def _rt_info(e: Element) -> str | None:
+    """Return the XML of an rt_info that holds anything."""
+    return etree.tostring(e, encoding="unicode", with_tail=False) if len(e) else None
+
+
+def raw_section(e: Element) -> RawSection:
+    """Return an element as it will be written.
+
+    In UTF-8: lxml's default is ASCII, where names that are not become references, and a
+    reference is no name.
+    """
+    return RawSection(str(e.tag), etree.tostring(e, encoding="utf-8", with_tail=False))
+
+
+_NUMBER_THEN_TEXT = re.compile(r"\s*[0-9]+\.[0-9]*\s*")
+_ONE_NAME = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
+
+
+def declared_specs(
+    layer: XmlLayer, ports: tuple[XmlPort, ...], outputs: bool, context: Context
+) -> tuple[Spec, ...]:
+    """Return the declared spec of each port of one side and report malformed ones.
+
+    A port without `<dim>`s is a scalar or has an unknown rank: the file does not say which.
+    """
+    out = []
+    for port in ports:
+        spec, fault = _spec(port.precision, port.dims)
+        if fault or port.extra or (outputs and port.precision is None):
+            _report(layer, port, outputs, context)
+        out.append(spec)
+    return tuple(out)
+
+
+@lru_cache(maxsize=8192)
+def _spec(precision: str | None, dims: tuple[str, ...]) -> tuple[Spec, bool]:
+    dtype = _dtype(precision)
+    fault = dtype is None and precision is not None and not _unspecified(precision)
+    shape: Shape | None = None
+    if dims:
+        try:
+            shape = tuple(parse_dim(d) for d in dims)
+            fault = fault or any(not _plain(d) for d in dims)
+        except ValueError:
+            fault = True
+    return Spec(dtype, shape), fault
+
+
+def _dtype(precision: str | None) -> ElementType | None:
+    """Return the element type that OpenVINO reads: it tells upper from lower case, and blanks."""
+    return BY_PRECISION.get(precision) if precision else None
+
+
+def _unspecified(precision: str) -> bool:
+    """Whether the text is how OpenVINO writes an element type that is not known yet."""
+    return precision in ("UNSPECIFIED", "dynamic", "undefined")
+
+
+def _plain(dim: str) -> bool:
+    text = dim.strip()
+    return text == "-1" or text.isdigit()
+
+
+def _report(layer: XmlLayer, port: XmlPort, outputs: bool, context: Context) -> None:
+    if port.precision is None:
+        if outputs:
+            context.add("E105", 'an output port has no "precision"', layer=layer, sub=port.sub)
+    elif _dtype(port.precision) is None and not _unspecified(port.precision):
+        context.add(
+            "E212",
+            f'the precision "{port.precision}" is not an element type',
+            attribute="precision",
+            layer=layer,
+            sub=port.sub,
+            hint=_type_hint(port.precision),
+        )
+    for number, dim in enumerate(port.dims):
+        _check_dim(dim, port.sub + 1 + number, layer, context)
+    known = ("id", "precision", "names")
+    context.unknown_attributes(dict(port.extra), known, "<port>", layer=layer, sub=port.sub)
+
+
+def _type_hint(text: str) -> str | None:
+    by_name = ELEMENT_TYPES.get(text.strip().lower())
+    if by_name is not None:
+        return f"ports spell it {by_name.precision}"
+    return did_you_mean(text, BY_PRECISION)
+
+
+def _check_dim(dim: str, sub: int, layer: XmlLayer, context: Context) -> None:
+    text = dim.strip()
+    try:
+        parse_dim(text)
+    except ValueError as e:
+        if _NUMBER_THEN_TEXT.fullmatch(text):
+            message = f'the dimension "{text}" is not an integer; OpenVINO ignores it'
+            context.add("W103", message, layer=layer, sub=sub)
+            return
+        hint = "a <dim> holds a non-negative integer, or -1 where it is not known"
+        wide = text.isascii() and text.isdigit()
+        message = str(e) if wide else f'"{text}" is not a dimension'
+        context.add("E213", message, layer=layer, sub=sub, hint=hint)
+        return
+    if not _plain(text):
+        message = f'the dimension "{text}" is spelled unusually; OpenVINO writes -1'
+        context.add("W103", message, layer=layer, sub=sub)
+
+
+def tensor_names(ports: tuple[XmlPort, ...]) -> tuple[tuple[str, ...], ...]:
+    """Return the tensor names of each output; commas inside a name are escaped in the file."""
+    return tuple([split_names(p.names) if p.names else () for p in ports])
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    r"""Split `a,b\,c` into `a` and `b,c`."""
+    if "," not in text:
+        return (text,)
+    return tuple(part.replace("\\,", ",") for part in _ONE_NAME.findall(text))

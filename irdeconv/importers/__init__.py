@@ -1,1 +1,0 @@
-"""Importers: models of other formats become graphs that keep their layers' semantics."""

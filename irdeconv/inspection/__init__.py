@@ -1,5 +1,0 @@
-"""Show what a graph is: tables, Graphviz, a page. (`irdeconv.inspect` is the public function.)"""
-
-from irdeconv.inspection.report import Inspection, inspect
-
-__all__ = ["Inspection", "inspect"]

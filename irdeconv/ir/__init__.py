@@ -1,0 +1,1 @@
+"""Graphs: element types, shapes, attributes, constants, nodes; what an operation is; geometry."""

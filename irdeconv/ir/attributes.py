@@ -1,0 +1,285 @@
+"""Attribute types: how the text of an XML attribute becomes a typed value and back.
+
+Declaring attributes: what a field of an operation's class says about its XML attribute.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, Literal, TypeVar
+
+from irdeconv.base.errors import Problem, did_you_mean
+from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
+from irdeconv.ir.spec import Shape, format_shape, parse_shape
+
+Ints = tuple[int, ...]
+Floats = tuple[float, ...]
+Strings = tuple[str, ...]
+
+_INT = re.compile(r"[+-]?[0-9]{1,40}")
+_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?inf|[+-]?nan", re.I)
+_INT64 = 2**63
+
+
+@dataclass(frozen=True)
+class AttributeType:
+    """Parses and formats one attribute type; `parse` raises ValueError with the reason.
+
+    `format` returns None for a value that the XML leaves out.
+    """
+
+    label: str
+    parse: Callable[[str], Any]
+    format: Callable[[Any], str | None]
+
+
+def fits_64_bits(value: int) -> bool:
+    """Whether an attribute can have this integer: with a sign or without, in 64 bits."""
+    return -_INT64 <= value < 2 * _INT64
+
+
+def parse_int(text: str) -> int:
+    """Parse one integer strictly: digits with an optional sign, within 64 bits."""
+    text = text.strip()
+    if not _INT.fullmatch(text):
+        raise ValueError(f'"{text}" is not an integer')
+    value = int(text)
+    if not fits_64_bits(value):
+        raise ValueError(f"{value} does not fit 64 bits")
+    return value
+
+
+def parse_float(text: str) -> float:
+    """Parse one floating-point number."""
+    text = text.strip()
+    if not _FLOAT.fullmatch(text):
+        raise ValueError(f'"{text}" is not a number')
+    return float(text)
+
+
+def parse_bool(text: str) -> bool:
+    """Parse `true`, `false`, `1` or `0`, in any case."""
+    low = text.strip().lower()
+    if low in ("true", "1"):
+        return True
+    if low in ("false", "0"):
+        return False
+    raise ValueError(f'"{text}" is neither true nor false')
+
+
+def parse_list(item: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return a parser of comma-separated values; an empty text is an empty list."""
+
+    def parse(text: str) -> Any:
+        if not text.strip():
+            return ()
+        parts = text.split(",")
+        for i, part in enumerate(parts):
+            if not part.strip():
+                raise ValueError(f"value {i + 1} of {len(parts)} is empty (a stray comma?)")
+        return tuple(item(part) for part in parts)
+
+    return parse
+
+
+def _element_type(text: str) -> ElementType:
+    found = ELEMENT_TYPES.get(text.strip().lower())
+    if found is None:
+        hint = did_you_mean(text, ELEMENT_TYPES)
+        raise ValueError(f'"{text}" is not an element type' + (f"; {hint}" if hint else ""))
+    return found
+
+
+def choice(options: tuple[str, ...], *, exact: bool = False) -> AttributeType:
+    """Return a choice; only an `exact` one, such as ONNX's, tells upper from lower case."""
+    known = {o if exact else o.lower(): o for o in options}
+
+    def parse(text: str) -> str:
+        found = known.get(text if exact else text.strip().lower())
+        if found is None:
+            hint = did_you_mean(text, options) if exact else None
+            message = f'"{text}" is not one of {", ".join(options)}'
+            raise ValueError(f"{message}; {hint}" if hint else message)
+        return found
+
+    return AttributeType(" | ".join(options), parse, str)
+
+
+def format_float(value: float) -> str:
+    """Return the shortest text that reads back as the same number."""
+    return repr(float(value)) if math.isfinite(value) else str(value)
+
+
+def _join(values: Any) -> str:
+    return ",".join(format_float(v) if isinstance(v, float) else str(v) for v in values)
+
+
+_SIMPLE: dict[Any, AttributeType] = {
+    int: AttributeType("integer", parse_int, str),
+    float: AttributeType("number", parse_float, format_float),
+    bool: AttributeType("boolean", parse_bool, lambda v: "true" if v else "false"),
+    str: AttributeType("text", str, str),
+    Ints: AttributeType("integers", parse_list(parse_int), _join),
+    Floats: AttributeType("numbers", parse_list(parse_float), _join),
+    Strings: AttributeType("texts", parse_list(str.strip), _join),
+    ElementType: AttributeType("element type", _element_type, lambda v: v.name),
+    typing.Optional[Shape]: AttributeType(  # noqa: UP045 -- a key must equal the evaluated hint
+        "shape", parse_shape, lambda v: format_shape(v)[1:-1]
+    ),
+}
+
+
+def attribute_type(hint: Any) -> AttributeType:
+    """Return how a field of this type is read and written; TypeError where XML cannot spell it."""
+    if hint in _SIMPLE:
+        return _SIMPLE[hint]
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return choice(args)
+    if origin in (typing.Union, types.UnionType) and type(None) in args:
+        inner = attribute_type(next(a for a in args if a is not type(None)))
+        return AttributeType(
+            inner.label, inner.parse, lambda v: None if v is None else inner.format(v)
+        )
+    raise TypeError(f"no attribute type for {hint}")
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute of an operation: field name, XML spelling, how to read and write it.
+
+    `required`: it has no default. `documented`: the specification requires it although readers
+    accept its absence, which deserves a warning. `aliases` are other spellings of `xml`.
+    """
+
+    name: str
+    xml: str
+    kind: AttributeType
+    required: bool
+    documented: bool
+    default: Any
+    aliases: tuple[str, ...] = ()
+
+
+def attribute(
+    default: Any = dataclasses.MISSING,
+    *,
+    xml: str | None = None,
+    documented: bool = False,
+    internal: bool = False,
+    exact: bool = False,
+    aliases: tuple[str, ...] = (),
+) -> Any:
+    """Declare an attribute that is more than its field's name and type say.
+
+    `xml`: its spelling differs. `documented`: the specification requires it. `internal`: it is
+    never read from XML. `exact`: its choices tell upper from lower case. `aliases`: other spellings
+    that are read as well.
+    """
+    metadata = {
+        "xml": xml,
+        "documented": documented,
+        "internal": internal,
+        "exact": exact,
+        "aliases": aliases,
+    }
+    return field(default=default, metadata=metadata)
+
+
+def per_class(f: Callable[[type[Any]], T]) -> Callable[[type[Any]], T]:
+    """Return `f` with its results kept; mypy does not take classes of operations for hashable."""
+    return cache(f)  # type: ignore[return-value]
+
+
+@per_class
+def attributes(cls: type[Any]) -> dict[str, Attribute]:
+    """Return the attributes of an operation by XML name."""
+    hints = _hints(cls)
+    out = {}
+    for f in dataclasses.fields(cls):
+        if f.metadata.get("internal"):
+            continue
+        xml = f.metadata.get("xml") or f.name
+        required = f.default is dataclasses.MISSING
+        hint, exact = hints[f.name], f.metadata.get("exact")
+        kind = choice(typing.get_args(hint), exact=True) if exact else attribute_type(hint)
+        out[xml] = Attribute(
+            name=f.name,
+            xml=xml,
+            kind=kind,
+            required=required,
+            documented=bool(f.metadata.get("documented")),
+            default=None if required else f.default,
+            aliases=f.metadata.get("aliases", ()),
+        )
+    return out
+
+
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    """Return the types of the fields: class variables are many, and nobody asks for theirs."""
+    hints: dict[str, Any] = {}
+    left = {f.name for f in dataclasses.fields(cls)}
+    for owner in cls.__mro__:
+        said = vars(owner).get("__annotations__", {})
+        own = SimpleNamespace(__annotations__={k: v for k, v in said.items() if k in left})
+        hints |= typing.get_type_hints(own, vars(sys.modules[owner.__module__]), dict(vars(owner)))
+        left -= said.keys()
+    return hints
+
+
+# What an absent list means, axis by axis.
+_PER_AXIS = {"strides": "1", "dilations": "1", "kernel": "nothing"}
+
+
+def parse_attributes(
+    cls: type[Any], data: Mapping[str, str]
+) -> tuple[dict[str, Any], list[Problem]]:
+    """Convert XML attributes to field values and report what is wrong, missing or unknown."""
+    known = attributes(cls)
+    values: dict[str, Any] = {}
+    problems: list[Problem] = []
+    spelled = {alias: a for a in known.values() for alias in a.aliases} | known
+    seen: dict[str, str] = {}
+    for xml, text in data.items():
+        a = spelled.get(xml)
+        if a is None:
+            ignored = "OpenVINO ignores it" if cls.standard else "it is ignored"
+            message = f'there is no attribute "{xml}"; {ignored}'
+            hint = did_you_mean(xml, [k for k in known if k not in data] or list(known))
+            problems.append(Problem("W100", message, attribute=xml, hint=hint))
+            continue
+        if a.name in seen:
+            text_of = f'"{seen[a.name]}" and "{xml}" are two names of one attribute'
+            problems.append(Problem("E210", text_of, attribute=xml, hint="keep one of them"))
+            continue
+        seen[a.name] = xml
+        try:
+            values[a.name] = a.kind.parse(text)
+        except ValueError as e:
+            problems.append(Problem("E106", f'{xml}="{text}": {e}', attribute=xml))
+    problems += (p for a in known.values() if a.name not in seen for p in _absent(a))
+    return values, problems
+
+
+def _absent(a: Attribute) -> Iterator[Problem]:
+    """Yield what is to be said of an attribute that is not given."""
+    if a.required:
+        yield Problem("E105", f'the attribute "{a.xml}" is missing')
+    elif a.documented:
+        yield Problem(
+            "W101",
+            f'"{a.xml}" is missing, which the specification requires; '
+            f"OpenVINO takes {a.kind.format(a.default) or _PER_AXIS.get(a.name, '0')}",
+        )

@@ -1,0 +1,503 @@
+"""What a graph consists of: nodes, their outputs, and what belongs to the whole model.
+
+The graph: nodes by id, the producer of every input port, the users of every node.
+
+Every mutator keeps two invariants: one producer per input port and dense input ports. `lint` checks
+the absence of cycles. Every walk of a model comes by here, so the edges lie in plain dictionaries;
+whoever wants the algorithms of networkx gets a multigraph of them. Only this module imports it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+
+from irdeconv.base import gc_pause as garbage
+from irdeconv.base.errors import Diagnostic, IrdeconvError, count
+from irdeconv.base.markup import MOST_ROWS, html_table, line, plain, scrolled
+from irdeconv.base.source import Location
+from irdeconv.ir.op import Op
+from irdeconv.ir.spec import Spec
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+class Value(NamedTuple):
+    """An output of a node: the node's id and the number of the output."""
+
+    node: int
+    port: int = 0
+
+
+@dataclass(slots=True, repr=False)
+class Node:
+    """One operation in a graph.
+
+    `origins` names the source layers that a rewritten node stands for. `declared` and
+    `declared_inputs` are the specs that the file states, `specs` the inferred ones (None before
+    inference). `tensor_names` has the names of each output. `rt_info` is the layer's XML, kept for
+    writing, `port_rt_info` that of its ports as ("input" or "output", port, XML); `extra` are
+    attributes of `<layer>` beyond the four standard ones, `extra_data` those of `<data>` that the
+    operation does not know. `port_elements` numbers the `<port>`s of inputs and outputs among the
+    elements of the layer, for their places.
+    """
+
+    id: int
+    op: Op
+    name: str
+    location: Location | None = None
+    origins: tuple[str, ...] = ()
+    tensor_names: tuple[tuple[str, ...], ...] = ()
+    declared: tuple[Spec, ...] = ()
+    declared_inputs: tuple[Spec, ...] = ()
+    specs: tuple[Spec, ...] | None = None
+    rt_info: str | None = None
+    extra: tuple[tuple[str, str], ...] = ()
+    extra_data: tuple[tuple[str, str], ...] = ()
+    port_rt_info: tuple[tuple[str, int, str], ...] = ()
+    port_elements: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+
+    def copy(self) -> Node:
+        """Return a node of its own; what it consists of is immutable and shared."""
+        return Node(
+            self.id,
+            self.op,
+            self.name,
+            self.location,
+            self.origins,
+            self.tensor_names,
+            self.declared,
+            self.declared_inputs,
+            self.specs,
+            self.rt_info,
+            self.extra,
+            self.extra_data,
+            self.port_rt_info,
+            self.port_elements,
+        )
+
+    def __repr__(self) -> str:
+        outputs = ", ".join(str(self.spec(port)) for port in range(self.outputs))
+        title = f'<Node %{self.id} "{plain(self.name)}": {self.type} of {self.op.version}'
+        return f"{title} -> {outputs}>" if outputs else f"{title}>"
+
+    def _repr_html_(self) -> str:
+        rows = [("id", self.id), ("type", f"{self.type} of {self.op.version}")]
+        rows += [(name, text) for name, text in self.op.to_attributes().items()]
+        rows += [(f"output {port}", self.spec(port)) for port in range(self.outputs)]
+        names = [name for port in self.tensor_names for name in port]
+        rows += [("tensors", ", ".join(names))] * bool(names)
+        rows += [("stands for", ", ".join(self.origins))] * bool(self.origins)
+        rows += [("place", self.location)] * (self.location is not None)
+        return html_table(self.name, ("", ""), rows)
+
+    @property
+    def type(self) -> str:
+        """The operation's type as `<layer>` spells it."""
+        return self.op.type
+
+    @property
+    def outputs(self) -> int:
+        """Number of output ports, as far as known."""
+        return len(self.specs if self.specs is not None else self.declared)
+
+    def spec(self, port: int = 0) -> Spec:
+        """Return the inferred spec of an output, or the declared one before inference."""
+        specs = self.specs if self.specs is not None else self.declared
+        return specs[port] if port < len(specs) else Spec(None, None)
+
+    def names_of(self, port: int) -> tuple[str, ...]:
+        """Return the tensor names of an output."""
+        return self.tensor_names[port] if port < len(self.tensor_names) else ()
+
+    def add_names(self, port: int, names: Iterable[str]) -> None:
+        """Let the tensor of an output have these names besides those that it has."""
+        every = list(self.tensor_names) + [()] * (port + 1 - len(self.tensor_names))
+        every[port] = (*every[port], *names)
+        self.tensor_names = tuple(every)
+
+    def output_key(self, port: int) -> str:
+        """Return the name of an output by its layer, as `run --dump` saves it: NAME, NAME.1, ..."""
+        return self.name if self.outputs < 2 else f"{self.name}.{port}"
+
+    def place_of(self, side: Literal["input", "output"], port: int) -> Location | None:
+        """Return the place of a `<port>`, or of the layer where the file has no such element."""
+        elements = self.port_elements[side == "output"]
+        if self.location is None or port >= len(elements):
+            return self.location
+        return self.location.within(elements[port])
+
+
+@dataclass
+class Info:
+    """What belongs to the whole model: name, IR version, rt_info XML.
+
+    `file` is the one that it was read from, `files` are those that were read besides, except the
+    `.bin` of an IR.
+    """
+
+    name: str = "model"
+    ir_version: int = 11
+    rt_info: str | None = None
+    file: str | None = None
+    extra: tuple[tuple[str, str], ...] = ()
+    files: tuple[str, ...] = ()
+
+
+class GraphError(IrdeconvError):
+    """A structural invariant would break."""
+
+
+def _broken(message: str) -> GraphError:
+    return GraphError(Diagnostic("E220", "error", message))
+
+
+class Graph:
+    """A dataflow graph of operations.
+
+    Node ids are ints and grow; iteration is in id order, which for a graph that was read is the
+    order of the layers in the file.
+    """
+
+    # Draws a graph as SVG, None for one that is too large; set by the package that knows layers.
+    painter: ClassVar[Callable[[Graph], str | None] | None] = None
+
+    def __init__(self, info: Info | None = None) -> None:
+        self.info: Info = info or Info()
+        self._nodes: dict[int, Node] = {}
+        self._sources: dict[int, list[Value]] = {}
+        self._users: dict[int, dict[tuple[int, int], int]] = {}  # (user, its port): output port
+        self._next = 0
+        self._in_order = True  # whether nodes were added in the order of their ids
+
+    def __repr__(self) -> str:
+        return line(self, self.info.name, count(len(self), "layer"), *self._ends())
+
+    def _ends(self) -> list[str]:
+        """Return `1 input x f32[1,3]` and the same of outputs; a name only where it is one."""
+        fed = [v for n in self.results for v in self.inputs_of(n.id)]
+        outputs = self.outputs if len(fed) == len(self.results) else []  # else it is being built
+        ends = {
+            "input": zip(self.inputs, (n.spec() for n in self.parameters), strict=True),
+            "output": zip(outputs, map(self.spec, fed), strict=False),
+        }
+        out = []
+        for what, end in ends.items():
+            each = [f"{plain(name)} {spec}" for name, spec in end]
+            out.append(" ".join([count(len(each), what), *each[: 1 if len(each) == 1 else 0]]))
+        return out
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[object, ...]] = []
+        shown = 0
+        for node in self.nodes():
+            shown += node.type != "Const"
+            if node.type == "Const" or len(rows) >= MOST_ROWS:
+                continue
+            inputs = (self.node(v.node).name for v in self.inputs_of(node.id))
+            specs = ", ".join(str(node.spec(port)) for port in range(node.outputs))
+            rows.append((node.id, node.name, node.type, ", ".join(inputs), specs))
+        title = repr(self)[1:-1] + " (constants are not listed)"
+        head = ("id", "name", "type", "inputs", "outputs")
+        return scrolled(self._repr_svg_()) + html_table(title, head, rows, total=shown)
+
+    def _repr_svg_(self) -> str | None:
+        return None if Graph.painter is None else Graph.painter(self)
+
+    # Reading -----------------------------------------------------------------------------------
+
+    @property
+    def nx(self) -> nx.MultiDiGraph[int]:
+        """A networkx graph that cannot be changed; nodes carry `node`, edge keys are ports."""
+        import networkx
+
+        out: nx.MultiDiGraph[int] = networkx.MultiDiGraph()
+        out.add_nodes_from((n.id, {"node": n}) for n in self.nodes())
+        for node, sources in self._sources.items():
+            for port, value in enumerate(sources):
+                out.add_edge(value.node, node, key=(value.port, port))
+        networkx.freeze(out)
+        return out
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __contains__(self, node: int) -> bool:
+        return node in self._nodes
+
+    @property
+    def next_id(self) -> int:
+        """The id that the next node gets: above those of all others."""
+        return self._next
+
+    def node(self, node: int) -> Node:
+        """Return a node by id; KeyError where there is none."""
+        return self._nodes[node]
+
+    def nodes(self, type: str | None = None) -> Iterator[Node]:
+        """Iterate over the nodes in id order, all or those of one operation type."""
+        nodes = list(self._nodes.values())
+        if not self._in_order:
+            nodes.sort(key=lambda n: n.id)
+        return iter(nodes if type is None else [n for n in nodes if n.op.type == type])
+
+    def find(self, name: str) -> list[Node]:
+        """Return the nodes of that name."""
+        return [n for n in self.nodes() if n.name == name]
+
+    def inputs_of(self, node: int) -> tuple[Value, ...]:
+        """Return the producers of a node's inputs in port order."""
+        return tuple(self._sources[node])
+
+    def input_specs(self, node: int) -> tuple[Spec, ...]:
+        """Return the specs at a node's inputs in port order."""
+        nodes = self._nodes
+        return tuple([nodes[v.node].spec(v.port) for v in self._sources[node]])
+
+    def users(self, value: Value) -> list[tuple[int, int]]:
+        """Return (node, input port) of every use of a value, sorted."""
+        return sorted([at for at, port in self._users[value.node].items() if port == value.port])
+
+    def highest_port(self, node: int) -> int:
+        """Return the highest output port of a node that anything uses; -1 where nothing does."""
+        return max(self._users[node].values(), default=-1)
+
+    def successors(self, node: int) -> list[int]:
+        """Return the ids of the nodes that use any output of a node, sorted."""
+        return sorted({user for user, _ in self._users[node]})
+
+    def spec(self, value: Value) -> Spec:
+        """Return the spec of a value."""
+        return self._nodes[value.node].spec(value.port)
+
+    @property
+    def parameters(self) -> list[Node]:
+        """The model's inputs in order."""
+        return list(self.nodes("Parameter"))
+
+    @property
+    def results(self) -> list[Node]:
+        """The model's outputs in order."""
+        return list(self.nodes("Result"))
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names of the model's inputs in order."""
+        return unique((*n.names_of(0), n.name)[0] for n in self.parameters)
+
+    def input_names(self) -> dict[str, Node]:
+        """Return every spelling under which a model input may be fed."""
+        names: dict[str, Node] = {}
+        for node in self.parameters:
+            for name in (node.name, *(n for port in node.tensor_names for n in port)):
+                names.setdefault(name, node)
+        for name, node in zip(self.inputs, self.parameters, strict=True):
+            names.setdefault(name, node)
+        return names
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of the model's outputs in order: tensor names, else layer names."""
+        return unique(self.output_name(n) for n in self.results)
+
+    def output_name(self, result: Node) -> str:
+        """Return the name of a Result's tensor: a tensor name where it has one."""
+        for value in self.inputs_of(result.id):  # none where the graph is unfinished
+            names = self.node(value.node).names_of(value.port)
+            if names:
+                return names[0]
+        for key, text in result.extra:
+            if key == "output_names" and text:
+                return text
+        return result.name
+
+    def topological(self) -> list[Node]:
+        """Return the nodes, producers first; among ready nodes the lowest id comes first."""
+        nodes = list(self.nodes())
+        if all(v.node < n.id for n in nodes for v in self._sources[n.id]):
+            return nodes
+        waiting = {n.id: len(self._sources[n.id]) for n in nodes}
+        ready = [n.id for n in nodes if not waiting[n.id]]
+        order: list[Node] = []
+        while ready:
+            first = heapq.heappop(ready)
+            order.append(self._nodes[first])
+            for user, _ in self._users[first]:
+                waiting[user] -= 1
+                if not waiting[user]:
+                    heapq.heappush(ready, user)
+        if len(order) < len(nodes):
+            raise _broken(f"the graph has a cycle through {self.cycle()}")
+        return order
+
+    def reading_order(self) -> list[Node]:
+        """Return the nodes in id order, but every producer in front of its first user.
+
+        On a cycle one node stands behind a user.
+        """
+        order: dict[int, Node] = {}
+        entered: set[int] = set()
+        for first in self.nodes():
+            stack = [first.id]
+            while stack:
+                top = stack[-1]
+                if top in entered:
+                    stack.pop()
+                    order.setdefault(top, self.node(top))
+                else:
+                    entered.add(top)
+                    producers = [v.node for v in self.inputs_of(top) if v.node not in entered]
+                    stack += reversed(producers)
+        return list(order.values())
+
+    def cycle(self) -> list[str]:
+        """Return the names along one cycle; empty where there is none."""
+        waiting = {n: len(sources) for n, sources in self._sources.items()}
+        ready = [n for n, count in waiting.items() if not count]
+        for node in ready:  # grows on the way
+            for user, _ in self._users[node]:
+                waiting[user] -= 1
+                if not waiting[user]:
+                    ready.append(user)
+        left = waiting.keys() - set(ready)
+        if not left:
+            return []
+        # Each of these has a producer among them: walking back comes round.
+        at, walked = min(left), dict[int, int]()
+        while at not in walked:
+            walked[at] = len(walked)
+            at = min(v.node for v in self._sources[at] if v.node in left)
+        return [self.node(n).name for n in reversed(list(walked)[walked[at] :])]
+
+    def live(self) -> set[int]:
+        """Return the ids of the nodes that a Result or a node with side effects needs."""
+        seen = {n.id for n in self.nodes() if n.op.side_effect or n.op.type == "Result"}
+        stack = list(seen)
+        while stack:
+            for p, _ in self._sources[stack.pop()]:
+                if p not in seen:
+                    seen.add(p)
+                    stack.append(p)
+        return seen
+
+    # Changing ----------------------------------------------------------------------------------
+
+    def add(
+        self,
+        op: Op,
+        inputs: Sequence[Value] = (),
+        *,
+        name: str,
+        id: int | None = None,
+        location: Location | None = None,
+        origins: tuple[str, ...] = (),
+        specs: tuple[Spec, ...] | None = None,
+    ) -> Node:
+        """Add a node behind existing ones; inputs are given in port order."""
+        for v in inputs:
+            if v.node not in self._nodes:
+                raise _broken(f'"{name}" uses node {v.node}, which does not exist')
+        ident = self._next if id is None else id
+        if ident in self._nodes:
+            raise _broken(f"node {ident} exists already")
+        if ident < self._next:
+            self._in_order = False
+        else:
+            self._next = ident + 1
+        node = self._nodes[ident] = Node(ident, op, name, location, origins, specs=specs)
+        self._sources[ident] = list(inputs)
+        self._users[ident] = {}
+        for port, v in enumerate(inputs):
+            self._users[v.node][ident, port] = v.port
+        return node
+
+    def connect(self, value: Value, node: int, port: int) -> None:
+        """Connect a value to the next free input port of a node."""
+        sources, users = self._sources.get(node), self._users.get(value.node)
+        if sources is None or users is None:
+            raise _broken(f"edge {value} -> {node} names a node that does not exist")
+        if port != len(sources):
+            raise _broken(f'input ports of "{self.node(node).name}" must stay dense: {port}')
+        sources.append(value)
+        users[node, port] = value.port
+
+    def set_input(self, node: int, port: int, value: Value) -> None:
+        """Replace the producer of one input."""
+        old = self._sources[node][port]
+        if value.node not in self._nodes:
+            raise _broken(f"node {value.node} does not exist")
+        del self._users[old.node][node, port]
+        self._users[value.node][node, port] = value.port
+        self._sources[node][port] = value
+
+    def replace_uses(self, old: Value, new: Value) -> None:
+        """Let every user of `old` use `new` instead."""
+        for node, port in self.users(old):
+            if node != new.node:
+                self.set_input(node, port, new)
+
+    def replace_op(self, node: int, op: Op) -> None:
+        """Give a node another operation with the same ports."""
+        self.node(node).op = op
+
+    def remove(self, node: int) -> None:
+        """Remove a node that nothing uses."""
+        if self._users[node]:
+            raise _broken(f'"{self.node(node).name}" is still used')
+        for port, v in enumerate(self._sources.pop(node)):
+            del self._users[v.node][node, port]
+        del self._nodes[node], self._users[node]
+
+    @garbage.paused()
+    def copy(self) -> Graph:
+        """Return an independent graph; operations and constants are immutable and shared."""
+        out = Graph(replace(self.info))
+        out._nodes = {n.id: n.copy() for n in self.nodes()}
+        out._sources = {n: list(sources) for n, sources in self._sources.items()}
+        out._users = {n: dict(users) for n, users in self._users.items()}
+        out._next = self._next
+        return out
+
+    def __copy__(self) -> Graph:
+        return self.copy()
+
+    def lint(self) -> None:
+        """Raise GraphError where a cycle exists."""
+        self.topological()
+
+
+def unique(names: Iterable[str]) -> list[str]:
+    """Return the names, repeated ones with `.1`, `.2`, ... behind them."""
+    seen: dict[str, int] = {}
+    out: list[str] = []
+    taken = set()
+    for name in names:
+        k = seen.get(name, 0)
+        new = name if k == 0 else f"{name}.{k}"
+        while new in taken:
+            k += 1
+            new = f"{name}.{k}"
+        seen[name] = k + 1
+        taken.add(new)
+        out.append(new)
+    return out
+
+
+@dataclass
+class FreshNames:
+    """Names for what is added where some are taken already."""
+
+    taken: set[str]
+    _next: dict[str, int] = field(default_factory=dict, repr=False)
+
+    def fresh(self, wanted: str) -> str:
+        """Return the wanted name, with a number behind it where something has it."""
+        name, k = wanted, self._next.get(wanted, 2)
+        while name in self.taken:
+            name, k = f"{wanted}_{k}", k + 1
+        self._next[wanted] = k
+        self.taken.add(name)
+        return name

@@ -1,1 +1,0 @@
-"""Attention without a matrix of all scores."""

@@ -1,0 +1,452 @@
+"""Kernels prepared for exact sizes: chosen and given their filter once, run often.
+
+The letters are those of `shared.problem`.
+
+Where windows lie along an axis, and which of their taps meet data.
+
+What is computed: a convolution or deconvolution at exact sizes, and how one becomes the other.
+
+Letters: N batch, C input channels, M output channels, g groups, I, O spatial sizes, K kernel sizes,
+S strides, D dilations; `*` stands for the spatial axes.
+
+Zero-insertion and windows on zero-extended tensors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from irdeconv.ir.spec import Array
+from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels.scratch import ITEMS, Space, clear, pieces
+from irdeconv.kernels.threads import Team
+
+LONG_ITEM = 1e6  # nanoseconds; work is cut into more pieces where each would take longer
+NEARLY = 1.02  # times the least cost
+LONG = 2e6  # nanoseconds of a layer that two threads should gain from, ...
+GAIN = 1.6  # ... so many times as fast as one, ...
+DEARER = 1.1  # ... where that costs one at most so many times as much
+SHARES = (1, 2, 4, 8)  # parts that are tried
+ROUNDING = 1.1  # times as fast, where a kernel rounds more than sums of products do, ...
+ROUNDING_NS = 50_000.0  # ... and nanoseconds saved
+
+
+class Epilogue(Protocol):
+    """What is done to the sums before they are stored: bias, activation, residual addition."""
+
+    positional: bool
+    """Whether it reads other tensors of the output's shape, so that a tile's place matters."""
+
+    def __call__(self, tile: Array, image: int, channels: slice, positions: slice) -> None:
+        """Finish a tile `[channels, positions]` of the output in place.
+
+        `positions` counts the elements of an output plane (the product of O); it is ignored where
+        the epilogue is not positional.
+        """
+
+
+class Kernel(Protocol):
+    """A (de)convolution with its filter rearranged; what `prepare` of a candidate returns."""
+
+    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
+        """Compute `out [N, M, *O]` (C-contiguous) from `x [N, C, *I]` (any strides)."""
+
+
+Piece = Callable[[Space], None]
+"""Work with memory that stays where it is, but for scratch memory that it is given."""
+
+Fix = Callable[[Array, int, slice, slice], Piece | None]
+"""Takes what an epilogue is called with, for memory that stays where it is; returns that call."""
+
+
+@runtime_checkable
+class NamedKernel(Protocol):
+    """A kernel that the filter's values decided on, so that it is not what its candidate names."""
+
+    name: str
+    why: str
+
+
+@runtime_checkable
+class FixedKernel(Protocol):
+    """A kernel that can find its views of memory that stays where it is once and for all."""
+
+    def fixed(self, x: Array, out: Array, finish: Fix) -> Callable[[Team], None] | None:
+        """Return what the kernel would do with these arrays; None where it cannot know."""
+
+
+@runtime_checkable
+class MovableKernel(FixedKernel, Protocol):
+    """A kernel that takes hardly longer with other memory in every run, where nothing is finished.
+
+    `movable` tells whether that holds for these sizes.
+    """
+
+    movable: bool
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How long a kernel takes: the sum of what it does, counted, times fitted rates.
+
+    `rates` is the record of a family of kernels, in nanoseconds; `nanoseconds` takes such a record
+    and is linear in its fields, so that `tools/fit_rates.py` can fit them to measurements.
+    """
+
+    rates: Any
+    nanoseconds: Callable[[Any], float]
+
+    @property
+    def cost(self) -> float:
+        """The time by the rates of this machine."""
+        return self.nanoseconds(self.rates)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A kernel that could do the work.
+
+    `cost` is its estimated time in nanoseconds on one thread, `scratch` its memory in bytes besides
+    input, output and the filter as given (rearranged filters count). Threads can share `items`
+    pieces of work. `transforms`: it multiplies transformed inputs and taps, as Winograd's kernels
+    do, instead of the definition's products, and so rounds more. `spreads`: an infinity or NaN of
+    the input reaches outputs that do not see it. `estimate` is where the cost comes from, if its
+    rates are fitted by the tool. `cuts` are other ways to cut the same work, which may be measured,
+    too.
+    """
+
+    name: str
+    cost: float
+    scratch: int
+    prepare: Callable[[Array], Kernel]
+    items: int = 1
+    transforms: bool = False
+    spreads: bool = False
+    estimate: Estimate | None = None
+    cuts: tuple[Candidate, ...] = field(default=(), repr=False)
+
+    @property
+    def label(self) -> str:
+        """What tells it from all other candidates for the same problem."""
+        return f"{self.name}, pieces {self.items}, scratch {self.scratch}"
+
+    @property
+    def gain(self) -> float:
+        """How much faster two threads are than one, if all pieces take as long."""
+        return self.items / -(-self.items // 2)
+
+    def changed(self, change: Callable[[Candidate], Candidate]) -> Candidate:
+        """Return it with all of its cuts changed alike."""
+        return replace(change(self), cuts=tuple(map(change, self.cuts)))
+
+
+def every_cut(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return all ways to cut the work of candidates; one of those that nothing tells apart.
+
+    Those that threads could not share, as they can the candidate, are left out, also for a single
+    thread: what is chosen must not depend on the number of threads.
+    """
+    found = dict[str, Candidate]()
+    for candidate in candidates:
+        least = min(candidate.items, ITEMS)
+        for way in (candidate, *(c for c in candidate.cuts if c.items >= least)):
+            found.setdefault(way.label, way)
+    return list(found.values())
+
+
+def shared(ways: Iterable[Candidate]) -> Candidate:
+    """Choose the cheapest way to cut the work, or one that costs nearly as little.
+
+    Of the latter it is the one whose items threads share best. Where the work is long and none of
+    them is shared well, more may be paid for one that is.
+    """
+    cuts = list(ways)
+    least = min(c.cost for c in cuts)
+    wanted = max(ITEMS, int(least / LONG_ITEM))
+    near = [c for c in cuts if c.cost <= NEARLY * least]
+    if least > LONG and all(c.gain < GAIN for c in near):
+        near = [c for c in cuts if c.cost <= DEARER * least and c.gain >= GAIN] or near
+    return best_of(max(near, key=lambda c: (min(c.items, wanted), -c.cost)), cuts)
+
+
+def best_of(best: Candidate, cuts: Iterable[Candidate]) -> Candidate:
+    """Return the best cut, which knows the others."""
+    return replace(best, cuts=tuple(c for c in cuts if c is not best))
+
+
+def worthwhile(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Leave out kernels that transform tiles where they save little: they round more.
+
+    So small layers of integral values are exact.
+    """
+    plain = min((c.cost for c in candidates if not c.transforms), default=math.inf)
+    return [
+        c
+        for c in candidates
+        if not c.transforms or max(c.cost + ROUNDING_NS, c.cost * ROUNDING) < plain
+    ]
+
+
+def _zero(x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
+    """Fill an output that no input reaches. A Kernel."""
+    clear(out)
+    if out.size:
+        finish(out, epilogue, team)
+
+
+ZERO = Candidate("zero", cost=0.0, scratch=0, prepare=lambda w: _zero)
+
+
+def finish(out: Array, epilogue: Epilogue | None, team: Team) -> None:
+    """Apply an epilogue to a whole output, tile by tile."""
+    if epilogue is None:
+        return
+    block = blocking.SIZES.epilogue_bytes
+    n, m = out.shape[:2]
+    flat = out.reshape(n, m, -1)
+    width = flat.shape[2]
+    rows = max(1, min(m, block // max(1, width * out.itemsize)))
+    span = width if rows > 1 else max(1, block // out.itemsize)
+    tiles = [
+        (i, channels, positions)
+        for i in range(n)
+        for channels in pieces(m, rows)
+        for positions in pieces(width, span)
+    ]
+    team.each(tiles, lambda tile, _: epilogue(flat[tile], *tile))
+
+
+def deliver(
+    tile: Array, out: Array, epilogue: Epilogue | None, image: int, channels: slice, at: slice
+) -> None:
+    """Finish a tile `[channels, positions]` and store it into `out`, a view of the same shape."""
+    if epilogue is not None:
+        epilogue(tile, image, channels, at)
+    if tile is not out:
+        out[...] = tile
+
+
+NONE = slice(0, 0)
+
+
+def reads(size: int, stride: int, shift: int, outputs: int) -> tuple[slice, slice]:
+    """Return (outputs, inputs): output o reads o*stride + shift, where 0 <= that < size."""
+    lo = max(0, -(shift // stride))
+    hi = min(outputs, (size - 1 - shift) // stride + 1)
+    if hi <= lo:
+        return NONE, NONE
+    first = lo * stride + shift
+    return slice(lo, hi), slice(first, first + (hi - lo - 1) * stride + 1, stride)
+
+
+@dataclass(frozen=True)
+class WindowAxis:
+    """One spatial axis: output o sees o*stride + k*dilation - begin for k < kernel."""
+
+    size: int = 1
+    out: int = 1
+    kernel: int = 1
+    stride: int = 1
+    dilation: int = 1
+    begin: int = 0
+
+    @property
+    def plain(self) -> bool:
+        """Whether output o reads input o and nothing else."""
+        return self.kernel == self.stride == 1 and self.begin == 0 and self.size == self.out
+
+    @property
+    def padded(self) -> bool:
+        """Whether some window leaves the data."""
+        return self.begin > 0 or self.span(self.out) - self.begin > self.size
+
+    def span(self, count: int) -> int:
+        """Return how many positions the windows of `count` neighbouring outputs cover."""
+        return (count - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
+
+    def reach(self, k: int) -> tuple[slice, slice]:
+        """Return (outputs, inputs): the outputs with tap `k` inside the data, and what it reads."""
+        return reads(self.size, self.stride, k * self.dilation - self.begin, self.out)
+
+    @property
+    def inner(self) -> Sequence[int]:
+        """The taps that may read data, in order; of a kernel larger than the data they are few."""
+        first = max(0, -(((self.out - 1) * self.stride - self.begin) // self.dilation))
+        stop = min(self.kernel, (self.begin + self.size - 1) // self.dilation + 1)
+        if stop - first <= self.out * self.size:
+            return range(first, stop)
+        shifts = {
+            i + self.begin - o * self.stride for o in range(self.out) for i in range(self.size)
+        }
+        taps = {s // self.dilation for s in shifts if s % self.dilation == 0}
+        return sorted(k for k in taps if first <= k < stop)
+
+    def valid(self) -> Array:
+        """Return the number of taps inside the data for every output."""
+        inside = np.zeros(self.out, np.int64)
+        for k in self.inner:
+            inside[self.reach(k)[0]] += 1
+        return inside
+
+    def trimmed(self) -> tuple[WindowAxis, slice]:
+        """Return the axis without outer taps that read padding for every output, and the rest."""
+        useful = [k for k in self.inner if self.reach(k)[0] != NONE]
+        first, stop = (useful[0], useful[-1] + 1) if useful else (0, 1)
+        kernel, begin = stop - first, self.begin - first * self.dilation
+        stride = self.stride if self.out > 1 else 1
+        dilation = self.dilation if kernel > 1 else 1
+        return WindowAxis(self.size, self.out, kernel, stride, dilation, begin), slice(first, stop)
+
+
+def window_axes(
+    sizes: Sequence[int],
+    outputs: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    begin: Sequence[int],
+) -> list[WindowAxis]:
+    """Return the axes of windows on `sizes` positions; one value per spatial axis in every list."""
+    rows = zip(sizes, outputs, kernel, strides, dilations, begin, strict=True)
+    return [WindowAxis(*row) for row in rows]
+
+
+def type_of_sums(dtype: Any) -> np.dtype[Any]:
+    """Return the type that is computed with: types of less than 32 bits are summed in f32."""
+    kind = np.dtype(dtype)
+    return kind if kind.itemsize >= 4 else np.dtype(np.float32)
+
+
+@dataclass(frozen=True)
+class ConvProblem:
+    """A convolution or deconvolution at exact sizes; one value per spatial axis in every list.
+
+    `shape` is the input's [N, C, *I], `sizes` are the output's *O, `begin` the leading pads of
+    either sign. Convolution: y[o] = sum of x[o*S + k*D - begin] * w[k], the filter being
+    [g, M/g, C/g, *K]. Deconvolution: full[s*S + k*D] += x[s] * w[k], y[o] = full[o + begin], the
+    filter being [g, C/g, M/g, *K]. Both are zero outside. `dtype` is the element type's NumPy name.
+    """
+
+    shape: tuple[int, ...]
+    outputs: int
+    groups: int
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    begin: tuple[int, ...]
+    sizes: tuple[int, ...]
+    dtype: str = "float32"
+
+    @property
+    def rank(self) -> int:
+        """The number of spatial axes."""
+        return len(self.kernel)
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """The output's [N, M, *O]."""
+        return (self.shape[0], self.outputs, *self.sizes)
+
+    @property
+    def group_inputs(self) -> int:
+        """C/g, the input channels of a group."""
+        return self.shape[1] // self.groups
+
+    @property
+    def group_outputs(self) -> int:
+        """M/g, the output channels of a group."""
+        return self.outputs // self.groups
+
+    @property
+    def taps(self) -> int:
+        """The product of K."""
+        return math.prod(self.kernel)
+
+    @property
+    def positions(self) -> int:
+        """The product of I."""
+        return math.prod(self.shape[2:])
+
+    def axes(self, sizes: tuple[int, ...], outputs: tuple[int, ...]) -> list[WindowAxis]:
+        """Return the axes of its windows on `sizes` positions."""
+        windows = self.kernel, self.strides, self.dilations, self.begin
+        return window_axes(sizes, outputs, *windows)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to sum, so that the output is zero, or has no elements."""
+        return 0 in self.shape or 0 in self.out_shape or 0 in self.kernel
+
+    @cached_property
+    def compute(self) -> np.dtype[Any]:
+        """The type of sums."""
+        return type_of_sums(self.dtype)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether sums are rounded to a narrower type when they are stored."""
+        return np.dtype(self.dtype).itemsize < 4
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element that is computed with."""
+        return self.compute.itemsize
+
+    @property
+    def reversed(self) -> ConvProblem:
+        """The convolution that computes this deconvolution of stride 1, or the other way round.
+
+        y[o] is the sum of x[o + begin - k*D] * w[k], so its taps run backwards; see
+        `reversed_filter`.
+        """
+        rows = zip(self.dilations, self.kernel, self.begin, strict=True)
+        return replace(self, begin=tuple(d * (k - 1) - b for d, k, b in rows))
+
+
+def reversed_filter(w: Array) -> Array:
+    """Return the view of a filter `[g, M/g, C/g, *K]` as `[g, C/g, M/g, *K]`, taps reversed."""
+    return np.flip(w.swapaxes(1, 2), tuple(range(3, w.ndim)))
+
+
+def trailing(x: Array, parts: Iterable[Any]) -> Array:
+    """Return the view of `x` that takes `parts` (slices or ints) along its last axes."""
+    index: Any = (..., *parts)
+    view: Array = x[index]
+    return view
+
+
+def zero_insert(x: Array, strides: Sequence[int], trailing: bool = False) -> Array:
+    """Put S-1 zeros between neighbours: `[N,C,*I]` -> `[N,C,*S(I-1)+1]` (0 stays 0).
+
+    `strides` has one entry per spatial axis. With `trailing` zeros follow the last element as well:
+    `[N,C,*S*I]`. The result has the element type of `x`.
+    """
+    rows = zip(x.shape[2:], strides, strict=True)
+    sizes = tuple(s * i if trailing or not i else s * (i - 1) + 1 for i, s in rows)
+    y = np.zeros((*x.shape[:2], *sizes), x.dtype)
+    places: Any = (..., *(slice(None, None, s) for s in strides))
+    y[places] = x
+    return y
+
+
+def window(x: Array, begin: Sequence[int], sizes: Sequence[int]) -> Array:
+    """Return `sizes` elements from `begin` on along the last axes of the zero-extended `x`.
+
+    A view where nothing but `x` itself is seen, else a new array. `begin` may be negative or lie
+    behind the end, so padding and cropping are one operation.
+    """
+    spatial = x.shape[x.ndim - len(begin) :]
+    triples = list(zip(begin, sizes, spatial, strict=True))
+    if all(b >= 0 and b + n <= i for b, n, i in triples):
+        return trailing(x, (slice(b, b + n) for b, n, _ in triples))
+    y = np.zeros((*x.shape[: x.ndim - len(begin)], *sizes), x.dtype)
+    places = [reads(i, 1, b, n) for b, n, i in triples]
+    if all(target != NONE for target, _ in places):
+        trailing(y, (p[0] for p in places))[...] = trailing(x, (p[1] for p in places))
+    return y

@@ -1,0 +1,421 @@
+"""Bias, residual and activation of f32 rows in one pass, compiled.
+
+Import it only where jit.available(). exp is a polynomial (two units in the last place) that
+becomes vector instructions. The results may differ from those of NumPy by the last bits;
+below exp(-87.3) exp is 0. All work in place with x the memory's content: with two arrays that may
+be one nothing becomes a vector.
+
+Straight-line programs of element-wise operations on rows of f32, interpreted by compiled code.
+
+A piece of a row goes through all instructions while it is in the nearest cache, vector by vector.
+Imported only where numba is installed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused-ignore]
+from numba import types  # type: ignore[import-not-found, import-untyped, unused-ignore]
+from numba.core import cgutils  # type: ignore[import-not-found, import-untyped, unused-ignore]
+from numba.core.imputils import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    impl_ret_borrowed,
+)
+from numba.extending import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    intrinsic,
+)
+
+from irdeconv.ir.spec import Array
+from irdeconv.kernels import jit
+from irdeconv.kernels import products as special
+from irdeconv.kernels.compiled import (
+    ADDED,
+    CLAMP,
+    CLIPPED,
+    DIVIDED,
+    ERF,
+    GELU,
+    HARD_SIGMOID,
+    HSIGMOID,
+    HSWISH,
+    LARGER,
+    MISH,
+    MOVED,
+    MULTIPLIED,
+    NOTHING,
+    PRELU,
+    ROOT,
+    ROW_PART,
+    SIGMOID,
+    SMALLER,
+    SPLAT,
+    SUBTRACTED,
+    SWISH,
+)
+from irdeconv.kernels.compiled_vectors import FlatArray, Pair, VectorCode, instruction
+from irdeconv.kernels.jit import compiled, compiled_for
+
+PIECE = 2048  # elements; a piece of a row stays in the level 1 cache
+
+_F = np.float32
+_LOG2E, _LN2_HIGH, _LN2_LOW = _F(1.44269504), _F(0.693359375), _F(-2.12194440e-4)
+_E0, _E1, _E2 = _F(1.9875691500e-4), _F(1.3981999507e-3), _F(8.3334519073e-3)
+_E3, _E4, _E5 = _F(4.1665795894e-2), _F(1.6666665459e-1), _F(5.0000001201e-1)
+_TOP, _BOTTOM, _INF = _F(88.3762), _F(-87.3), _F(np.inf)
+_ZERO, _HALF, _ONE, _TWO, _THREE, _SIX = (_F(v) for v in (0, 0.5, 1, 2, 3, 6))
+_P6, _P5, _P4, _P3, _P2, _P1, _P0 = map(_F, special.ERF_P)
+_Q3, _Q2, _Q1, _Q0 = map(_F, special.ERF_Q)
+_ERF_END, _ROOT_HALF, _MISH_END = _F(special.ERF_END), _F(0.5**0.5), _F(25)
+
+
+def _bits_to_float(context: Any, bits: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], context.get_value_type(types.float32))
+
+    return types.float32(types.int32), generate
+
+
+def _adjacent(context: Any, array: Any) -> Any:
+    """Take a row of an array of any layout as one whose elements are neighbours (as they are)."""
+    result = types.Array(array.dtype, 1, "C")
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return impl_ret_borrowed(context, builder, result, args[0])
+
+    return result(array), generate
+
+
+bits_to_float: Any = intrinsic(_bits_to_float)
+adjacent: Any = intrinsic(_adjacent)
+
+
+@compiled
+def _exp(x: Any) -> Any:
+    """2^n * p(r) with x = n ln 2 + r."""
+    inside = min(max(x, _BOTTOM), _TOP) if x == x else _ZERO
+    n = np.floor(inside * _LOG2E + _HALF)
+    r = (inside - n * _LN2_HIGH) - n * _LN2_LOW
+    p = ((((_E0 * r + _E1) * r + _E2) * r + _E3) * r + _E4) * r + _E5
+    y = (p * r * r + r + _ONE) * bits_to_float((np.int32(n) + np.int32(127)) << np.int32(23))
+    y = _INF if x > _TOP else y
+    y = _ZERO if x < _BOTTOM else y
+    return y if x == x else x
+
+
+@compiled
+def add_and_exponentiate(into: Any, b: Any) -> None:
+    """Compute exp(x + b) in place."""
+    for i in range(len(into)):
+        into[i] = _exp(into[i] + b)
+
+
+@compiled
+def _sigmoid(x: Any) -> Any:
+    return _ONE / (_ONE + _exp(-x))
+
+
+@compiled
+def _clamp(x: Any, low: Any, high: Any) -> Any:
+    """Limit as two selections of which neither takes a NaN for a bound."""
+    x = low if x < low else x
+    return high if x > high else x
+
+
+@compiled
+def _erf(x: Any) -> Any:
+    """See `elementwise.steps.erf`."""
+    v = _clamp(x, -_ERF_END, _ERF_END)
+    s = v * v
+    over = ((((((_P6 * s + _P5) * s + _P4) * s + _P3) * s + _P2) * s + _P1) * s + _P0) * v
+    under = (((s + _Q3) * s + _Q2) * s + _Q1) * s + _Q0
+    y = _clamp(over / under, -_ONE, _ONE)
+    # Products and sums may be rounded together here, and end below 1.
+    y = _ONE if x >= _ERF_END else y
+    return -_ONE if x <= -_ERF_END else y
+
+
+@compiled
+def _mish(x: Any) -> Any:
+    """See `elementwise.steps.mish`."""
+    v = _exp(_clamp(x, -_INF, _MISH_END))
+    n = (v + _TWO) * v
+    return x * (n / (n + _TWO))
+
+
+@compiled
+def _approximate(into: Any, b: Any, beta: Any, code: int) -> None:
+    """Apply an activation that is made of approximations to x + b in place."""
+    if code == SIGMOID:
+        for i in range(len(into)):
+            into[i] = _sigmoid(into[i] + b)
+    elif code == SWISH:
+        for i in range(len(into)):
+            v = into[i] + b
+            into[i] = v / (_ONE + _exp(-beta * v))
+    elif code == ERF:
+        for i in range(len(into)):
+            into[i] = _erf(into[i] + b)
+    elif code == GELU:
+        for i in range(len(into)):
+            v = into[i] + b
+            into[i] = (_erf(v * _ROOT_HALF) + _ONE) * _HALF * v
+    elif code == MISH:
+        for i in range(len(into)):
+            into[i] = _mish(into[i] + b)
+
+
+@compiled
+def _activate(into: Any, b: Any, s: Any, low: Any, high: Any, code: int) -> None:
+    """Apply an activation to x + b in place; `s` is the slope of a PReLU, `low` beta of a Swish."""
+    if code == CLAMP:
+        for i in range(len(into)):
+            into[i] = _clamp(into[i] + b, low, high)
+    elif code == PRELU:
+        for i in range(len(into)):
+            v = into[i] + b
+            into[i] = v * s if v < _ZERO else v + _ZERO * s
+    elif code == HSIGMOID:
+        for i in range(len(into)):
+            into[i] = _clamp(into[i] + b + _THREE, _ZERO, _SIX) / _SIX
+    elif code == HSWISH:
+        for i in range(len(into)):
+            v = into[i] + b
+            into[i] = v * (_clamp(v + _THREE, _ZERO, _SIX) / _SIX)
+    elif code == HARD_SIGMOID:
+        for i in range(len(into)):
+            into[i] = _clamp((into[i] + b) * low + high, _ZERO, _ONE)
+    elif code == NOTHING:
+        for i in range(len(into)):
+            into[i] += b
+    else:
+        _approximate(into, b, low, code)
+
+
+@compiled
+def _add(into: Any, b: Any, more: Any) -> None:
+    for i in range(len(into)):
+        into[i] = into[i] + b + more[i]
+
+
+_MATRIX, _VECTOR = "float32[:,:]", "float32[::1]"
+
+
+@compiled_for(
+    f"void({_MATRIX}, {_VECTOR}, {_VECTOR}, {_MATRIX}, {_MATRIX}, float32, float32, int64)"
+)
+def finish_rows(
+    out: Any, bias: Any, slope: Any, before: Any, after: Any, low: Any, high: Any, code: int
+) -> None:
+    """Compute act(x + bias + before) + after in place; elements of a row are neighbours.
+
+    What has a single row is the same for all rows, what has none is left out.
+    """
+    rows, width = out.shape
+    for r in range(rows):
+        row = adjacent(out[r])
+        s = slope[r if len(slope) > 1 else 0]
+        for at in range(0, width, PIECE):
+            part = row[at : at + PIECE]
+            b = bias[r if len(bias) > 1 else 0]
+            if len(before):
+                _add(part, b, adjacent(before[r if len(before) > 1 else 0])[at : at + PIECE])
+                b = _ZERO
+            if code != NOTHING or not len(before):
+                _activate(part, b, s, low, high, code)
+            if len(after):
+                _add(part, _ZERO, adjacent(after[r if len(after) > 1 else 0])[at : at + PIECE])
+
+
+_NONE = np.zeros((0, 0), _F)
+
+
+@dataclass(frozen=True)
+class Added:
+    """The registers of tensors that are added, 0 for none."""
+
+    before: int = 0
+    after: int = 0
+
+
+class CompiledChain:
+    """A chain of a constant that is added (or none), a tensor, an activation, a tensor.
+
+    `code` is the activation's, `limits` its two numbers. `bias` and `slope` are constants of any
+    shape; `fits` says whether they vary by channel alone.
+    """
+
+    def __init__(
+        self, code: int, limits: tuple[float, float], bias: Array, slope: Array, added: Added
+    ) -> None:
+        self._code, self.added = code, added
+        self._shapes = bias.shape, slope.shape
+        self._bias, self._slope = (np.array(a, _F).reshape(-1) for a in (bias, slope))
+        self._low, self._high = _F(limits[0]), _F(limits[1])
+
+    def fits(self, shape: Sequence[int]) -> bool:
+        """Whether the constants are scalars or vary along axis 1 of an output `[N, M, *O]`."""
+        along = [(1,) * (len(shape) - len(s)) + s for s in self._shapes if math.prod(s) > 1]
+        return all(len(s) == len(shape) and s[1] == math.prod(s) == shape[1] for s in along)
+
+    @property
+    def scalar(self) -> bool:
+        """Whether nothing varies by channel, and no tensor is added."""
+        return self._bias.size == self._slope.size == 1 and self.added == Added()
+
+    def __call__(
+        self, out: Array, channels: slice, before: Array = _NONE, after: Array = _NONE
+    ) -> None:
+        """Finish `out [channels, positions]`, f32 and each row contiguous, in place.
+
+        `before` and `after` are the tensors to add, each `[channels or 1, positions]`.
+        """
+        finish_rows(*self.arguments(out, channels, before, after))
+
+    def arguments(
+        self, out: Array, channels: slice, before: Array = _NONE, after: Array = _NONE
+    ) -> tuple[Any, ...]:
+        """Return what `finish_rows` is called with."""
+        bias, slope = (a[channels] if a.size > 1 else a for a in (self._bias, self._slope))
+        return out, bias, slope, before, after, self._low, self._high, self._code
+
+
+def place_number(value: int) -> ir.Value:
+    """Return a constant place."""
+    return ir.Constant(ir.IntType(64), value)
+
+
+Write = Callable[[ir.IRBuilder, list[ir.Value]], ir.Value]
+
+
+def larger(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
+    """Write the larger one of two vectors' elements; NaN wins."""
+    first = builder.fcmp_ordered(">", v[0], v[1])
+    return builder.select(builder.or_(first, builder.fcmp_unordered("uno", v[0], v[0])), v[0], v[1])
+
+
+def _smaller(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
+    first = builder.fcmp_ordered("<", v[0], v[1])
+    return builder.select(builder.or_(first, builder.fcmp_unordered("uno", v[0], v[0])), v[0], v[1])
+
+
+def _clipped(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
+    raised = builder.select(builder.fcmp_ordered("<", v[0], v[1]), v[1], v[0])
+    return builder.select(builder.fcmp_ordered(">", raised, v[2]), v[2], raised)
+
+
+def _root(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
+    kind = v[0].type
+    name = f"llvm.sqrt.v{kind.count}f32"
+    found = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), name)
+    return builder.call(found, [v[0]])
+
+
+def _each(write: Write) -> Any:
+    """Make what computes `count` elements from place `to` on, of operands (place, step)."""
+
+    def each(
+        code: VectorCode,
+        memory: FlatArray,
+        first: Pair,
+        second: Pair,
+        third: Pair,
+        to: ir.Value,
+        count: ir.Value,
+    ) -> None:
+        builder = code.builder
+        scalar = VectorCode(code.context, builder, 1, code.element)
+        whole = builder.mul(builder.sdiv(count, place_number(code.lanes)), place_number(code.lanes))
+        for kind, begin, stop in ((code, place_number(0), whole), (scalar, whole, count)):
+            at = memory.by(kind)
+            with cgutils.for_range_slice(builder, begin, stop, place_number(kind.lanes)) as (i, _):
+                values = [
+                    at.vector(builder.add(place, builder.mul(i, step)))
+                    for place, step in (first, second, third)
+                ]
+                at.store(write(builder, values), builder.add(to, i))
+
+    return instruction(jit.lanes(), each)
+
+
+_programs_add = _each(lambda builder, v: builder.fadd(v[0], v[1]))
+_subtract = _each(lambda builder, v: builder.fsub(v[0], v[1]))
+_multiply = _each(lambda builder, v: builder.fmul(v[0], v[1]))
+_divide = _each(lambda builder, v: builder.fdiv(v[0], v[1]))
+_copy = _each(lambda builder, v: v[0])
+_maximum, _minimum, _clip, _sqrt = _each(larger), _each(_smaller), _each(_clipped), _each(_root)
+
+
+@jit.compiled
+def _apply(memory: Any, code: int, a: Any, b: Any, c: Any, to: int, count: int) -> None:
+    if code == ADDED:
+        _programs_add(memory, a, b, c, to, count)
+    elif code == SUBTRACTED:
+        _subtract(memory, a, b, c, to, count)
+    elif code == MULTIPLIED:
+        _multiply(memory, a, b, c, to, count)
+    elif code == DIVIDED:
+        _divide(memory, a, b, c, to, count)
+    elif code == LARGER:
+        _maximum(memory, a, b, c, to, count)
+    elif code == SMALLER:
+        _minimum(memory, a, b, c, to, count)
+    elif code == CLIPPED:
+        _clip(memory, a, b, c, to, count)
+    elif code == ROOT:
+        _sqrt(memory, a, b, c, to, count)
+    elif code == MOVED:
+        _copy(memory, a, b, c, to, count)
+
+
+_element = instruction(1, lambda code, memory, at, target, to: target.store(memory.vector(at), to))
+
+
+@jit.compiled
+def run_program(
+    out: Any, code: Any, inputs: Any, constants: Any, splats: Any, slots: Any, registers: Any
+) -> None:
+    """Compute `out [rows, width]`, whose rows are contiguous, by instructions.
+
+    Each row of `code` is (operation, three operands, target), numbers of slots: inputs, `out`,
+    constants, registers. `inputs` are (place, step of rows, step of columns: 0 or 1), places
+    counted in elements from where `out` begins. The rest is scratch memory: `splats [slots,
+    SPLAT]`, `slots [slots, 2]`, `registers [registers, ROW_PART]`.
+    """
+    rows, width = out.shape
+    given, far = len(inputs), out.strides[0] // 4
+    start = (splats.ctypes.data - out.ctypes.data) // 4
+    _begin(out, given, constants, splats, slots, registers)
+    one = splats[given]
+    for r in range(rows):
+        for i in range(given):
+            if inputs[i, 2] == 0:
+                _element(out, inputs[i, 0] + r * inputs[i, 1], one, 0)
+                splats[i, :] = one[0]
+                slots[i, 0], slots[i, 1] = start + i * SPLAT, 0
+        for at in range(0, width, ROW_PART):
+            for i in range(given):
+                if inputs[i, 2]:
+                    slots[i, 0], slots[i, 1] = inputs[i, 0] + r * inputs[i, 1] + at, 1
+            slots[given, 0] = r * far + at
+            for k in range(len(code)):
+                first, second, third = slots[code[k, 1]], slots[code[k, 2]], slots[code[k, 3]]
+                a, b, c = (first[0], first[1]), (second[0], second[1]), (third[0], third[1])
+                _apply(out, code[k, 0], a, b, c, slots[code[k, 4], 0], min(ROW_PART, width - at))
+
+
+@jit.compiled
+def _begin(out: Any, given: int, constants: Any, splats: Any, slots: Any, registers: Any) -> None:
+    """Write down where what is behind the inputs lies."""
+    known, start = len(constants), (splats.ctypes.data - out.ctypes.data) // 4
+    begin = (registers.ctypes.data - out.ctypes.data) // 4
+    slots[given, 1] = 1
+    for k in range(given + 1, given + 1 + known):
+        splats[k, :] = constants[k - given - 1]
+        slots[k, 0], slots[k, 1] = start + k * SPLAT, 0
+    for k in range(len(registers)):
+        at = given + 1 + known + k
+        slots[at, 0], slots[at, 1] = begin + k * ROW_PART, 1

@@ -1,0 +1,417 @@
+"""Depthwise convolution and frames, compiled; imported only where numba is installed.
+
+Recurrent cells along sequences, compiled: N batch, T steps, H hidden units.
+
+Import it only where jit.available(). Every function takes the projected input (N, T, G*H), whose
+memory it uses, the recurrent weights transposed (H, G*H), and the states (N, H), which it replaces
+by the last ones; it writes the outputs (N, T, H). Sequences end after their own lengths; in reverse
+they are read from there. Activations are the usual ones, behind a clip (infinity for none).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from irdeconv.kernels import compiled_vectors as vectors
+from irdeconv.kernels.compiled_chain import _exp, _sigmoid
+from irdeconv.kernels.jit import compiled, compiled_for
+
+NEAR_ELEMENTS = 1 << 12  # of planes that are read once more for each phase
+LANES, copy_vector, clear_vector = vectors.NATIVE, vectors.copy_vector, vectors.clear_vector
+copy8, copy4, copy1 = vectors.copy8, vectors.copy4, vectors.copy1
+sums16, sums8, sums4, sums1 = vectors.sums16, vectors.sums8, vectors.sums4, vectors.sums1
+clear4 = vectors.clear4
+copy_vector_by_2, copy4_by_2 = vectors.copy_vector_by_2, vectors.copy4_by_2
+copy8_by_2, copy8_by_3, copy8_by_4 = vectors.copy8_by_2, vectors.copy8_by_3, vectors.copy8_by_4
+sums16_by_2, sums8_by_2, sums4_by_2 = vectors.sums16_by_2, vectors.sums8_by_2, vectors.sums4_by_2
+
+
+@compiled
+def depthwise(
+    x: Any,
+    w: Any,
+    offsets: Any,
+    frame: Any,
+    shape: Any,
+    out: Any,
+    first: int,
+    share: int,
+    axes: Any,
+    places: Any,
+    lanes: int,
+) -> None:
+    """Convolve `x [C, *I]` with `w [M, taps]` into `out [channels, *O]`, channels from `first` on.
+
+    `share` outputs share an input, `axes` are (stride, begin). `frame` holds a zero-extended plane
+    of `shape` `[*phases, *rest]`, split modulo the strides, and some elements more. Tap t reads
+    `offsets[t]` behind what the output's position reads first. `places` are where in the frame the
+    vectors of a plane are read, and where in the output's plane they are written; see `plane`.
+    """
+    data, factors, flat = x.reshape(-1), w.reshape(-1), out.reshape(-1)
+    taps, size = len(offsets), out.shape[1] * out.shape[2] * out.shape[3]
+    seen = -1
+    for m in range(out.shape[0]):
+        c = (first + m) // share
+        if c != seen:
+            fill(data, (c, 1), x.shape, frame, (0, 0), shape, axes, seen < 0)
+            seen = c
+        plane(frame, places, factors, (first + m) * taps, offsets, flat, m * size, lanes)
+
+
+@compiled
+def plane(
+    frame: Any, places: Any, w: Any, start: int, offsets: Any, out: Any, base: int, lanes: int
+) -> None:
+    """Compute an output plane that starts at `base`, four vectors at once, or eight of 16 elements.
+
+    `lanes` is how many elements a vector has, negative for every second one of the frame.
+    """
+    reads, writes = places
+    if lanes == 16 or lanes == -16:
+        wide_plane(frame, reads, w, start, offsets, out, base, writes, lanes)
+        return
+    for p in range(0, len(reads), 4):
+        at = reads[p], reads[p + 1], reads[p + 2], reads[p + 3]
+        to = base + writes[p], base + writes[p + 1], base + writes[p + 2], base + writes[p + 3]
+        if lanes == 8:
+            sums8(frame, at, w, start, offsets, out, to)
+        elif lanes == 4:
+            sums4(frame, at, w, start, offsets, out, to)
+        elif lanes == -8:
+            sums8_by_2(frame, at, w, start, offsets, out, to)
+        elif lanes == -4:
+            sums4_by_2(frame, at, w, start, offsets, out, to)
+        else:
+            sums1(frame, at, w, start, offsets, out, to)
+
+
+@compiled
+def wide_plane(
+    frame: Any,
+    reads: Any,
+    w: Any,
+    start: int,
+    offsets: Any,
+    out: Any,
+    base: int,
+    writes: Any,
+    lanes: int,
+) -> None:
+    """Compute an output plane, eight vectors of 16 elements at once; see `plane`."""
+    for p in range(0, len(reads), 8):
+        r, t = reads[p : p + 8], writes[p : p + 8]
+        at = r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]
+        to = (
+            *(base + t[0], base + t[1], base + t[2], base + t[3]),
+            *(base + t[4], base + t[5], base + t[6], base + t[7]),
+        )
+        if lanes == 16:
+            sums16(frame, at, w, start, offsets, out, to)
+        else:
+            sums16_by_2(frame, at, w, start, offsets, out, to)
+
+
+@compiled
+def fill(
+    x: Any, planes: Any, sizes: Any, frames: Any, places: Any, shape: Any, axes: Any, zeros: bool
+) -> None:
+    """Write planes, and `zeros` around them, into frames `[*phases, depth, row, column]`.
+
+    `planes` are (first, count), `places` (where the first frame begins, distance of frames). Behind
+    each there is room for a vector, which is overwritten with the zeros. They need not be written
+    again for other planes.
+    """
+    (s0, b0), (s1, b1), (s2, b2) = axes
+    _, depth, height, width = sizes
+    to, many, size = places[0], shape[5], shape[4] * shape[5]
+    for p in range(s0):
+        for q in range(s1):
+            top, bottom = inside(height, q, shape[4], s1, b1)
+            for r in range(s2):
+                low, high = inside(width, r, many, s2, b2)
+                for d in range(shape[3]):
+                    i = d * s0 + p - b0
+                    rows = bottom - top if 0 <= i < depth and low < high else 0
+                    row = (planes[0] * depth + i) * height + top * s1 + q - b1
+                    source = row * width + low * s2 + r - b2, s1 * width, s2
+                    target = to, size, top * many + low, many
+                    far = planes[1], depth * height * width, places[1]
+                    fill_planes(x, source, frames, target, far, rows, high - low, zeros)
+                    to += size
+
+
+@compiled
+def inside(size: int, phase: int, count: int, stride: int, begin: int) -> Any:
+    """Return which positions of a frame's axis hold data, from one up to another."""
+    low = min(count, max(0, -((phase - begin) // stride)))
+    return low, max(low, min(count, (size - 1 + begin - phase) // stride + 1))
+
+
+@compiled
+def fill_planes(
+    x: Any, source: Any, frame: Any, target: Any, planes: Any, rows: int, count: int, zeros: bool
+) -> None:
+    """Write rows of `count` elements into planes of frames, and `zeros` around them.
+
+    `source` is (start, distance of rows, of elements), `target` (start, size, where in it the first
+    row begins, distance of rows), `planes` (count, distances in the source and the frames). What a
+    whole vector writes behind a row is overwritten by what follows; rows near the end, behind which
+    nothing may be read or overwritten, are copied exactly.
+    """
+    (start, far, step), (to, size, first, pitch) = source, target
+    many, source_far, target_far = planes
+    gap, whole = pitch - count, whole_vectors(count)
+    for _ in range(many):
+        if rows == 0:
+            if zeros:
+                clear(frame, to, size)
+        else:
+            if zeros and first > 0:
+                clear(frame, to, first)
+            at, place = start, to + first
+            fast = rows if step == 1 else 0
+            while fast > 0 and (
+                at + (fast - 1) * far + whole > len(x) or (fast - rows) * pitch + whole > count
+            ):
+                fast -= 1
+            for h in range(rows):
+                if h < fast:
+                    copy_vectors(x, at, frame, place, count)
+                else:
+                    split(x, at, frame, place, count, step)
+                if gap > 0 and h < rows - 1:
+                    clear_gap(frame, place + count, gap)
+                at += far
+                place += pitch
+            if zeros:
+                clear(frame, place - gap, to + size - place + gap)
+        start += source_far
+        to += target_far
+
+
+@compiled
+def whole_vectors(count: int) -> int:
+    """Return how many elements `copy_vectors` writes."""
+    rest = count % LANES
+    return count - rest + (rest if rest == 0 else 4 if rest <= 4 else 8 if rest <= 8 else LANES)
+
+
+@compiled
+def copy_vectors(x: Any, start: int, frame: Any, to: int, count: int) -> None:
+    """Copy a row, and what the last vector holds behind it."""
+    rest = count % LANES
+    last = count - rest
+    for k in range(0, last, LANES):
+        copy_vector(x, start + k, frame, to + k)
+    if rest > 8:
+        copy_vector(x, start + last, frame, to + last)
+    elif rest > 4:
+        copy8(x, start + last, frame, to + last)
+    elif rest > 0:
+        copy4(x, start + last, frame, to + last)
+
+
+@compiled
+def clear(frame: Any, start: int, count: int) -> None:
+    """Write zeros, whole vectors of them."""
+    for k in range(start, start + count, LANES):
+        clear_vector(frame, k)
+
+
+@compiled
+def clear_gap(frame: Any, start: int, count: int) -> None:
+    """Write zeros between rows, mostly a few."""
+    if count <= 4:
+        clear4(frame, start)
+    else:
+        clear(frame, start, count)
+
+
+@compiled
+def split_vectors(source: Any, start: int, target: Any, to: int, count: int, stride: int) -> int:
+    """Copy every `stride`-th element, 2 to 4, by whole vectors; return how many are done."""
+    if count < 4 or (stride > 2 and count < 8):
+        return 0
+    if count < 8:
+        copy4_by_2(source, start, target, to)
+        copy4_by_2(source, start + 2 * (count - 4), target, to + count - 4)
+        return count
+    done = count // LANES * LANES if stride == 2 else 0
+    for k in range(0, done, LANES):
+        copy_vector_by_2(source, start + 2 * k, target, to + k)
+    while done < count:
+        k = min(done, count - 8)  # the last ones may be copied twice
+        if stride == 2:
+            copy8_by_2(source, start + 2 * k, target, to + k)
+        elif stride == 3:
+            copy8_by_3(source, start + 3 * k, target, to + k)
+        else:
+            copy8_by_4(source, start + 4 * k, target, to + k)
+        done = k + 8
+    return done
+
+
+@compiled
+def split(source: Any, start: int, target: Any, to: int, count: int, stride: int) -> None:
+    """Copy every `stride`-th element."""
+    if stride > 1:
+        # A vector reads what lies between its last element and the next one, too.
+        whole = min(count, (len(source) - start) // stride) if stride <= 4 else 0
+        done = split_vectors(source, start, target, to, whole, stride)
+        for k in range(done, count):
+            target[to + k] = source[start + stride * k]
+    elif count >= LANES:
+        for k in range(0, count - LANES + 1, LANES):
+            copy_vector(source, start + k, target, to + k)
+        copy_vector(source, start + count - LANES, target, to + count - LANES)
+    elif count >= 8:
+        copy8(source, start, target, to)
+        copy8(source, start + count - 8, target, to + count - 8)
+    elif count >= 4:
+        copy4(source, start, target, to)
+        copy4(source, start + count - 4, target, to + count - 4)
+    else:
+        for k in range(count):
+            copy1(source, start + k, target, to + k)
+
+
+@compiled
+def fill_all(x: Any, frames: Any, first: int, shape: Any, axes: Any) -> None:
+    """Copy the planes of `x [C, *I]` into their frames, from `first` on in `frames [C, *]`."""
+    data, flat, far = x.reshape(-1), frames.reshape(-1), frames.shape[1]
+    single = axes[0][0] == axes[1][0] == axes[2][0] == 1
+    plane = x.shape[1] * x.shape[2] * x.shape[3]
+    together = max(1, x.shape[0] if single else NEAR_ELEMENTS // max(1, plane))  # read again
+    for c in range(0, x.shape[0], together):
+        count = min(together, x.shape[0] - c)
+        fill(data, (c, count), x.shape, flat, (c * far + first, far), shape, axes, True)
+
+
+_F = np.float32
+_ONE, _TWO, _NEAR = _F(1), _F(2), _F(0.625)
+# tanh(x) = x + x^3 p(x^2) near 0, where 1 - exp(-2x) cancels.
+_T0, _T1, _T2 = _F(-5.70498872745e-3), _F(2.06390887954e-2), _F(-5.37397155531e-2)
+_T3, _T4 = _F(1.33314422036e-1), _F(-3.33332819422e-1)
+
+_ONE_STATE = "void(f4[:,:,::1], f4[:,::1], f4[:,::1], i8[::1], f4, b1, f4[:,:,::1])"
+_GRU = "void(f4[:,:,::1], f4[:,::1], f4[::1], b1, f4[:,::1], i8[::1], f4, b1, f4[:,:,::1])"
+_TWO_STATES = "void(f4[:,:,::1], f4[:,::1], f4[:,::1], f4[:,::1], i8[::1], f4, b1, f4[:,:,::1])"
+
+
+@compiled
+def _tanh(x: Any) -> Any:
+    z = x * x
+    near = ((((_T0 * z + _T1) * z + _T2) * z + _T3) * z + _T4) * z * x + x
+    power = _exp(-_TWO * abs(x))
+    far = (_ONE - power) / (_ONE + power)
+    return near if abs(x) < _NEAR else (-far if x < 0 else far)
+
+
+@compiled
+def _clipped(x: Any, clip: Any) -> Any:
+    x = -clip if x < -clip else x
+    return clip if x > clip else x
+
+
+@compiled
+def _add_products(row: Any, h: Any, r: Any, first: int) -> None:
+    """Add h R to a row, from its column `first` to its end; four units at a time."""
+    units, columns = r.shape
+    whole = units - units % 4
+    for k in range(0, whole, 4):
+        a, b, c, d = h[k], h[k + 1], h[k + 2], h[k + 3]
+        r0, r1, r2, r3 = r[k], r[k + 1], r[k + 2], r[k + 3]
+        for j in range(first, columns):
+            row[j] += (a * r0[j] + b * r1[j]) + (c * r2[j] + d * r3[j])
+    for k in range(whole, units):
+        a, r0 = h[k], r[k]
+        for j in range(first, columns):
+            row[j] += a * r0[j]
+
+
+@compiled
+def row_products(x: Any, w: Any, out: Any) -> None:
+    """Write x (N, C) times w (C, M) into out (N, M)."""
+    for n in range(len(x)):
+        row = out[n]
+        for j in range(len(row)):
+            row[j] = 0
+        _add_products(row, x[n], w, 0)
+
+
+@compiled_for(_ONE_STATE)
+def rnn(x: Any, r: Any, hidden: Any, lengths: Any, clip: Any, reverse: bool, out: Any) -> None:
+    """H' = tanh(x + H R)."""
+    for n in range(len(x)):
+        for t in range(lengths[n]):
+            at = lengths[n] - 1 - t if reverse else t
+            row = x[n, at]
+            _add_products(row, hidden[n], r, 0)
+            for i in range(len(row)):
+                out[n, at, i] = _tanh(_clipped(row[i], clip))
+            hidden[n] = out[n, at]
+
+
+@compiled_for(_GRU)
+def gru(
+    x: Any,
+    r: Any,
+    reset_bias: Any,
+    linear: bool,
+    hidden: Any,
+    lengths: Any,
+    clip: Any,
+    reverse: bool,
+    out: Any,
+) -> None:
+    """H' = (1 - z) n + z H; `linear` lets the reset gate act on the product and its bias."""
+    size = hidden.shape[1]
+    update, behind = np.empty(size, _F), np.empty(3 * size, _F)
+    reset = np.empty(size, _F)
+    gates = np.ascontiguousarray(r[:, : 2 * size])
+    for n in range(len(x)):
+        h = hidden[n]
+        for t in range(lengths[n]):
+            at = lengths[n] - 1 - t if reverse else t
+            row = x[n, at]
+            _add_products(row, h, gates, 0)
+            for i in range(size):
+                update[i] = _sigmoid(_clipped(row[i], clip))
+                reset[i] = _sigmoid(_clipped(row[size + i], clip))
+            behind[2 * size :] = reset_bias
+            if linear:
+                _add_products(behind, h, r, 2 * size)
+                for i in range(size):
+                    row[2 * size + i] += reset[i] * behind[2 * size + i]
+            else:
+                for i in range(size):
+                    reset[i] *= h[i]
+                _add_products(row, reset, r, 2 * size)
+            for i in range(size):
+                new = _tanh(_clipped(row[2 * size + i], clip))
+                h[i] = (_ONE - update[i]) * new + update[i] * h[i]
+            out[n, at] = h
+
+
+@compiled_for(_TWO_STATES)
+def lstm(
+    x: Any, r: Any, hidden: Any, cell: Any, lengths: Any, clip: Any, reverse: bool, out: Any
+) -> None:
+    """C' = f C + i c, H' = o tanh(C')."""
+    size = hidden.shape[1]
+    for n in range(len(x)):
+        c, h = cell[n], hidden[n]
+        for t in range(lengths[n]):
+            at = lengths[n] - 1 - t if reverse else t
+            row = x[n, at]
+            _add_products(row, h, r, 0)
+            for i in range(2 * size):
+                row[i] = _sigmoid(_clipped(row[i], clip))
+            for i in range(2 * size, 3 * size):
+                row[i] = _tanh(_clipped(row[i], clip))
+            for i in range(size):
+                c[i] = row[i] * c[i] + row[size + i] * row[2 * size + i]
+                h[i] = _sigmoid(_clipped(row[3 * size + i], clip)) * _tanh(c[i])
+            out[n, at] = h

@@ -1,0 +1,378 @@
+"""The micro-kernel: constant weights, packed once, times data that is read wherever it lies.
+
+A tile of the result, some rows by some vectors, stays in registers while all products of its sums
+are added. What a sum reads is a table of offsets, so taps of a convolution need no columns; where
+it is written is a table, too, so that rows of any width are stored where they belong. Imported only
+where numba is installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused-ignore]
+from numba.core import cgutils  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+from irdeconv.kernels import jit
+from irdeconv.kernels.compiled import group_sizes
+from irdeconv.kernels.compiled_vectors import FlatArray, Pair, VectorCode, in_turns, instruction
+
+Stores = tuple[FlatArray, FlatArray, FlatArray, FlatArray]
+Pieces = tuple[FlatArray, FlatArray, FlatArray]
+FETCHED_AHEAD = 4096  # weights that are fetched into a level 2 cache before they are used
+FETCHED = 16  # of them at a time, a cache line
+Vectors = Callable[[ir.Value], list[ir.Value]]
+Sums = list[list[ir.Value]]
+
+
+@dataclass(frozen=True)
+class _Tiles:
+    """Writes the code that writes vectors of `out`: sums over k of `panels` times `x`.
+
+    The terms of vector v of row m are the weight (m, k) times the vector at `reads[v] +
+    offsets[k]`. `panels` hold `rows` rows each, `bias` a number for each of them, `limits` the
+    least and the greatest result. The elements of `turns` neighbouring rows are written in turns,
+    in that many of `steps` places; behind the first `shared` products only the first `longer` of
+    these rows have more. `stores` tell where pieces of a vector are written: for each vector the
+    first one's number, and for each piece the place of the vector's first element, counted from
+    `base + starts[m]`, and from which place behind that to which one elements are written. Where
+    `near` has elements, what tiles read is copied there first, tile by tile, by `pieces`: for each
+    tile the first one's number, and for each piece where it is read, and where in a row of the tile
+    it is written.
+    """
+
+    code: VectorCode
+    rows: int
+    x: FlatArray
+    offsets: FlatArray
+    panels: FlatArray
+    bias: FlatArray
+    limits: FlatArray
+    reads: FlatArray
+    pieces: Pieces
+    near: FlatArray
+    out: FlatArray
+    starts: FlatArray
+    base: ir.Value
+    shared: ir.Value
+    turns: int
+    steps: int
+    longer: int
+
+    def number(self, value: int) -> ir.Value:
+        """Return a constant place."""
+        return ir.Constant(ir.IntType(64), value)
+
+    def plus(self, at: ir.Value, steps: int) -> ir.Value:
+        """Return a place that lies behind another."""
+        return self.code.builder.add(at, self.number(steps))
+
+    def times(self, value: ir.Value, factor: int) -> ir.Value:
+        """Return a multiple."""
+        return self.code.builder.mul(value, self.number(factor))
+
+    def gather(self, group: ir.Value, first: ir.Value, vectors: int) -> None:
+        """Copy what the vectors of a tile read, one row behind the other.
+
+        A piece is the beginning of a vector or what of it lies elsewhere; what is copied behind its
+        end is overwritten by the next piece.
+        """
+        builder, (firsts, reads, places) = self.code.builder, self.pieces
+        begin, stop = firsts.element(group), firsts.element(self.plus(group, 1))
+        start = self.near_start(first)
+        with cgutils.for_range(builder, self.offsets.count) as loop:
+            offset = self.offsets.element(loop.index)
+            row = builder.add(start, self.times(loop.index, self.code.lanes * vectors))
+            with cgutils.for_range(builder, stop, start=begin) as piece:
+                part = self.x.vector(builder.add(reads.element(piece.index), offset))
+                self.near.store(part, builder.add(row, places.element(piece.index)))
+
+    def near_start(self, first: ir.Value) -> ir.Value:
+        """Return where the copy of a tile begins whose first vector is given."""
+        return self.code.builder.mul(self.times(first, self.code.lanes), self.offsets.count)
+
+    def copied(self, first: ir.Value, vectors: int) -> Vectors:
+        """Return what gives the vectors of a row that were copied."""
+        lanes, begin = self.code.lanes, self.near_start(first)
+
+        def vectors_of(k: ir.Value) -> list[ir.Value]:
+            start = self.code.builder.add(begin, self.times(k, vectors * lanes))
+            return [self.near.vector(self.plus(start, v * lanes)) for v in range(vectors)]
+
+        return vectors_of
+
+    def lying(self, first: ir.Value, vectors: int, ahead: bool) -> Vectors:
+        """Return what gives the vectors of a row where they lie.
+
+        `ahead`: what the next tile reads of a row is fetched as well. Rows are far apart, and no
+        processor sees that the next vector of each of many will be wanted. It costs as much as a
+        load, so only the first panel does it.
+        """
+        starts = [self.reads.element(self.plus(first, v)) for v in range(vectors)]
+
+        def vectors_of(k: ir.Value) -> list[ir.Value]:
+            offset = self.offsets.element(k)
+            places = [self.code.builder.add(start, offset) for start in starts]
+            for place in places if ahead else ():
+                self.x.prefetch(self.plus(place, vectors * self.code.lanes))
+            return [self.x.vector(place) for place in places]
+
+        return vectors_of
+
+    def multiply(self, panel: ir.Value, vectors: int, find: Vectors) -> Sums:
+        """Return the sums of a tile within limits."""
+        code, row = self.code, self.times(panel, self.rows)
+        totals: Sums = []
+        for m in range(self.rows):
+            first = code.splat(self.bias.element(self.plus(row, m)))
+            totals.append([code.total() for _ in range(vectors)])
+            for total in totals[-1]:
+                code.builder.store(first, total)
+        some = [sums for m, sums in enumerate(totals) if m % self.turns < self.longer]
+        count, begin = self.offsets.count, self.number(0)
+        rest = code.builder.sub(count, self.shared)
+        parts = self.times(self.shared, self.rows), self.times(rest, len(some))
+        start = code.builder.mul(panel, code.builder.add(*parts))
+        self.add(begin, self.shared, start, totals, find)
+        if self.longer < self.turns:
+            self.add(self.shared, count, code.builder.add(start, parts[0]), some, find)
+        return [[self.clamped(total) for total in sums] for sums in totals]
+
+    def add(
+        self, begin: ir.Value, end: ir.Value, place: ir.Value, totals: Sums, find: Vectors
+    ) -> None:
+        """Add the products from `begin` to `end`, whose weights lie at a place, to sums."""
+        code = self.code
+        with cgutils.for_range(code.builder, end, start=begin) as loop:
+            parts = find(loop.index)
+            at = self.times(code.builder.sub(loop.index, begin), len(totals))
+            for weight in range(0, len(totals), FETCHED):
+                ahead = self.plus(at, FETCHED_AHEAD + weight)
+                self.panels.prefetch(code.builder.add(place, ahead))
+            for m, sums in enumerate(totals):
+                weight = code.builder.add(place, self.plus(at, m))
+                factor = code.splat(self.panels.element(weight))
+                for part, total in zip(parts, sums, strict=True):
+                    code.add_product_to(total, part, factor)
+
+    def clamped(self, total: ir.Value) -> ir.Value:
+        """Return a vector of sums within limits; NaN stays NaN."""
+        builder = self.code.builder
+        low, high = (self.code.splat(self.limits.element(self.number(i))) for i in range(2))
+        value = builder.load(total)
+        raised = builder.select(builder.fcmp_ordered("<", value, low), low, value)
+        return builder.select(builder.fcmp_ordered(">", raised, high), high, raised)
+
+    def finish(self, row: ir.Value, first: ir.Value, sums: Sums, stores: Stores) -> None:
+        """Write the rows of a tile that the result has, vector by vector, piece by piece."""
+        builder, (firsts, places, lows, highs) = self.code.builder, stores
+        many = self.code.lanes * self.steps
+        for v in range(len(sums[0])):
+            vector = self.plus(first, v)
+            begin, end = firsts.element(vector), firsts.element(self.plus(vector, 1))
+            with cgutils.for_range(builder, end, start=begin) as piece:
+                low, high = lows.element(piece.index), highs.element(piece.index)
+                place = builder.add(self.base, places.element(piece.index))
+                if self.turns < self.steps:
+                    self.store(row, place, [s[v] for s in sums], (low, high))
+                    continue
+                size = builder.sub(high, low)
+                whole = builder.icmp_signed("==", size, self.number(many))
+                with builder.if_else(whole) as (then, otherwise):
+                    with then:
+                        self.store(row, place, [s[v] for s in sums], None)
+                    with otherwise:
+                        self.store(row, place, [s[v] for s in sums], (low, high))
+
+    def store(
+        self, row: ir.Value, place: ir.Value, sums: list[ir.Value], span: Pair | None
+    ) -> None:
+        """Write a vector of each row, or the elements in a span of it."""
+        builder = self.code.builder
+        for m in range(0, self.rows, self.turns):
+            number = self.plus(row, m)
+            with builder.if_then(builder.icmp_signed("<", number, self.starts.count)):
+                at = builder.add(place, self.starts.element(number))
+                parts = sums[m : m + self.turns]
+                joined = in_turns(self.code, parts * (self.steps // self.turns))
+                if span is None:
+                    self.out.store(joined, at)
+                else:
+                    self.out.store_some(joined, at, span, self.steps // self.turns)
+
+    def write(self, vectors: int, stores: Stores) -> None:
+        """Visit all tiles, panel by panel, so that its weights stay near."""
+        builder = self.code.builder
+        last = self.plus(self.starts.count, self.rows - 1)
+        panels = builder.sdiv(last, self.number(self.rows))
+        copied = builder.icmp_signed(">", self.near.count, self.number(0))
+        with builder.if_else(copied) as (then, otherwise):
+            with then:
+                for number, first, size in self.groups(vectors):
+                    self.gather(number, first, size)
+                with cgutils.for_range(builder, panels) as panel:
+                    for _, first, size in self.groups(vectors):
+                        self.tile(panel.index, first, size, self.copied(first, size), stores)
+            with otherwise:
+                some = builder.icmp_signed(">", panels, self.number(0))
+                one = builder.select(some, self.number(1), self.number(0))
+                for begin, end in ((self.number(0), one), (one, panels)):
+                    with cgutils.for_range(builder, end, start=begin) as panel:
+                        for _, first, size in self.groups(vectors):
+                            find = self.lying(first, size, ahead=end is one)
+                            self.tile(panel.index, first, size, find, stores)
+
+    def tile(
+        self, panel: ir.Value, first: ir.Value, size: int, find: Vectors, stores: Stores
+    ) -> None:
+        """Compute a tile, and write it."""
+        sums = self.multiply(panel, size, find)
+        self.finish(self.times(panel, self.rows), first, sums, stores)
+
+    def groups(self, vectors: int) -> Iterator[tuple[ir.Value, ir.Value, int]]:
+        """Write loops over groups of vectors; in each, yield its number, first vector and size."""
+        builder, zero = self.code.builder, self.number(0)
+        number, done = (cgutils.alloca_once_value(builder, zero) for _ in range(2))
+        for size in group_sizes(vectors):
+            left = builder.sub(self.reads.count, builder.load(done))
+            with cgutils.for_range(builder, builder.sdiv(left, self.number(size))):
+                first = builder.load(done)
+                yield builder.load(number), first, size
+                builder.store(self.plus(first, size), done)
+                builder.store(self.plus(builder.load(number), 1), number)
+
+
+def _tiles(rows: int, vectors: int) -> Any:
+    def tiles(
+        code: VectorCode,
+        x: FlatArray,
+        offsets: FlatArray,
+        panels: FlatArray,
+        bias: FlatArray,
+        limits: FlatArray,
+        reads: FlatArray,
+        stores: Stores,
+        pieces: Pieces,
+        near: FlatArray,
+        out: FlatArray,
+        starts: FlatArray,
+        base: ir.Value,
+        shared: ir.Value,
+        counts: tuple[tuple[ir.Value, ...], ...],
+    ) -> None:
+        """See `_Tiles`; `counts` are tuples as long as the last three fields."""
+        read = x, offsets, panels, bias, limits, reads, pieces, near
+        turns, steps, longer = map(len, counts)
+        tile = _Tiles(code, rows, *read, out, starts, base, shared, turns, steps, longer)
+        tile.write(vectors, stores)
+
+    return instruction(jit.lanes(), tiles)
+
+
+_tiles24x1, _tiles12x2, _tiles8x3 = _tiles(24, 1), _tiles(12, 2), _tiles(8, 3)
+_tiles6x4, _tiles4x6, _tiles3x8 = _tiles(6, 4), _tiles(4, 6), _tiles(3, 8)
+_tiles2x12, _tiles10x2, _tiles5x5 = _tiles(2, 12), _tiles(10, 2), _tiles(5, 5)
+_tiles12x1, _tiles6x2, _tiles4x3 = _tiles(12, 1), _tiles(6, 2), _tiles(4, 3)
+_tiles3x4, _tiles2x6, _tiles5x2 = _tiles(3, 4), _tiles(2, 6), _tiles(5, 2)
+_tiles8x1 = _tiles(8, 1)
+
+
+# One function for each tile, by name: numba keeps the code of those that a module defines.
+
+
+@jit.compiled
+def tiles24x1(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles24x1(*arguments)
+
+
+@jit.compiled
+def tiles12x2(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles12x2(*arguments)
+
+
+@jit.compiled
+def tiles8x3(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles8x3(*arguments)
+
+
+@jit.compiled
+def tiles6x4(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles6x4(*arguments)
+
+
+@jit.compiled
+def tiles4x6(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles4x6(*arguments)
+
+
+@jit.compiled
+def tiles3x8(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles3x8(*arguments)
+
+
+@jit.compiled
+def tiles2x12(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles2x12(*arguments)
+
+
+@jit.compiled
+def tiles12x1(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles12x1(*arguments)
+
+
+@jit.compiled
+def tiles6x2(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles6x2(*arguments)
+
+
+@jit.compiled
+def tiles4x3(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles4x3(*arguments)
+
+
+@jit.compiled
+def tiles3x4(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles3x4(*arguments)
+
+
+@jit.compiled
+def tiles2x6(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles2x6(*arguments)
+
+
+@jit.compiled
+def tiles10x2(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles10x2(*arguments)
+
+
+@jit.compiled
+def tiles5x5(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles5x5(*arguments)
+
+
+@jit.compiled
+def tiles5x2(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles5x2(*arguments)
+
+
+@jit.compiled
+def tiles8x1(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles8x1(*arguments)

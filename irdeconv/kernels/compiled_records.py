@@ -1,0 +1,370 @@
+"""Calls of compiled functions that are written down, so that a loop makes many of them at once.
+
+A call from Python takes microseconds, mostly to look at its arrays; small layers take as long. A
+record holds what the call needs to know of its arguments, in words of 64 bits: where an array's
+memory begins, its sizes and strides; numbers; the members of tuples one behind the other. Imported
+only where numba is installed.
+
+Compiled functions that a table can call; see `records`. Imported only where numba is installed.
+
+Each reads its arguments from a record. One is compiled when the first call of it is written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused-ignore]
+from numba import types  # type: ignore[import-not-found, import-untyped, unused-ignore]
+from numba.core.sigutils import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    normalize_signature,
+)
+from numba.extending import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    intrinsic,
+)
+from numba.np.arrayobj import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    make_array,
+    populate_array,
+)
+
+from irdeconv.base import progress
+from irdeconv.ir.spec import Array
+from irdeconv.kernels import (
+    compiled_chain as chain,
+)
+from irdeconv.kernels import (
+    compiled_chain as programs,
+)
+from irdeconv.kernels import (
+    compiled_convolution as convolution,
+)
+from irdeconv.kernels import (
+    compiled_convolution as recurrent,
+)
+from irdeconv.kernels import (
+    compiled_micro_kernel as micro_kernel,
+)
+from irdeconv.kernels import (
+    compiled_sums as pooling,
+)
+from irdeconv.kernels import (
+    compiled_sums as sums,
+)
+from irdeconv.kernels import jit
+from irdeconv.kernels.compiled import TILES
+from irdeconv.kernels.scratch import ScratchPlace, address
+
+_WORD = ir.IntType(64)
+
+
+class _RecordReader:
+    """Writes code that reads a record: `bases` is what places in memory are counted from."""
+
+    def __init__(self, context: Any, builder: ir.IRBuilder, record: ir.Value, bases: ir.Value):
+        self.context, self.builder = context, builder
+        self.record, self.bases = (builder.inttoptr(v, _WORD.as_pointer()) for v in (record, bases))
+        self.at = 0
+
+    def word(self) -> ir.Value:
+        """Read the next word."""
+        place = self.builder.gep(self.record, [ir.Constant(_WORD, self.at)])
+        self.at += 1
+        return self.builder.load(place)
+
+    def value(self, kind: types.Type) -> ir.Value:
+        """Read an argument."""
+        builder, context = self.builder, self.context
+        if isinstance(kind, types.BaseTuple):
+            return context.make_tuple(builder, kind, [self.value(k) for k in kind])
+        if isinstance(kind, types.Array):
+            return self._array(kind)
+        word, wanted = self.word(), context.get_value_type(kind)
+        if isinstance(kind, types.Float):
+            return builder.bitcast(builder.trunc(word, ir.IntType(kind.bitwidth)), wanted)
+        return word if wanted == _WORD else builder.trunc(word, wanted)
+
+    def _array(self, kind: types.Array) -> ir.Value:
+        builder = self.builder
+        base = builder.load(builder.gep(self.bases, [self.word()]))
+        address = builder.add(base, self.word())
+        shape, strides = ([self.word() for _ in range(kind.ndim)] for _ in range(2))
+        array = make_array(kind)(self.context, builder)
+        size = self.context.get_constant(types.intp, kind.dtype.bitwidth // 8)
+        data = builder.inttoptr(address, array.data.type)
+        populate_array(array, data, shape, strides, size, meminfo=None)
+        return array._getvalue()
+
+
+def arguments_of(kinds: types.BaseTuple) -> Any:
+    """Make a function for compiled code: (record, bases) -> the arguments, of these types."""
+
+    def typed(context: Any, record: Any, bases: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return _RecordReader(context, builder, *values).value(kinds)
+
+        return kinds(types.int64, types.int64), generate
+
+    return intrinsic(typed)
+
+
+def types_of(signature: str) -> types.BaseTuple:
+    """Return the types of the arguments that a signature lists."""
+    found, _ = normalize_signature(f"void({signature})")
+    return types.BaseTuple.from_types(found)
+
+
+def _call(context: Any, step: Any, record: Any, bases: Any) -> Any:
+    """Call the function at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [_WORD, _WORD])
+        step, *arguments = values
+        builder.call(builder.inttoptr(step, kind.as_pointer()), arguments)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+call_step: Any = intrinsic(_call)
+
+
+@jit.compiled_for("void(int64[::1], int64[::1])")
+def run_table(table: Any, bases: Any) -> None:
+    """Make all calls of a table: for each the function's address and the record's."""
+    start = bases.ctypes.data
+    for k in range(0, len(table), 2):
+        call_step(table[k], table[k + 1], start)
+
+
+_READ = types.Array(types.float32, 1, "C", readonly=True)
+
+
+@jit.compiled_for((types.int64[::1], types.uint8[::1], _READ, types.float32[::1]))
+def run_table_on(table: Any, memory: Any, x: Any, out: Any) -> None:
+    """Make all calls of a table; places are counted from scratch memory, `x` and `out`, too."""
+    bases = np.zeros(4, np.int64)
+    bases[1], bases[2], bases[3] = memory.ctypes.data, x.ctypes.data, out.ctypes.data
+    run_table(table, bases)
+
+
+Writer = Callable[[Any, list[int]], None]
+
+
+def writer(kind: types.Type) -> Writer:
+    """Return what appends the words of arguments of a type, TypeError for one of another type.
+
+    What depends on the type is decided here, once: numba takes long to tell its types apart.
+    """
+    if isinstance(kind, types.Array):
+        return _array_writer(kind)
+    if isinstance(kind, types.Float):
+        return _float_writer(kind)
+    return _tuple_writer(kind) if isinstance(kind, types.BaseTuple) else _write_integer
+
+
+def _write_integer(value: Any, words: list[int]) -> None:
+    words.append(int(value))
+
+
+def _float_writer(kind: types.Float) -> Writer:
+    dtype, bits = np.dtype(f"f{kind.bitwidth // 8}"), np.dtype(f"i{kind.bitwidth // 8}")
+
+    def write(value: Any, words: list[int]) -> None:
+        words.append(int(np.array(value, dtype).view(bits)))
+
+    return write
+
+
+def _tuple_writer(kind: types.BaseTuple) -> Writer:
+    members = [writer(k) for k in kind]
+
+    def write(value: Any, words: list[int]) -> None:
+        if len(value) != len(members):
+            raise TypeError(f"{value} is no {kind}")
+        for member, v in zip(members, value, strict=True):
+            member(v, words)
+
+    return write
+
+
+def _array_writer(kind: types.Array) -> Writer:
+    ndim, dtype, anyhow = kind.ndim, np.dtype(str(kind.dtype)), kind.layout == "A"
+
+    def write(value: Array | ScratchPlace, words: list[int]) -> None:
+        suits = value.ndim == ndim and value.dtype == dtype
+        if isinstance(value, ScratchPlace):
+            place = value.base, value.offset
+        else:
+            suits = suits and (anyhow or value.flags.c_contiguous)
+            place = 0, address(value)
+        if not suits:
+            raise TypeError(f"an array of {value.dtype} {value.shape} is no {kind}")
+        words += (*place, *value.shape, *value.strides)
+
+    return write
+
+
+def record(write: Writer, arguments: Sequence[Any]) -> Array:
+    """Write down the arguments of a call."""
+    words: list[int] = []
+    write(arguments, words)
+    return np.array(words, np.int64)
+
+
+_STEPS: dict[str, tuple[Callable[[Any, Any], None], types.BaseTuple]] = {}
+F = Callable[[Any, Any], None]
+
+
+def _step(kinds: types.BaseTuple) -> Callable[[F], F]:
+    """Register a function that reads arguments of these types."""
+
+    def register(fn: F) -> F:
+        _STEPS[fn.__name__] = fn, kinds
+        return fn
+
+    return register
+
+
+@cache
+def _address(step: str) -> int:
+    return jit.address_of(_found(step)[0], "void(int64, int64)", step)
+
+
+def _found(step: str) -> tuple[Callable[[Any, Any], None], types.BaseTuple]:
+    return _tiles_step(step) if step.startswith(TILES) else _STEPS[step]
+
+
+def compile_all(more: Iterable[str] = ()) -> None:
+    """Compile all functions and some of the micro-kernel, or read them from the disk."""
+    for step in progress.each("compiling calls", [*_STEPS, *more], name=str):
+        _address(step)
+
+
+@cache
+def _writer(step: str) -> Writer:
+    return writer(_found(step)[1])
+
+
+def recorded(step: str, arguments: Sequence[Any]) -> tuple[int, Array]:
+    """Return the address of a function and the record of its arguments; TypeError for others."""
+    return _address(step), record(_writer(step), arguments)
+
+
+_PAIRS = "UniTuple(UniTuple(int64, 2), 3)"
+_DEPTHWISE = types_of(
+    "float32[:,:,:,::1], float32[:,::1], int64[::1], float32[::1], UniTuple(int64, 6), "
+    f"float32[:,:,:,::1], int64, int64, {_PAIRS}, UniTuple(int64[::1], 2), int64"
+)
+_FILL = types_of(f"float32[:,:,:,::1], float32[:,::1], int64, UniTuple(int64, 6), {_PAIRS}")
+_TILES = types_of(
+    "float32[::1], int64[::1], float32[::1], float32[::1], float32[::1], int64[::1], "
+    "UniTuple(int64[::1], 4), UniTuple(int64[::1], 3), float32[::1], float32[::1], int64[::1], "
+    "int64, int64"
+)
+_FINISH = types_of(
+    "float32[:,:], float32[::1], float32[::1], float32[:,:], float32[:,:], float32, float32, int64"
+)
+_COPY = types_of("float32[:,:,:], float32[:,:,:]")
+_FLOAT = types_of("float32[:,:,:], float32")
+_PROGRAM = types_of(
+    "float32[:,:], int64[:,::1], int64[:,::1], float32[::1], float32[:,::1], int64[:,::1], "
+    "float32[:,::1]"
+)
+_MEANS = types_of("float32[:,::1], float32[::1], float32")
+_SOFTMAX = types_of("float32[:,::1], float32[:,::1], float32[::1]")
+_POOL = types_of(
+    "float32[:,:,::1], float32[:,:,::1], float32[:,::1], float32[::1], "
+    "UniTuple(UniTuple(int64, 3), 2), float32[:,::1]"
+)
+_WEIGH = types_of("float32[:,:,::1], uint32[:,::1], float32[:,::1], float32[:,:,::1]")
+_PRODUCTS = types_of("float32[:,:], float32[:,::1], float32[:,::1]")
+
+_depthwise, _fill = arguments_of(_DEPTHWISE), arguments_of(_FILL)
+_finish, _copy, _float = (arguments_of(kinds) for kinds in (_FINISH, _COPY, _FLOAT))
+_pool, _weigh = arguments_of(_POOL), arguments_of(_WEIGH)
+_program, _means, _products = (arguments_of(kinds) for kinds in (_PROGRAM, _MEANS, _PRODUCTS))
+_softmax = arguments_of(_SOFTMAX)
+
+
+@_step(_DEPTHWISE)
+def depthwise(record: Any, bases: Any) -> None:
+    """See `convolution.depthwise`."""
+    convolution.depthwise(*_depthwise(record, bases))
+
+
+@_step(_FILL)
+def fill_all(record: Any, bases: Any) -> None:
+    """See `convolution.fill_all`."""
+    convolution.fill_all(*_fill(record, bases))
+
+
+@_step(_FINISH)
+def finish_rows(record: Any, bases: Any) -> None:
+    """See `chain.finish_rows`."""
+    chain.finish_rows(*_finish(record, bases))
+
+
+@_step(_PROGRAM)
+def run_program(record: Any, bases: Any) -> None:
+    """See `programs.run_program`."""
+    programs.run_program(*_program(record, bases))
+
+
+@_step(_MEANS)
+def row_means(record: Any, bases: Any) -> None:
+    """See `sums.row_means`."""
+    sums.row_means(*_means(record, bases))
+
+
+@_step(_SOFTMAX)
+def softmax_rows(record: Any, bases: Any) -> None:
+    """See `sums.softmax_rows`."""
+    sums.softmax_rows(*_softmax(record, bases))
+
+
+@_step(_PRODUCTS)
+def row_products(record: Any, bases: Any) -> None:
+    """See `recurrent.row_products`."""
+    recurrent.row_products(*_products(record, bases))
+
+
+@_step(_POOL)
+def pool_planes(record: Any, bases: Any) -> None:
+    """See `pooling.pool_planes`."""
+    pooling.pool_planes(*_pool(record, bases))
+
+
+@_step(_WEIGH)
+def weigh(record: Any, bases: Any) -> None:
+    """See `sums.weigh`."""
+    sums.weigh(*_weigh(record, bases))
+
+
+@_step(_COPY)
+def copy(record: Any, bases: Any) -> None:
+    """See `sums.copy`."""
+    sums.copy(*_copy(record, bases))
+
+
+@_step(_FLOAT)
+def fill(record: Any, bases: Any) -> None:
+    """See `sums.fill`."""
+    sums.fill(*_float(record, bases))
+
+
+@cache
+def _tiles_step(step: str) -> tuple[Callable[[Any, Any], None], types.BaseTuple]:
+    """Make a function of the micro-kernel from its name; see `panels.step_name`."""
+    rows, vectors, *counts = map(int, step.removeprefix(TILES).split("_"))
+    kernel = getattr(micro_kernel, f"tiles{rows}x{vectors}")
+    many = types.BaseTuple.from_types([types.UniTuple(types.int64, n) for n in counts])
+    kinds = types.BaseTuple.from_types([*_TILES, many])
+    read = arguments_of(kinds)
+
+    def tiles(record: Any, bases: Any) -> None:
+        kernel(*read(record, bases))
+
+    return tiles, kinds

@@ -1,0 +1,551 @@
+"""Copies and sums of f32 in few instructions, compiled; imported only where numba is installed.
+
+Col2im, each row of the output written once; imported only where numba is installed.
+
+Small windows on f32 planes in one pass, compiled. Import it only where jit.available().
+
+The rows that a window covers are combined into one row, vector by vector, and the columns of that
+row into a row of the output.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused-ignore]
+from numba.core import cgutils  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+from irdeconv.ir.spec import Array
+from irdeconv.kernels import compiled_vectors as vectors
+from irdeconv.kernels import jit
+from irdeconv.kernels.compiled import ZIPPED
+from irdeconv.kernels.compiled_chain import add_and_exponentiate, adjacent, larger, place_number
+from irdeconv.kernels.compiled_vectors import FlatArray, Pair, VectorCode, in_turns, instruction
+from irdeconv.kernels.jit import compiled
+
+TOGETHER = 4  # vectors that are summed at once
+NEAR_COLUMNS = 256  # columns whose elements in a source of other order stay in the level 1 cache
+
+
+Combine = Callable[[ir.IRBuilder, list[ir.Value]], ir.Value]
+
+
+def _folded(code: VectorCode, combine: Combine, totals: Sequence[ir.Value]) -> ir.Value:
+    """Combine the elements of four vectors into one."""
+    builder, lanes = code.builder, code.lanes
+    first, second, third, fourth = (builder.load(total) for total in totals)
+    halves = combine(builder, [first, second]), combine(builder, [third, fourth])
+    whole = combine(builder, [*halves])
+    while lanes > 1:
+        lanes //= 2
+        ends = [[h + i for i in range(lanes)] for h in (0, lanes)]
+        whole = combine(builder, [code.shuffled(whole, whole, end) for end in ends])
+    return builder.extract_element(whole, ir.Constant(ir.IntType(32), 0))
+
+
+def _reduced(combine: Combine, start: float) -> Any:
+    """Make what combines neighbours, lane by lane of some vectors and then these."""
+
+    def reduced(
+        code: VectorCode,
+        x: FlatArray,
+        at: ir.Value,
+        count: ir.Value,
+        out: FlatArray,
+        to: ir.Value,
+    ) -> None:
+        """Write the result of `count` neighbours from `at` on into `out[to]`."""
+        builder = code.builder
+        totals = [code.total() for _ in range(TOGETHER)]
+        for total in totals:
+            builder.store(code.splat(ir.Constant(ir.FloatType(), start)), total)
+        begin = place_number(0)
+        for some in (TOGETHER, 1):
+            step = some * code.lanes
+            stop = builder.mul(builder.sdiv(count, place_number(step)), place_number(step))
+            with cgutils.for_range_slice(builder, begin, stop, place_number(step)) as (i, _):
+                for v, total in enumerate(totals[:some]):
+                    place = builder.add(builder.add(at, i), place_number(v * code.lanes))
+                    builder.store(combine(builder, [builder.load(total), x.vector(place)]), total)
+            begin = stop
+        rest = cgutils.alloca_once_value(builder, _folded(code, combine, totals))
+        with cgutils.for_range_slice(builder, begin, count, place_number(1)) as (i, _):
+            both = [builder.load(rest), x.element(builder.add(at, i))]
+            builder.store(combine(builder, both), rest)
+        builder.store(builder.load(rest), builder.gep(out.data, [to]))
+
+    return instruction(jit.lanes(), reduced)
+
+
+_sum = _reduced(lambda builder, v: builder.fadd(v[0], v[1]), 0.0)
+_largest = _reduced(larger, -math.inf)
+
+
+@jit.compiled
+def row_means(x: Any, out: Any, count: Any) -> None:
+    """Write the sums of rows `x [R, n]`, divided by `count`, into `out [R]`."""
+    rows, width = x.shape
+    flat = x.reshape(-1)
+    for r in range(rows):
+        _sum(flat, r * width, width, out, r)
+        out[r] /= count
+
+
+@jit.compiled
+def softmax_rows(x: Any, out: Any, totals: Any) -> None:
+    """Write exp(x) / sum(exp(x)) of each row of `x [R, n]`; `totals [R]` is scratch memory."""
+    rows, width = x.shape
+    flat, result = x.reshape(-1), out.reshape(-1)
+    for r in range(rows):
+        _largest(flat, r * width, width, totals, r)
+        row, top = result[r * width : (r + 1) * width], totals[r]
+        _copy_row(flat[r * width : (r + 1) * width], row)
+        add_and_exponentiate(row, -top)
+        _sum(result, r * width, width, totals, r)
+        total = totals[r]
+        for i in range(width):
+            row[i] /= total
+
+
+@jit.compiled
+def _copy_row(source: Any, target: Any) -> None:
+    for i in range(len(target)):
+        target[i] = source[i]
+
+
+def _turned(
+    code: VectorCode,
+    x: FlatArray,
+    at: ir.Value,
+    step: ir.Value,
+    out: FlatArray,
+    to: ir.Value,
+    far: ir.Value,
+) -> None:
+    """Transpose eight by eight elements: rows `step` apart become columns, `far` apart."""
+    builder, lanes = code.builder, range(code.lanes)
+    rows = [x.vector(builder.add(at, builder.mul(step, place_number(i)))) for i in lanes]
+    whole = in_turns(code, rows)
+    for i in lanes:
+        part = code.shuffled(whole, whole, [i * code.lanes + lane for lane in lanes])
+        out.store(part, builder.add(to, builder.mul(far, place_number(i))))
+
+
+_turn = instruction(8, _turned)
+
+
+def _split(count: int) -> Any:
+    def split(
+        code: VectorCode,
+        x: FlatArray,
+        at: ir.Value,
+        out: FlatArray,
+        to: ir.Value,
+        far: ir.Value,
+    ) -> None:
+        """Write every `count`-th of neighbours into rows that are `far` apart."""
+        whole = x.by(VectorCode(code.context, code.builder, 8 * count, code.element)).vector(at)
+        for i in range(count):
+            part = code.shuffled(whole, whole, [lane * count + i for lane in range(8)])
+            out.store(part, code.builder.add(to, code.builder.mul(far, place_number(i))))
+
+    return instruction(8, split)
+
+
+_split3, _split4 = _split(3), _split(4)
+
+
+@jit.compiled
+def _transpose(source: Any, target: Any) -> None:
+    """Copy a matrix whose columns are neighbours in the source, whose rows in the target."""
+    rows, columns = target.shape
+    step, far = source.strides[1] // 4, target.strides[0] // 4
+    whole, high = columns - columns % 8, rows - rows % 8
+    if (rows == 3 or rows == 4) and step == rows:
+        high = rows
+        for i in range(0, whole, 8):
+            if rows == 3:
+                _split3(source, i * step, target, i, far)
+            else:
+                _split4(source, i * step, target, i, far)
+    else:
+        for i in range(0, whole, 8):
+            for r in range(0, high, 8):
+                _turn(source, i * step + r, step, target, r * far + i, far)
+    for r in range(high, rows):
+        for i in range(whole):
+            target[r, i] = source[r, i]
+    for i in range(whole, columns):
+        for r in range(rows):
+            target[r, i] = source[r, i]
+
+
+@jit.compiled
+def copy(source: Any, target: Any) -> None:
+    """Copy an array of three axes."""
+    planes, rows, columns = target.shape
+    if source.strides[2] == 4 and target.strides[2] == 4:
+        for p in range(planes):
+            for r in range(rows):
+                _copy_row(adjacent(source[p, r]), adjacent(target[p, r]))
+        return
+    if source.strides[1] == 4 and target.strides[2] == 4:
+        for p in range(planes):
+            _transpose(source[p], target[p])
+        return
+    for p in range(planes):
+        for at in range(0, columns, NEAR_COLUMNS):
+            stop = min(columns, at + NEAR_COLUMNS)
+            for r in range(rows):
+                for i in range(at, stop):
+                    target[p, r, i] = source[p, r, i]
+
+
+@jit.compiled
+def fill(target: Any, value: Any) -> None:
+    """Fill an array of three axes, whose last one's elements are neighbours."""
+    for p in range(target.shape[0]):
+        for r in range(target.shape[1]):
+            adjacent(target[p, r])[:] = value
+
+
+@jit.compiled
+def _weighted_row(x: Any, weight: Any, out: Any, first: bool) -> None:
+    if first:
+        for i in range(len(out)):
+            out[i] = x[i] * weight
+    else:
+        for i in range(len(out)):
+            out[i] += x[i] * weight
+
+
+@jit.compiled
+def _gathered_row(x: Any, index: Any, weight: Any, out: Any) -> None:
+    """Write a row of sums; a loop over one tap is compiled to vectors that gather."""
+    width = len(out)
+    for t in range(len(index)):
+        for o in range(width):
+            part = x[index[t, o]] * weight[t, o]
+            part = part if weight[t, o] != 0 else np.float32(0)
+            out[o] = part if t == 0 else out[o] + part
+
+
+@jit.compiled
+def weigh(x: Any, index: Any, weight: Any, out: Any) -> None:
+    """Write sums over t of `x [outer, I, inner]` at `index [t, O]` times `weight [t, O]`.
+
+    What has a weight of 0 takes no part, so that an infinity there does not matter.
+    """
+    for p in range(len(out)):
+        if out.shape[2] == 1:
+            _gathered_row(x[p].reshape(-1), index, weight, out[p].reshape(-1))
+            continue
+        for o in range(out.shape[1]):
+            first = True
+            for t in range(len(index)):
+                if weight[t, o] != 0:
+                    _weighted_row(x[p, index[t, o]], weight[t, o], out[p, o], first)
+                    first = False
+            if first:
+                out[p, o, :] = np.float32(0)
+
+
+reach8, copy8, copy1 = vectors.reach8, vectors.copy8, vectors.copy1
+zip2, zip3, zip4 = vectors.zip2, vectors.zip3, vectors.zip4
+zip6, zip8 = vectors.zip6, vectors.zip8
+
+
+@compiled
+def sum_terms(
+    source: Any, out: Any, sums: Any, counts: Any, steps: Any, rows: Any, row: Any, factors: Any
+) -> None:
+    """Write the outputs of a block, each as the sum of the terms in `source` that reach it.
+
+    `counts` are (images, groups, outputs of a group), `steps` distances of images, groups and
+    outputs in `source` (with the first place there) and in `out`. `rows` are, for each output row,
+    where its pairs begin and its place in `out`, and for each pair how far away its terms lie.
+    `row` is (width, stride), then for each eight outputs of a residue where their entries begin and
+    where in `sums` they belong, and the entries. Where `width` is negative, rows do not follow each
+    other, and nothing may be written behind one. `factors` are () where `source` holds the terms;
+    where it holds inputs, they are what these are multiplied by. See `reach8` in `vectors`.
+    """
+    images, groups, outputs = counts
+    pair_first, pair_to, shifts = rows
+    width, stride, first_entry, places, entries = row
+    begins = np.arange(stride) * (len(sums) // stride)
+    for n in range(images):
+        for g in range(groups):
+            for c in range(outputs):
+                first, to = plane_of(steps, n, g, c)
+                end = to + pair_to[-1] + width if width > 0 else 0
+                plane = g * outputs + c
+                for r in range(len(pair_to)):
+                    pairs = pair_first[r], pair_first[r + 1]
+                    for v in range(len(places)):
+                        span, at = (first_entry[v], first_entry[v + 1]), places[v]
+                        reach8(
+                            source, first, entries, span, shifts, pairs, sums, at, factors, plane
+                        )
+                    interleave(sums, 0, begins, out, to + pair_to[r], abs(width), stride, end)
+
+
+@compiled
+def copy_terms(source: Any, out: Any, counts: Any, steps: Any, rows: Any, row: Any) -> None:
+    """Do the same where each output is one term.
+
+    `row` is (width, stride), then where each residue begins in an input's row.
+    """
+    images, groups, outputs = counts
+    _, pair_to, shifts = rows
+    width, stride, starts = row
+    for n in range(images):
+        for g in range(groups):
+            for c in range(outputs):
+                first, to = plane_of(steps, n, g, c)
+                end = to + pair_to[-1] + width if width > 0 else 0
+                for r in range(len(pair_to)):
+                    at, into = first + shifts[r], to + pair_to[r]
+                    interleave(source, at, starts, out, into, abs(width), stride, end)
+
+
+@compiled
+def plane_of(steps: Any, n: int, g: int, c: int) -> Any:
+    """Return where an output's plane begins in the source, and in the output."""
+    first = steps[0] + n * steps[1] + g * steps[2] + c * steps[3]
+    return first, n * steps[4] + g * steps[5] + c * steps[6]
+
+
+@compiled
+def interleave(
+    source: Any, at: int, begins: Any, out: Any, to: int, width: int, stride: int, end: int
+) -> None:
+    """Write residues, which begin at `at + begins`, into a row; behind it, what lies before `end`
+    may be overwritten.
+    """
+    if stride == 1:
+        a, k = at + begins[0], 0
+        while k < width and (k + 8 <= width or to + k + 8 <= end):
+            copy8(source, a + k, out, to + k)
+            k += 8
+        while k < width:
+            copy1(source, a + k, out, to + k)
+            k += 1
+        return
+    k = 0
+    if stride in ZIPPED:
+        many = 8 * stride
+        while stride * k < width and (stride * k + many <= width or to + stride * k + many <= end):
+            zipped(source, at + k, begins, out, to + stride * k, stride)
+            k += 8
+    for f in range(min(stride, width)):
+        a = at + begins[f]
+        for j in range(k, (width - f + stride - 1) // stride):
+            copy1(source, a + j, out, to + f + j * stride)
+
+
+@compiled
+def zipped(source: Any, at: int, begins: Any, out: Any, to: int, stride: int) -> None:
+    """Write eight elements of each residue in turns."""
+    if stride == 2:
+        zip2(source, at, begins, out, to)
+    elif stride == 3:
+        zip3(source, at, begins, out, to)
+    elif stride == 4:
+        zip4(source, at, begins, out, to)
+    elif stride == 6:
+        zip6(source, at, begins, out, to)
+    else:
+        zip8(source, at, begins, out, to)
+
+
+WINDOW_TAPS = 8  # taps along an axis
+UNROLLED = (2, 3)  # numbers of taps that have code of their own
+LEAST_COLUMNS = 4  # of a result: a vector
+POOL_STRIDES = (1, 2)  # along the last axis
+
+
+def _row(skip: int, maximum: bool) -> Any:
+    def row(
+        code: VectorCode,
+        x: FlatArray,
+        at: Pair,
+        count: ir.Value,
+        start: FlatArray,
+        out: FlatArray,
+        to: ir.Value,
+        length: ir.Value,
+    ) -> None:
+        """Write `length` elements: maxima or sums of what lies `count` times further in `x`.
+
+        The first begin at `at`, the others at multiples of a distance behind it; every `skip`-th
+        element counts, and `start [1]` takes part.
+        """
+        builder, others = code.builder, count.type(1)
+        for taps in UNROLLED:
+            same = builder.icmp_signed("==", count, count.type(taps))
+            others = builder.select(same, count.type(0), others)
+            with builder.if_then(same):
+                _elements(code, x, at, taps, start, out, (to, length), skip, maximum)
+        with builder.if_then(builder.icmp_signed("==", others, count.type(1))):
+            _elements(code, x, at, count, start, out, (to, length), skip, maximum)
+
+    return instruction(jit.lanes(), row)
+
+
+def _elements(
+    code: VectorCode,
+    x: FlatArray,
+    at: Pair,
+    count: Any,
+    start: FlatArray,
+    out: FlatArray,
+    to: Pair,
+    skip: int,
+    maximum: bool,
+) -> None:
+    """Write code for so many taps, a number or a value: long vectors first, then shorter ones."""
+    builder, (place, length), most = code.builder, to, None
+    for lanes in dict.fromkeys((code.lanes, 8, 4, 1)):
+        suits = builder.icmp_signed(">=", length, place_number(lanes))
+        if most is not None:
+            suits = builder.and_(suits, builder.icmp_signed("<", length, most))
+        most = place_number(lanes)
+        with builder.if_then(suits):
+            kind, last = VectorCode(code.context, builder, lanes, code.element), most
+            source, target = x.by(kind), out.by(kind)
+            end = builder.sub(length, last)
+            with cgutils.for_range_slice(builder, place_number(0), length, last) as (i, _):
+                i = builder.select(builder.icmp_signed("<", i, end), i, end)
+                first = builder.add(at[0], builder.mul(i, place_number(skip)))
+                total = kind.splat(start.element(place_number(0)))
+                total = _combined(source, (first, at[1]), count, total, skip, maximum)
+                target.store(total, builder.add(place, i))
+
+
+def _combined(
+    x: FlatArray, at: Pair, count: Any, start: ir.Value, skip: int, maximum: bool
+) -> ir.Value:
+    """Write code for one vector; return it."""
+    builder, (first, step), total = x.code.builder, at, x.code.total()
+
+    def add(tap: ir.Value) -> None:
+        part = x.vector(builder.add(first, builder.mul(tap, step)), skip)
+        both = [builder.load(total), part]
+        builder.store(larger(builder, both) if maximum else builder.fadd(*both), total)
+
+    builder.store(start, total)
+    if isinstance(count, int):
+        for tap in range(count):
+            add(place_number(tap))
+    else:
+        with cgutils.for_range(builder, count) as loop:
+            add(loop.index)
+    return builder.load(total)
+
+
+_max_row, _max_row_by_2, _sum_row, _sum_row_by_2 = (
+    _row(1, True),
+    _row(2, True),
+    _row(1, False),
+    _row(2, False),
+)
+
+
+def _divided(
+    code: VectorCode,
+    out: FlatArray,
+    to: ir.Value,
+    length: ir.Value,
+    by: FlatArray,
+    at: ir.Value,
+) -> None:
+    """Divide `length` neighbours by others."""
+    builder = code.builder
+    count = builder.mul(builder.sdiv(length, place_number(code.lanes)), place_number(code.lanes))
+    scalar = VectorCode(code.context, builder, 1, code.element)
+    for kind, begin, end in ((code, place_number(0), count), (scalar, count, length)):
+        target, divisors, step = out.by(kind), by.by(kind), place_number(kind.lanes)
+        with cgutils.for_range_slice(builder, begin, end, step) as (i, _):
+            place = builder.add(to, i)
+            quotient = builder.fdiv(target.vector(place), divisors.vector(builder.add(at, i)))
+            target.store(quotient, place)
+
+
+_divide = instruction(jit.lanes(), _divided)
+
+
+@jit.compiled
+def _combine(
+    skip: int,
+    maximum: bool,
+    x: Any,
+    at: Any,
+    count: int,
+    start: Any,
+    out: Any,
+    to: int,
+    length: int,
+) -> None:
+    if maximum and skip == 1:
+        _max_row(x, at, count, start, out, to, length)
+    elif maximum:
+        _max_row_by_2(x, at, count, start, out, to, length)
+    elif skip == 1:
+        _sum_row(x, at, count, start, out, to, length)
+    else:
+        _sum_row_by_2(x, at, count, start, out, to, length)
+
+
+@jit.compiled
+def pool_planes(x: Any, out: Any, lines: Any, start: Any, windows: Any, counts: Any) -> None:
+    """Write maxima of windows on `x [P, H, W]`, or means where `counts [*O]` has elements.
+
+    `windows` are (taps, stride, leading pad) of rows and columns; taps outside of the data count as
+    `start [1]`, which takes part in every window. Each of `lines` has room for what windows reach
+    of a row, and for a vector twice as long behind it.
+    """
+    (rows, down, top), (columns, across, left) = windows
+    planes, height, width = x.shape
+    data, result, maximum = x.reshape(-1), out.reshape(-1), counts.size == 0
+    flat, pitch, divisors = lines.reshape(-1), lines.shape[1], counts.reshape(-1)
+    first, last = max(0, -left), min(width, pitch - left)
+    _, high, size = out.shape
+    lines[:] = start[0]
+    for p in range(planes):
+        for begin in range(0, high, len(lines)):
+            # What was just written is not read at once, since parts of it are read together.
+            some = min(len(lines), high - begin)
+            for j in range(some):
+                above = (begin + j) * down - top
+                y, stop = max(0, above), min(height, above + rows)
+                at = (p * height + y) * width + first, width
+                to, count = j * pitch + left + first, max(0, stop - y)
+                _combine(1, maximum, data, at, count, start, flat, to, last - first)
+            for j in range(some):
+                oy, at = begin + j, (j * pitch, 1)
+                target = (p * high + oy) * size
+                _combine(across, maximum, flat, at, columns, start, result, target, size)
+                if not maximum:
+                    _divide(result, target, size, divisors, oy * size)
+
+
+def call_of(axes: Any, count: Array | None, lowest: float) -> tuple[Any, int] | None:
+    """Return the last arguments of `pool_planes` and the size of a line, for two axes of taps.
+
+    `count [*O]` makes means. None for windows that no compiled code is made for.
+    """
+    last = axes[1]
+    small = all(a.dilation == 1 and a.kernel <= WINDOW_TAPS for a in axes)
+    if not small or last.stride not in POOL_STRIDES or last.out < LEAST_COLUMNS:
+        return None
+    reach = last.span(last.out)
+    if last.begin > reach or last.begin <= -last.size:
+        return None
+    counts = np.zeros((0, 0), np.float32)
+    if count is not None:
+        counts = np.ascontiguousarray(np.broadcast_to(count, [a.out for a in axes]), np.float32)
+    windows = tuple((a.kernel, a.stride, a.begin) for a in axes)
+    return (np.array([lowest], np.float32), windows, counts), reach

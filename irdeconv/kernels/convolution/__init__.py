@@ -1,1 +1,0 @@
-"""Kernels for convolutions, and which of them could compute one."""

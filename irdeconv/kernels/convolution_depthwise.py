@@ -1,0 +1,168 @@
+"""Depthwise convolution compiled by numba (the extra `fast`): one pass over the data.
+
+NumPy passes over memory once per tap; here a row of the output takes all taps of the row axis from
+the processor's cache. Everything else is matrix products, where NumPy has nothing to gain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from irdeconv.ir.spec import Array
+from irdeconv.kernels import jit
+from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels.candidate import Candidate, ConvProblem, Epilogue, Fix, Kernel, Piece, deliver
+from irdeconv.kernels.convolution import (
+    COLUMN,
+    DEPTHWISE,
+    SLACK,
+    Conv3d,
+    FixedBlockwise,
+    Work,
+    as_conv3d,
+    phase_shape,
+    tap_offsets,
+)
+from irdeconv.kernels.recorded_calls import Recorded, in_turn
+from irdeconv.kernels.scratch import ScratchPlan, Space, contiguous, pieces
+
+WIDTHS = (16, 8, 4, 1)  # elements of vectors
+
+
+def candidates(problem: ConvProblem) -> list[Candidate]:
+    """Return the kernel for one input channel per group of floats, if numba is there."""
+    conv = as_conv3d(problem, along=COLUMN)
+    if conv.channels != 1 or conv.compute.kind != "f" or not jit.available():
+        return []
+    blocks = blocks_of(conv)
+
+    def prepare(w: Array) -> Kernel:
+        jit.load()
+        weights = conv.filter(w).reshape(conv.groups * conv.outputs, conv.taps)
+        return Depthwise(conv, blocks, weights, tap_offsets(conv))
+
+    return [work_of(conv, blocks).candidate("depthwise", prepare, DEPTHWISE)]
+
+
+def work_of(conv: Conv3d, blocks: Sequence[ImageChannels]) -> Work:
+    """Count the compiled loops by elements of vectors, and the copies into frames by rows."""
+    work = Work(conv)
+    work.blocks = len(blocks)
+    planes = conv.images * conv.groups * conv.outputs
+    shape = phase_shape(conv)
+    frame = math.prod(shape)
+    work.scratch += frame + SLACK
+    channels = max(b.channels.stop - b.channels.start for b in blocks)
+    inputs = min(conv.groups, -(-channels // conv.outputs) + 1)
+    work.convert(inputs * math.prod(a.size for a in conv.axes), channels * conv.plane)
+    work.groups += planes
+    work.looped += 0.3 * conv.images * conv.groups * math.prod(shape[:5])
+    work.copy(conv.images * conv.groups * frame, shape[5])
+    work.far += planes * conv.plane
+    lanes, (reads, _) = vectors(conv)
+    work.compiled += 1.6 * planes * conv.taps * abs(lanes) * len(reads)
+    return work
+
+
+@dataclass(frozen=True)
+class ImageChannels:
+    """Neighbouring output channels of an image."""
+
+    image: int
+    channels: slice
+
+
+def blocks_of(conv: Conv3d) -> list[ImageChannels]:
+    """Split the output by channels."""
+    channels = conv.groups * conv.outputs
+    step = max(1, min(channels, blocking.SIZES.depthwise_bytes // (conv.plane * conv.itemsize)))
+    return [ImageChannels(n, some) for n in range(conv.images) for some in pieces(channels, step)]
+
+
+@dataclass(frozen=True)
+class Depthwise(FixedBlockwise[ImageChannels]):
+    """One input channel per group; `weights` are `[M, taps]`, `offsets` see `tap_offsets`."""
+
+    weights: Array
+    offsets: Array
+
+    def _fixed(self, x: Array, out: Array, b: ImageChannels, finish: Fix) -> Piece:
+        target = out[b.image, b.channels]
+        done = finish(target, b.image, b.channels, slice(0, self.conv.plane))
+        first = b.channels.start
+        if self.conv.compute != np.float32:
+            return in_turn([self._sums(x[b.image], target, first, self.weights), done])
+        frame = ScratchPlan().array((self._size,), np.float32)
+        more = self._more(target, first)
+        given = x[b.image], self.weights, self.offsets, frame, self._shape, *more
+        return in_turn([Recorded.of("depthwise", *given), done])
+
+    def _block(
+        self, x: Array, out: Array, b: ImageChannels, epilogue: Epilogue | None, space: Space
+    ) -> None:
+        conv, target = self.conv, out[b.image, b.channels]
+        total = target if conv.direct else space.array(target.shape, conv.compute)
+        first, stop = b.channels.start // conv.outputs, -(-b.channels.stop // conv.outputs)
+        part = contiguous(x[b.image, first:stop], conv.compute, space)
+        left = first * conv.outputs
+        self._sums(part, total, b.channels.start - left, self.weights[left:])(space)
+        deliver(total, target, epilogue, b.image, b.channels, slice(0, conv.plane))
+
+    def _sums(self, x: Array, total: Array, first: int, weights: Array) -> Callable[[Space], None]:
+        """Return the call that computes the channels from `first` on of those of `weights`."""
+        taps, shape, size, kind = self.offsets, self._shape, self._size, self.conv.compute
+        more, depthwise = self._more(total, first), compiled().depthwise
+
+        def work(space: Space) -> None:
+            depthwise(x, weights, taps, space.array((size,), kind), shape, *more)
+
+        return work
+
+    def _more(self, total: Array, first: int) -> tuple[Any, ...]:
+        """Return the arguments of the compiled loop behind the frame's shape."""
+        conv, (lanes, places) = self.conv, self._vectors
+        axes = tuple((s, a.begin) for s, a in zip(self._shape, conv.axes, strict=False))
+        return total.reshape(-1, *conv.sizes), first, conv.outputs, axes, places, lanes
+
+    @cached_property
+    def _size(self) -> int:
+        return math.prod(self._shape) + SLACK
+
+    @cached_property
+    def _shape(self) -> tuple[int, ...]:
+        return phase_shape(self.conv)
+
+    @cached_property
+    def _vectors(self) -> tuple[int, tuple[Array, Array]]:
+        return vectors(self.conv)
+
+
+def vectors(conv: Conv3d) -> tuple[int, tuple[Array, Array]]:
+    """Return how an output plane is computed by vectors; see `plane` in `kernels.compiled`.
+
+    The last vectors of a row may overlap, and the last ones may be one and the same.
+    """
+    depth, row, column = conv.sizes
+    shape = phase_shape(conv)
+    lanes = next(n for n in WIDTHS if n <= column and n <= max(8, jit.lanes()))
+    starts = np.minimum(np.arange(0, column, lanes), column - lanes)
+    skip = conv.axes[COLUMN].stride // shape[COLUMN]
+    d, o, i = np.meshgrid(np.arange(depth), np.arange(row), starts, indexing="ij")
+    reads = ((d * shape[4] + o) * shape[5] + i * skip).reshape(-1)
+    writes = ((d * row + o) * column + i).reshape(-1)
+    more = -reads.size % (8 if lanes == 16 else 4)
+    both = np.pad(reads, (0, more), "edge"), np.pad(writes, (0, more), "edge")
+    return (-lanes if skip == 2 and lanes > 1 else lanes), both
+
+
+@cache
+def compiled() -> Any:
+    """Import what needs numba."""
+    return import_module("irdeconv.kernels.compiled_convolution")

@@ -1,0 +1,406 @@
+"""Convolution as a product of the filter with columns, the patches that the windows see.
+
+Per block of rows of the output, patches are gathered as a matrix `[g, C/g * taps, positions]` and
+multiplied by the filter.
+
+Convolution with a kernel of size 1: matrix products straight on the input.
+
+Dilated convolution of stride 1 as dense ones of every D-th position.
+
+Taps that lie D apart only bring together inputs and outputs that are equal modulo D. Each residue
+is a convolution without dilation on a smaller map, for which there are faster kernels; it is
+computed into scratch memory and written to its places.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from irdeconv.ir.spec import Array
+from irdeconv.kernels import jit
+from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels.candidate import (
+    Candidate,
+    ConvProblem,
+    Epilogue,
+    Fix,
+    Kernel,
+    Piece,
+    deliver,
+    finish,
+)
+from irdeconv.kernels.compiled import MULTIPLIED
+from irdeconv.kernels.convolution import (
+    COLUMN,
+    ROW,
+    Blockwise,
+    Conv3d,
+    FixedBlockwise,
+    Work,
+    as_conv3d,
+    flat_planes,
+    overlapping,
+)
+from irdeconv.kernels.convolution_rows import RowBlock, RowBlocks, gather_columns, partition
+from irdeconv.kernels.machine import relative
+from irdeconv.kernels.products import aliases, call_cost, multiply, product_calls
+from irdeconv.kernels.recorded_calls import ProgramCode, in_turn, recorded_program
+from irdeconv.kernels.scratch import ITEMS, Space, contiguous, pieces
+from irdeconv.kernels.threads import Alone, Team
+
+LONG_WINDOW = 16  # a copy of windows longer than this costs no more than its elements
+SHORT_ROW = 64  # a copy of rows shorter than this costs more than its elements
+
+
+def candidates(problem: ConvProblem) -> list[Candidate]:
+    """Return the kernel, where a matrix product per position is not enough."""
+    conv = as_conv3d(problem)
+    if conv.plain:
+        return []
+    blocks = partition(conv, conv.channels * conv.taps * conv.itemsize, True)
+
+    def prepare(w: Array) -> Kernel:
+        # Rows innermost, as `gather` lays out the patches.
+        matrix = conv.filter(w).swapaxes(-1, -2).reshape(conv.groups, conv.outputs, -1)
+        return Im2col(conv, list(blocks), matrix)
+
+    return [work_of(conv, blocks).candidate("columns", prepare)]
+
+
+def work_of(conv: Conv3d, blocks: RowBlocks) -> Work:
+    """Count gathering every tap and one product per block and group."""
+    work, first = Work(conv), blocks[0]
+    row, column = conv.axes[ROW], conv.axes[COLUMN]
+    depth = conv.channels * conv.taps
+    work.blocks = len(blocks)
+    size = first.rows * column.out * first.images
+    work.convert(0, first.count * conv.outputs * size if first.images == 1 else 0)
+    work.multiply(conv.outputs, depth, size, len(blocks) * first.count)
+    everything = len(blocks) * first.count * size * depth
+    copied = work.frame(first.frame.elements, len(blocks))
+    if copied and first.images == 1 and conv.taps == 1 and row.stride == column.stride == 1:
+        return work
+    work.scratch += everything // len(blocks)
+    if by_windows(conv):
+        work.copy(everything, row.kernel)
+        work.steps += 1
+    elif two_steps(conv):
+        rows = len(blocks) * first.count * conv.channels * conv.taps // row.kernel
+        some = rows * row.span(first.rows) * column.out * first.images
+        work.copy(some, column.out, column.stride > 1)
+        work.scratch += some // len(blocks)
+        flat = row.stride == 1
+        work.copy(everything, (first.rows if flat else 1) * column.out)
+        work.steps += 2
+    else:
+        long = column.out if column.kernel * column.stride > 1 or column.size > 1 else first.rows
+        stride = column.stride if column.out > 1 else row.stride
+        work.copy(everything, long, stride > 1)
+        work.steps += 1
+    if first.images > 1:
+        work.scratch += conv.groups * conv.outputs * size
+        work.copy(len(blocks) * size * conv.groups * conv.outputs, size // first.images)
+        work.steps += first.images
+    return work
+
+
+@dataclass(frozen=True)
+class Im2col(Blockwise[RowBlock]):
+    """Gather every tap, multiply once; `matrix` is `[g, M/g, C/g * taps]`, rows innermost."""
+
+    matrix: Array
+
+    def _block(
+        self, x: Array, out: Array, b: RowBlock, epilogue: Epilogue | None, space: Space
+    ) -> None:
+        conv = self.conv
+        cols = gather(b.frame.of(x, space), b, conv, space)
+        right = cols.reshape(b.count, conv.channels * conv.taps, -1)
+        left = self.matrix[b.groups]
+        target = out[b.image, b.channels, b.positions]
+        size = target.shape[1]
+        if conv.direct and b.images == 1:
+            multiply(left, right, out=target.reshape(b.count, conv.outputs, size))
+            deliver(target, target, epilogue, b.image, b.channels, b.positions)
+            return
+        total = space.array((b.count, conv.outputs, b.images * size), conv.compute)
+        multiply(left, right, out=total)
+        tiles = total.reshape(-1, b.images, size)
+        for i in range(b.images):
+            target = out[b.image + i, b.channels, b.positions]
+            deliver(tiles[:, i], target, epilogue, b.image + i, b.channels, b.positions)
+
+
+def gather(f: Array, b: RowBlock, conv: Conv3d, space: Space) -> Array:
+    """Return the patches `[channels, depth, column, row, images, rows, columns]` of a frame."""
+    depth, row, column = conv.axes
+    plain = conv.taps == row.stride == column.stride == 1
+    if plain and b.images == 1 and f.flags.c_contiguous:
+        return f
+    if by_windows(conv):
+        return windows_of(f, b, conv, space)
+    cols = space.array(
+        (f.shape[1], depth.kernel, column.kernel, row.kernel, b.images, b.rows, column.out),
+        conv.compute,
+    )
+    if two_steps(conv):
+        rows = gather_columns(f, 0, 1, row.span(b.rows), conv, space)
+        n, c, d, k, r, e = rows.strides
+        steps = (c, d, k, r * row.dilation, n, r * row.stride, e)
+        cols[...] = overlapping(rows, cols.shape, steps)
+    else:
+        n, c, d, r, e = f.strides
+        steps = (c, d, e * column.dilation, r * row.dilation, n, r * row.stride, e * column.stride)
+        cols[...] = overlapping(f, cols.shape, steps)
+    return cols
+
+
+def by_windows(conv: Conv3d) -> bool:
+    """Whether to gather window by window: a long kernel and a stride along a single axis."""
+    _, row, column = conv.axes
+    single = column.out == column.kernel == 1 and row.dilation == conv.groups == 1
+    return single and row.stride > 1 and row.kernel >= LONG_WINDOW
+
+
+def windows_of(f: Array, b: RowBlock, conv: Conv3d, space: Space) -> Array:
+    """Return the patches of a single axis `[1, channels * taps, images * rows]`, transposed."""
+    row = conv.axes[ROW]
+    n, c, d, r, _ = f.strides
+    shape = (b.images, b.rows, f.shape[1], f.shape[2], row.kernel)
+    seen = overlapping(f, shape, (n, r * row.stride, c, d, r))
+    if shape[0] == shape[2] == shape[3] == 1 and row.kernel <= row.stride and r == conv.itemsize:
+        return seen.reshape(1, b.rows, row.kernel).swapaxes(1, 2)
+    cols = space.array(shape, conv.compute)
+    cols[...] = seen
+    return cols.reshape(1, b.images * b.rows, -1).swapaxes(1, 2)
+
+
+def two_steps(conv: Conv3d) -> bool:
+    """Whether to gather along the columns first: copies of short or strided rows are slow."""
+    _, row, column = conv.axes
+    shared = row.kernel > row.stride and column.kernel > 1
+    return shared and (column.out < SHORT_ROW or column.stride > 1)
+
+
+ALIASED = 0.7  # strided accesses per element of rows that compete for the same places in a cache
+
+
+def pointwise_candidates(problem: ConvProblem) -> list[Candidate]:
+    """Return the kernel, where a matrix product per position is enough."""
+    conv = as_conv3d(problem)
+    if not conv.plain:
+        return []
+    blocks = blocks_of(conv)
+
+    def prepare(w: Array) -> Kernel:
+        matrix = conv.filter(w).reshape(conv.groups, conv.outputs, conv.channels)
+        return Pointwise(conv, blocks, matrix)
+
+    return [pointwise_work_of(conv, blocks).candidate("pointwise", prepare)]
+
+
+def pointwise_work_of(conv: Conv3d, blocks: Sequence[PositionBlock]) -> Work:
+    """Count the products."""
+    work, first = Work(conv), blocks[0]
+    groups, at = first.groups, first.positions
+    work.blocks = len(blocks)
+    size, together = at.stop - at.start, groups.stop - groups.start
+    count = len(blocks) * together
+    work.convert(together * conv.channels * size, together * conv.outputs * size)
+    work.multiply(conv.outputs, conv.channels, size, count)
+    if conv.channels > 1 and aliases(conv.plane * conv.itemsize):
+        work.strided += ALIASED * (conv.channels + conv.outputs) * size * count
+    return work
+
+
+@dataclass(frozen=True)
+class PositionBlock:
+    """Positions of some groups of an image."""
+
+    image: int
+    groups: slice
+    positions: slice
+
+
+def blocks_of(conv: Conv3d) -> list[PositionBlock]:
+    """Split the output so that a block's input and output have about `pointwise_bytes`."""
+    each = (conv.channels + conv.outputs) * conv.itemsize
+    sizes = blocking.SIZES
+    width = max(sizes.least_columns, sizes.pointwise_bytes // each)
+    width = -(-conv.plane // -(-conv.plane // width))
+    groups = max(1, sizes.pointwise_bytes // (each * width))
+    return [
+        PositionBlock(n, g, p)
+        for n in range(conv.images)
+        for g in pieces(conv.groups, groups)
+        for p in pieces(conv.plane, width)
+    ]
+
+
+@dataclass(frozen=True)
+class Pointwise(FixedBlockwise[PositionBlock]):
+    """Multiply blocks of positions, so that what is done to the sums finds them in the cache.
+
+    `matrix` is `[g, M/g, C/g]`.
+    """
+
+    matrix: Array
+
+    def _data(self, x: Array, space: Space) -> Array:
+        """Return `[N, g, C/g, positions]`."""
+        conv = self.conv
+        return flat_planes(x, space).reshape(conv.images, conv.groups, conv.channels, conv.plane)
+
+    def _fixed(self, x: Array, out: Array, b: PositionBlock, finish: Fix) -> Piece:
+        conv = self.conv
+        channels = slice(b.groups.start * conv.outputs, b.groups.stop * conv.outputs)
+        target = out[b.image, channels, b.positions]
+        right, left = x[b.image, b.groups, :, b.positions], self.matrix[b.groups]
+        total = target.reshape(right.shape[0], conv.outputs, right.shape[2])
+        done = finish(target, b.image, channels, b.positions)
+
+        if conv.channels == conv.outputs == 1 and jit.available() and jit.works():
+            code = ProgramCode([(MULTIPLIED, (0, 1), 2)], (), 0)
+            product = recorded_program(code, [right[:, 0], self.matrix[b.groups, :, 0]], target)
+            if product is not None:
+                return in_turn([product, done])
+        if len(left) == 1:
+            left, right, total = left[0], right[0], target
+
+        calls = product_calls(left, right, total)
+
+        def work(_: Space) -> None:
+            for fn, a, b, result in calls:
+                fn(a, b, out=result)
+
+        return in_turn([work, done])
+
+    def _block(
+        self, x: Array, out: Array, b: PositionBlock, epilogue: Epilogue | None, space: Space
+    ) -> None:
+        conv = self.conv
+        channels = slice(b.groups.start * conv.outputs, b.groups.stop * conv.outputs)
+        target = out[b.image, channels, b.positions]
+        right = x[b.image, b.groups, :, b.positions]
+        if not conv.direct:
+            right = contiguous(right, conv.compute, space)
+        shape = (right.shape[0], conv.outputs, right.shape[2])
+        total = target.reshape(shape) if conv.direct else space.array(shape, conv.compute)
+        multiply(self.matrix[b.groups], right, out=total)
+        tile = target if conv.direct else total.reshape(target.shape)
+        deliver(tile, target, epilogue, b.image, channels, b.positions)
+
+
+@dataclass(frozen=True)
+class ResidueConv:
+    """One residue: where its inputs and outputs lie, and its convolution without dilation."""
+
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    problem: ConvProblem
+
+
+def _residues(problem: ConvProblem, factors: tuple[int, ...]) -> list[ResidueConv]:
+    """Split into residues modulo `factors`, which divide dilations of axes of stride 1."""
+    residues = []
+    for e in itertools.product(*(range(f) for f in factors)):
+        # y[e + f*t] = sum over k of x[e - begin + f*(t + k*D/f)] * w[k]
+        places = [i - b for i, b in zip(e, problem.begin, strict=True)]
+        first = [p % f for p, f in zip(places, factors, strict=True)]
+        shape = (
+            -(-(i - r) // f) for i, r, f in zip(problem.shape[2:], first, factors, strict=True)
+        )
+        sizes = (-(-(o - i) // f) for o, i, f in zip(problem.sizes, e, factors, strict=True))
+        dense = replace(
+            problem,
+            shape=(*problem.shape[:2], *(max(0, i) for i in shape)),
+            sizes=tuple(max(0, o) for o in sizes),
+            dilations=tuple(d // f for d, f in zip(problem.dilations, factors, strict=True)),
+            begin=tuple(-(p // f) for p, f in zip(places, factors, strict=True)),
+        )
+        inputs = (..., *(slice(r, None, f) for r, f in zip(first, factors, strict=True)))
+        outputs = (..., *(slice(i, None, f) for i, f in zip(e, factors, strict=True)))
+        residues.append(ResidueConv(inputs, outputs, dense))
+    return residues
+
+
+class Decimated:
+    """The kernel: one for each residue."""
+
+    def __init__(self, residues: list[ResidueConv], kernels: list[Kernel]) -> None:
+        self.pairs = list(zip(residues, kernels, strict=True))
+
+    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
+        """See Kernel."""
+        early = None if epilogue is None or epilogue.positional else epilogue
+
+        def compute(pair: tuple[ResidueConv, Kernel], team: Team) -> None:
+            residue, kernel = pair
+            sums = team.space.array(residue.problem.out_shape, out.dtype)
+            kernel(x[residue.inputs], sums, early, team)
+            _copy(sums, out[residue.outputs], team)
+
+        if len(self.pairs) >= ITEMS:  # else threads share the work of one after the other
+            team.each(self.pairs, lambda pair, space: compute(pair, Alone(space)))
+        else:
+            used = team.space.used
+            for pair in self.pairs:
+                team.space.release(used)
+                compute(pair, team)
+        if early is None:
+            finish(out, epilogue, team)
+
+
+def _copy(source: Array, into: Array, team: Team) -> None:
+    def work(item: tuple[int, slice], _: Space) -> None:
+        into[item] = source[item]
+
+    least = blocking.SIZES.decimated_elements // max(1, source[0, 0].size)
+    step = max(1, -(-source.shape[1] // 8), least)
+    team.each(list(itertools.product(range(len(source)), pieces(source.shape[1], step))), work)
+
+
+def decimated_candidates(
+    problem: ConvProblem, list_kernels: Callable[[ConvProblem], list[Candidate]]
+) -> list[Candidate]:
+    """Return the kernel where it applies; `list_kernels` lists those for the residues."""
+    rows = list(zip(problem.strides, problem.dilations, problem.kernel, strict=True))
+    factors = tuple(d if s == 1 and k > 1 else 1 for s, d, k in rows)
+    if all(f == 1 for f in factors) or np.dtype(problem.dtype).itemsize < 4:
+        return []
+    residues = _residues(problem, factors)
+    best = [list_kernels(r.problem)[0] for r in residues]
+    elements = sum(r.problem.positions for r in residues) * problem.shape[1]
+    written = math.prod(problem.out_shape)
+    cost = sum(c.cost + 12 * call_cost() for c in best)
+    cost += 0.5 * relative().copy * elements + 0.8 * relative().strided * written
+    different = {r.problem: c for r, c in zip(residues, best, strict=True)}
+    scratch = sum(c.scratch for c in different.values())
+    # Its results, and its inputs where the kernel wants them to be neighbours.
+    scratch += problem.itemsize * max(
+        math.prod(w.out_shape) + math.prod(w.shape) for w in different
+    )
+
+    def prepare(w: Array) -> Kernel:
+        kernels = {key: c.prepare(w) for key, c in different.items()}
+        return Decimated(residues, [kernels[r.problem] for r in residues])
+
+    transforms, spreads = (any(getattr(c, f) for c in best) for f in ("transforms", "spreads"))
+    items = len(residues) if len(residues) >= ITEMS else min(c.items for c in best)
+    return [
+        Candidate(
+            name=f"decimated {best[0].name}",
+            cost=cost,
+            scratch=scratch,
+            prepare=prepare,
+            items=items,
+            transforms=transforms,
+            spreads=spreads,
+        )
+    ]

@@ -1,1 +1,0 @@
-"""Kernels for deconvolutions, and which of them could compute one."""

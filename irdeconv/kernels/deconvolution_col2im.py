@@ -1,0 +1,392 @@
+"""What the compiled deconvolution kernels are told: which terms reach which rows of the output.
+
+A row of the output is the sum, over the *pairs* of (input row, row of taps) that reach it, of the
+same few sums along the row; those are described by *entries*, eight outputs of a residue at a time.
+
+How long kernels take that pass over memory with NumPy: phases, terms, wide, multiples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from irdeconv.ir.spec import Array
+from irdeconv.kernels import deconvolution as geo
+from irdeconv.kernels import jit
+from irdeconv.kernels.candidate import Candidate, ConvProblem, Estimate
+from irdeconv.kernels.compiled import LANES
+from irdeconv.kernels.deconvolution import Blocking, OutputBlock
+from irdeconv.kernels.machine import rate, scaled
+from irdeconv.kernels.products import CALL
+
+
+@dataclass(frozen=True)
+class AxisTerms:
+    """Some outputs of an axis and the inputs that they need, each counted from the first one.
+
+    Input s reaches output s*S + landings[k] through tap k, which takes the inputs below limits[k];
+    so blocks that lie elsewhere are often alike.
+    """
+
+    stride: int
+    outputs: int
+    inputs: int
+    landings: tuple[int, ...]
+    limits: tuple[int, ...]
+
+    @staticmethod
+    def of(part: geo.OutputSpan) -> AxisTerms:
+        """Find it for a part of an axis."""
+        a = part.axis
+        origin = part.first * a.stride - a.begin - part.lo
+        landings = tuple(range(origin, origin + a.kernel * a.dilation, a.dilation))
+        limits = (part.inputs,) * a.kernel
+        return AxisTerms(a.stride, part.outputs, part.inputs, landings, limits)
+
+    @staticmethod
+    def of_tiles(part: geo.OutputSpan, tile: int) -> AxisTerms:
+        """Find it where coefficients of the products of tiles of inputs are the terms.
+
+        Tap e * residues + r is coefficient e of residue r; those of shift 1 are supposed.
+        """
+        a, count = part.axis, -(-part.inputs // tile)
+        landings, limits = [], []
+        for e in range(tile + a.counts[0] - 1):
+            for r, taps in enumerate(a.counts):
+                landings.append((part.first + e) * a.stride + r * a.dilation - a.begin - part.lo)
+                reached = a.inputs - part.first + taps - 1 - e
+                limits.append(max(0, min(count, -(-reached // tile))))
+        size = part.outputs
+        return AxisTerms(a.stride * tile, size, count, tuple(landings), tuple(limits))
+
+    @property
+    def kernel(self) -> int:
+        """How many taps there are."""
+        return len(self.landings)
+
+    @property
+    def residues(self) -> Array:
+        """How many outputs each residue modulo the stride has."""
+        return np.maximum(0, -(-(self.outputs - np.arange(self.stride)) // self.stride))
+
+    def contributions(self) -> tuple[Array, Array, Array]:
+        """Return how many terms reach each output, and their taps and inputs in order."""
+        at = np.array(self.landings)
+        low, high = -(at // self.stride), (self.outputs - 1 - at) // self.stride + 1
+        taps, inputs = _ranges(np.maximum(0, low), np.minimum(self.limits, high))
+        outputs = at[taps] + inputs * self.stride
+        order = np.argsort(outputs, kind="stable")
+        return np.bincount(outputs, minlength=self.outputs), taps[order], inputs[order]
+
+    def runs(self) -> tuple[Array, Array, Array, Array]:
+        """Return for each tap its residue, its shift there, and which outputs of it are reached."""
+        shifts, residues = np.divmod(self.landings, self.stride)
+        high = np.minimum(self.residues[residues], shifts + self.limits)
+        return residues, shifts, np.maximum(0, shifts), high
+
+    def entries(self) -> tuple[Array, tuple[Array, ...]]:
+        """Return where the entries of each eight outputs of a residue begin, and the entries."""
+        residues, shifts, low, high = self.runs()
+        vectors = -(-self.residues // LANES)
+        taps, vector = _ranges(low // LANES, np.where(low < high, -(-high // LANES), 0))
+        places = (np.cumsum(vectors) - vectors)[residues[taps]] + vector
+        order = np.argsort(places, kind="stable")
+        taps, at = taps[order], vector[order] * LANES
+        lanes = np.maximum(0, low[taps] - at), np.minimum(LANES, high[taps] - at)
+        first = _starts(np.bincount(places, minlength=int(vectors.sum())))
+        return first, (taps, at - shifts[taps], *lanes)
+
+    @property
+    def single(self) -> bool:
+        """Whether all outputs of each residue are one term, of the same tap."""
+        residues, _, low, high = self.runs()
+        reached, wanted = low < high, self.residues
+        times = np.bincount(residues[reached], minlength=self.stride)
+        whole = (low == 0) & (high == wanted[residues])
+        return bool((times == (wanted > 0)).all() and whole[reached].all())
+
+
+def _ranges(low: Array, high: Array) -> tuple[Array, Array]:
+    """Return, for every integer of the ranges `low..high` in turn, which range it is of, and it."""
+    sizes = np.maximum(0, high - low)
+    which = np.repeat(np.arange(len(sizes)), sizes)
+    return which, np.arange(len(which)) + (low - np.cumsum(sizes) + sizes)[which]
+
+
+def _starts(counts: Array) -> Array:
+    """Return where each of some runs begins, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class BlockTerms:
+    """What reaches the rows of a block.
+
+    For each output row: its first pair and where it lies behind the block's first output. For each
+    pair: the tap, and where its input row begins. Entries: for each eight outputs of a residue the
+    first one of theirs; each has a tap, the place of its first input in the input's row, the first
+    lane that it reaches and the lane behind the last one. `width` is negative where the rows are
+    not adjacent, `single` tells whether each residue of a row is one run of terms.
+    """
+
+    first_pair: Array
+    row_starts: Array
+    pair_taps: Array
+    pair_inputs: Array
+    width: int
+    stride: int
+    single: bool
+    first_entry: Array
+    entries: tuple[Array, ...]
+
+    @property
+    def room(self) -> int:
+        """How many sums of each residue of a row the compiled loop writes: whole vectors."""
+        return -(-abs(self.width) // (self.stride * LANES)) * LANES
+
+    @property
+    def sums(self) -> int:
+        """How many sums of a row the compiled loop writes."""
+        return self.stride * self.room
+
+    def rows(self, taps: Array) -> tuple[Array, ...]:
+        """Return what the loop is told about all rows, where the terms of taps lie at `taps`."""
+        return self.first_pair, self.row_starts, taps[self.pair_taps] + self.pair_inputs
+
+    def row(self, taps: Array) -> tuple[Any, ...]:
+        """Return what it is told about each row, where the terms of taps lie at `taps`."""
+        tap, inputs, *lanes = self.entries
+        entries = taps[tap] + inputs, *lanes
+        return self.width, self.stride, self.first_entry, self._vectors(), entries
+
+    def single_row(self, taps: Array) -> tuple[Any, ...]:
+        """Return the same where each residue of a row is one run of terms."""
+        width, stride, first_entry, vectors, (start, *_) = self.row(taps)
+        starts = np.zeros(stride, np.int64)
+        residues, firsts = np.unique(vectors // self.room, return_index=True)
+        starts[residues] = start[first_entry[firsts]]
+        return width, stride, starts
+
+    def _vectors(self) -> Array:
+        """Return where each eight outputs belong among the sums."""
+        outputs = abs(self.width) - np.arange(self.stride)
+        counts = np.maximum(0, -(-outputs // (self.stride * LANES)))
+        residues, nth = _ranges(np.zeros_like(counts), counts)
+        places: Array = residues * self.room + nth * LANES
+        return places
+
+    @staticmethod
+    def of(axes: Sequence[AxisTerms], sizes: Sequence[int]) -> BlockTerms:
+        """Find it for a box of outputs in a plane of these sizes."""
+        *outer, last = axes
+        counts, taps, inputs, starts = np.ones(1, np.int64), *np.zeros((3, 1), np.int64)
+        for axis, size in zip(outer, sizes, strict=False):
+            taps, inputs = _combined(counts, taps, inputs, axis)
+            counts = np.outer(counts, axis.contributions()[0]).ravel()
+            starts = (starts[:, None] * size + np.arange(axis.outputs)).ravel()
+        starts *= sizes[-1]
+        first_entry, entries = last.entries()
+        return BlockTerms(
+            first_pair=_starts(counts),
+            row_starts=starts,
+            pair_taps=taps * last.kernel,
+            pair_inputs=inputs * last.inputs,
+            width=last.outputs if (np.diff(starts) == last.outputs).all() else -last.outputs,
+            stride=last.stride,
+            single=bool((counts == 1).all()) and last.single,
+            first_entry=first_entry,
+            entries=entries,
+        )
+
+
+def _combined(counts: Array, taps: Array, inputs: Array, axis: AxisTerms) -> tuple[Array, Array]:
+    """Return the taps and inputs of pairs, `counts` of each row, with those of a further axis."""
+    axis_counts, axis_taps, axis_inputs = axis.contributions()
+    pairs = np.outer(counts, axis_counts).ravel()
+    row, nth = _ranges(np.zeros_like(pairs), pairs)
+    outer, inner = np.divmod(row, len(axis_counts))
+    a = _starts(counts)[outer] + nth // axis_counts[inner]
+    b = _starts(axis_counts)[inner] + nth % axis_counts[inner]
+    return taps[a] * axis.kernel + axis_taps[b], inputs[a] * axis.inputs + axis_inputs[b]
+
+
+def halves() -> int:
+    """Return how many vectors of the processor a vector of the compiled loop is, at least one."""
+    return max(1, LANES // jit.lanes())
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Groups, and some of the output channels of each, that are computed together."""
+
+    groups: slice
+    channels: slice
+
+    @property
+    def count(self) -> int:
+        """The number of groups."""
+        return int(self.groups.stop - self.groups.start)
+
+    @property
+    def width(self) -> int:
+        """The number of channels of a group."""
+        return int(self.channels.stop - self.channels.start)
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """How the work is cut: blocks of outputs, then groups or channels of one group at a time."""
+
+    problem: ConvProblem
+    blocks: Blocking
+    chunks: list[Chunk]
+
+    @property
+    def items(self) -> int:
+        """How many pieces of work there are."""
+        return len(self.blocks) * len(self.chunks)
+
+    @cached_property
+    def terms(self) -> list[BlockTerms]:
+        """What reaches the rows of each block; blocks that are alike share it."""
+        return block_terms(self.problem, [[AxisTerms.of(p) for p in b.parts] for b in self.blocks])
+
+
+def block_terms(problem: ConvProblem, blocks: Iterable[Sequence[AxisTerms]]) -> list[BlockTerms]:
+    """Return what reaches the rows of blocks in the output, or in tiles of their own."""
+    known: dict[tuple[AxisTerms, ...], BlockTerms] = {}
+    terms = []
+    for axes in map(tuple, blocks):
+        if axes not in known:
+            sizes = [axis.outputs for axis in axes] if problem.narrow else problem.sizes
+            known[axes] = BlockTerms.of(axes, sizes)
+        terms.append(known[axes])
+    return terms
+
+
+def start_of(problem: ConvProblem, block: OutputBlock, channel: int) -> int:
+    """Return where a block's sums begin in the output, or in a tile of their own."""
+    if problem.narrow:
+        return 0
+    at = int(block.images.start) * problem.outputs + channel
+    for part, size in zip(block.parts, problem.sizes, strict=True):
+        at = at * size + part.lo
+    return at
+
+
+def steps_of(
+    problem: ConvProblem, block: OutputBlock, groups: int, channels: int
+) -> tuple[int, ...]:
+    """Return the distances of images, groups and planes of sums; a group has `channels`."""
+    if problem.narrow:  # a tile of their own
+        plane = math.prod(p.outputs for p in block.parts)
+        return groups * channels * plane, channels * plane, plane
+    plane = math.prod(problem.sizes)
+    return problem.outputs * plane, problem.group_outputs * plane, plane
+
+
+@dataclass
+class Passes:
+    """Counts of what a kernel does: elements of f32 unless said otherwise.
+
+    `product`: nanoseconds that its products alone would take; `items` of work; `calls` of NumPy;
+    `copied`; `rows` of copies, sums and stores, the innermost loops; `written` to places beside
+    each other's; `filled` with zeros, where no tap reaches; `added`.
+    """
+
+    product: float = 0
+    items: float = 0
+    calls: float = 0
+    copied: float = 0
+    rows: float = 0
+    written: float = 0
+    filled: float = 0
+    added: float = 0
+
+    def fill(self, block: OutputBlock, channels: int, times: float) -> None:
+        """Count the zeros of a block that has positions which no tap reaches."""
+        if not block.covered:
+            size = math.prod(part.outputs for part in block.parts)
+            self.filled += times * block.count * channels * size
+
+    def add(self, other: Passes, times: float) -> None:
+        """Count another's work so many times."""
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + times * value)
+
+    def nanoseconds(self, rates: NumpyRates) -> float:
+        """Return the estimated time."""
+        return float(sum(value * getattr(rates, name) for name, value in vars(self).items()))
+
+    def candidate(
+        self, name: str, rates: NumpyRates, scratch: int, prepare: Callable[..., Any]
+    ) -> Candidate:
+        """Return a candidate that costs what this work takes."""
+        estimate = Estimate(scaled(rates), self.nanoseconds)
+        items = max(1, round(self.items))
+        return Candidate(name, estimate.cost, scratch, prepare, items=items, estimate=estimate)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumpyRates:
+    """Nanoseconds of one of each count in `Passes`."""
+
+    product: float = 1.0
+    items: float = rate("call", 5000.0)
+    calls: float = rate("call", CALL)
+    copied: float = rate("copy", 0.2)
+    rows: float = rate("call", 13.0)
+    written: float = rate("strided", 0.35)
+    filled: float = rate("copy", 0.06)
+    added: float = rate("added", 0.2)
+
+
+PHASES = NumpyRates(
+    product=1.01,
+    items=5910,
+    calls=1680,
+    copied=0.0798,
+    rows=0.995,
+    written=0.271,
+    filled=0.0425,
+    added=0.2,
+)
+TERMS = NumpyRates(
+    product=0.991,
+    items=5570,
+    calls=326,
+    copied=0.204,
+    rows=1.92,
+    written=0.247,
+    filled=0.0356,
+    added=0.0684,
+)
+PADDED = NumpyRates(
+    product=1.036,
+    items=15870,
+    calls=569,
+    copied=0.0696,
+    rows=2.53,
+    written=0.165,
+    filled=0.06,
+    added=0.0657,
+)
+WIDE = NumpyRates(
+    product=1.051,
+    items=11870,
+    calls=4423,
+    copied=0.1125,
+    rows=3.86,
+    written=0.1325,
+    filled=0.06,
+    added=0.2,
+)
+MULTIPLES = NumpyRates(
+    product=1, items=0, calls=2670, copied=0.2, rows=4.7, written=0.323, filled=0.0314, added=0.2
+)

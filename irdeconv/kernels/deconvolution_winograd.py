@@ -1,0 +1,413 @@
+"""How Winograd deconvolutions are cut: tiles, blocks of positions and channels at a time.
+
+Deconvolution with fewer multiplications: short polynomial products (Winograd, Toom-Cook).
+
+The residues of the output are products of the input with short filters, and they share the input,
+so a tile of it is evaluated once for all residues: `[points, t^d] @ [t^d, C * tiles]`, one matrix
+product `[residues*M, C] @ [C, tiles]` per point, interpolation as another product, and the tails of
+neighbouring tiles are added. The bound of the rounding error, relative to that of a direct sum,
+grows per axis by `toom.growth(tile, taps) / taps` and the overlap of two tiles: at 2 taps by 6, 7
+and 21 for tiles of 2, 3 and 4. Inf and NaN spread over their tile.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from irdeconv.ir.spec import Array
+from irdeconv.kernels import deconvolution as geo
+from irdeconv.kernels import jit
+from irdeconv.kernels.candidate import ConvProblem, Epilogue, trailing
+from irdeconv.kernels.compiled import RUN
+from irdeconv.kernels.deconvolution import Blocking, OutputBlock, close_tile, open_tile
+from irdeconv.kernels.deconvolution_col2im import (
+    AxisTerms,
+    BlockTerms,
+    block_terms,
+    start_of,
+    steps_of,
+)
+from irdeconv.kernels.jit import load
+from irdeconv.kernels.panels import StackedPanels
+from irdeconv.kernels.products import kron, lanes, matrices, multiply, pitch
+from irdeconv.kernels.scratch import ITEMS, Space, pieces
+from irdeconv.kernels.threads import Team
+
+LEAST_READ = 1 << 16  # elements of inputs that are worth a call
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Tiles per axis, blocks of positions, and output channels per chunk.
+
+    `behind` tells whether there are tiles for the zeros behind rows, into which tails are added.
+    """
+
+    problem: ConvProblem
+    axes: tuple[geo.DeconvAxis, ...]
+    tiles: tuple[int, ...]
+    blocks: Blocking
+    channels: int
+    behind: bool = True
+
+    @cached_property
+    def points(self) -> tuple[int, ...]:
+        """The number of points per axis."""
+        return tuple(t + a.counts[0] - 1 for t, a in zip(self.tiles, self.axes, strict=True))
+
+    @cached_property
+    def residues(self) -> int:
+        """The number of residues of the output."""
+        return math.prod(len(a.counts) for a in self.axes)
+
+    def grid(self, block: OutputBlock) -> tuple[int, ...]:
+        """The number of tiles per axis."""
+        sizes = block.grid if self.behind else [p.inputs for p in block.parts]
+        return tuple(-(-s // t) for s, t in zip(sizes, self.tiles, strict=True))
+
+    @cached_property
+    def apart(self) -> bool:
+        """Whether threads share the blocks, not the channels of one after the other."""
+        return len(self.blocks) * self.problem.groups >= ITEMS
+
+    @cached_property
+    def cuts(self) -> list[slice]:
+        """The input channels of a group, so many as are read at a time."""
+        c, positions = self.problem.group_inputs, self.problem.shape[0] * self.problem.positions
+        return pieces(c, max(16, -(-c // 8), -(-LEAST_READ // positions)))
+
+    @cached_property
+    def items(self) -> int:
+        """How many pieces of work threads share at least."""
+        if self.apart:
+            return len(self.blocks) * self.problem.groups
+        return -(-self.problem.group_outputs // self.channels)
+
+    def columns(self, block: OutputBlock) -> int:
+        """The number of tiles of a block."""
+        return block.count * math.prod(self.grid(block))
+
+    def width(self, block: OutputBlock) -> int:
+        """How many columns of a block are multiplied: whole vectors."""
+        columns = self.columns(block)
+        whole = lanes(columns) if self.behind else -(-columns // jit.lanes()) * jit.lanes()
+        return min(whole, pitch(columns, self.problem.compute))
+
+    def pitch(self, block: OutputBlock) -> int:
+        """The distance of channels of a block's evaluated inputs."""
+        return pitch(self.columns(block), self.problem.compute)
+
+
+MARGIN = 8  # elements around products, which vectors may read
+
+
+class WinogradDeconvolution:
+    """The kernel: `filters[group][chunk]` is `[points, residues * channels, C/g]`."""
+
+    def __init__(self, tiling: Tiling, w: Array) -> None:
+        self.tiling = tiling
+        self.c = tiling.problem.group_inputs
+        self.m = tiling.problem.group_outputs
+        triples = [matrices(t, a.counts[0]) for t, a in zip(tiling.tiles, tiling.axes, strict=True)]
+        self.evaluations = [e.astype(w.dtype) for e, _, _ in triples]
+        self.interpolations = [i.astype(w.dtype) for _, _, i in triples]
+        taps = [f for _, f, _ in triples]
+        self.chunks = pieces(self.m, tiling.channels)
+        self.filters = [
+            [self._filter(w[g][:, c], taps) for c in self.chunks] for g in range(len(w))
+        ]
+
+    @cached_property
+    def evaluate(self) -> Array:
+        """The matrix that evaluates whole tiles."""
+        return kron(self.evaluations, self.tiling.problem.compute)
+
+    @cached_property
+    def interpolate(self) -> Array:
+        """The matrix that interpolates the products of whole tiles."""
+        return kron(self.interpolations, self.tiling.problem.compute)
+
+    def _filter(self, w: Array, taps: list[Array]) -> Array:
+        c, m = w.shape[:2]
+        axes = self.tiling.axes
+        counts = [a.counts[0] for a in axes]
+        rows = np.zeros((self.tiling.residues, m, c, *counts), np.float64)
+        for i, r in enumerate(geo.residues(axes)):
+            own_taps = trailing(w, (slice(k, None, a.step) for k, a in zip(r, axes, strict=True)))
+            trailing(rows[i], (slice(n) for n in own_taps.shape[2:]))[...] = own_taps.swapaxes(0, 1)
+        matrix = kron(taps, np.float64)
+        flat = rows.reshape(-1, math.prod(counts))
+        values: Array = np.matmul(matrix, flat.T).astype(w.dtype)
+        return values.reshape(len(matrix), -1, c)
+
+    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
+        """See Kernel."""
+        items = list(itertools.product(self.tiling.blocks, range(self.tiling.problem.groups)))
+        chunks, cuts = range(len(self.chunks)), self.tiling.cuts
+
+        def whole(item: tuple[OutputBlock, int], space: Space) -> None:
+            values = self._values(item[0], space)
+            used = space.used
+            for cut in cuts:
+                space.release(used)
+                self._read(x, values, *item, cut, space)
+            for i in chunks:
+                space.release(used)
+                self._chunk(values, out, epilogue, *item, i, space)
+
+        if self.tiling.apart:
+            team.each(items, whole)
+            return
+        start = team.space.used
+        for block, g in items:
+            team.space.release(start)
+            values = self._values(block, team.space)
+            team.each(cuts, partial(self._read, x, values, block, g))
+            team.each(chunks, partial(self._chunk, values, out, epilogue, block, g))
+
+    def _values(self, block: OutputBlock, space: Space) -> Array:
+        """Return memory for a block's inputs, evaluated: `[points, room for C/g * tiles]`."""
+        plane = pitch(self.c * self.tiling.pitch(block), self.tiling.problem.compute)
+        return space.array((math.prod(self.tiling.points), plane), self.tiling.problem.compute)
+
+    def split(self, values: Array, block: OutputBlock) -> Array:
+        """View evaluated inputs as `[points, C/g, tiles]`."""
+        width = self.tiling.pitch(block)
+        return values[:, : self.c * width].reshape(len(values), self.c, width)
+
+    def _read(
+        self, x: Array, values: Array, block: OutputBlock, group: int, cut: slice, space: Space
+    ) -> None:
+        if not block.empty:
+            inputs = slice(group * self.c + cut.start, group * self.c + cut.stop)
+            self.enter(block.inputs(x[:, inputs]), values, cut.start, block, space)
+
+    def _chunk(
+        self,
+        values: Array,
+        out: Array,
+        epilogue: Epilogue | None,
+        block: OutputBlock,
+        group: int,
+        index: int,
+        space: Space,
+    ) -> None:
+        chunk = self.chunks[index]
+        channels = slice(group * self.m + chunk.start, group * self.m + chunk.stop)
+        tile = open_tile(out, block, channels, space)
+        if not block.empty:
+            terms = self._products(group, index, values, block, space)
+            self.leave(terms, block, channels, tile, out, space)
+        close_tile(tile, out, block, channels, epilogue)
+
+    def _products(
+        self, group: int, index: int, values: Array, block: OutputBlock, space: Space
+    ) -> Array:
+        """Return `[points, residues * channels, tiles]`, flat, between `MARGIN` elements more."""
+        chunk, width = self.chunks[index], self.tiling.width(block)
+        rows = self.tiling.residues * (chunk.stop - chunk.start)
+        plane = pitch(rows * width, values.dtype)
+        flat = space.array((len(values) * plane + 2 * MARGIN,), values.dtype)
+        self.multiply(group, index, values, block, flat, plane)
+        return flat
+
+    def multiply(
+        self, group: int, index: int, values: Array, block: OutputBlock, out: Array, plane: int
+    ) -> None:
+        """Write the products of evaluated inputs into `out`, a `plane` for each point."""
+        filters, width = self.filters[group][index], self.tiling.width(block)
+        shape = *filters.shape[:2], width
+        planes = out[MARGIN:-MARGIN].reshape(len(filters), plane)[:, : math.prod(shape[1:])]
+        multiply(filters, self.split(values, block)[:, :, :width], planes.reshape(shape))
+
+    def enter(
+        self, part: Array, values: Array, first: int, block: OutputBlock, space: Space
+    ) -> None:
+        """Evaluate inputs [images, channels, *]; the first one is channel `first` of `values`."""
+        values = self.split(values, block)[:, first : first + part.shape[1]]
+        grid, tiles = self.tiling.grid(block), self.tiling.tiles
+        channels, width = values.shape[1:]
+        host = space.array((math.prod(tiles), channels, width), values.dtype)
+        count = math.prod(grid) * block.count
+        source = part.swapaxes(0, 1)
+        for i, at in enumerate(np.ndindex(*tiles)):
+            dest = host[i, :, :count].reshape(channels, block.count, *grid)
+            seen = trailing(source, (slice(a, None, t) for a, t in zip(at, tiles, strict=True)))
+            for axis, n in enumerate(seen.shape[2:]):
+                dest[(slice(None),) * (2 + axis) + (slice(n, None),)] = 0
+            trailing(dest, (slice(n) for n in seen.shape[2:]))[...] = seen
+            host[i, :, count:] = 0
+        flat = values.reshape(len(values), -1, copy=False)
+        multiply(self.evaluate, host.reshape(len(host), -1), flat)
+
+    def leave(
+        self,
+        terms: Array,
+        block: OutputBlock,
+        channels: slice,
+        tile: Array,
+        out: Array,
+        space: Space,
+    ) -> None:
+        """Write the outputs of products into `tile [images, channels, *]`, a part of `out`."""
+        rows = self.tiling.residues * (channels.stop - channels.start)
+        width, grid = self.tiling.width(block), self.tiling.grid(block)
+        columns = block.count * math.prod(grid)
+        products = terms[MARGIN:-MARGIN].reshape(len(self.interpolate), -1)[:, : rows * width]
+        sums = space.array((len(products), rows, width), terms.dtype)
+        multiply(self.interpolate, products, sums.reshape(len(sums), -1))
+        self._overlap(sums[:, :, :columns], block)
+        host = sums[:, :, :columns].reshape(
+            *self.tiling.points, self.tiling.residues, -1, block.count, *grid
+        )
+        self._place(host, block, tile)
+
+    def _overlap(self, sums: Array, block: OutputBlock) -> None:
+        """Add each tile's tail to the next tile along each axis."""
+        grid, tiles, points = self.tiling.grid(block), self.tiling.tiles, self.tiling.points
+        host = sums.reshape(*points, *sums.shape[1:], copy=False)
+        for e in np.ndindex(*points):
+            over = [int(i >= t) for i, t in zip(e, tiles, strict=True)]
+            if any(over):
+                offset = 0
+                for o, size in zip(over, grid, strict=True):
+                    offset = offset * size + o
+                offset = min(offset, sums.shape[2])
+                into = host[tuple(i - o * t for i, o, t in zip(e, over, tiles, strict=True))]
+                into[:, offset:] += host[e][:, : sums.shape[2] - offset]
+
+    def _place(self, host: Array, block: OutputBlock, tile: Array) -> None:
+        axes, tiles = self.tiling.axes, self.tiling.tiles
+        for i, r in enumerate(geo.residues(axes)):
+            pairs = [p.reach(k) for p, k in zip(block.parts, r, strict=True)]
+            for at in np.ndindex(*tiles):
+                cut = [_every(s, d, a, t) for (s, d), a, t in zip(pairs, at, tiles, strict=True)]
+                source = trailing(host[(*at, i)], (s for s, _ in cut))
+                trailing(tile, (d for _, d in cut))[...] = source.swapaxes(0, 1)
+
+
+def _every(source: slice, dest: slice, at: int, tile: int) -> tuple[slice, slice]:
+    """Restrict positions `source` -> `dest` to those that are `at` modulo the tile."""
+    first = -(-(source.start - at) // tile)
+    last = -(-(source.stop - at) // tile)
+    if last <= first:
+        return slice(0, 0), slice(0, 0)
+    start = dest.start + (first * tile + at - source.start) * dest.step
+    step = dest.step * tile
+    return slice(first, last), slice(start, start + (last - first - 1) * step + 1, step)
+
+
+class CompiledWinograd(WinogradDeconvolution):
+    """The kernel whose tiles compiled code reads and places (the extra `fast`).
+
+    The coefficients of a tile's product are terms of the output, as those of `placed` are: every
+    row is written once, and tails need neither a pass of their own nor tiles behind rows.
+    """
+
+    def __init__(self, tiling: Tiling, w: Array) -> None:
+        load()
+        from irdeconv.kernels.compiled_sums import sum_terms
+        from irdeconv.kernels.compiled_winograd import entering, leave
+
+        super().__init__(tiling, w)
+        self.panels: list[list[StackedPanels]] | None = None
+        if w.dtype == np.float32:
+            most = tiling.blocks.most(tiling.width)
+            self.panels = [[StackedPanels(f, most) for f in group] for group in self.filters]
+            self.filters = []
+        self.entering, self.leaving, self.sum_terms = entering, leave, sum_terms
+        lead = [np.ones((1, 1), w.dtype)] * (3 - len(tiling.tiles))
+        self.into, self.back = (*lead, *self.evaluations), (*lead, *self.interpolations)
+        counts = (1,) * len(lead)
+        self.shapes = (*counts, *tiling.tiles), (*counts, *tiling.points)
+        self.loops: dict[tuple[int, int], tuple[int, tuple[Any, ...]]] = {}
+        known: dict[Any, tuple[int, tuple[Any, ...]]] = {}
+        axes = [
+            [AxisTerms.of_tiles(p, t) for p, t in zip(b.parts, tiling.tiles, strict=True)]
+            for b in tiling.blocks
+        ]
+        for block, terms in zip(tiling.blocks, block_terms(tiling.problem, axes), strict=True):
+            for channels in {c.stop - c.start for c in self.chunks}:
+                kind = id(terms), block.count, channels
+                if kind not in known:  # many are alike
+                    known[kind] = terms.sums, self._arguments(terms, block, channels)
+                self.loops[id(block), channels] = known[kind]
+
+    def enter(
+        self, part: Array, values: Array, first: int, block: OutputBlock, space: Space
+    ) -> None:
+        """See the base class."""
+        if part.dtype != values.dtype or not part.flags.aligned:
+            converted = space.array(part.shape, values.dtype)
+            converted[...] = part
+            part = converted
+        lead = (1,) * (5 - part.ndim)
+        volume = part.reshape(*part.shape[:2], *lead, *part.shape[2:])
+        columns, far = self.tiling.width(block), self.tiling.pitch(block)
+        together = max(1, min(RUN // far, part.shape[1]))
+        line = pitch(together * far, values.dtype)
+        host = space.array((math.prod(self.tiling.tiles) * line,), values.dtype)
+        at = first * far, far, values.shape[1]
+        sizes = columns, together, line, (*lead, *self.tiling.grid(block))
+        enter = self.entering(values.dtype)
+        enter(volume, host, sizes, values.reshape(-1), at, self.shapes, self.into)
+
+    def multiply(
+        self, group: int, index: int, values: Array, block: OutputBlock, out: Array, plane: int
+    ) -> None:
+        """See the base class."""
+        if self.panels is None:
+            super().multiply(group, index, values, block, out, plane)
+            return
+        line, width = self.tiling.pitch(block), self.tiling.width(block)
+        self.panels[group][index](values, line, width, out, MARGIN, plane)
+
+    def leave(
+        self,
+        terms: Array,
+        block: OutputBlock,
+        channels: slice,
+        tile: Array,
+        out: Array,
+        space: Space,
+    ) -> None:
+        """See the base class."""
+        count = channels.stop - channels.start
+        width = self.tiling.width(block)
+        rows = self.tiling.residues * count
+        sizes = rows, width, pitch(rows * width, terms.dtype)
+        self.leaving(terms, MARGIN, sizes, self.shapes[1], self.back)
+        start = start_of(self.tiling.problem, block, channels.start)
+        y = (tile if tile.dtype != out.dtype else out).reshape(-1)[start:]
+        sums, arguments = self.loops[id(block), count]
+        self.sum_terms(terms, y, space.array((sums,), terms.dtype), *arguments)
+
+    def _arguments(self, terms: BlockTerms, block: OutputBlock, channels: int) -> tuple[Any, ...]:
+        """Return what the compiled loop is told besides the arrays."""
+        problem, columns = self.tiling.problem, self.tiling.columns(block)
+        width = self.tiling.width(block)
+        taps = self._taps(channels, width)
+        return (
+            (block.count, 1, channels),
+            (MARGIN, columns // block.count, 0, width, *steps_of(problem, block, 1, channels)),
+            terms.rows(taps),
+            terms.row(taps),
+            (),
+        )
+
+    def _taps(self, channels: int, width: int) -> Array:
+        """Return where taps lie: each axis has (coefficient, residue), the terms all coefficients,
+        then all residues.
+        """
+        points, residues = self.tiling.points, [len(a.counts) for a in self.tiling.axes]
+        rank, count = len(points), math.prod(residues)
+        plane = pitch(count * channels * width, self.tiling.problem.compute)
+        at = np.arange(math.prod(points))[:, None] * plane + np.arange(count) * channels * width
+        at = at.reshape(*points, *residues)
+        return at.transpose([i for a in range(rank) for i in (a, rank + a)]).reshape(-1)

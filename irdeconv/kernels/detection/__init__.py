@@ -1,1 +1,0 @@
-"""Finding boxes: suppression of overlapping ones."""

@@ -1,1 +1,0 @@
-"""Chains of element-wise operations, computed tile by tile."""

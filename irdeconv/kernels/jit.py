@@ -1,0 +1,388 @@
+"""The user's own folder for what is kept between processes: private, by processor.
+
+Compiled code is loaded and run, so it comes from a folder only that belongs to the user, in which
+nobody else may write.
+
+The optional compiler: whether numba is there and wanted, and how functions are compiled.
+
+The extra `fast` installs numba; IRDECONV_FAST=0 in the environment switches it off. Compiled code
+is kept on disk, so that only the first use on a machine takes a few seconds. Importing numba and
+loading that code takes half a second, so kernels are listed and chosen without it, and whoever
+prepares a compiled one calls `load`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import stat
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from threading import RLock
+from typing import Any, TypeVar, cast
+
+from irdeconv.base import progress
+from irdeconv.base.extras import ExtraError, extra
+
+FOLDER_MODE = 0o700
+FILE_MODE = 0o600
+
+
+def user_folder() -> Path:
+    """Return where programs keep what they can make again, by the platform's convention."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData/Local") / "irdeconv"
+    if sys.platform == "darwin":
+        return Path.home() / "Library/Caches/irdeconv"
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "irdeconv"
+
+
+def private_folder(path: Path) -> Path | None:
+    """Make a folder that is the user's own; None where it cannot be, or belongs to somebody else.
+
+    The folders above it may not be open to others either: who can rename it can replace it.
+    """
+    try:
+        path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        whole = path.resolve()
+        if all(is_private(p, last=p == whole) for p in (whole, *whole.parents)):
+            return whole
+    except (OSError, RuntimeError):  # RuntimeError: nobody's home is known
+        pass
+    return None
+
+
+def is_private(path: Path, *, last: bool = True) -> bool:
+    """Whether only the user may change a file, or what a folder holds; OSError.
+
+    A folder above it (not the `last`) may be the system's, and open to all if things in it stay
+    those of their owners (the sticky bit of /tmp).
+    """
+    if not hasattr(os, "getuid"):
+        return True
+    found = path.stat()
+    own = found.st_uid == os.getuid() or (not last and found.st_uid == 0)
+    shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return own and (not shared or (not last and bool(found.st_mode & stat.S_ISVTX)))
+
+
+@cache
+def processor() -> str:
+    """Return a short digest of the processor: its name and what it can do."""
+    said = [platform.machine(), platform.processor(), sys.byteorder]
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+        wanted = ("model name", "flags", "Features", "CPU part")
+        said += sorted({line for line in lines if line.startswith(wanted)})
+    except OSError:
+        pass
+    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]
+
+
+STATES = 3  # of the sources, whose compiled code is kept
+COMPILING = "compiling kernels for this machine, once"
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+_WANTED: ContextVar[bool] = ContextVar("compiled kernels are wanted", default=True)
+_BROKEN: set[str] = set()
+_CACHING = RLock()
+_CALLABLE: list[Any] = []  # functions whose addresses were given away
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+
+
+class BrokenCompilerError(Exception):
+    """numba is installed but cannot be imported; from now on no compiled kernel is available."""
+
+
+@cache
+def installed() -> bool:
+    """Whether numba is installed; it is not imported."""
+    return "numba" in sys.modules or find_spec("numba") is not None
+
+
+def available() -> bool:
+    """Whether compiled kernels may be chosen: numba is there and IRDECONV_FAST is not 0."""
+    wanted = os.environ.get("IRDECONV_FAST", "1") != "0" and is_wanted()
+    return wanted and not _BROKEN and installed()
+
+
+def works() -> bool:
+    """Import numba; False where that fails, and nothing is available from then on."""
+    if not _BROKEN:
+        try:
+            extra("numba", "njit")
+        except ExtraError as e:
+            _BROKEN.add(str(e))  # `irdeconv doctor` tells why
+    return not _BROKEN
+
+
+def load() -> None:
+    """Import numba, for a kernel that was chosen; BrokenCompilerError where that fails."""
+    if not works():
+        raise BrokenCompilerError(*_BROKEN)
+
+
+def retried(choose: Callable[[], T]) -> T:
+    """Choose and prepare kernels, once more where numba turns out to be broken."""
+    try:
+        return choose()
+    except BrokenCompilerError:
+        return choose()
+
+
+def _features() -> dict[str, bool]:
+    """Return what the processor has, as NumPy sees it and the user lets it be used."""
+    try:
+        found = import_module("numpy._core._multiarray_umath").__cpu_features__
+    except (ImportError, AttributeError):  # another NumPy
+        return {}
+    return {str(name): bool(there) for name, there in found.items()}
+
+
+@cache
+def lanes() -> int:
+    """Return how many f32 a vector of the processor has for which is compiled.
+
+    Without importing numba: kernels are chosen by it.
+    """
+    if os.environ.get("NUMBA_CPU_NAME", "host") != "host":
+        return _lanes_of_another()
+    found = _features()
+    return 16 if found.get("AVX512F") else 8 if found.get("AVX2") else 4
+
+
+def _lanes_of_another() -> int:
+    """Return it for the processor that NUMBA_CPU_NAME names: what LLVM makes of a sum says it."""
+    import llvmlite.binding as llvm  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_default_triple()
+    machine = target.create_target_machine(
+        cpu=os.environ["NUMBA_CPU_NAME"], features=os.environ.get("NUMBA_CPU_FEATURES", "")
+    )
+    kind = "<16 x float>"
+    body = f"%b = fadd {kind} %a, %a\n ret {kind} %b"
+    code = machine.emit_assembly(llvm.parse_assembly(f"define {kind} @f({kind} %a) {{ {body} }}"))
+    return 16 if "%zmm" in code else 8 if "%ymm" in code else 4
+
+
+@cache
+def many_registers() -> bool:
+    """Whether the processor has 32 registers of vectors, not 16."""
+    return lanes() == 16 or platform.machine().lower() in ("arm64", "aarch64")
+
+
+def is_wanted() -> bool:
+    """Whether kernels are chosen among compiled ones, too, where these are available."""
+    return _WANTED.get()
+
+
+@contextmanager
+def wanted(compiled: bool) -> Iterator[None]:
+    """Choose among compiled kernels, too, or not."""
+    token = _WANTED.set(compiled)
+    try:
+        yield
+    finally:
+        _WANTED.reset(token)
+
+
+@cache
+def _report_compiling() -> None:
+    """Let whoever listens to progress know when numba compiles instead of reading from disk."""
+    try:
+        from numba.core import event  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    except ImportError:  # another numba, which tells nothing
+        return
+
+    class Compiling(event.Listener):  # type: ignore[misc, unused-ignore]
+        """One stage for a function and those that it calls."""
+
+        def __init__(self) -> None:
+            self.depth = 0
+            self.stage = ExitStack()
+
+        def on_start(self, event: Any) -> None:
+            if self.depth == 0:
+                self.stage.enter_context(progress.stage(COMPILING))
+            self.depth += 1
+
+        def on_end(self, event: Any) -> None:
+            self.depth -= 1
+            if self.depth == 0:
+                self.stage.close()
+
+    event.register("numba:compile", Compiling())
+
+
+@cache
+def cache_folder() -> str | None:
+    """Return where compiled code is kept, for this processor; None where no place is private.
+
+    NUMBA_CACHE_DIR may name another place than the user's own folder. Code has that of the
+    functions that it calls in it, of whose sources numba knows nothing: so each state of them has
+    a folder, and those that were used longest ago are removed.
+    """
+    from numba import __version__ as version
+    from numba import config
+
+    given = config.CACHE_DIR
+    base = Path(given) if given else user_folder() / "numba"
+    begin = f"{version}-{processor()}-{lanes()}"
+    found = private_folder(base / f"{begin}-{_state_of_sources()}")
+    if found is None:
+        return None
+    _sweep(base, begin, found)
+    return str(found)
+
+
+def _state_of_sources() -> str:
+    """Return a short digest of the sources of what is compiled, and of this file."""
+    here = Path(__file__)
+    sources = sorted((here.parent.parent / "compiled").glob("*.py"))
+    return hashlib.sha256(b"".join(p.read_bytes() for p in (here, *sources))).hexdigest()[:16]
+
+
+def _sweep(base: Path, begin: str, used: Path) -> None:
+    """Keep the folders of three states of the sources."""
+    with suppress(OSError):
+        os.utime(used)
+        found = sorted(base.glob(f"{begin}-*"), key=lambda p: p.stat().st_mtime)
+        for old in found[:-STATES]:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def _cached_in(folder: str) -> Iterator[None]:
+    """Let functions that are made inside keep their code in a folder.
+
+    numba itself would keep it beside the sources, which others may be allowed to write.
+    """
+    from numba import config
+
+    with _CACHING:
+        before, config.CACHE_DIR = config.CACHE_DIR, folder
+        try:
+            yield
+        finally:
+            config.CACHE_DIR = before
+
+
+@contextmanager
+def _alone_in(folder: str) -> Iterator[None]:
+    """Wait until no other process is inside; where the system has no such locks, do not wait."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:  # swept meanwhile; numba makes it anew
+        yield
+        return
+    try:
+        with suppress(OSError):  # of a network drive without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _forgive(kept: Any) -> None:
+    """Let a damaged cache count as an empty one: it is said, and the code is compiled anew.
+
+    Two processes that save at the same time would give two signatures the same file: the one is
+    then run for the other.
+    """
+    load, save = kept.load_overload, kept.save_overload
+
+    def save_overload(signature: Any, data: Any) -> None:
+        with _alone_in(kept.cache_path):
+            save(signature, data)
+
+    def load_overload(signature: Any, context: Any) -> Any:
+        try:
+            return load(signature, context)
+        except Exception as e:  # pickle raises anything for what it did not write
+            text = f"kept code in {kept.cache_path} is damaged, so it is compiled anew: {e}"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+            with suppress(OSError):
+                kept.flush()
+            return None
+
+    kept.load_overload, kept.save_overload = load_overload, save_overload
+
+
+def compiled_for(signature: Any) -> Callable[[F], F]:
+    """Compile for one signature, whatever the layouts of the arrays that are given.
+
+    Float arithmetic may be contracted (fused multiply-add), no more: infinities, NaN and the order
+    of sums stay as they are written.
+    """
+
+    def compile(fn: F) -> F:
+        from numba import njit  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+        _report_compiling()
+        made = njit(**OPTIONS)(fn)
+        _keep(made)
+        if signature is not None:
+            made.compile(signature)
+            made.disable_compile()
+        return cast(F, made)
+
+    return compile
+
+
+def address_of(fn: Callable[..., Any], signature: str, name: str) -> int:
+    """Compile a function of numbers for calls from other compiled code; return its address.
+
+    It stays for as long as the process lives. Its code is kept by a name, which tells it from other
+    functions of its module.
+    """
+    from numba.core.ccallback import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        CFunc,
+    )
+    from numba.core.sigutils import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        normalize_signature,
+    )
+
+    _report_compiling()
+    fn.__qualname__ = name
+    made: Any = CFunc(fn, normalize_signature(signature), locals={}, options=dict(OPTIONS))
+    _keep(made)
+    made._cache._index_key = _key_of_state
+    made.compile()
+    _CALLABLE.append(made)
+    return int(made.address)
+
+
+def _key_of_state(signature: Any, codegen: Any) -> Any:
+    """Return by what code is kept beside its name: numba's own key is new for each closure."""
+    return signature, codegen.magic_tuple()
+
+
+def _keep(made: Any) -> None:
+    """Let a compiled function's code be kept on disk, if a place can be written."""
+    folder = cache_folder()
+    if folder is not None:
+        with suppress(RuntimeError), _cached_in(folder):
+            made.enable_caching()
+            _forgive(made._cache)
+
+
+def compiled(fn: F) -> F:
+    """Compile at the first call, for the types that are given."""
+    return compiled_for(None)(fn)

@@ -1,0 +1,262 @@
+"""How fast the processor is: a profile of a few times, of which the costs of kernels are made.
+
+The rates of the kernels' cost formulas were fitted on one processor, whose profile is `FITTED`;
+`shared.rates` turns them into those of another. Without a calibration of this machine a packaged
+profile is taken, by what OpenBLAS has chosen.
+
+The file that keeps what a calibration of this machine measured: private, by what it depends on.
+
+`irdeconv doctor --calibrate` writes it. IRDECONV_CALIBRATED=0 in the environment ignores it.
+
+The rates of the kernels' cost formulas on this machine.
+
+Rates were fitted on one processor. Each is a multiple of one number of its profile, so on another
+processor it is as much larger or smaller as that number is there. The same profile always chooses
+the same kernels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from irdeconv.kernels import jit
+from irdeconv.kernels.blas import blas_cores, blas_name
+from irdeconv.kernels.jit import is_private, private_folder, processor, user_folder
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineProfile:
+    """Nanoseconds on one thread, of f32."""
+
+    product: float  # a multiply-add of NumPy's matrix product
+    sums: float  # a vector of products that the micro-kernel adds
+    copy: float  # an element that is copied in a cache
+    far: float  # an element that is copied from memory to memory
+    strided: float  # an element that is written beside another
+    added: float  # an element of a sum of two arrays
+    call: float  # a call of NumPy from Python
+    compiled: float  # a call of a compiled function from Python
+    wake: float  # until a thread that sleeps works
+
+    def over(self, other: MachineProfile) -> MachineProfile:
+        """Return each number as a multiple of another profile's."""
+        pairs = zip(asdict(self).items(), asdict(other).values(), strict=True)
+        return MachineProfile(**{name: mine / its for (name, mine), its in pairs})
+
+
+NUMBERS = tuple(f.name for f in fields(MachineProfile))
+FITTED = MachineProfile(
+    product=0.0175,
+    sums=0.162,
+    copy=0.044,
+    far=0.208,
+    strided=0.266,
+    added=0.070,
+    call=650.0,
+    compiled=445.0,
+    wake=18_800.0,
+)
+# OpenBLAS names the kernels that it chose by a processor. How many bits the vectors of these have,
+# and how long a product takes, as a multiple of the fitted profile's.
+USUAL_BITS = 256
+CORES = {
+    512: frozenset({"SkylakeX", "Cooperlake", "Sapphirerapids"}),
+    128: frozenset({"Prescott", "Core2", "Penryn", "Dunnington", "Nehalem", "Atom", "Athlon"}),
+}
+PRODUCTS = {512: 0.52, USUAL_BITS: 1.0, 128: 2.8}
+PACKAGED = {
+    f"vectors of {bits} bits": replace(FITTED, product=times * FITTED.product)
+    for bits, times in PRODUCTS.items()
+}
+
+
+@cache
+def multiplies_in_place() -> bool:
+    """Whether OpenBLAS multiplies small matrices where they lie; its other kernels pack them all.
+
+    Rows that lie a multiple of 4 KiB apart then compete for the same places in the first cache.
+    """
+    return bool(CORES[512] & blas_cores())
+
+
+def packaged_name() -> str:
+    """Return which packaged profile is this processor's."""
+    found = (bits for bits, names in CORES.items() if names & blas_cores())
+    return f"vectors of {next(found, USUAL_BITS)} bits"
+
+
+PROFILE_SCHEMA = "irdeconv/profile/1"
+IGNORED = "IRDECONV_CALIBRATED"  # in the environment; 0 ignores calibrations
+PROFILE_BYTES = 1 << 16  # bytes of a file that is read
+SLOWEST = 1e9  # nanoseconds; no number is larger
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What a calibration has left: the profile, None where there is none, and why."""
+
+    path: Path | None
+    profile: MachineProfile | None = None
+    problem: str = ""
+
+
+def heeded() -> bool:
+    """Whether calibrations count."""
+    return os.environ.get(IGNORED, "1") != "0"
+
+
+def machine_key() -> dict[str, str]:
+    """Return what the numbers depend on."""
+    try:
+        numba = version("numba")
+    except PackageNotFoundError:
+        numba = "none"
+    said = {"processor": processor(), "numpy": np.__version__, "blas": blas_name()}
+    return said | {"numba": numba, "lanes": str(jit.lanes())}
+
+
+def profile_path() -> Path:
+    """Return where this machine's profile is kept; RuntimeError where nobody's home is known."""
+    told = hashlib.sha256(json.dumps(machine_key()).encode()).hexdigest()[:16]
+    return user_folder() / "profiles" / f"{told}.json"
+
+
+@cache
+def calibrated() -> Calibrated:
+    """Return the calibration of this machine; a file that cannot be used is told once."""
+    if not heeded():
+        return Calibrated(None)
+    try:
+        path = profile_path()
+    except RuntimeError:  # nobody's home is known
+        return Calibrated(None)
+    try:
+        if not path.exists():
+            return Calibrated(path)
+        return Calibrated(path, _read(path))
+    except (OSError, ValueError, RecursionError) as e:
+        text = f"{path} is not used, costs are those of a packaged profile: {e}"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        return Calibrated(path, problem=str(e))
+
+
+def forget() -> None:
+    """Read the file again when it is needed."""
+    calibrated.cache_clear()
+
+
+def _read(path: Path) -> MachineProfile:
+    """Read a profile; ValueError, OSError."""
+    whole = path.resolve()
+    if not is_private(whole) or private_folder(whole.parent) is None:
+        raise ValueError("others may change it")
+    with whole.open("rb") as file:
+        content: Any = json.loads(file.read(PROFILE_BYTES))
+    if not isinstance(content, dict) or content.get("schema") != PROFILE_SCHEMA:
+        raise ValueError("it holds no profile")
+    if content.get("machine") != machine_key():
+        raise ValueError("it is another machine's")
+    numbers = content.get("nanoseconds")
+    if not isinstance(numbers, dict) or set(numbers) != set(NUMBERS):
+        raise ValueError("it has not the numbers of a profile")
+    if not all(_possible(value) for value in numbers.values()):
+        raise ValueError("a number is not possible")
+    return MachineProfile(**{name: float(value) for name, value in numbers.items()})
+
+
+def _possible(value: object) -> bool:
+    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return plain and 0 < value < SLOWEST  # type: ignore[operator]
+
+
+def profile_text(profile: MachineProfile) -> str:
+    """Return what the file holds."""
+    content = {
+        "schema": PROFILE_SCHEMA,
+        "machine": machine_key(),
+        "nanoseconds": asdict(profile),
+    }
+    return json.dumps(content, indent=1) + "\n"
+
+
+R = TypeVar("R")
+NUMBER = "number"  # of the profile, which a field of a record of rates is a multiple of
+
+
+def rate(number: str, value: float | None = None) -> Any:
+    """Declare a rate: of which number of a profile it is a multiple, and the nanoseconds."""
+    told = {NUMBER: number}
+    return field(metadata=told) if value is None else field(default=value, metadata=told)
+
+
+@dataclass
+class _InForce:
+    """The profile that costs are made of; None before it is looked for."""
+
+    profile: MachineProfile | None = None
+
+
+_NOW = _InForce()
+
+
+def profile() -> MachineProfile:
+    """Return the profile in force: that of a calibration, else a packaged one."""
+    if _NOW.profile is None:
+        _NOW.profile = calibrated().profile or PACKAGED[packaged_name()]
+    return _NOW.profile
+
+
+@cache
+def relative() -> MachineProfile:
+    """Return how many times as long things take as where the rates were fitted."""
+    return profile().over(FITTED)
+
+
+@cache
+def scaled(rates: R) -> R:
+    """Return a record's rates on this machine, always the same object."""
+    found: R = _times(rates, relative())
+    return found
+
+
+def unscaled(rates: R) -> R:
+    """Return what a record must hold for these to be its rates on this machine."""
+    found: R = _times(rates, MachineProfile(**dict.fromkeys(NUMBERS, 1.0)).over(relative()))
+    return found
+
+
+def _times(rates: Any, by: MachineProfile) -> Any:
+    told = {f.name: f.metadata.get(NUMBER) for f in fields(rates)}
+    return replace(
+        rates, **{n: getattr(rates, n) * getattr(by, of) for n, of in told.items() if of}
+    )
+
+
+@contextmanager
+def using(another: MachineProfile) -> Iterator[None]:
+    """Let costs be those of another profile, for tests and tools, one thread at a time."""
+    before = _NOW.profile
+    try:
+        take(another)
+        yield
+    finally:
+        take(before)
+
+
+def take(another: MachineProfile | None) -> None:
+    """Make costs of another profile from now on; None: look for it anew."""
+    _NOW.profile = another
+    relative.cache_clear()
+    scaled.cache_clear()

@@ -1,0 +1,431 @@
+"""Where the micro-kernel reads the vectors of a product, and where it writes them.
+
+Products of constant matrices by the compiled micro-kernel (the extra `fast`).
+
+The matrix is packed once into panels, each of as many rows as a tile of the micro-kernel has. Its
+right operand is read wherever it lies: what the vectors of a tile read, and how far apart its rows
+are, are tables.
+
+Stacks of products of constant matrices by the compiled micro-kernel (the extra `fast`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib import import_module
+
+import numpy as np
+
+from irdeconv.ir.spec import Array
+from irdeconv.kernels import jit
+from irdeconv.kernels.compiled import TILES, group_sizes, groups
+from irdeconv.kernels.products import ALIASED_BYTES
+from irdeconv.kernels.recorded_calls import Recorded
+from irdeconv.kernels.scratch import ScratchPlace, ScratchPlan, Space
+
+_NONE = np.zeros(0, np.int64)
+Stores = tuple[Array, Array, Array, Array]
+
+
+@dataclass(frozen=True)
+class ProductColumns:
+    """Columns of a product: what each is in the right operand, and where its sums belong.
+
+    `reads` are places behind those of the rows. Column i is written at `writes[i]` and, where rows
+    are written in turns, behind it: in the places from `lows[i]` up to `highs[i]` of the `steps`
+    until the next column. Both are None where all columns are written whole.
+    """
+
+    reads: Array
+    writes: Array
+    steps: int = 1
+    lows: Array | None = None
+    highs: Array | None = None
+
+    def edges(self) -> tuple[Array, Array]:
+        """Return lows and highs."""
+        if self.lows is None or self.highs is None:
+            zeros = np.zeros_like(self.writes)
+            return zeros, zeros + self.steps
+        return self.lows, self.highs
+
+    def with_gaps(self) -> ProductColumns:
+        """Add columns that are not written, so that all are neighbours, in rising order."""
+        if not len(self.reads):
+            return self
+        at = self.reads - self.reads[0]
+        size = int(at[-1]) + 1
+        writes, lows, highs = np.zeros((3, size), np.int64)
+        low, high = self.edges()
+        writes[at], lows[at], highs[at] = self.writes, low, high
+        return ProductColumns(self.reads[0] + np.arange(size), writes, self.steps, lows, highs)
+
+
+@dataclass(frozen=True)
+class VectorPlaces:
+    """Tables of the micro-kernel: `reads` of vectors, `stores` and `pieces`; see there."""
+
+    reads: Array
+    stores: Stores
+    pieces: tuple[Array, Array, Array] = (_NONE, _NONE, _NONE)
+
+    @staticmethod
+    def lying(columns: ProductColumns, starts: Array) -> VectorPlaces:
+        """Read vectors where they lie.
+
+        They begin with the columns `starts`; columns that follow one another are read from
+        neighbours while these are, and belong to the vector as far.
+        """
+        lanes, count = jit.lanes(), len(columns.reads)
+        at = starts[:, None] + np.arange(lanes)
+        reads = columns.reads[np.minimum(at, count - 1)]
+        near = (at < count) & (reads == reads[:, :1] + np.arange(lanes))
+        return VectorPlaces(_integers(columns.reads[starts]), _stores(columns, at, near))
+
+    @staticmethod
+    def copied(
+        columns: ProductColumns, vectors: int, *, overlap: bool = False, most: int = 1 << 62
+    ) -> list[VectorPlaces]:
+        """Copy what the vectors of a tile read, which may lie anywhere, before they are read.
+
+        At most so many vectors are copied at once. The last one may overlap the one before it, so
+        that nothing behind the columns is read.
+        """
+        starts = vector_starts(len(columns.reads), overlap)
+        step = max(vectors, most // vectors * vectors)
+        parts = [starts[at : at + step] for at in range(0, len(starts), step)]
+        return [VectorPlaces._copied(columns, part, vectors) for part in parts]
+
+    @staticmethod
+    def _copied(columns: ProductColumns, starts: Array, vectors: int) -> VectorPlaces:
+        lanes, count = jit.lanes(), len(columns.reads)
+        at = starts[:, None] + np.arange(lanes)
+        inside = at < count
+        lying = columns.reads[np.minimum(at, count - 1)]
+        first = inside.copy()
+        first[:, 1:] &= np.diff(lying, axis=1) != 1
+        vector, lane = np.nonzero(first)
+        sizes = groups(len(starts), vectors)
+        ends = np.cumsum(sizes)
+        group = np.searchsorted(ends, vector, side="right")
+        begins = ends - sizes
+        firsts = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=len(sizes)))])
+        to = (vector - begins[group]) * lanes + lane
+        pieces = _integers(firsts), _integers(lying[first]), _integers(to)
+        reads = np.zeros(len(starts), np.int64)
+        return VectorPlaces(reads, _stores(columns, at, inside), pieces)
+
+
+def vector_starts(count: int, overlap: bool = True) -> Array:
+    """Return where vectors of so many neighbours begin; the last one may overlap."""
+    starts = np.arange(0, count, jit.lanes())
+    return np.minimum(starts, max(0, count - jit.lanes())) if overlap else starts
+
+
+def effort(count: int, rows: int, vectors: int) -> float:
+    """Return how many products of vectors could be added while a panel meets so many vectors.
+
+    A tile with few vectors loads nearly as much as it adds, and waits for its own sums; one with
+    many vectors waits for a farther cache.
+    """
+    total = 0
+    for size in group_sizes(vectors):
+        added = max(rows * size, rows + ACROSS * size, LATENCY)
+        total += count // size * (added + max(0, size - STREAMS) ** 2)
+        count %= size
+    return total
+
+
+LATENCY = 8  # sums that are needed for none to wait for the one before it
+ACROSS = 2  # loads of a vector that lies across two cache lines
+STREAMS = 3  # vectors of a tile, beyond which each is another stream to wait for
+
+
+def _stores(columns: ProductColumns, at: Array, inside: Array) -> Stores:
+    """Return the pieces in which the columns `at [vectors, lanes]` are written."""
+    steps, (lows, highs) = columns.steps, columns.edges()
+    at = np.minimum(at, len(columns.writes) - 1)
+    writes, low, high = columns.writes[at], lows[at], highs[at]
+    wanted = inside & (high > low)
+    joined = wanted[:, 1:] & wanted[:, :-1] & (np.diff(writes, axis=1) == steps)
+    joined &= (high[:, :-1] == steps) & (low[:, 1:] == 0)
+    first, last = wanted.copy(), wanted.copy()
+    first[:, 1:] &= ~joined
+    last[:, :-1] &= ~joined
+    vector, lane = np.nonzero(first)
+    _, end = np.nonzero(last)
+    firsts = np.concatenate([[0], np.cumsum(np.bincount(vector, minlength=len(at)))])
+    places = writes[first] - lane * steps
+    spans = lane * steps + low[first], end * steps + high[last]
+    low, high = map(_integers, spans)
+    return _integers(firsts), _integers(places), low, high
+
+
+def _integers(values: Array) -> Array:
+    return np.ascontiguousarray(values, np.int64)
+
+
+NEAR_BYTES = 5 << 17  # of what is copied at once, to stay in a level 2 cache
+FAR_BYTES = 1 << 19  # of packed weights, from which on they are read from a far cache
+ALIASED_ROWS = 24  # that still stay there, about
+UNLIMITED = np.array([-np.inf, np.inf], np.float32)
+_NOTHING = np.zeros(0, np.float32)
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """How many rows and vectors of the result are computed together, in registers."""
+
+    rows: int
+    vectors: int
+
+
+MANY_REGISTERS = (
+    RegisterTile(24, 1),
+    RegisterTile(12, 2),
+    RegisterTile(8, 3),
+    RegisterTile(6, 4),
+    RegisterTile(4, 6),
+    RegisterTile(3, 8),
+    RegisterTile(2, 12),
+    RegisterTile(10, 2),
+    RegisterTile(5, 5),
+)
+FEW_REGISTERS = (
+    RegisterTile(12, 1),
+    RegisterTile(8, 1),
+    RegisterTile(6, 2),
+    RegisterTile(4, 3),
+    RegisterTile(3, 4),
+    RegisterTile(2, 6),
+    RegisterTile(5, 2),
+)
+
+
+def own_tiles() -> tuple[RegisterTile, ...]:
+    """Return the tiles that this processor takes."""
+    return MANY_REGISTERS if jit.many_registers() else FEW_REGISTERS
+
+
+def best_tile(rows: int, vectors: int, multiple: int = 1) -> RegisterTile:
+    """Return the tile that computes least in vain for a result of so many rows and vectors.
+
+    It has a `multiple` of rows.
+    """
+    return _best_of(own_tiles(), rows, vectors, multiple)
+
+
+@lru_cache(maxsize=1 << 13)  # the cuts of a layer's work ask for the same few again and again
+def _best_of(
+    tiles: tuple[RegisterTile, ...], rows: int, vectors: int, multiple: int
+) -> RegisterTile:
+    return min(
+        (t for t in tiles if t.rows % multiple == 0), key=lambda t: computed(rows, vectors, t)
+    )
+
+
+def computed(rows: int, vectors: int, tile: RegisterTile) -> float:
+    """Return how many vectors of sums could be computed for a result of so many rows and vectors.
+
+    Some are computed in vain, and some tiles are slower.
+    """
+    return -(-rows // tile.rows) * effort(vectors, tile.rows, tile.vectors)
+
+
+def missed(rows: int, depth: int, vectors: int, tile: RegisterTile, stride: int) -> int:
+    """Return how many vectors of a right operand `[depth, vectors]` the first cache loses.
+
+    Its rows lie `stride` bytes apart, and it is read once for each `tile.rows` of the result's.
+    """
+    if stride % ALIASED_BYTES or depth <= ALIASED_ROWS:
+        return 0
+    return depth * vectors * -(-rows // tile.rows)
+
+
+@dataclass(frozen=True)
+class RowTurns:
+    """Rows of a product of which `turns` neighbours are written in turns, `steps` places apart.
+
+    `turns` is `steps` or 1. The last `extra` products of a sum are those of the first `longer` rows
+    of each such neighbours only; there are none where these are all.
+    """
+
+    turns: int = 1
+    steps: int = 1
+    longer: int = 1
+    extra: int = 0
+
+
+ALIKE = RowTurns()
+PANEL_BYTES = 1 << 20  # of a matrix that are packed at a time
+
+
+class Panels:
+    """A constant matrix `[M, K]` of f32, packed for a tile."""
+
+    def __init__(self, matrix: Array, tile: RegisterTile, rows: RowTurns = ALIKE) -> None:
+        jit.load()
+        self.tile, self.rows, (count, self.depth) = tile, rows, matrix.shape
+        panels = -(-count // tile.rows)
+        self.shared = self.depth - rows.extra
+        self.packed = _packed(matrix, tile.rows, self.shared, rows)
+        self.no_bias = np.zeros(panels * tile.rows, np.float32)
+        self._multiply = _compiled(tile)
+        counts = rows.turns, rows.steps, rows.longer
+        self._counts = self.shared, tuple((0,) * n for n in counts)
+
+    def bias(self, values: Array) -> Array:
+        """Return a number for each row `[M]`, as calls expect it."""
+        bias = self.no_bias.copy()
+        bias[: len(values)] = values
+        return bias
+
+    def __call__(
+        self,
+        x: Array,
+        offsets: Array,
+        places: VectorPlaces,
+        out: Array,
+        starts: Array,
+        base: int,
+        space: Space,
+        bias: Array | None = None,
+        limits: Array = UNLIMITED,
+    ) -> None:
+        """Write row m of the product into `out`, from `base + starts[m]` on; both arrays are flat.
+
+        The right operand's row k lies `offsets[k]` behind the first one. Rows that are written in
+        turns begin where the first one of them does.
+        """
+        elements = self._near_elements(places)
+        near = space.array((elements,), np.float32) if elements else _NOTHING
+        first = self.no_bias if bias is None else bias
+        more = limits, places.reads, places.stores, places.pieces, near, out, starts, base
+        self._multiply(x, offsets, self.packed, first, *more, *self._counts)
+
+    def recorded(
+        self,
+        x: Array | ScratchPlace,
+        offsets: Array,
+        places: VectorPlaces,
+        out: Array | ScratchPlace,
+        starts: Array,
+        base: int,
+        plan: ScratchPlan,
+    ) -> Recorded:
+        """Write down a call without bias and limits."""
+        elements = self._near_elements(places)
+        near = plan.array((elements,), np.float32) if elements else _NOTHING
+        more = UNLIMITED, places.reads, places.stores, places.pieces, near, out, starts, base
+        return Recorded.of(
+            step_name(self.tile, self.rows),
+            x,
+            offsets,
+            self.packed,
+            self.no_bias,
+            *more,
+            *self._counts,
+        )
+
+    def _near_elements(self, places: VectorPlaces) -> int:
+        copied = len(places.pieces[0]) > 0
+        return near_elements(self.depth, len(places.reads)) if copied else 0
+
+
+def step_name(tile: RegisterTile, rows: RowTurns = ALIKE) -> str:
+    """Return by which name a table of calls knows the micro-kernel with a tile."""
+    counts = tile.rows, tile.vectors, rows.turns, rows.steps, rows.longer
+    return TILES + "_".join(map(str, counts))
+
+
+def near_vectors(depth: int) -> int:
+    """Return how many vectors are copied at once for sums of so many products."""
+    return max(1, NEAR_BYTES // (4 * max(1, depth) * jit.lanes()))
+
+
+def near_elements(depth: int, vectors: int) -> int:
+    """Return how many elements are copied for so many vectors, and what is written behind."""
+    return (depth * vectors + 1) * jit.lanes()
+
+
+@cache
+def _compiled(tile: RegisterTile) -> Callable[..., None]:
+    module = import_module("irdeconv.kernels.compiled_micro_kernel")
+    found: Callable[..., None] = getattr(module, f"tiles{tile.rows}x{tile.vectors}")
+    return found
+
+
+def _packed(matrix: Array, rows: int, shared: int, turns: RowTurns) -> Array:
+    """Return panels of so many rows behind one another, some at a time: weights are large."""
+    count, depth = matrix.shape
+    has_more = np.arange(rows) % turns.turns < turns.longer
+    elements = rows * shared + int(has_more.sum()) * (depth - shared)
+    out = np.zeros((-(-count // rows), elements), np.float32)
+    some = max(PANEL_BYTES // max(4 * rows * depth, 1), 1)
+    for first in range(0, len(out), some):
+        part = matrix[first * rows : (first + some) * rows]
+        whole = np.zeros((min(some, len(out) - first), rows, depth), np.float32)
+        whole.reshape(-1, depth)[: len(part)] = part
+        some_panels, columns = out[first : first + some], whole.swapaxes(1, 2)
+        some_panels[:, : rows * shared] = columns[:, :shared].reshape(len(whole), -1)
+        some_panels[:, rows * shared :] = columns[:, shared:, has_more].reshape(len(whole), -1)
+    return out.reshape(-1)
+
+
+NOTHING = Space()  # scratch memory of which nothing is used: all is read where it lies
+FIRST_CALLS = 1  # that are made one by one: writing calls down takes longer than one run saves
+
+
+class StackedPanels:
+    """Constant matrices `[stack, M, K]` of f32, packed for right operands of some widths.
+
+    What is to be called once more with the same places is written down.
+    """
+
+    def __init__(self, matrices: Array, columns: int) -> None:
+        tile = best_tile(matrices.shape[1], -(-columns // jit.lanes()))
+        self.panels = [Panels(matrix, tile) for matrix in matrices]
+        self.rows, self.depth = matrices.shape[1:]
+        self._tables: dict[tuple[int, ...], Recorded] = {}
+        self._calls = 0
+
+    def __call__(
+        self, values: Array, line: int, columns: int, out: Array, base: int, plane: int
+    ) -> None:
+        """Write all products into the flat array `out`, the first one from `base` on.
+
+        Products `[M, columns]` are `plane` elements apart. `values [stack, *]` is contiguous: in
+        each of its rows lies a right operand `[K, columns]`, `line` elements from row to row. The
+        columns are whole vectors.
+        """
+        self._calls += 1
+        place = line, columns, base, plane, values.shape[1], len(out)
+        table = self._tables.get(place)
+        if table is None and self._calls > FIRST_CALLS:
+            table = self._tables[place] = self._recorded(values, *place[:4], out)
+        if table is not None:
+            table.run_on(values, out, NOTHING)
+            return
+        offsets, places, starts = self._places(line, columns)
+        for i, panels in enumerate(self.panels):
+            panels(values[i], offsets, places, out, starts, base + i * plane, NOTHING)
+
+    def _places(self, line: int, columns: int) -> tuple[Array, VectorPlaces, Array]:
+        """Return where rows are read, where vectors are, and where rows are written."""
+        at = np.arange(columns)
+        places = VectorPlaces.lying(ProductColumns(at, at), vector_starts(columns, False))
+        return np.arange(self.depth) * line, places, np.arange(self.rows) * columns
+
+    def _recorded(
+        self, values: Array, line: int, columns: int, base: int, plane: int, out: Array
+    ) -> Recorded:
+        offsets, places, starts = self._places(line, columns)
+        source, flat = ScratchPlace.given(0, values), ScratchPlace.given(1, out)
+        calls = []
+        for i, panels in enumerate(self.panels):
+            x = source.seen(lambda rows, i=i: rows[i])  # type: ignore[misc]
+            more = flat, starts, base + i * plane, ScratchPlan()
+            calls.append(panels.recorded(x, offsets, places, *more))
+        return Recorded.joined(calls)

@@ -1,1 +1,0 @@
-"""Generators of random words and what makes numbers of them, as OpenVINO does."""

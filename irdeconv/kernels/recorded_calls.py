@@ -1,0 +1,305 @@
+"""Compiled calls whose memory stays where it is, written down once and made together.
+
+A step of a plan is such a list of calls where all that it does is compiled; steps that follow each
+other then take one call from Python. See `kernels.compiled.records`.
+
+Copies and programs of f32 written down as compiled calls, where they can be.
+
+All functions return None for what no compiled code is made for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib import import_module
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from irdeconv.ir.spec import Array
+from irdeconv.kernels import jit
+from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels.candidate import Piece
+from irdeconv.kernels.compiled import ROW_PART, SPLAT
+from irdeconv.kernels.scratch import SCRATCH, ScratchPlace, ScratchPlan, Space, address, pieces
+from irdeconv.kernels.threads import Team
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """Compiled calls, one after the other.
+
+    `table` has the addresses of a function and a record for each; `kept` is the memory that they
+    use; `scratch` counts bytes. Several threads may make them at once.
+    """
+
+    table: tuple[int, ...]
+    kept: tuple[Any, ...] = field(repr=False)
+    scratch: int = 0
+
+    @staticmethod
+    def of(step: str, *arguments: Any) -> Recorded:
+        """Write down a call of a function of `kernels.compiled.steps`; numba is imported."""
+        steps = import_module("irdeconv.kernels.compiled_records")
+        function, record = steps.recorded(step, arguments)
+        places = (a for a in arguments if isinstance(a, ScratchPlace))
+        ends = [place.end for place in places if place.base == SCRATCH]
+        return Recorded((function, address(record)), (record, *arguments), max(ends, default=0))
+
+    @staticmethod
+    def joined(parts: Iterable[Recorded]) -> Recorded:
+        """Return the calls of all parts, which may use the same scratch memory."""
+        some = list(parts)
+        return Recorded(
+            table=tuple(n for part in some for n in part.table),
+            kept=tuple(k for part in some for k in part.kept),
+            scratch=max((part.scratch for part in some), default=0),
+        )
+
+    def keeping(self, arrays: Iterable[Array]) -> Recorded:
+        """Return the same calls; the arrays are there for as long as they are."""
+        return replace(self, kept=(*self.kept, *arrays))
+
+    @cached_property
+    def _run(self) -> Callable[..., None]:
+        run: Callable[..., None] = import_module("irdeconv.kernels.compiled_records").run_table
+        return run
+
+    @cached_property
+    def _run_on(self) -> Callable[..., None]:
+        run: Callable[..., None] = import_module("irdeconv.kernels.compiled_records").run_table_on
+        return run
+
+    @cached_property
+    def _words(self) -> Array:
+        return np.array(self.table, np.int64)
+
+    def __call__(self, space: Space) -> None:
+        """Make the calls."""
+        bases, _held = space.again(self, lambda: _bases(space, self.scratch))
+        self.run(bases)
+
+    def run(self, bases: Array) -> None:
+        """Make the calls, with places counted from these; see `_bases`."""
+        self._run(self._words, bases)
+
+    def run_on(self, x: Array, out: Array, space: Space) -> None:
+        """Make calls that read and write the f32 of contiguous arrays which are given."""
+        memory = space.array((self.scratch,), np.uint8) if self.scratch else _NO_BYTES
+        self._run_on(self._words, memory, x.reshape(-1), out.reshape(-1))
+
+
+_NO_BYTES = np.zeros(0, np.uint8)
+
+
+def _bases(space: Space, scratch: int) -> tuple[Array, Array]:
+    """Return from where calls count places, nothing and scratch memory, and that memory."""
+    memory = space.array((scratch,), np.uint8)
+    return np.array([0, address(memory)], np.int64), memory
+
+
+@runtime_checkable
+class FixedCall(Protocol):
+    """A call of an operation that can be prepared for memory that stays where it is."""
+
+    def fixed(self, *arrays: Array, out: Array) -> Callable[[Team], None] | None:
+        """Return what the call would do with these arrays; None where it cannot know."""
+
+
+def _do(work: Piece, space: Space) -> None:
+    work(space)
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """Pieces of work with memory that stays where it is, which threads may share."""
+
+    pieces: tuple[Piece, ...]
+
+    def __call__(self, team: Team) -> None:
+        """Do them all."""
+        team.each(self.pieces, _do)
+
+    @staticmethod
+    def of(pieces: Iterable[Piece | None]) -> Repeated | None:
+        """Return pieces as one; None where one is None."""
+        some = list(pieces)
+        return None if None in some else Repeated(tuple(p for p in some if p is not None))
+
+    @property
+    def recorded(self) -> Recorded | None:
+        """All pieces as one; None where some of them are not compiled."""
+        found = [p for p in self.pieces if isinstance(p, Recorded)]
+        return Recorded.joined(found) if len(found) == len(self.pieces) else None
+
+
+@dataclass(frozen=True, eq=False)
+class _InTurn:
+    """Pieces of work, some of them compiled, of which those use the same scratch memory."""
+
+    parts: tuple[Piece, ...]
+
+    @cached_property
+    def _scratch(self) -> int:
+        return max((part.scratch for part in self.parts if isinstance(part, Recorded)), default=0)
+
+    def __call__(self, space: Space) -> None:
+        bases, _held = space.again(self, lambda: _bases(space, self._scratch))
+        for part in self.parts:
+            if isinstance(part, Recorded):
+                part.run(bases)
+            else:
+                part(space)
+
+
+def in_turn(pieces: Iterable[Piece | None]) -> Piece:
+    """Return several pieces of work, one after the other, as one."""
+    found: list[Piece] = []
+    for piece in pieces:
+        if found and isinstance(piece, Recorded) and isinstance(found[-1], Recorded):
+            found[-1] = Recorded.joined([found[-1], piece])
+        elif piece is not None:
+            found.append(piece)
+    return found[0] if len(found) == 1 else _InTurn(tuple(found))
+
+
+MOST_SLICES = 64  # of an array that are written down one by one
+
+Code = Sequence[tuple[int, tuple[int, ...], int]]
+
+
+def merged(shape: Sequence[int], *strides: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return (size, stride in each array) of axes, those as one that follow each other in all."""
+    found: list[tuple[int, ...]] = []
+    for size, *steps in zip(shape, *strides, strict=True):
+        if size == 1:
+            continue
+        if found and all(a == b * size for a, b in zip(found[-1][1:], steps, strict=True)):
+            found[-1] = (found[-1][0] * size, *steps)
+        else:
+            found.append((size, *steps))
+    return found or [(1, *(4 for _ in strides))]
+
+
+def _three_axes(axes: Sequence[tuple[int, ...]], arrays: Sequence[Array]) -> list[Array] | None:
+    """Return views of three axes."""
+    if len(axes) > 3:
+        return None
+    whole = [(1, *(0 for _ in arrays))] * (3 - len(axes)) + list(axes)
+    shape = tuple(axis[0] for axis in whole)
+    return [
+        np.lib.stride_tricks.as_strided(a, shape, tuple(axis[1 + i] for axis in whole))
+        for i, a in enumerate(arrays)
+    ]
+
+
+def recorded_copy(source: Array, target: Array) -> Recorded | None:
+    """Write down a copy of memory that stays where it is; `source` broadcasts to `target`."""
+    if source.dtype != np.float32 or target.dtype != np.float32 or not jit.available():
+        return None
+    source = np.broadcast_to(source, target.shape)
+    views = _three_axes(merged(target.shape, source.strides, target.strides), [source, target])
+    return None if views is None else Recorded.of("copy", *views)
+
+
+def recorded_fill(target: Array, value: Any) -> Recorded | None:
+    """Write down that an array is filled."""
+    if target.dtype != np.float32 or not jit.available():
+        return None
+    axes = merged(target.shape, target.strides)
+    if axes[-1][1] != 4:
+        axes.append((1, 4))
+    views = _three_axes(axes, [target])
+    return None if views is None else Recorded.of("fill", *views, np.float32(value))
+
+
+@dataclass(frozen=True)
+class ProgramCode:
+    """Instructions (operation, slots of one to three operands, slot of the result).
+
+    Slots are inputs, the result, constants, then registers, of which there are so many.
+    """
+
+    instructions: Code
+    constants: Sequence[Array]
+    registers: int
+
+
+def recorded_program(code: ProgramCode, inputs: Sequence[Array], out: Array) -> Recorded | None:
+    """Write down a program of element-wise operations; see `programs.run_program`.
+
+    Inputs broadcast to `out`.
+    """
+    if any(a.dtype != np.float32 for a in (out, *inputs)):
+        return None
+    arrays = [out, *(np.broadcast_to(a, out.shape) for a in inputs)]
+    axes = merged(out.shape, *(a.strides for a in arrays))
+    while len(axes) < 3:
+        axes.insert(0, (1, *(0 for _ in arrays)))
+    (outer, *apart), (rows, *steps), (width, step, *nexts) = axes[-3:]
+    plain = step == 4 or width == 1
+    plain = plain and not any(s % 4 for s in (*apart, *steps)) and not set(nexts) - {0, 4}
+    if not plain or len(axes) > 3 or outer > MOST_SLICES:
+        return None
+    whole = np.lib.stride_tricks.as_strided(out, (outer, rows, width), (apart[0], steps[0], 4))
+    base, calls = address(out), []
+    for k, part in enumerate(whole):
+        first = base + k * apart[0]
+        places = [
+            ((address(a) + k * far - first) // 4, down // 4, right // 4)
+            for a, far, down, right in zip(inputs, apart[1:], steps[1:], nexts, strict=True)
+        ]
+        calls.append(_recorded_rows(code, places, part))
+    return Recorded.joined(calls).keeping(inputs)
+
+
+def _recorded_rows(
+    code: ProgramCode, places: Sequence[tuple[int, int, int]], out: Array
+) -> Recorded:
+    """Write down a program on an array of two axes."""
+    table = [(op, *(*args, *args[:1] * 3)[:3], to) for op, args, to in code.instructions]
+    plan, slots = ScratchPlan(), len(places) + 1 + len(code.constants) + code.registers
+    scratch = [
+        plan.array((slots, SPLAT), np.float32),
+        plan.array((slots, 2), np.int64),
+        plan.array((code.registers, ROW_PART), np.float32),
+    ]
+    values = np.array([float(c) for c in code.constants], np.float32)
+    numbers = np.array(table, np.int64), np.array(places, np.int64).reshape(-1, 3)
+    return Recorded.of("run_program", out, *numbers, values, *scratch)
+
+
+def recorded_means(x: Array, out: Array, divisor: float) -> Repeated | None:
+    """Write down the means of rows `x [outer, n, 1]`; None where they are not compiled."""
+    if not _are_rows(x, out):
+        return None
+    rows = x[..., 0]
+    return Repeated(
+        tuple(
+            Recorded.of("row_means", rows[p], out[p], np.float32(divisor)) for p in _row_pieces(x)
+        )
+    )
+
+
+def recorded_softmax(x: Array, out: Array) -> Repeated | None:
+    """Write down the softmax of rows `x [outer, n, 1]`; None where it is not compiled."""
+    if not (_are_rows(x, out) and out.flags.c_contiguous):
+        return None
+    rows, results, calls = x[..., 0], out[..., 0], []
+    for p in _row_pieces(x):
+        totals = ScratchPlan().array((p.stop - p.start,), np.float32)
+        calls.append(Recorded.of("softmax_rows", rows[p], results[p], totals))
+    return Repeated(tuple(calls))
+
+
+def _are_rows(x: Array, out: Array) -> bool:
+    """Whether there is compiled code for rows `x [outer, n, 1]`."""
+    suits = x.shape[2] == 1 and x.dtype == out.dtype == np.float32 and x.flags.c_contiguous
+    return suits and jit.available() and jit.works()
+
+
+def _row_pieces(x: Array) -> list[slice]:
+    """Split rows into those that are called together."""
+    return pieces(len(x), max(1, blocking.SIZES.row_elements // max(1, x.shape[1])))

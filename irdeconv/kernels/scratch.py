@@ -1,0 +1,236 @@
+"""The scratch memory that kernels work in.
+
+Into how large pieces work is cut, for memory to stay in a cache and for threads to share it.
+
+No result depends on the number of threads, since none of these sizes does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from irdeconv.ir.spec import Array
+
+T = TypeVar("T")
+
+ALIGNMENT = 64  # bytes, a cache line
+SCRATCH = 1  # the number of the scratch memory among those that places are counted from
+
+
+class Space:
+    """Scratch memory that is handed out piece by piece and taken back all at once.
+
+    Fresh arrays cost more in page faults than the arithmetic on them, so the memory is kept.
+    """
+
+    def __init__(self) -> None:
+        self._buffer = np.empty(0, np.uint8)
+        self.used = 0  # bytes that are handed out
+        self.peak = 0
+        self._made: WeakKeyDictionary[Any, tuple[int, Any, int]] = WeakKeyDictionary()
+
+    def reset(self) -> None:
+        """Take everything back; arrays handed out before must no longer be used."""
+        if self.peak > self._buffer.nbytes:
+            self._buffer = _aligned(self.peak)
+            self._made.clear()
+        self.used = 0
+
+    def release(self, used: int) -> None:
+        """Take back what was handed out since `used` bytes were."""
+        self.used = used
+
+    def array(self, shape: Sequence[int], dtype: Any) -> Array:
+        """Return uninitialised memory for an array."""
+        kind = np.dtype(dtype)
+        size = math.prod(shape) * kind.itemsize
+        start = self.used
+        self.used += -(-size // ALIGNMENT) * ALIGNMENT
+        self.peak = max(self.peak, self.used)
+        if start + size > self._buffer.nbytes:
+            return np.empty(shape, kind)  # the next reset makes room
+        piece: Array = self._buffer[start : start + size].view(kind).reshape(shape)
+        return piece
+
+    def again(self, owner: object, make: Callable[[], T]) -> T:
+        """Return what `make` returned when it was called for `owner` with as much handed out.
+
+        It is what is made of scratch memory, which is then handed out as it was. It is kept for as
+        long as the owner lives, which it must not refer to.
+        """
+        before, found = self.used, self._made.get(owner)
+        if found is not None and found[0] == before:
+            self.used = found[2]
+            return found[1]  # type: ignore[no-any-return]
+        made = make()
+        if self.used <= self._buffer.nbytes:
+            self._made[owner] = before, made, self.used
+        return made
+
+
+def _aligned(size: int) -> Array:
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size]
+
+
+@dataclass(frozen=True)
+class ScratchPlace:
+    """An array in the scratch memory of whoever makes the calls; `strides` are in bytes.
+
+    Or in another array that is given with each call: `base` tells in which.
+    """
+
+    offset: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    strides: tuple[int, ...]
+    base: int = SCRATCH
+
+    @staticmethod
+    def given(number: int, like: Array) -> ScratchPlace:
+        """Return the whole of an array, contiguous, that is given as one of several."""
+        array = np.empty(like.shape, like.dtype)
+        return ScratchPlace(0, array.shape, array.dtype, array.strides, SCRATCH + 1 + number)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def end(self) -> int:
+        """The place behind it; no stride is negative."""
+        reach = sum((n - 1) * step for n, step in zip(self.shape, self.strides, strict=True))
+        return self.offset + (0 if 0 in self.shape else reach + self.dtype.itemsize)
+
+    def seen(self, view: Callable[[Array], Array]) -> ScratchPlace:
+        """Return what `view` returns of the array, which is a view of it."""
+        array = np.empty(self.shape, self.dtype)  # nothing is read
+        part = view(array)
+        offset = self.offset + address(part) - address(array)
+        return ScratchPlace(offset, part.shape, part.dtype, part.strides, self.base)
+
+
+def seen(array: Array | ScratchPlace, view: Callable[[Array], Array]) -> Array | ScratchPlace:
+    """Return what `view` returns of an array, or of one that has a place."""
+    return array.seen(view) if isinstance(array, ScratchPlace) else view(array)
+
+
+def address(array: Array) -> int:
+    """Return where an array's memory begins."""
+    return int(array.__array_interface__["data"][0])
+
+
+class ScratchPlan:
+    """Hands out places in scratch memory as `Space` does memory."""
+
+    def __init__(self) -> None:
+        self.used = 0
+
+    def array(self, shape: Sequence[int], dtype: Any) -> ScratchPlace:
+        """Return a place for an array."""
+        like = np.empty(shape, dtype)
+        place = ScratchPlace(self.used, like.shape, like.dtype, like.strides)
+        self.used = -(-place.end // ALIGNMENT) * ALIGNMENT
+        return place
+
+
+def clear(out: Array) -> None:
+    """Fill an array of numbers with zeros: as bytes, which NumPy does with wider stores."""
+    if out.ndim and out.strides[-1] == out.itemsize and out.dtype.kind in "fiu":
+        out.view(np.uint8)[...] = 0
+    else:
+        out[...] = 0
+
+
+def contiguous(x: Array, dtype: np.dtype[Any], space: Space) -> Array:
+    """Return `x` itself if it is C-contiguous and of that type, else a copy that is."""
+    if x.flags.c_contiguous and x.dtype == dtype:
+        return x
+    copy = space.array(x.shape, dtype)
+    copy[...] = x
+    return copy
+
+
+ITEMS = 4  # pieces of work, as many as are wanted for threads to share
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockSizes:
+    """What a kernel works on at a time: bytes or multiply-adds by name, else elements.
+
+    Kernels read `SIZES` whenever they cut their work. A test that wants many small blocks puts
+    another record there.
+    """
+
+    epilogue_bytes: int = 1 << 18  # of a whole output that is finished
+    small_macs: int = 1_000_000  # of a product that OpenBLAS does not pack
+
+    # Convolution
+    im2col_bytes: int = 1 << 22  # of patches
+    pointwise_bytes: int = 1 << 20  # of inputs and outputs
+    least_columns: int = 256  # but never a narrower product than this, where it can be helped
+    shared_columns: int = 512  # of an image that threads share
+    interleaved_bytes: int = 1 << 21  # of rows
+    winograd_bytes: int = 1 << 22  # of transformed inputs and outputs
+    depthwise_bytes: int = 1 << 19  # of outputs, for the epilogue to find them in the cache
+    direct_bytes: int = 1 << 19  # of what a block reads and writes, to stay in the cache
+    direct_macs: int = 1 << 22  # from which on threads share an image
+    decimated_elements: int = 1 << 16  # that are copied, at least
+
+    # Deconvolution
+    terms_bytes: int = 3 << 20  # of terms
+    terms_columns: int = 1024  # from which on a product gains nothing by more
+    terms_macs: int = 1 << 26  # from which on two threads share the channels of a single block
+    phases_bytes: int = 1 << 20  # of shifted copies
+    phases_sums_bytes: int = 1 << 22  # of sums that are rounded to a narrower type
+    phases_columns: int = 128  # of copies, at least
+    residues_columns: int = 256  # of padded inputs, at least
+    residues_bytes: int = 1 << 20  # of sums
+    doubled_elements: int = 1 << 13  # that are worth being written with the zeros between
+    wide_bytes: int = 1 << 21  # of outputs
+    multiples_bytes: int = 1 << 19  # of outputs
+    separable_bytes: int = 1 << 20  # of outputs
+    evaluated_bytes: int = 1 << 22  # of inputs that are transformed tile by tile
+    tile_products_bytes: int = 1 << 21  # of the products of tiles
+    tile_columns: int = 256  # tiles, at least
+    placed_columns: tuple[int, ...] = (256, 512, 1024, 2048, 4096, 8192, 1 << 40)  # that are tried
+    spread_elements: int = 1 << 18  # of outputs
+    single_elements: int = 1 << 19  # of the filter
+
+    # Others
+    # Four registers of f32 fill half of a level 2 cache of 1 MiB.
+    chain_elements: int = 1 << 15
+    pooling_bytes: int = 1 << 18  # of planes
+    row_elements: int = 1 << 17  # of rows that are reduced
+    copied_elements: int = 1 << 18
+    attention_elements: int = 1 << 18  # of scores
+
+
+SIZES = BlockSizes()
+
+
+def pieces(size: int, step: int) -> list[slice]:
+    """Split a range into pieces of `step`; the last may be smaller."""
+    return [slice(i, min(i + step, size)) for i in range(0, size, step)]
+
+
+def shares(size: int, count: int) -> int:
+    """Return the size of the pieces where `size` things are cut into `count`, or a few more.
+
+    Two threads share an even number of pieces well, so it is even where that is near.
+    """
+    count = max(1, min(size, count))
+    for wanted in range(count, count + 3):
+        step = -(-size // wanted)
+        made = -(-size // step)
+        if made == 1 or made % 2 == 0:
+            return step
+    return -(-size // count)

@@ -1,1 +1,0 @@
-"""What all kernels share: threads and their scratch memory, matrix products, candidates."""

@@ -1,1 +1,0 @@
-"""Signals cut into frames and put together again."""

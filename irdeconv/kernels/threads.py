@@ -1,0 +1,301 @@
+"""Threads that share the blocks of a kernel.
+
+A kernel splits its output into blocks that do not depend on the number of threads, so results do
+not either. NumPy releases the interpreter's lock in matrix products and in loops over arrays.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from threading import Lock, get_ident
+from time import perf_counter
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from irdeconv.kernels.blas import renew_in_children, use_one_blas_thread
+from irdeconv.kernels.machine import relative
+from irdeconv.kernels.scratch import Space
+
+T = TypeVar("T")
+BUFFER = 512  # elements
+NEVER_SHARED = (
+    5e-5  # seconds of work that no thread is worth waking up for, where rates were fitted
+)
+ALWAYS_SHARED = 2e-3  # seconds of work that is always worth it
+TRIALS = 4  # runs of a kernel that are shared and not, in turns, before the faster way is taken
+FADING = 1.1  # by which the least time counts more from run to run, for a lucky one to fade
+AGAIN = 20  # after so many runs the other way is tried once more
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class _ArithmeticState(AbstractContextManager[None]):
+    """See `arithmetic`. Entered in every run of a plan, which may take microseconds."""
+
+    __slots__ = ("_state",)
+
+    def __enter__(self) -> None:
+        self._state = np.errstate(all="ignore")
+        self._state.__enter__()
+        np.setbufsize(BUFFER)  # errstate restores it as well
+
+    def __exit__(self, *error: Any) -> None:
+        self._state.__exit__(*error)
+
+
+def arithmetic() -> AbstractContextManager[None]:
+    """Compute as IEEE 754 says, silently, with small buffers for operands that broadcast.
+
+    NumPy copies such operands through a buffer, by default of 8192 elements, which then leaves the
+    level 1 cache.
+    """
+    return _ArithmeticState()
+
+
+def _with_arithmetic(job: list[Callable[[Space], None]], space: Space) -> None:
+    with arithmetic():  # the caller's setting does not reach its threads
+        for loop in job:
+            loop(space)
+
+
+def _finish(futures: Sequence[Future[None]], rest: Iterator[Any]) -> None:
+    """Wait until all are done, also if interrupted, since they write to memory; begin no more."""
+    interrupt: BaseException | None = None
+    while True:
+        try:
+            wait(futures)
+            break
+        except BaseException as e:
+            interrupt = e
+            for _ in rest:
+                pass
+    if interrupt is not None:
+        raise interrupt
+
+
+class Turn:
+    """A lock that tells its owner instead of waiting for itself: RuntimeError where it is held.
+
+    Memory is shared by everything that a team computes, so a lock that its owner may take again
+    would let one run overwrite what the other still needs. The owner's callback may also wait for
+    another thread that waits for the lock: who waits is told where one `callback` goes on for more
+    than `patience` seconds.
+    """
+
+    def __init__(self) -> None:
+        self.patience = 2.0
+        self._lock = Lock()
+        self._owner: int | None = None
+        self._callback: object = None  # a new one for each call
+
+    def __enter__(self) -> None:
+        if self._owner == get_ident():  # only this thread can have written that
+            raise RuntimeError(
+                "a plan is run from a callback (trace, watch or observe) of its own run, which "
+                "still needs its memory: compile a second plan for the callback"
+            )
+        before = None
+        while not self._lock.acquire(timeout=self.patience):
+            if before is not None and self._callback is before:
+                raise RuntimeError(
+                    "a plan is run while a callback (trace, watch or observe) of its run in "
+                    f"another thread has not returned for {self.patience:g} s; should the callback "
+                    "wait for this run, compile a second plan for one of them"
+                )
+            before = self._callback
+        self._owner = get_ident()
+
+    @contextmanager
+    def callback(self) -> Iterator[None]:
+        """Say that the owner is inside one call of a callback."""
+        self._callback = object()
+        try:
+            yield
+        finally:
+            self._callback = None
+
+    def __exit__(self, *error: object) -> None:
+        self._owner = None
+        self._lock.release()
+
+    def after_fork(self) -> None:
+        """Free the lock in a child, where its owner does not exist, unless that has forked."""
+        if self._owner != get_ident():
+            self._lock, self._owner, self._callback = Lock(), None, None
+
+
+class Team(Protocol):
+    """What runs a kernel; `space` is the memory that a kernel shares between its blocks."""
+
+    space: Space
+
+    def begin(self) -> None:
+        """Start a kernel: the shared memory is free again."""
+
+    def each(self, items: Iterable[T], work: Callable[[T, Space], None]) -> None:
+        """Call `work(item, space)` for every item; items must not depend on each other.
+
+        Where one raises, no other is being worked on any more when this does.
+        """
+
+
+class Threads:
+    """A team of one or more threads; each has scratch memory of its own.
+
+    It runs one kernel at a time: its user holds `lock`.
+    """
+
+    def __init__(self, threads: int = 1) -> None:
+        self.threads = max(1, threads)
+        self.space = Space()
+        self.lock = Turn()
+        self._spaces = [Space() for _ in range(self.threads)]
+        self._pool = self._workers()
+        renew_in_children(self)
+
+    def _workers(self) -> ThreadPoolExecutor | None:
+        if self.threads == 1:
+            return None
+        return ThreadPoolExecutor(self.threads - 1, initializer=use_one_blas_thread)
+
+    def after_fork(self) -> None:
+        """Begin anew in a child: threads are not inherited, and may have held locks."""
+        self._pool = self._workers()
+        self.lock.after_fork()
+
+    def begin(self) -> None:
+        """See `Team`."""
+        self.space.reset()
+
+    def each(self, items: Iterable[T], work: Callable[[T, Space], None]) -> None:
+        """See `Team`; the caller works as well, so it does not wait for threads to wake up."""
+        self.run(list(items), work, self.threads)
+
+    def run(self, items: list[T], work: Callable[[T, Space], None], threads: int) -> None:
+        """Work on the items with at most so many threads."""
+        others = self._spaces[1 : min(threads, len(items))]
+        if self._pool is None or not others:
+            own = self._spaces[0]
+            for item in items:
+                own.reset()
+                work(item, own)
+            return
+        rest = iter(items)  # next() on a list's iterator is atomic
+
+        def loop(space: Space) -> None:
+            try:
+                for item in rest:
+                    space.reset()
+                    work(item, space)
+            finally:  # after a failure nothing more is begun
+                for _ in rest:
+                    pass
+
+        job: list[Callable[[Space], None]] = [loop]
+        futures: list[Future[None]] = []
+        try:
+            for space in others:
+                futures.append(self._pool.submit(_with_arithmetic, job, space))
+            loop(self._spaces[0])
+        finally:
+            begun = [f for f in futures if not f.cancel()]
+            _finish(begun, rest)
+            job.clear()  # what never began is still in the queue, and must not keep arrays alive
+        for future in begun:
+            future.result()
+
+    def member(self) -> Team:
+        """Return this team for a kernel of its own, which learns what is not worth sharing."""
+        return self if self.threads == 1 else _Member(self)
+
+    @property
+    def peak(self) -> int:
+        """The most bytes of scratch memory in use at once."""
+        return self.space.peak + sum(s.peak for s in self._spaces)
+
+
+@dataclass
+class _CallTimes:
+    """How long one call of a kernel took of late, in seconds, alone and shared."""
+
+    alone: float = math.inf
+    shared: float = math.inf
+    runs: int = 0
+
+    def share(self) -> bool:
+        """Whether to share it this time: what took less, but both are tried now and then.
+
+        Long work is shared in any case: a disturbed trial must not decide for many runs.
+        """
+        self.runs += 1
+        if self.alone < NEVER_SHARED * relative().wake:
+            return False
+        if self.runs <= TRIALS:
+            return self.runs % 2 == 1
+        share = self.alone > ALWAYS_SHARED or self.shared < self.alone
+        return share != (self.runs % AGAIN == 0)
+
+
+class _Member:
+    """A team as one kernel sees it that runs again and again, with the same work every time.
+
+    Waking threads up takes time, and so does waiting for the interpreter between short calls of
+    NumPy, how much depends on the machine. So a kernel measures whether sharing its work pays;
+    results do not depend on it.
+    """
+
+    def __init__(self, team: Threads) -> None:
+        self._team, self.space = team, team.space
+        self._times: list[_CallTimes] = []  # of each call of a run
+        self._calls = 0
+
+    def begin(self) -> None:
+        """See `Team`."""
+        self._team.begin()
+        self._calls = 0
+
+    def each(self, items: Iterable[T], work: Callable[[T, Space], None]) -> None:
+        """See `Team`."""
+        blocks = list(items)
+        if len(blocks) < 2:
+            self._team.run(blocks, work, 1)
+            return
+        if self._calls == len(self._times):
+            self._times.append(_CallTimes())
+        times = self._times[self._calls]
+        self._calls += 1
+        share, start = times.share(), perf_counter()
+        self._team.run(blocks, work, self._team.threads if share else 1)
+        seconds = perf_counter() - start
+        if share:
+            times.shared = min(seconds, FADING * times.shared)
+        else:
+            times.alone = min(seconds, FADING * times.alone)
+
+
+class Alone:
+    """A single thread of a team that runs a whole kernel as one item, in that item's memory."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+
+    def begin(self) -> None:
+        """Do nothing: the item around it still needs its memory."""
+
+    def each(self, items: Iterable[T], work: Callable[[T, Space], None]) -> None:
+        """See `Team`."""
+        used = self.space.used
+        for item in items:
+            self.space.release(used)
+            work(item, self.space)

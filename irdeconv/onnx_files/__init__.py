@@ -1,1 +1,0 @@
-"""ONNX models as their files hold them: messages, scopes, types, tensors in other files."""

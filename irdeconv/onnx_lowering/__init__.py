@@ -1,1 +1,0 @@
-"""Lowering the deconvolutions of an ONNX model in place; everything else stays as it is."""

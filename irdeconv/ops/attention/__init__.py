@@ -1,3 +1,0 @@
-"""Attention."""
-
-from irdeconv.ops.attention import scaled_dot_product

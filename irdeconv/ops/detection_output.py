@@ -1,0 +1,464 @@
+"""DetectionOutput.
+
+PriorBox and PriorBoxClustered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.limits import current, raise_hint
+from irdeconv.ir.attributes import Floats, Ints
+from irdeconv.ir.dtypes import f32
+from irdeconv.ir.op import SCALE, Op, attribute, op
+from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, merge, non_negative
+from irdeconv.kernels import boxes as detections
+from irdeconv.kernels import boxes as prior_boxes
+from irdeconv.kernels.boxes import BestBoxes, Coding
+from irdeconv.ops.checks import UNKNOWN, elements, one_type, positive_number, want_rank, want_type
+
+_NAMES = ("box_logits", "class_preds", "proposals", "aux_class_preds", "aux_box_preds")
+Coded = Literal["caffe.PriorBoxParameter.CORNER", "caffe.PriorBoxParameter.CENTER_SIZE"]
+CORNER: Coded = "caffe.PriorBoxParameter.CORNER"
+
+
+def _divided(size: Dim, by: int, port: int, what: str) -> Dim:
+    """Return size / by, open where the size is; E302 where that is no whole number."""
+    if not isinstance(size, int):
+        return DYNAMIC
+    if by <= 0 or size % by:
+        text = f"{_NAMES[port]} has {size} numbers; it must be a multiple of {by}, {what}"
+        raise OpError(text, code="E302", port=port)
+    return size // by
+
+
+def _matching(size: Dim, wanted: Dim, port: int, what: str) -> None:
+    if merge(size, wanted) is None:
+        text = f"{_NAMES[port]} has size {size}; it must be {wanted}, {what}"
+        raise OpError(text, code="E302", port=port)
+
+
+@dataclass(frozen=True)
+class _DetectionOutput(Op):
+    """Base of the two versions."""
+
+    keep_top_k: Ints
+    nms_threshold: float = attribute(0.0, documented=True)
+    background_label_id: int = 0
+    top_k: int = -1
+    variance_encoded_in_target: bool = False
+    code_type: Coded = CORNER
+    share_location: bool = True
+    confidence_threshold: float = 0.0
+    clip_after_nms: bool = False
+    clip_before_nms: bool = False
+    decrease_label_id: bool = False
+    normalized: bool = False
+    input_height: int = 1
+    input_width: int = 1
+    objectness_score: float = 0.0
+
+    def declared_classes(self) -> int | None:
+        """Return the number of classes where it is an attribute."""
+        return None
+
+    def check(self) -> Iterator[Problem]:
+        if not self.keep_top_k:
+            yield Problem("E210", "keep_top_k is empty", attribute="keep_top_k", hint="-1 is all")
+        for name, values in (("top_k", (self.top_k,)), ("keep_top_k", self.keep_top_k)):
+            if any(v < -1 for v in values):
+                yield Problem("E210", f"{name} is {min(values)}; -1 is all", attribute=name)
+        if self.decrease_label_id and self.background_label_id != 0:
+            text = f"background_label_id is {self.background_label_id}; decrease_label_id needs 0"
+            yield Problem("E210", text, attribute="background_label_id")
+        if not self.normalized:
+            yield from positive_number(self, "input_height")
+            yield from positive_number(self, "input_width")
+
+    def infer(
+        self,
+        box_logits: Spec,
+        class_preds: Spec,
+        proposals: Spec,
+        aux_class_preds: Spec | None = None,
+        aux_box_preds: Spec | None = None,
+    ) -> Spec:
+        if (aux_class_preds is None) != (aux_box_preds is None):
+            raise OpError("aux_class_preds needs aux_box_preds: 3 or 5 inputs", code="E208", port=3)
+        given = [box_logits, class_preds, proposals]
+        if aux_class_preds is not None and aux_box_preds is not None:
+            given += [aux_class_preds, aux_box_preds]
+        for port, spec in enumerate(given):
+            want_type(spec, "real", port, _NAMES[port])
+            rank = 3 if port == 2 else 2
+            want_rank(spec.shape, rank, rank, port, _NAMES[port])
+        alike = [(port, s) for port, s in enumerate(given) if port != 2]
+        names = [_NAMES[port] for port, _ in alike]
+        dtype = one_type(*(s for _, s in alike), names=names, ports=[port for port, _ in alike])
+        shapes = [s.shape or (DYNAMIC,) * 3 for s in given]
+        return Spec(dtype, (1, 1, self._count(shapes), detections.DETECTION))
+
+    def _count(self, shapes: list[Shape]) -> Dim:
+        """Return the rows of the output; E302 where shapes do not fit each other."""
+        batch = self._batch(shapes)
+        priors, classes = self._sizes(shapes)
+        if self.keep_top_k and self.keep_top_k[0] > 0:
+            return batch * self.keep_top_k[0]
+        if self.keep_top_k and self.keep_top_k[0] == -1 and self.top_k > 0:
+            return batch * self.top_k * classes
+        return batch * priors * classes
+
+    def _batch(self, shapes: list[Shape]) -> Dim:
+        batch: Dim = DYNAMIC
+        for port, shape in enumerate(shapes):
+            both = merge(batch, shape[0])
+            if port == 2 and merge(shape[0], 1) is not None:
+                continue
+            if both is None:
+                text = f"{_NAMES[port]} has a batch of {shape[0]}, there are {batch} images"
+                raise OpError(text, code="E302", port=port)
+            batch = both
+        rows = 1 if self.variance_encoded_in_target else 2
+        _matching(shapes[2][1], rows, 2, "boxes, and variances unless they are in the target")
+        return batch
+
+    def _sizes(self, shapes: list[Shape]) -> tuple[Dim, Dim]:
+        """Return the numbers of priors and of classes."""
+        prior = 4 if self.normalized else 5
+        priors = _divided(shapes[2][2], prior, 2, "the numbers of a prior")
+        if priors == 0:
+            raise OpError("there are no proposals; one is needed", code="E302", port=2)
+        known = self.declared_classes()
+        classes: Dim = DYNAMIC if known is None else known
+        if isinstance(classes, int) and not isinstance(priors, int):
+            priors = _divided(shapes[1][1], classes, 1, "a score of each class")
+        elif isinstance(priors, int) and not isinstance(classes, int):
+            classes = _divided(shapes[1][1], priors, 1, "a score of each prior")
+            if not isinstance(classes, int) and not self.share_location:
+                classes = _divided(shapes[0][1], 4 * priors, 0, "a box of each prior")
+        _matching(shapes[1][1], priors * classes, 1, "a score of each prior and class")
+        boxes = 4 * priors * (1 if self.share_location else classes)
+        _matching(shapes[0][1], boxes, 0, "a box of each prior")
+        if len(shapes) > 3:
+            _matching(shapes[3][1], 2 * priors, 3, "two scores of each prior")
+            _matching(shapes[4][1], boxes, 4, "a box of each prior")
+        return priors, classes
+
+    def evaluate(self, box_logits: Array, class_preds: Array, *others: Array) -> Array:
+        proposals = others[0].astype(np.float32)
+        count = self._count([a.shape for a in (box_logits, class_preds, *others)])
+        priors = proposals.shape[2] // (4 if self.normalized else 5)
+        classes = class_preds.shape[1] // priors
+        scores = class_preds.astype(np.float32).reshape(len(class_preds), priors, classes)
+        if len(others) == 3:
+            scores = self._objects(scores, others[1])
+        boxes = self._boxes(proposals, [a.astype(np.float32) for a in (*others[2:], box_logits)])
+        select = self._best_boxes()
+        choose = select.of_priors if self.decrease_label_id else select.of_classes
+        rows = []
+        for n, of_image in enumerate(scores.transpose(0, 2, 1)):
+            own = proposals[n % len(proposals), 0].reshape(priors, proposals.shape[2] // priors)
+            valid = _until_end(own) if not self.normalized else priors
+            found = choose(of_image[:, :valid], boxes[n], shared=self.share_location)
+            rows += [self._row(n, c, found[c], of_image[c], boxes[n]) for c in found]
+        return detections.fill(rows, int(count)).astype(box_logits.dtype)  # type: ignore[arg-type]
+
+    def _best_boxes(self) -> BestBoxes:
+        return BestBoxes(
+            background=self.background_label_id,
+            confidence=self.confidence_threshold,
+            overlap=self.nms_threshold,
+            top=None if self.top_k < 0 else self.top_k,
+            keep=self.keep_top_k[0],
+        )
+
+    def _objects(self, scores: Array, aux: Array) -> Array:
+        """Make background of priors (N, P, C) whose objectness is below the threshold."""
+        alone = np.zeros(scores.shape[2], np.float32)
+        if 0 <= self.background_label_id < len(alone):
+            alone[self.background_label_id] = 1
+        low = aux.astype(np.float32)[:, 1::2] < self.objectness_score
+        return np.where(low[..., None], alone, scores)
+
+    def _boxes(self, proposals: Array, deltas: list[Array]) -> Array:
+        """Decode (N, L, P, 4), step by step; the first step's results are the second's priors."""
+        size = 4 if self.normalized else 5
+        count = proposals.shape[2] // size
+        priors = proposals[:, 0].reshape(len(proposals), 1, count, size)[..., size - 4 :]
+        variances = None
+        if not self.variance_encoded_in_target:
+            variances = proposals[:, 1, : 4 * count].reshape(len(proposals), 1, count, 4)
+        image = None if self.normalized else (self.input_height, self.input_width)
+        coding = Coding(self.code_type != CORNER, image, self.clip_before_nms)
+        for logits in deltas:
+            labels = logits.shape[1] // (4 * count)
+            each = logits.reshape(len(logits), count, labels, 4).transpose(0, 2, 1, 3)
+            with np.errstate(over="ignore", invalid="ignore"):
+                priors = detections.decode(priors, variances, each, coding)
+        return priors
+
+    def _row(self, n: int, label: int, at: list[int], scores: Array, boxes: Array) -> Array:
+        """Return the detections (K, 7) of a class in an image."""
+        found = boxes[0 if self.share_location else label][at]
+        if self.clip_after_nms:
+            found = np.clip(found, 0, 1)
+        shown = label - 1 if self.decrease_label_id else label
+        head = np.full((len(at), 2), (n, shown), np.float32)
+        return np.concatenate([head, scores[at, None], found], 1)
+
+
+def _until_end(priors: Array) -> int:
+    """Return how many priors there are before one that begins with -1."""
+    ends = np.flatnonzero(priors[:, 0] == -1)
+    return int(ends[0]) if len(ends) else len(priors)
+
+
+@op("DetectionOutput", until=7)
+class DetectionOutput1(_DetectionOutput):
+    """Detections of an SSD network: boxes (N, 4PL), scores (N, PC), priors (1 or N, 2, 4P)
+    -> (1, 1, K, 7).
+
+    P priors, C = `num_classes`, L = 1 with `share_location`, else C. A row is image, class, score,
+    left, top, right, bottom; the first free row begins with -1, the rest is 0. Boxes are relative
+    to the corners of the priors, or to centre and size (exp); the variances, the second row of the
+    priors, scale them unless they are encoded in the target. Priors that are not `normalized` have
+    five numbers, the first -1 behind the last of them, and are divided by the input's size. Of each
+    class but the background the best `top_k` scores above `confidence_threshold` go through
+    suppression (an overlap above `nms_threshold`), of each image the best `keep_top_k` stay, class
+    by class. With `decrease_label_id` every prior has only its best class, `top_k` counts the
+    priors of an image, and labels count from 0 behind the background. Two more inputs, scores
+    (N, 2P) and boxes, shift the priors first; what has less than `objectness_score` there is
+    background. As in the runtime, both shifts divide by the input's size.
+    [detection/DetectionOutput-1]
+    """
+
+    num_classes: int = field(kw_only=True)
+
+    def check(self) -> Iterator[Problem]:
+        yield from super().check()
+        yield from positive_number(self, "num_classes")
+
+    def declared_classes(self) -> int | None:
+        return self.num_classes
+
+
+@op("DetectionOutput", since=8)
+class DetectionOutput(_DetectionOutput):
+    """Detections of an SSD network, as DetectionOutput-1: boxes (N, 4PL), scores (N, PC), priors
+    (1 or N, 2, 4P) -> (1, 1, K, 7).
+
+    The number of classes C follows from the shapes.  [detection/DetectionOutput-8]
+    """
+
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+def _sizes(spec: Spec, port: int, name: str) -> tuple[Dim, Dim]:
+    """Return height and width, a vector of two; E301, E302, E303, E305."""
+    want_rank(spec.shape, 1, 1, port, name)
+    values = elements(spec, port, name) or (UNKNOWN, UNKNOWN)
+    if len(values) != 2:
+        text = f"{name} has {len(values)} values; it must have 2, height and width"
+        raise OpError(text, code="E302", port=port)
+    for value in values:
+        if not isinstance(value, Interval) and value < 0:
+            raise OpError(f"{name} has {value}; sizes are not negative", code="E305", port=port)
+    return non_negative(values[0]), non_negative(values[1])
+
+
+def _variances(values: Floats) -> Iterator[Problem]:
+    if len(values) not in (0, 1, 4):
+        text = f"variance has {len(values)} values; it must have 1 or 4, or none for 0.1"
+        yield Problem("E210", text, attribute="variance")
+    if any(v < 0 for v in values):
+        text = f"variance is {list(values)}; it must not be negative"
+        yield Problem("E210", text, attribute="variance")
+
+
+class _Priors(Op):
+    """Base: a grid's size and an image's size -> (2, 4 * H * W * boxes of a cell)."""
+
+    rounding = SCALE
+    variance: Floats
+
+    def per_cell(self) -> int:
+        """Return the number of boxes of a cell."""
+        raise NotImplementedError
+
+    def infer(self, output_size: Spec, image_size: Spec) -> Spec:
+        height, width = _sizes(output_size, 0, "output_size")
+        _sizes(image_size, 1, "image_size")
+        return Spec(f32, (2, 4 * self.per_cell() * height * width))
+
+    def evaluate(self, output_size: Array, image_size: Array) -> Array:
+        height, width = map(int, output_size)
+        image = int(image_size[0]), int(image_size[1])
+        count = 4 * height * width * self.per_cell()
+        if not count:
+            return np.zeros((2, 0), np.float32)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            boxes = self.place(height, width, image)
+        return prior_boxes.with_variances(boxes, count, self.variance)
+
+    def place(self, height: int, width: int, image: tuple[int, int]) -> Array:
+        """Return the boxes (height, width, B, 4) as left, top, right, bottom."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class _PriorBox(_Priors):
+    """Base of the two versions."""
+
+    min_size: Floats = ()
+    max_size: Floats = ()
+    aspect_ratio: Floats = ()
+    density: Floats = ()
+    fixed_ratio: Floats = ()
+    fixed_size: Floats = ()
+    clip: bool = False
+    flip: bool = False
+    step: float = 0.0
+    offset: float = attribute(0.0, documented=True)
+    variance: Floats = ()
+    scale_all_sizes: bool = True
+    min_max_aspect_ratios_order: bool = attribute(True, internal=True)
+
+    def check(self) -> Iterator[Problem]:
+        yield from _variances(self.variance)
+        wrong = False
+        for name in ("min_size", "max_size", "aspect_ratio", "density", "fixed_ratio"):
+            values: Floats = getattr(self, name)
+            if any(not 0 < v < math.inf for v in values):
+                wrong = True
+                text = f"{name} is {list(values)}; all of it must be positive and finite"
+                yield Problem("E210", text, attribute=name)
+        if any(not abs(v) <= _LARGEST for v in self.fixed_size):
+            wrong = True
+            text = f"fixed_size is {list(self.fixed_size)}; all of it must be finite in f32"
+            yield Problem("E210", text, attribute="fixed_size")
+        if not wrong:
+            yield from self._check_count()
+
+    def _check_count(self) -> Iterator[Problem]:
+        count = self.per_cell()
+        limit = current().boxes
+        if count > limit:
+            text = f"the attributes describe {count} boxes of a cell; the limit is {limit}"
+            yield Problem("E210", text, hint=raise_hint("boxes"))
+            return
+        made = len(self._candidates().boxes(1))
+        if made < count or made > 2 * count:
+            text = f"the attributes describe {made} boxes of a cell, the shape rule counts {count}"
+            hint = (
+                "fixed_size needs a density each, max_size a min_size, and as many fixed_ratio as "
+                "there are aspect ratios with 1; fixed_size and min_size exclude each other"
+            )
+            yield Problem("E210", text, hint=hint)
+
+    def _candidates(self) -> prior_boxes.Candidates:
+        return prior_boxes.Candidates(
+            min_size=self.min_size,
+            max_size=self.max_size,
+            aspect_ratio=self.aspect_ratio,
+            density=self.density,
+            fixed_ratio=self.fixed_ratio,
+            fixed_size=self.fixed_size,
+            flip=self.flip,
+            scale_all_sizes=self.scale_all_sizes,
+            maximum_first=self.min_max_aspect_ratios_order,
+        )
+
+    def per_cell(self) -> int:
+        return self._candidates().counted()
+
+    def place(self, height: int, width: int, image: tuple[int, int]) -> Array:
+        boxes = self._candidates().boxes(image[0])
+        x, y = self._centres(height, width, image)
+        out = prior_boxes.around(x, y, boxes, image)
+        return np.clip(out, 0, 1) if self.clip else out
+
+    def _centres(self, height: int, width: int, image: tuple[int, int]) -> tuple[Array, Array]:
+        step, tall = np.float32(self.step), np.float32(image[0])
+        if not self.scale_all_sizes:
+            step = tall / np.float32(height) if step == -1 else step * tall
+        if step != 0:
+            x, y, offset = step, step, self.offset
+        else:
+            x, y, offset = np.float32(image[1]) / np.float32(width), tall / np.float32(height), 0.5
+        return prior_boxes.grid(width, x, offset), prior_boxes.grid(height, y, offset)
+
+
+@op("PriorBox", until=7)
+class PriorBox1(_PriorBox):
+    """Boxes around each cell of a grid: sizes [H, W] of grid and image -> (2, 4 * H * W * B), f32.
+
+    The first row has the boxes as left, top, right, bottom in fractions of the image, the second
+    their variances. A cell has, for each `fixed_size`, a square of `density` by `density` boxes of
+    each `fixed_ratio` (or of each aspect ratio), then for each `min_size` a square, a square of
+    side sqrt(min * max), and a box of each aspect ratio, with `flip` of its reciprocal too. Centres
+    are (offset + i) * step; a step of 0 divides the image evenly, from the middle of the first
+    cell. With `scale_all_sizes` off `min_size` and `step` are fractions of the image's height, -1
+    is a step of one cell, and only the last `min_size` has aspect ratios, those of the first.
+    Where attributes describe more boxes than the rule of the shape counts, the runtime writes them
+    one after the other until the row is full; so does this. Where the runtime folds
+    a constant, the boxes of an odd `fixed_size` are half a pixel further right and down.
+    [detection/PriorBox-1]
+    """
+
+
+@op("PriorBox", since=8)
+class PriorBox(_PriorBox):
+    """Boxes around each cell of a grid, as PriorBox-1: sizes [H, W] of grid and image -> (2, N).
+
+    With `min_max_aspect_ratios_order` off the square up to `max_size` comes after the aspect
+    ratios; OpenVINO's CPU plugin knows that only where both inputs are constant.
+    [detection/PriorBox-8]
+    """
+
+    min_max_aspect_ratios_order: bool = True
+
+
+@op("PriorBoxClustered")
+class PriorBoxClustered(_Priors):
+    """Boxes of given sides around each cell of a grid: sizes [H, W] twice -> (2, 4 * H * W * B).
+
+    As PriorBox, f32: centres (offset + i) * step, `step_w` and `step_h` before `step`; where all
+    are 0 they divide the image evenly.  [detection/PriorBoxClustered-1]
+    """
+
+    width: Floats = attribute((), documented=True)
+    height: Floats = attribute((), documented=True)
+    clip: bool = True
+    step: float = 0.0
+    step_w: float = 0.0
+    step_h: float = 0.0
+    offset: float = attribute(0.0, documented=True)
+    variance: Floats = ()
+
+    def check(self) -> Iterator[Problem]:
+        yield from _variances(self.variance)
+        if len(self.width) != len(self.height):
+            text = f"there are {len(self.width)} widths and {len(self.height)} heights"
+            yield Problem("E210", text, attribute="height")
+
+    def per_cell(self) -> int:
+        return len(self.width)
+
+    def place(self, height: int, width: int, image: tuple[int, int]) -> Array:
+        across = np.float32(self.step_w or self.step)
+        down = np.float32(self.step_h or self.step)
+        if across == 0 and down == 0:
+            across = np.float32(image[1]) / np.float32(width)
+            down = np.float32(image[0]) / np.float32(height)
+        x = prior_boxes.grid(width, across, self.offset)
+        y = prior_boxes.grid(height, down, self.offset)
+        sides = np.stack([np.array(self.width, np.float32), np.array(self.height, np.float32)], -1)
+        out = prior_boxes.clustered(x, y, sides, image)
+        return np.clip(out, 0, 1) if self.clip else out

@@ -1,0 +1,483 @@
+"""One deconvolution apart from any system: attributes in common terms and sizes.
+
+What the deconvolutions of all systems share: layouts, groups, bias, checks.
+
+How the pads of a layer come about: the rule in words, its total, the split of an odd element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from irdeconv.base.errors import OpError, Problem
+from irdeconv.ir.attributes import Ints
+from irdeconv.ir.dtypes import ElementType, i64
+from irdeconv.ir.geometry import IntVector, Window, WindowTerms, empty_hint, filled
+from irdeconv.ir.op import Builder
+from irdeconv.ir.spec import (
+    DYNAMIC,
+    Dim,
+    Interval,
+    Shape,
+    Spec,
+    dims,
+    format_shape,
+    is_static,
+    maximum,
+    merge,
+)
+from irdeconv.ops import core
+from irdeconv.ops.elementwise import Add
+from irdeconv.ops.movement import Concat, Transpose
+from irdeconv.ops.shape import Reshape, ShapeOf, Unsqueeze
+from irdeconv.ops.slicing import Gather
+from irdeconv.ops.vectors import materialize
+
+PADS = ("pads_begin", "pads_end", "output_padding")
+PER_AXIS = ("strides", "dilations", *PADS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonTerms:
+    """Attributes in common terms: lists over the spatial axes, `auto_pad` as OpenVINO spells it."""
+
+    strides: Ints
+    dilations: Ints
+    pads_begin: Ints
+    pads_end: Ints
+    output_padding: Ints = ()
+    auto_pad: str = "explicit"
+    output_shape: Shape | None = None
+
+    @property
+    def lists(self) -> dict[str, Ints]:
+        """The lists over the spatial axes, by name."""
+        return {name: getattr(self, name) for name in PER_AXIS}
+
+    def filled(self, axes: int) -> CommonTerms:
+        """Return the terms with a value on every axis where a list is absent."""
+        lists: dict[str, Any] = {
+            name: filled(values, axes, 0 if name in PADS else 1)
+            for name, values in self.lists.items()
+        }
+        return replace(self, **lists)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting(CommonTerms):
+    """One layer: its terms and sizes.
+
+    `size` and `kernel` are spatial. `groups` is 1 where it is unknown. `system` is the key of the
+    system that the layer belongs to.
+    """
+
+    system: str
+    size: Shape
+    kernel: Shape
+    groups: int = 1
+    channels: Dim = DYNAMIC
+    outputs: Dim = DYNAMIC
+    dtype: ElementType | None = None
+
+    @property
+    def axes(self) -> int:
+        """Number of spatial axes."""
+        return len(self.strides)
+
+    @property
+    def extent(self) -> Shape:
+        """DK on every axis."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+
+    @property
+    def full(self) -> Shape:
+        """FULL, the size of the uncropped scatter, on every axis."""
+        rows = zip(self.size, self.strides, self.extent, strict=True)
+        return tuple((i - 1) * s + dk for i, s, dk in rows)
+
+    @property
+    def same(self) -> bool:
+        """Whether auto_pad is same_upper or same_lower."""
+        return self.auto_pad.startswith("same")
+
+    @property
+    def explicit_pads(self) -> tuple[Ints, Ints]:
+        """The pads; zeros where auto_pad takes their place."""
+        zero = (0,) * self.axes
+        return (self.pads_begin, self.pads_end) if self.auto_pad == "explicit" else (zero, zero)
+
+    @property
+    def short(self) -> list[int]:
+        """The axes on which the dilated kernel is shorter than the stride."""
+        rows = enumerate(zip(self.extent, self.strides, strict=True))
+        return [axis for axis, (dk, s) in rows if isinstance(dk, int) and dk < s]
+
+    def on_axis(self, axis: int, axes: int) -> Setting:
+        """Return the setting in which all of `axes` axes are this one."""
+
+        def only(values: tuple[Any, ...]) -> tuple[Any, ...]:
+            return (values[axis],) * axes
+
+        lists: dict[str, Any] = {name: only(values) for name, values in self.lists.items()}
+        return replace(
+            self,
+            **lists,
+            size=only(self.size),
+            kernel=only(self.kernel),
+            output_shape=None if self.output_shape is None else only(self.output_shape),
+        )
+
+    # A layer with these sizes, for systems that are asked; one channel per group where unknown.
+
+    @property
+    def group_outputs(self) -> int:
+        """M/g."""
+        outputs = self.outputs if isinstance(self.outputs, int) else self.groups
+        return max(outputs // self.groups, 1)
+
+    def data_spec(self, *, channels_last: bool = False) -> Spec:
+        """Return data (1, C, *I) or (1, *I, C)."""
+        channels = self.channels if isinstance(self.channels, int) else self.groups
+        shape = (1, *self.size, channels) if channels_last else (1, channels, *self.size)
+        return Spec(self.dtype, shape)
+
+    def filter_spec(self, *, grouped: bool = False) -> Spec:
+        """Return a filter (C, M/g, *K) or (g, C/g, M/g, *K)."""
+        channels = self.channels if isinstance(self.channels, int) else self.groups
+        lead = (self.groups, channels // self.groups) if grouped else (channels,)
+        return Spec(self.dtype, (*lead, self.group_outputs, *self.kernel))
+
+
+def part(shape: Shape | None, start: int, count: int) -> Shape:
+    """Return `count` dimensions from `start`, unknown ones where the rank is unknown or too low."""
+    known = () if shape is None else shape[start : start + count]
+    return known + (DYNAMIC,) * (count - len(known))
+
+
+def shape_input(output_shape: Shape) -> Spec:
+    """Return the spec of an output_shape input with these values."""
+    value = np.empty(len(output_shape), object)
+    value[:] = output_shape
+    if is_static(output_shape):
+        value = value.astype(np.int64)
+    return Spec(i64, (len(output_shape),), value)
+
+
+def shape_text(values: Shape) -> str:
+    """Return `5,5`."""
+    return ",".join(map(str, values))
+
+
+def check_ranks(data: Spec, filter: Spec, allowed: range, layout: str) -> None:
+    """Require 3 to 5 axes (those in `allowed`) and a filter of the same rank; E301."""
+    low, high = allowed[0], allowed[-1]
+    for port, (name, spec) in enumerate((("data", data), ("the filter", filter))):
+        if spec.shape is not None and len(spec.shape) not in allowed:
+            raise OpError(
+                f"{name} has rank {len(spec.shape)}; {low} to {high} axes are possible",
+                code="E301",
+                port=port,
+            )
+    if data.shape is not None and filter.shape is not None:
+        want, have = len(data.shape), len(filter.shape)
+        if want != have:
+            raise OpError(
+                f"data has rank {want}, the filter rank {have}; it must be {layout} "
+                "with as many spatial axes",
+                code="E301",
+                port=1,
+            )
+
+
+def check_types(specs: Sequence[Spec | None], allowed: Sequence[str], system: str) -> None:
+    """Require one element type for data, filter and bias, one of `allowed`; E303."""
+    names = ("data", "the filter", "the bias")
+    first = specs[0].dtype if specs[0] is not None else None
+    for port, spec in enumerate(specs):
+        if spec is None or spec.dtype is None:
+            continue
+        if spec.dtype.name not in allowed:
+            raise OpError(
+                f"{names[port]} is {spec.dtype}; {system} computes {', '.join(allowed)}",
+                code="E303",
+                port=port,
+            )
+        if first is not None and spec.dtype != first:
+            raise OpError(
+                f"data is {first}, {names[port]} {spec.dtype}; they must have one element type",
+                code="E303",
+                port=port,
+            )
+
+
+def check_list(name: str, values: Ints, axes: int | None, per_axis: int = 1) -> None:
+    """Require a per-axis list to have `per_axis` values for every spatial axis; E304."""
+    if values and axes is not None and len(values) != per_axis * axes:
+        raise OpError(
+            f"{name} has {len(values)} values; {axes} spatial axes need {per_axis * axes}",
+            code="E304",
+            attribute=name,
+        )
+
+
+def check_not_negative(name: str, values: Ints, system: str) -> None:
+    """Require values of at least 0; E304."""
+    for axis, v in enumerate(values):
+        if v < 0:
+            raise OpError(
+                f"{name} is {v} at position {axis}; {system} takes no negative value",
+                code="E304",
+                attribute=name,
+            )
+
+
+def at_least_one(name: str, value: int) -> Iterator[Problem]:
+    """Yield a problem for a number below 1; E210."""
+    if value < 1:
+        yield Problem("E210", f"{name} is {value}; it must be at least 1", attribute=name)
+
+
+def check_groups(channels: Dim, inputs: Dim, groups: int, attribute: str) -> None:
+    """Require data channels = filter input channels, divisible by the groups; E302, E304."""
+    if groups < 1:
+        raise OpError(
+            f"{attribute} is {groups}; it must be at least 1", code="E304", attribute=attribute
+        )
+    if merge(channels, inputs) is None:
+        raise OpError(
+            f"data has {channels} channels, the filter wants {inputs}", code="E302", port=1
+        )
+    for name, count in (("data has", channels), ("the filter has", inputs)):
+        if isinstance(count, int) and count % groups:
+            raise OpError(
+                f"{name} {count} input channels, which {groups} groups do not divide",
+                code="E304",
+                attribute=attribute,
+            )
+
+
+def check_bias(bias: Spec | None, outputs: Dim) -> None:
+    """Require a bias of one value per output channel; E301, E302."""
+    if bias is None or bias.shape is None:
+        return
+    if len(bias.shape) != 1:
+        raise OpError(f"the bias has rank {len(bias.shape)}, not 1", code="E301", port=2)
+    if merge(bias.shape[0], outputs) is None:
+        raise OpError(
+            f"the bias has {bias.shape[0]} values for {outputs} output channels",
+            code="E302",
+            port=2,
+        )
+
+
+def check_kernel(kernel: Sequence[Dim]) -> None:
+    """Require a kernel of at least 1 on every axis; E302."""
+    for axis, k in enumerate(kernel):
+        if isinstance(k, int) and k < 1:
+            raise OpError(f"the kernel has size {k} on spatial axis {axis}", code="E302", port=1)
+
+
+def check_kernel_size(name: str, said: Sequence[int], kernel: Sequence[Dim]) -> None:
+    """Require the attribute that repeats the kernel's size to say what the filter has; E304."""
+    if said and any(merge(a, b) is None for a, b in zip(said, kernel, strict=False)):
+        raise OpError(
+            f"{name} is {list(said)}, the filter's kernel {format_shape(tuple(kernel))}",
+            code="E304",
+            attribute=name,
+        )
+
+
+def check_output_type(shape: Spec | None) -> None:
+    """Require an output_shape of integers; E303."""
+    if shape is not None and shape.dtype is not None and not shape.dtype.is_integral:
+        raise OpError(
+            f"output_shape is {shape.dtype}; it must be of an integer type", code="E303", port=2
+        )
+
+
+def check_output_shape(shape: Spec | None, axes: int | None) -> None:
+    """Require one value from 0 on per spatial axis; E305."""
+    if shape is None or shape.shape is None or axes is None:
+        return
+    if len(shape.shape) != 1 or merge(shape.shape[0], axes) is None:
+        raise OpError(
+            f"output_shape has shape {format_shape(shape.shape)}; it needs one value for "
+            f"each of the {axes} spatial axes",
+            code="E305",
+            port=2,
+        )
+    for axis, size in enumerate(dims(shape) or ()):
+        if isinstance(size, int) and size < 0:
+            raise OpError(
+                f"output_shape asks for size {size} on spatial axis {axis}",
+                code="E305",
+                port=2,
+            )
+
+
+def check_output(size: Sequence[Dim], hint: str | None = None) -> None:
+    """Require an output of at least 1 on every axis; E306."""
+    for axis, d in enumerate(size):
+        top = d.hi if isinstance(d, Interval) else d
+        if top is not None and top < 1:
+            raise OpError(
+                f"the output would have size {d} on spatial axis {axis}", code="E306", hint=hint
+            )
+
+
+def large_padding(s: Setting, words: str) -> Iterator[Problem]:
+    """Yield a warning where output_padding is not below the stride."""
+    if any(p >= stride for p, stride in zip(s.output_padding, s.strides, strict=True)):
+        yield Problem(
+            "W301",
+            f"output_padding {list(s.output_padding)} is not below the strides "
+            f"{list(s.strides)}: {words}",
+            attribute="output_padding",
+        )
+
+
+def permute(b: Builder[Any], x: Any, order: Sequence[int]) -> Any:
+    """Transpose; nothing where the order is the present one."""
+    if list(order) == sorted(order):
+        return x
+    return b.add(Transpose(), x, b.const(np.array(order, np.int64)))
+
+
+def to_channels_first(b: Builder[Any], x: Any, axes: int) -> Any:
+    """(N, *I, C) -> (N, C, *I)."""
+    return permute(b, x, (0, axes + 1, *range(1, axes + 1)))
+
+
+def to_channels_last(b: Builder[Any], x: Any, axes: int) -> Any:
+    """(N, C, *I) -> (N, *I, C)."""
+    return permute(b, x, (0, *range(2, axes + 2), 1))
+
+
+def split_groups(b: Builder[Any], w: Any, groups: int, axes: int) -> Any:
+    """(C, M/g, *K) -> (g, C/g, M/g, *K)."""
+    if groups == 1:
+        return b.add(Unsqueeze(), w, b.const(np.array([0], np.int64)))
+    shape = b.spec(w).shape
+    if is_static(shape):
+        target = b.const(np.array((groups, shape[0] // groups, *shape[1:]), np.int64))
+    else:
+        rest = np.arange(1, axes + 2, dtype=np.int64)
+        tail = b.add(
+            Gather(), b.add(ShapeOf(i64), w), b.const(rest), b.const(np.array(0, np.int64))
+        )
+        target = b.add(Concat(0), b.const(np.array([groups, -1], np.int64)), tail)
+    return b.add(Reshape(special_zero=False), w, target)
+
+
+def add_bias(b: Builder[Any], y: Any, bias: Any, axes: int) -> Any:
+    """Add one value per channel to (N, M, *O)."""
+    if bias is None:
+        return y
+    where = np.array((0, *range(2, axes + 2)), np.int64)
+    out = b.add(Add(), y, b.add(Unsqueeze(), bias, b.const(where)))
+    # A bias whose rank is unknown would leave nothing of the shape.
+    return b.refine(out, b.spec(y).without_value()) if b.spec(bias).shape is None else out
+
+
+def deconvolve(b: Builder[Any], x: Any, w: Any, t: WindowTerms, window: Window, least: int) -> Any:
+    """Add the canonical deconvolution of channels-first data and a grouped filter.
+
+    Sizes below `least` are refused with a hint that says what is cut off; E306.
+    """
+    op = core.Deconvolution(t.strides.values, t.dilations.values)
+    pads = materialize(b, window.pads_begin), materialize(b, window.pads_end)
+    try:
+        y = b.add(op, x, w, *pads)
+    except OpError as e:
+        if e.problem.code != "E306":
+            raise
+        raise OpError(str(e), code="E306", hint=_cut(t, window)) from e
+    if least:
+        check_output((b.spec(y).shape or ())[2:], _cut(t, window))
+    return y
+
+
+def _cut(t: WindowTerms, window: Window) -> str | None:
+    if not isinstance(t.size, IntVector) or not isinstance(t.kernel, IntVector):
+        return None
+    return empty_hint(t.full(), window)
+
+
+@dataclass(frozen=True)
+class PadsTotal:
+    """The sum of both pads on one axis: its formula, the same with numbers, its value."""
+
+    formula: str
+    numbers: str
+    value: Dim
+
+
+@dataclass(frozen=True)
+class PadsRule:
+    """How the pads come about. `larger_begin` is None where nothing is split."""
+
+    text: str
+    totals: tuple[PadsTotal, ...] = ()
+    larger_begin: bool | None = None
+
+    def split(self, axis: int) -> str:
+        """Return how the total of an axis is divided."""
+        if self.larger_begin is None:
+            return ""
+        total = self.totals[axis].value
+        if total == 0:
+            return "nothing to split"
+        if isinstance(total, int) and total % 2 == 0:
+            return "half at each side"
+        side = "begin" if self.larger_begin else "end"
+        if isinstance(total, int):
+            return f"odd, the larger half at the {side}"
+        return f"the larger half at the {side} where it is odd"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "text": self.text,
+            "totals": [
+                vars(t) | {"value": t.value if isinstance(t.value, int) else str(t.value)}
+                for t in self.totals
+            ],
+            "odd": None if self.larger_begin is None else "begin" if self.larger_begin else "end",
+        }
+
+
+def as_given(s: Setting) -> PadsRule:
+    """Return the rule of pads that are taken as they are, or are none."""
+    if s.auto_pad == "valid":
+        return PadsRule("auto_pad is valid: pads are 0, given ones are ignored")
+    return PadsRule("as given")
+
+
+def from_extent(s: Setting, attribute: str) -> PadsRule:
+    """Return the rule by which same_* splits max(DK - S, 0), the smaller half first for upper."""
+    if not s.same:
+        return as_given(s)
+    totals = tuple(
+        PadsTotal("max(DK - S, 0)", f"max({dk} - {stride}, 0)", maximum(dk - stride, 0))
+        for dk, stride in zip(s.extent, s.strides, strict=True)
+    )
+    text = f"{attribute} {s.auto_pad}: given pads are ignored"
+    return PadsRule(text, totals, s.auto_pad == "same_lower")
+
+
+def from_output(s: Setting, *, clamp: bool) -> tuple[PadsTotal, ...]:
+    """Return the totals that follow from output_shape; `clamp` makes a negative one 0."""
+    assert s.output_shape is not None
+    totals = []
+    for full, op, size in zip(s.full, s.output_padding, s.output_shape, strict=True):
+        value = full + op - size
+        formula, numbers = "FULL + op - O", f"{full} + {op} - {size}"
+        if clamp:
+            formula, numbers = f"max({formula}, 0)", f"max({numbers}, 0)"
+            value = maximum(value, 0)
+        totals.append(PadsTotal(formula, numbers, value))
+    return tuple(totals)

@@ -1,0 +1,213 @@
+"""oneDNN Graph's deconvolution: ConvTranspose-1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+from irdeconv.base.errors import OpError, Problem
+from irdeconv.ir import geometry
+from irdeconv.ir.attributes import Ints
+from irdeconv.ir.geometry import Semantics, Window, WindowTerms
+from irdeconv.ir.op import Builder, attribute, op
+from irdeconv.ir.spec import Spec
+from irdeconv.ops import dialect_base as base
+from irdeconv.ops.dialect_base import CommonTerms, Setting
+from irdeconv.ops.dialect_system import PLAIN, Cannot, DialectSystem
+from irdeconv.ops.dialect_template import DialectDeconvolution
+
+Format = Literal["XIO", "OIX", "XOI", "IOX"]
+
+
+@op("ConvTranspose", "onednn_graph_1", aliases=("ConvTranspose-1",), standard=False)
+class OneDnnConvTranspose(DialectDeconvolution):
+    """Deconvolution: data (N, *I, C) or (N, C, *I), filter, optional bias (M,); f32, f16, bf16.
+
+    `data_format` NXC or NCX holds for input and output. The filter's layout is `filter_format`
+    (XIO, OIX) or, since oneDNN 3, `weights_format` (XOI, IOX): I all input channels, O the output
+    channels of a group, X the spatial axes; both names take all four values. Under auto_pad the
+    given pads are ignored; output_padding always lengthens the output. The library computes
+    output_padding < strides only, the document sets no limit (`semantics`).
+    [oneDNN Graph ConvTranspose-1]
+    """
+
+    system: ClassVar[str] = "oneDNN Graph"
+    element_types: ClassVar[tuple[str, ...]] = ("f32", "f16", "bf16")
+    per_axis: ClassVar[tuple[str, ...]] = (
+        "strides",
+        "pads_begin",
+        "pads_end",
+        "dilations",
+        "output_padding",
+    )
+
+    strides: Ints
+    pads_begin: Ints
+    pads_end: Ints
+    dilations: Ints
+    auto_pad: Literal["none", "same_upper", "same_lower", "valid"] = "none"
+    output_padding: Ints = ()
+    groups: int = 1
+    data_format: Literal["NXC", "NCX"] = "NXC"
+    filter_format: Format | None = None
+    weights_format: Format | None = None
+    semantics: Semantics = attribute("runtime", internal=True)
+
+    def expand(self, b: Builder[Any], data: Any, filter: Any, bias: Any = None) -> Any:
+        return self.build(b, data, filter, bias)
+
+    def check(self) -> Iterator[Problem]:
+        yield from super().check()
+        for name, values in self.lists.items():
+            if not values and name != "output_padding":
+                yield Problem("E210", f"{name} is empty; it is required", attribute=name)
+        if len({self.filter_format, self.weights_format} - {None}) > 1:
+            yield Problem(
+                "E210",
+                f"filter_format={self.filter_format} and "
+                f"weights_format={self.weights_format} are two names of one attribute",
+                attribute="weights_format",
+                hint="keep one of them",
+            )
+
+    @property
+    def key(self) -> str:
+        return "onednn" if self.semantics == "runtime" else "onednn_document"
+
+    def common_terms(self, axes: int) -> CommonTerms:
+        return CommonTerms(**self.lists, auto_pad=self.auto_pad.replace("none", "explicit"))
+
+    def window(self, t: WindowTerms) -> Window:
+        return geometry.onednn(self.auto_pad, t)
+
+    @property
+    def group_count(self) -> int:
+        return self.groups
+
+    @property
+    def channels_last(self) -> bool:
+        return self.data_format == "NXC"
+
+    @property
+    def layout(self) -> str:
+        """The filter's layout; the document's default where neither attribute is given."""
+        return self.weights_format or self.filter_format or "XIO"
+
+    def filter_order(self, axes: int) -> Ints:
+        letters = self.layout.replace("X", "X" * axes)
+        spatial = (at for at, letter in enumerate(letters) if letter == "X")
+        return letters.index("I"), letters.index("O"), *spatial
+
+    def padding_limits(self, t: CommonTerms) -> Sequence[int | None]:
+        return t.strides if self.semantics == "runtime" else super().padding_limits(t)
+
+    def check_attributes(self, data: Spec, filter: Spec, axes: int | None) -> None:
+        base.check_not_negative("output_padding", self.output_padding, self.system)
+        if self.auto_pad == "none":
+            self._check_pads()
+        if axes is None:
+            return
+        limits = self.padding_limits(self.common_terms(axes))
+        for axis, (extra, limit) in enumerate(zip(self.output_padding, limits, strict=False)):
+            if limit is not None and extra >= limit:
+                raise OpError(
+                    f"output_padding is {extra} on spatial axis {axis}; the library computes "
+                    f"values below the stride {limit} only",
+                    code="E304",
+                    attribute="output_padding",
+                    hint='the document sets no limit: semantics="document" computes it',
+                )
+
+    def _check_pads(self) -> None:
+        """Refuse negative pads; the library takes those at the end that are above -stride."""
+        base.check_not_negative("pads_begin", self.pads_begin, self.system)
+        if self.semantics == "document":
+            base.check_not_negative("pads_end", self.pads_end, self.system)
+        for axis, (pad, stride) in enumerate(zip(self.pads_end, self.strides, strict=False)):
+            if pad <= -stride:
+                raise OpError(
+                    f"pads_end is {pad} on spatial axis {axis}; the library lengthens the output "
+                    f"by less than the stride {stride} only",
+                    code="E304",
+                    attribute="pads_end",
+                    hint="output_padding lengthens the output",
+                )
+
+    def warnings(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
+        if self.weights_format in ("OIX", "XIO") or self.filter_format in ("IOX", "XOI"):
+            name = "weights_format" if self.weights_format else "filter_format"
+            yield Problem(
+                "W301",
+                f"{name}={self.layout}: a value of the other spelling of this attribute; "
+                "the library refuses it",
+                attribute=name,
+                hint="filter_format (before 3.0) knows XIO and OIX, weights_format XOI and IOX",
+            )
+        if self.auto_pad == "none" and any(p < 0 for p in self.pads_end):
+            yield Problem(
+                "W301",
+                f"pads_end {list(self.pads_end)} has negative values: the document excludes them, "
+                "the library lengthens the output",
+                attribute="pads_end",
+                hint="output_padding is the documented way",
+            )
+        ignored = any(self.pads_begin) or any(self.pads_end)
+        if self.auto_pad != "none" and ignored:
+            yield Problem(
+                "W301",
+                f"auto_pad={self.auto_pad}: pads_begin and pads_end are required and ignored",
+                attribute="auto_pad",
+            )
+        if inputs[1].shape is not None:
+            yield from self._divergence(s, inputs[1].shape[-2:])
+
+    def _divergence(self, s: Setting, channels: Sequence[Any]) -> Iterator[Problem]:
+        """Yield what document and library read differently; `channels` are the filter's by XIO."""
+        unnamed = not (self.filter_format or self.weights_format)
+        if unnamed and any(c != 1 for c in channels):
+            yield Problem(
+                "W300",
+                "neither filter_format nor weights_format is given: the document's default is "
+                "XIO, which irdeconv reads, the library's is XOI",
+                port=1,
+                hint="name the layout",
+            )
+        if self.semantics == "document":
+            yield from base.large_padding(s, "the library refuses it")
+        if s.same and s.short:
+            yield Problem(
+                "W300",
+                f"auto_pad={self.auto_pad}: on spatial axes {s.short} the kernel is shorter than "
+                "the stride; the document's total is negative there, the library takes 0, and so "
+                "does irdeconv",
+                attribute="auto_pad",
+            )
+
+
+def _spelled(semantics: Semantics, s: Setting) -> tuple[OneDnnConvTranspose, tuple[Spec, ...]]:
+    if s.output_shape is not None:
+        raise Cannot("there is no output_shape")
+    auto_pad: Any = s.auto_pad.replace("explicit", "none")
+    pads_begin, pads_end = s.explicit_pads
+    op = OneDnnConvTranspose(
+        strides=s.strides,
+        pads_begin=pads_begin,
+        pads_end=pads_end,
+        dilations=s.dilations,
+        auto_pad=auto_pad,
+        output_padding=s.output_padding,
+        groups=s.groups,
+        data_format="NCX",
+        weights_format="IOX",
+        semantics=semantics,
+    )
+    return op, (s.data_spec(), s.filter_spec())
+
+
+READINGS = (
+    DialectSystem("onednn", "oneDNN Graph", PLAIN, partial(_spelled, "runtime")),
+    DialectSystem(
+        "onednn_document", "oneDNN Graph, text", PLAIN, partial(_spelled, "document"), listed=False
+    ),
+)

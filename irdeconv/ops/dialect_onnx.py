@@ -1,0 +1,310 @@
+"""ONNX's deconvolution: ConvTranspose of operation sets 1, 11 and 22."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+from irdeconv.base.errors import OpError, Problem
+from irdeconv.ir import geometry
+from irdeconv.ir.attributes import Ints
+from irdeconv.ir.geometry import Semantics, Window, WindowTerms, filled, size_hint
+from irdeconv.ir.op import Builder, attribute, op
+from irdeconv.ir.spec import Spec, is_static, maximum
+from irdeconv.ops import dialect_base as base
+from irdeconv.ops.dialect_base import (
+    CommonTerms,
+    PadsRule,
+    PadsTotal,
+    Setting,
+    as_given,
+    from_output,
+)
+from irdeconv.ops.dialect_system import BOTH, Cannot, DialectSystem
+from irdeconv.ops.dialect_template import DialectDeconvolution
+
+AutoPad = Literal["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"]
+
+
+@dataclass(frozen=True)
+class ConvTranspose(DialectDeconvolution):
+    """What all versions share: attributes, checks, the window.
+
+    `pads` are the begins followed by the ends. `output_shape` takes precedence over SAME_*, that
+    over VALID and pads. `semantics` "runtime" is what ONNX Runtime computes, which for every
+    version is the text of version 11; "document" follows the formula printed for the version.
+    """
+
+    system: ClassVar[str] = "ONNX"
+    ranks: ClassVar[range] = range(3, 9)
+    element_types: ClassVar[tuple[str, ...]] = ("f16", "f32", "f64")
+    groups_name: ClassVar[str] = "group"
+    kernel_name: ClassVar[str] = "kernel_shape"
+    per_axis: ClassVar[tuple[str, ...]] = ("strides", "dilations", "output_padding", "kernel_shape")
+    window_attributes: ClassVar[tuple[str, ...]] = (
+        "auto_pad",
+        "pads",
+        "output_padding",
+        "output_shape",
+    )
+    mirrored_text: ClassVar[bool] = False
+    whole_output_shape: ClassVar[bool] = False  # output_shape may name batch and channels too
+
+    auto_pad: AutoPad = attribute("NOTSET", exact=True)
+    dilations: Ints = ()
+    group: int = 1
+    kernel_shape: Ints = ()
+    output_padding: Ints = ()
+    output_shape: Ints = ()
+    pads: Ints = ()
+    strides: Ints = ()
+    semantics: Semantics = attribute("runtime", internal=True)
+
+    def expand(self, b: Builder[Any], data: Any, filter: Any, bias: Any = None) -> Any:
+        return self.build(b, data, filter, bias)
+
+    def check(self) -> Iterator[Problem]:
+        yield from super().check()
+        if self.pads and self.auto_pad != "NOTSET":
+            yield Problem(
+                "E210",
+                f"pads cannot be given together with auto_pad={self.auto_pad}",
+                attribute="pads",
+                hint="leave out one of them",
+            )
+        for name in ("pads", "output_padding", "output_shape"):
+            for at, v in enumerate(getattr(self, name)):
+                if v < 0:
+                    yield Problem(
+                        "E210",
+                        f"{name} is {v} at position {at}; no negative value is allowed",
+                        attribute=name,
+                    )
+
+    @property
+    def key(self) -> str:
+        if self.semantics == "runtime":
+            return "onnxruntime"
+        return "onnx_1" if self.mirrored_text else "onnx_11"
+
+    def common_terms(self, axes: int) -> CommonTerms:
+        pads = filled(self.pads, 2 * axes, 0)
+        return CommonTerms(
+            strides=self.strides,
+            dilations=self.dilations,
+            pads_begin=pads[:axes],
+            pads_end=pads[axes:],
+            output_padding=self.output_padding,
+            auto_pad=self.auto_pad.lower().replace("notset", "explicit"),
+            output_shape=self.output_shape[-axes:] or None,
+        )
+
+    @property
+    def _is_mirrored(self) -> bool:
+        return self.semantics == "document" and self.mirrored_text
+
+    def window(self, t: WindowTerms) -> Window:
+        return geometry.onnx(self.auto_pad, t, mirrored=self._is_mirrored)
+
+    def rule(self, s: Setting) -> PadsRule:
+        larger = (s.auto_pad != "same_upper") != self._is_mirrored
+        if s.output_shape is not None:
+            text = f"output_shape takes precedence, split for auto_pad {self.auto_pad}"
+            return PadsRule(text, from_output(s, clamp=True), larger)
+        if not s.same:
+            return as_given(s)
+        rows = zip(s.full, s.output_padding, s.size, s.strides, s.extent, strict=True)
+        totals = tuple(
+            PadsTotal(
+                "max(FULL + op - I*S, 0)",
+                f"max({full} + {op} - {i}*{stride}, 0)",
+                maximum(dk - stride + op, 0),
+            )
+            for full, op, i, stride, dk in rows
+        )
+        return PadsRule(f"auto_pad {self.auto_pad} wants I*S", totals, larger)
+
+    @property
+    def group_count(self) -> int:
+        return self.group
+
+    def padding_limits(self, t: CommonTerms) -> Sequence[int | None]:
+        if self.semantics == "runtime":
+            return t.strides
+        return [max(s, d) for s, d in zip(t.strides, t.dilations, strict=True)]
+
+    def check_attributes(self, data: Spec, filter: Spec, axes: int | None) -> None:
+        base.check_list("pads", self.pads, axes, per_axis=2)
+        if axes is None:
+            return
+        allowed = (axes, axes + 2) if self.whole_output_shape else (axes,)
+        if self.output_shape and len(self.output_shape) not in allowed:
+            raise OpError(
+                f"output_shape has {len(self.output_shape)} values for {axes} spatial axes",
+                code="E304",
+                attribute="output_shape",
+            )
+
+    def check_setting(self, s: Setting) -> None:
+        limits = self.padding_limits(s)
+        for axis, (extra, limit) in enumerate(zip(self.output_padding, limits, strict=False)):
+            if limit is not None and extra >= limit:
+                raise OpError(
+                    f"output_padding is {extra} on spatial axis {axis}; it must be less than "
+                    f"{limit} (stride {s.strides[axis]}, dilation {s.dilations[axis]})",
+                    code="E304",
+                    attribute="output_padding",
+                    hint="the text allows less than stride or dilation, ONNX Runtime less than "
+                    "the stride",
+                )
+        if self.semantics == "runtime":
+            self._check_reachable(s)
+
+    def _check_reachable(self, s: Setting) -> None:
+        """Refuse an output_shape that no input of this size gives (ONNX Runtime's rule)."""
+        for axis, (full, wanted) in enumerate(zip(s.full, s.output_shape or (), strict=False)):
+            limit = s.strides[axis]
+            if isinstance(full, int) and isinstance(wanted, int) and wanted - full >= limit:
+                raise OpError(
+                    f"output_shape is {wanted} on spatial axis {axis}, but {s.size[axis]} inputs "
+                    f"give {full}, and with output_padding at most {full + limit - 1}",
+                    code="E306",
+                    attribute="output_shape",
+                    hint=size_hint(full, wanted, extra=0, limit=limit, pads=0),
+                )
+
+    def warnings(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
+        if len(self.output_shape) == s.axes + 2:
+            yield Problem(
+                "W301",
+                f"output_shape has {s.axes + 2} values; ONNX Runtime takes the last {s.axes} "
+                "where the model does not declare the filter's shape, and refuses them otherwise",
+                attribute="output_shape",
+                hint="leave out batch and channels",
+            )
+        if self.output_shape and any(self.pads):
+            yield Problem("W301", "output_shape is given, so pads are ignored", attribute="pads")
+        if self.semantics == "document":
+            yield from base.large_padding(s, "ONNX Runtime refuses it")
+            yield from self._unreachable(s)
+        yield from self._tools(s)
+        if inputs[1].shape:
+            yield from self._divergence(s, inputs)
+
+    def _unreachable(self, s: Setting) -> Iterator[Problem]:
+        """Yield an output_shape that ONNX Runtime refuses and the text does not."""
+        rows = zip(s.full, s.strides, s.output_shape or (), strict=False)
+        if any(isinstance(f, int) and isinstance(o, int) and o - f >= n for f, n, o in rows):
+            yield Problem(
+                "W303",
+                f"output_shape {list(self.output_shape)} is larger than the scatter by a stride "
+                "or more, which ONNX Runtime refuses",
+                attribute="output_shape",
+            )
+
+    def _tools(self, s: Setting) -> Iterator[Problem]:
+        """Yield what ONNX's own tools make of a layer."""
+        if s.same and not self.output_shape and any(self.output_padding):
+            yield Problem(
+                "W301",
+                f"auto_pad={self.auto_pad} with output_padding {list(self.output_padding)}: "
+                "ONNX's shape inference adds it to the output size, ONNX Runtime and irdeconv do "
+                "not",
+                attribute="output_padding",
+            )
+        reasons = ["groups"] if self.group > 1 else []
+        if self.output_shape and not s.same:
+            reasons.append("output_shape without SAME_*")
+        if reasons:
+            yield Problem(
+                "W303",
+                f"onnx.reference computes {' and '.join(reasons)} wrongly (version 1.23)",
+                note=True,
+                hint="compare with ONNX Runtime instead",
+            )
+
+    def _divergence(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
+        runtime = replace(self, semantics="runtime").begins(*inputs)
+        document = replace(self, semantics="document").begins(*inputs)
+        if runtime != document:
+            yield Problem(
+                "W300",
+                f"an odd total is split differently: ONNX Runtime begins the output at "
+                f"{list(runtime or ())} of the full scatter, the formula printed for this version "
+                f"at {list(document or ())}; irdeconv computes the {self.semantics}'s",
+                attribute="output_shape" if self.output_shape else "auto_pad",
+                hint="version 11 of the text has the runtime's split",
+            )
+        if s.same and not self.output_shape and s.short and is_static(s.kernel):
+            yield Problem(
+                "W301",
+                f"auto_pad={self.auto_pad}: on spatial axes {s.short} the kernel is shorter "
+                "than the stride, so the output is smaller than input times stride",
+                attribute="auto_pad",
+            )
+
+
+@op("ConvTranspose", "onnx_opset1", standard=False)
+class ConvTranspose1(ConvTranspose):
+    """Deconvolution: data (N, C, *I), filter (C, M/g, *K), optional bias (M,); f16, f32, f64.
+
+    The formula printed for this version splits an odd total the other way round than its prose and
+    than every later version.  [ONNX ConvTranspose-1]
+    """
+
+    mirrored_text: ClassVar[bool] = True
+    whole_output_shape: ClassVar[bool] = True
+
+
+@op("ConvTranspose", "onnx_opset11", standard=False)
+class ConvTranspose11(ConvTranspose):
+    """Deconvolution: data (N, C, *I), filter (C, M/g, *K), optional bias (M,); f16, f32, f64.
+
+    SAME_UPPER puts the smaller half of the total at the begin, everything else the larger one.
+    [ONNX ConvTranspose-11]
+    """
+
+
+@op("ConvTranspose", "onnx_opset22", standard=False)
+class ConvTranspose22(ConvTranspose):
+    """Deconvolution: data (N, C, *I), filter (C, M/g, *K), optional bias (M,); also bf16.
+
+    As version 11.  [ONNX ConvTranspose-22]
+    """
+
+    element_types: ClassVar[tuple[str, ...]] = ("f16", "f32", "f64", "bf16")
+
+
+def spelled(
+    version: type[ConvTranspose], semantics: Semantics, s: Setting
+) -> tuple[ConvTranspose, tuple[Spec, ...]]:
+    """Spell a setting in a version; in version 22 where only that has the element type."""
+    wanted = s.output_shape or ()
+    if not is_static(wanted):
+        raise Cannot("output_shape is an attribute there, here it is known at run time only")
+    if version is ConvTranspose11 and s.dtype is not None and s.dtype.name == "bf16":
+        version = ConvTranspose22
+    explicit = s.auto_pad == "explicit"
+    auto_pad: Any = "NOTSET" if explicit else s.auto_pad.upper()
+    op = version(
+        auto_pad=auto_pad,
+        dilations=s.dilations,
+        group=s.groups,
+        output_padding=s.output_padding,
+        output_shape=wanted,
+        pads=(*s.pads_begin, *s.pads_end) if explicit else (),
+        strides=s.strides,
+        semantics=semantics,
+    )
+    return op, (s.data_spec(channels_last=op.channels_last), s.filter_spec())
+
+
+READINGS = (
+    DialectSystem("onnx_1", "ONNX 1, text", BOTH, partial(spelled, ConvTranspose1, "document")),
+    DialectSystem("onnx_11", "ONNX 11, text", BOTH, partial(spelled, ConvTranspose11, "document")),
+    DialectSystem(
+        "onnxruntime", "ONNX Runtime", BOTH, partial(spelled, ConvTranspose11, "runtime")
+    ),
+)

@@ -1,0 +1,262 @@
+"""OpenVINO's two deconvolutions: ConvolutionBackpropData-1 and GroupConvolutionBackpropData-1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+from irdeconv.base.errors import OpError, Problem
+from irdeconv.ir import geometry
+from irdeconv.ir.attributes import Ints
+from irdeconv.ir.geometry import Semantics, Window, WindowTerms
+from irdeconv.ir.op import Builder, attribute, op
+from irdeconv.ir.spec import Dim, Spec, is_static, merge
+from irdeconv.ops.dialect_base import (
+    CommonTerms,
+    PadsRule,
+    Setting,
+    as_given,
+    from_output,
+    shape_input,
+)
+from irdeconv.ops.dialect_system import BOTH, DialectSystem
+from irdeconv.ops.dialect_template import DialectDeconvolution
+
+AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
+# Element types that OpenVINO's CPU plugin computes in f32.
+NARROWED = ("f64", "i32", "i64", "u32", "u64")
+
+
+@dataclass(frozen=True)
+class BackpropData(DialectDeconvolution):
+    """What both share: attributes, checks, the window.
+
+    Absent lists mean 1 (strides, dilations) and 0 (pads, output_padding), as in the runtime; the
+    document requires strides, pads and dilations. `semantics` chooses between what the runtime
+    computes and what the document's formulas say.
+    """
+
+    system: ClassVar[str] = "OpenVINO"
+    least_size: ClassVar[int] = 0
+
+    strides: Ints = attribute((), documented=True)
+    pads_begin: Ints = attribute((), documented=True)
+    pads_end: Ints = attribute((), documented=True)
+    dilations: Ints = attribute((), documented=True)
+    auto_pad: AutoPad = "explicit"
+    output_padding: Ints = ()
+    semantics: Semantics = attribute("runtime", internal=True)
+
+    def expand(self, b: Builder[Any], data: Any, filter: Any, output_shape: Any = None) -> Any:
+        return self.build(b, data, filter, output_shape=output_shape)
+
+    @property
+    def key(self) -> str:
+        return f"openvino_{self.semantics}"
+
+    def common_terms(self, axes: int) -> CommonTerms:
+        return CommonTerms(**self.lists, auto_pad=self.auto_pad)
+
+    def window(self, t: WindowTerms) -> Window:
+        runtime = self.semantics == "runtime"
+        rule = geometry.openvino if runtime else geometry.openvino_document
+        return rule(self.auto_pad, t)
+
+    def rule(self, s: Setting) -> PadsRule:
+        text = f"{s.auto_pad} with output_shape"
+        document = self.semantics == "document"
+        if s.output_shape is None:
+            unused = f"{s.auto_pad} without output_shape: pads are 0, given ones are ignored"
+            return PadsRule(unused) if s.same else as_given(s)
+        if document:
+            text += ", the document's formula: given pads are ignored"
+        elif s.auto_pad == "explicit":
+            return PadsRule(
+                "output_shape is given: pads_begin as given, the end follows from the size"
+            )
+        elif s.auto_pad == "valid":
+            return PadsRule(f"{text}: nothing at the begin, the end follows from the size")
+        return PadsRule(text, from_output(s, clamp=not document), s.auto_pad == "same_upper")
+
+    def check_ranks(self, data: Spec, filter: Spec, axes: int | None) -> None:
+        if data.shape is not None and len(data.shape) not in self.ranks:
+            raise OpError(
+                f"data has rank {len(data.shape)}; it needs 3 to 5 axes: N, C and 1 to 3 "
+                "spatial ones",
+                code="E301",
+                port=0,
+            )
+        if axes is not None and not 1 <= axes <= 3:
+            raise OpError(f"{axes} spatial axes; 1 to 3 are possible", code="E301", port=1)
+        want = None if axes is None else axes + (3 if self.group_count is None else 2)
+        if want is not None and filter.shape is not None and len(filter.shape) != want:
+            noun = "axis" if axes == 1 else "axes"
+            raise OpError(
+                f"data has {axes} spatial {noun}, so the filter needs rank {want} {self.layout}, "
+                f"but it has rank {len(filter.shape)}",
+                code="E301",
+                port=1,
+            )
+
+    def check_types(self, data: Spec, filter: Spec, bias: Spec | None) -> None:
+        if data.dtype is not None and filter.dtype is not None and data.dtype != filter.dtype:
+            raise OpError(
+                f"data is {data.dtype}, the filter {filter.dtype}; they must have one element type",
+                code="E303",
+                port=1,
+            )
+        for port, spec in enumerate((data, filter)):
+            if spec.dtype is not None and spec.dtype.kind not in ("float", "int", "uint"):
+                raise OpError(f"element type {spec.dtype} is not numeric", code="E303", port=port)
+
+    def check_lists(self, axes: int | None) -> None:
+        for name, values in self.lists.items():
+            if values and axes is not None and len(values) != axes:
+                raise OpError(
+                    f"{name} has {len(values)} values for {axes} spatial axes",
+                    code="E304",
+                    attribute=name,
+                )
+
+    def check_channels(self, data: Spec, filter: Spec, channels: Dim, outputs: Dim) -> None:
+        x, w = data.shape, filter.shape
+        if x is None or w is None or merge(x[1], channels) is not None:
+            return
+        grouped = self.group_count is None
+        product = f" = {w[0]} groups x {w[1]}" if grouped else ""
+        axes = "two axes multiply to" if grouped else "axis must equal"
+        raise OpError(
+            f"data has {x[1]} channels, the filter wants {channels}{product}",
+            code="E302",
+            port=1,
+            hint=f"the filter's first {axes} the data's channel axis",
+        )
+
+    def warnings(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
+        if s.output_shape is not None:
+            yield from self._prose(s)
+            yield from self._divergence(inputs)
+        if s.dtype is not None and s.dtype.name in NARROWED:
+            yield Problem(
+                "W303",
+                f"the OpenVINO CPU plugin computes {s.dtype} in f32",
+                note=True,
+                port=0,
+                hint="large values lose their last digits there",
+            )
+        for axis, p in enumerate(self.output_padding):
+            if p < 0:
+                yield Problem(
+                    "W301",
+                    f"output_padding is {p} on spatial axis {axis}: the runtime takes a "
+                    "negative one as a crop",
+                    attribute="output_padding",
+                )
+        for name in ("pads_begin", "pads_end"):
+            if self.auto_pad == "explicit" and any(p < 0 for p in self.lists[name]):
+                yield Problem(
+                    "W303",
+                    f"{name} has negative values: shape inference accepts them, the "
+                    "OpenVINO CPU plugin refuses to compile the layer",
+                    attribute=name,
+                )
+        out = self.expand_specs(*inputs)
+        assert isinstance(out, Spec)
+        if out.shape is not None and any(d == 0 for d in out.shape):
+            yield Problem("W302", f"the output {out} is empty")
+
+    def _prose(self, s: Setting) -> Iterator[Problem]:
+        """Yield that the document's prose splits an odd total the other way than its formula."""
+        if not s.same or not is_static(s.full) or not is_static(s.output_shape):
+            return
+        rows = zip(s.full, s.output_shape, s.output_padding, strict=True)
+        totals = [full - size + extra for full, size, extra in rows]
+        odd = [axis for axis, t in enumerate(totals) if t > 0 and t % 2]
+        if odd:
+            sides = ("begin", "end") if self.auto_pad == "same_upper" else ("end", "begin")
+            yield Problem(
+                "W301",
+                f"auto_pad={self.auto_pad}: an odd total on spatial axes {odd}; formula and "
+                f"runtime put the odd element at the {sides[0]}, the document's prose at the "
+                f"{sides[1]}",
+                attribute="auto_pad",
+            )
+
+    def _divergence(self, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
+        runtime = replace(self, semantics="runtime").begins(*inputs)
+        document = replace(self, semantics="document").begins(*inputs)
+        if runtime is None or runtime == document:
+            return
+        yield Problem(
+            "W300",
+            f"auto_pad={self.auto_pad} with output_shape: the runtime begins the output at "
+            f"{runtime} of the full scatter, the published formula at "
+            f"{document or 'a place that depends on the sizes'}; irdeconv computes the "
+            f"{self.semantics}'s",
+            attribute="auto_pad",
+            hint='choose with semantics="runtime" or semantics="document"',
+        )
+
+
+@op("ConvolutionBackpropData")
+class ConvolutionBackpropData(BackpropData):
+    """Deconvolution: data (N, C, *I), filter (C, M, *K), optional output_shape (n,) -> (N, M, *O).
+
+    One to three spatial axes; data and filter share a numeric element type, output_shape has any
+    integer type and may be computed.  [convolution/ConvolutionBackpropData-1]
+    """
+
+    layout: ClassVar[str] = "[C, M, *K]"
+
+
+@op("GroupConvolutionBackpropData")
+class GroupConvolutionBackpropData(BackpropData):
+    """Grouped deconvolution: data (N, C, *I), filter (g, C/g, M/g, *K) -> (N, M, *O).
+
+    Output channels are contiguous chunks per group; otherwise as ConvolutionBackpropData.
+    [convolution/GroupConvolutionBackpropData-1]
+    """
+
+    group_count: ClassVar[None] = None
+    layout: ClassVar[str] = "[g, C/g, M/g, *K]"
+
+    def warnings(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
+        yield from super().warnings(s, inputs)
+        shape = inputs[1].shape
+        if shape and shape[0] == 1 and any(d != 1 for d in shape[1:3]):
+            yield Problem(
+                "W303",
+                "one group: the OpenVINO CPU plugin does not compile a "
+                "GroupConvolutionBackpropData with g = 1 unless C = M = 1",
+                port=1,
+                hint="ConvolutionBackpropData computes the same",
+            )
+
+
+def backprop_data(groups: Dim) -> type[BackpropData]:
+    """Return the operation for a number of groups: the grouped one unless that is 1."""
+    return ConvolutionBackpropData if groups == 1 else GroupConvolutionBackpropData
+
+
+def _spelled(semantics: Semantics, s: Setting) -> tuple[BackpropData, tuple[Spec, ...]]:
+    pads_begin, pads_end = s.explicit_pads
+    auto_pad: Any = s.auto_pad
+    op = backprop_data(s.groups)(
+        strides=s.strides,
+        pads_begin=pads_begin,
+        pads_end=pads_end,
+        dilations=s.dilations,
+        auto_pad=auto_pad,
+        output_padding=s.output_padding,
+        semantics=semantics,
+    )
+    wanted = () if s.output_shape is None else (shape_input(s.output_shape),)
+    return op, (s.data_spec(), s.filter_spec(grouped=s.groups > 1), *wanted)
+
+
+READINGS = (
+    DialectSystem("openvino_runtime", "OpenVINO runtime", BOTH, partial(_spelled, "runtime")),
+    DialectSystem("openvino_document", "OpenVINO document", BOTH, partial(_spelled, "document")),
+)

@@ -1,0 +1,107 @@
+"""A system as `explain` compares it: a layer in common terms in, the window of its output out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from irdeconv.ir.op import Op, require_fit
+from irdeconv.ir.spec import Interval, Shape, Spec, dims, is_static
+from irdeconv.ops.dialect_base import Setting
+from irdeconv.ops.dialect_template import CanonicalRecorder, DialectDeconvolution
+
+PLAIN = (("explicit", False), ("valid", False), ("same_upper", False), ("same_lower", False))
+BOTH = (*PLAIN, *((mode, True) for mode, _ in PLAIN))
+ANY = Interval(-(2**63), None)  # a pad of unknown value
+
+
+class Cannot(Exception):
+    """A system has no attribute for what a setting asks."""
+
+
+@dataclass(frozen=True)
+class Crop:
+    """Where the output lies in the scatter: O = FULL - begin - end; a negative end adds."""
+
+    begin: Shape
+    end: Shape
+    size: Shape
+
+
+@dataclass(frozen=True)
+class System(ABC):
+    """A system, or one of two readings of its attributes.
+
+    `key` is its name for programs, `title` that for people; `modes` are the pairs of auto_pad and
+    whether output_shape is given.
+    """
+
+    symmetric: ClassVar[bool] = False  # one pad for both sides
+
+    key: str
+    title: str
+    modes: tuple[tuple[str, bool], ...]
+
+    @abstractmethod
+    def crop(self, s: Setting) -> Crop:
+        """Return the window; raise OpError where the system refuses, Cannot where it has no way."""
+
+    @abstractmethod
+    def spell(self, s: Setting) -> dict[str, str]:
+        """Return the attributes that decide the window, as the system spells them."""
+
+    def ways(self, s: Setting, wanted: Crop) -> Iterator[Setting]:
+        """Yield settings that may give the wanted window here.
+
+        These are explicit pads, if integers can say it; what is lacking at the end is
+        output_padding.
+        """
+        begin, end = wanted.begin, wanted.end
+        if not is_static(begin) or not is_static(end):
+            return
+        pads = begin if self.symmetric else tuple(max(e, 0) for e in end)
+        extra = tuple(p - e for p, e in zip(pads, end, strict=True))
+        if min(extra) >= 0:
+            yield replace(
+                s, pads_begin=begin, pads_end=pads, output_padding=extra, auto_pad="explicit",
+                output_shape=None,
+            )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DialectSystem(System):
+    """A system that a dialect's operation stands for: it is built and asked.
+
+    A verdict is then what validating and running such a layer would say. `make` spells a setting as
+    the operation and its inputs, or raises Cannot. What is not `listed` has no row of its own in
+    the table of verdicts.
+    """
+
+    make: Callable[[Setting], tuple[Op, tuple[Spec, ...]]]
+    listed: bool = True
+
+    def crop(self, s: Setting) -> Crop:
+        """Build the operation, check it and place its window."""
+        crop = placed(*self.make(s))
+        assert crop is not None
+        return crop
+
+    def spell(self, s: Setting) -> dict[str, str]:
+        """Return the attributes of the operation; output_shape may be its third input."""
+        op = self.make(s)[0]
+        return op.spelled_window(s.output_shape) if isinstance(op, DialectDeconvolution) else {}
+
+
+def placed(op: Op, inputs: tuple[Spec, ...]) -> Crop | None:
+    """Return an operation's window; None where not even the rank is known."""
+    require_fit(op)
+    recorder = CanonicalRecorder()
+    recorder.expand(op, inputs)
+    if recorder.out is None or recorder.out.shape is None:
+        return None
+    size = recorder.out.shape[2:]
+    unknown = (ANY,) * len(size)
+    begin, end = (unknown if p.value is None else dims(p) or unknown for p in recorder.inputs[2:4])
+    return Crop(begin, end, size)

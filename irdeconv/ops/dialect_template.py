@@ -1,0 +1,395 @@
+"""The template of a deconvolution: what every system does, with hooks for what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar, Self
+
+from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.limits import Limits, current
+from irdeconv.ir.attributes import Ints
+from irdeconv.ir.dtypes import i64
+from irdeconv.ir.geometry import IntVector, Vector, Window, WindowTerms
+from irdeconv.ir.op import Builder, Op, SpecBuilder, SugarOp, attributes, ports
+from irdeconv.ir.spec import DYNAMIC, Dim, Interval, Shape, Spec, dims, ints, is_static, merge
+from irdeconv.ops import core
+from irdeconv.ops import dialect_base as base
+from irdeconv.ops.convert import Convert
+from irdeconv.ops.dialect_base import (
+    PADS,
+    PER_AXIS,
+    CommonTerms,
+    PadsRule,
+    Setting,
+    from_extent,
+    part,
+    shape_text,
+)
+from irdeconv.ops.vectors import materialize, sizes, vector
+
+
+class DialectDeconvolution(SugarOp):
+    """A deconvolution as a system spells it.
+
+    A dialect declares its ports in the signature of `expand`, which hands them to `build`, states
+    its limits as class variables, and overrides the hooks; those below `key` have a default. The
+    ports are data, filter, and `bias` or `output_shape` by these names.
+    """
+
+    deconvolution: ClassVar[bool] = True
+    system: ClassVar[str] = ""  # its name in messages
+    ranks: ClassVar[range] = range(3, 6)  # of the data
+    element_types: ClassVar[tuple[str, ...]] = ()
+    per_axis: ClassVar[tuple[str, ...]] = PER_AXIS  # attributes with a value per spatial axis
+    positive: ClassVar[tuple[str, ...]] = ("strides", "dilations")  # those of values from 1 on
+    groups_name: ClassVar[str] = "groups"
+    kernel_name: ClassVar[str] = ""  # the attribute that repeats the kernel's size
+    least_size: ClassVar[int] = 1  # of an output axis
+    # The attributes that decide where the window lies, the mode first.
+    window_attributes: ClassVar[tuple[str, ...]] = ("auto_pad", *PADS)
+
+    # What every dialect says ----------------------------------------------------------------
+
+    @property
+    def key(self) -> str:
+        """The key of the system's reading that the layer follows."""
+        raise NotImplementedError
+
+    def common_terms(self, axes: int) -> CommonTerms:
+        """Return the attributes in common terms; absent lists may be empty."""
+        raise NotImplementedError
+
+    def window(self, t: WindowTerms) -> Window:
+        """Return the window by the system's rule."""
+        raise NotImplementedError
+
+    # What differs in some -------------------------------------------------------------------
+
+    @property
+    def group_count(self) -> int | None:
+        """The number of groups; None where the filter has a leading axis of groups."""
+        return 1
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether data and output are (N, *I, C)."""
+        return False
+
+    @property
+    def layout(self) -> str:
+        """The filter's layout in messages."""
+        return "[C, M/g, *K]"
+
+    def rule(self, s: Setting) -> PadsRule:
+        """Return the system's rule in words and totals."""
+        return from_extent(s, self.window_attributes[0])
+
+    def filter_order(self, axes: int) -> Ints:
+        """Return the order of axes that makes the filter (C, M/g, *K)."""
+        return tuple(range(axes + 2))
+
+    def padding_limits(self, t: CommonTerms) -> Sequence[int | None]:
+        """Return the first output_padding that is refused on each axis; None: there is no limit."""
+        return (None,) * len(t.strides)
+
+    def check_attributes(self, data: Spec, filter: Spec, axes: int | None) -> None:
+        """Raise OpError for attributes beyond the system's limits; ranks and lists fit."""
+
+    def check_setting(self, s: Setting) -> None:
+        """Raise OpError for a combination beyond the system's limits; all else fits."""
+
+    def output_channels(self, outputs: Dim) -> Dim:
+        """Return M; `outputs` is what the filter says."""
+        return outputs
+
+    def activate(self, b: Builder[Any], y: Any) -> Any:
+        """Apply a fused activation."""
+        return y
+
+    def warnings(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
+        """Yield what documents, formulas and runtimes make differently of the layer."""
+        return iter(())
+
+    # What all share -------------------------------------------------------------------------
+
+    @property
+    def lists(self) -> dict[str, Ints]:
+        """The attributes with a value per spatial axis, by name."""
+        return {name: getattr(self, name) for name in self.per_axis}
+
+    def check(self) -> Iterator[Problem]:
+        lists = self.lists
+        for name in self.positive:
+            yield from core.positive(name, lists[name])
+        yield from core.equal_lengths(lists)
+        yield from base.at_least_one(self.groups_name, self._groups)
+
+    def build(
+        self, b: Builder[Any], data: Any, filter: Any, bias: Any = None, output_shape: Any = None
+    ) -> Any:
+        """Resolve everything that is automatic and add core.Deconvolution, bias and activation."""
+        x, w = b.spec(data), b.spec(filter)
+        shape = None if output_shape is None else b.spec(output_shape)
+        axes = self.axes(x, w, shape)
+        self.validate(x, w, None if bias is None else b.spec(bias), shape, axes)
+        if axes is None:
+            if isinstance(b, SpecBuilder):
+                return Spec(x.dtype or w.dtype, None)
+            name = ports(type(self)).name(1)
+            raise OpError(f"the rank of data and {name} is unknown", code="E400", port=0)
+        data, filter, t = self._resolve(b, data, filter, output_shape, axes)
+        y = base.deconvolve(b, data, filter, t, self.window(t), self.least_size)
+        wanted = self.common_terms(axes).output_shape if shape is None else dims(shape)
+        if wanted is not None:
+            y = b.refine(y, _with_size(b.spec(y), wanted))
+        y = self.activate(b, base.add_bias(b, y, bias, axes))
+        return base.to_channels_last(b, y, axes) if self.channels_last else y
+
+    def _resolve(
+        self, b: Builder[Any], data: Any, filter: Any, output_shape: Any, axes: int
+    ) -> tuple[Any, Any, WindowTerms]:
+        """Return data (N, C, *I), filter (g, C/g, M/g, *K) and what the window depends on."""
+        if self.channels_last:
+            data = base.to_channels_first(b, data, axes)
+        if self.group_count is not None:
+            filter = base.permute(b, filter, self.filter_order(axes))
+            filter = base.split_groups(b, filter, self.group_count, axes)
+        t = self.common_terms(axes).filled(axes)
+        wanted: Vector | None = None
+        if output_shape is not None:
+            wanted = vector(b, _as_i64(b, output_shape))
+        elif is_static(t.output_shape):
+            wanted = IntVector(t.output_shape)
+        terms = WindowTerms(
+            size=sizes(b, data, 2, axes),
+            kernel=sizes(b, filter, 3, axes),
+            output_shape=wanted,
+            **{name: IntVector(values) for name, values in t.lists.items()},
+        )
+        return data, filter, terms
+
+    def axes(self, data: Spec, filter: Spec, output_shape: Spec | None = None) -> int | None:
+        """Return the number of spatial axes from the first source that knows it."""
+        if data.shape is not None:
+            return len(data.shape) - 2
+        if filter.shape is not None:
+            return len(filter.shape) - (2 if self.group_count is not None else 3)
+        length = output_shape.shape[0] if output_shape and output_shape.shape else None
+        if isinstance(length, int):
+            return length
+        return next((len(values) for values in self.lists.values() if values), None)
+
+    def validate(
+        self,
+        data: Spec,
+        filter: Spec,
+        bias: Spec | None,
+        output_shape: Spec | None,
+        axes: int | None,
+    ) -> None:
+        """Raise OpError where the inputs do not fit what the system accepts."""
+        self.check_ranks(data, filter, axes)
+        self.check_types(data, filter, bias)
+        base.check_output_type(output_shape)
+        self.check_lists(axes)
+        base.check_output_shape(output_shape, axes)
+        self.check_attributes(data, filter, axes)
+        groups, channels, outputs, kernel = self._filter_parts(filter.shape, axes)
+        self.check_channels(data, filter, channels, outputs)
+        base.check_bias(bias, self.output_channels(groups * outputs))
+        base.check_kernel(kernel)
+        base.check_kernel_size(self.kernel_name, self.lists.get(self.kernel_name, ()), kernel)
+        s = self.setting(data, filter)
+        if s is not None:
+            self.check_setting(s)
+
+    def check_ranks(self, data: Spec, filter: Spec, axes: int | None) -> None:
+        """Require the ranks that the system accepts; E301."""
+        base.check_ranks(data, filter, self.ranks, self.layout)
+
+    def check_types(self, data: Spec, filter: Spec, bias: Spec | None) -> None:
+        """Require one element type of those that the system computes; E303."""
+        base.check_types((data, filter, bias), self.element_types, self.system)
+
+    def check_lists(self, axes: int | None) -> None:
+        """Require a value per spatial axis; E304."""
+        for name, values in self.lists.items():
+            base.check_list(name, values, axes)
+
+    def check_channels(self, data: Spec, filter: Spec, channels: Dim, outputs: Dim) -> None:
+        """Require the data's channels to be the filter's, in whole groups; E302, E304."""
+        here = DYNAMIC if data.shape is None else data.shape[-1 if self.channels_last else 1]
+        base.check_groups(here, channels, self._groups, self.groups_name)
+
+    @property
+    def _groups(self) -> int:
+        return 1 if self.group_count is None else self.group_count
+
+    def _filter_parts(self, shape: Shape | None, axes: int | None) -> tuple[Dim, Dim, Dim, Shape]:
+        """Return g, C, M/g and the kernel; unknown where the filter's rank is."""
+        if axes is None:
+            return DYNAMIC, DYNAMIC, DYNAMIC, ()
+        if self.group_count is None:
+            groups, inputs, outputs, *kernel = part(shape, 0, axes + 3)
+            return groups, groups * inputs, outputs, tuple(kernel)
+        filter = part(shape, 0, axes + 2)
+        channels, outputs, *kernel = (filter[at] for at in self.filter_order(axes))
+        return self.group_count, channels, outputs, tuple(kernel)
+
+    def grouped_shape(self, shape: Ints) -> Ints | None:
+        """Return a filter's shape as [g, C/g, M/g, *K]; None where its layout is another one."""
+        order = tuple(range(len(shape)))
+        if self.channels_last or self.filter_order(len(shape) - 2) != order:
+            return None
+        count = self.group_count
+        return shape if count is None else (count, shape[0] // count, *shape[1:])
+
+    def setting(self, data: Spec, filter: Spec, *rest: Spec) -> Setting | None:
+        """Return the layer in common terms; None where not even the number of axes is known.
+
+        The layer may be one that is refused.
+        """
+        output_shape = self._port("output_shape", (data, filter, *rest))
+        axes = self.axes(data, filter, output_shape)
+        if axes is None:
+            return None
+        x = part(data.shape, 1, axes + 1)
+        size, channels = (x[:-1], x[-1]) if self.channels_last else (x[1:], x[0])
+        groups, _, outputs, kernel = self._filter_parts(filter.shape, axes)
+        stated = self.lists.get(self.kernel_name, ())
+        if len(stated) == axes:
+            kernel = stated
+        t = self.common_terms(axes).filled(axes)
+        wanted = t.output_shape
+        if output_shape is not None:
+            wanted = dims(output_shape) or (DYNAMIC,) * axes
+        if {len(v) for v in (*t.lists.values(), wanted or kernel)} != {axes}:
+            return None
+        return Setting(
+            system=self.key,
+            size=size,
+            kernel=kernel,
+            **t.lists,
+            auto_pad=t.auto_pad,
+            output_shape=wanted,
+            groups=max(groups, 1) if isinstance(groups, int) else 1,
+            channels=channels,
+            outputs=self.output_channels(groups * outputs),
+            dtype=data.dtype,
+        )
+
+    def spelled_window(self, output_shape: Shape | None) -> dict[str, str]:
+        """Return what decides the window, without defaults and zeros; at least the first attribute.
+
+        `output_shape` may be an input here.
+        """
+        text, known = self.to_attributes(), attributes(type(self))
+        shown = {k: text[k] for k in self.window_attributes if k in text}
+        out = {k: v for k, v in shown.items() if v != known[k].default and v.strip("0,")}
+        if output_shape is not None and "output_shape" not in known:
+            out["output_shape"] = shape_text(output_shape)
+        return out or dict(list(shown.items())[:1])
+
+    def _port(self, name: str, inputs: tuple[Spec, ...]) -> Spec | None:
+        """Return the input of a port by its name, None where there is none."""
+        return dict(zip(ports(type(self)).names, inputs, strict=False)).get(name)
+
+    def begins(self, *inputs: Spec) -> Ints | None:
+        """Return where the output begins in the scatter; None where sizes decide that."""
+        b = SpecBuilder()
+        output_shape = self._port("output_shape", inputs)
+        axes = self.axes(inputs[0], inputs[1], output_shape)
+        assert axes is not None
+        *_, t = self._resolve(b, inputs[0], inputs[1], output_shape, axes)
+        return ints(materialize(b, self.window(t).pads_begin))
+
+    def expand_specs(self, *inputs: Spec) -> Spec | tuple[Spec, ...]:
+        """Run `expand` on specs, once for layers that have these and the attributes alike."""
+        if inputs[0].value is not None:  # it may be computed
+            return super().expand_specs(*inputs)
+        key = self.alike(inputs)
+        return super().expand_specs(*self.bare(inputs)) if key is None else _inferred(*key)
+
+    def remarks(self, *inputs: Spec) -> Iterator[Problem]:
+        key = self.alike(inputs)
+        return _warnings(self, inputs) if key is None else iter(_remarked(*key))
+
+    def alike(self, inputs: tuple[Spec, ...]) -> tuple[Self, Limits, tuple[Spec, ...]] | None:
+        """Return what tells sizes and warnings of a layer; None where a value does, too."""
+        bare = self.bare(inputs)
+        return None if any(s.value is not None for s in bare) else (self, current(), bare)
+
+    def bare(self, inputs: tuple[Spec, ...]) -> tuple[Spec, ...]:
+        """Return the inputs without values, except that of `output_shape`: the only one used."""
+        names = ports(type(self)).names
+        pairs = zip(names, inputs, strict=False)
+        return tuple([s if name == "output_shape" else s.without_value() for name, s in pairs])
+
+    def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
+        """Return the products of the scatter: N * prod(I) * elements of the filter."""
+        x = inputs[0]
+        if x.shape is not None and self.channels_last:
+            x = Spec(x.dtype, (x.shape[0], x.shape[-1], *x.shape[1:-1]))
+        return core.scatter_macs(x, inputs[1])
+
+
+@lru_cache(maxsize=1024)
+def _inferred(op: DialectDeconvolution, _: Limits, inputs: tuple[Spec, ...]) -> Spec:
+    """Return the output of a layer under the limits in force."""
+    return op.expand(SpecBuilder(), *inputs)  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=1024)
+def _remarked(op: DialectDeconvolution, _: Limits, inputs: tuple[Spec, ...]) -> tuple[Problem, ...]:
+    """Return the warnings about a layer under the limits in force."""
+    return tuple(_warnings(op, inputs))
+
+
+def _warnings(op: DialectDeconvolution, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
+    s = op.setting(*inputs)
+    return iter(()) if s is None else op.warnings(s, inputs)
+
+
+class CanonicalRecorder(SpecBuilder):
+    """Expands a deconvolution on specs and keeps the canonical one: operation, inputs, output."""
+
+    def __init__(self) -> None:
+        self.op: core.Deconvolution | None = None
+        self.inputs: tuple[Spec, ...] = ()
+        self.out: Spec | None = None
+
+    def expand(self, op: Op, inputs: tuple[Spec, ...]) -> None:
+        """Expand a dialect's deconvolution, or infer the canonical one itself."""
+        if isinstance(op, SugarOp):
+            op.expand(self, *inputs)
+        else:
+            self.add(op, *inputs)
+
+    def add(self, op: Op, *inputs: Spec) -> Spec:
+        """Infer, and keep a core.Deconvolution."""
+        out = super().add(op, *inputs)
+        if isinstance(op, core.Deconvolution):
+            self.op, self.inputs, self.out = op, inputs, out
+        return out
+
+    def refine(self, value: Spec, spec: Spec) -> Spec:
+        """Return the more precise spec; it may be the deconvolution's."""
+        self.out = spec if value is self.out else self.out
+        return spec
+
+
+def _as_i64(b: Builder[Any], x: Any) -> Any:
+    spec = b.spec(x)
+    return x if spec.dtype == i64 or ints(spec) is not None else b.add(Convert(i64), x)
+
+
+def _with_size(spec: Spec, wanted: Shape) -> Spec:
+    """Put what is known of output_shape into the inferred shape: it decides the size."""
+    if spec.shape is None or len(wanted) != len(spec.shape) - 2:
+        return spec
+    exact = [
+        w if not isinstance(w, Interval) else merge(d, w) or w
+        for d, w in zip(spec.shape[2:], wanted, strict=True)
+    ]
+    return Spec(spec.dtype, (*spec.shape[:2], *exact), spec.value)

@@ -1,0 +1,301 @@
+"""Range, Eye and Identity.
+
+Multinomial.
+
+RandomUniform.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.limits import current, raise_hint
+from irdeconv.ir.dtypes import ElementType, i32, of_numpy
+from irdeconv.ir.op import DRAWN, JUMPS, MOVES, Op, Rounding, op
+from irdeconv.ir.spec import DYNAMIC, Array, Interval, Spec, bounds, non_negative
+from irdeconv.kernels import random_numbers as numbers
+from irdeconv.kernels import random_numbers as sampling
+from irdeconv.kernels import random_numbers as twister
+from irdeconv.ops.checks import (
+    elements,
+    index_type,
+    one_type,
+    single,
+    want_one,
+    want_rank,
+    want_type,
+)
+
+
+def _scalars(inputs: tuple[Array, ...], dtype: ElementType) -> tuple[float, float, float]:
+    """Return start, stop and step; real ones of an integer range are truncated first."""
+    values = [v.reshape(-1)[0].item() for v in inputs]
+    if any(math.isnan(v) or math.isinf(v) for v in values):
+        raise OpError(f"start, stop and step are {values}; they must be finite", code="E305")
+    first, last, by = (int(v) if dtype.is_integral else float(v) for v in values)
+    return first, last, by
+
+
+def _count(start: float, stop: float, step: float) -> int:
+    if step == 0:
+        raise OpError("step is 0", code="E305", port=2)
+    if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
+        return max(-((start - stop) // step), 0)
+    return max(math.ceil((stop - start) / step), 0)
+
+
+def _range(inputs: tuple[Array, ...], dtype: ElementType) -> Array:
+    """Return start + i * step."""
+    start, stop, step = _scalars(inputs, dtype)
+    at: Any = np.arange(_count(start, stop, step))
+    if dtype.is_integral:
+        return np.asarray(start + at * step, dtype.container)
+    real: Any = np.float64 if dtype.bits == 64 else np.float32
+    return np.asarray(real(start) + at.astype(real) * real(step), dtype.container)
+
+
+class _Range(Op):
+    """Base of the two versions."""
+
+    def _infer(self, inputs: tuple[Spec, Spec, Spec], dtype: ElementType | None) -> Spec:
+        for port, (s, name) in enumerate(zip(inputs, ("start", "stop", "step"), strict=True)):
+            want_type(s, "number", port, name)
+            want_rank(s.shape, 0, 0, port, name)
+        values = [s.known for s in inputs]
+        start, stop, step = values
+        if start is None or stop is None or step is None or dtype is None:
+            return Spec(dtype, (DYNAMIC,))
+        return Spec(dtype, (_count(*_scalars((start, stop, step), dtype)),))
+
+
+@op("Range", until=3)
+class Range1(_Range):
+    """start, start + step, ... before stop; three scalars of one type -> a vector.
+
+    [generation/Range-1]
+    """
+
+    def infer(self, start: Spec, stop: Spec, step: Spec) -> Spec:
+        dtype = one_type(start, stop, step, names=("start", "stop", "step"))
+        return self._infer((start, stop, step), dtype)
+
+    def evaluate(self, start: Array, stop: Array, step: Array) -> Array:
+        return _range((start, stop, step), of_numpy(start.dtype))
+
+
+@op("Range", since=4)
+class Range(_Range):
+    """start, start + step, ... before stop, as `output_type`; three scalars -> a vector.
+
+    For an integer result real inputs are truncated first.  [generation/Range-4]
+    """
+
+    output_type: ElementType
+
+    def infer(self, start: Spec, stop: Spec, step: Spec) -> Spec:
+        want_type(Spec(self.output_type, None), "number", 0, "output_type")
+        return self._infer((start, stop, step), self.output_type)
+
+    def evaluate(self, start: Array, stop: Array, step: Array) -> Array:
+        return _range((start, stop, step), self.output_type)
+
+
+@op("Eye", since=9)
+class Eye(Op):
+    """1 on a diagonal, 0 elsewhere: rows, columns, diagonal (above the main one: > 0) -> matrix.
+
+    All of them integers, scalars or vectors of one; `batch_shape` repeats the matrix.
+    [generation/Eye-9]
+    """
+
+    output_type: ElementType
+
+    def infer(
+        self,
+        num_rows: Spec,
+        num_columns: Spec,
+        diagonal_index: Spec,
+        batch_shape: Spec | None = None,
+    ) -> Spec:
+        single(diagonal_index, 2, "diagonal_index")
+        rows, columns = single(num_rows, 0, "num_rows"), single(num_columns, 1, "num_columns")
+        sizes = [(0, "num_rows", rows), (1, "num_columns", columns)]
+        batch = () if batch_shape is None else elements(batch_shape, 3, "batch_shape")
+        sizes += [(3, "batch_shape", d) for d in batch or ()]
+        for port, name, size in sizes:
+            if isinstance(size, int) and size < 0:
+                text = f"{name} has {size}; it must not be negative"
+                raise OpError(text, code="E305", port=port)
+        if batch is None:
+            return Spec(self.output_type, None)
+        return Spec(self.output_type, tuple(map(non_negative, (*batch, rows, columns))))
+
+    def evaluate(
+        self,
+        num_rows: Array,
+        num_columns: Array,
+        diagonal_index: Array,
+        batch_shape: Array | None = None,
+    ) -> Array:
+        rows, columns, diagonal = (v.item() for v in (num_rows, num_columns, diagonal_index))
+        one = np.eye(rows, columns, diagonal, dtype=self.output_type.container)
+        batch = () if batch_shape is None else tuple(batch_shape.tolist())
+        return np.array(np.broadcast_to(one, (*batch, rows, columns)))
+
+
+@op("Identity", since=16)
+class Identity(Op):
+    """The input itself; any type.  [util/Identity-16]"""
+
+    partial: ClassVar[bool] = True
+    rounding = MOVES
+
+    def infer(self, data: Spec) -> Spec:
+        return data
+
+    def evaluate(self, data: Array) -> Array:
+        return data
+
+
+@op("Multinomial", since=13)
+class Multinomial(Op):
+    """Draw classes by their probabilities: probs (N, C), a count S -> (N, S) as `convert_type`.
+
+    The probabilities need not add up to 1; with `log_probs` they are logarithms. Without
+    `with_replacement` a class is drawn at most once in a row. Numbers equal those of the runtime's
+    CPU: the Mersenne Twister seeded with the sequence of both seeds, where both are 0 with two
+    zeros instead of the time, so that a run can be repeated. Never folded into a constant.
+    [generation/Multinomial-13]
+    """
+
+    pure: ClassVar[bool] = False
+
+    convert_type: ElementType
+    with_replacement: bool
+    log_probs: bool
+    global_seed: int = 0
+    op_seed: int = 0
+
+    @property
+    def rounding(self) -> Rounding:  # type: ignore[override]
+        """Whatever the runtime draws is right where the time is its seed."""
+        return JUMPS if self.global_seed or self.op_seed else DRAWN
+
+    def check(self) -> Iterator[Problem]:
+        yield from index_type(self, "convert_type")
+
+    def infer(self, probs: Spec, num_samples: Spec) -> Spec:
+        want_type(probs, "real", 0, "probs")
+        want_rank(probs.shape, 2, 2, 0, "probs")
+        count = single(num_samples, 1, "num_samples")
+        top = bounds(count)[1]
+        if top is not None and top < 0:
+            text = f"num_samples is {count}; it must not be negative"
+            raise OpError(text, code="E305", port=1)
+        rows, classes = probs.shape or (DYNAMIC, DYNAMIC)
+        most = bounds(classes)[1]
+        if not self.with_replacement and most is not None and bounds(count)[0] > most:
+            text = f"num_samples is {count}; there are {classes} classes, each drawn at most once"
+            raise OpError(text, code="E305", port=1)
+        return Spec(self.convert_type, (rows, non_negative(count)))
+
+    def evaluate(self, probs: Array, num_samples: Array) -> Array:
+        shape = self.infer(Spec.of(probs, keep=False), Spec.of(num_samples)).shape or ()
+        rows, count = (int(d) for d in shape)  # type: ignore[arg-type]
+        kind: Any = self.convert_type.container
+        if 0 in (rows, count):
+            return np.zeros((rows, count), kind)
+        if not probs.shape[1]:
+            raise OpError("probs has no class to draw", code="E302", port=0)
+        words = twister.words_of_sequence((self.global_seed, self.op_seed), rows * count)
+        drawn = (words.astype(np.float32) / np.float32(2**32)).reshape(rows, count)
+        with np.errstate(all="ignore"):
+            chances = np.exp(probs.astype(np.float32)) if self.log_probs else probs
+            found = sampling.draw(chances.astype(np.float32), drawn, again=self.with_replacement)
+        return found.astype(kind)
+
+
+_INT32 = np.iinfo(np.int32)
+
+
+@op("RandomUniform", since=8)
+class RandomUniform(Op):
+    """Random numbers from `min_val` up to, not including, `max_val`: a shape, two scalars -> it.
+
+    `output_type` is floating-point, i32 or i64, that of both limits. Philox 4x32-10 with key
+    `global_seed` and counter `op_seed`; under `alignment` "pytorch" the Mersenne Twister seeded
+    with `global_seed`. Bits equal the first inference of the runtime's CPU: real numbers but bf16
+    are computed as f32, i64 limits that fit as i32, others with two words for each number. Later
+    inferences go on in the runtime's sequence; here each run begins it anew. Where both seeds are 0
+    the runtime takes the time for one: here they are 0, so that a run can be repeated. Never folded
+    into a constant.
+    [generation/RandomUniform-8]
+    """
+
+    pure: ClassVar[bool] = False
+
+    output_type: ElementType
+    global_seed: int = 0
+    op_seed: int = 0
+    alignment: Literal["tensorflow", "pytorch"] = "tensorflow"
+
+    @property
+    def rounding(self) -> Rounding:  # type: ignore[override]
+        """Whatever the runtime draws is right where the time is its seed."""
+        return JUMPS if self.global_seed or self.op_seed else DRAWN
+
+    def check(self) -> Iterator[Problem]:
+        dtype = self.output_type
+        if not dtype.is_real and dtype.name not in ("i32", "i64"):
+            text = f"output_type is {dtype}; it must be floating-point, i32 or i64"
+            yield Problem("E210", text, attribute="output_type")
+        for name in ("global_seed", "op_seed"):
+            value = getattr(self, name)
+            if not 0 <= value < 2**64:
+                text = f"{name} is {value}; it must have 64 bits and no sign"
+                yield Problem("E210", text, attribute=name)
+
+    def infer(self, output_shape: Spec, min_val: Spec, max_val: Spec) -> Spec:
+        want_rank(output_shape.shape, 1, 1, 0, "output_shape")
+        sizes = elements(output_shape, 0, "output_shape")
+        own = Spec(self.output_type, None)
+        for port, spec, name in ((1, min_val, "min_val"), (2, max_val, "max_val")):
+            one_type(own, spec, names=("output_type", name), ports=(0, port))
+            want_one(spec, port, name)
+        low, high = min_val.known, max_val.known
+        if low is not None and high is not None and not low.item() < high.item():
+            text = f"min_val is {low.item()}, max_val {high.item()}; it must be larger"
+            raise OpError(text, code="E305", port=2)
+        if sizes is None:
+            return Spec(self.output_type, None)
+        for size in sizes:
+            if not isinstance(size, Interval) and size < 0:
+                text = f"output_shape has {size}; it must not be negative"
+                raise OpError(text, code="E305", port=0)
+        known = [s for s in sizes if not isinstance(s, Interval)]
+        limit = current().drawn_elements
+        if math.prod(known) > limit and len(known) == len(sizes):
+            text = f"output_shape {known} has more than {limit} elements"
+            raise OpError(text, code="E306", port=0, hint=raise_hint("drawn_elements"))
+        return Spec(self.output_type, tuple(map(non_negative, sizes)))
+
+    def evaluate(self, output_shape: Array, min_val: Array, max_val: Array) -> Array:
+        given = Spec.of(output_shape), Spec(None, (), min_val), Spec(None, (), max_val)
+        shape = tuple(map(int, self.infer(*given).shape or ()))  # type: ignore[arg-type]
+        limits = min_val.reshape(-1)[0], max_val.reshape(-1)[0]
+        if self.output_type.is_real:
+            narrow = self.output_type.name == "bf16"
+            kind = self.output_type.container if narrow else np.dtype(np.float32)
+        else:
+            fits = all(_INT32.min <= int(v) <= _INT32.max for v in limits)
+            kind = (i32 if fits else self.output_type).container
+        low, high = (np.asarray(v).astype(kind)[()] for v in limits)
+        seeds = self.global_seed, self.op_seed
+        torch = self.alignment == "pytorch"
+        drawn = numbers.uniform(math.prod(shape), low, high, seeds, torch=torch)
+        return drawn.astype(self.output_type.container).reshape(shape)

@@ -1,0 +1,562 @@
+"""Interpolate of operation sets 1, 4 and 11.
+
+GridSample.
+
+Windows of images as columns: Col2Im, ExtractImagePatches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from irdeconv.base.errors import OpError, Problem
+from irdeconv.ir.attributes import Ints
+from irdeconv.ir.geometry import dilated, extent, output_size, pads, steps
+from irdeconv.ir.op import MOVES, SCALE, SUM, Bound, Op, Rounding, attribute, op
+from irdeconv.ir.spec import (
+    DYNAMIC,
+    Array,
+    Dim,
+    Interval,
+    Shape,
+    Spec,
+    bounds,
+    dims,
+    ints,
+    merge,
+    non_negative,
+)
+from irdeconv.kernels import sampling
+from irdeconv.kernels.candidate import window
+from irdeconv.kernels.interpolation import (
+    Interpolation,
+    Mode,
+    NearestMode,
+    Resize,
+    Rules,
+    Transformation,
+    interpolate,
+)
+from irdeconv.ops.channels import divided
+from irdeconv.ops.checks import (
+    axes_of,
+    elements,
+    exact,
+    is_computed,
+    known,
+    shape_of,
+    want_rank,
+    want_type,
+    widened,
+)
+
+SCALE_SLACK = 1e-6  # added to scales before O = floor(I * scale), as the runtime does
+
+Targets = Sequence[Dim] | None
+
+
+def _padded(shape: Shape, begin: Ints, end: Ints) -> Shape:
+    """Return the shape after padding; lists shorter than the rank are completed by zeros."""
+    rank = len(shape)
+    for name, amounts in (("pads_begin", begin), ("pads_end", end)):
+        if len(amounts) > rank:
+            raise OpError(
+                f"{name} has {len(amounts)} values for a tensor of rank {rank}",
+                code="E304",
+                attribute=name,
+            )
+    pairs = zip(shape, _complete(begin, rank), _complete(end, rank), strict=True)
+    return tuple(d + b + e for d, b, e in pairs)
+
+
+def _complete(pads: Ints, rank: int) -> Ints:
+    return (*pads, *(0,) * (rank - len(pads)))
+
+
+def _resized(padded: Shape, axes: Sequence[int], sizes: Targets, port: int) -> Shape:
+    """Return `padded` with `sizes` along `axes`; E305 where they do not fit each other."""
+    out = list(padded)
+    for i, axis in enumerate(axes):
+        out[axis] = DYNAMIC if sizes is None else sizes[i]
+        if bounds(out[axis])[0] < 0:
+            if isinstance(out[axis], int):
+                message = f"axis {axis} would get size {out[axis]}"
+                raise OpError(message, code="E305", port=port)
+            out[axis] = DYNAMIC
+    return tuple(out)
+
+
+def _scaled(size: Dim, scale: float) -> Dim:
+    factor = float(np.float32(scale)) + SCALE_SLACK
+    low, high = bounds(size)
+    top = None if high is None else math.floor(high * factor)
+    return Interval.of(math.floor(low * factor), top)
+
+
+def _want_vector(spec: Spec, name: str, count: int, port: int) -> None:
+    """Require a vector of at least `count` elements; E301, E305."""
+    want_rank(spec.shape, 1, 1, port, name)
+    top = bounds(spec.shape[0])[1] if spec.shape else None
+    if top is not None and top < count:
+        raise OpError(
+            f"{name} has {top} values for {count} axes",
+            code="E305",
+            port=port,
+            hint="one value per interpolated axis",
+        )
+
+
+class Resizing(Op):
+    """Base of all versions: pads of zeros, then a kernel that resizes axes."""
+
+    mode: str
+    pads_begin: Ints
+    pads_end: Ints
+
+    @property
+    def rounding(self) -> Rounding:  # type: ignore[override]
+        """The rule by which `compare` judges it."""
+        return SCALE if "cubic" in self.mode else Rounding("scale", carry="averages")
+
+    def check(self) -> Iterator[Problem]:
+        for name, amounts in (("pads_begin", self.pads_begin), ("pads_end", self.pads_end)):
+            for axis, p in enumerate(amounts):
+                if p < 0:
+                    message = f"{name} must not be negative, but is {p} on axis {axis}"
+                    yield Problem("E210", message, attribute=name)
+
+    def padded(self, shape: Shape) -> Shape:
+        """Return the shape after padding."""
+        return _padded(shape, self.pads_begin, self.pads_end)
+
+    def resizes(self, shape: Ints, *others: Array) -> tuple[list[Resize], Rules]:
+        """Return what happens to each axis of an image of a shape, which is padded before."""
+        raise NotImplementedError
+
+    def evaluate(self, image: Array, *others: Array) -> Array:
+        if self.mode == "area":
+            raise OpError("the mode area cannot be executed", code="E502", attribute="mode")
+        low = [-p for p in _complete(self.pads_begin, image.ndim)]
+        sizes = exact(self.padded(image.shape)) or ()
+        return interpolate(window(image, low, sizes), *self.resizes(image.shape, *others))
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        image, others = inputs[0], known(inputs[1:])
+        if self.mode == "area" or (self.mode != "nearest" and not is_computed(image)):
+            return None
+        if others is None or image.dtype is None or any((*self.pads_begin, *self.pads_end)):
+            return None
+        shape = shape_of(image)
+        resize = Interpolation(shape, image.dtype.container, *self.resizes(shape, *others))
+        return Bound(resize)
+
+
+@dataclass(frozen=True)
+class InterpolateBase(Resizing):
+    """What Interpolate-4 and -11 share."""
+
+    mode: Mode = attribute("nearest", documented=True)
+    shape_calculation_mode: Literal["sizes", "scales"] = attribute("sizes", documented=True)
+    coordinate_transformation_mode: Transformation = "half_pixel"
+    nearest_mode: NearestMode = "round_prefer_floor"
+    antialias: bool = False
+    pads_begin: Ints = (0,)
+    pads_end: Ints = (0,)
+    cube_coeff: float = -0.75
+
+    def target(self, others: Sequence[Array]) -> tuple[Array, Array | None]:
+        """Return sizes or scales, and the axes where they are given, of the inputs behind."""
+        return others[0], others[1] if len(others) > 1 else None
+
+    def spec_of(self, image: Spec, target: Spec, axes: Spec | None, ports: tuple[int, int]) -> Spec:
+        """Return the output's spec; `ports` are those of `target` and `axes`."""
+        want_type(image, "number", 0, "image")
+        scales = self.shape_calculation_mode == "scales"
+        name = "scales" if scales else "sizes"
+        want_type(target, "real" if scales else "integer", ports[0], name)
+        if image.shape is None:
+            return Spec(image.dtype, None)
+        rank = len(image.shape)
+        padded = self.padded(image.shape)
+        chosen = self._axes(axes, rank, ports[1])
+        if chosen is None:
+            return Spec(image.dtype, (DYNAMIC,) * rank)
+        _want_vector(target, name, len(chosen), ports[0])
+        wanted = self._sizes(padded, chosen, target) if scales else dims(target)
+        return Spec(image.dtype, _resized(padded, chosen, wanted, ports[0]))
+
+    def _axes(self, axes: Spec | None, rank: int, port: int) -> Ints | None:
+        if axes is None:
+            return tuple(range(rank))
+        want_type(axes, "integer", port, "axes")
+        want_rank(axes.shape, 0, 1, port, "axes")
+        found = ints(axes)
+        return None if found is None else axes_of(found, rank, port)
+
+    def _sizes(self, padded: Shape, axes: Ints, scales: Spec) -> Targets:
+        known = scales.known
+        if known is None:
+            return None
+        factors = [float(f) for f in known.reshape(-1)]
+        for f in factors:
+            if not 0 < f < math.inf:
+                raise OpError(f"a scale is {f:g}; scales must be positive", code="E305", port=1)
+        return [_scaled(padded[a], f) for a, f in zip(axes, factors, strict=False)]
+
+    def resizes(self, shape: Ints, *others: Array) -> tuple[list[Resize], Rules]:
+        target, axes = self.target(others)
+        given = None if axes is None else Spec.of(axes)
+        resized = shape_of(self.spec_of(Spec(None, shape), Spec.of(target), given, (1, 2)))
+        padded = exact(self.padded(shape)) or ()
+        scales = self.shape_calculation_mode == "scales"
+        out = []
+        for i, a in enumerate(self._axes(given, len(shape), 2) or ()):
+            scale = float(target.reshape(-1)[i]) if scales else resized[a] / max(padded[a], 1)
+            out.append(Resize(a, resized[a], scale))
+        return out, Rules(
+            self.mode,
+            self.coordinate_transformation_mode,
+            self.nearest_mode,
+            self.antialias,
+            self.cube_coeff,
+        )
+
+    def remarks(self, *inputs: Any) -> Iterator[Problem]:
+        if self.mode == "linear" and self.antialias:
+            yield Problem(
+                "W303",
+                "OpenVINO's CPU plugin ignores antialias in linear mode; irdeconv does not",
+                attribute="antialias",
+            )
+        if self.mode == "bicubic_pillow" and self.cube_coeff != -0.5:
+            yield Problem(
+                "W303",
+                f"OpenVINO's CPU plugin takes -0.5 for the cube_coeff {self.cube_coeff:g} in "
+                "bicubic_pillow mode",
+                attribute="cube_coeff",
+            )
+
+
+@op("Interpolate", since=11)
+class Interpolate11(InterpolateBase):
+    """Resize axes: image (any rank), sizes or scales (k,), optional axes (k,) -> same rank.
+
+    Sizes are integers, scales floating-point: O = floor(padded I * scale). The image is padded by
+    zeros first. Without axes all of them are resized.  [image/Interpolate-11]
+    """
+
+    def infer(self, image: Spec, scales_or_sizes: Spec, axes: Spec | None = None) -> Spec:
+        return self.spec_of(image, scales_or_sizes, axes, (1, 2))
+
+
+@op("Interpolate", since=4, until=10)
+class Interpolate4(InterpolateBase):
+    """Resize axes: image, output_shape (k,), scales (k,), optional axes (k,) -> same rank.
+
+    `shape_calculation_mode` says which of output_shape and scales counts. Otherwise as
+    Interpolate-11, without the Pillow modes.  [image/Interpolate-4]
+    """
+
+    mode: Literal["nearest", "linear", "linear_onnx", "cubic"] = attribute(
+        "nearest", documented=True
+    )
+
+    def infer(
+        self, image: Spec, output_shape: Spec, scales: Spec, axes: Spec | None = None
+    ) -> Spec:
+        if self.shape_calculation_mode == "scales":
+            return self.spec_of(image, scales, axes, (2, 3))
+        return self.spec_of(image, output_shape, axes, (1, 3))
+
+    def target(self, others: Sequence[Array]) -> tuple[Array, Array | None]:
+        output_shape, scales, *axes = others
+        target = scales if self.shape_calculation_mode == "scales" else output_shape
+        return target, axes[0] if axes else None
+
+
+@op("Interpolate", until=3)
+class Interpolate1(Resizing):
+    """Resize the axes of the attribute `axes`: image, output_shape (k,) -> same rank.
+
+    The sizes are those of the axes in ascending order. Positions map by corners; without
+    align_corners by x / scale, but linear without pads by half pixels, except for the axes 2 and 3
+    of four: so does the runtime, the document does not say. nearest truncates when it enlarges and
+    rounds up when it shrinks. `area` is not executed.  [image/Interpolate-1]
+    """
+
+    axes: Ints
+    mode: Literal["nearest", "linear", "cubic", "area"]
+    align_corners: bool = True
+    antialias: bool = False
+    pads_begin: Ints = (0,)
+    pads_end: Ints = (0,)
+
+    def check(self) -> Iterator[Problem]:
+        yield from super().check()
+        if any(a < 0 for a in self.axes) or len(set(self.axes)) != len(self.axes):
+            message = f"axes are {list(self.axes)}; each is named once, counted from 0"
+            yield Problem("E210", message, attribute="axes")
+
+    def infer(self, image: Spec, output_shape: Spec) -> Spec:
+        want_type(image, "number", 0, "image")
+        want_type(output_shape, "integer", 1, "output_shape")
+        if image.shape is None:
+            return Spec(image.dtype, None)
+        rank = len(image.shape)
+        if any(a >= rank for a in self.axes):
+            raise OpError(
+                f"axes {list(self.axes)} exceed the image's rank {rank}",
+                code="E304",
+                attribute="axes",
+            )
+        padded = self.padded(image.shape)
+        _want_vector(output_shape, "output_shape", len(self.axes), 1)
+        return Spec(image.dtype, _resized(padded, sorted(self.axes), dims(output_shape), 1))
+
+    def _transformation(self, rank: int) -> Transformation:
+        if self.align_corners:
+            return "align_corners"
+        padded = any(self.pads_begin) or any(self.pads_end)
+        usual = rank == 4 and set(self.axes) == {2, 3}
+        return "half_pixel" if self.mode == "linear" and not padded and not usual else "asymmetric"
+
+    def resizes(self, shape: Ints, *others: Array) -> tuple[list[Resize], Rules]:
+        padded = exact(self.padded(shape)) or ()
+        pairs = zip(sorted(self.axes), others[0].reshape(-1).tolist(), strict=False)
+        mode = "nearest" if self.mode == "area" else self.mode
+        rules = Rules(mode, self._transformation(len(shape)), "simple", self.antialias)
+        return [Resize(a, size, size / max(padded[a], 1)) for a, size in pairs], rules
+
+
+WEIGHTS: dict[str, sampling.NeighbourWeights | None] = {
+    "nearest": None,
+    "bilinear": sampling.linear_weights,
+    "bicubic": sampling.cubic_weights,
+}
+
+
+@op("GridSample", since=9)
+class GridSample(Op):
+    """Read an image at given places: data (N, C, H, W), grid (N, P, Q, 2) -> (N, C, P, Q).
+
+    The grid holds (x, y) from -1 to 1: with `align_corners` these are the centres of the outer
+    elements, otherwise their edges. Outside are zeros, the border element or a reflection. Any
+    numbers; the grid is real.  [image/GridSample-9]
+    """
+
+    align_corners: bool = False
+    mode: Literal["bilinear", "bicubic", "nearest"] = "bilinear"
+    padding_mode: Literal["zeros", "border", "reflection"] = "zeros"
+
+    def infer(self, data: Spec, grid: Spec) -> Spec:
+        want_type(data, "number", 0, "data")
+        want_type(grid, "real", 1, "grid")
+        want_rank(data.shape, 4, 4, 0, "data")
+        want_rank(grid.shape, 4, 4, 1, "grid")
+        x, g = data.shape or (DYNAMIC,) * 4, grid.shape or (DYNAMIC,) * 4
+        batch: Dim | None = merge(x[0], g[0])
+        if batch is None:
+            text = f"data has a batch of {x[0]}, the grid one of {g[0]}"
+            raise OpError(text, code="E302", port=1)
+        if merge(g[3], 2) is None:
+            text = f"the grid's last axis has {g[3]} elements; it must have 2, x and y"
+            raise OpError(text, code="E302", port=1)
+        return Spec(data.dtype, (batch, x[1], g[1], g[2]))
+
+    def evaluate(self, data: Array, grid: Array) -> Array:
+        wide = np.result_type(data.dtype, np.float32) if data.dtype.kind not in "iu" else np.float64
+        places = grid.astype(wide)
+        height, width = data.shape[2:]
+        if not height or not width:
+            return self._of_nothing(data, grid)
+        x = sampling.source(places[..., 0], width, align_corners=self.align_corners)
+        y = sampling.source(places[..., 1], height, align_corners=self.align_corners)
+        read = sampling.sample(data.astype(wide), y, x, WEIGHTS[self.mode], self._extend())
+        return np.asarray(read.astype(data.dtype))
+
+    def _of_nothing(self, data: Array, grid: Array) -> Array:
+        shape = (*data.shape[:2], *grid.shape[1:3])
+        if self.padding_mode != "zeros" and 0 not in shape:
+            text = (
+                f"the image has {data.shape[2]} x {data.shape[3]} elements; "
+                f'padding_mode="{self.padding_mode}" needs one'
+            )
+            raise OpError(text, code="E302", port=0)
+        return np.zeros(shape, data.dtype)
+
+    def _extend(self) -> sampling.Extend:
+        if self.padding_mode == "zeros":
+            return None
+        if self.padding_mode == "border":
+            return sampling.bordered
+        return partial(sampling.reflected, align_corners=self.align_corners)
+
+
+ONE, ZERO = (1, 1), (0, 0)
+
+
+def _pairs(op: Op, names: Sequence[str], least: int = 1) -> Iterator[Problem]:
+    """Yield what is wrong with attributes that are pairs of numbers of at least `least`."""
+    for name in names:
+        values = getattr(op, name)
+        if values and (len(values) != 2 or min(values) < least):
+            text = f"{name} is {list(values)}; it must be two numbers of at least {least}"
+            yield Problem("E210", text, attribute=name)
+
+
+@op("Col2Im", since=15)
+class Col2Im(Op):
+    """Add up columns at the windows that they came from: [N, C * K, L] -> [N, C, *output_size].
+
+    output_size, kernel_size: two integers each, inputs; K = the kernel's elements, L = the number
+    of windows of the padded image. The batch axis may be absent. Numbers.  [movement/Col2Im-15]
+    """
+
+    rounding = SUM
+    # Written always: OpenVINO reads beyond a list that is absent.
+    strides: Ints = ONE
+    dilations: Ints = ONE
+    pads_begin: Ints = ZERO
+    pads_end: Ints = ZERO
+
+    def check(self) -> Iterator[Problem]:
+        yield from _pairs(self, ("strides", "dilations"))
+        yield from _pairs(self, ("pads_begin", "pads_end"), 0)
+
+    def infer(self, data: Spec, output_size: Spec, kernel_size: Spec) -> Spec:
+        want_type(data, "number", 0, "data")
+        want_rank(data.shape, 2, 3, 0, "data")
+        size = self._two(output_size, 1, "output_size")
+        kernel = self._two(kernel_size, 2, "kernel_size")
+        if data.shape is None:
+            return Spec(data.dtype, None)
+        *batch, rows, columns = data.shape
+        sizes, exact_kernel = exact(size), exact(kernel)
+        channels: Dim = Interval(0, bounds(rows)[1])
+        if exact_kernel is not None:
+            channels = divided(rows, math.prod(exact_kernel), "the axis of columns")
+        if sizes is not None and exact_kernel is not None:
+            windows = math.prod(self._windows(sizes, exact_kernel))
+            if merge(columns, windows) is None:
+                text = f"data has {columns} columns; the image has {windows} windows"
+                raise OpError(text, code="E302", port=0)
+        return Spec(data.dtype, (*batch, channels, *map(non_negative, size)))
+
+    def _two(self, spec: Spec, port: int, name: str) -> Shape:
+        want_rank(spec.shape, 1, 1, port, name)
+        values = elements(spec, port, name)
+        if values is None:
+            return (DYNAMIC, DYNAMIC)
+        if len(values) != 2:
+            text = f"{name} has {len(values)} values; it must have 2"
+            raise OpError(text, code="E302", port=port)
+        for v in values:
+            if isinstance(v, int) and v < 1:
+                raise OpError(f"{name} has {v}; it must be positive", code="E305", port=port)
+        return values
+
+    def _windows(self, sizes: Sequence[int], kernel: Sequence[int]) -> list[int]:
+        """Return how many windows each axis has; E302 where not one fits."""
+        out = []
+        for axis, (size, k) in enumerate(zip(sizes, kernel, strict=True)):
+            pad = (self.pads_begin or ZERO)[axis], (self.pads_end or ZERO)[axis]
+            reach = extent(k, (self.dilations or ONE)[axis])
+            count = steps(size, reach, (self.strides or ONE)[axis], pad)
+            if count < 1:
+                text = f"no window of {reach} fits {size} with pads of {pad[0]} and {pad[1]}"
+                raise OpError(text, code="E302", port=2)
+            out.append(count)
+        return out
+
+    def evaluate(self, data: Array, output_size: Array, kernel_size: Array) -> Array:
+        sizes, kernel = output_size.tolist(), kernel_size.tolist()
+        windows = self._windows(sizes, kernel)
+        batch, channels = data.shape[:-2], data.shape[-2] // math.prod(kernel)
+        wide = widened(data)
+        columns = wide.reshape(*batch, channels, *kernel, *windows)
+        stride, dilation = self.strides or ONE, self.dilations or ONE
+        begin, end = self.pads_begin or ZERO, self.pads_end or ZERO
+        padded = [s + b + e for s, b, e in zip(sizes, begin, end, strict=True)]
+        image = np.zeros((*batch, channels, *padded), wide.dtype)
+        for at in np.ndindex(*kernel):
+            first = [a * d for a, d in zip(at, dilation, strict=True)]
+            place = zip(first, windows, stride, strict=True)
+            part = tuple(slice(f, f + (n - 1) * s + 1, s) for f, n, s in place)
+            where: Any = (..., *part)
+            source: Any = (..., *at, slice(None), slice(None))
+            image[where] += columns[source]
+        inside: Any = (..., *(slice(b, b + s) for b, s in zip(begin, sizes, strict=True)))
+        return np.ascontiguousarray(image[inside]).astype(data.dtype, copy=False)
+
+
+def _inside(first: int, count: int, stride: int, size: int) -> tuple[slice, slice]:
+    """Return which of the `count` places first, first + stride, ... are in an axis, and where."""
+    low = min(max(-(first // stride), 0), count)
+    high = min(max(-((first - size) // stride), low), count)
+    if low == high:
+        return slice(0, 0), slice(0, 0)
+    start = first + low * stride
+    return slice(low, high), slice(start, start + (high - low - 1) * stride + 1, stride)
+
+
+@op("ExtractImagePatches", since=3)
+class ExtractImagePatches(Op):
+    """Put windows into the channel axis: [N, C, H, W] -> [N, sizes * C, OH, OW].
+
+    Channel (ky * sizes[1] + kx) * C + c has element (ky, kx) of the window in channel c; `rates`
+    are dilations, same_upper and same_lower pad with 0. Any type.
+    [movement/ExtractImagePatches-3]
+    """
+
+    rounding = MOVES
+    sizes: Ints
+    strides: Ints
+    rates: Ints
+    auto_pad: Literal["valid", "same_upper", "same_lower"] = attribute("valid", documented=True)
+
+    def check(self) -> Iterator[Problem]:
+        for name in ("sizes", "strides", "rates"):
+            if not getattr(self, name):
+                yield Problem("E210", f"{name} is empty; two numbers are needed", attribute=name)
+        yield from _pairs(self, ("sizes", "strides", "rates"))
+
+    def infer(self, image: Spec) -> Spec:
+        want_rank(image.shape, 4, 4, 0, "image")
+        shape = (DYNAMIC,) * 4 if image.shape is None else image.shape
+        out: list[Dim] = []
+        for size, k, stride, rate in zip(
+            shape[2:], self.sizes, self.strides, self.rates, strict=True
+        ):
+            count = output_size(self.auto_pad, size, dilated(k, rate), stride, (0, 0))
+            low, high = bounds(count)
+            # An image without a window gives an empty output.
+            low = 0 if isinstance(size, Interval) else max(low, 0)
+            out.append(Interval.of(low, None if high is None else max(high, 0)))
+        return Spec(image.dtype, (shape[0], shape[1] * math.prod(self.sizes), *out))
+
+    def evaluate(self, image: Array) -> Array:
+        n, c = image.shape[:2]
+        spec: Any = self.infer(Spec.of(image, keep=False))
+        target = tuple(int(d) for d in spec.shape)
+        out = np.zeros((n, *self.sizes, c, *target[2:]), image.dtype)
+        begin, _ = pads(
+            self.auto_pad,
+            image.shape[2:],
+            self.sizes,
+            self.strides,
+            self.rates,
+            (ZERO, ZERO),
+        )
+        if out.size:
+            for at in np.ndindex(*self.sizes):
+                first = [a * r - b for a, r, b in zip(at, self.rates, begin, strict=True)]
+                axes = zip(first, target[2:], self.strides, image.shape[2:], strict=True)
+                to, of = zip(*(_inside(*axis) for axis in axes), strict=True)
+                out[(slice(None), *at, slice(None), *to)] = image[(slice(None),) * 2 + of]
+        return out.reshape(target)

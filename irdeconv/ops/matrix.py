@@ -1,0 +1,279 @@
+"""MatMul.
+
+Einsum.
+
+Inverse.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from irdeconv.base.errors import OpError, Problem
+from irdeconv.ir.op import SUM, Bound, Op, op
+from irdeconv.ir.spec import Array, Dim, Shape, Spec, broadcast, format_shape, is_static, merge
+from irdeconv.ops.checks import is_computed, one_type, shape_of, want_rank, want_type, widened
+
+
+@op("MatMul")
+class MatMul(Op):
+    """Matrix product of the last two axes: [.., M, K] x [.., K, N] -> [.., M, N].
+
+    The axes before them broadcast. `transpose_a`, `transpose_b` swap the last two axes first; a
+    vector stands for [1, K] on the left and [K, 1] on the right, its axis goes from the result.
+    Any numbers of one type.  [matrix/MatMul-1]
+    """
+
+    rounding = SUM
+    transpose_a: bool = False
+    transpose_b: bool = False
+
+    def infer(self, a: Spec, b: Spec) -> Spec:
+        dtype = one_type(a, b, names=("a", "b"))
+        for port, s, name in ((0, a, "a"), (1, b, "b")):
+            want_type(s, "number", port, name)
+            want_rank(s.shape, 1, None, port, name)
+        if a.shape is None or b.shape is None:
+            return Spec(dtype, None)
+        left, right = self._left(a.shape), self._right(b.shape)
+        if merge(left[-1], right[-2]) is None:
+            raise OpError(
+                f"a {format_shape(a.shape)} has {left[-1]} columns and b {format_shape(b.shape)} "
+                f"has {right[-2]} rows; they must be equal",
+                code="E302",
+                port=1,
+            )
+        try:
+            batch = broadcast(left[:-2], right[:-2]) or ()
+        except ValueError as e:
+            raise OpError(
+                f"batch axes of a {format_shape(a.shape)} and b {format_shape(b.shape)}: {e}",
+                code="E302",
+                port=1,
+            ) from None
+        rows: Shape = () if len(a.shape) == 1 else (left[-2],)
+        columns: Shape = () if len(b.shape) == 1 else (right[-1],)
+        return Spec(dtype, (*batch, *rows, *columns))
+
+    def _left(self, shape: Shape) -> Shape:
+        if len(shape) == 1:
+            return (1, *shape)
+        return _swapped(shape) if self.transpose_a else shape
+
+    def _right(self, shape: Shape) -> Shape:
+        if len(shape) == 1:
+            return (*shape, 1)
+        return _swapped(shape) if self.transpose_b else shape
+
+    def evaluate(self, a: Array, b: Array) -> Array:
+        if self.transpose_a and a.ndim > 1:
+            a = a.swapaxes(-1, -2)
+        if self.transpose_b and b.ndim > 1:
+            b = b.swapaxes(-1, -2)
+        if a.dtype.kind not in "iu" and a.dtype.itemsize < 4:
+            wide = np.matmul(a.astype(np.float32), b.astype(np.float32))
+            return np.asarray(wide.astype(a.dtype))
+        with np.errstate(all="ignore"):
+            return np.asarray(np.matmul(a, b))
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        if not is_computed(*inputs):
+            return None
+        swap_a = self.transpose_a and len(shape_of(inputs[0])) > 1
+        swap_b = self.transpose_b and len(shape_of(inputs[1])) > 1
+
+        def call(a: Array, b: Array, out: Array, team: Any) -> None:
+            a = a.swapaxes(-1, -2) if swap_a else a
+            np.matmul(a, b.swapaxes(-1, -2) if swap_b else b, out=out)
+
+        return Bound(call)
+
+    def terms(self, inputs: Sequence[Array], output: Array) -> int:
+        a = inputs[0]
+        return int(a.shape[-2 if self.transpose_a and a.ndim > 1 else -1])
+
+    def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
+        shape, out = inputs[0].shape, outputs[0].shape
+        if not is_static(shape) or not is_static(out):
+            return None
+        return math.prod(out) * _exact(self._left(shape)[-1])
+
+
+def _exact(d: Dim) -> int:
+    assert isinstance(d, int)
+    return d
+
+
+def _swapped(shape: Shape) -> Shape:
+    return (*shape[:-2], shape[-1], shape[-2])
+
+
+_TERM = re.compile(r"[A-Za-z]*(?:\.\.\.[A-Za-z]*)?")
+
+
+@op("Einsum", since=7)
+class Einsum(Op):
+    """Sums of products over letters: "ij,jk->ik" is a matrix product; numbers of one type.
+
+    Axes of one letter have one size or 1; a letter twice in a term is a diagonal, one that the
+    output lacks is summed over. `...` stands for any axes, which broadcast. Without `->` the output
+    has these axes and the letters that occur once, in alphabetical order.  [matrix/Einsum-7]
+    """
+
+    equation: str
+
+    def check(self) -> Iterator[Problem]:
+        terms, out = self.subscripts()
+        for term in (*terms, out):
+            if not _TERM.fullmatch(term):
+                yield Problem("E210", f'"{term}" is no term of letters', attribute="equation")
+        for letter in sorted(set(out) - set("".join(terms))):
+            text = f'the output has "{letter}", which no input has'
+            yield Problem("E210", text, attribute="equation")
+        if max(Counter(out.replace(".", "")).values(), default=0) > 1:
+            text = f'the output "{out}" has a letter twice'
+            yield Problem("E210", text, attribute="equation")
+
+    def subscripts(self) -> tuple[list[str], str]:
+        """Return the letters of every input and of the output."""
+        left, arrow, out = self.equation.replace(" ", "").partition("->")
+        if not arrow:
+            counts = Counter(left.replace(",", "").replace(".", ""))
+            once = "".join(sorted(c for c, n in counts.items() if n == 1))
+            out = ("..." if "..." in left else "") + once
+        return left.split(","), out
+
+    def infer(self, *inputs: Spec) -> Spec:
+        for port, s in enumerate(inputs):
+            want_type(s, "number", port, f"input {port}")
+        dtype = one_type(*inputs, names=[f"input {port}" for port in range(len(inputs))])
+        terms, out = self.subscripts()
+        if len(terms) != len(inputs):
+            raise OpError(
+                f'"{self.equation}" has {len(terms)} inputs, there are {len(inputs)}',
+                code="E304",
+                attribute="equation",
+            )
+        sizes: dict[str, Shape] = {}
+        open_rank = False
+        for port, (term, s) in enumerate(zip(terms, inputs, strict=True)):
+            if s.shape is None:
+                open_rank = open_rank or "..." in term
+                continue
+            _check_diagonals(term, s.shape, port)
+            for name, axes in _named(term, s.shape, port):
+                sizes[name] = _joined(sizes.get(name, ()), axes, name, port)
+        if ("..." in out and open_rank) or any(s.shape is None for s in inputs):
+            return Spec(dtype, None)
+        dims: list[Dim] = []
+        for name in _names(out):
+            dims += sizes.get(name, ())
+        return Spec(dtype, tuple(dims))
+
+    def evaluate(self, *inputs: Array) -> Array:
+        terms, out = self.subscripts()
+        dtype = inputs[0].dtype
+        wide = [widened(x) for x in inputs]
+        with np.errstate(all="ignore"):
+            summed = np.einsum(f"{','.join(terms)}->{out}", *wide, optimize=True)
+        return np.asarray(summed, dtype)
+
+
+def _names(term: str) -> list[str]:
+    return re.findall(r"\.\.\.|[A-Za-z]", term)
+
+
+def _named(term: str, shape: Shape, port: int) -> Iterator[tuple[str, Shape]]:
+    """Yield the axes of an input by letter, those of the ellipsis together."""
+    names = _names(term)
+    more = len(shape) - len(names) + ("..." in names)
+    if more < 0 or ("..." not in names and more):
+        raise OpError(
+            f'"{term}" does not fit {format_shape(shape)} of rank {len(shape)}',
+            code="E301",
+            port=port,
+        )
+    at = 0
+    for name in names:
+        count = more if name == "..." else 1
+        yield name, shape[at : at + count]
+        at += count
+
+
+def _check_diagonals(term: str, shape: Shape, port: int) -> None:
+    """Raise OpError where a letter that stands twice in a term has two sizes."""
+    sizes: dict[str, Dim] = {}
+    for name, axes in _named(term, shape, port):
+        if name == "...":
+            continue
+        both = merge(sizes.setdefault(name, axes[0]), axes[0])
+        if both is None:
+            raise OpError(
+                f'the diagonal of "{name}" in "{term}" has the sizes {sizes[name]} and {axes[0]}',
+                code="E302",
+                port=port,
+            )
+
+
+def _joined(have: Shape, axes: Shape, name: str, port: int) -> Shape:
+    try:
+        return broadcast(have, axes) or ()
+    except ValueError as e:
+        raise OpError(f'the sizes of "{name}": {e}', code="E302", port=port) from None
+
+
+def _inverses(x: Array) -> Array:
+    """Return the inverses of [..., n, n], by elimination where one of them is singular."""
+    try:
+        return np.linalg.inv(x)
+    except np.linalg.LinAlgError:
+        return _eliminated(x) if x.ndim == 2 else np.stack([_inverses(one) for one in x])
+
+
+def _eliminated(x: Array) -> Array:
+    """Solve for the identity with the largest pivots; those that are 0 leave Inf and NaN."""
+    upper, right = x.copy(), np.eye(len(x))
+    for k in range(len(x)):
+        best = k + int(np.argmax(np.abs(upper[k:, k])))
+        for rows in (upper, right):
+            rows[[k, best]] = rows[[best, k]]
+        factors = (upper[k + 1 :, k] / upper[k, k])[:, None]
+        upper[k + 1 :, k:] -= factors * upper[k, k:]
+        right[k + 1 :] -= factors * right[k]
+    for k in reversed(range(len(x))):
+        for j in range(k + 1, len(x)):
+            right[k] -= upper[k, j] * right[j]
+        right[k] /= upper[k, k]
+    return right
+
+
+@op("Inverse", since=14)
+class Inverse(Op):
+    """Inverse matrices: (..., n, n) -> (..., n, n), floating-point; with `adjoint` transposed.
+
+    Computed in double precision. Singular matrices give Inf and NaN.  [matrix/Inverse-14]
+    """
+
+    adjoint: bool = False
+
+    def infer(self, data: Spec) -> Spec:
+        want_type(data, "real", 0, "data")
+        want_rank(data.shape, 2, None, 0, "data")
+        if data.shape is None:
+            return data
+        size = merge(data.shape[-2], data.shape[-1])
+        if size is None:
+            text = f"data {format_shape(data.shape)} has no square matrices"
+            raise OpError(text, code="E302", port=0)
+        return Spec(data.dtype, (*data.shape[:-2], size, size))
+
+    def evaluate(self, data: Array) -> Array:
+        with np.errstate(all="ignore"):
+            found = _inverses(data.astype(np.float64)).astype(data.dtype)
+        return np.ascontiguousarray(found.swapaxes(-1, -2)) if self.adjoint else found

@@ -1,3 +1,0 @@
-"""Random numbers: RandomUniform and Multinomial."""
-
-from irdeconv.ops.random import multinomial, uniform

@@ -1,0 +1,533 @@
+"""ROIAlign and ROIAlignRotated.
+
+ROIPooling, PSROIPooling and DeformablePSROIPooling.
+
+RegionYolo and ReorgYolo.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import numpy as np
+
+from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.limits import current, raise_hint
+from irdeconv.ir.attributes import Floats, Ints
+from irdeconv.ir.op import MOVES, Op, attribute, op
+from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, format_shape, merge
+from irdeconv.kernels import regions
+from irdeconv.kernels import regions as pooled_regions
+from irdeconv.kernels.regions import Groups, SampledAxis, axis_of_samples
+from irdeconv.ops.checks import axis_of, one_type, positive_number, want_rank, want_type
+
+Pooling = Literal["avg", "max"]
+Aligned = Literal["asymmetric", "half_pixel_for_nn", "half_pixel"]
+# What is added to a place before the scale, and after it.
+_SHIFTS = {"asymmetric": (0.0, 0.0), "half_pixel_for_nn": (0.0, -0.5), "half_pixel": (0.5, -0.5)}
+
+
+class _Regions(Op):
+    """Base: feature maps (N, C, H, W), regions (R, numbers), their images (R) -> (R, C, h, w)."""
+
+    pooled_h: int
+    pooled_w: int
+    sampling_ratio: int
+    spatial_scale: float
+    numbers = 4
+
+    def check(self) -> Iterator[Problem]:
+        for name in ("pooled_h", "pooled_w", "sampling_ratio"):
+            if getattr(self, name) < 0:
+                text = f"{name} is {getattr(self, name)}; it must not be negative"
+                yield Problem("E210", text, attribute=name)
+
+    def infer(self, data: Spec, rois: Spec, batch_indices: Spec) -> Spec:
+        want_type(data, "real", 0, "data")
+        dtype = one_type(data, rois, names=("data", "rois"))
+        want_type(batch_indices, "integer", 2, "batch_indices")
+        for port, (spec, rank) in enumerate(((data, 4), (rois, 2), (batch_indices, 1))):
+            want_rank(spec.shape, rank, rank, port, ("data", "rois", "batch_indices")[port])
+        r, b = rois.shape or (DYNAMIC,) * 2, batch_indices.shape or (DYNAMIC,)
+        if merge(r[1], self.numbers) is None:
+            text = f"a region has {r[1]} numbers; it must have {self.numbers}"
+            raise OpError(text, code="E302", port=1)
+        count = merge(r[0], b[0])
+        if count is None:
+            text = f"there are {r[0]} regions and {b[0]} batch_indices"
+            raise OpError(text, code="E302", port=2)
+        channels = DYNAMIC if data.shape is None else data.shape[1]
+        return Spec(dtype, (count, channels, self.pooled_h, self.pooled_w))
+
+    def evaluate(self, data: Array, rois: Array, batch_indices: Array) -> Array:
+        wide = data.astype(np.float32)
+        out = np.zeros((len(rois), data.shape[1], self.pooled_h, self.pooled_w), np.float32)
+        for i, (region, image) in enumerate(
+            zip(rois.astype(np.float32), batch_indices, strict=True)
+        ):
+            if image == -1:
+                break
+            if not 0 <= image < len(data):
+                text = f"batch_indices has {image} at {i}; there are {len(data)} images"
+                raise OpError(text, code="E305", port=2)
+            if out[i].size and wide[0, 0].size:
+                out[i] = self._pool(wide[image], region)
+        return out.astype(data.dtype)
+
+    def _pool(self, image: Array, region: Array) -> Array:
+        raise NotImplementedError
+
+    def _axes(self, begin: Array, extent: Array) -> tuple[SampledAxis, SampledAxis]:
+        """Return the samples along y and x of a region that begins at (x, y); E305."""
+        bins = (self.pooled_h, self.pooled_w)
+        return limited_axes(begin, extent, bins, self.sampling_ratio, port=1)
+
+
+def limited_axes(
+    begin: Array, extent: Array, bins: tuple[int, int], ratio: int, port: int = 0
+) -> tuple[SampledAxis, SampledAxis]:
+    """Return the samples along y and x of a region at (x, y); E305 where there are too many."""
+    y = axis_of_samples(begin[1], extent[1], bins[0], ratio)
+    x = axis_of_samples(begin[0], extent[0], bins[1], ratio)
+    count = max(y.count, 1) * y.bins * max(x.count, 1) * x.bins
+    if count > regions.REGION_SAMPLES:
+        text = f"a region of {extent[0]} x {extent[1]} elements has {count} samples"
+        raise OpError(text, code="E305", port=port, hint=f"the limit is {regions.REGION_SAMPLES}")
+    return y, x
+
+
+class _Straight(_Regions):
+    """Base of the two versions of ROIAlign."""
+
+    mode: Pooling
+    aligned_mode: Aligned = "asymmetric"
+
+    def _pool(self, image: Array, region: Array) -> Array:
+        before, after = map(np.float32, _SHIFTS[self.aligned_mode])
+        places = (region + before) * np.float32(self.spatial_scale) + after
+        extent = places[2:] - places[:2]
+        if self.aligned_mode == "asymmetric":
+            extent = np.maximum(extent, np.float32(1))
+        y, x = self._axes(places[:2], extent)
+        return (regions.largest if self.mode == "max" else regions.average)(image, y, x)
+
+
+@op("ROIAlign", since=3, until=8)
+class ROIAlign3(_Straight):
+    """Pool regions [left, top, right, bottom] at samples: data (N, C, H, W), rois (R, 4), images
+    (R) -> (R, C, pooled_h, pooled_w).
+
+    A bin has `sampling_ratio` squared samples, or for 0 one per element, interpolated linearly.
+    Those more than an element outside are 0. The result is their mean; "max" is at least 0, as in
+    the runtime. Regions from the first with the image -1 on are 0; the runtime leaves them
+    unwritten. A side is at least 1 long.  [detection/ROIAlign-3]
+    """
+
+    pooled_h: int = attribute(0, documented=True)
+    pooled_w: int = attribute(0, documented=True)
+    sampling_ratio: int = attribute(0, documented=True)
+    spatial_scale: float = attribute(0.0, documented=True)
+    mode: Pooling = attribute("avg", documented=True)
+
+
+@op("ROIAlign", since=9)
+class ROIAlign(_Straight):
+    """Pool regions at samples, as ROIAlign-3: data (N, C, H, W), rois (R, 4), images (R)
+    -> (R, C, pooled_h, pooled_w).
+
+    "half_pixel_for_nn" and "half_pixel" subtract half an element from the scaled places, the
+    latter adds one before scaling; sides are then as long as they are.  [detection/ROIAlign-9]
+    """
+
+    pooled_h: int = attribute(0, documented=True)
+    pooled_w: int = attribute(0, documented=True)
+    sampling_ratio: int = attribute(0, documented=True)
+    spatial_scale: float = attribute(0.0, documented=True)
+    mode: Pooling = attribute("avg", documented=True)
+    aligned_mode: Aligned = "asymmetric"
+
+
+@op("ROIAlignRotated", since=15)
+class ROIAlignRotated(_Regions):
+    """Pool rotated regions [centre x, centre y, width, height, angle]: data (N, C, H, W), rois
+    (R, 5), images (R) -> (R, C, pooled_h, pooled_w).
+
+    The mean of samples as in ROIAlign, half an element before the scaled places; the angle in
+    radians, anticlockwise unless `clockwise_mode`.  [detection/ROIAlignRotated-15]
+    """
+
+    pooled_h: int = attribute(0, documented=True)
+    pooled_w: int = attribute(0, documented=True)
+    sampling_ratio: int = attribute(0, documented=True)
+    spatial_scale: float = attribute(0.0, documented=True)
+    clockwise_mode: bool = False
+    numbers = 5
+
+    def _pool(self, image: Array, region: Array) -> Array:
+        centre = region[:2] * np.float32(self.spatial_scale) - np.float32(0.5)
+        extent = region[2:4] * np.float32(self.spatial_scale)
+        angle = -region[4] if self.clockwise_mode else region[4]
+        cos, sin = np.cos(angle), np.sin(angle)
+
+        def turn(y: Array, x: Array) -> tuple[Array, Array]:
+            return y * cos - x * sin + centre[1], y * sin + x * cos + centre[0]
+
+        y, x = self._axes(-extent / 2, extent)
+        return regions.average_at(image, y, x, turn)
+
+
+Pool = Callable[[int, Array, Array], Array]
+
+
+class _RegionPooling(Op):
+    """Base: data (N, C, H, W), regions (R, 5) of an image and four places."""
+
+    spatial_scale: float
+
+    def _check_scale(self) -> Iterator[Problem]:
+        if not 0 < self.spatial_scale < math.inf:
+            text = f"spatial_scale is {self.spatial_scale}; it must be positive"
+            yield Problem("E210", text, attribute="spatial_scale")
+
+    def _shapes(self, data: Spec, rois: Spec) -> tuple[Shape, Dim]:
+        """Return the shape of the data and the number of regions; E301, E302, E303."""
+        want_type(data, "real", 0, "data")
+        want_type(rois, "real", 1, "rois")
+        want_rank(data.shape, 4, 4, 0, "data")
+        want_rank(rois.shape, 2, 2, 1, "rois")
+        count, numbers = rois.shape or (DYNAMIC,) * 2
+        if merge(numbers, 5) is None:
+            text = f"a region has {numbers} numbers; it must have 5, the image first"
+            raise OpError(text, code="E302", port=1)
+        return data.shape or (DYNAMIC,) * 4, count
+
+    def _each(self, data: Array, rois: Array, shape: tuple[int, ...], pool: Pool) -> Array:
+        """Pool region by region, up to the first of image -1; the rest is 0."""
+        wide, out = data.astype(np.float32), np.zeros((len(rois), *shape), np.float32)
+        for i, (number, *places) in enumerate(rois.astype(np.float32)):
+            if np.isfinite(number) and int(number) == -1:
+                break
+            if not np.isfinite((number, *places)).all():
+                text = f"region {i} is {[float(v) for v in (number, *places)]}, which is not finite"
+                raise OpError(text, code="E305", port=1)
+            image = int(number)
+            if not 0 <= image < len(data):
+                text = f"region {i} is of image {image}; there are {len(data)} images"
+                raise OpError(text, code="E305", port=1)
+            if data[image].size:
+                with np.errstate(all="ignore"):  # regions may have any numbers
+                    out[i] = pool(i, wide[image], np.array(places))
+        return out.astype(data.dtype)
+
+
+@op("ROIPooling")
+class ROIPooling(_RegionPooling):
+    """Pool regions to one size: data (N, C, H, W), rois (R, 5) -> (R, C, pooled_h, pooled_w).
+
+    OpenVINO writes the size as `output_size` and `output_roi` too; `pooled_h` and `pooled_w` count.
+    A region is image, left, top, right, bottom; the first of image -1 and all behind it are 0.
+    "max": bins of whole elements, both corners inside, scaled and rounded. "bilinear": points
+    spread from corner to corner, which are fractions of the feature map, whatever
+    `spatial_scale`.  [detection/ROIPooling-1]
+    """
+
+    output_size: Ints = ()
+    output_roi: Ints = ()
+    pooled_h: int = 0
+    pooled_w: int = 0
+    spatial_scale: float = attribute(0.0, documented=True)
+    method: Literal["max", "bilinear"] = "max"
+
+    def check(self) -> Iterator[Problem]:
+        yield from self._check_scale()
+        for name in ("output_size", "output_roi"):
+            values: Ints = getattr(self, name)
+            if len(values) not in (0, 2):
+                text = f"{name} has {len(values)} values; it must have 2"
+                yield Problem("E210", text, attribute=name)
+        for name, size in zip(("pooled_h", "pooled_w"), self.size(), strict=True):
+            if size < 1:
+                text = f"{name} is {size}; it must be positive"
+                yield Problem("E210", text, attribute=name)
+
+    def size(self) -> tuple[int, int]:
+        """Return height and width of the result."""
+        height, width = (*(self.output_roi or self.output_size), 0, 0)[:2]
+        return self.pooled_h or height, self.pooled_w or width
+
+    def infer(self, data: Spec, rois: Spec) -> Spec:
+        shape, count = self._shapes(data, rois)
+        dtype = one_type(data, rois, names=("data", "rois"))
+        return Spec(dtype, (count, shape[1], *self.size()))
+
+    def evaluate(self, data: Array, rois: Array) -> Array:
+        bins = self.size()
+
+        def pool(_: int, image: Array, region: Array) -> Array:
+            if self.method == "max":
+                return pooled_regions.maxima(image, region, self.spatial_scale, bins)
+            y = pooled_regions.spread(region[1], region[3], bins[0], image.shape[1])
+            x = pooled_regions.spread(region[0], region[2], bins[1], image.shape[2])
+            return pooled_regions.at_points(image, y, x)
+
+        return self._each(data, rois, (data.shape[1], *bins), pool)
+
+
+class _Sensitive(_RegionPooling):
+    """Base: each bin of a region reads channels of its own."""
+
+    output_dim: int
+    group_size: int
+    spatial_bins_x: int
+    spatial_bins_y: int
+
+    def check(self) -> Iterator[Problem]:
+        for name in ("output_dim", "group_size"):
+            yield from positive_number(self, name)
+
+    def _groups(self) -> Groups:
+        bins = (self.spatial_bins_y, self.spatial_bins_x)
+        return Groups(self.group_size, self.output_dim, bins, self.spatial_scale)
+
+    def _pooled(self, data: Spec, rois: Spec, parts: int, *, exact: bool = True) -> Spec:
+        """Infer from channels that are `output_dim` times `parts`, or more unless `exact`."""
+        shape, count = self._shapes(data, rois)
+        need = self.output_dim * parts
+        top = bounds(shape[1])[1]
+        if merge(shape[1], need) is None and (exact or (top is not None and top < need)):
+            text = f"data has {shape[1]} channels; {self.output_dim} x {parts} = {need} are needed"
+            raise OpError(text, code="E302", port=0)
+        return Spec(data.dtype, (count, self.output_dim, self.group_size, self.group_size))
+
+
+@op("PSROIPooling")
+class PSROIPooling(_Sensitive):
+    """Pool regions, each bin from channels of its own: data (N, C, H, W), rois (R, 5)
+    -> (R, output_dim, group_size, group_size).
+
+    A region is image, left, top, right, bottom; the first of image -1 and all behind it are 0.
+    "average": the mean of a bin's elements, C = output_dim * group_size^2, corners rounded before
+    they are scaled. "bilinear": points of the region's spatial bins, whose corners are fractions
+    of the feature map once scaled, C = output_dim * spatial_bins_x * spatial_bins_y; the mean over
+    the bins.  [detection/PSROIPooling-1]
+    """
+
+    mode: Literal["average", "bilinear"]
+    output_dim: int = attribute(0, documented=True)
+    group_size: int = attribute(0, documented=True)
+    spatial_scale: float = attribute(0.0, documented=True)
+    spatial_bins_x: int = 1
+    spatial_bins_y: int = 1
+
+    def check(self) -> Iterator[Problem]:
+        yield from self._check_scale()
+        yield from super().check()
+        if self.mode == "bilinear":
+            yield from positive_number(self, "spatial_bins_x")
+            yield from positive_number(self, "spatial_bins_y")
+
+    def infer(self, data: Spec, rois: Spec) -> Spec:
+        bins = self.spatial_bins_x * self.spatial_bins_y
+        return self._pooled(data, rois, self.group_size**2 if self.mode == "average" else bins)
+
+    def evaluate(self, data: Array, rois: Array) -> Array:
+        groups = self._groups()
+        pool = groups.average if self.mode == "average" else groups.bilinear
+        shape = (self.output_dim, self.group_size, self.group_size)
+        return self._each(data, rois, shape, lambda _, image, region: pool(image, region))
+
+
+@op("DeformablePSROIPooling")
+class DeformablePSROIPooling(_Sensitive):
+    """Pool regions with shifted bins, each from channels of its own: data (N, C, H, W), rois (R, 5)
+    and shifts (R, 2K, part_size, part_size) -> (R, output_dim, group_size, group_size).
+
+    A bin is the mean of `spatial_bins` samples that lie in the image, interpolated linearly. The
+    shifts of the K classes, x then y, times `trans_std` are fractions of the region's sides; none
+    without the third input. C = output_dim * group_size^2; a region of image -1 and all behind it
+    are 0.  [detection/DeformablePSROIPooling-1]
+    """
+
+    output_dim: int = attribute(0, documented=True)
+    spatial_scale: float = attribute(0.0, documented=True)
+    group_size: int = 1
+    mode: Literal["bilinear_deformable"] = "bilinear_deformable"
+    spatial_bins_x: int = 1
+    spatial_bins_y: int = 1
+    trans_std: float = 1.0
+    part_size: int = 1
+
+    def check(self) -> Iterator[Problem]:
+        yield from super().check()
+        for name in ("spatial_bins_x", "spatial_bins_y"):
+            yield from positive_number(self, name)
+            limit = current().samples
+            if getattr(self, name) > limit:
+                text = f"{name} is {getattr(self, name)}; the limit is {limit}"
+                yield Problem("E210", text, attribute=name, hint=raise_hint("samples"))
+
+    def infer(self, data: Spec, rois: Spec, offsets: Spec | None = None) -> Spec:
+        out = self._pooled(data, rois, self.group_size**2, exact=False)
+        if offsets is None:
+            return out
+        want_type(offsets, "real", 2, "offsets")
+        want_rank(offsets.shape, 4, 4, 2, "offsets")
+        shape = offsets.shape or (DYNAMIC,) * 4
+        count = merge(shape[0], (rois.shape or (DYNAMIC,))[0])
+        side = self.part_size
+        if count is None or any(merge(d, side) is None for d in shape[2:]):
+            text = f"offsets have shape {format_shape(shape)}; a region's are (2K, {side}, {side})"
+            raise OpError(text, code="E302", port=2)
+        channels = shape[1]
+        if isinstance(channels, int) and (
+            channels < 2 or channels % 2 or self.output_dim % (channels // 2)
+        ):
+            text = f"offsets have {channels} channels for {self.output_dim} outputs"
+            hint = "two channels for each class, and classes divide output_dim"
+            raise OpError(text, code="E302", port=2, hint=hint)
+        return out
+
+    def evaluate(self, data: Array, rois: Array, offsets: Array | None = None) -> Array:
+        groups, side = self._groups(), self.group_size
+        part = np.arange(side) * self.part_size // side
+
+        def pool(i: int, image: Array, region: Array) -> Array:
+            if offsets is None:
+                return groups.deformed(image, region, None)
+            own = offsets[i].astype(np.float32)[:, part][:, :, part]
+            moves = own[: len(own) // 2 * 2].reshape(-1, 2, side, side).swapaxes(0, 1)
+            each = np.repeat(moves, self.output_dim // moves.shape[1], 1)
+            return groups.deformed(image, region, each * np.float32(self.trans_std))
+
+        return self._each(data, rois, (self.output_dim, side, side), pool)
+
+
+def _logistic(x: Array) -> None:
+    """Replace x by 1 / (1 + exp(-x)), without overflow."""
+    small = np.exp(-np.abs(x))
+    x[:] = np.where(x > 0, 1 / (1 + small), small / (1 + small))
+
+
+@op("RegionYolo")
+class RegionYolo(Op):
+    """What YOLO predicts, made probabilities: data (N, regions * (coords + 1 + classes), H, W).
+
+    The logistic function goes over the first two channels of each region, its centre, and over
+    its confidence behind `coords`. Without `do_softmax` (version 3) there are as many regions as
+    `mask` has numbers, the classes are logistic too, and the shape stays. With it (version 2) there
+    are `num` regions, softmax goes over the classes, and the axes from `axis` to `end_axis`
+    become one. Where there are more channels, regions follow each other in memory all the same, as
+    in the runtime. `anchors` are not used.  [detection/RegionYolo-1]
+    """
+
+    axis: int = attribute(0, documented=True)
+    coords: int = attribute(0, documented=True)
+    classes: int = attribute(0, documented=True)
+    end_axis: int = attribute(0, documented=True)
+    num: int = attribute(0, documented=True)
+    do_softmax: bool = attribute(False, documented=True)
+    mask: Ints = ()
+    anchors: Floats = ()
+
+    def check(self) -> Iterator[Problem]:
+        for name in ("coords", "classes", "num"):
+            if getattr(self, name) < 0:
+                text = f"{name} is {getattr(self, name)}; it must not be negative"
+                yield Problem("E210", text, attribute=name)
+        if self.coords + self.classes == 0:
+            text = "coords and classes are 0; a region has two channels at least"
+            yield Problem("E210", text, attribute="coords")
+
+    def _channels(self) -> int:
+        return self.coords + 1 + self.classes
+
+    def _regions(self) -> int:
+        return self.num if self.do_softmax else len(self.mask)
+
+    def infer(self, data: Spec) -> Spec:
+        want_type(data, "real", 0, "data")
+        want_rank(data.shape, 4, 4, 0, "data")
+        shape = data.shape or (DYNAMIC,) * 4
+        each, top = self._channels(), bounds(shape[1])[1]
+        need = self._regions() * each
+        if top is not None and top < need:
+            text = f"data has {shape[1]} channels; {self._regions()} regions of {each} need {need}"
+            raise OpError(text, code="E302", port=0)
+        flat = self._flat(shape) if self.do_softmax else (shape[0], need, *shape[2:])
+        return Spec(data.dtype, flat)
+
+    def _flat(self, shape: Shape) -> Shape:
+        begin = axis_of(self.axis, 4, attribute="axis")
+        end = axis_of(self.end_axis, 4, attribute="end_axis")
+        joined: Dim = shape[begin]
+        for size in shape[begin + 1 : end + 1]:
+            joined = joined * size
+        return (*shape[:begin], joined, *shape[max(begin, end) + 1 :])
+
+    def evaluate(self, data: Array) -> Array:
+        images, _, height, width = data.shape
+        count = self._regions()
+        need = count * self._channels()
+        used = images * need * height * width
+        out = data.astype(np.float32).reshape(-1)
+        raw = out[:used].copy().reshape(images, count, self._channels(), height, width)
+        regions = out[:used].reshape(raw.shape)
+        _logistic(regions[:, :, :2])
+        behind = regions[:, :, self.coords :]
+        _logistic(behind[:, :, :1] if self.do_softmax else behind)
+        if self.do_softmax and self.classes:
+            classes = raw[:, :, self.coords + 1 :]
+            powers = np.exp(classes - classes.max(2, keepdims=True))
+            behind[:, :, 1:] = powers / powers.sum(2, keepdims=True)
+        if self.do_softmax:
+            return out.reshape(self._flat(data.shape)).astype(data.dtype)  # type: ignore[arg-type]
+        return regions.reshape(images, need, height, width).astype(data.dtype)
+
+
+@op("ReorgYolo")
+class ReorgYolo(Op):
+    """Rearrange squares of `stride` into channels as darknet does: (N, C, H, W)
+    -> (N, C * s^2, H / s, W / s).
+
+    The elements are taken for (N, P, H * s, W * s), P = C / s^2 rounded down. Channel k of
+    (N, C, H, W) is every s-th element of channel k mod P of those, from row and column of k / P on:
+    the elements of the result, whose shape is another.  [detection/ReorgYolo-1]
+    """
+
+    rounding = MOVES
+    stride: Ints
+
+    def check(self) -> Iterator[Problem]:
+        if not self.stride or self.stride[0] < 1:
+            text = f"stride is {list(self.stride)}; it must be positive"
+            yield Problem("E210", text, attribute="stride")
+
+    def infer(self, data: Spec) -> Spec:
+        want_rank(data.shape, 4, 4, 0, "data")
+        if data.shape is None:
+            return Spec(data.dtype, (DYNAMIC,) * 4)
+        side, (images, channels, *sizes) = self.stride[0], data.shape
+        top = bounds(channels)[1]
+        if top is not None and top < side**2:
+            text = f"data has {channels} channels; a stride of {side} needs {side**2}"
+            raise OpError(text, code="E302", port=0)
+        for axis, size in enumerate(sizes, 2):
+            if not isinstance(size, Interval) and size % side:
+                text = f"axis {axis} has size {size}, which the stride {side} does not divide"
+                raise OpError(text, code="E302", port=0)
+        return Spec(data.dtype, (images, channels * side**2, *(d // side for d in sizes)))
+
+    def evaluate(self, data: Array) -> Array:
+        images, channels, height, width = data.shape
+        side = self.stride[0]
+        planes = channels // side**2
+        group, plane = np.divmod(np.arange(channels), planes)
+        down, across = np.divmod(group, side)
+        rows = down[:, None] + side * np.arange(height)
+        columns = across[:, None] + side * np.arange(width)
+        first = np.arange(images)[:, None, None] * planes + plane[:, None]
+        at = (first * height * side + rows)[..., None] * width * side + columns[:, None]
+        out = np.take(data, at)
+        return np.asarray(out.reshape(images, channels * side**2, height // side, width // side))

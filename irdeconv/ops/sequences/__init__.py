@@ -1,3 +1,0 @@
-"""Operations that read sequences of classes."""
-
-from irdeconv.ops.sequences import beams, ctc

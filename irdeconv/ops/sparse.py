@@ -1,0 +1,414 @@
+"""Sums and means of rows of a table: the EmbeddingBag family.
+
+Axis letters: E rows of the table, *W what a row is, L looked up rows, B bags. Element types below
+32 bits are summed in f32 and rounded once.
+
+SparseFillEmptyRows.
+
+SegmentMax.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from irdeconv.base.errors import OpError
+from irdeconv.ir.dtypes import boolean
+from irdeconv.ir.op import MOVES, SUM, Op, op
+from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, merge, non_negative
+from irdeconv.ops.checks import (
+    elements,
+    one_type,
+    outside,
+    single,
+    want_rank,
+    want_shapes,
+    want_type,
+    widened,
+)
+
+Reduction = Literal["sum", "mean"]
+
+
+class _Embedding(Op):
+    """Base: what all share, and `reduction`."""
+
+    rounding = SUM
+    reduction: ClassVar[str] = "sum"
+
+    def rows(self, table: Spec, indices: Spec, weights: Spec | None, port: int) -> Shape | None:
+        """Check what is looked up; return what a row is, None where it is unknown."""
+        want_type(table, "number", 0, "emb_table")
+        want_rank(table.shape, 1, None, 0, "emb_table")
+        want_type(indices, "integer", 1, "indices")
+        if weights is not None:
+            if self.reduction == "mean":
+                text = 'per_sample_weights are for reduction="sum" only'
+                raise OpError(text, code="E300", port=port)
+            names = ("emb_table", "per_sample_weights")
+            one_type(table, weights, names=names, ports=(0, port))
+            _same_shape(indices, weights, port)
+        return None if table.shape is None else table.shape[1:]
+
+    def bags(
+        self,
+        table: Array,
+        indices: Array,
+        bag: Array,
+        count: int,
+        weights: Array | None,
+        default: int = -1,
+    ) -> Array:
+        """Return `count` reduced bags; lookup i belongs to bag[i], an empty one gets `default`."""
+        wide = widened(table)
+        found = wide[_checked(indices, len(table))]
+        if weights is not None:
+            found = found * weights.astype(wide.dtype).reshape(-1, *(1,) * (table.ndim - 1))
+        out = np.zeros((count, *table.shape[1:]), wide.dtype)
+        with np.errstate(all="ignore"):
+            np.add.at(out, bag, found)
+            sizes = np.bincount(bag, minlength=count)
+            if self.reduction == "mean":
+                out = (out / np.maximum(sizes, 1).reshape(-1, *(1,) * (out.ndim - 1))).astype(
+                    out.dtype
+                )
+        if default >= 0:
+            out[sizes == 0] = wide[_checked(np.array(default), len(table))]
+        return out.astype(table.dtype, copy=False)
+
+
+def _checked(indices: Array, rows: int) -> Array:
+    """Require indices of rows that the table has; E305."""
+    worst = outside(indices, rows - 1)
+    if worst is not None:
+        text = f"an index is {worst}; the table has rows 0 to {rows - 1}"
+        raise OpError(text, code="E305", port=1)
+    return indices.astype(np.int64)
+
+
+def _same_shape(indices: Spec, weights: Spec, port: int) -> None:
+    a, b = indices.shape, weights.shape
+    if a is None or b is None:
+        return
+    if len(a) != len(b) or any(merge(x, y) is None for x, y in zip(a, b, strict=True)):
+        text = f"per_sample_weights are {weights}, the indices {indices}; shapes must be equal"
+        raise OpError(text, code="E302", port=port)
+
+
+def _out(table: Spec, count: Dim, row: Shape | None) -> Spec:
+    return Spec(table.dtype, None if row is None else (count, *row))
+
+
+def _default(value: Array | None) -> int:
+    return -1 if value is None else int(value.reshape(-1)[0])
+
+
+class _Offsets(_Embedding):
+    """Base: a bag begins at each offset and ends before the next one."""
+
+    def infer(
+        self,
+        emb_table: Spec,
+        indices: Spec,
+        offsets: Spec,
+        default_index: Spec | None = None,
+        per_sample_weights: Spec | None = None,
+    ) -> Spec:
+        row = self.rows(emb_table, indices, per_sample_weights, 4)
+        for port, s, name in ((1, indices, "indices"), (2, offsets, "offsets")):
+            want_type(s, "integer", port, name)
+            want_rank(s.shape, 1, 1, port, name)
+        if default_index is not None:
+            single(default_index, 3, "default_index")
+        return _out(emb_table, DYNAMIC if offsets.shape is None else offsets.shape[0], row)
+
+    def evaluate(
+        self,
+        emb_table: Array,
+        indices: Array,
+        offsets: Array,
+        default_index: Array | None = None,
+        per_sample_weights: Array | None = None,
+    ) -> Array:
+        ends = np.append(offsets[1:], len(indices)).astype(np.int64)
+        sizes = ends - offsets.astype(np.int64)
+        if len(offsets) and (offsets.min() < 0 or sizes.min() < 0):
+            text = f"offsets {offsets.tolist()} must grow from 0 to {len(indices)} at most"
+            raise OpError(text, code="E305", port=2)
+        first = int(offsets[0]) if len(offsets) else len(indices)
+        bag = np.repeat(np.arange(len(offsets)), sizes)
+        weights = None if per_sample_weights is None else per_sample_weights[first:]
+        default = _default(default_index)
+        return self.bags(emb_table, indices[first:], bag, len(offsets), weights, default)
+
+
+@op("EmbeddingBagOffsetsSum", since=3)
+class EmbeddingBagOffsetsSum(_Offsets):
+    """Sum rows of a table for each bag: [E, *W], indices [L], offsets [B] -> [B, *W].
+
+    Bag b has the indices from offsets[b] to offsets[b + 1]; an empty one is the row
+    `default_index`, 0 without it or where that is -1. per_sample_weights [L] multiply the rows.
+    [sparse/EmbeddingBagOffsetsSum-3]
+    """
+
+
+@op("EmbeddingBagOffsets", since=15)
+class EmbeddingBagOffsets(_Offsets):
+    """EmbeddingBagOffsetsSum with the sum or the mean of each bag.
+
+    [sparse/EmbeddingBagOffsets-15]
+    """
+
+    reduction: Reduction = "sum"  # type: ignore[misc]
+
+
+class _Packed(_Embedding):
+    """Base: every bag has the same number of rows."""
+
+    def infer(self, emb_table: Spec, indices: Spec, per_sample_weights: Spec | None = None) -> Spec:
+        row = self.rows(emb_table, indices, per_sample_weights, 2)
+        want_rank(indices.shape, 2, 2, 1, "indices")
+        return _out(emb_table, DYNAMIC if indices.shape is None else indices.shape[0], row)
+
+    def evaluate(
+        self, emb_table: Array, indices: Array, per_sample_weights: Array | None = None
+    ) -> Array:
+        count, each = indices.shape
+        weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+        bag = np.repeat(np.arange(count), each)
+        return self.bags(emb_table, indices.reshape(-1), bag, count, weights)
+
+
+@op("EmbeddingBagPackedSum", since=3)
+class EmbeddingBagPackedSum(_Packed):
+    """Sum rows of a table for each bag: [E, *W], indices [B, L] -> [B, *W].
+
+    per_sample_weights [B, L] multiply the rows.  [sparse/EmbeddingBagPackedSum-3]
+    """
+
+
+@op("EmbeddingBagPacked", since=15)
+class EmbeddingBagPacked(_Packed):
+    """EmbeddingBagPackedSum with the sum or the mean of each bag.
+
+    [sparse/EmbeddingBagPacked-15]
+    """
+
+    reduction: Reduction = "sum"  # type: ignore[misc]
+
+
+@op("EmbeddingSegmentsSum", since=3)
+class EmbeddingSegmentsSum(_Embedding):
+    """Sum rows of a table for each segment: [E, *W], indices [L], segment_ids [L] -> [S, *W].
+
+    segment_ids say to which of the `num_segments` S (a scalar) a row belongs and grow; an empty
+    segment is the row `default_index`, 0 without it or where that is -1. per_sample_weights [L]
+    multiply the rows.  [sparse/EmbeddingSegmentsSum-3]
+    """
+
+    def infer(
+        self,
+        emb_table: Spec,
+        indices: Spec,
+        segment_ids: Spec,
+        num_segments: Spec,
+        default_index: Spec | None = None,
+        per_sample_weights: Spec | None = None,
+    ) -> Spec:
+        row = self.rows(emb_table, indices, per_sample_weights, 5)
+        for port, s, name in ((1, indices, "indices"), (2, segment_ids, "segment_ids")):
+            want_type(s, "integer", port, name)
+            want_rank(s.shape, 1, 1, port, name)
+        _same_length(indices, segment_ids)
+        count = segment_count(num_segments, 3)
+        if default_index is not None:
+            single(default_index, 4, "default_index")
+        return _out(emb_table, count, row)
+
+    def evaluate(
+        self,
+        emb_table: Array,
+        indices: Array,
+        segment_ids: Array,
+        num_segments: Array,
+        default_index: Array | None = None,
+        per_sample_weights: Array | None = None,
+    ) -> Array:
+        count = int(num_segments.reshape(-1)[0])
+        bag = segment_ids.astype(np.int64)
+        check_growing(bag, 2)
+        if bag.size and bag[-1] >= count:
+            text = f"a segment id is {bag[-1]}; there are {count} segments"
+            raise OpError(text, code="E305", port=2)
+        default = _default(default_index)
+        return self.bags(emb_table, indices, bag, count, per_sample_weights, default)
+
+
+def _same_length(indices: Spec, segment_ids: Spec) -> None:
+    if (
+        indices.shape
+        and segment_ids.shape
+        and merge(indices.shape[0], segment_ids.shape[0]) is None
+    ):
+        text = f"there are {segment_ids.shape[0]} segment_ids for {indices.shape[0]} indices"
+        raise OpError(text, code="E302", port=2)
+
+
+def segment_count(num_segments: Spec, port: int) -> Dim:
+    """Return the number of segments that an input says; E305 where it is negative."""
+    count = single(num_segments, port, "num_segments")
+    if not isinstance(count, Interval) and count < 0:
+        raise OpError(f"num_segments is {count}", code="E305", port=port)
+    return non_negative(count)
+
+
+def check_growing(ids: Array, port: int) -> None:
+    """Require segment ids that never fall and are not negative; E305."""
+    if ids.size and (ids[0] < 0 or (np.diff(ids) < 0).any()):
+        text = f"segment_ids {ids.tolist()[:20]} must not fall, and begin at 0 or above"
+        raise OpError(text, code="E305", port=port)
+
+
+@op("SparseFillEmptyRows", since=16)
+class SparseFillEmptyRows(Op):
+    """Give every empty row of a sparse matrix one element in its first column.
+
+    values [T], dense_shape [2], indices [T, 2] (row, column), default_value (a scalar) -> indices
+    [M, 2] ordered by rows, values [M], whether each row was empty [rows].
+    [sparse/SparseFillEmptyRows-16]
+    """
+
+    rounding = MOVES
+
+    def infer(
+        self, values: Spec, dense_shape: Spec, indices: Spec, default_value: Spec
+    ) -> tuple[Spec, ...]:
+        names = ("values", "default_value")
+        dtype = one_type(values, default_value, names=names, ports=(0, 3))
+        index = one_type(dense_shape, indices, names=("dense_shape", "indices"), ports=(1, 2))
+        want_rank(values.shape, 1, 1, 0, "values")
+        want_rank(indices.shape, 2, 2, 2, "indices")
+        want_type(indices, "integer", 2, "indices")
+        want_rank(default_value.shape, 0, 0, 3, "default_value")
+        self._check_shapes(values, indices)
+        sizes = elements(dense_shape, 1, "dense_shape")
+        if sizes is not None and len(sizes) != 2:
+            text = f"dense_shape has {len(sizes)} values; it must have 2"
+            raise OpError(text, code="E302", port=1)
+        rows: Dim = DYNAMIC if sizes is None else non_negative(sizes[0])
+        count = self._count(values, rows, dense_shape, indices)
+        return Spec(index, (count, 2)), Spec(dtype, (count,)), Spec(boolean, (rows,))
+
+    def _check_shapes(self, values: Spec, indices: Spec) -> None:
+        if indices.shape is None:
+            return
+        if merge(indices.shape[1], 2) is None:
+            text = f"indices have {indices.shape[1]} columns; they must have 2"
+            raise OpError(text, code="E302", port=2)
+        if values.shape is not None and merge(values.shape[0], indices.shape[0]) is None:
+            text = f"there are {indices.shape[0]} indices for {values.shape[0]} values"
+            raise OpError(text, code="E302", port=2)
+
+    def _count(self, values: Spec, rows: Dim, dense_shape: Spec, indices: Spec) -> Dim:
+        """Return how many elements there are in the end: each row has one at least."""
+        if indices.known is not None and isinstance(rows, int):
+            filled = _rows_of(indices.known, rows)
+            self._check_columns(indices.known, dense_shape)
+            return len(filled) + rows - len(np.unique(filled))
+        given = DYNAMIC if values.shape is None else values.shape[0]
+        (low, high), (least, most) = bounds(given), bounds(rows)
+        return Interval.of(max(low, least), None if high is None or most is None else high + most)
+
+    def _check_columns(self, indices: Array, dense_shape: Spec) -> None:
+        if dense_shape.known is not None:
+            _require_columns(indices, int(dense_shape.known[1]))
+
+    def evaluate(
+        self, values: Array, dense_shape: Array, indices: Array, default_value: Array
+    ) -> tuple[Array, ...]:
+        rows = int(dense_shape[0])
+        filled = _rows_of(indices, rows)
+        _require_columns(indices, int(dense_shape[1]))
+        empty = np.bincount(filled, minlength=rows) == 0
+        added = np.flatnonzero(empty)
+        order = np.argsort(np.concatenate([filled, added]), kind="stable")
+        new = np.stack([added, np.zeros_like(added)], 1).astype(indices.dtype)
+        default = np.full(len(added), default_value.reshape(()), values.dtype)
+        return (
+            np.concatenate([indices, new])[order],
+            np.concatenate([values, default])[order],
+            empty,
+        )
+
+
+def _rows_of(indices: Array, rows: int) -> Array:
+    """Return the row of each element; E305 where there is no such row."""
+    out: Array = indices[:, 0].astype(np.int64)
+    worst = outside(out, rows - 1)
+    if worst is not None:
+        raise OpError(f"an element is in row {worst} of {rows}", code="E305", port=2)
+    return out
+
+
+def _require_columns(indices: Array, columns: int) -> None:
+    """Raise OpError E305 where an element is in a column that is not there."""
+    worst = outside(indices[:, 1].astype(np.int64), columns - 1)
+    if worst is not None:
+        raise OpError(f"an element is in column {worst} of {columns}", code="E305", port=2)
+
+
+@op("SegmentMax", since=16)
+class SegmentMax(Op):
+    """Largest elements of each segment of rows: [N, *W], segment_ids [N] -> [S, *W].
+
+    segment_ids grow; S is `num_segments` (a scalar; rows of later segments are left out) or the
+    last id and one more. A segment without rows gets 0 or the lowest number, for all floating-point
+    types that of f32.
+    [sparse/SegmentMax-16]
+    """
+
+    rounding = MOVES
+    fill_mode: Literal["zero", "lowest"] = "zero"
+
+    def infer(self, data: Spec, segment_ids: Spec, num_segments: Spec | None = None) -> Spec:
+        want_type(data, "number", 0, "data")
+        want_rank(data.shape, 1, None, 0, "data")
+        want_type(segment_ids, "integer", 1, "segment_ids")
+        want_rank(segment_ids.shape, 1, 1, 1, "segment_ids")
+        rows, given = data.shape or (DYNAMIC,), segment_ids.shape or (DYNAMIC,)
+        if merge(rows[0], given[0]) is None:
+            text = f"there are {given[0]} segment_ids for {rows[0]} rows"
+            raise OpError(text, code="E302", port=1)
+        count: Dim = DYNAMIC
+        ids = segment_ids.known
+        if num_segments is not None:
+            count = segment_count(num_segments, 2)
+        elif ids is not None:
+            count = int(ids[-1]) + 1 if ids.size else 0
+        return Spec(data.dtype, None if data.shape is None else (count, *data.shape[1:]))
+
+    def evaluate(self, data: Array, segment_ids: Array, num_segments: Array | None = None) -> Array:
+        want_shapes(self, data, segment_ids)
+        ids = segment_ids.astype(np.int64)
+        check_growing(ids, 1)
+        last = int(ids[-1]) + 1 if ids.size else 0
+        count = last if num_segments is None else int(num_segments.reshape(-1)[0])
+        low = _lowest(data.dtype)
+        out = np.full(
+            (count, *data.shape[1:]), low if self.fill_mode == "lowest" else 0, data.dtype
+        )
+        starts = np.flatnonzero(np.diff(ids, prepend=-1))
+        kept = starts[ids[starts] < count]
+        if kept.size:
+            out[ids[kept]] = np.maximum.reduceat(data, starts, axis=0)[: kept.size]
+        return out
+
+
+def _lowest(dtype: np.dtype[Any]) -> Any:
+    """Return an integer type's lowest number, else that of f32, which is -inf in narrower types."""
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).min
+    with np.errstate(over="ignore"):
+        return np.asarray(np.finfo(np.float32).min).astype(dtype)

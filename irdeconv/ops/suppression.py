@@ -1,0 +1,579 @@
+"""What the operations that choose among boxes ask of their inputs, and how many they may keep.
+
+MatrixNms and MulticlassNms: suppression in every class, the best of all classes together.
+
+NonMaxSuppression and NMSRotated: the best of overlapping boxes, class by class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from irdeconv.base.errors import OpError, Problem
+from irdeconv.ir.dtypes import ElementType, f32, i64
+from irdeconv.ir.op import Op, as_tuple, attribute, op
+from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds, merge
+from irdeconv.kernels import suppression
+from irdeconv.kernels import (
+    suppression as matrix,
+)
+from irdeconv.kernels import (
+    suppression as multiclass,
+)
+from irdeconv.kernels import (
+    suppression as ordering,
+)
+from irdeconv.kernels import suppression as rotated
+from irdeconv.ops.checks import (
+    index_type,
+    one_type,
+    real_types,
+    single,
+    want_one,
+    want_rank,
+    want_shapes,
+    want_type,
+)
+
+
+def matched(boxes: Spec, scores: Spec, numbers: int = 4) -> tuple[Dim, Dim, Dim]:
+    """Return batch, classes and boxes of boxes (N, B, numbers) and scores (N, C, B); E301, E302."""
+    want_rank(boxes.shape, 3, 3, 0, "boxes")
+    want_rank(scores.shape, 3, 3, 1, "scores")
+    b, s = boxes.shape or (DYNAMIC,) * 3, scores.shape or (DYNAMIC,) * 3
+    batch, number = merge(b[0], s[0]), merge(b[1], s[2])
+    want_numbers(b[2], numbers)
+    if batch is None or number is None:
+        text = f"scores are for {s[0]} x {s[2]} boxes, there are {b[0]} x {b[1]}"
+        raise OpError(text, code="E302", port=1)
+    return batch, s[1], number
+
+
+def one_real(*specs: Spec, names: tuple[str, ...]) -> ElementType | None:
+    """Return the floating-point type that all inputs share; E303."""
+    found = one_type(*specs, names=names)
+    real_types(*specs, names=names)
+    return found
+
+
+def want_numbers(size: Dim, numbers: int, port: int = 0, name: str = "a box") -> None:
+    """Require so many numbers of each box; E302."""
+    if merge(size, numbers) is None:
+        text = f"{name} has {size} numbers; it must have {numbers}"
+        raise OpError(text, code="E302", port=port)
+
+
+def most(*factors: Dim | None) -> Dim:
+    """Return how many may be found: at most the product; a factor None is unlimited."""
+    total = 1
+    for factor in factors:
+        top = None if factor is None else bounds(factor)[1]
+        if top is None:
+            return DYNAMIC
+        total *= max(top, 0)
+    return Interval.of(0, total)
+
+
+def least_of(*dims: Dim | None) -> Dim | None:
+    """Return the smallest upper bound; None where none of them has one."""
+    tops = [bounds(d)[1] for d in dims if d is not None]
+    known = [t for t in tops if t is not None]
+    return max(min(known), 0) if known else None
+
+
+def known_count(op: Op, *inputs: Spec | None) -> int | None:
+    """Return axis 0 of the first output where all values are known."""
+    given = [s.known for s in inputs if s is not None]
+    if any(v is None for v in given):
+        return None
+    return len(as_tuple(op.evaluate(*given))[0])
+
+
+Order = Literal["none", "score", "classid"]
+
+
+class Found(NamedTuple):
+    """Boxes that are kept, one element of each array per box; `place` counts all boxes."""
+
+    image: Array
+    kind: Array
+    score: Array
+    place: Array
+
+    def take(self, order: Array) -> Found:
+        """Return them in another order, or some of them."""
+        return Found(*(a[order] for a in self))
+
+
+def _joined(parts: list[Found]) -> Found:
+    empty = Found(*(np.zeros(0, t) for t in (np.int64, np.int64, np.float32, np.int64)))
+    return Found(*(np.concatenate(a) for a in zip(empty, *parts, strict=True)))
+
+
+class _ByClass(Op):
+    """Base: boxes and scores to rows of class, score and box, their places, and counts by image."""
+
+    sort_result_type: Order
+    sort_result_across_batch: bool
+    output_type: ElementType
+    score_threshold: float
+    nms_top_k: int
+    keep_top_k: int
+    background_class: int
+    normalized: bool
+
+    def check(self) -> Iterator[Problem]:
+        yield from index_type(self, "output_type")
+        for name in ("nms_top_k", "keep_top_k", "background_class"):
+            value = getattr(self, name)
+            if value < -1:
+                text = f"{name} is {value}; it must be -1, which is none, or more"
+                yield Problem("E210", text, attribute=name)
+
+    @property
+    def unit(self) -> float:
+        """What is added to the sides of a box: 1 where coordinates count pixels."""
+        return 0.0 if self.normalized else 1.0
+
+    def inferred(self, boxes: Spec, scores: Spec) -> tuple[Spec, ...]:
+        """Infer boxes (N, B, 4), which all classes share, and scores (N, C, B)."""
+        one_real(boxes, scores, names=("boxes", "scores"))
+        images, classes, number = matched(boxes, scores)
+        return self.specs(boxes, images, classes, number, known_count(self, boxes, scores))
+
+    def specs(
+        self, boxes: Spec, images: Dim, classes: Dim, number: Dim, exact: int | None
+    ) -> tuple[Spec, ...]:
+        """Return the specs of the outputs."""
+        rows: Dim
+        if exact is None:
+            each = least_of(number, None if self.nms_top_k < 0 else self.nms_top_k)
+            if isinstance(classes, int) and 0 <= self.background_class < classes:
+                classes -= 1
+            every = most(each, classes)
+            rows = most(images, least_of(every, None if self.keep_top_k < 0 else self.keep_top_k))
+        else:
+            rows = exact
+        kind = self.output_type
+        return Spec(boxes.dtype, (rows, 6)), Spec(kind, (rows, 1)), Spec(kind, (images,))
+
+    def select(self, boxes: Array, scores: Array) -> tuple[Array, Array]:
+        """Return which boxes (B, 4) of one class and image are kept, and their scores."""
+        raise NotImplementedError
+
+    def of_class(
+        self, image: int, kind: int, boxes: Array, scores: Array, places: Array
+    ) -> Iterator[Found]:
+        """Yield what is kept of a class in an image; `places` are those of the boxes."""
+        if kind != self.background_class:
+            which, values = self.select(boxes, scores)
+            same = np.ones(len(which), np.int64)
+            yield Found(same * image, same * kind, values, places[which])
+
+    def best(self, parts: Iterator[Found]) -> Found:
+        """Return the best of an image's boxes."""
+        found = _joined(list(parts))
+        order = np.lexsort((found.place, found.kind, -found.score))
+        return found.take(order[: self.keep_top_k] if self.keep_top_k >= 0 else order)
+
+    def ordered(self, found: Found) -> Found:
+        """Return the boxes of all images in the order that the attributes ask for."""
+        if not self.sort_result_across_batch or self.sort_result_type == "none":
+            return found
+        if self.sort_result_type == "score":
+            keys = (found.place, found.kind, found.image, -found.score)
+        else:
+            keys = (found.place, -found.score, found.image, found.kind)
+        return found.take(np.lexsort(keys))
+
+    def outputs(self, images: list[Found], boxes: Array) -> tuple[Array, Array, Array]:
+        """Return the three outputs; `boxes` (*, 4) is indexed by place."""
+        found = self.ordered(_joined(images))
+        kind = self.output_type.container
+        columns = (found.kind[:, None], found.score[:, None], boxes[found.place])
+        rows = np.concatenate([c.astype(np.float32) for c in columns], 1).astype(boxes.dtype)
+        counts = np.array([len(f.place) for f in images], kind)
+        return rows, found.place[:, None].astype(kind), counts
+
+    def shared(self, boxes: Array, scores: Array) -> tuple[Array, Array, Array]:
+        """Evaluate boxes (N, B, 4), which all classes share, and scores (N, C, B)."""
+        wide, number = boxes.astype(np.float32), boxes.shape[1]
+        images = [
+            self.best(
+                part
+                for c, row in enumerate(of_image.astype(np.float32))
+                for part in self.of_class(n, c, wide[n], row, n * number + np.arange(number))
+            )
+            for n, of_image in enumerate(scores)
+        ]
+        return self.outputs(images, boxes.reshape(-1, 4))
+
+
+@op("MatrixNms", since=8)
+class MatrixNms(_ByClass):
+    """Lower the scores of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> three outputs.
+
+    Rows (M, 6) of class, score and the box [x1, y1, x2, y2]; its place (M, 1) among all N * B; how
+    many belong to each image (N,). Boxes must score more than `score_threshold`, at most
+    `nms_top_k` of a class and image take part. A score is multiplied by the smallest of
+    (1 - o) / (1 - m), gaussian exp((m^2 - o^2) `gaussian_sigma`), over the better boxes of its
+    class: o is the overlap with one, m the largest overlap of that one with those better still.
+    Kept are the `keep_top_k` best of an image above `post_threshold`, without `background_class`.
+    Rows stand image by image, the best first; "score" and "classid" only matter across images, as
+    in the runtime, which also leaves equal scores as its partial sorting does.  [sort/MatrixNms-8]
+    """
+
+    sort_result_type: Order = "none"
+    output_type: ElementType = i64
+    nms_top_k: int = -1
+    keep_top_k: int = -1
+    sort_result_across_batch: bool = False
+    score_threshold: float = 0.0
+    background_class: int = -1
+    decay_function: Literal["linear", "gaussian"] = "linear"
+    gaussian_sigma: float = 2.0
+    post_threshold: float = 0.0
+    normalized: bool = True
+
+    def infer(self, boxes: Spec, scores: Spec) -> tuple[Spec, ...]:
+        return self.inferred(boxes, scores)
+
+    def select(self, boxes: Array, scores: Array) -> tuple[Array, Array]:
+        which = np.flatnonzero(scores > np.float32(self.score_threshold))
+        count = len(which) if self.nms_top_k < 0 else min(self.nms_top_k, len(which))
+        which = which[ordering.first(-scores[which], count)]
+        sigma = self.gaussian_sigma if self.decay_function == "gaussian" else None
+        lowered = scores[which] * matrix.decays(boxes[which], sigma, self.unit)
+        kept = lowered > np.float32(self.post_threshold)
+        return which[kept], lowered[kept]
+
+    def evaluate(self, boxes: Array, scores: Array) -> tuple[Array, Array, Array]:
+        want_shapes(self, boxes, scores)
+        return self.shared(boxes, scores)
+
+
+@dataclass(frozen=True)
+class _Multiclass(_ByClass):
+    sort_result_type: Order = "none"
+    output_type: ElementType = i64
+    nms_top_k: int = -1
+    keep_top_k: int = -1
+    sort_result_across_batch: bool = False
+    iou_threshold: float = 0.0
+    score_threshold: float = 0.0
+    background_class: int = -1
+    nms_eta: float = 1.0
+    normalized: bool = True
+
+    def check(self) -> Iterator[Problem]:
+        yield from super().check()
+        if not 0 <= self.nms_eta <= 1:
+            text = f"nms_eta is {self.nms_eta}; it must be from 0 to 1"
+            yield Problem("E210", text, attribute="nms_eta")
+
+    def select(self, boxes: Array, scores: Array) -> tuple[Array, Array]:
+        count = None if self.nms_top_k < 0 else self.nms_top_k
+        limits = (self.score_threshold, self.iou_threshold, self.nms_eta)
+        which = multiclass.multiclass_select(boxes, scores, count, *limits, self.unit)
+        return which, scores[which]
+
+    def ordered(self, found: Found) -> Found:
+        if self.sort_result_type == "classid" and not self.sort_result_across_batch:
+            return found.take(np.lexsort((found.place, -found.score, found.kind, found.image)))
+        return super().ordered(found)
+
+
+@op("MulticlassNms", since=8, until=8)
+class MulticlassNms8(_Multiclass):
+    """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> three outputs.
+
+    As version 9 with two inputs.  [sort/MulticlassNonMaxSuppression-8]
+    """
+
+    def infer(self, boxes: Spec, scores: Spec) -> tuple[Spec, ...]:
+        return self.inferred(boxes, scores)
+
+    def evaluate(self, boxes: Array, scores: Array) -> tuple[Array, Array, Array]:
+        want_shapes(self, boxes, scores)
+        return self.shared(boxes, scores)
+
+
+@op("MulticlassNms", since=9)
+class MulticlassNms(_Multiclass):
+    """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> three outputs.
+
+    Rows (M, 6) of class, score and the box [x1, y1, x2, y2]; its place (M, 1) among all N * B; how
+    many belong to each image (N,). Boxes must reach `score_threshold`, the `nms_top_k` best of a
+    class and image take part, and one goes whose overlap with a better one reaches
+    `iou_threshold`; that sinks by the factor `nms_eta` with every box that is kept, down to 0.5.
+    Kept are the `keep_top_k` best of an image, without `background_class`. With a third input,
+    roisnum (N,), every class has its own boxes: boxes (C, B, 4) and scores (C, B) hold those of all
+    images one after another, roisnum of each; places then count (B, C).
+    Rows stand image by image, the best first, or class by class with "classid", or in the wanted
+    order across all images.  [sort/MulticlassNonMaxSuppression-9]
+    """
+
+    def infer(self, boxes: Spec, scores: Spec, roisnum: Spec | None = None) -> tuple[Spec, ...]:
+        if roisnum is None:
+            return self.inferred(boxes, scores)
+        images, classes, number = _separate(boxes, scores, roisnum)
+        exact = known_count(self, boxes, scores, roisnum)
+        return self.specs(boxes, images, classes, number, exact)
+
+    def evaluate(
+        self, boxes: Array, scores: Array, roisnum: Array | None = None
+    ) -> tuple[Array, Array, Array]:
+        want_shapes(self, boxes, scores, roisnum)
+        if roisnum is None:
+            return self.shared(boxes, scores)
+        classes, number = scores.shape
+        counts = [int(v) for v in roisnum]
+        if min(counts, default=0) < 0 or sum(counts) > number:
+            text = f"roisnum is {counts}; its numbers must be 0 or more and add up to {number}"
+            raise OpError(f"{text} at most", code="E305", port=2)
+        ends = np.cumsum([0, *counts])
+        wide, values = boxes.astype(np.float32), scores.astype(np.float32)
+        images = [
+            self.best(
+                part
+                for c in range(classes)
+                for part in self.of_class(
+                    n, c, wide[c, a:b], values[c, a:b], np.arange(a, b) * classes + c
+                )
+            )
+            for n, (a, b) in enumerate(pairwise(ends))
+        ]
+        return self.outputs(images, boxes.transpose(1, 0, 2).reshape(-1, 4))
+
+
+def _separate(boxes: Spec, scores: Spec, roisnum: Spec) -> tuple[Dim, Dim, Dim]:
+    """Return images, classes and boxes where every class has its own boxes; E301, E302, E303."""
+    one_real(boxes, scores, names=("boxes", "scores"))
+    want_type(roisnum, "integer", 2, "roisnum")
+    for port, (spec, rank, name) in enumerate(
+        ((boxes, 3, "boxes"), (scores, 2, "scores"), (roisnum, 1, "roisnum"))
+    ):
+        want_rank(spec.shape, rank, rank, port, name)
+    b, s = boxes.shape or (DYNAMIC,) * 3, scores.shape or (DYNAMIC,) * 2
+    want_numbers(b[2], 4)
+    classes, number = merge(b[0], s[0]), merge(b[1], s[1])
+    if classes is None or number is None:
+        text = f"scores are for {s[0]} x {s[1]} boxes, there are {b[0]} x {b[1]}"
+        raise OpError(text, code="E302", port=1)
+    return (DYNAMIC if roisnum.shape is None else roisnum.shape[0]), classes, number
+
+
+Scalar = Spec | None
+Row = tuple[int, int, int, float]
+Encoding = Literal["corner", "center"]
+_REAL = ("iou_threshold", "score_threshold", "soft_nms_sigma")
+
+
+class _Suppression(Op):
+    """Base: boxes and scores, then up to four scalars, to rows of batch, class, box and score."""
+
+    sort_result_descending: bool
+    output_type: ElementType
+
+    def check(self) -> Iterator[Problem]:
+        yield from index_type(self, "output_type")
+
+    def count(
+        self, boxes: Spec, scores: Spec, limit: Scalar, *thresholds: Scalar, numbers: int = 4
+    ) -> Dim:
+        """Return how many boxes are kept: exactly where all values are known, else an interval."""
+        real_types(boxes, scores, names=("boxes", "scores"))
+        batch, classes, number = matched(boxes, scores, numbers)
+        top: Dim = 0
+        if limit is not None:
+            top = single(limit, 2, "max_output_boxes_per_class")
+        for port, (spec, name) in enumerate(zip(thresholds, _REAL, strict=False), 3):
+            if spec is not None:
+                want_type(spec, "real", port, name)
+                want_one(spec, port, name)
+        exact = known_count(self, boxes, scores, limit, *thresholds)
+        if exact is not None:
+            return exact
+        return most(batch, classes, least_of(number, top))
+
+    def chosen(
+        self, boxes: Array, scores: Array, limit: int, *thresholds: float
+    ) -> list[tuple[float, int]]:
+        """Return (score, box) of the kept boxes of one class, the best first; all in f32."""
+        raise NotImplementedError
+
+    def rows(
+        self, boxes: Array, scores: Array, limit: Array | None, thresholds: tuple[Array, ...]
+    ) -> list[Row]:
+        """Return what is kept in all batches and classes."""
+        count = 0 if limit is None else int(limit.item())
+        numbers = [float(t.item()) for t in thresholds] + [0.0] * (3 - len(thresholds))
+        rows: list[Row] = []
+        for n, one in enumerate(boxes.astype(np.float32)):
+            for c, of_class in enumerate(scores[n].astype(np.float32)):
+                kept = self.chosen(one, of_class, count, *numbers)
+                rows += [(n, c, box, score) for score, box in kept]
+        if self.sort_result_descending:
+            rows.sort(key=lambda row: (-row[3], *row[:3]))
+        return rows
+
+    def places(self, rows: list[Row]) -> Array:
+        """Return batch, class and box (M, 3)."""
+        found = np.array([row[:3] for row in rows], self.output_type.container)
+        return found.reshape(-1, 3)
+
+
+class _ThreeOutputs(_Suppression):
+    """Base: places, scores and their number."""
+
+    def specs(self, count: Dim) -> tuple[Spec, ...]:
+        """Return the specs of the outputs."""
+        places = Spec(self.output_type, (count, 3))
+        return places, Spec(f32, (count, 3)), Spec(self.output_type, (1,))
+
+    def evaluate(
+        self,
+        boxes: Array,
+        scores: Array,
+        max_output_boxes_per_class: Array | None = None,
+        *thresholds: Array,
+    ) -> tuple[Array, ...]:
+        want_shapes(self, boxes, scores, max_output_boxes_per_class, *thresholds)
+        rows = self.rows(boxes, scores, max_output_boxes_per_class, thresholds)
+        found = np.array([(row[0], row[1], row[3]) for row in rows], np.float32)
+        count = np.array([len(rows)], self.output_type.container)
+        return self.places(rows), found.reshape(-1, 3), count
+
+
+@dataclass(frozen=True)
+class _Upright(_Suppression):
+    """Base: boxes whose sides are parallel to the axes."""
+
+    box_encoding: Encoding = "corner"
+    sort_result_descending: bool = True
+    output_type: ElementType = i64
+
+    def chosen(
+        self, boxes: Array, scores: Array, limit: int, *thresholds: float
+    ) -> list[tuple[float, int]]:
+        ready = suppression.corners(boxes, center=self.box_encoding == "center")
+        return suppression.select(ready, scores, limit, *thresholds)
+
+
+class _PlacesOnly(_Upright):
+    """Base of the versions that return places alone; scalars are no vectors here."""
+
+    def infer(
+        self,
+        boxes: Spec,
+        scores: Spec,
+        max_output_boxes_per_class: Scalar = None,
+        iou_threshold: Scalar = None,
+        score_threshold: Scalar = None,
+    ) -> Spec:
+        scalars = (max_output_boxes_per_class, iou_threshold, score_threshold)
+        for port, (spec, name) in enumerate(
+            zip(scalars, ("max_output_boxes_per_class", *_REAL), strict=False), 2
+        ):
+            if spec is not None:
+                want_rank(spec.shape, 0, 0, port, name)
+        return Spec(self.output_type, (self.count(boxes, scores, *scalars), 3))
+
+    def evaluate(
+        self,
+        boxes: Array,
+        scores: Array,
+        max_output_boxes_per_class: Array | None = None,
+        *thresholds: Array,
+    ) -> Any:
+        want_shapes(self, boxes, scores, max_output_boxes_per_class, *thresholds)
+        return self.places(self.rows(boxes, scores, max_output_boxes_per_class, thresholds))
+
+
+@op("NonMaxSuppression", until=2)
+class NonMaxSuppression1(_PlacesOnly):
+    """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> places (M, 3), i64.
+
+    As version 3, without a choice of the element type.  [sort/NonMaxSuppression-1]
+    """
+
+    output_type: ElementType = attribute(i64, internal=True)
+
+
+@op("NonMaxSuppression", since=3, until=4)
+class NonMaxSuppression3(_PlacesOnly):
+    """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> places (M, 3).
+
+    Places are batch, class and box. Optional scalars, 0 by default: the most boxes of a class, the
+    overlap from which a box goes, the score that all must exceed. M is the number of boxes that
+    are kept: the specification fills up with -1 to a fixed size (and to another one in version 4),
+    the runtime does not.  [sort/NonMaxSuppression-3]
+    """
+
+
+@op("NonMaxSuppression", since=5)
+class NonMaxSuppression(_Upright, _ThreeOutputs):
+    """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> three outputs.
+
+    Places (M, 3) as batch, class, box; scores (M, 3) as batch, class, score; M (1,). Optional
+    scalars, 0 by default: the most boxes of a class, the overlap from which a box goes, the score
+    that all must exceed, and the sigma of soft suppression, which lowers scores by
+    exp(-overlap^2 / 2 sigma) and knows no limit of overlap, as in the runtime. Boxes are
+    [y1, x1, y2, x2], with "center" [x, y, width, height]. Types may be mixed; scores come out as
+    f32.  [sort/NonMaxSuppression-5]
+    """
+
+    def infer(
+        self,
+        boxes: Spec,
+        scores: Spec,
+        max_output_boxes_per_class: Scalar = None,
+        iou_threshold: Scalar = None,
+        score_threshold: Scalar = None,
+        soft_nms_sigma: Scalar = None,
+    ) -> tuple[Spec, ...]:
+        thresholds = (iou_threshold, score_threshold, soft_nms_sigma)
+        return self.specs(self.count(boxes, scores, max_output_boxes_per_class, *thresholds))
+
+
+@op("NMSRotated", since=13)
+class NMSRotated(_ThreeOutputs):
+    """Keep the best of overlapping rotated boxes: (N, B, 5), scores (N, C, B) -> three outputs.
+
+    Boxes are [x, y, width, height, angle] with the angle in radians, turning from x to y;
+    `clockwise` false turns them the other way. The scalars are required: the most boxes of a class,
+    the overlap above which a box goes, the score that all must exceed. Outputs as those of
+    NonMaxSuppression.  [sort/NMSRotated-13]
+    """
+
+    sort_result_descending: bool = True
+    output_type: ElementType = i64
+    clockwise: bool = True
+
+    def infer(
+        self,
+        boxes: Spec,
+        scores: Spec,
+        max_output_boxes_per_class: Spec,
+        iou_threshold: Spec,
+        score_threshold: Spec,
+    ) -> tuple[Spec, ...]:
+        scalars = (max_output_boxes_per_class, iou_threshold, score_threshold)
+        return self.specs(self.count(boxes, scores, *scalars, numbers=5))
+
+    def chosen(
+        self, boxes: Array, scores: Array, limit: int, *thresholds: float
+    ) -> list[tuple[float, int]]:
+        iou, least, *_ = thresholds
+        order = suppression.ranked(scores, scores > least)
+        turned = np.array([1, 1, 1, 1, 1 if self.clockwise else -1], np.float32)
+        ready = boxes[order] * turned
+        kept = suppression.greedy(
+            ready, limit, lambda box, others: rotated.rotated_overlap(box, others.T) > iou
+        )
+        return [(float(scores[i]), int(i)) for i in order[kept]]

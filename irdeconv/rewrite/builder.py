@@ -1,0 +1,354 @@
+"""The graph builder: new nodes inherit place, origins and name; constants are folded.
+
+Rewriting: one node is replaced by others, or a rule says why it does not apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from irdeconv.base.errors import Diagnostic, LimitError, OpError
+from irdeconv.base.limits import current, raise_hint
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.dtypes import ElementType, of_numpy
+from irdeconv.ir.graph import FreshNames, Graph, Node, Value
+from irdeconv.ir.lazy_filter import MovedData
+from irdeconv.ir.op import Op, SugarOp, as_tuple, infer_op, kept
+from irdeconv.ir.spec import Array, Spec, is_static
+from irdeconv.ops.basic import Const
+from irdeconv.ops.checks import ViewOp
+from irdeconv.ops.padding import PadBase
+from irdeconv.rewrite.compressed_filters import (
+    FilterParameter,
+    constant,
+    is_constant,
+    moved,
+    moved_data,
+    stored,
+)
+from irdeconv.rewrite.emit import Decision, Option, RuleCall, Style
+
+FOLDED_GROWTH = 8  # a folded constant may be so many times as large as what it is made of
+
+
+@dataclass
+class NodeBudget:
+    """How many nodes rewriting may still add to a model: `of` at first."""
+
+    of: int
+    left: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.left = self.of
+
+    def take(self, source: Node, nodes: int = 1) -> None:
+        """Take one or more for what replaces a node; LimitError (E601), and none is left then."""
+        left, self.left = self.left, max(self.left - nodes, 0)
+        if nodes > left:
+            raise self._exceeded(source)
+
+    def require(self, nodes: int, source: Node) -> None:
+        """Raise LimitError (E601) where fewer nodes are left than will replace a node."""
+        if nodes > self.left:
+            raise self._exceeded(source)
+
+    def _exceeded(self, source: Node) -> LimitError:
+        message = f"the nodes that take the place of deconvolutions exceed {self.of:,}"
+        hint = raise_hint("lowered_total")
+        found = Diagnostic("E601", "error", message, source.location, source.name, hint=hint)
+        return LimitError(found)
+
+
+@dataclass
+class GraphBuilder:
+    """Adds nodes for the rewriting of `source`; every new node carries its place and origins.
+
+    An operation whose inputs are all constants becomes a constant at once, unless that would be
+    too much work. One that only moves
+    elements goes in front of what converts or dequantizes a constant (passes/stored.py).
+    """
+
+    checks: ClassVar[bool] = False  # whether operations come from a file
+
+    graph: Graph
+    source: Node
+    made: list[int] = field(default_factory=list)
+    budget: NodeBudget | None = None
+    style: Style = Style()
+    decisions: Iterator[Decision] = field(default_factory=lambda: iter(()))
+
+    def choose(self, options: Sequence[Option[Value]]) -> Value:
+        """Build the option that was decided on, by default the first."""
+        number = next(self.decisions, 0)
+        assert isinstance(number, int)
+        return options[number].build()
+
+    def attempt(self, layer: Any, plain: Callable[[], Value]) -> Value:
+        """Build the layer as it is, or by the rule that was decided on."""
+        call = next(self.decisions, 0)
+        if isinstance(call, RuleCall):
+            value: Value = call.rule(self, layer, *call.params)
+            return value
+        return plain()
+
+    def add(self, op: Op, *inputs: Value) -> Value:
+        """Add an operation behind its inputs, inferred and perhaps folded; returns output 0."""
+        moved = self._as_stored(op, inputs)
+        if moved is not None:
+            return moved
+        large = self._large(op, inputs)
+        if large is not None:
+            return self._held(large)
+        fixed = all(is_constant(self.graph, v) for v in inputs)
+        view = self._view(op, inputs) if fixed else None
+        if view is not None:
+            return self.const(view, self.graph.spec(inputs[0]).dtype)
+        specs = infer_op(op, tuple(self.graph.spec(v) for v in inputs))
+        if inputs and fixed and self._folds(op, inputs, specs):
+            result: Array | None = specs[0].known
+            if result is None:
+                with np.errstate(all="ignore"):
+                    result = kept(as_tuple(op.evaluate(*self._arrays(inputs))), specs)[0]
+            return self.const(result, specs[0].dtype)
+        return self._node(op, inputs, specs)
+
+    def _arrays(self, inputs: Sequence[Value]) -> list[Array]:
+        """Return the data of inputs that are constants."""
+        return [a for a in (constant(self.graph, v) for v in inputs) if a is not None]
+
+    def _large(self, op: Op, inputs: tuple[Value, ...]) -> MovedData | None:
+        """Return a large constant that an operation moves; None for all else."""
+        first = self.graph.node(inputs[0].node).op if inputs else None
+        if self.checks or not isinstance(first, Const) or not first.data.available:
+            return None
+        if not is_static(first.shape) or not all(is_constant(self.graph, v) for v in inputs[1:]):
+            return None
+        rest = self._arrays(inputs[1:])
+        moved = moved_data(op, first.data, first.element_type, first.shape, *rest)
+        return moved if moved and self._has_room(moved.nbytes, inputs) else None
+
+    def _view(self, op: Op, inputs: tuple[Value, ...]) -> Array | None:
+        """Return a view of a constant; None for all else, and where inference knows what is wrong.
+
+        Lowering cuts a filter into thousands of parts, and inferring each takes most of its time.
+        """
+        if self.checks or not isinstance(op, ViewOp):
+            return None
+        try:
+            found: Array = as_tuple(op.evaluate(*self._arrays(inputs)))[0]
+        except (OpError, ValueError, TypeError, IndexError, ArithmeticError):
+            return None
+        return found
+
+    def _folds(self, op: Op, inputs: tuple[Value, ...], specs: tuple[Spec, ...]) -> bool:
+        """Whether an operation behind constants becomes one: not where that is much work or memory.
+
+        What multiplies stays, what would be large and much larger than its inputs, and what has
+        more axes than NumPy's iterators take.
+        """
+        given = tuple(self.graph.spec(v) for v in inputs)
+        size = specs[0].nbytes
+        if not op.pure or op.macs(given, specs) != 0 or size is None:
+            return False
+        if any(len(s.shape or ()) > current().rank for s in (*given, *specs)):
+            return False
+        return self._has_room(size, inputs)
+
+    def _has_room(self, size: int, inputs: tuple[Value, ...]) -> bool:
+        given = sum(self.graph.spec(v).nbytes or 0 for v in inputs)
+        return size <= max(current().folded_bytes, FOLDED_GROWTH * given)
+
+    def keep(self, op: Op, *inputs: Value) -> Value:
+        """Add an operation as it is, also behind constants."""
+        return self._node(op, inputs, infer_op(op, tuple(self.graph.spec(v) for v in inputs)))
+
+    def const(self, array: Array, dtype: ElementType | None = None) -> Value:
+        """Add a constant, of an element type that its container alone need not tell."""
+        array = np.ascontiguousarray(array) if array.ndim else array
+        element_type = dtype or of_numpy(array.dtype)
+        data = ArrayData.of(array, element_type)
+        op = Const(data=data, element_type=element_type, shape=array.shape)
+        return self._node(op, (), (Spec.of(array, element_type),))
+
+    def _held(self, data: MovedData) -> Value:
+        op = Const(data=data, element_type=data.dtype, shape=data.shape)
+        return self._node(op, (), (op.infer(),))
+
+    def spec(self, value: Value) -> Spec:
+        """Return the spec of a value."""
+        return self.graph.spec(value)
+
+    def refine(self, value: Value, spec: Spec) -> Value:
+        """Keep the more precise spec of a value made here."""
+        node = self.graph.node(value.node)
+        if value.node in self.made and node.specs is not None and len(node.specs) == 1:
+            node.specs = (spec,)
+        return value
+
+    def repeat(self, key: object, build: Callable[[], Value]) -> Value:
+        """Return `build()`."""
+        return build()
+
+    def _node(self, op: Op, inputs: tuple[Value, ...], specs: tuple[Spec, ...]) -> Value:
+        source = self.source
+        if self.budget is not None:
+            self.budget.take(source)
+        node = self.graph.add(
+            op,
+            inputs,
+            name=f"{source.name}/{op.type}",
+            location=source.location,
+            origins=source.origins or (source.name,),
+            specs=specs,
+        )
+        self.made.append(node.id)
+        return Value(node.id)
+
+    def _as_stored(self, op: Op, inputs: tuple[Value, ...]) -> Value | None:
+        """Apply a movement to a filter that is stored in few bits, and what is behind it again."""
+        pads = isinstance(op, PadBase) and op.pad_mode == "constant" and len(inputs) == 3
+        if not inputs or not (op.moves or pads):
+            return None
+        dtype = self.graph.spec(inputs[0]).dtype
+        found = stored(self.graph, inputs[0]) if dtype is not None and dtype.is_real else None
+        rest = [constant(self.graph, v) for v in inputs[1:]]
+        if found is None or not found.steps or any(a is None for a in rest):
+            return None
+        found = moved(found, op, [a for a in rest if a is not None])
+        if found is None:
+            return None
+        held = found.data
+        value = (
+            self._held(held)
+            if isinstance(held, MovedData)
+            else self.const(found.values, found.dtype)
+        )
+        for step in found.steps:
+            operands = [self._parameter(p) for p in step.parameters]
+            operands.insert(step.port, value)
+            value = self.keep(step.node.op, *operands)
+            self.graph.node(value.node).rt_info = step.node.rt_info
+        return value
+
+    def _parameter(self, parameter: FilterParameter) -> Value:
+        value = self.const(parameter.values, parameter.dtype)
+        if parameter.convert is None:
+            return value
+        value = self.keep(parameter.convert.op, value)
+        self.graph.node(value.node).rt_info = parameter.convert.rt_info
+        return value
+
+
+DEFAULT_STYLE = Style()
+
+
+@dataclass(frozen=True)
+class Skip:
+    """A rule's answer that it does not apply, with the reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a rule did to one node: the nodes it made, or why it did not apply."""
+
+    made: tuple[int, ...] = ()
+    skipped: str | None = None
+
+
+def replace_node(
+    graph: Graph,
+    node: Node,
+    build: Callable[..., Value | Skip],
+    budget: NodeBudget | None = None,
+    style: Style = DEFAULT_STYLE,
+    decisions: Iterable[Decision] = (),
+) -> Change:
+    """Replace a node with one output by what `build(op, builder, *inputs)` makes.
+
+    The last new node takes over the name and the tensor names; all of them inherit place and
+    origins. It stays where nothing read the node. On Skip, or when `build` raises, the graph is as
+    before. What stays is taken from the budget.
+    """
+    builder = GraphBuilder(graph, node, budget=budget, style=style, decisions=iter(decisions))
+    try:
+        result = build(node.op, builder, *graph.inputs_of(node.id))
+    except BaseException:
+        _undo(graph, builder.made)
+        raise
+    if isinstance(result, Skip):
+        _undo(graph, builder.made)
+    else:
+        _take_over(graph, node, result, builder.made)
+    made = tuple(i for i in builder.made if i in graph)
+    if budget is not None:
+        budget.left += len(builder.made) - len(made)
+    return Change(skipped=result.reason) if isinstance(result, Skip) else Change(made)
+
+
+def expand(op: SugarOp, b: GraphBuilder, *inputs: Value) -> Value:
+    """Build what an operation is defined by, for `replace_node`."""
+    value: Value = op.expand(b, *inputs)
+    return value
+
+
+def _take_over(graph: Graph, old: Node, value: Value, made: list[int]) -> None:
+    new = graph.node(value.node)
+    if new.id in made:
+        new.name = old.name
+        new.tensor_names = old.tensor_names
+        new.rt_info = new.rt_info or old.rt_info
+        new.port_rt_info = tuple(r for r in old.port_rt_info if r[0] == "output")
+    else:
+        # The replacement is an existing value: its names join those of the producer.
+        new.add_names(value.port, old.names_of(0))
+    graph.replace_uses(Value(old.id), value)
+    graph.remove(old.id)
+    sweep(graph, [i for i in made if i != value.node])
+
+
+def _undo(graph: Graph, made: list[int]) -> None:
+    for i in reversed(made):
+        graph.remove(i)
+
+
+def sweep(graph: Graph, candidates: list[int]) -> None:
+    """Remove those of the candidates that nothing uses, the latest first."""
+    for i in sorted(candidates, reverse=True):
+        if i in graph and not graph.successors(i) and graph.node(i).type != "Result":
+            graph.remove(i)
+
+
+def remove_dead(graph: Graph, keep: set[int]) -> int:
+    """Remove the nodes that no Result needs, but for Parameters and `keep`; return how many.
+
+    What the nodes of `keep` read stays as well.
+    """
+    live = graph.live()
+    order = graph.topological()
+    for node in reversed(order):
+        if node.id in keep or any(i in live for i in graph.successors(node.id)):
+            live.add(node.id)
+    dead = [n.id for n in order if n.id not in live and n.type != "Parameter"]
+    for i in reversed(dead):
+        graph.remove(i)
+    return len(dead)
+
+
+def products(graph: Graph, nodes: Iterable[Node]) -> int | None:
+    """Return the multiply-accumulates of nodes; None where some are unknown."""
+    macs = [n.op.macs(graph.input_specs(n.id), n.specs or ()) for n in nodes]
+    return None if None in macs else sum(m or 0 for m in macs)
+
+
+def unique_names(graph: Graph, keep: Collection[int] = ()) -> None:
+    """Give nodes that rewriting made names of their own; those of source layers and `keep` stay."""
+    made = [n for n in graph.nodes() if n.origins and n.id not in keep]
+    names = FreshNames({n.name for n in graph.nodes() if not n.origins or n.id in keep})
+    for node in made:
+        node.name = names.fresh(node.name)

@@ -1,0 +1,18 @@
+"""The names of the lowering forms, for those who only name one: they need no operations for it."""
+
+from __future__ import annotations
+
+from irdeconv.base.errors import did_you_mean, misused
+
+FALLBACK = "zero-insertion"  # it applies to every deconvolution
+AUTO = "auto"  # each deconvolution in the cheapest form that the target admits
+# On which layers each form of forms.FORMS applies, empty for all of known sizes.
+CONDITIONS = {FALLBACK: "", "phases": "", "stacked": "", "gemm": "kernel equal to the stride"}
+
+
+def require_form(form: str) -> None:
+    """Raise UsageError where there is no lowering form of that name."""
+    names = (*CONDITIONS, AUTO)
+    if form not in names:
+        hint = did_you_mean(form, names) or f"there are {', '.join(names)}"
+        raise misused(f'there is no lowering form "{form}"', hint)

@@ -1,0 +1,119 @@
+"""The lowering forms of core.Deconvolution: a record of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from irdeconv.ir import geometry
+from irdeconv.ir.geometry import IntVector
+from irdeconv.ir.spec import Spec
+from irdeconv.ops import core
+from irdeconv.ops.vectors import sizes, vector
+from irdeconv.rewrite import site as reach
+from irdeconv.rewrite import subpixel
+from irdeconv.rewrite.builder import Skip
+from irdeconv.rewrite.convolving import ConvolutionLayer, convolve
+from irdeconv.rewrite.emit import DeconvolutionInputs, FormBuilder, X, channels_swapped, flip
+from irdeconv.rewrite.form_names import FALLBACK
+from irdeconv.rewrite.interleaving import insert_zeros
+from irdeconv.rewrite.native import OPERATIONS, native
+from irdeconv.rewrite.targets import Target
+
+
+class FormRule(Protocol):
+    """Builds the operations that replace a core.Deconvolution."""
+
+    def __call__(
+        self, op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X], /
+    ) -> X | Skip:
+        """Return the output (N, M, *O), plus the bias [1, M, 1, ...]."""
+
+
+# Says by the specs of filter and pads, without building anything, why a form does not apply.
+FormCheck = Callable[[core.Deconvolution, Spec, Spec, Spec], Skip | None]
+
+
+def skip_nothing(*_: object) -> None:
+    """Let the form apply."""
+
+
+def few_nodes(*_: object) -> int:
+    """Return nothing to speak of."""
+    return 0
+
+
+@dataclass(frozen=True)
+class Form:
+    """A lowering form, called as in form_names.py.
+
+    `rule` builds it, where `skips` does not say why it does not apply. `reach` is how far a bad
+    value spreads in it, `least_nodes` tells by the filter's spec how many nodes it makes at least.
+    """
+
+    name: str
+    rule: FormRule
+    reach: reach.Reach
+    skips: FormCheck = skip_nothing
+    least_nodes: Callable[[core.Deconvolution, Spec], int] = few_nodes
+
+    def lower(
+        self, op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]
+    ) -> X | Skip:
+        """Build the form or return why it does not apply."""
+        skip = self.skips(op, b.spec(of.w), b.spec(of.pads_begin), b.spec(of.pads_end))
+        if skip is not None:
+            return skip
+        return self.rule(op, b, of)
+
+
+def zero_insertion(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]) -> X:
+    """core.Deconvolution -> ZeroInsertion, Pad, Convolution (filter flipped and regrouped)."""
+    axes = len(op.strides)
+    window = geometry.Window(vector(b, of.pads_begin), vector(b, of.pads_end))
+    surplus = IntVector(op.strides) - 1  # zeros behind the last element: S*I elements, also of none
+    begin, end = geometry.zero_insertion_pads(
+        window, sizes(b, of.w, 3, axes), IntVector(op.dilations), surplus
+    )
+    filter = channels_swapped(b, flip(b, of.w, axes), axes)
+    x, ones = insert_zeros(b, of.x, op.strides), (1,) * axes
+    layer = ConvolutionLayer(x, filter, ones, op.dilations, begin, end, of.bias, pads_apart=True)
+    return convolve(b, layer)
+
+
+_FORMS = (
+    Form(
+        name=FALLBACK,
+        rule=zero_insertion,
+        reach=reach.Reach(taps=reach.every_output, inputs=reach.input_by_definition),
+    ),
+    Form(
+        name="phases",
+        rule=subpixel.phases,
+        skips=subpixel.skip_open_axes,
+        least_nodes=subpixel.least_nodes,
+        reach=reach.Reach(taps=reach.outputs_of_residue, inputs=reach.input_by_definition),
+    ),
+    Form(
+        name="stacked",
+        rule=subpixel.stacked,
+        skips=subpixel.skip_stacked,
+        reach=reach.Reach(taps=reach.outputs_of_residue, inputs=reach.outputs_of_span),
+    ),
+    Form(
+        name="gemm",
+        rule=subpixel.gemm,
+        skips=subpixel.skip_gemm,
+        reach=reach.BY_DEFINITION,
+    ),
+)
+FORMS = {form.name: form for form in _FORMS}
+# For targets that have a deconvolution of their own; it is never chosen without a target.
+NATIVE = Form(name="native", rule=native, reach=reach.BY_DEFINITION)
+
+
+def forms_for(target: Target) -> dict[str, Form]:
+    """Return the forms that a target may use."""
+    listed = target.operations or {}
+    return {**FORMS, NATIVE.name: NATIVE} if any(op in listed for op in OPERATIONS) else FORMS

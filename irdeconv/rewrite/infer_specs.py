@@ -1,0 +1,516 @@
+"""Whether what a file declares of an unknown operation still holds of its inferred inputs.
+
+Shape, element type and value inference over a graph.
+
+Shapes that a caller gives to the model's inputs, in place of the declared ones.
+
+Which layers depend on constants alone, and how many a graph has of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from irdeconv.base import gc_pause as garbage
+from irdeconv.base import progress
+from irdeconv.base.errors import (
+    Collector,
+    Diagnostic,
+    InferenceError,
+    Note,
+    OpError,
+    Problem,
+    UsageError,
+    count,
+    did_you_mean,
+    severity_of,
+)
+from irdeconv.base.limits import LARGEST_INT, current, raise_hint
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.op import infer_op, ports, require_fit
+from irdeconv.ir.spec import (
+    Dim,
+    Shape,
+    Spec,
+    bounds,
+    compatible,
+    format_shape,
+    is_static,
+    merge_shapes,
+    parse_shape,
+)
+from irdeconv.ops.basic import Const, Opaque, Parameter
+from irdeconv.ops.bodies import BodyError, BodyOp, bodies_of, infer_bodies
+
+STALE = "W207"
+
+
+@dataclass
+class Declarations:
+    """Follows, node by node, what shapes that are not the declared ones reach.
+
+    A declared shape is a statement about the declared inputs. It is not true any more where an
+    input contradicts its declaration, or where it may be larger or smaller because somebody has
+    given other shapes. An inference that merely knows less than the file says changes nothing.
+    Without `believe` no declaration counts.
+    """
+
+    believe: bool = True
+    changed: set[int] = field(default_factory=set)
+
+    def enter(self, graph: Graph, node: Node, specs: tuple[Spec, ...]) -> None:
+        """Note whether a node of these specs is, or rests on, an input of another shape."""
+        sources = graph.inputs_of(node.id)
+        if sources:
+            reached = self.changed and any(v.node in self.changed for v in sources)
+        else:
+            own = zip(specs, node.declared, strict=False)
+            reached = any(not _within(is_.shape, said.shape) for is_, said in own)
+        if reached:
+            self.changed.add(node.id)
+
+    def of(self, graph: Graph, node: Node, op: Opaque) -> tuple[Spec, ...]:
+        """Return what is declared of an unknown operation's outputs, as far as it holds."""
+        if not self.believe:
+            return (Spec(None, None),) * len(op.declared)
+        wrong = [
+            (said, graph.spec(value))
+            for value, said in _declared_inputs(graph, node)
+            if self._broken(said, graph.spec(value), value)
+        ]
+        if not wrong:
+            return op.declared
+        types = all(_same_type(said, is_) for said, is_ in wrong)
+        return tuple(Spec(s.dtype if types else None, None) for s in op.declared)
+
+    def _broken(self, said: Spec, is_: Spec, value: Value) -> bool:
+        if not compatible(said.shape, is_.shape) or not _same_type(said, is_):
+            return True
+        return value.node in self.changed and not _within(is_.shape, said.shape)
+
+
+def stale(graph: Graph) -> list[Diagnostic]:
+    """Warn of every unknown operation of an inferred graph whose declared shapes do not hold."""
+    return [warning(graph, node) for node in graph.nodes() if is_stale(node)]
+
+
+def is_stale(node: Node) -> bool:
+    """Whether an inferred node is an unknown operation whose declared shapes do not hold."""
+    return isinstance(node.op, Opaque) and node.specs not in (None, node.op.declared)
+
+
+def warning(graph: Graph, node: Node) -> Diagnostic:
+    """Return what is to be said of such a node: which inputs are not as they are declared."""
+    notes = [
+        Note(f"input {port} is declared {said}, and it is {graph.spec(value)}")
+        for port, (value, said) in enumerate(_declared_inputs(graph, node))
+        if graph.spec(value).shape != said.shape or not _same_type(said, graph.spec(value))
+    ]
+    return Diagnostic(
+        STALE,
+        severity_of(STALE),
+        f'{node.type} "{node.name}": irdeconv does not know the operation, and what the file '
+        "declares of its outputs does not hold of these inputs: their shapes are unknown",
+        node.location,
+        node.name,
+        tuple(notes),
+    )
+
+
+def _declared_inputs(graph: Graph, node: Node) -> list[tuple[Value, Spec]]:
+    """Return the inputs with what is declared of them, by the node or by their producer."""
+    pairs = []
+    for port, value in enumerate(graph.inputs_of(node.id)):
+        said = node.declared_inputs[port : port + 1]
+        by_producer = graph.node(value.node).declared[value.port : value.port + 1]
+        found = said if said and said[0].shape is not None else by_producer
+        pairs += [(value, s) for s in found]
+    return pairs
+
+
+def _same_type(a: Spec, b: Spec) -> bool:
+    return a.dtype is None or b.dtype is None or a.dtype == b.dtype
+
+
+def _within(a: Shape | None, b: Shape | None) -> bool:
+    """Whether every shape that `a` allows is one that `b` allows."""
+    return a == b or (compatible(a, b) and merge_shapes(a, b) == a)
+
+
+@garbage.paused()
+@np.errstate(all="ignore")  # values that inference computes with may be any
+def infer_specs(
+    graph: Graph,
+    shapes: Mapping[int, Shape | None] | None = None,
+    *,
+    given: Mapping[int, Spec] | None = None,
+    remarks: bool = False,
+    believe: bool = True,
+) -> list[Diagnostic]:
+    """Fill in the specs of every node in place and return everything that does not fit.
+
+    `shapes` overrides the shapes of Parameters by node id, `given` their specs. A node that fails
+    keeps its declared specs, so that one mistake is reported once. `remarks` adds warnings and
+    compares the declared with the inferred specs. Unknown operations have the specs that the file
+    declares, as far as these hold of its inputs (passes/declared.py), or if they are not to be
+    believed none. Operations with bodies get inferred ones.
+    """
+    problems, declarations = Collector(most=current().reports), Declarations(believe)
+    sizes = _SizeCheck(problems)
+    for node in progress.each("inferring shapes", graph.topological()):
+        inputs = graph.input_specs(node.id)
+        try:
+            specs = _infer(graph, node, inputs, declarations)
+        except (BodyError, OpError, ArithmeticError, ValueError, TypeError, LookupError) as e:
+            _report_failure(problems, graph, node, e)
+            node.specs = _declared(node)
+            continue
+        if shapes and node.id in shapes:
+            specs = (Spec(specs[0].dtype, shapes[node.id]),)
+        node.specs = specs if given is None or node.id not in given else (given[node.id],)
+        declarations.enter(graph, node, node.specs)
+        sizes.check(node, inputs)
+        if not isinstance(node.op, Opaque):
+            _check_ports(problems, graph, node)
+        if remarks:
+            _remark(problems, graph, node, inputs, believe)
+    problems.count_rest()
+    return problems.diagnostics
+
+
+def _report_failure(problems: Collector, graph: Graph, node: Node, error: Exception) -> None:
+    """Report why a node cannot be inferred; of a body all that is wrong inside it."""
+    if isinstance(error, BodyError):
+        problems.take(error.diagnostics)
+    elif isinstance(error, OpError):
+        report(problems, graph, node, error.problem)
+    else:
+        report(problems, graph, node, Problem("E300", f"its inputs do not fit: {error}"))
+
+
+def _infer(
+    graph: Graph, node: Node, inputs: tuple[Spec, ...], declarations: Declarations
+) -> tuple[Spec, ...]:
+    """Return the specs of a node's outputs; its bodies get theirs."""
+    if isinstance(node.op, BodyOp):
+        require_fit(node.op)
+        walk = partial(_walk, believe=declarations.believe)
+        node.op, specs = infer_bodies(node.op, inputs, walk)
+        return specs
+    if isinstance(node.op, Opaque):
+        return declarations.of(graph, node, node.op)
+    return infer_op(node.op, inputs)
+
+
+def _check_ports(problems: Collector, graph: Graph, node: Node) -> None:
+    """Report output ports that are declared or read and that the operation does not have."""
+    have, read = len(node.specs or ()), graph.highest_port(node.id) + 1
+    ports = max(len(node.declared), read)
+    if ports > have:
+        what = "output ports" if ports > read else "outputs that are read"
+        problems.add(
+            "E208",
+            f'{node.type} "{node.name}": it has {ports} {what}, but {count(have, "output")}',
+            location=node.place_of("output", have),
+            layer=node.name,
+        )
+
+
+def _remark(
+    problems: Collector, graph: Graph, node: Node, inputs: tuple[Spec, ...], believe: bool
+) -> None:
+    """Add the warnings about an inferred node."""
+    if isinstance(node.op, Opaque):  # nothing is known that could be compared
+        if believe and is_stale(node):
+            problems.take([warning(graph, node)])
+        return
+    for problem in node.op.remarks(*inputs):
+        report(problems, graph, node, problem)
+    _compare(problems, graph, node)
+    if isinstance(node.op, BodyOp):
+        problems.take(_remarks(node, believe))
+
+
+def _declared(node: Node) -> tuple[Spec, ...]:
+    return tuple(s.without_value() for s in node.declared) or (Spec(None, None),)
+
+
+def _walk(graph: Graph, given: Mapping[int, Spec], believe: bool) -> None:
+    """Infer a body in place; BodyError with everything that does not fit."""
+    found = infer_specs(graph, given=given, believe=believe)
+    if any(d.severity == "error" for d in found):
+        raise BodyError("a layer inside its body does not fit", found)
+
+
+def _remarks(node: Node, believe: bool) -> list[Diagnostic]:
+    """Return the warnings of bodies, which have been inferred without an error."""
+    problems = Collector(most=current().reports)
+    for graph in (body.graph for body in bodies_of(node)):
+        for inner in graph.topological():
+            _remark(problems, graph, inner, graph.input_specs(inner.id), believe)
+    problems.count_rest()
+    return problems.diagnostics
+
+
+def inferred(graph: Graph) -> Graph:
+    """Return a copy with every spec inferred; InferenceError with everything that does not fit."""
+    out = graph.copy()
+    fill_specs(out)
+    return out
+
+
+def fill_specs(graph: Graph) -> None:
+    """Infer a graph in place where specs are missing; InferenceError as from `inferred`."""
+    if any(n.specs is None for n in graph.nodes()):
+        require_specs(graph)
+
+
+def require_specs(graph: Graph) -> None:
+    """Infer all specs of a graph in place; InferenceError with everything that does not fit."""
+    problems = infer_specs(graph)
+    if any(d.severity == "error" for d in problems):
+        raise InferenceError(problems)
+
+
+class _SizeCheck:
+    """Reports tensors that no machine holds, each once on its way through the graph."""
+
+    def __init__(self, problems: Collector) -> None:
+        self._problems = problems
+        self._limits = current()
+        self._total, self._told = 0, False
+
+    def check(self, node: Node, inputs: tuple[Spec, ...]) -> None:
+        """Look at a node that has been inferred; what is too large becomes an open size."""
+        specs = node.specs or ()
+        if all(map(self._fits, specs)):
+            self._sum(node)
+            return
+        found = [beyond(spec) for spec in specs]
+        for spec, (what, limit) in ((s, f) for s, f in zip(specs, found, strict=True) if f):
+            if not any(map(beyond, inputs)):
+                self._report(node, f"its output {spec} {what}", limit)
+        node.specs = tuple(
+            Spec(s.dtype, s.shape if _countable(s) else None) if f else s
+            for s, f in zip(specs, found, strict=True)
+        )
+
+    def _fits(self, spec: Spec) -> bool:
+        """Whether a spec is within the limits; the bytes of those that are get added up.
+
+        The usual spec is told with few steps: every node of every graph passes here.
+        """
+        shape, limits = spec.shape, self._limits
+        if not is_static(shape) or len(shape) > limits.rank or 0 in shape:
+            return beyond(spec) is None
+        size = math.prod(shape)
+        bytes = 0 if spec.dtype is None else size * spec.dtype.container.itemsize
+        if size > limits.tensor_elements or bytes > limits.tensor_bytes or size > LARGEST_INT:
+            return False
+        self._total += bytes
+        return True
+
+    def _sum(self, node: Node) -> None:
+        limit = self._limits.total_bytes
+        if self._total > limit and not self._told:
+            self._told = True
+            text = f"with its outputs the model has {self._total:,} bytes; the limit is {limit:,}"
+            self._report(node, text, "total_bytes")
+
+    def _report(self, node: Node, text: str, limit: str) -> None:
+        hint = "check the sizes of the inputs and the attributes, pads above all"
+        self._problems.add(
+            "E602",
+            f'{node.type} "{node.name}": {text}',
+            location=node.location,
+            layer=node.name,
+            hint=f"{hint}; {raise_hint(limit)}" if limit else hint,
+        )
+
+
+def _countable(spec: Spec) -> bool:
+    """Whether all dimensions fit 64 bits, and there are not too many."""
+    return spec.shape is None or (
+        len(spec.shape) <= current().rank and all(bounds(d)[0] <= LARGEST_INT for d in spec.shape)
+    )
+
+
+def beyond(spec: Spec) -> tuple[str, str] | None:
+    """Return what is too large of a tensor, and the limit by name; None where nothing is."""
+    limits = current()
+    if spec.shape is None:
+        return None
+    if len(spec.shape) > limits.rank:
+        return f"has rank {len(spec.shape)}; the limit is {limits.rank}", "rank"
+    if not _countable(spec):
+        return f"has a dimension above {LARGEST_INT}, the largest number of 64 bits", ""
+    size, bytes = spec.size or 0, spec.nbytes or 0
+    if size > limits.tensor_elements:
+        text = f"has {size:,} elements; the limit is {limits.tensor_elements:,}"
+        return text, "tensor_elements"
+    if bytes > limits.tensor_bytes:
+        return f"takes {bytes:,} bytes; the limit is {limits.tensor_bytes:,}", "tensor_bytes"
+    if (spec.extent or 0) > LARGEST_INT:
+        return "is empty, but no array has such sizes on its other axes", ""
+    return None
+
+
+def report(problems: Collector, graph: Graph, node: Node, problem: Problem) -> None:
+    """Add an operation's problem with its layer, its place and where its inputs come from."""
+    location, notes = node.location, []
+    if problem.attribute is None:
+        names = ports(type(node.op))
+        for port, value in enumerate(graph.inputs_of(node.id)):
+            producer = graph.node(value.node)
+            if problem.port in (None, port) or port == 0:
+                text = f'{names.name(port)} is {graph.spec(value)} from "{producer.name}"'
+                notes.append(Note(text, producer.location))
+    elif location is not None:
+        location = location.at(problem.attribute)
+    problems.add(
+        problem.code,
+        f'{node.type} "{node.name}": {problem.message}',
+        severity=problem.severity,
+        location=location,
+        layer=node.name,
+        notes=notes,
+        hint=problem.hint,
+    )
+
+
+def _compare(problems: Collector, graph: Graph, node: Node) -> None:
+    """Warn where the file declares other shapes or element types than the inferred ones."""
+    for port, (said, is_) in enumerate(zip(node.declared, node.specs or (), strict=False)):
+        if said.shape != is_.shape or said.dtype is not is_.dtype:
+            _compare_one(problems, node, "output", port, (said, is_))
+    for port, (said, value) in enumerate(
+        zip(node.declared_inputs, graph.inputs_of(node.id), strict=False)
+    ):
+        # What the producer declares as well is reported there.
+        source = graph.node(value.node).declared
+        same = value.port < len(source) and said is source[value.port]
+        if not same and (value.port >= len(source) or said != source[value.port]):
+            _compare_one(problems, node, "input", port, (said, graph.spec(value)))
+
+
+def _compare_one(
+    problems: Collector,
+    node: Node,
+    side: Literal["input", "output"],
+    port: int,
+    specs: tuple[Spec, Spec],
+) -> None:
+    """Compare the declared with the inferred spec of a port."""
+    said, is_ = specs
+    differences = []
+    if said.dtype is not None and is_.dtype is not None and said.dtype != is_.dtype:
+        differences.append(("W203", "type", said.dtype.precision, is_.dtype.precision))
+    if not compatible(said.shape, is_.shape):
+        shapes = format_shape(said.shape), format_shape(is_.shape)
+        differences.append(("W202", "shape", *shapes))
+    for code, kind, declared, inferred in differences:
+        problems.add(
+            code,
+            f'{node.type} "{node.name}": {side} {port} is declared {declared}, '
+            f"but it is {inferred}",
+            location=node.place_of(side, port),
+            layer=node.name,
+            hint=f"OpenVINO ignores the declaration and uses the inferred {kind}",
+        )
+
+
+ShapeLike = str | Sequence[Any] | None
+
+
+def input_shapes(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Shape | None]:
+    """Return the wanted shapes of inputs by node id.
+
+    An input is named as when it is fed; the empty name is the only input. Raises UsageError with
+    everything that does not fit.
+    """
+    problems, out = Collector(), {}
+    names = graph.input_names()
+    if len(graph.parameters) == 1:
+        names = {"": graph.parameters[0], **names}
+    for name, wanted in shapes.items():
+        node = names.get(name)
+        if node is None:
+            message = f'the model has no input "{name}"; it has {", ".join(graph.inputs)}'
+            hint = did_you_mean(name, names) if name else "name one of them"
+            problems.add("E310", message, hint=hint)
+            continue
+        try:
+            out[node.id] = _input_shape(name, node, wanted)
+        except ValueError as e:
+            problems.add("E310", str(e), layer=node.name)
+    if problems.errors:
+        raise UsageError(problems.diagnostics)
+    return out
+
+
+def _input_shape(name: str, node: Node, wanted: ShapeLike) -> Shape | None:
+    """Return the wanted shape of an input; ValueError says why it does not fit.
+
+    As with OpenVINO's reshape it may change a static shape; only a change of rank is surely a
+    mistake.
+    """
+    try:
+        shape = parse_shape_like(wanted)
+    except ValueError as e:
+        raise ValueError(f'shape of input "{name}": {e}') from e
+    if not isinstance(node.op, Parameter):
+        raise ValueError(f'input "{name}" is a Parameter of unknown version {node.op.version}')
+    declared = node.op.infer().shape
+    if declared is not None and shape is not None and len(shape) != len(declared):
+        raise ValueError(
+            f'input "{name}" has shape {format_shape(declared)}; {format_shape(shape)} does not '
+            f"fit: ranks {len(declared)} and {len(shape)}"
+        )
+    return shape
+
+
+def parse_shape_like(wanted: ShapeLike) -> Shape | None:
+    """Return a shape from a text, or from ints, None and "lo..hi"; ValueError says what is wrong.
+
+    None stands for an unknown rank.
+    """
+    if wanted is None or isinstance(wanted, str):
+        return None if wanted is None else parse_shape(wanted)
+    if not isinstance(wanted, Iterable):
+        raise ValueError(f"{wanted!r} is not a list of dimensions")
+    dims: list[Dim] = []
+    for d in wanted:
+        parsed = parse_shape("?" if d is None else str(d))
+        if parsed is None or len(parsed) != 1:
+            raise ValueError(f'"{d}" is not a dimension')
+        dims.append(parsed[0])
+    return tuple(dims)
+
+
+def constant_layers(
+    graph: Graph, inputs: Mapping[int, tuple[Value, ...]] | None = None
+) -> dict[int, list[int]]:
+    """Return the producers of every node that depends on constants alone, producers first.
+
+    `inputs` are those of all nodes, where they are known already.
+    """
+    found: dict[int, list[int]] = {}
+    for node in graph.reading_order():
+        values = graph.inputs_of(node.id) if inputs is None else inputs[node.id]
+        producers = [v.node for v in values]
+        if isinstance(node.op, Const) or (
+            producers and node.type != "Result" and all(p in found for p in producers)
+        ):
+            found[node.id] = producers
+    return found
+
+
+def layer_count(graph: Graph) -> str:
+    """Return `19 layers (5 constant)`."""
+    return f"{count(len(graph), 'layer')} ({len(constant_layers(graph))} constant)"

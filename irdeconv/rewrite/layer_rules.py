@@ -1,0 +1,446 @@
+"""What each rule of legalising.py makes of a convolution: exact rewritings, one function each."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial, reduce
+
+import numpy as np
+
+from irdeconv.base.errors import OpError
+from irdeconv.ir.geometry import IntVector, extent
+from irdeconv.ir.spec import is_static
+from irdeconv.ops.elementwise import Add
+from irdeconv.ops.movement import Concat
+from irdeconv.ops.slicing import Gather, StridedSlice
+from irdeconv.ops.vectors import sizes
+from irdeconv.rewrite.convolving import ConvolutionLayer, convolve, pad_by_concat
+from irdeconv.rewrite.emit import (
+    FormBuilder,
+    Option,
+    X,
+    crop,
+    joined,
+    pad_spatial,
+    reshaped,
+    transposed,
+)
+from irdeconv.rewrite.interleaving import ONE
+
+Ints = tuple[int, ...]
+Layer = ConvolutionLayer[X]
+
+
+def _filter(b: FormBuilder[X], w: X) -> Ints:
+    shape = b.spec(w).shape
+    assert is_static(shape)
+    return shape
+
+
+def size_of(b: FormBuilder[X], x: X, axis: int) -> int:
+    """Return the size of an axis; OpError if it is known only at run time."""
+    shape = b.spec(x).shape
+    size = None if shape is None else shape[axis]
+    if not isinstance(size, int):
+        raise OpError(f"the size of axis {axis} is known only at run time", code="E400")
+    return size
+
+
+def _shaped(b: FormBuilder[X], x: X, shape: Sequence[int]) -> X:
+    return reshaped(b, x, IntVector(tuple(shape)))
+
+
+def bias_of(b: FormBuilder[X], bias: X | None, axes: int) -> X | None:
+    """Return a bias [1, M, 1, ...] for another number of spatial axes."""
+    if bias is None:
+        return None
+    return reshaped(b, bias, ONE, sizes(b, bias, 1, 1), IntVector((1,) * axes))
+
+
+def outside(b: FormBuilder[X], x: X, begin: Sequence[int], end: Sequence[int]) -> X:
+    """Pad the spatial axes by a Pad or by Concats with zeros; negative amounts crop."""
+    pads = IntVector(tuple(begin)), IntVector(tuple(end))
+    if max(*begin, *end) <= 0 or not is_static(b.spec(x).shape):
+        return pad_spatial(b, x, *pads)
+    ways = [Option("Pad", partial(pad_spatial, b, x, *pads))]
+    return b.choose([*ways, Option("Concat", partial(pad_by_concat, b, x, *pads))])
+
+
+def window(b: FormBuilder[X], x: X, axis: int, start: int, count: int, step: int = 1) -> X:
+    """Return `count` elements of an axis of known size, `step` apart, from `start` on."""
+    size, rank = size_of(b, x, axis), b.spec(x).rank or 0
+    stop = start + (count - 1) * step + 1
+    if step == 1:
+        begin, end = [0] * rank, [0] * rank
+        begin[axis], end[axis] = start, size - stop
+        return crop(b, x, begin, end)
+    mask = tuple(int(a != axis) for a in range(rank))
+    given = ((start, 0), (stop, 0), (step, 1))
+    rows = [[v if a == axis else d for a in range(rank)] for v, d in given]
+    op = StridedSlice(begin_mask=mask, end_mask=mask)
+    return b.add(op, x, *(joined(b, IntVector(tuple(r))) for r in rows))
+
+
+# 1 ---------------------------------------------------------------------------------------------
+
+
+def as_plane(b: FormBuilder[X], layer: Layer[X], place: int) -> X:
+    """1-D -> 2-D: (N, C, 1, W) with a kernel 1xK, or at place 1 (N, C, W, 1)."""
+    one = [ONE] if place == 0 else []
+    behind = [] if place == 0 else [ONE]
+    n, c, w = (sizes(b, layer.x, a, 1) for a in range(3))
+
+    def wide(values: Sequence[int], default: int) -> Ints:
+        return (default, *values) if place == 0 else (*values, default)
+
+    shape = _filter(b, layer.w)
+    begin, end = layer.known_pads()
+    y = convolve(
+        b,
+        ConvolutionLayer(
+            x=reshaped(b, layer.x, n, c, *one, w, *behind),
+            w=_shaped(b, layer.w, (*shape[:3], *wide(shape[3:], 1))),
+            strides=wide(layer.strides, 1),
+            dilations=wide(layer.dilations, 1),
+            begin=IntVector(wide(begin, 0)),
+            end=IntVector(wide(end, 0)),
+            bias=bias_of(b, layer.bias, 2),
+            stage=1,
+        ),
+    )
+    return reshaped(b, y, *(sizes(b, y, a, 1) for a in (0, 1, 3 - place)))
+
+
+def as_planes(b: FormBuilder[X], layer: Layer[X]) -> X:
+    """3-D -> 2-D: the depth joins the batch, the taps along the depth become channels."""
+    g, m, c, k, *kernel = _filter(b, layer.w)
+    begin, end = layer.known_pads()
+    batch, depth, height, width = (sizes(b, layer.x, a, 1) for a in (0, 2, 3, 4))
+    stride, dilation = layer.strides[0], layer.dilations[0]
+    x = reshaped(b, layer.x, batch, IntVector((g * c,)), depth, height * width)
+    x = outside(b, x, (begin[0], 0), (end[0], 0))
+    out = (size_of(b, x, 2) - extent(k, dilation)) // stride + 1
+    copies = [window(b, x, 2, t * dilation, out, stride) for t in range(k)]
+    if g > 1 and k > 1:  # the taps of a group stay beside it
+        flat = (IntVector((c,)), IntVector((out,)), height * width)
+        copies = [reshaped(b, y, batch * g, *flat) for y in copies]
+    x = b.add(Concat(1), *copies) if k > 1 else copies[0]
+    deep = IntVector((out,))
+    x = reshaped(b, x, batch, IntVector((g * k * c,)), deep, height * width)
+    x = reshaped(
+        b, transposed(b, x, (0, 2, 1, 3)), batch * out, IntVector((g * k * c,)), height, width
+    )
+    w = _shaped(b, transposed(b, layer.w, (0, 1, 3, 2, 4, 5)), (g, m, k * c, *kernel))
+    y = convolve(
+        b,
+        ConvolutionLayer(
+            x=x,
+            w=w,
+            strides=layer.strides[1:],
+            dilations=layer.dilations[1:],
+            begin=IntVector(begin[1:]),
+            end=IntVector(end[1:]),
+            bias=bias_of(b, layer.bias, 2),
+            stage=1,
+        ),
+    )
+    outputs, high, wide = IntVector((g * m,)), sizes(b, y, 2, 1), sizes(b, y, 3, 1)
+    y = transposed(b, reshaped(b, y, batch, deep, outputs, high * wide), (0, 2, 1, 3))
+    return reshaped(b, y, batch, outputs, deep, high, wide)
+
+
+# 2 ---------------------------------------------------------------------------------------------
+
+
+def dense(b: FormBuilder[X], layer: Layer[X]) -> X:
+    """Groups -> one group with a block-diagonal filter."""
+    return convolve(b, replace(layer, w=block_diagonal(b, layer.w), stage=2))
+
+
+def block_diagonal(b: FormBuilder[X], w: X) -> X:
+    """(g, A, B, *K) -> (1, g*A, g*B, *K), zero outside of the blocks of the groups.
+
+    A row of one block and g blocks of zeros, repeated, has the blocks g+1 apart: on the diagonal.
+    """
+    g, rows, columns, *kernel = _filter(b, w)
+    block = rows * columns * math.prod(kernel)
+    flat = _shaped(b, w, (g, block))
+    flat = pad_spatial(b, flat, IntVector((0,)), IntVector((g * block,)), 1)
+    flat = crop(b, _shaped(b, flat, (g * (g + 1) * block,)), [0], [g * block])
+    wide = _shaped(b, flat, (g, g, rows, columns, *kernel))
+    order = (0, 2, 1, 3, *range(4, 4 + len(kernel)))
+    return _shaped(b, transposed(b, wide, order), (1, g * rows, g * columns, *kernel))
+
+
+def group_by_group(b: FormBuilder[X], layer: Layer[X]) -> X:
+    """Groups -> a convolution for each, concatenated."""
+    g, m, c, *_ = _filter(b, layer.w)
+
+    def group(i: int) -> X:
+        bias = None if layer.bias is None else window(b, layer.bias, 1, i * m, m)
+        x, w = window(b, layer.x, 1, i * c, c), window(b, layer.w, 0, i, 1)
+        return convolve(b, replace(layer, x=x, w=w, bias=bias, stage=2))
+
+    key = (id(layer), "group")
+    return b.add(Concat(1), *(b.repeat(key, partial(group, i)) for i in range(g)))
+
+
+# 3, 4 ------------------------------------------------------------------------------------------
+
+
+def undilated(b: FormBuilder[X], layer: Layer[X]) -> X:
+    """Dilation -> zeros between the taps of the filter."""
+    w, ones = spread_taps(b, layer.w, layer.dilations), (1,) * len(layer.strides)
+    return convolve(b, replace(layer, w=w, dilations=ones, stage=3))
+
+
+def spread_taps(b: FormBuilder[X], w: X, dilations: Ints) -> X:
+    """(g, A, B, *K) -> (g, A, B, *(D(K-1)+1)): zeros between the taps."""
+    for a, d in enumerate(dilations, 3):
+        shape = _filter(b, w)
+        if d == 1 or shape[a] == 1:
+            continue
+        w = _shaped(b, w, (*shape[: a + 1], 1, *shape[a + 1 :]))
+        w = padded_axis(b, w, a + 1, d - 1)
+        w = _shaped(b, w, (*shape[:a], shape[a] * d, *shape[a + 1 :]))
+        w = window(b, w, a, 0, d * (shape[a] - 1) + 1)
+    return w
+
+
+def padded_axis(b: FormBuilder[X], w: X, axis: int, end: int, begin: int = 0) -> X:
+    """Pad one axis with zeros."""
+    if not begin and not end:
+        return w
+    rank = len(_filter(b, w))
+    lists = [IntVector(tuple(v * (a == axis) for a in range(rank))) for v in (begin, end)]
+    return pad_spatial(b, w, lists[0], lists[1], 0)
+
+
+def sliced_stride(b: FormBuilder[X], layer: Layer[X], strides: Ints) -> X:
+    """A stride -> a divisor of it, and every n-th output."""
+    y = convolve(b, replace(layer, strides=strides, stage=4))
+    for a, (want, have) in enumerate(zip(layer.strides, strides, strict=True), 2):
+        step = want // have
+        y = window(b, y, a, 0, (size_of(b, y, a) - 1) // step + 1, step) if step > 1 else y
+    return y
+
+
+# 5 ---------------------------------------------------------------------------------------------
+
+
+def filled_kernel(b: FormBuilder[X], layer: Layer[X], kernel: Ints, stage: int = 5) -> X:
+    """A kernel -> a larger one with zeros, on the sides that make the pads alike."""
+    begin, end = map(list, layer.known_pads())
+    w, have = layer.w, _filter(b, layer.w)[3:]
+    for a, (k, n) in enumerate(zip(have, kernel, strict=True)):
+        d = layer.dilations[a]
+        front = min(max((end[a] - begin[a] + d * (n - k)) // (2 * d), 0), n - k)
+        w = padded_axis(b, w, 3 + a, n - k - front, front)
+        begin[a] += d * front
+        end[a] += d * (n - k - front)
+    return convolve(b, layer.padded(begin, end, w=w, stage=stage))
+
+
+def _split_kernel(
+    b: FormBuilder[X], layer: Layer[X], part: Ints
+) -> tuple[X, list[list[tuple[int, int]]], X]:
+    """Return padded data, per axis how much each part crops at begin and end, and the filter.
+
+    The filter is (g, A, B, *(P n)): filled with zeros up to whole parts.
+    """
+    begin, end = map(list, layer.known_pads())
+    kernel, w, crops = _filter(b, layer.w)[3:], layer.w, []
+    for a, (k, n, d) in enumerate(zip(kernel, part, layer.dilations, strict=True)):
+        parts = -(-k // n)
+        w = padded_axis(b, w, 3 + a, parts * n - k)
+        end[a] += (parts * n - k) * d
+        crops.append([(i * n * d, (parts - 1 - i) * n * d) for i in range(parts)])
+    return outside(b, layer.x, begin, end), crops, w
+
+
+def _cropped(b: FormBuilder[X], x: X, amounts: Sequence[tuple[int, int]]) -> X:
+    """Crop the spatial axes."""
+    return crop(b, x, *([0, 0, *v] for v in zip(*amounts, strict=True)))
+
+
+def kernel_as_channels(b: FormBuilder[X], layer: Layer[X], part: Ints) -> X:
+    """A kernel -> parts: shifted copies of the data as channels of one convolution."""
+    x, crops, w = _split_kernel(b, layer, part)
+    counts = tuple(map(len, crops))
+    g, m, c, *_ = _filter(b, w)
+    copies = [_cropped(b, x, amounts) for amounts in itertools.product(*crops)]
+    if g > 1:
+        copies = [_by_group(b, copy, g, c) for copy in copies]
+    x = b.add(Concat(1), *copies)
+    total = math.prod(counts)
+    if g > 1:
+        space = (sizes(b, x, 2 + a, 1) for a in range(len(part)))
+        x = reshaped(b, x, sizes(b, layer.x, 0, 1), IntVector((g * total * c,)), *space)
+    w = _parts_first(b, w, part, counts)
+    w = _shaped(b, w, (g, m, total * c, *part))
+    zero = (0,) * len(part)
+    return convolve(b, layer.padded(zero, zero, x=x, w=w, stage=5))
+
+
+def _by_group(b: FormBuilder[X], x: X, groups: int, channels: int) -> X:
+    rest = [sizes(b, x, a, 1) for a in range(2, b.spec(x).rank or 0)]
+    return reshaped(b, x, sizes(b, x, 0, 1) * groups, IntVector((channels,)), *rest)
+
+
+def _parts_first(b: FormBuilder[X], w: X, part: Ints, counts: Ints) -> X:
+    """(g, A, B, *(P n)) -> (g, A, *P, B, *n)"""
+    g, m, c, *_ = _filter(b, w)
+    n = len(part)
+    pairs = [v for p, k in zip(counts, part, strict=True) for v in (p, k)]
+    order = (0, 1, *(3 + 2 * a for a in range(n)), 2, *(4 + 2 * a for a in range(n)))
+    return transposed(b, _shaped(b, w, (g, m, c, *pairs)), order)
+
+
+def kernel_as_sum(b: FormBuilder[X], layer: Layer[X], part: Ints) -> X:
+    """A kernel -> a sum of convolutions over shifted windows."""
+    x, crops, w = _split_kernel(b, layer, part)
+    zero, total = (0,) * len(part), list[X]()
+    for i, amounts in enumerate(itertools.product(*crops)):
+        taps = w
+        for a, (start, _) in enumerate(amounts):
+            taps = window(b, taps, 3 + a, start // layer.dilations[a], part[a])
+        bias = layer.bias if i == 0 else None
+        piece = layer.padded(zero, zero, x=_cropped(b, x, amounts), w=taps, bias=bias, stage=5)
+        total.append(convolve(b, piece))
+    return reduce(lambda p, q: b.add(Add(), p, q), total)
+
+
+# 6 ---------------------------------------------------------------------------------------------
+
+
+def _chunks(count: int, parts: int) -> list[tuple[int, int]]:
+    """Return start and size of `parts` nearly equal chunks."""
+    cuts = [count * i // parts for i in range(parts + 1)]
+    return [(p, q - p) for p, q in itertools.pairwise(cuts)]
+
+
+def inputs_split(b: FormBuilder[X], layer: Layer[X], parts: int) -> X:
+    """Input channels -> a sum of convolutions of some of them each."""
+    total = []
+    for i, (start, count) in enumerate(_chunks(_filter(b, layer.w)[2], parts)):
+        x, w = window(b, layer.x, 1, start, count), window(b, layer.w, 2, start, count)
+        bias = layer.bias if i == 0 else None
+        total.append(convolve(b, replace(layer, x=x, w=w, bias=bias, stage=5)))
+    return reduce(lambda p, q: b.add(Add(), p, q), total)
+
+
+def outputs_split(b: FormBuilder[X], layer: Layer[X], parts: int) -> X:
+    """Output channels -> convolutions of some of them each, concatenated."""
+    pieces = []
+    for start, count in _chunks(_filter(b, layer.w)[1], parts):
+        bias = None if layer.bias is None else window(b, layer.bias, 1, start, count)
+        w = window(b, layer.w, 1, start, count)
+        pieces.append(convolve(b, replace(layer, w=w, bias=bias, stage=5)))
+    return b.add(Concat(1), *pieces)
+
+
+def filled_channels(b: FormBuilder[X], layer: Layer[X], inputs: int, outputs: int) -> X:
+    """Channels -> more of them: zeros in the data and the filter, a crop of the output."""
+    x, w, bias = layer.x, layer.w, layer.bias
+    rest = (0,) * len(layer.strides)
+    if inputs:
+        x = _channels_padded(b, x, inputs)
+        w = padded_axis(b, w, 2, inputs)
+    if outputs:
+        w = padded_axis(b, w, 1, outputs)
+        bias = None if bias is None else padded_axis(b, bias, 1, outputs)
+    y = convolve(b, replace(layer, x=x, w=w, bias=bias, stage=6))
+    return crop(b, y, [0, 0, *rest], [0, outputs, *rest])
+
+
+def _channels_padded(b: FormBuilder[X], x: X, count: int) -> X:
+    rank = b.spec(x).rank or 0
+    end = IntVector(tuple(count if a == 1 else 0 for a in range(rank)))
+    return pad_spatial(b, x, end * 0, end, 0)
+
+
+# 7, 8 ------------------------------------------------------------------------------------------
+
+
+def equal_pads(b: FormBuilder[X], layer: Layer[X], pads: Ints) -> X:
+    """Pads -> larger ones that are alike, and a crop of the output; for stride 1."""
+    begin, end = layer.known_pads()
+    if set(layer.strides) != {1}:
+        raise OpError("the stride is not 1", code="E400")
+    y = convolve(b, layer.padded(pads, pads, stage=7))
+    front = [0, 0, *(p - q for p, q in zip(pads, begin, strict=True))]
+    return crop(b, y, front, [0, 0, *(p - q for p, q in zip(pads, end, strict=True))])
+
+
+def even_kernel_pads(b: FormBuilder[X], layer: Layer[X]) -> X:
+    """Pads -> equal ones, by zeros in the kernel on the side with the smaller pad."""
+    begin, end = layer.known_pads()
+    more = [abs(p - q) for p, q in zip(begin, end, strict=True)]
+    if any(n % d for n, d in zip(more, layer.dilations, strict=True)):
+        w = spread_taps(b, layer.w, layer.dilations)
+        layer = replace(layer, w=w, dilations=(1,) * len(begin))
+    rows = zip(_filter(b, layer.w)[3:], more, layer.dilations, strict=True)
+    return filled_kernel(b, layer, tuple(k + n // d for k, n, d in rows), stage=7)
+
+
+def uncropped(b: FormBuilder[X], layer: Layer[X]) -> X:
+    """Negative pads -> zeros in the kernel that read the cropped elements."""
+    begin, end = map(list, layer.known_pads())
+    w = layer.w
+    for a, d in enumerate(layer.dilations):
+        front, back = (-(min(v[a], 0) // d) for v in (begin, end))
+        w = padded_axis(b, w, 3 + a, back, front)
+        begin[a] += d * front
+        end[a] += d * back
+    return convolve(b, layer.padded(begin, end, w=w))
+
+
+def pads_by_convolution(b: FormBuilder[X], layer: Layer[X], most: int) -> X:
+    """Pads beyond a limit -> convolutions that copy the data and pad it."""
+    begin, end = layer.known_pads()
+    now = [tuple(min(p, most) for p in v) for v in (begin, end)]
+    left = [tuple(max(p - most, 0) for p in v) for v in (begin, end)]
+    ones, channels = (1,) * len(begin), size_of(b, layer.x, 1)
+    dtype = b.spec(layer.x).dtype
+    copy = b.const(np.ones((channels, 1, 1, *ones), dtype.container if dtype else np.float32))
+    begin, end = now
+
+    def padded(w: X) -> X:
+        pads = IntVector(begin), IntVector(end)
+        return convolve(b, ConvolutionLayer(layer.x, w, ones, ones, *pads, stage=7))
+
+    ways = (copy, block_diagonal(b, copy))
+    x = b.choose([Option("copy", partial(padded, w)) for w in ways])
+    return convolve(b, layer.padded(left[0], left[1], x=x))
+
+
+def tiles(b: FormBuilder[X], layer: Layer[X], axis: int, parts: int) -> X:
+    """A large map -> tiles along an axis that overlap, concatenated."""
+    begin, end = layer.known_pads()
+    x = outside(b, layer.x, begin, end)
+    k, s, d = _filter(b, layer.w)[3 + axis], layer.strides[axis], layer.dilations[axis]
+    outputs = (size_of(b, x, 2 + axis) - extent(k, d)) // s + 1
+    if outputs < 2:
+        raise OpError("there is nothing to be divided into tiles", code="E400")
+    zero, pieces = (0,) * len(begin), []
+    for start, count in _chunks(outputs, min(parts, outputs)):
+        piece = window(b, x, 2 + axis, start * s, s * (count - 1) + extent(k, d))
+        pieces.append(convolve(b, layer.padded(zero, zero, x=piece, stage=7)))
+    return b.add(Concat(2 + axis), *pieces)
+
+
+def taken_taps(b: FormBuilder[X], w: X, axes: Sequence[Sequence[Ints]]) -> X:
+    """(g, A, B, *K) -> (g, P A, B, *n): the taps of each part, K for a zero, parts first."""
+    g, rows, columns = _filter(b, w)[:3]
+    for a, taps in enumerate(axes):
+        w = padded_axis(b, w, 3 + a, 1)
+        index = np.array([t for row in taps for t in row], np.int64)
+        w = b.add(Gather(), w, b.const(index), b.const(np.array(3 + a, np.int64)))
+    counts, part = tuple(map(len, axes)), tuple(len(taps[0]) for taps in axes)
+    n, pairs = len(axes), [v for p, k in zip(counts, part, strict=True) for v in (p, k)]
+    order = (0, *(3 + 2 * a for a in range(n)), 1, 2, *(4 + 2 * a for a in range(n)))
+    w = transposed(b, _shaped(b, w, (g, rows, columns, *pairs)), order)
+    return _shaped(b, w, (g, math.prod(counts) * rows, columns, *part))

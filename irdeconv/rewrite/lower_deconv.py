@@ -1,0 +1,495 @@
+"""Lowering: dialects to core.Deconvolution, that to the chosen form, and a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import attrgetter
+from os import PathLike
+from typing import Any
+
+from irdeconv.base import gc_pause as garbage
+from irdeconv.base import progress
+from irdeconv.base.errors import Collector, LimitError, LoweringError, Note, OpError, TargetError
+from irdeconv.base.limits import current, raise_hint
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.op import SugarOp
+from irdeconv.ops import core
+from irdeconv.ops.basic import Opaque
+from irdeconv.ops.bodies import bodies_of, change_bodies, every_node
+from irdeconv.ops.convert import Convert
+from irdeconv.ops.convolution import ConvolutionBase
+from irdeconv.ops.dialect_openvino import BackpropData
+from irdeconv.rewrite.builder import (
+    Change,
+    GraphBuilder,
+    NodeBudget,
+    Skip,
+    expand,
+    products,
+    remove_dead,
+    replace_node,
+    sweep,
+    unique_names,
+)
+from irdeconv.rewrite.emit import Decision, DeconvolutionInputs, Style
+from irdeconv.rewrite.form_names import AUTO, FALLBACK
+from irdeconv.rewrite.forms import FORMS, forms_for
+from irdeconv.rewrite.infer_specs import beyond, infer_specs, inferred, is_stale, report, warning
+from irdeconv.rewrite.lower_convolution import (
+    ChannelBias,
+    bias_behind,
+    is_quantized,
+    legalised,
+    plan_convolution,
+)
+from irdeconv.rewrite.native import OPERATIONS as NATIVE_OPERATIONS
+from irdeconv.rewrite.nonfinite import DEFINITION, NonFiniteReport, examine
+from irdeconv.rewrite.planning import FormCost, PlanningTask, chosen, cost_table, require_room
+from irdeconv.rewrite.records import Lowered, LoweredLayer, LoweringReport, LoweringRequest
+from irdeconv.rewrite.standardize import standardize
+from irdeconv.rewrite.target_check import Violation, check_graph
+from irdeconv.rewrite.targets import Target
+
+IR_STYLE = Style()
+
+
+@dataclass
+class _State:
+    graph: Graph
+    request: LoweringRequest
+    style: Style
+    budget: NodeBudget
+    problems: Collector = field(default_factory=Collector)
+    layers: list[LoweredLayer] = field(default_factory=list)
+
+
+def lower(
+    graph: Graph,
+    form: str | None = None,
+    target: str | PathLike[str] | Target | None = None,
+    *,
+    explain_costs: bool = False,
+    best_effort: bool = False,
+    only: str | None = None,
+    convolutions: bool = False,
+) -> Lowered:
+    """Return a copy of the graph in which every deconvolution is lowered in the given form.
+
+    With the form "auto", the default for a target, each takes the cheapest form of which every
+    layer meets the target's conditions; the target is a packaged one's name, a .toml file or a
+    Target. `only` is a pattern of layer names. `explain_costs` puts the costs of all forms into the
+    report. `convolutions` also rewrites convolutions that violate conditions. With `best_effort`
+    layers that violate conditions are reported as warnings.
+
+    Raises UsageError for an unknown form or target, InferenceError if the graph does not fit
+    together, TargetError for layers that violate conditions, LoweringError for deconvolutions that
+    cannot be lowered (all of them are listed), LimitError beyond the budget of nodes
+    (`lowered_total`) and for tensors of the lowered graph that are larger than the limits.
+    """
+    request = LoweringRequest.of(form, target, explain_costs, best_effort, only, convolutions)
+    low = lower_for(graph, request, NodeBudget(current().lowered_total))
+    return checked(low, request)
+
+
+@garbage.paused()
+def lower_for(
+    graph: Graph, request: LoweringRequest, budget: NodeBudget, style: Style = IR_STYLE
+) -> Lowered:
+    """Lower a graph on request; the budget of nodes may be one of several graphs.
+
+    The written form is not checked against the target.
+    """
+    state = _State(inferred(graph), request, request.styled(style), budget)
+    require_room(state.graph, request.form, budget)
+    _lower_graph(state)
+    if state.problems.errors:
+        unmet = all(d.code == "E421" for d in state.problems.errors)
+        raise (TargetError if unmet else LoweringError)(state.problems.diagnostics)
+    _require_sizes(state.graph)
+    state.graph.lint()
+    diagnostics = tuple(state.problems.diagnostics)
+    report = LoweringReport(request.form, tuple(state.layers), diagnostics, request.named)
+    return Lowered(state.graph, report)
+
+
+def checked(low: Lowered, request: LoweringRequest) -> Lowered:
+    """Return what was lowered; TargetError if a layer that is written violates a condition."""
+    if request.target.operations is None:
+        return low
+    written = standardize(low.graph)
+    found = check_graph(written, request.target, lambda node: bool(node.origins))
+    problems = Collector(list(low.report.diagnostics))
+    report_violations(problems, found, request)
+    return low._replace(report=replace(low.report, diagnostics=tuple(problems.diagnostics)))
+
+
+def report_violations(
+    problems: Collector, found: Sequence[Violation], request: LoweringRequest
+) -> None:
+    """Add layers that were written and violate conditions; TargetError unless on best effort."""
+    by_layer: dict[str, list[Violation]] = {}
+    for violation in found:
+        by_layer.setdefault(violation.layer, []).append(violation)
+    for layer, violations in by_layer.items():
+        problems.add(
+            "W402" if request.best_effort else "E421",
+            f'{violations[0].operation} "{layer}" violates conditions of {request.target.name}',
+            location=violations[0].location,
+            layer=layer,
+            notes=[Note(v.text) for v in violations],
+        )
+    if problems.errors:
+        raise TargetError(problems.diagnostics)
+
+
+def _lower_graph(state: _State) -> Graph:
+    """Lower a graph in place, and its bodies; returns it."""
+    graph = state.graph
+    change_bodies(graph, lambda body: _lower_graph(replace(state, graph=body.copy())))
+    dead = {n.id for n in graph.nodes()} - graph.live()
+    for node in progress.each(
+        "lowering",
+        [n for n in graph.topological() if n.op.deconvolution and state.request.selects(n.name)],
+        name=attrgetter("name"),
+    ):
+        _lower_one(state, node)
+    if state.request.convolutions and state.request.targeted:
+        _lower_convolutions(state)
+    _warn_of_bodies(state)
+    _warn_of_declared(state)
+    if not state.problems.errors:
+        remove_dead(graph, dead)
+        _check_language(graph, state.request)
+        unique_names(graph)
+    return graph
+
+
+def _require_sizes(graph: Graph) -> None:
+    """Infer a lowered graph; LimitError (E602) where a tensor that it needs is too large."""
+    problems = Collector([d for d in infer_specs(graph) if d.code == "E602"])
+    for node in graph.nodes("ZeroInsertion"):
+        if not isinstance(node.op, core.ZeroInsertion):  # an unknown operation of that name
+            continue
+        # What it is before it is cropped, where it is spelled as Pads.
+        spread = core.ZeroInsertion(node.op.strides, True).infer(*graph.input_specs(node.id))
+        found = beyond(spread)
+        if found and not problems.errors:
+            text = f'{node.type} "{node.name}": the padded {spread} {found[0]}'
+            hint = raise_hint(found[1]) if found[1] else None
+            problems.add("E602", text, location=node.location, layer=node.name, hint=hint)
+    if problems.errors:
+        raise LimitError(problems.diagnostics)
+
+
+# What the lowering may emit: the convolution, its surroundings, arithmetic on sizes.
+LANGUAGE = frozenset(
+    [
+        *NATIVE_OPERATIONS,
+        "ZeroInsertion",
+        "DepthToSpace",
+        "Broadcast",
+        "Pad",
+        "Convolution",
+        "GroupConvolution",
+        "Const",
+        "Convert",
+        "ShapeOf",
+        "Gather",
+        "Concat",
+        "Slice",
+        "StridedSlice",
+        "Tile",
+        "Interpolate",
+        "Transpose",
+        "Reshape",
+        "Squeeze",
+        "Unsqueeze",
+        "Add",
+        "Subtract",
+        "Multiply",
+        "Divide",
+        "Maximum",
+        "ReLU",
+        "Tanh",
+        "Sigmoid",
+        "PReLU",
+        "Clamp",
+        "HardSigmoid",
+    ]
+)
+
+
+def _check_language(graph: Graph, request: LoweringRequest) -> None:
+    """Raise LoweringError where a deconvolution or anything unforeseen is left."""
+    problems = Collector()
+    for node in graph.nodes():
+        native = node.origins and node.type in NATIVE_OPERATIONS
+        left = node.op.deconvolution and not native and request.selects(node.name)
+        if left or (node.origins and node.type not in LANGUAGE):
+            problems.add(
+                "E401",
+                f'{node.type} "{node.name}" does not belong in a lowered graph',
+                location=node.location,
+                layer=node.name,
+            )
+    if problems.errors:
+        raise LoweringError(problems.diagnostics)
+
+
+def canonicalize(graph: Graph, node: Node, budget: NodeBudget | None = None) -> Node:
+    """Replace a dialect's deconvolution by core.Deconvolution and return that node."""
+    op = node.op
+    if not isinstance(op, SugarOp):
+        return node
+    change = replace_node(graph, node, expand, budget)
+    return next(n for n in map(graph.node, change.made) if isinstance(n.op, core.Deconvolution))
+
+
+def canonicalized(graph: Graph) -> Graph:
+    """Return an inferred graph whose deconvolutions are all core.Deconvolution.
+
+    Those whose values inference knows stay: they are not computed again. The graph itself where
+    nothing is to be done; OpError where a layer cannot be expanded.
+    """
+    sugar = [
+        n
+        for n in graph.topological()
+        if n.op.deconvolution and isinstance(n.op, SugarOp) and n.spec().known is None
+    ]
+    if not sugar:
+        return graph
+    out = graph.copy()
+    for node in sugar:
+        canonicalize(out, out.node(node.id))
+    infer_specs(out, given={n.id: n.spec() for n in out.parameters})  # it may be a body
+    return out
+
+
+def _lower_one(state: _State, node: Node) -> None:
+    graph, source, first = state.graph, node, state.graph.next_id
+    direct = products(graph, [node])
+    try:
+        canonical = canonicalize(graph, node, state.budget)
+        spread = examine(graph, canonical)
+        bias = bias_behind(graph, canonical)
+        costs = _costs(state, canonical, bias is not None, spread)
+        form, skipped, made = _apply(state, canonical, bias, costs)
+    except OpError as e:
+        if node.id in graph:
+            report(state.problems, graph, node, e.problem)
+        else:
+            state.problems.add(
+                "E400",
+                f'{source.type} "{source.name}": {e}',
+                layer=source.name,
+                location=source.location,
+            )
+        return
+    _rename(graph, source, [graph.node(i) for i in range(first, graph.next_id) if i in graph])
+    if spread is not None:
+        _warn_of_spreading(state, source, spread, form)
+    row = _row(graph, source, form, direct, made)
+    state.layers.append(replace(row, reason=skipped, costs=costs, spread=spread))
+
+
+def _costs(
+    state: _State, node: Node, biased: bool, spread: NonFiniteReport | None
+) -> tuple[FormCost, ...]:
+    """Return the costs of the forms of a core.Deconvolution, if they are asked for."""
+    request = state.request
+    if not request.explain:
+        return ()
+    every = request.all_costs or request.form != AUTO
+    sums = request.target.wide_sums or not (request.quantized or is_quantized(state.graph, node))
+    task = PlanningTask(state.graph, node, request.target, state.style, biased, spread, every, sums)
+    return cost_table(task)
+
+
+def _row(
+    graph: Graph, source: Node, form: str, direct: int | None, made: Sequence[Node]
+) -> LoweredLayer:
+    """Return the record of a layer that new nodes replace."""
+    summed = [n for n in made if isinstance(n.op, ConvolutionBase | BackpropData)]
+    types = tuple(n.type for n in made if n.type != "Const")
+    lowered = products(graph, summed)
+    return LoweredLayer(source.name, source.type, form, None, direct, lowered, types)
+
+
+def _apply(
+    state: _State, node: Node, bias: ChannelBias | None, costs: tuple[FormCost, ...]
+) -> tuple[str, str | None, list[Node]]:
+    """Rewrite a core.Deconvolution; return the form, why it is not the wanted one, the nodes."""
+    form, skipped = _wanted(state, node, costs)
+    made = _replaced(state, node, bias, form, costs)
+    if isinstance(made, Skip):
+        form, skipped = FALLBACK, made.reason
+        made = _replaced(state, node, bias, form, costs)
+        assert not isinstance(made, Skip)
+    return form, skipped, made
+
+
+def _lower_convolutions(state: _State) -> None:
+    """Rewrite the convolutions of the model that violate conditions of the target."""
+    graph, request = state.graph, state.request
+    nodes = [n for n in graph.topological() if isinstance(n.op, ConvolutionBase) and not n.origins]
+    for node in (n for n in nodes if request.selects(n.name)):
+        plan = plan_convolution(graph, node, request.target, state.style)
+        if plan is None:
+            continue
+        row = FormCost("as it is", None, None, "; ".join(plan.violations) or None)
+        if plan.violations:
+            _unmet(state, node, (row,), "convolution")
+            continue
+        direct = products(graph, [node])
+        made = legalised(graph, node, plan, partial(_replace_planned, state))
+        state.layers.append(_row(graph, node, "legal", direct, made))
+
+
+def _replace_planned(
+    state: _State, graph: Graph, node: Node, build: Any, decisions: Sequence[Decision]
+) -> Change:
+    return replace_node(graph, node, build, state.budget, state.style, decisions)
+
+
+def _replaced(
+    state: _State, node: Node, bias: ChannelBias | None, form: str, costs: tuple[FormCost, ...]
+) -> list[Node] | Skip:
+    """Replace a core.Deconvolution, and the Add behind it that moves in front of interleaving."""
+    graph = state.graph
+    decisions = next((r.decisions for r in costs if r.form == form), ())
+    rule = forms_for(state.request.target)[form]
+    absorbed = bias if bias is not None and (form != FALLBACK or state.request.targeted) else None
+    op, (x, w, begin, end) = node.op, graph.inputs_of(node.id)
+    assert isinstance(op, core.Deconvolution)
+    last = node if absorbed is None else absorbed.add
+
+    def build(_: object, b: GraphBuilder, *__: Value) -> Value | Skip:
+        added = None if absorbed is None else absorbed.value(b)
+        return rule.lower(op, b, DeconvolutionInputs(x, w, begin, end, added))
+
+    change = replace_node(graph, last, build, state.budget, state.style, decisions)
+    if change.skipped:
+        return Skip(change.skipped)
+    if absorbed is not None:
+        sweep(graph, [node.id])
+    return [graph.node(i) for i in change.made]
+
+
+def _wanted(state: _State, node: Node, costs: tuple[FormCost, ...]) -> tuple[str, str | None]:
+    """Return the form to try, and why it is not the wanted one."""
+    if state.request.form != AUTO:
+        row = next((r for r in costs if r.form == state.request.form and r.violations), None)
+        if row is not None and state.request.targeted:
+            _unmet(state, node, (row,))
+        return state.request.form, None
+    choice = chosen(costs)
+    if choice is not None:
+        return choice.form, None
+    _unmet(state, node, costs)
+    planned = [r for r in costs if r.cost is not None]
+    least = min(planned, key=lambda r: len(r.violations), default=None)
+    return least.form if least else FALLBACK, f"no form meets {state.request.target.name}"
+
+
+def _unmet(
+    state: _State, node: Node, rows: Sequence[FormCost], what: str = "deconvolution"
+) -> None:
+    """Report the conditions that forms of a layer violate."""
+    name = state.request.target.name
+    verdict = f"no form meets the conditions of {name}"
+    if len(rows) == 1:
+        verdict = f"{rows[0].form} violates conditions of {name}"
+    title = node.origins[0] if node.origins else node.name
+    message = f'{what} "{title}": {verdict}'
+    state.problems.add(
+        "W402" if state.request.best_effort else "E421",
+        message,
+        location=node.location,
+        layer=title,
+        notes=[Note(f"{r.form}: {r.refused}") for r in rows if r.refused],
+        hint=None if state.request.best_effort else "--best-effort writes it all the same",
+    )
+
+
+def _warn_of_spreading(state: _State, node: Node, spread: NonFiniteReport, form: str) -> None:
+    """Warn of infinities and NaNs in filter and bias: how many outputs they spoil in each form."""
+    counts = [
+        f"{bad} of {size} {what} values"
+        for what, bad, size in (
+            ("filter", spread.filter_bad, spread.filter_size),
+            ("bias", spread.bias_bad, spread.bias_size),
+        )
+        if bad
+    ]
+    message = f'{node.type} "{node.name}": {" and ".join(counts)} are not finite'
+    if spread.affected:
+        by_form = ", ".join(f"{n} as {f}" for f, n in spread.affected.items() if f in FORMS)
+        message += (
+            f"; {form} spoils {spread.affected[form]} of {spread.outputs} outputs, the definition "
+            f"{spread.affected[DEFINITION]} ({by_form}"
+            f"{'; for sizes that stand in for unknown ones' if spread.assumed else ''})"
+        )
+    elif spread.outputs is not None:
+        message += f"; which of the {spread.outputs} outputs they spoil is too much to count"
+    state.problems.add("W401", message, location=node.location, layer=node.name)
+
+
+def _rename(graph: Graph, source: Node, made: list[Node]) -> None:
+    """Let new nodes that are called after the type of the old operation tell the new one.
+
+    Frontends name layers like "up.0/ConvolutionBackpropData", which would be a lie afterwards. An
+    output of version 10 is called as its layer, whose name therefore stays.
+    """
+    called = graph.info.ir_version == 10 and any(_at_end(graph, n) for n in made)
+    if source.type not in source.name or called:
+        return
+    new = source.name.replace(source.type, source.type.removesuffix("BackpropData"))
+    for node in made:
+        node.name = node.name.replace(source.name, new, 1)
+
+
+def _at_end(graph: Graph, node: Node) -> bool:
+    """Whether a Result reads a node, or the Convert that version 10 implies."""
+    users = [graph.node(i) for i in graph.successors(node.id)]
+    return any(u.type == "Result" or (isinstance(u.op, Convert) and u.op.at_end) for u in users)
+
+
+def _warn_of_declared(state: _State) -> None:
+    """Warn of operations that only the file declares, where new nodes rely on their shapes."""
+    graph = state.graph
+    todo = [n.id for n in graph.nodes() if n.origins]
+    seen = set(todo)
+    while todo:
+        for value in graph.inputs_of(todo.pop()):
+            if value.node not in seen:
+                seen.add(value.node)
+                todo.append(value.node)
+    for node in map(graph.node, sorted(seen)):
+        inner = (n for body in bodies_of(node) for n in every_node(body.graph))
+        if is_stale(node):
+            state.problems.diagnostics.append(warning(graph, node))
+        elif any(isinstance(n.op, Opaque) for n in (node, *inner)):
+            state.problems.add(
+                "W204",
+                f'{node.type} "{node.name}": irdeconv does not know the operation; shapes behind '
+                "it rest on those that the file declares",
+                location=node.location,
+                layer=node.name,
+            )
+
+
+def _warn_of_bodies(state: _State) -> None:
+    """Warn of deconvolutions in bodies of operations that are not known."""
+    for node in state.graph.nodes():
+        if isinstance(node.op, Opaque) and any(
+            b"ConvolutionBackpropData" in s.xml for s in node.op.sections
+        ):
+            state.problems.add(
+                "W400",
+                f'{node.type} "{node.name}": its body contains deconvolutions, which stay '
+                "as they are",
+                location=node.location,
+                layer=node.name,
+            )

@@ -1,0 +1,173 @@
+"""How far an infinity or a NaN spreads in each lowering form, predicted from geometry.
+
+By the definition a bad tap spoils the outputs it reaches from an input element, and a bad input
+element the outputs that one of its taps reaches. A zero that was inserted or padded, times an
+infinity or a NaN, is NaN, so that a form spreads it further; its record in forms.py says how far:
+
+    form              a bad tap spoils, of an axis                  a bad input element spoils
+    definition, gemm  o with o + pads_begin = s*S + k*D, s in 0..I  the same outputs
+    zero-insertion    every output                                  the same outputs
+    phases            every output of the tap's residue             the same outputs
+    stacked           every output of the tap's residue             what the widened filter spans
+
+Where gemm joins zeros to data that may be too short (subpixel.py), a bad tap spoils their outputs,
+too. An output in several dimensions is spoilt where it is along every axis. For finite data the
+prediction for bad constants is exact: what is not spoilt stays finite unless sums overflow. Kernels
+that use padding of their own (running without lowering) may behave like phases at the border; exact
+mode is the definition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.spec import Array
+from irdeconv.ops.elementwise import Add
+from irdeconv.rewrite.compressed_filters import constant_of, stored
+from irdeconv.rewrite.forms import FORMS
+from irdeconv.rewrite.site import BY_DEFINITION, DeconvolutionSite, Reach, site_of
+
+DEFINITION = "definition"
+COUNTED = 2**24  # outputs that differ, or products of outputs and taps: more are not looked at
+REACHES = {DEFINITION: BY_DEFINITION, **{name: form.reach for name, form in FORMS.items()}}
+
+
+@dataclass(frozen=True)
+class NonFiniteReport:
+    """The non-finite constants of one deconvolution and the outputs that they spoil.
+
+    `filter_bad` of `filter_size` filter values and `bias_bad` of `bias_size` bias values are not
+    finite. `affected` counts outputs per form and by the definition, of `outputs` altogether; it is
+    empty where the sizes are not known or too large to count, and holds for stand-in sizes where
+    `assumed`.
+    """
+
+    filter_bad: int
+    filter_size: int
+    bias_bad: int
+    bias_size: int
+    outputs: int | None
+    affected: dict[str, int]
+    assumed: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return dict(vars(self))
+
+
+def examine(graph: Graph, node: Node) -> NonFiniteReport | None:
+    """Scan the filter and bias of a core.Deconvolution; None where all of it is finite."""
+    value = graph.inputs_of(node.id)[1]
+    filter = None if _is_finite(graph, value) else _bad(constant_of(graph, value))
+    bias = _bad(_bias(graph, node))
+    filter_bad, bias_bad = (0 if bad is None else int(bad.sum()) for bad in (filter, bias))
+    if not filter_bad and not bias_bad:
+        return None
+    filter = _bad(constant_of(graph, value)) if filter is None else filter
+    site, affected = site_of(graph, node), {}
+    if site is not None and _countable(site):
+        for form, reach in REACHES.items():
+            affected[form] = site.batch * _count(reach, site, filter, bias)
+    return NonFiniteReport(
+        filter_bad=filter_bad,
+        filter_size=0 if filter is None else filter.size,
+        bias_bad=bias_bad,
+        bias_size=0 if bias is None else bias.size,
+        outputs=None if site is None else site.batch * site.outputs * int(np.prod(site.output)),
+        affected=affected,
+        assumed=site is not None and site.assumed,
+    )
+
+
+def _countable(site: DeconvolutionSite) -> bool:
+    """Whether there are few enough outputs that differ, and products that decide it."""
+    numbers = [site.class_number(axis) for axis in range(site.rank)]
+    pairs = sum(n * k for n, k in zip(numbers, site.kernel, strict=True))
+    return max(pairs, site.outputs * math.prod(numbers)) <= COUNTED
+
+
+def _count(reach: Reach, site: DeconvolutionSite, filter: Array | None, bias: Array | None) -> int:
+    """Return how many of the outputs (M, *O) are spoilt; outputs that are alike are counted."""
+    places, counts = zip(*map(site.classes, range(site.rank)), strict=True)
+    spoilt: Array = footprint(reach, site, filter, bias, places).astype(np.int64)
+    for each in reversed(counts):
+        spoilt = (spoilt * each).sum(-1)
+    return int(spoilt.sum())
+
+
+@np.errstate(all="ignore")  # BLAS may raise flags on what it reads beyond short rows
+def footprint(
+    reach: Reach,
+    site: DeconvolutionSite,
+    filter: Array | None,
+    bias: Array | None = None,
+    places: Sequence[Array] | None = None,
+) -> Array:
+    """Return which outputs [M, *O] of finite data are spoilt, or those at `places` of each axis.
+
+    `filter` [g, C/g, M/g, *K] and `bias` ([M] or broadcast) are true where they are not finite.
+    """
+    at = places or [np.arange(size) for size in site.output]
+    shape = (site.outputs, *map(len, at))
+    spoilt: Array = np.zeros(shape, bool)
+    if filter is not None and filter.any():
+        taps: Array = filter.any(axis=1).reshape(site.outputs, *site.kernel).astype(np.float32)
+        for axis in range(site.rank):
+            # Counts of spoiling taps; the axis in front moves to the end.
+            taps = np.tensordot(taps, reach.taps(site, axis, at[axis]), ((1,), (1,)))
+        spoilt = spoilt | (taps > 0)
+    if bias is not None and bias.any():
+        per_channel = bias.reshape(-1) if bias.size > 1 else np.repeat(bias, site.outputs)
+        spoilt = spoilt | per_channel.reshape(-1, *(1,) * site.rank)
+    return spoilt
+
+
+@np.errstate(all="ignore")  # as above
+def input_footprint(reach: Reach, site: DeconvolutionSite, data: Array) -> Array:
+    """Return which outputs [*O] bad elements of a channel spoil in its group; `data` is [*I]."""
+    counts: Array = data.astype(np.float32)
+    for axis in range(site.rank):
+        counts = np.tensordot(
+            counts, reach.inputs(site, axis, np.arange(site.output[axis])), ((0,), (1,))
+        )
+    spoilt: Array = counts > 0
+    return spoilt
+
+
+def _is_finite(graph: Graph, value: Value) -> bool:
+    """Whether nothing in a constant filter is infinite or NaN; it is looked at part by part."""
+    found = stored(graph, value)
+    if found is None:
+        return False
+    finite = all(p.dtype.kind in "biuO" or np.isfinite(p).all() for p in found.parts())
+    found.data.release()
+    return bool(finite)
+
+
+def _bad(values: Array | None) -> Array | None:
+    if values is None:
+        return None
+    if values.dtype.kind in "biuO":
+        return np.zeros(values.shape, bool)
+    bad: Array = ~np.isfinite(values)
+    return bad
+
+
+def _bias(graph: Graph, node: Node) -> Array | None:
+    """Return the constant that an Add right behind a deconvolution adds to its channels."""
+    users = graph.users(Value(node.id))
+    if len(users) != 1 or not isinstance(graph.node(users[0][0]).op, Add):
+        return None
+    other = graph.inputs_of(users[0][0])[1 - users[0][1]]
+    values, output = constant_of(graph, other), node.spec()
+    if values is None or output.rank is None or values.size == 0:
+        return None
+    shape = (1,) * (output.rank - values.ndim) + values.shape
+    per_channel = len(shape) == output.rank and values.size == shape[1]
+    return values if per_channel and (output.shape or ())[1] in (shape[1], values.size) else None

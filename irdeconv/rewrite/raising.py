@@ -1,0 +1,357 @@
+"""What raising returns: the graph and a record of every decomposition.
+
+Raising: every decomposition that is one deconvolution becomes one, and a report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from irdeconv.base import progress
+from irdeconv.base.errors import OpError, count, did_you_mean, misused
+from irdeconv.base.markup import html_table, line
+from irdeconv.base.tables import printable
+from irdeconv.ir.dtypes import ElementType, of_numpy
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.op import require_fit
+from irdeconv.ir.spec import Array, Spec, compatible
+from irdeconv.ops.convert import Convert, convert
+from irdeconv.ops.dialect_openvino import BackpropData, backprop_data
+from irdeconv.ops.elementwise import Add
+from irdeconv.rewrite.builder import (
+    GraphBuilder,
+    Skip,
+    products,
+    remove_dead,
+    replace_node,
+    unique_names,
+)
+from irdeconv.rewrite.infer_specs import infer_specs, inferred, layer_count
+from irdeconv.rewrite.raising_compose import Raising
+from irdeconv.rewrite.raising_site import CONVOLVING, Decomposition, RaisingSite, upsampling
+from irdeconv.rewrite.raising_tensor import Unreadable, known_type
+
+PATTERNS = {
+    "zero-insertion": "zeros inserted into the data of a convolution",
+    "phases": "several convolutions joined along the channels, then interleaved in space",
+    "depth-to-space": "a convolution, its channels then interleaved in space",
+    "resize": "data enlarged by repeating elements, then a convolution",
+    "upsample": "data enlarged by repeating or weighing neighbours, alone",
+}
+# A resize alone multiplies nothing: it becomes a deconvolution only for who asks for it.
+USUAL = tuple(name for name in PATTERNS if name != "upsample")
+
+
+@dataclass(frozen=True, repr=False)
+class RaisedLayer:
+    """What became of one decomposition.
+
+    `pattern` is None where it stayed (`reason` says why); then `type` is that of the convolution or
+    the Concat of several, else that of the new deconvolution. MACs are products, None where sizes
+    are unknown. `note` tells what besides the equality of the formulas there is to know.
+    """
+
+    name: str
+    type: str
+    pattern: str | None
+    reason: str | None = None
+    attributes: tuple[tuple[str, str], ...] = ()
+    macs_before: int | None = None
+    macs_raised: int | None = None
+    exact: bool = True
+    note: str | None = None
+
+    def __repr__(self) -> str:
+        what = f"{self.pattern} -> {self.type}" if self.pattern else f"stays: {self.reason}"
+        return line(self, self.name, what)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        names = ("name", "type", "pattern", "reason", "macs_before", "macs_raised", "exact", "note")
+        return {
+            **{name: getattr(self, name) for name in names},
+            "attributes": dict(self.attributes),
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class RaisingReport:
+    """One record per decomposition: the raised ones, then those that stay."""
+
+    layers: tuple[RaisedLayer, ...]
+
+    @property
+    def verdict(self) -> str:
+        """One line: how many decompositions were raised."""
+        if not self.layers:
+            return "no decompositions, nothing to raise"
+        done = sum(r.pattern is not None for r in self.layers)
+        return f"{count(done, 'decomposition')} of {len(self.layers)} raised"
+
+    def __repr__(self) -> str:
+        return line(self, None, self.verdict)
+
+    def _repr_html_(self) -> str:
+        rows = [(r.name, r.pattern or "", r.type, r.reason or r.note or "") for r in self.layers]
+        return html_table(self.verdict, ("layer", "pattern", "becomes", "remarks"), rows)
+
+    def __iter__(self) -> Iterator[RaisedLayer]:
+        return iter(self.layers)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {"layers": [r.to_dict() for r in self.layers]}
+
+    def __str__(self) -> str:
+        lines = [
+            f"{r.name}: {r.pattern} -> {r.type}" if r.pattern else f"{r.name} stays: {r.reason}"
+            for r in self.layers
+        ]
+        return printable("\n".join(lines) or "no decompositions of deconvolutions")
+
+
+class Raised(NamedTuple):
+    """The graph with deconvolutions and the report: `graph, report = ...`."""
+
+    graph: Graph
+    report: RaisingReport
+
+    def __repr__(self) -> str:
+        return line(self, self.graph.info.name, self.report.verdict, layer_count(self.graph))
+
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()
+
+
+CORES = (*CONVOLVING, "Concat")
+
+
+Prover = Callable[[Graph, Graph], Mapping[str, str]]
+
+
+def raise_deconvolutions(
+    graph: Graph, only: Collection[str] | None = None, prove: Prover | None = None
+) -> Raised:
+    """Return a copy of the graph in which decompositions are deconvolutions again.
+
+    `only` names the patterns to look for, by default all but upsample. `prove(raised, source)`
+    returns the deconvolutions that are not proved, with the reason; their decompositions stay.
+    Raises UsageError for an unknown pattern, InferenceError where the graph does not fit together.
+    """
+    for name in only or ():
+        if name not in PATTERNS:
+            hint = did_you_mean(name, PATTERNS) or f"there are {', '.join(PATTERNS)}"
+            raise misused(f'there is no pattern "{name}"', hint)
+    wanted = frozenset(USUAL if only is None else only)
+    source = inferred(graph)
+    kept: dict[int, str] = {}
+    while True:
+        made = _RaisingAttempt(source, wanted, kept)
+        refused = made.refused(source, prove)
+        if not refused:
+            return made.result()
+        kept |= refused
+
+
+class _RaisingAttempt:
+    """One attempt: all decompositions are raised but those at `kept` cores, given with reasons."""
+
+    def __init__(self, source: Graph, wanted: Collection[str], kept: Mapping[int, str]) -> None:
+        self.graph = source.copy()
+        self.layers: list[tuple[RaisedLayer, int | None]] = []  # and the new deconvolutions
+        self.made: dict[int, int] = {}  # deconvolutions: their cores
+        self._named = {n.id for n in source.nodes()}
+        self._dead = self._named - self.graph.live()
+        # What unknown operations declare is no ground to stand on.
+        infer_specs(self.graph, believe=False)
+        types = (*CORES, "Interpolate") if "upsample" in wanted else CORES
+        known = (n for n in source.topological() if known_type(n) in types)
+        cores = [n for n in known if n.id not in self._dead]
+        # Joined convolutions come before single ones, which may take a resize with them.
+        for core in progress.each("raising", sorted(cores, key=_turn), name=attrgetter("name")):
+            if core.id in kept:
+                self.layers.append((RaisedLayer(core.name, core.type, None, kept[core.id]), None))
+            else:
+                self._raise(core.id, wanted)
+        unique_names(self.graph, self._named)
+        self.problems = [d for d in infer_specs(self.graph) if d.severity == "error"]
+        self.graph.lint()
+        # What another one covers as well is gone again.
+        self.made = {i: core for i, core in self.made.items() if i in self.graph}
+
+    def _raise(self, core: int, wanted: Collection[str]) -> None:
+        """Raise what a core belongs to, and what it then belongs to."""
+        while core in self.graph:
+            layer, made = _raise_one(self.graph, self.graph.node(core), wanted, self._named)
+            if layer is not None:
+                self.layers.append((layer, made))
+                remove_dead(self.graph, self._dead)
+            if made is None:
+                return
+            self.made[made] = core
+
+    def refused(self, source: Graph, prove: Prover | None) -> dict[int, str]:
+        """Return the cores whose decompositions have to stay, and why."""
+        if not self.made:
+            return {}
+        if self.problems:
+            why = f"the raised graph would not fit together: {self.problems[0].message}"
+            return dict.fromkeys(self.made.values(), why)
+        unproved = prove(self.graph, source) if prove else {}
+        names = {i: self.graph.node(i).name for i in self.made}
+        return {self.made[i]: unproved[n] for i, n in names.items() if n in unproved}
+
+    def result(self) -> Raised:
+        """Return the graph and the report, raised layers first."""
+        left = [r for r, made in self.layers if made is None or made in self.made]
+        layers = sorted(left, key=lambda r: r.pattern is None)
+        return Raised(self.graph, RaisingReport(tuple(layers)))
+
+
+def _raise_one(
+    graph: Graph, core: Node, wanted: Collection[str], named: set[int]
+) -> tuple[RaisedLayer | None, int | None]:
+    """Raise what a core belongs to; return the record and the id of the new deconvolution.
+
+    There is no record where nothing speaks for a deconvolution. `named` gets the node that takes
+    over a name.
+    """
+    if core.type == "Interpolate":
+        return _raise_resize(graph, core, named)
+    site = RaisingSite(graph, core)
+    if not site.is_complete:
+        return None, None
+    decomposition = site.best()
+    if decomposition is None:
+        if not site.is_candidate:
+            return None, None
+        reason = "; ".join(site.refused) or "nothing enlarges its axes by whole factors"
+        return RaisedLayer(core.name, core.type, None, reason), None
+    pattern = _pattern(core, decomposition)
+    if pattern not in wanted:
+        return None, None
+    before = products(graph, site.convolutions)
+    try:
+        return _replace(graph, core, decomposition, pattern, named, before, site.compressed)
+    except OpError as e:
+        reason = f"the deconvolution would be wrong: {e}"
+        return RaisedLayer(core.name, core.type, None, reason), None
+
+
+def _turn(core: Node) -> int:
+    return {"Concat": 0, "Interpolate": 2}.get(core.type, 1)
+
+
+def _raise_resize(
+    graph: Graph, core: Node, named: set[int]
+) -> tuple[RaisedLayer | None, int | None]:
+    try:
+        return _replace(graph, core, upsampling(graph, core), "upsample", named)
+    except (Unreadable, OpError) as e:
+        return RaisedLayer(core.name, core.type, None, str(e)), None
+
+
+def _pattern(core: Node, decomposition: Decomposition) -> str:
+    if decomposition.repeats:
+        return "resize"
+    if core.type == "Concat":
+        return "phases"
+    return "depth-to-space" if decomposition.interleaves else "zero-insertion"
+
+
+def _replace(
+    graph: Graph,
+    core: Node,
+    decomposition: Decomposition,
+    pattern: str,
+    named: set[int],
+    before: int | None = 0,
+    compressed: ElementType | None = None,
+) -> tuple[RaisedLayer, int | None]:
+    """Put the deconvolution in the place of the last node of its decomposition.
+
+    `before` are the products of what is replaced, `compressed` is the element type of its filter.
+    OpError where it would not be a valid one.
+    """
+    end, made = graph.node(decomposition.end), decomposition.raising
+    op = _operation(made)
+
+    build = _building(decomposition, op, end.spec(), compressed)
+    change = replace_node(graph, end, build)
+    if change.skipped:
+        return RaisedLayer(core.name, core.type, None, change.skipped), None
+    new = next(n for n in map(graph.node, change.made) if n.type == op.type)
+    named.add(change.made[-1])
+    if end.type in CONVOLVING:
+        new.name = new.name.replace(end.type, op.type)
+    record = RaisedLayer(
+        name=new.name if decomposition.bias is None else end.name,
+        type=op.type,
+        pattern=pattern,
+        attributes=tuple(op.to_attributes().items()),
+        macs_before=before,
+        macs_raised=products(graph, [new]),
+        exact=made.exact,
+        note=_note(made),
+    )
+    return record, new.id
+
+
+def _building(
+    decomposition: Decomposition, op: BackpropData, wanted: Spec, compressed: ElementType | None
+) -> Callable[..., Value | Skip]:
+    """Return what adds the deconvolution and its bias in the place of a value of spec `wanted`."""
+    made = decomposition.raising
+
+    def build(_: Any, b: GraphBuilder, *__: Any) -> Value | Skip:
+        filter = made.filter[0] if made.filter.shape[0] == 1 else made.filter
+        y = b.add(op, decomposition.data, _constant(b, filter, compressed))
+        if not compatible(b.spec(y).shape, wanted.shape):
+            return Skip(f"the output would be {b.spec(y)} in the place of {wanted}")
+        if decomposition.bias is None:
+            return y
+        bias = decomposition.bias.reshape(1, -1, *(1,) * len(made.strides))
+        return b.add(Add(), y, b.const(bias))
+
+    return build
+
+
+def _operation(made: Raising) -> BackpropData:
+    """Return the deconvolution; OpError where it is none that OpenVINO takes."""
+    op = backprop_data(made.filter.shape[0])(
+        strides=made.strides,
+        pads_begin=made.pads_begin,
+        pads_end=made.pads_end,
+        dilations=made.dilations,
+        output_padding=made.output_padding,
+    )
+    require_fit(op)
+    return op
+
+
+def _constant(b: GraphBuilder, filter: Array, compressed: ElementType | None) -> Value:
+    """Return the filter as a constant, in the element type of a compressed one where it fits."""
+    if compressed is not None:
+        with np.errstate(all="ignore"):
+            small = convert(filter, compressed)
+        if np.array_equal(convert(small, of_numpy(filter.dtype)), filter):
+            return b.keep(Convert(of_numpy(filter.dtype)), b.const(small))
+    return b.const(filter)
+
+
+def _note(made: Raising) -> str | None:
+    """Tell how sums in the filter round."""
+    if made.summed == 1:
+        return None
+    count = f"{made.summed} filter elements"
+    if made.exact:
+        return f"up to {count} are summed, exactly; products are rounded after the sum, not before"
+    return f"equal up to rounding: sums of up to {count} are rounded"

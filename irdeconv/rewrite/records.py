@@ -1,0 +1,195 @@
+"""What lowering returns: the graph and a record of every deconvolution.
+
+What a caller wants to be lowered, and how.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from os import PathLike
+from typing import Any, NamedTuple
+
+from irdeconv.base.errors import Diagnostic, count
+from irdeconv.base.markup import html_table, line
+from irdeconv.base.tables import printable
+from irdeconv.ir.graph import Graph
+from irdeconv.rewrite.emit import Style
+from irdeconv.rewrite.form_names import AUTO, FALLBACK, require_form
+from irdeconv.rewrite.infer_specs import layer_count
+from irdeconv.rewrite.nonfinite import NonFiniteReport
+from irdeconv.rewrite.planning import FormCost
+from irdeconv.rewrite.targets import Target, load_target
+
+
+@dataclass(frozen=True, repr=False)
+class LoweredLayer:
+    """What became of one deconvolution.
+
+    `form` is None where it stayed (`reason` says why). MACs are products: `direct` those of the
+    scatter, `lowered` those of the emitted convolution, inserted zeros included; None where sizes
+    are unknown. `nodes` are the types of the new nodes. `costs` has a row per form where a form was
+    chosen or costs were asked for, `spread` what non-finite constants do (None: there are none).
+    """
+
+    name: str
+    type: str
+    form: str | None
+    reason: str | None
+    macs_direct: int | None
+    macs_lowered: int | None
+    nodes: tuple[str, ...] = ()
+    costs: tuple[FormCost, ...] = ()
+    spread: NonFiniteReport | None = None
+
+    def __repr__(self) -> str:
+        what = f"{self.type} -> {self.form}" if self.form else f"{self.type} stays: {self.reason}"
+        return line(self, self.name, what)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form; `costs` and `spread` only where there are any."""
+        more: dict[str, Any] = {}
+        if self.costs:
+            more["costs"] = [c.to_dict() for c in self.costs]
+        if self.spread is not None:
+            more["spread"] = self.spread.to_dict()
+        names = ("name", "type", "form", "reason", "macs_direct", "macs_lowered")
+        plain = {name: getattr(self, name) for name in names}
+        return {**plain, "nodes": list(self.nodes), **more}
+
+
+@dataclass(frozen=True, repr=False)
+class LoweringReport:
+    """One record per deconvolution, and warnings; `target` names the profile that was asked for."""
+
+    form: str
+    layers: tuple[LoweredLayer, ...]
+    diagnostics: tuple[Diagnostic, ...] = ()
+    target: str | None = None
+
+    @property
+    def verdict(self) -> str:
+        """One line: how many deconvolutions were lowered and how."""
+        if not self.layers:
+            return "no deconvolutions, nothing to lower"
+        done = [r for r in self.layers if r.form]
+        how = self.form
+        if how == "auto":
+            how += f" for {self.target}"
+        else:
+            others = Counter(r.form for r in done if r.form != how)
+            how += "".join(f", {n} of them as {form} instead" for form, n in others.items())
+        return f"{count(len(done), 'deconvolution')} of {len(self.layers)} lowered as {how}"
+
+    def __repr__(self) -> str:
+        return line(self, None, self.verdict)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (r.name, r.type, r.form or "stays", *_sizes(r), ", ".join(r.nodes) or r.reason)
+            for r in self.layers
+        ]
+        right = ("direct MACs", "lowered MACs")
+        head = ("deconvolution", "type", "form", *right, "becomes")
+        return html_table(self.verdict, head, rows, right)
+
+    def __iter__(self) -> Iterator[LoweredLayer]:
+        return iter(self.layers)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "form": self.form,
+            **({} if self.target is None else {"target": self.target}),
+            "layers": [r.to_dict() for r in self.layers],
+            "diagnostics": [d.to_dict() for d in self.diagnostics],
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            f"{r.name}: {r.type} -> {', '.join(r.nodes)}"
+            if r.form
+            else f"{r.name}: {r.type} stays: {r.reason}"
+            for r in self.layers
+        ]
+        return printable("\n".join(lines) or "no deconvolutions")
+
+
+def _sizes(layer: LoweredLayer) -> tuple[str, str]:
+    numbers = (layer.macs_direct, layer.macs_lowered if layer.form else 0)
+    direct, lowered = ("?" if n is None else f"{n:,}" for n in numbers)
+    return direct, lowered if layer.form else ""
+
+
+class Lowered(NamedTuple):
+    """The lowered graph and the report: `graph, report = ...`."""
+
+    graph: Graph
+    report: LoweringReport
+
+    def __repr__(self) -> str:
+        return line(self, self.graph.info.name, self.report.verdict, layer_count(self.graph))
+
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()
+
+
+@dataclass(frozen=True)
+class LoweringRequest:
+    """The arguments of a lowering.
+
+    `explain` asks for the costs of forms, `all_costs` also for those that cannot be the cheapest.
+    `only` is a pattern of layer names. With `convolutions` ordinary convolutions that violate
+    conditions are rewritten, too; with `best_effort` violations become warnings. `quantized` says
+    that the layers run in int8.
+    """
+
+    form: str
+    target: Target
+    targeted: bool
+    explain: bool
+    all_costs: bool = False
+    best_effort: bool = False
+    only: str | None = None
+    convolutions: bool = False
+    quantized: bool = False
+
+    @staticmethod
+    def of(
+        form: str | None,
+        target: str | PathLike[str] | Target | None,
+        explain_costs: bool = False,
+        best_effort: bool = False,
+        only: str | None = None,
+        convolutions: bool = False,
+    ) -> LoweringRequest:
+        """Return a request; the default form is zero-insertion, with a target auto.
+
+        Raises UsageError for an unknown form or target.
+        """
+        targeted = target is not None
+        form = form or (AUTO if targeted else FALLBACK)
+        require_form(form)
+        explain = explain_costs or targeted or form == AUTO
+        loaded = load_target(target)
+        flags = (explain_costs, best_effort, only, convolutions)
+        return LoweringRequest(form, loaded, targeted, explain, *flags)
+
+    @property
+    def named(self) -> str | None:
+        """The name of the target, if costs are known."""
+        return self.target.name if self.explain else None
+
+    def selects(self, name: str) -> bool:
+        """Whether the layer of a name is to be lowered."""
+        return self.only is None or fnmatchcase(name, self.only)
+
+    def styled(self, style: Style) -> Style:
+        """Return a style with as many axes as the target allows."""
+        wide = self.target.operations is not None and (self.target.max_rank or 5) >= 5
+        return replace(style, max_rank=5) if wide else style

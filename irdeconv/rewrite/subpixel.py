@@ -1,0 +1,432 @@
+"""Sub-pixel forms of core.Deconvolution: convolutions on the data's grid, outputs interleaved.
+
+Along an axis the outputs of residue r (positions r, r + S, ...) are reached by the taps t with
+(r + pads_begin - t D) mod S = 0, which lie S / gcd(S, D) apart. So each residue is a convolution of
+stride 1 with a part of the filter; no inserted zero is multiplied.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+
+from irdeconv.base.limits import current
+from irdeconv.ir.geometry import IntVector, Vector
+from irdeconv.ir.op import Builder
+from irdeconv.ir.spec import DYNAMIC, Dim, Shape, Spec, bounds, ints, is_static
+from irdeconv.ops import core
+from irdeconv.ops.movement import Broadcast, Tile
+from irdeconv.ops.slicing import Gather
+from irdeconv.ops.vectors import sizes, vector
+from irdeconv.rewrite.builder import Skip
+from irdeconv.rewrite.convolving import ConvolutionLayer, convolve
+from irdeconv.rewrite.emit import (
+    FIRST_ELEMENT,
+    DeconvolutionInputs,
+    FormBuilder,
+    Option,
+    X,
+    add_bias,
+    channels_swapped,
+    joined,
+    pad_spatial,
+    reshaped,
+    sliced,
+    transposed,
+)
+from irdeconv.rewrite.interleaving import StackLayout, interleave_parts, stack_layouts
+
+PLACE_BYTES = 256  # of a tap's place in a stacked filter, while it is made
+NODES_OF_RESIDUE = 3  # what it reads, its taps, its convolution
+MANY_ELEMENTS = 1 << 20  # elements of an axis of unknown size
+
+
+@dataclass(frozen=True)
+class Residue:
+    """One residue along one axis: its taps in descending order, where they start to read.
+
+    `first` is the input index that the first (highest) tap reads for the residue's output 0.
+    `dilation` is the distance of the taps on the input's grid.
+    """
+
+    taps: tuple[int, ...]
+    first: int
+    dilation: int
+
+    @property
+    def extent(self) -> int:
+        """The inputs that one output spans."""
+        return (len(self.taps) - 1) * self.dilation + 1 if self.taps else 0
+
+
+@dataclass(frozen=True)
+class AxisResidues:
+    """The residues of one axis, and the size of the interleaved outputs.
+
+    Every residue has I + `more` outputs. Of the interleaved ones the first `front` and the last
+    `surplus` are cropped.
+    """
+
+    stride: int
+    dilation: int
+    kernel: int
+    begin: int
+    more: int
+    surplus: int
+    front: int = 0
+
+    @cached_property
+    def residues(self) -> tuple[Residue, ...]:
+        """The residues in their order; there are as many as the stride."""
+        stride, dilation, begin = self.stride, self.dilation, self.begin
+        step, apart = stride // math.gcd(stride, dilation), dilation // math.gcd(stride, dilation)
+        lowest = {(t * dilation - begin) % stride: t for t in range(min(self.kernel, step))}
+        residues = []
+        for r in range(stride):
+            taps = tuple(range(lowest[r], self.kernel, step))[::-1] if r in lowest else ()
+            first = (r + begin - taps[0] * dilation) // stride if taps else 0
+            residues.append(Residue(taps, first, apart))
+        return tuple(residues)
+
+
+def analyse(
+    stride: int, dilation: int, kernel: int, begin: int, end: int, front: int = 0
+) -> AxisResidues:
+    """Return the residues of an axis, computed on demand.
+
+    The outputs begin `front` positions earlier than those of the layer, and are cropped there.
+    """
+    begin -= front
+    beyond = dilation * (kernel - 1) + 1 - begin - end  # front + O = S(I-1) + beyond
+    outputs = -(-beyond // stride)
+    surplus = outputs * stride - beyond
+    return AxisResidues(stride, dilation, kernel, begin, outputs - 1, surplus, front)
+
+
+def skip_open_axes(op: core.Deconvolution, filter: Spec, *pads: Spec) -> Skip | None:
+    """Return why the axes cannot be analysed, or have too many residues, if so."""
+    residues, limit = math.prod(op.strides), current().lowered_nodes
+    if residues * NODES_OF_RESIDUE > limit:
+        nodes = f"{residues * NODES_OF_RESIDUE:,} nodes for {residues:,} residues"
+        return Skip(f"it would emit {nodes}; the limit is {limit:,} (--limit lowered_nodes=N)")
+    if any(ints(p) is None for p in pads):
+        return Skip("the pads are known only at run time")
+    if filter.shape is None or not is_static(filter.shape[3:]):
+        return Skip("the kernel's size is known only at run time")
+    taps = max((n for n in filter.shape[3:] if isinstance(n, int)), default=0)
+    most = current().folded_bytes
+    if PLACE_BYTES * taps > most:
+        size = f"{taps:,} taps of an axis, {PLACE_BYTES * taps:,} bytes"
+        return Skip(f"it would list {size}; the limit is {most:,} (--limit folded_bytes=N)")
+    return None
+
+
+def least_nodes(op: core.Deconvolution, filter: Spec) -> int:
+    """Return how many nodes the phases are at least: of each residue with taps, these and a sum."""
+    if filter.shape is None or not is_static(filter.shape):
+        return 0
+    rows = zip(op.strides, op.dilations, filter.shape[3:], strict=True)
+    reached = math.prod(min(k, s // math.gcd(s, d)) for s, d, k in rows)
+    return 2 * reached if reached > 1 else 0
+
+
+def axes_of(
+    op: core.Deconvolution, b: Builder[X], of: DeconvolutionInputs[X]
+) -> list[AxisResidues]:
+    """Return the analysis of every axis; pads and kernel must be known."""
+    pads = vector(b, of.pads_begin), vector(b, of.pads_end)
+    vectors = (sizes(b, of.w, 3, len(op.strides)), *pads)
+    known = [v.values for v in vectors if isinstance(v, IntVector)]
+    return [analyse(*row) for row in zip(op.strides, op.dilations, *known, strict=True)]
+
+
+def phases(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]) -> X:
+    """core.Deconvolution -> one convolution per residue that has taps, interleaved."""
+    axes = axes_of(op, b, of)
+    parts = []
+    for residues in itertools.product(*(a.residues for a in axes)):
+        alike = tuple((len(r.taps), r.first) for r in residues)
+        parts.append(b.repeat(alike, partial(_phase, b, of, axes, residues)))
+    y = parts[0]
+    if len(parts) > 1:
+        outputs = sizes(b, of.w, 0, 1) * sizes(b, of.w, 2, 1)
+        y = interleave_parts(b, parts, op.strides, outputs, len(axes) + 2 in b.style.block_ranks)
+    return _cropped(b, y, axes)
+
+
+def _phase(
+    b: FormBuilder[X],
+    of: DeconvolutionInputs[X],
+    axes: list[AxisResidues],
+    residues: Sequence[Residue],
+) -> X:
+    """Convolve the window that a residue reads with its taps: (N, M, *(I + more))."""
+    if not all(r.taps for r in residues):
+        return add_bias(b, _nothing(b, of.x, of.w, axes), of.bias)
+    begin = IntVector(tuple(-r.first for r in residues))
+    more = IntVector(tuple(a.more + r.extent - 1 for a, r in zip(axes, residues, strict=True)))
+    taps = channels_swapped(b, take(b, of.w, residues), len(axes))
+    dilations = tuple(r.dilation for r in residues)
+    ones = (1,) * len(axes)
+    return convolve(b, ConvolutionLayer(of.x, taps, ones, dilations, begin, more - begin, of.bias))
+
+
+def take(b: Builder[X], w: X, residues: Sequence[Residue]) -> X:
+    """Return the taps of a residue, in descending order, of a filter (g, C/g, M/g, *K)."""
+    start = [r.taps[0] for r in residues]
+    stop = [r.taps[-1] - 1 if r.taps[-1] else FIRST_ELEMENT for r in residues]
+    step = [r.taps[1] - r.taps[0] if len(r.taps) > 1 else -1 for r in residues]
+    return sliced(b, w, start, stop, step, range(3, 3 + len(residues)))
+
+
+def _nothing(b: Builder[X], x: X, w: X, axes: list[AxisResidues]) -> X:
+    """Return zeros (N, M, *(I + more)) for a residue that no tap reaches."""
+    dtype = b.spec(x).dtype
+    zero = b.const(np.zeros((), dtype.container if dtype else np.float32))
+    spatial = sizes(b, x, 2, len(axes)) + IntVector(tuple(a.more for a in axes))
+    outputs = sizes(b, w, 0, 1) * sizes(b, w, 2, 1)
+    return b.add(Broadcast("numpy"), zero, joined(b, sizes(b, x, 0, 1), outputs, spatial))
+
+
+def _cropped(b: FormBuilder[X], y: X, axes: list[AxisResidues]) -> X:
+    """Crop interleaved outputs to those of the layer."""
+    front, surplus = (tuple(v) for v in ((-a.front for a in axes), (-a.surplus for a in axes)))
+    return pad_spatial(b, y, IntVector(front), IntVector(surplus))
+
+
+@dataclass(frozen=True)
+class Widened:
+    """A stacked filter along one axis: which tap each residue has at each input it spans.
+
+    An output's window starts at input `low`; `taps[residue][input]` is a tap, or K for a zero.
+    """
+
+    low: int
+    taps: tuple[tuple[int, ...], ...]
+    kernel: int
+
+    @property
+    def span(self) -> int:
+        """The inputs that the filter spans."""
+        return len(self.taps[0])
+
+    @property
+    def index(self) -> tuple[int, ...]:
+        """The taps of all residues behind one another."""
+        return sum(self.taps, ())
+
+    @property
+    def lacks(self) -> bool:
+        """Whether there is a place without a tap."""
+        return self.kernel in self.index
+
+    @property
+    def is_filter(self) -> bool:
+        """Whether these are the taps in their order."""
+        return self.index == tuple(range(self.kernel))
+
+
+def widen(axis: AxisResidues, kernel: int) -> Widened:
+    """Return how the taps of an axis stand in a stacked filter."""
+    every = [r for r in axis.residues if r.taps]
+    low = min(r.first for r in every)
+    span = max(r.first + r.extent for r in every) - low
+    rows = []
+    for r in axis.residues:
+        places = {r.first - low + j * r.dilation: t for j, t in enumerate(r.taps)}
+        rows.append(tuple(places.get(e, kernel) for e in range(span)))
+    return Widened(low, tuple(rows), kernel)
+
+
+def skip_stacked(op: core.Deconvolution, filter: Spec, *pads: Spec) -> Skip | None:
+    """Return why the filter cannot be stacked, if so."""
+    if not is_static(filter.shape):
+        return Skip("the filter's shape is known only at run time")
+    return skip_open_axes(op, filter, *pads) or _skip_wide(op, filter.shape[3:])
+
+
+def _skip_wide(op: core.Deconvolution, kernel: tuple[int, ...]) -> Skip | None:
+    """Return that the taps stand too far apart for one filter, if so."""
+    limit = current().folded_bytes
+    for s, d, k in zip(op.strides, op.dilations, kernel, strict=True):
+        places = s * (d * (k - 1) // s + 2)  # residues by elements that each of them spans
+        if PLACE_BYTES * places > limit:
+            size = f"a filter with {places:,} places on an axis, {PLACE_BYTES * places:,} bytes"
+            return Skip(f"it would emit {size}; the limit is {limit:,} (--limit folded_bytes=N)")
+    return None
+
+
+def stacked(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]) -> X:
+    """core.Deconvolution -> one convolution with a block of channels per residue, interleaved."""
+    shape = b.spec(of.w).shape
+    assert is_static(shape)
+    space = (b.spec(of.x).shape or (DYNAMIC,) * (len(op.strides) + 2))[2:]
+    plain = axes_of(op, b, of)
+    found = [narrowest(a, n) for a, n in zip(plain, space, strict=True)]
+    layouts = stack_layouts(op.strides, shape[0], len(plain) + 2 in b.style.block_ranks)
+    layouts = layouts if math.prod(op.strides) > 1 else layouts[-1:]
+    return b.choose(
+        [
+            Option(layout.name, partial(_stacked, b, of, axes, layout))
+            for axes in ([found] if found == plain else [found, plain])
+            for layout in layouts
+        ]
+    )
+
+
+def _stacked(
+    b: FormBuilder[X], of: DeconvolutionInputs[X], axes: list[AxisResidues], layout: StackLayout
+) -> X:
+    shape, n = b.spec(of.w).shape, len(axes)
+    assert is_static(shape)
+    widened = [widen(a, k) for a, k in zip(axes, shape[3:], strict=True)]
+    begin = IntVector(tuple(-v.low for v in widened))
+    more = IntVector(tuple(a.more + v.span - 1 for a, v in zip(axes, widened, strict=True)))
+    stack = channels_swapped(b, _stack(b, of.w, widened, layout), n)
+    bias = None if of.bias is None else _repeated(b, of.bias, layout, n)
+    ones = (1,) * n
+    y = convolve(b, ConvolutionLayer(of.x, stack, ones, ones, begin, more - begin, bias))
+    return _interleaved(b, y, of.w, axes, layout)
+
+
+def _interleaved(b: FormBuilder[X], y: X, w: X, axes: list[AxisResidues], layout: StackLayout) -> X:
+    strides = tuple(a.stride for a in axes)
+    if math.prod(strides) > 1:
+        y = layout.interleave(b, y, strides, sizes(b, w, 0, 1) * sizes(b, w, 2, 1))
+    return _cropped(b, y, axes)
+
+
+def narrowest(axis: AxisResidues, size: Dim) -> AxisResidues:
+    """Return the residues with as many outputs in front as save the most products.
+
+    Outputs that begin where the scatter does need the fewest taps; some are cropped for it. An
+    unknown size counts as many elements.
+    """
+    end = axis.dilation * (axis.kernel - 1) + 1 - axis.begin - _beyond(axis)
+    size = size if isinstance(size, int) else MANY_ELEMENTS
+    fronts = dict.fromkeys((0, axis.begin % axis.stride))
+    found = [analyse(axis.stride, axis.dilation, axis.kernel, axis.begin, end, f) for f in fronts]
+    return min(found, key=lambda a: max(size + a.more, 0) * widen(a, a.kernel).span)
+
+
+def _beyond(axis: AxisResidues) -> int:
+    """Return O - S(I-1) of an axis without outputs in front."""
+    return (axis.more + 1) * axis.stride - axis.surplus
+
+
+def _stack(b: Builder[X], w: X, widened: list[Widened], layout: StackLayout) -> X:
+    """(g, C/g, M/g, *K) -> (g, C/g, R * M/g, *E): the taps of each residue where it reads them.
+
+    The layout orders residues and channels.
+    """
+    shape, n = b.spec(w).shape, len(widened)
+    assert is_static(shape)
+    more = IntVector(tuple(int(v.lacks) for v in widened))
+    w = pad_spatial(b, w, more * 0, more, 3)  # a zero behind the taps, for the places without one
+    for a, v in enumerate(widened, 3):
+        if not v.is_filter:
+            index = b.const(np.array(v.index, np.int64))
+            w = b.add(Gather(), w, index, b.const(np.array(a, np.int64)))
+    residues = [len(v.taps) for v in widened]
+    if math.prod(residues) == 1:
+        return w
+    pairs = [k for v in widened for k in (len(v.taps), v.span)]
+    w = reshaped(b, w, IntVector((shape[0] * shape[1], shape[2], *pairs)))
+    blocks, spans = range(2, 2 + 2 * n, 2), range(3, 3 + 2 * n, 2)
+    first = layout.order.residues_first
+    w = transposed(b, w, (0, *blocks, 1, *spans) if first else (0, 1, *blocks, *spans))
+    span = [v.span for v in widened]
+    order = layout.order.residues()
+    places = [int(np.ravel_multi_index(r, residues)) for r in order]
+    count = math.prod(residues)
+    if places != [*range(count)]:
+        parts = (count, shape[2]) if first else (shape[2], count)
+        w = reshaped(b, w, IntVector((shape[0] * shape[1], *parts, *span)))
+        at = b.const(np.array(1 if first else 2, np.int64))
+        w = b.add(Gather(), w, b.const(np.array(places, np.int64)), at)
+    return reshaped(b, w, IntVector((shape[0], shape[1], count * shape[2], *span)))
+
+
+def _repeated(b: Builder[X], bias: X, layout: StackLayout, axes: int) -> X:
+    """[1, M, 1, ...] -> [1, M * R, 1, ...]: the bias of each channel of a stack."""
+    count, ones = len(layout.order.residues()), (1,) * axes
+    if layout.order.residues_first:
+        return b.add(Tile(), bias, b.const(np.array((1, count, *ones), np.int64)))
+    outputs = sizes(b, bias, 1, 1)
+    column = reshaped(b, bias, outputs, IntVector((1,)))
+    rows = b.add(Tile(), column, b.const(np.array((1, count), np.int64)))
+    return reshaped(b, rows, IntVector((1,)), outputs * count, IntVector(ones))
+
+
+def skip_gemm(op: core.Deconvolution, filter: Spec, *pads: Spec) -> Skip | None:
+    """Return why the kernel is not the stride, if so."""
+    if not is_static(filter.shape):
+        return Skip("the filter's shape is known only at run time")
+    kernel = filter.shape[3:]
+    if kernel != op.strides:
+        return Skip(f"the kernel {list(kernel)} is not the stride {list(op.strides)}")
+    if any(d > 1 and k > 1 for d, k in zip(op.dilations, kernel, strict=True)):
+        return Skip(f"the taps are dilated by {list(op.dilations)}")
+    return None
+
+
+def gemm(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]) -> X | Skip:
+    """core.Deconvolution with K == S -> a 1x1 convolution, interleaved and cropped."""
+    shape = b.spec(of.w).shape
+    assert is_static(shape)
+    layouts = stack_layouts(op.strides, shape[0], len(op.strides) + 2 in b.style.block_ranks)
+    layouts = layouts if math.prod(op.strides) > 1 else layouts[-1:]
+    zero = IntVector((0,) * len(op.strides))
+    ends = zero - vector(b, of.pads_begin), zero - vector(b, of.pads_end)
+    if of.bias is not None and not all(isinstance(v, IntVector) for v in ends):
+        return Skip("zeros may join the output, which has a bias; the pads are known at run time")
+    ways = (partial(_gemm, b, of, ends, layout) for layout in layouts)
+    rows = zip(layouts, ways, strict=True)
+    return b.choose([Option(layout.name, way) for layout, way in rows])
+
+
+def _gemm(
+    b: FormBuilder[X], of: DeconvolutionInputs[X], ends: tuple[Vector, Vector], layout: StackLayout
+) -> X:
+    shape, (begin, end) = b.spec(of.w).shape, ends
+    assert is_static(shape)
+    strides, n = shape[3:], len(shape) - 3
+    axes = [AxisResidues(s, 1, s, 0, 0, 0) for s in strides]
+    stack = _stack(b, of.w, [widen(a, a.stride) for a in axes], layout)
+    zero = IntVector((0,) * n)
+    front, back = _room(b.spec(of.x).shape, strides, begin, end, of.bias is not None)
+    if (front, back) != (zero, zero):
+        begin, end = begin - front * IntVector(strides), end - back * IntVector(strides)
+    bias = None if of.bias is None else _repeated(b, of.bias, layout, n)
+    stack, ones = channels_swapped(b, stack, n), (1,) * n
+    y = convolve(b, ConvolutionLayer(of.x, stack, ones, ones, front, back, bias))
+    y = _interleaved(b, y, of.w, axes, layout)
+    return pad_spatial(b, y, begin, end) if (begin, end) != (zero, zero) else y
+
+
+def _room(
+    shape: Shape | None, strides: tuple[int, ...], begin: Vector, end: Vector, biased: bool
+) -> tuple[IntVector, IntVector]:
+    """Return how many zeros the data needs in front and behind for the output's pads.
+
+    With a bias no zeros may join the output, so all of them join the data. Otherwise: if one end of
+    the output is cropped and zeros join the other, short or empty data may have less than is
+    cropped. Zeros at that other end of the data become zeros of the output; a NaN in a tap spreads
+    to these.
+    """
+    room = np.zeros((2, len(strides)), np.int64)
+    if isinstance(begin, IntVector) and isinstance(end, IntVector):
+        least = [bounds(n)[0] for n in (shape or (DYNAMIC,) * (len(strides) + 2))[2:]]
+        rows = zip(strides, least, begin.values, end.values, strict=True)
+        for a, (s, n, p, q) in enumerate(rows):
+            if biased:
+                room[:, a] = [-(-max(e, 0) // s) for e in (p, q)]
+            elif min(p, q) < 0 < max(p, q):
+                room[int(p < 0), a] = max(-(min(p, q) // s) - n, 0)
+    front, back = (IntVector(tuple(row)) for row in room.tolist())
+    return front, back

@@ -1,0 +1,247 @@
+"""Facts of layers: the values that conditions are about, from specs and plain numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from irdeconv.ir import geometry as geometry_conv
+from irdeconv.ir.spec import Dim, Shape, Spec
+from irdeconv.ops.dialect_base import Setting
+from irdeconv.ops.dialect_template import DialectDeconvolution
+from irdeconv.rewrite.target_conditions import Facts, Number, Value
+
+Sizes = Sequence[int | None]
+Values = Mapping[str, Value | None]
+Axes = Mapping[str, Sequence[Value | None]]
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """The data of a layer, and all of its inputs and outputs that are not constant."""
+
+    data: Spec
+    varying: tuple[Spec, ...]
+
+    def facts(self, values: Values | None = None, axes: Axes | None = None) -> Facts:
+        """Return the facts that all operations have, and further ones."""
+        shape = self.data.shape
+        ranks = [s.rank for s in self.varying]
+        common = {
+            "rank": None if None in ranks else max((r for r in ranks if r is not None), default=0),
+            "batch": self.size(0),
+            "channels": self.size(1),
+            "type": None if self.data.dtype is None else self.data.dtype.name,
+        }
+        spatial: Axes = {} if shape is None else {"size": tuple(map(exact, shape[2:]))}
+        return Facts(common | dict(values or {}), dict(spatial) | dict(axes or {}))
+
+    def size(self, axis: int) -> int | None:
+        """Return the size of an axis of the data; 1 for an axis that it lacks."""
+        shape = self.data.shape
+        if shape is None:
+            return None
+        return exact(shape[axis]) if axis < len(shape) else 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowFacts:
+    """A convolution or a deconvolution in numbers; lists have an entry per spatial axis."""
+
+    inputs: int | None
+    outputs: int | None
+    groups: int | None
+    kernel: Sizes
+    strides: Sizes
+    dilations: Sizes
+    pads: tuple[Sizes, Sizes]
+    output_padding: Sizes = ()
+
+    def facts(self, tensors: Tensors, *, constant_filter: bool, has_bias: bool) -> Facts:
+        """Return the facts of the layer."""
+        groups, inputs, outputs = self.groups, self.inputs, self.outputs
+        known = groups is not None and inputs is not None
+        values: dict[str, Value | None] = {
+            "spatial_axes": None if self is _UNKNOWN else len(self.kernel),
+            "inputs": inputs,
+            "outputs": outputs,
+            "groups": groups,
+            "depthwise": (groups == inputs and groups != 1) if known else None,
+            "multiplier": outputs // groups if groups and outputs is not None else None,
+            "constant_filter": constant_filter,
+            "has_bias": has_bias,
+        }
+        axes = {
+            "kernel": self.kernel,
+            "stride": self.strides,
+            "dilation": self.dilations,
+            "pad_begin": self.pads[0],
+            "pad_end": self.pads[1],
+            "output_padding": self.output_padding or (0,) * len(self.kernel),
+        }
+        return tensors.facts(values, axes)
+
+
+_UNKNOWN = WindowFacts(
+    inputs=None,
+    outputs=None,
+    groups=None,
+    kernel=(None,),
+    strides=(None,),
+    dilations=(None,),
+    pads=((None,), (None,)),
+    output_padding=(None,),
+)
+
+
+def convolution(
+    data: Spec,
+    channels: tuple[int | None, int | None, int | None],
+    kernel: Sizes,
+    lists: tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]],
+    auto_pad: str,
+) -> WindowFacts:
+    """Return a convolution.
+
+    `channels` are inputs, outputs and groups, `lists` strides, dilations, pads_begin and pads_end;
+    `auto_pad` is spelled as in OpenVINO.
+    """
+    axes = len(kernel)
+    strides, dilations, *explicit = (
+        tuple(values) or (default,) * axes
+        for values, default in zip(lists, (1, 1, 0, 0), strict=True)
+    )
+    sizes = [exact(d) for d in (data.shape or ())[2:]] or [None] * axes
+    known = [n for n in (*sizes, *kernel) if n is not None]
+    pads: tuple[Sizes, Sizes] = ((None,) * axes, (None,) * axes)
+    if auto_pad in ("explicit", "valid") or len(known) == 2 * axes:
+        pads = geometry_conv.pads(
+            auto_pad,
+            known[:axes] or (0,) * axes,
+            known[axes:],
+            strides,
+            dilations,
+            (explicit[0], explicit[1]),
+        )
+    inputs, outputs, groups = channels
+    return WindowFacts(
+        inputs=inputs,
+        outputs=outputs,
+        groups=groups,
+        kernel=kernel,
+        strides=strides,
+        dilations=dilations,
+        pads=pads,
+    )
+
+
+def deconvolution(
+    op: DialectDeconvolution, inputs: Sequence[Spec], output: Spec
+) -> tuple[str, WindowFacts]:
+    """Return OpenVINO's name of a deconvolution, and the layer.
+
+    Pads that follow from auto_pad or output_shape are resolved; what the output has beyond the
+    scatter counts as output_padding.
+    """
+    s = op.setting(*inputs)
+    if s is None:  # not even its number of axes is known
+        return _name(op.group_count), _UNKNOWN
+    lists: tuple[Sizes, Sizes, Sizes] = (s.pads_begin, s.pads_end, s.output_padding)
+    if s.auto_pad != "explicit" or s.output_shape is not None:
+        lists = _resolved(op, s, inputs, output)
+    layer = WindowFacts(
+        inputs=exact(s.channels),
+        outputs=exact(s.outputs),
+        groups=s.groups,
+        kernel=tuple(map(exact, s.kernel)),
+        strides=s.strides,
+        dilations=s.dilations,
+        pads=lists[:2],
+        output_padding=lists[2],
+    )
+    return _name(None if op.group_count is None else s.groups), layer
+
+
+def _name(groups: int | None) -> str:
+    return "ConvolutionBackpropData" if groups == 1 else "GroupConvolutionBackpropData"
+
+
+def _resolved(
+    op: DialectDeconvolution, s: Setting, inputs: Sequence[Spec], output: Spec
+) -> tuple[Sizes, Sizes, Sizes]:
+    """Return pads_begin, pads_end and output_padding of a layer whose pads are automatic."""
+    begin: Sizes = op.begins(*inputs) or (None,) * s.axes
+    shape = output.shape or (None,) * (s.axes + 2)
+    sizes = shape[1:-1] if op.channels_last else shape[2:]
+    beyond = [
+        None if full is None or b is None or o is None else o + b - full
+        for full, b, o in zip(map(exact, s.full), begin, map(exact, sizes), strict=True)
+    ]
+    end = tuple(None if n is None else max(-n, 0) for n in beyond)
+    return begin, end, tuple(None if n is None else max(n, 0) for n in beyond)
+
+
+def padding(
+    mode: str, begin: Sizes | None, end: Sizes | None, value: Number | None, tensors: Tensors
+) -> tuple[Values, Axes]:
+    """Return what a Pad has: the amounts in front of and behind each axis of the tensor."""
+    unknown = (None,) * (tensors.data.rank or 1)
+    amounts = {"amount_begin": begin or unknown, "amount_end": end or unknown}
+    return {"mode": mode, "value": value}, amounts
+
+
+def number(value: float) -> Number:
+    """Return an exact number; infinities and NaN as they are."""
+    if not math.isfinite(value):
+        return value
+    found = Fraction(value)
+    return found.numerator if found.denominator == 1 else found
+
+
+def slicing(tensors: Tensors, steps: Mapping[int, int | None] | None, sizes: Shape | None) -> Facts:
+    """Return the facts of a Slice from the steps of the axes that it names.
+
+    An axis of which it takes everything is not sliced; `sizes` are those of the result's axes
+    before any is removed.
+    """
+    shape = tensors.data.shape
+    if steps is None or shape is None or sizes is None:
+        return tensors.facts({"axis": None, "step": None})
+    whole = {a for a, d in enumerate(shape) if exact(d) is not None and d == sizes[a]}
+    sliced = {a: s for a, s in sorted(steps.items()) if not (a in whole and s == 1)}
+    every = tuple(sliced.get(a, 1) for a in range(len(shape)))
+    # A step that is known only at run time stays None in the tuple.
+    values: dict[str, Value | None] = {"axis": tuple(sliced), "step": tuple(sliced.values())}
+    return tensors.facts(values, {"step": every})
+
+
+def joining(tensors: Tensors, axis: int, parts: Sequence[Spec]) -> Facts:
+    """Return the facts of a Concat."""
+    rank = tensors.data.rank
+    at = None if axis < 0 and rank is None else axis % rank if rank else axis
+    channels = tuple(Tensors(p, ()).size(1) for p in parts)
+    return tensors.facts({"axis": at, "parts": len(parts), "channels": channels})
+
+
+def resizing(tensors: Tensors, output: Spec, mode: str) -> Facts:
+    """Return the facts of an Interpolate."""
+    scales: list[Value | None] = []
+    for before, after in zip(
+        (tensors.data.shape or ())[2:], (output.shape or ())[2:], strict=False
+    ):
+        a, b = exact(before), exact(after)
+        scale = Fraction(b, a) if a and b is not None else None
+        scales.append(scale.numerator if scale and scale.denominator == 1 else scale)
+    return tensors.facts({"mode": mode}, {"scale": scales} if scales else {})
+
+
+def product(a: int | None, b: int | None) -> int | None:
+    """Return a * b; None if one is known only at run time."""
+    return None if a is None or b is None else a * b
+
+
+def exact(size: Dim | None) -> int | None:
+    """Return a size; None if it is known only at run time."""
+    return size if isinstance(size, int) else None

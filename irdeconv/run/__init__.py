@@ -1,0 +1,1 @@
+"""Executing graphs: plans, schedules, pieces of graphs, benchmarks."""

@@ -1,0 +1,190 @@
+"""Memory and work that are counted before anything is allocated or multiplied.
+
+A layer that fails while a graph is running: what to say of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from irdeconv.base.codes import CODES
+from irdeconv.base.errors import (
+    Diagnostic,
+    ExecutionError,
+    IrdeconvError,
+    LimitError,
+    Note,
+    OpError,
+)
+from irdeconv.base.limits import LARGEST_INT, current, raise_hint
+from irdeconv.ir.graph import Graph, Node
+from irdeconv.ir.op import Op, as_tuple
+from irdeconv.ir.spec import Array, Spec, bounds
+from irdeconv.ops.bodies import bodies_of
+from irdeconv.ops.control import LoopBase
+
+REMEMBERED = 64  # sets of inputs that a layer has been inferred for
+LISTED = 64  # elements of an input whose values inference gets
+ALLOW = "allow more (max_memory=, --max-memory), or use smaller inputs"
+
+
+def memory_limit(max_memory: int | None) -> int | None:
+    """Return the bytes that a run may take: what is given, else the limit in force, if any."""
+    if max_memory is not None:
+        return max_memory
+    return current().memory if current().memory < LARGEST_INT else None
+
+
+class FoldBudget:
+    """Bytes of the constants that are computed before a run; `limit` None counts nothing."""
+
+    def __init__(self, graph: Graph, limit: int | None) -> None:
+        self._graph, self._limit, self._taken = graph, limit, 0
+
+    def take(self, node: Node, arrays: Sequence[Array]) -> None:
+        """Count what a node of constant inputs will allocate; LimitError beyond the limit."""
+        if self._limit is None:
+            return
+        self._taken += needed(self._graph, node, arrays)
+        if self._taken > self._limit:
+            message = (
+                f'{node.type} "{node.name}": constants take {self._taken:,} bytes with it; the '
+                f"limit is {self._limit:,}"
+            )
+            raise LimitError(
+                Diagnostic("E602", "error", message, node.location, node.name, hint=ALLOW)
+            )
+
+
+def needed(graph: Graph, node: Node, arrays: Sequence[Array]) -> int:
+    """Return the bytes of a node's outputs for these inputs; 0 where inference cannot tell."""
+    specs = node.specs or ()
+    if any(s.nbytes is None for s in specs):
+        try:
+            specs = _inferred(graph, node, arrays)
+        except OpError:
+            return 0  # running it says what is wrong
+    return sum(s.nbytes or 0 for s in specs)
+
+
+def guarded(
+    graph: Graph, node: Node, function: Callable[..., Any], limit: int | None
+) -> Callable[..., Any]:
+    """Return a node's function, which refuses what only a run tells of its inputs.
+
+    These are sizes that inference refuses, of which NumPy may make something else, and outputs
+    beyond the limit. Inputs like those of an earlier run are not looked at again.
+    """
+    known: dict[tuple[Any, ...], int] = {}
+
+    def evaluate(*arrays: Array) -> Any:
+        key = tuple(map(_facts, arrays))
+        size = known.get(key)
+        if size is None:
+            if len(known) >= REMEMBERED:
+                known.clear()
+            size = known[key] = _size(graph, node, arrays)
+        if limit is not None and size > limit:
+            text = f"its outputs take {size:,} bytes for these inputs; the limit is {limit:,}"
+            raise OpError(text, code="E602", hint=ALLOW)
+        return function(*arrays)
+
+    return evaluate
+
+
+def _facts(array: Array) -> tuple[Any, ...]:
+    """Return what inference makes use of: the shape; of lists of sizes and places their values."""
+    return array.shape, array.tobytes() if _is_list(array) else None
+
+
+def _is_list(array: Array) -> bool:
+    return array.ndim < 2 and array.size <= LISTED and array.dtype != object
+
+
+def _size(graph: Graph, node: Node, arrays: Sequence[Array]) -> int:
+    """Return the bytes of a node's outputs; OpError where its inputs do not fit."""
+    return sum(s.nbytes or 0 for s in _inferred(graph, node, arrays))
+
+
+def _inferred(graph: Graph, node: Node, arrays: Sequence[Array]) -> tuple[Spec, ...]:
+    """Infer a node for these inputs; OpError where they do not fit."""
+    given = [
+        Spec(known.dtype or Spec.of(array).dtype, array.shape, array if _is_list(array) else None)
+        for known, array in zip(graph.input_specs(node.id), arrays, strict=True)
+    ]
+    try:
+        specs: tuple[Spec, ...] = as_tuple(node.op.infer(*given))
+    except (ArithmeticError, ValueError, TypeError, IndexError) as e:
+        raise OpError(f"its inputs do not fit: {e}") from e
+    return specs
+
+
+def require_macs(graph: Graph) -> None:
+    """Raise LimitError where a run multiplies more often than the limit in force allows."""
+    total, limit = _macs(graph), current().macs
+    if total > limit:
+        message = f"running takes {total:,} multiply-accumulates; the limit is {limit:,}"
+        raise LimitError(Diagnostic("E602", "error", message, hint=raise_hint("macs")))
+
+
+def _macs(graph: Graph) -> int:
+    """Return the multiply-accumulates, of bodies as often as they run; unknown sizes count none."""
+    total = 0
+    for node in graph.nodes():
+        inputs = graph.input_specs(node.id)
+        try:
+            total += node.op.macs(inputs, node.specs or ()) or 0
+            times = _times(node.op, inputs)
+        except (IndexError, OpError):
+            continue
+        total += times * sum(_macs(body.graph) for body in bodies_of(node))
+    return total
+
+
+def _times(op: Op, inputs: tuple[Spec, ...]) -> int:
+    """Return how often the bodies of an operation run; once where that is not known."""
+    trips = op.trips(inputs) if isinstance(op, LoopBase) else 1
+    return trips if isinstance(trips, int) else max(bounds(trips)[0], 1)
+
+
+def failure(node: Node, arrays: Sequence[Any], error: Exception) -> IrdeconvError:
+    """Return what to raise where a layer fails, with the arrays that it got."""
+    error = _told(node, arrays, error)
+    shapes = ", ".join(f"{a.dtype}{list(a.shape)}" for a in map(np.asarray, arrays))
+    hint, notes = None, [Note(f"its inputs are {shapes or 'none'}")]
+    text = str(error) or type(error).__name__
+    memory = isinstance(error, MemoryError)
+    if isinstance(error, OpError):
+        code, hint = error.problem.code, error.problem.hint
+        memory = code == "E602"
+        if not memory and code != "E300":
+            notes.append(Note(f"this is {code}: {CODES[code].title}"))
+    diagnostic = Diagnostic(
+        code="E602" if memory else "E500",
+        severity="error",
+        message=f'{node.type} "{node.name}": {text}',
+        location=node.location,
+        layer=node.name,
+        notes=tuple(notes),
+        hint=hint,
+    )
+    return LimitError(diagnostic) if memory else ExecutionError(diagnostic)
+
+
+def _told(node: Node, arrays: Sequence[Any], error: Exception) -> Exception:
+    """Return what inference says of these very arrays where it refuses them; else the error.
+
+    Sizes and values that were open when the graph was inferred may be what is wrong.
+    """
+    if isinstance(error, OpError | IrdeconvError | MemoryError):
+        return error
+    try:
+        node.op.infer(*(Spec(None, a.shape, Spec.of(a).value) for a in map(np.asarray, arrays)))
+    except OpError as refusal:
+        return refusal
+    except Exception:  # without element types it need not get through
+        return error
+    return error

@@ -1,0 +1,500 @@
+"""What executes a fusion group: a kernel writing into given memory, a view, or `evaluate`.
+
+Loops and branches in a program: a program for each body, perhaps for each shape it meets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.op import Bound, as_tuple, kept
+from irdeconv.ir.spec import Array, Spec, is_static
+from irdeconv.kernels import jit
+from irdeconv.kernels.candidate import (
+    Candidate,
+    Epilogue,
+    Fix,
+    FixedKernel,
+    Kernel,
+    MovableKernel,
+    NamedKernel,
+)
+from irdeconv.kernels.copies import CopyKernel
+from irdeconv.kernels.recorded_calls import FixedCall
+from irdeconv.kernels.threads import Team, Threads
+from irdeconv.ops.bodies import Body, BodyOp
+from irdeconv.rewrite.infer_specs import infer_specs
+from irdeconv.run.budget import guarded
+from irdeconv.run.choice import Tuner
+from irdeconv.run.fusion import (
+    ChainGroup,
+    ChainPlan,
+    ConvolutionGroup,
+    FusedConvolution,
+    FusionGroup,
+    plan_chain,
+)
+from irdeconv.run.program import (
+    VIEW,
+    Always,
+    Call,
+    Memory,
+    Program,
+    Slots,
+    Values,
+    bind,
+    memory_of,
+    scatters,
+    small_memory,
+)
+
+Evaluator = Callable[..., Any]  # (*inputs) -> output or tuple of them
+
+
+@dataclass(kw_only=True)
+class Executor:
+    """Base: what a fusion group reads and writes, and what executes it.
+
+    `arguments` are the values that `bind` gets slots of. Outputs are written into given `memory`,
+    if its shapes and types are there; `view_of` names the value whose memory they share. What is
+    `movable` takes hardly longer where all of that lies elsewhere in every run; `cost` is in ns.
+    """
+
+    arguments: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    memory: tuple[Memory, ...] = ()
+    view_of: Value | None = None
+    kernel: str = ""
+    why: str = ""
+    scratch: int = 0
+    movable: bool = False
+    cost: float | None = None
+
+    def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
+        """Return the call for given slots; `values` has what never changes."""
+        raise NotImplementedError
+
+
+def choose_executor(
+    graph: Graph,
+    group: FusionGroup,
+    constants: Mapping[Value, Array],
+    tuner: Tuner,
+    team: Threads,
+    used: frozenset[int],
+    dense: bool,
+) -> Executor:
+    """Choose what executes a group of a fused plan.
+
+    `used` are the ports that are read; `dense` says that what reads the first one is faster where
+    its elements follow each other in memory.
+    """
+    if isinstance(group, ConvolutionGroup):
+        return _convolution(graph, group, constants, tuner, team)
+    if isinstance(group, ChainGroup):
+        plan = plan_chain(graph, group.nodes, constants)
+        return _ChainExecutor(
+            arguments=plan.arguments,
+            outputs=outputs_of(group.last),
+            memory=memory_of(group.last),
+            kernel=plan.name,
+            plan=plan,
+        )
+    node = group.last
+    inputs = [
+        replace(graph.spec(v), value=constants[v]) if v in constants else graph.spec(v)
+        for v in graph.inputs_of(node.id)
+    ]
+    bound = _bound(graph, node, inputs, used, dense)
+    if bound is not None:
+        return bound
+    function = node.op.evaluator(used, inputs)
+    executor = evaluated(graph, node, function, aliases=False)
+    if function != node.op.evaluate:  # behind the last one that is read it may give none
+        executor = replace(executor, outputs=executor.outputs[: max(used, default=0) + 1])
+    return replace(executor, memory=small_memory(node, len(executor.outputs)))
+
+
+def node_executor(graph: Graph, group: FusionGroup) -> Executor:
+    """Execute one node by its own `evaluate`."""
+    return evaluated(graph, group.last, group.last.op.evaluate, aliases=True)
+
+
+def evaluated(graph: Graph, node: Node, function: Evaluator, *, aliases: bool) -> Executor:
+    """Execute one node by a function of arrays."""
+    return _EvaluateExecutor(
+        arguments=graph.inputs_of(node.id),
+        outputs=outputs_of(node),
+        kernel="evaluate",
+        function=_keeping(function, node.specs or ()),
+        aliases=aliases,
+    )
+
+
+def _keeping(function: Evaluator, specs: Sequence[Spec]) -> Evaluator:
+    """Let a function keep no more of its outputs than types of less than a byte do."""
+    if not any(s.dtype is not None and s.dtype.is_packed for s in specs):
+        return function
+    return lambda *arrays: kept(as_tuple(function(*arrays)), specs)
+
+
+def limited(graph: Graph, node: Node, executor: Executor, limit: int | None) -> Executor:
+    """Let an executor refuse what is known only when it runs: sizes that do not fit, a limit."""
+    specs = (*graph.input_specs(node.id), *(node.specs or ()))
+    if isinstance(executor, _EvaluateExecutor) and not all(s.static for s in specs):
+        executor.function = guarded(graph, node, executor.function, limit)
+    return executor
+
+
+def outputs_of(node: Node) -> tuple[Value, ...]:
+    """Return the values of all outputs."""
+    return tuple(Value(node.id, p) for p in range(max(node.outputs, 1)))
+
+
+@dataclass(kw_only=True)
+class _EvaluateExecutor(Executor):
+    """`aliases` says that outputs may share memory with inputs."""
+
+    function: Evaluator
+    aliases: bool
+
+    def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
+        evaluate, first = self.function, outs[0]
+        single = len(outs) == 1
+        if self.memory:
+            return self._into_memory(ins, outs)
+
+        def call(values: Values) -> None:
+            arrays = [values[i] for i in ins]
+            out = evaluate(*arrays)
+            if not self.aliases:
+                out = unshared(out, arrays)
+            if single and not isinstance(out, tuple):
+                values[first] = out
+                return
+            for slot, array in zip(outs, as_tuple(out), strict=False):
+                values[slot] = array
+
+        return call
+
+    def _into_memory(self, ins: Slots, outs: Slots) -> Call:
+        """Copy what is computed to where it has its place in every run."""
+        evaluate = self.function
+
+        def call(values: Values) -> None:
+            found = as_tuple(evaluate(*[values[i] for i in ins]))
+            for slot, array in zip(outs, found, strict=False):
+                np.copyto(values[slot], array)
+
+        return call
+
+
+def unshared(out: Any, arrays: list[Any]) -> Any:
+    """Copy outputs that may lie in an input's memory, which will be used for other values."""
+    if isinstance(out, tuple):
+        return tuple(unshared(o, arrays) for o in out)
+    if any(np.may_share_memory(out, a) for a in arrays):
+        return np.array(out)
+    return out
+
+
+def _bound(
+    graph: Graph, node: Node, inputs: list[Spec], used: frozenset[int], dense: bool
+) -> Executor | None:
+    """Bind a node to its shapes; None where these are open or it has to be evaluated."""
+    arguments = graph.inputs_of(node.id)
+    outputs = list(node.specs or ())
+    if used == {0}:
+        outputs = outputs[:1]
+    bound = bind(node.op, inputs, outputs)
+    if bound is None:
+        return None
+    if bound.view is not None and dense and scatters(bound.view, inputs):
+        memory = memory_of(node, 1)
+        bound = Bound(CopyKernel(bound.view, memory[0][0]))
+    if bound.view is not None:
+        return _ViewExecutor(
+            arguments=arguments,
+            outputs=outputs_of(node),
+            view_of=arguments[0],
+            kernel=VIEW,
+            function=bound.view,
+        )
+    assert bound.call is not None
+    return _CallExecutor(
+        arguments=arguments,
+        outputs=outputs_of(node)[:1],
+        memory=memory_of(node, 1),
+        kernel=node.type,
+        function=bound.call,
+    )
+
+
+@dataclass(kw_only=True)
+class _ViewExecutor(Executor):
+    function: Evaluator
+
+    def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
+        function = self.function
+
+        def call(values: Values) -> None:
+            views = as_tuple(function(*[values[i] for i in ins]))
+            for slot, view in zip(outs, views, strict=False):
+                values[slot] = view
+
+        return call
+
+
+@dataclass(kw_only=True)
+class _CallExecutor(Executor):
+    function: Callable[..., None]
+
+    def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
+        function, out = self.function, outs[0]
+        arrays = [values[i] for i in (*ins, out)]
+        if isinstance(function, FixedCall) and all(a is not None for a in arrays):
+            fixed = function.fixed(*arrays[:-1], out=arrays[-1])
+            if fixed is not None:
+                return Always(fixed, team)
+
+        def call(values: Values) -> None:
+            team.begin()
+            function(*[values[i] for i in ins], out=values[out], team=team)
+
+        return call
+
+
+@dataclass(kw_only=True)
+class _ChainExecutor(Executor):
+    plan: ChainPlan
+
+    def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
+        run, out = self.plan.run, outs[0]
+        arrays = [values[i] for i in ins]
+        fixed = values[out] is not None and all(a is not None for a in arrays)
+        if fixed and self.plan.views(arrays):
+            return Always(self.plan.fixed(arrays, values[out]), team)
+
+        def call(values: Values) -> None:
+            team.begin()
+            run([values[i] for i in ins], values[out], team)
+
+        return call
+
+
+@dataclass(kw_only=True)
+class _ConvolutionExecutor(Executor):
+    """`arguments` are the data, then the filter where it is not constant, then operands behind."""
+
+    prepared: Kernel | None
+    candidate: Candidate
+    layer: FusedConvolution
+    finish: ChainPlan | None
+
+    def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
+        data, out = ins[0], outs[0]
+        kernel = self.prepared
+        operands = ins[1:] if kernel is not None else ins[2:]
+        if self._strided(operands, values):
+            return self._apart(ins, operands, out, team)
+        epilogue = self._epilogue(operands, values)
+        if kernel is None:
+            return self._with_filter(ins[1], data, out, epilogue, team)
+        fixed = self._fixed(data, operands, out, values)
+        if fixed is not None:
+            return Always(fixed, team)
+
+        def call(values: Values) -> None:
+            team.begin()
+            kernel(values[data], values[out], epilogue(values), team)
+
+        return call
+
+    def _fixed(
+        self, data: int, operands: Slots, out: int, values: Values
+    ) -> Callable[[Team], None] | None:
+        """Return the call where all memory stays where it is and the kernel makes use of that."""
+        kernel = self.prepared
+        moved = any(values[i] is None for i in (data, out, *operands))
+        if moved or not isinstance(kernel, FixedKernel):
+            return None
+        finish: Fix = lambda tile, image, channels, positions: None  # noqa: E731
+        if self.finish is not None:
+            arrays = [values[i] for i in operands]
+            if not self.finish.follows(arrays):
+                return None
+            finish = self.finish.epilogue(arrays).fixed
+        return kernel.fixed(values[data], values[out], finish)
+
+    def _strided(self, operands: Slots, values: Values) -> bool:
+        """Whether an operand of the epilogue would have to be copied in every run."""
+        return any(values[i] is not None and not values[i].flags.c_contiguous for i in operands)
+
+    def _apart(self, ins: Slots, operands: Slots, out: int, team: Team) -> Call:
+        """Finish the whole output behind the kernel, in which operands may have any strides."""
+        data, finish, kernel = ins[0], self.finish, self.prepared
+        candidate, layer = self.candidate, self.layer
+        assert finish is not None
+
+        def call(values: Values) -> None:
+            run = kernel or candidate.prepare(layer.arrange(values[ins[1]]))
+            team.begin()
+            run(values[data], values[out], None, team)
+            team.begin()
+            finish.run([values[out], *[values[i] for i in operands]], values[out], team)
+
+        return call
+
+    def _with_filter(
+        self, filter: int, data: int, out: int, epilogue: Callable[[Values], Any], team: Team
+    ) -> Call:
+        candidate, layer = self.candidate, self.layer
+
+        def call(values: Values) -> None:
+            kernel = candidate.prepare(layer.arrange(values[filter]))
+            team.begin()
+            kernel(values[data], values[out], epilogue(values), team)
+
+        return call
+
+    def _epilogue(self, operands: Slots, values: Values) -> Callable[[Values], Epilogue | None]:
+        finish = self.finish
+        if finish is None:
+            return lambda values: None
+        arrays = [values[i] for i in operands]
+        if all(a is not None for a in arrays) and finish.follows(arrays):
+            bound = finish.epilogue(arrays)
+            return lambda values: bound
+        return lambda values: finish.epilogue([values[i] for i in operands])
+
+
+def _movable(kernel: Kernel | None, finish: ChainPlan | None) -> bool:
+    """Whether a kernel gains nothing where all memory stays where it is, or little."""
+    if not isinstance(kernel, FixedKernel):
+        return True
+    return finish is None and isinstance(kernel, MovableKernel) and kernel.movable
+
+
+def _convolution(
+    graph: Graph,
+    group: ConvolutionGroup,
+    constants: Mapping[Value, Array],
+    tuner: Tuner,
+    team: Threads,
+) -> Executor:
+    layer = group.layer
+    filter = constants.get(layer.filter)
+    weights = None if filter is None else np.asarray(layer.arrange(filter))
+    kind = "deconvolution" if layer.deconvolution else "convolution"
+    if weights is None and jit.available():
+        jit.works()  # the kernel is prepared in every run, where nothing could be chosen anew
+    listed = tuner.listed(kind, layer.problem)
+    choice = tuner.choose(kind, layer.problem, listed, weights, team)
+    finish = (
+        plan_chain(graph, group.finish, constants, Value(group.core.id)) if group.finish else None
+    )
+    arguments = [layer.data] if weights is not None else [layer.data, layer.filter]
+    if finish is not None:
+        arguments += finish.arguments
+    prepared = None if weights is None else choice.candidate.prepare(weights)
+    chosen = prepared if isinstance(prepared, NamedKernel) else choice
+    return _ConvolutionExecutor(
+        arguments=tuple(arguments),
+        outputs=outputs_of(group.last),
+        memory=memory_of(group.last),
+        kernel=f"{kind} {chosen.name}" + (f" + {finish.name}" if finish else ""),
+        why=chosen.why,
+        scratch=choice.candidate.scratch,
+        cost=choice.candidate.cost,
+        movable=_movable(prepared, finish),
+        prepared=prepared,
+        candidate=choice.candidate,
+        layer=layer,
+        finish=finish,
+    )
+
+
+SHAPES = 4  # of a body's inputs that get a program of their own; others run node by node
+
+# Compiles a graph; False: node by node, for any shapes.
+Compile = Callable[[Graph, bool], Program]
+
+
+def body_executor(
+    graph: Graph, node: Node, op: BodyOp, compile: Compile, max_memory: int | None
+) -> Executor:
+    """Return what executes a loop or a branch."""
+    return _BodyExecutor(
+        arguments=graph.inputs_of(node.id),
+        outputs=outputs_of(node),
+        kernel="bodies",
+        op=op,
+        compile=compile,
+        max_memory=max_memory,
+    )
+
+
+@dataclass(kw_only=True)
+class _BodyExecutor(Executor):
+    op: BodyOp
+    compile: Compile
+    max_memory: int | None
+
+    def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
+        op, limit = self.op, self.max_memory
+        runs = {body.tag: _Runner(body, self.compile) for body in op.bodies}
+
+        def call(values: Values) -> None:
+            arrays = [values[i] for i in ins]
+            made = op.execute(arrays, lambda body: runs[body.tag], limit)
+            for slot, array in zip(outs, made, strict=True):
+                values[slot] = unshared(array, arrays)
+
+        return call
+
+
+class _Runner:
+    """Executes a body once for each call."""
+
+    def __init__(self, body: Body, compile: Compile) -> None:
+        self._graph, self._compile = body.graph, compile
+        self._parameters = [n.id for n in body.graph.parameters]
+        self._results = [n.id for n in body.graph.results]
+        self._programs: dict[Any, Program] = {}
+        self._static = all(is_static(n.spec().shape) for n in body.graph.parameters)
+        if self._static:
+            self._program(())
+
+    def __call__(self, given: Mapping[int, Array]) -> dict[int, Array]:
+        arrays = [given[i] for i in self._parameters]
+        shapes = () if self._static else tuple(a.shape for a in arrays)
+        return dict(zip(self._results, self._program(shapes).compute(arrays), strict=True))
+
+    def _program(self, shapes: tuple[tuple[int, ...], ...]) -> Program:
+        """Return the program for these shapes; () where there is only one set of them."""
+        key = shapes if shapes in self._programs or len(self._programs) < SHAPES else None
+        program = self._programs.get(key)
+        if program is None:
+            program = self._programs[key] = self._compiled(key)
+        return program
+
+    def _compiled(self, shapes: tuple[tuple[int, ...], ...] | None) -> Program:
+        graph: Graph | None = self._graph
+        if not self._static:
+            graph = None if shapes is None else self._specialized(shapes)
+        return self._compile(self._graph if graph is None else graph, graph is not None)
+
+    def _specialized(self, shapes: tuple[tuple[int, ...], ...]) -> Graph | None:
+        """Return the graph for exact shapes; None where they do not fit, which running says."""
+        graph = self._graph.copy()
+        given = {
+            i: Spec(graph.node(i).spec().dtype, shape)
+            for i, shape in zip(self._parameters, shapes, strict=True)
+        }
+        problems = infer_specs(graph, given=given)
+        return None if any(d.severity == "error" for d in problems) else graph

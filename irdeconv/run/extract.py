@@ -1,0 +1,559 @@
+"""Which layers a piece consists of, and which tensors flow into it.
+
+Build the graph of a piece: new inputs and outputs around copies of the layers.
+
+Cut a piece out of a graph: from some layers or tensors to others.
+
+What flows into a piece when the whole runs: computed, or taken from saved arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Literal, NamedTuple
+
+from irdeconv.base.errors import Collector, UsageError
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.graph import FreshNames, Graph, Node, Value
+from irdeconv.ir.spec import Array, is_static
+from irdeconv.ops.basic import Const, Parameter, ReadValue6, Result, VariableOp
+from irdeconv.rewrite.infer_specs import infer_specs, require_specs
+from irdeconv.run.feeds import Binder
+from irdeconv.run.plan import build_plan
+from irdeconv.run.schedule import Settings
+from irdeconv.run.selection import Place, Selection
+
+
+@dataclass
+class Region:
+    """What a walk back from the outputs of a piece has met.
+
+    `layers` belong to the piece, `inputs` are tensors that flow in, `known` tensors from outside
+    whose values follow from shapes alone, `states` the ReadValue and Assign of variables that the
+    piece keeps.
+    """
+
+    layers: set[int] = field(default_factory=set)
+    inputs: set[Value] = field(default_factory=set)
+    known: set[Value] = field(default_factory=set)
+    states: set[int] = field(default_factory=set)
+
+
+def variable(node: Node) -> str | None:
+    """Return the variable that a ReadValue or Assign stands for; None for other layers."""
+    return node.op.variable_id if isinstance(node.op, VariableOp) else None
+
+
+def behind(graph: Graph, seeds: Iterable[int]) -> set[int]:
+    """Return the ids of the seeds and of all layers that anything of theirs flows into."""
+    seen = set(seeds)
+    stack = list(seen)
+    while stack:
+        for i in graph.successors(stack.pop()):
+            if i not in seen:
+                seen.add(i)
+                stack.append(i)
+    return seen
+
+
+def constant_layers(graph: Graph) -> set[int]:
+    """Return the ids of the constants and of the layers that only constants flow into."""
+    found: set[int] = set()
+    for node in graph.topological():
+        inputs = graph.inputs_of(node.id)
+        fed = bool(inputs) and all(v.node in found for v in inputs)
+        if node.type == "Const" or (fed and variable(node) is None and node.type != "Result"):
+            found.add(node.id)
+    return found
+
+
+class Cutter:
+    """Walks back from outputs, up to `cuts` and to what `inside` has not.
+
+    Constants come along whole. A variable stays one where the piece both reads it and computes what
+    is assigned; what ReadValue gives flows in otherwise.
+    """
+
+    def __init__(
+        self, graph: Graph, cuts: Collection[Value], inside: set[int], constants: set[int]
+    ) -> None:
+        self._graph, self._cuts, self._inside, self._constants = graph, cuts, inside, constants
+        self._assigns = {
+            name: n.id for n in graph.nodes("Assign") if (name := variable(n)) is not None
+        }
+
+    def region(self, outputs: Iterable[Value]) -> Region:
+        """Return the piece that ends in `outputs`."""
+        region, read = Region(), set[Value]()
+        self._walk(outputs, region, read)
+        settled = False
+        while not settled:
+            settled = True
+            for value in sorted(read):
+                assign = self._assigns[variable(self._graph.node(value.node)) or ""]
+                source = self._graph.inputs_of(assign)[0]
+                if source.node in region.layers or source in self._cuts:
+                    read.remove(value)
+                    region.states |= {value.node, assign}
+                    region.layers |= {value.node, assign}
+                    self._walk([source, *self._graph.inputs_of(value.node)], region, read)
+                    settled = False
+        region.inputs |= read
+        return region
+
+    def _walk(self, values: Iterable[Value], region: Region, read: set[Value]) -> None:
+        stack = list(values)
+        while stack:
+            value = stack.pop()
+            node = self._graph.node(value.node)
+            if value in self._cuts:
+                region.inputs.add(value)
+            elif node.id in region.layers:
+                continue
+            elif variable(node) in self._assigns and node.type == "ReadValue":
+                read.add(value)
+            elif node.id in self._inside or node.id in self._constants:
+                region.layers.add(node.id)
+                stack += self._graph.inputs_of(node.id)
+            elif self._graph.spec(value).known is not None:
+                region.known.add(value)
+            else:
+                region.inputs.add(value)
+
+
+_OF_THE_GRAPH = ("id", "op", "name")
+
+
+def adopt(graph: Graph, node: Node, inputs: Sequence[Value]) -> Node:
+    """Add a copy of another graph's node, with all that belongs to it but its id."""
+    made = graph.add(node.op, inputs, name=node.name)
+    for entry in fields(Node):
+        if entry.name not in _OF_THE_GRAPH:
+            setattr(made, entry.name, getattr(node, entry.name))
+    return made
+
+
+def assemble(
+    whole: Graph,
+    region: Region,
+    inputs: Sequence[Value],
+    outputs: Sequence[tuple[Value, int | None]],
+    order: Mapping[int, int],
+) -> Graph:
+    """Return the graph of a region of an inferred graph.
+
+    `inputs` and `outputs` stand in their order; an output may keep a Result of the whole graph.
+    `order` is that of the layers. Raises InferenceError where they do not fit together.
+    """
+    piece = _Assembly(whole, region)
+    for value in inputs:
+        piece.input(value)
+    for value in sorted(region.known):
+        piece.known(value)
+    for i in sorted(region.layers, key=order.__getitem__):
+        piece.layer(i, set(inputs))
+    for value, result in outputs:
+        piece.output(value, result)
+    require_specs(piece.graph)
+    piece.graph.lint()
+    return piece.graph
+
+
+class _Assembly:
+    def __init__(self, whole: Graph, region: Region) -> None:
+        self.whole = whole
+        self.graph = Graph(replace(whole.info))
+        self.made: dict[Value, Value] = {}
+        kept = [whole.node(i) for i in region.layers]
+        self.names = FreshNames({n.name for n in kept})
+        self.tensors = {t for n in kept for port in n.tensor_names for t in port}
+
+    def input(self, value: Value) -> None:
+        """Add an input of the whole graph, or a new one for a tensor."""
+        producer = self.whole.node(value.node)
+        if producer.type == "Parameter":
+            made = adopt(self.graph, producer, ())
+            self.names.taken.add(made.name)
+        else:
+            spec = self.whole.spec(value)
+            assert spec.dtype is not None
+            name = self.names.fresh(producer.output_key(value.port))
+            made = self.graph.add(Parameter(spec.shape, spec.dtype), name=name)
+            made.location, made.origins = producer.location, producer.origins
+            made.tensor_names = (self._tensor_names(producer, value.port),)
+        self.made[value] = Value(made.id)
+
+    def known(self, value: Value) -> None:
+        """Add the constant that a tensor from outside is known to be."""
+        producer, spec = self.whole.node(value.node), self.whole.spec(value)
+        array, dtype = spec.known, spec.dtype
+        assert array is not None
+        assert dtype is not None
+        op = Const(element_type=dtype, shape=array.shape, data=ArrayData.of(array, dtype))
+        made = self.graph.add(op, name=self.names.fresh(producer.output_key(value.port)))
+        made.location, made.origins = producer.location, producer.origins
+        made.tensor_names = (self._tensor_names(producer, value.port),)
+        self.made[value] = Value(made.id)
+
+    def layer(self, node: int, cut: set[Value]) -> None:
+        """Add a layer; a tensor of it that flows in from outside leaves its names to the input."""
+        old = self.whole.node(node)
+        new = adopt(self.graph, old, [self.made[v] for v in self.whole.inputs_of(node)])
+        names = tuple(
+            () if Value(node, port) in cut else names for port, names in enumerate(old.tensor_names)
+        )
+        new.tensor_names = names
+        for port in range(old.outputs):
+            self.made.setdefault(Value(node, port), Value(new.id, port))
+
+    def output(self, value: Value, result: int | None) -> None:
+        """Add a Result, the one of the whole graph or a new one."""
+        source, producer = self.made[value], self.whole.node(value.node)
+        if result is not None:
+            adopt(self.graph, self.whole.node(result), [source])
+            return
+        end = self.graph.node(source.node)
+        if not end.names_of(source.port):
+            end.add_names(source.port, self._tensor_names(producer, value.port))
+        name = self.names.fresh(f"{producer.name}/sink_port_{value.port}")
+        self.graph.add(Result(), [source], name=name)
+
+    def _tensor_names(self, producer: Node, port: int) -> tuple[str, ...]:
+        """Return a tensor's names; one that has none is called after its layer."""
+        names = producer.names_of(port)
+        if not names and producer.output_key(port) not in self.tensors:
+            names = (producer.output_key(port),)
+        self.tensors |= set(names)
+        return names
+
+
+@dataclass(frozen=True)
+class PieceEnd:
+    """An input or output of a piece: its name there, the tensor of the whole graph that it is.
+
+    `why`: it was "asked" for, the piece "needed" it, or it is an input or output of the "model".
+    """
+
+    name: str
+    source: Value
+    why: Literal["asked", "needed", "model"]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a graph as a graph of its own, with what its ends are in the whole.
+
+    `known` names the tensors from outside that are constants here: their values follow from shapes.
+    """
+
+    graph: Graph
+    inputs: tuple[PieceEnd, ...]
+    outputs: tuple[PieceEnd, ...]
+    known: tuple[str, ...] = ()
+
+
+class _Output(NamedTuple):
+    """A tensor that the piece gives, and the Result of the whole graph that it keeps, if any."""
+
+    value: Value
+    result: int | None
+    why: Literal["asked", "model"] = "asked"
+
+
+def extract(
+    graph: Graph,
+    from_: Sequence[str] = (),
+    to: Sequence[str] = (),
+    add: Sequence[str] = (),
+) -> Graph:
+    """Return the piece of a graph from some layers or tensors to others, as a graph of its own.
+
+    `from_` names tensors, which become inputs, and layers, whose data inputs do; without it the
+    piece begins at the model's inputs. `to` names tensors and layers, which become outputs; without
+    it the piece ends at the model's. `add` names outputs besides these. Texts are those of
+    `Selection`. Constants come along; any other tensor that the piece reads from outside becomes an
+    input as well. Inputs have the inferred element types and shapes and the tensor's names. Raises
+    UsageError for names that are none (E503) and where nothing can be cut out (E507),
+    InferenceError where the layers of the piece do not fit together; others need not.
+    """
+    return cut_out(graph, from_, to, add).graph
+
+
+def cut_out(
+    graph: Graph,
+    from_: Sequence[str] = (),
+    to: Sequence[str] = (),
+    add: Sequence[str] = (),
+) -> Piece:
+    """Return the piece that `extract` returns, and what its ends are in the whole graph."""
+    return _Extraction(with_specs(graph), from_, to, add).piece()
+
+
+def up_to(graph: Graph, values: Sequence[Value]) -> Piece:
+    """Return the piece of an inferred graph that computes some tensors from the model's inputs."""
+    cuts = [Value(n.id) for n in graph.parameters]
+    region = Cutter(graph, cuts, {n.id for n in graph.nodes()}, set()).region(values)
+    return _built(graph, region, cuts, [_Output(v, None) for v in values], asked=False)
+
+
+def with_specs(graph: Graph) -> Graph:
+    """Return the graph with specs; what does not fit together keeps its declared ones."""
+    if all(n.specs is not None for n in graph.nodes()):
+        return graph
+    whole = graph.copy()
+    infer_specs(whole)
+    return whole
+
+
+class _Extraction:
+    """One cut: `cuts` are the tensors that --from names, `inside` is what lies behind them."""
+
+    def __init__(
+        self, graph: Graph, from_: Sequence[str], to: Sequence[str], add: Sequence[str]
+    ) -> None:
+        self.graph, self.from_, self.to = graph, from_, to
+        self.wanted = [*(("--to", t) for t in to), *(("--add-output", t) for t in add)]
+        found, selection = Collector(), Selection(graph)
+        self.begins = selection.collect((("--from", t) for t in from_), found)
+        self.ends = selection.collect(self.wanted, found)
+        if found.errors:
+            raise UsageError(found.diagnostics)
+        self.constants = constant_layers(graph)
+        self.problems = Collector()
+        self.cuts: dict[Value, None] = {}
+        self.named: list[list[Value]] = []
+        self.inside = self._begin()
+
+    def _begin(self) -> set[int]:
+        """Find the tensors where the piece begins; return the layers behind them."""
+        if not self.from_:
+            self.cuts = {Value(n.id): None for n in self.graph.parameters}
+            return {n.id for n in self.graph.nodes()}
+        seeds: set[int] = set()
+        for place in self.begins:
+            values, first = self._cut(place)
+            self.named.append(values)
+            self.cuts |= dict.fromkeys(values)
+            seeds |= first
+        return behind(self.graph, seeds)
+
+    def _cut(self, place: Place) -> tuple[list[Value], set[int]]:
+        """Return the tensors that become inputs, and the first layers behind them."""
+        inputs = self.graph.inputs_of(place.node)
+        if place.side == "input":
+            return [inputs[place.port]], {place.node}
+        data = [v for v in dict.fromkeys(inputs) if not self._belongs(v)]
+        if place.side == "layer" and data:
+            return data, {place.node}
+        # No data flow into a constant or an input: it is cut behind, as a tensor is.
+        ports = range(self.graph.node(place.node).outputs)
+        values = [Value(place.node, p) for p in ports]
+        if place.side == "output":
+            values = [Value(place.node, place.port)]
+        return values, {user for v in values for user, _ in self.graph.users(v)}
+
+    def _belongs(self, value: Value) -> bool:
+        """Whether no data flow in: a constant, what follows from shapes, a variable."""
+        if value.node in self.constants or self.graph.spec(value).known is not None:
+            return True
+        node = self.graph.node(value.node)
+        return node.type == "ReadValue" and variable(node) is not None
+
+    def piece(self) -> Piece:
+        """Walk, refuse what makes no sense, and build the piece."""
+        cutter = Cutter(self.graph, self.cuts, self.inside, self.constants)
+        outputs = self._outputs()
+        values = [o.value for o in outputs]
+        if not self.to:
+            # What only a variable needs that the piece does not keep is left out.
+            assigned = [i for i in self.inside if self.graph.node(i).type == "Assign"]
+            kept = cutter.region([*values, *self._sources(assigned)]).states
+            values += self._sources(sorted(kept & set(assigned)))
+        region = cutter.region(values)
+        self._check_use(region, outputs)
+        if self.problems.errors:
+            raise UsageError(self.problems.diagnostics)
+        return _built(self.graph, region, list(self.cuts), outputs, asked=bool(self.from_))
+
+    def _sources(self, nodes: Sequence[int]) -> list[Value]:
+        return [v for i in nodes for v in self.graph.inputs_of(i)]
+
+    def _outputs(self) -> list[_Output]:
+        results = {self.graph.inputs_of(r.id)[0]: r.id for r in reversed(self.graph.results)}
+        made: dict[tuple[Value, int | None], _Output] = {}
+        if not self.to:
+            ends = [(v, r.id) for r in self.graph.results for v in self._sources([r.id])]
+            found = [(v, r) for v, r in ends if v.node in self.inside]
+            if not found and not self.wanted:
+                self._refuse_end(bool(ends))
+            made = {(v, r): _Output(v, r, "model") for v, r in found}
+        for (option, text), place in zip(self.wanted, self.ends, strict=True):
+            for value in self._ending(place, f"{option} {text}"):
+                is_result = self.graph.node(place.node).type == "Result"
+                result = place.node if is_result else results.get(value)
+                made.setdefault((value, result), _Output(value, result))
+        return list(made.values())
+
+    def _ending(self, place: Place, text: str) -> list[Value]:
+        """Return the tensors that an option names, after reporting what is wrong with it."""
+        node, inputs = self.graph.node(place.node), self.graph.inputs_of(place.node)
+        if place.side == "input" or node.type == "Result":
+            values = [inputs[place.port]]
+        elif place.side == "output":
+            values = [Value(node.id, place.port)]
+        else:
+            values = [Value(node.id, p) for p in range(node.outputs)]
+        if not values:
+            self.problems.add("E507", f'{text}: {node.type} "{node.name}" has no outputs')
+        for value in values:
+            if not self._reached(value) and value.node not in self.constants:
+                self._refuse_unreached(value, text)
+                break
+        return values
+
+    def _reached(self, value: Value) -> bool:
+        return value in self.cuts or value.node in self.inside
+
+    def _refuse_unreached(self, value: Value, text: str) -> None:
+        front = behind(self.graph, [value.node])
+        turned = any(v.node in front for v in self.cuts)
+        self.problems.add(
+            "E507",
+            f"{text} is not computed from {self._listed()}",
+            hint="it lies in front of it: --from and --to may be the wrong way round"
+            if turned
+            else "name where the piece begins on the way to it with one more --from",
+        )
+
+    def _refuse_end(self, any_results: bool) -> None:
+        message = f"no output of the model is computed from {self._listed()}"
+        hint = "name where the piece ends with --to"
+        self.problems.add("E507", message if any_results else "the model has no outputs", hint=hint)
+
+    def _listed(self) -> str:
+        return ", ".join(f"--from {text}" for text in self.from_)
+
+    def _check_use(self, region: Region, outputs: Sequence[_Output]) -> None:
+        """Report what --from names in vain, inputs of unknown type, and an empty piece."""
+        if self.problems.errors:
+            return
+        if outputs and not region.layers - self.constants and self.from_:
+            ends = ", ".join(map(" ".join, self.wanted)) or "the model's outputs"
+            self.problems.add("E507", f"there is no layer between {self._listed()} and {ends}")
+            return
+        for text, values in zip(self.from_, self.named, strict=True):
+            if not region.inputs & set(values):
+                self.problems.add(
+                    "E507",
+                    f"--from {text}: nothing of the piece reads it",
+                    hint="what is asked for with --to does not need it, or another --from cuts it "
+                    "off",
+                )
+        for value in sorted(region.inputs):
+            if self.graph.spec(value).dtype is None:
+                node = self.graph.node(value.node)
+                self.problems.add(
+                    "E507",
+                    f'the piece would begin at output {value.port} of {node.type} "{node.name}", '
+                    "whose element type is unknown",
+                    location=node.location,
+                    layer=node.name,
+                    hint="cut elsewhere, or declare the element type of its port",
+                )
+
+
+def _built(
+    graph: Graph, region: Region, cuts: Sequence[Value], outputs: Sequence[_Output], *, asked: bool
+) -> Piece:
+    """Build the piece: inputs in the order of `cuts`, then of the layers."""
+    order = {n.id: k for k, n in enumerate(graph.reading_order())}
+    inputs = [v for v in dict.fromkeys(cuts) if v in region.inputs]
+    more = region.inputs.difference(inputs)
+    inputs += sorted(more, key=lambda v: (order[v.node], v.port))
+    piece = assemble(graph, region, inputs, [(o.value, o.result) for o in outputs], order)
+    begins = []
+    for name, value in zip(piece.inputs, inputs, strict=True):
+        is_input = graph.node(value.node).type == "Parameter"
+        why: Literal["asked", "needed", "model"] = "model" if is_input else "needed"
+        begins.append(PieceEnd(name, value, "asked" if asked and value not in more else why))
+    ends = [PieceEnd(name, o.value, o.why) for name, o in zip(piece.outputs, outputs, strict=True)]
+    known = [graph.node(v.node).output_key(v.port) for v in sorted(region.known)]
+    return Piece(piece, tuple(begins), tuple(ends), tuple(known))
+
+
+Execute = Callable[[Graph, Mapping[str, Array]], Iterable[Array]]
+
+
+def node_by_node(graph: Graph, inputs: Mapping[str, Array]) -> Iterable[Array]:
+    """Execute a graph as it stands; returns its outputs in order."""
+    return build_plan(graph, settings=Settings(fuse=False)).run(inputs).values()
+
+
+def record(
+    whole: Graph,
+    piece: Piece,
+    inputs: Mapping[str, Array],
+    execute: Execute = node_by_node,
+) -> dict[str, Array]:
+    """Run a graph up to a piece of it; return what flows into the piece, by its input names.
+
+    `inputs` names the inputs of the whole, or those among them that the piece depends on. `execute`
+    runs a graph; of a variable it gets the value before the first inference. Raises UsageError for
+    inputs that do not fit, UnsupportedError for what cannot be executed.
+    """
+    head = _head(whole, piece)
+    known = {alias: node.id for alias, node in whole.input_names().items()}
+    given = {known[name]: array for name, array in inputs.items() if name in known}
+    feeds = {e.name: given[e.source.node] for e in head.inputs if e.source.node in given}
+    made = execute(head.graph, feeds)
+    arrays = dict(zip((e.source for e in head.outputs), made, strict=True))
+    return {e.name: arrays[e.source] for e in piece.inputs}
+
+
+def needed(whole: Graph, piece: Piece) -> list[str]:
+    """Return the inputs of the whole that what flows into a piece depends on."""
+    names = dict(zip((n.id for n in whole.parameters), whole.inputs, strict=True))
+    return [names[e.source.node] for e in _head(whole, piece).inputs]
+
+
+def recorded(whole: Graph, piece: Piece, arrays: Mapping[str, Array]) -> dict[str, Array] | None:
+    """Take what flows into a piece from arrays by tensor or layer name; None where some is missing.
+
+    The names may be those of `run --dump`: `dump/NAME`, and `NAME.1` for the second output.
+    """
+    found = {}
+    for end in piece.inputs:
+        node, port = whole.node(end.source.node), end.source.port
+        names = [end.name, *node.names_of(port), node.output_key(port)]
+        name = next((n for k in names for n in (f"dump/{k}", k) if n in arrays), None)
+        if name is None:
+            return None
+        found[end.name] = arrays[name]
+    return dict(zip(found, Binder.of(piece.graph).bind(found), strict=True))
+
+
+def _head(whole: Graph, piece: Piece) -> Piece:
+    """Return the part of the whole that computes what flows into a piece."""
+    graph = with_specs(whole).copy()
+    begins = {Value(n.id): _first_value(graph, n) for n in list(graph.nodes("ReadValue"))}
+    for read, begin in begins.items():
+        graph.replace_uses(read, begin)
+    sources = [e.source for e in piece.inputs]
+    head = up_to(graph, [begins.get(v, v) for v in sources])
+    ends = [PieceEnd(e.name, v, e.why) for e, v in zip(head.outputs, sources, strict=True)]
+    return Piece(head.graph, head.inputs, tuple(ends))
+
+
+def _first_value(graph: Graph, node: Node) -> Value:
+    """Return what a ReadValue gives before anything is assigned: its input, or zeros."""
+    inputs = graph.inputs_of(node.id)
+    if inputs or not isinstance(node.op, ReadValue6):
+        return inputs[0] if inputs else Value(node.id)
+    dtype, shape = node.op.variable_type, node.op.variable_shape
+    if not is_static(shape):
+        return Value(node.id)
+    zeros = ArrayData.of(node.op.zeros(), dtype)
+    op = Const(element_type=dtype, shape=shape, data=zeros)
+    specs = (node.spec(),)
+    return Value(graph.add(op, name=f"{node.name}/zeros", specs=specs).id)

@@ -1,0 +1,297 @@
+"""Arrays of other packages as NumPy's, with a message that helps where that cannot be.
+
+Model inputs: from what the caller passes to checked arrays in Parameter order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from irdeconv.base.errors import Collector, UsageError, count, did_you_mean, misused
+from irdeconv.ir.dtypes import ElementType
+from irdeconv.ir.graph import Graph, Node
+from irdeconv.ir.op import as_tuple
+from irdeconv.ir.spec import Array, Interval, Shape, Spec, format_shape
+
+
+class NoArrayError(Exception):
+    """Something is no array of the CPU's memory; the text says what, `hint` what to do."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def is_array(value: object) -> bool:
+    """Whether a value is one array, or a number, and not several in a list."""
+    return isinstance(value, np.ndarray | np.generic | int | float | complex) or (
+        hasattr(value, "__array__") or hasattr(value, "__dlpack__")
+    )
+
+
+def array_of(value: Any) -> Array:
+    """Return a value as an array, where possible without copying it.
+
+    Takes whatever NumPy takes: arrays, numbers, nested lists, what has `__array__` or
+    `__dlpack__`. Raises NoArrayError.
+    """
+    if isinstance(value, np.ndarray):
+        return value
+    kind = f"{type(value).__module__.partition('.')[0]}.{type(value).__qualname__}"
+    try:
+        by_protocol = hasattr(value, "__dlpack__") and not hasattr(value, "__array__")
+        return np.from_dlpack(value) if by_protocol else np.asarray(value)
+    except Exception as e:  # whatever another package says
+        problem, hint = _why(value)
+        reason = problem or next(iter(str(e).splitlines()), "") or type(e).__name__
+        raise NoArrayError(f"NumPy cannot read this {kind}: {reason}", hint) from None
+
+
+def _why(value: Any) -> tuple[str | None, str | None]:
+    """Say what is special about a tensor, in the words of its package, and what to do about it."""
+    device = str(getattr(value, "device", "cpu"))
+    layout = str(getattr(value, "layout", "strided"))
+    dtype = str(getattr(value, "dtype", ""))
+    if device.startswith("meta"):
+        return "it has a shape but no data (device meta)", "give a tensor that holds data"
+    if "sparse" in layout:
+        return "it is sparse", "array.to_dense()"
+    if getattr(value, "requires_grad", False) is True:
+        return "it requires a gradient", "array.detach()"
+    if getattr(value, "is_quantized", False) is True:
+        return "it is quantized", "array.dequantize(), or array.int_repr()"
+    if not device.lower().startswith("cpu"):
+        return f"it is on the device {device}", "array.cpu()"
+    if "bfloat16" in dtype or "float8" in dtype:
+        return f"NumPy has no {dtype.removeprefix('torch.')}", "array.float()"
+    return None, None
+
+
+# Arrays by name, in order, or the one of a single input (anything that `array_of` takes).
+Feeds = Mapping[str, Any] | Sequence[Any] | Any
+
+
+@dataclass(frozen=True)
+class Binder:
+    """The inputs of a graph, found once so that running does not search for them.
+
+    `names` has every spelling under which a Parameter may be fed, `inputs` the usual one of each.
+    """
+
+    parameters: tuple[Node, ...]
+    names: Mapping[str, Node]
+    inputs: tuple[str, ...]
+
+    @cached_property
+    def specs(self) -> tuple[Spec, ...]:
+        """What each Parameter takes."""
+        return tuple(map(_spec, self.parameters))
+
+    @cached_property
+    def _types(self) -> list[tuple[Shape | None, np.dtype[Any] | None]]:
+        """The shape and the type of array that each Parameter takes as it is."""
+        return [(s.shape, None if s.dtype is None else s.dtype.container) for s in self.specs]
+
+    @staticmethod
+    def of(graph: Graph) -> Binder:
+        """Return the binder of a graph."""
+        return Binder(tuple(graph.parameters), graph.input_names(), tuple(graph.inputs))
+
+    def bind(self, feeds: Feeds) -> list[Array]:
+        """Return one array per Parameter, in order; UsageError with everything that does not fit.
+
+        A mapping names inputs by a tensor name or the layer's name, a sequence is positional, an
+        array is that of the only input. Arrays are converted to the Parameter's element type only
+        where no value changes.
+        """
+        suiting = self._suiting(feeds)
+        if suiting is not None:
+            return suiting
+        found = Collector()
+        given = self._given(feeds, found)
+        missing = [n for n in self.parameters if n.id not in given]
+        if missing and not found.errors:
+            for node in missing:
+                found.add("E501", f'input "{node.name}" {_spec(node)} is missing', layer=node.name)
+        pairs = zip(self.parameters, self.specs, strict=True)
+        out = [_fit(n, spec, given[n.id], found) for n, spec in pairs if n.id in given]
+        if found.errors:
+            raise UsageError(found.diagnostics)
+        return out
+
+    def _suiting(self, feeds: Feeds) -> list[Array] | None:
+        """Return arrays that are given under the usual names, or in order, and taken as they are.
+
+        None where something has to be looked at more closely, which takes longer.
+        """
+        if type(feeds) is dict:
+            arrays: list[Any] = [feeds.get(name) for name in self.inputs]
+        else:
+            arrays = feeds.copy() if type(feeds) is list else [feeds]
+        if len(arrays) != len(self._types) or (type(feeds) is dict and len(feeds) != len(arrays)):
+            return None
+        for array, (shape, dtype) in zip(arrays, self._types, strict=True):
+            if type(array) is not np.ndarray or dtype is None or array.dtype != dtype:
+                return None
+            if not fits(array.shape, shape):
+                return None
+        return arrays
+
+    def part(self, feeds: Feeds, needed: Collection[int]) -> dict[str, Any]:
+        """Return by name those feeds that belong to the Parameters with these ids.
+
+        What is fed in order may be what all inputs get, or the needed ones alone.
+        """
+        kept = [(n, name) for n, name in zip(self.parameters, self.inputs, strict=True)]
+        kept = [(n, name) for n, name in kept if n.id in needed]
+        few = is_array(feeds) or (isinstance(feeds, Sequence) and len(feeds) == len(kept))
+        binder = self
+        if few:
+            names = {name: n for n, name in kept}
+            binder = Binder(tuple(names.values()), names, tuple(names))
+        found = Collector()
+        given = binder._given(feeds, found)
+        if found.errors:
+            raise UsageError(found.diagnostics)
+        return {n.name: given[n.id] for n, _ in kept if n.id in given}
+
+    def _given(self, feeds: Feeds, found: Collector) -> dict[int, Any]:
+        """Return what is fed by node id."""
+        if type(feeds) is list and len(feeds) == len(self.parameters):
+            return {n.id: v for n, v in zip(self.parameters, feeds, strict=True)}
+        if isinstance(feeds, Mapping):
+            return self._by_name(feeds, found)
+        if is_array(feeds):
+            if len(self.parameters) != 1:
+                found.add("E501", f"a single array is given; {self._wanted()}", hint=self._mend())
+                return {}
+            return {self.parameters[0].id: feeds}
+        if isinstance(feeds, str | bytes) or not isinstance(feeds, Sequence):
+            kind = type(feeds).__qualname__
+            message = f"inputs are arrays by name, arrays in order or an array, not a {kind}"
+            raise misused(message, self._mend())
+        if len(feeds) != len(self.parameters):
+            given = f"{count(len(feeds), 'input')} given"
+            found.add("E501", f"{given}; {self._wanted()}", hint=self._mend())
+            return {}
+        return {n.id: v for n, v in zip(self.parameters, feeds, strict=False)}
+
+    def _wanted(self) -> str:
+        """Say which inputs the model has."""
+        named = zip(self.inputs, self.parameters, strict=True)
+        inputs = ", ".join(f"{name} {_spec(node)}" for name, node in named)
+        has = f"the model has {count(len(self.parameters), 'input')}"
+        return f"{has}: {inputs}" if inputs else has
+
+    def _mend(self) -> str | None:
+        """Say how inputs are given."""
+        items = ", ".join(f'"{name}": ...' for name in self.inputs)
+        return f"give them by name: {{{items}}}" if items else "give nothing"
+
+    def _by_name(self, feeds: Mapping[Any, Any], found: Collector) -> dict[int, Any]:
+        given: dict[int, Any] = {}
+        for name, value in feeds.items():
+            node = self.names.get(name)
+            if node is None:
+                found.add(
+                    "E501",
+                    f'the model has no input "{name}"; it has {", ".join(self.inputs) or "none"}',
+                    hint=did_you_mean(str(name), self.names),
+                )
+            else:
+                given[node.id] = value
+        return given
+
+
+def _spec(node: Node) -> Spec:
+    spec: Spec = as_tuple(node.op.infer())[0]
+    return spec
+
+
+def _what(node: Node, spec: Spec) -> str:
+    return f'input "{node.name}" {spec}'
+
+
+def _fit(node: Node, spec: Spec, value: Any, found: Collector) -> Array:
+    try:
+        array = array_of(value)
+    except NoArrayError as e:
+        found.add("E501", f"{_what(node, spec)}: {e}", layer=node.name, hint=e.hint)
+        return np.empty(0)
+    suits = fits(array.shape, spec.shape)
+    if spec.dtype is not None and (suits or array.dtype.kind not in "biuf"):  # it may be large
+        converted = _convert(array, spec.dtype)
+        if converted is None:
+            message = (
+                f"{_what(node, spec)}: an array of {array.dtype} was given, and converting it "
+                "would change values"
+            )
+            found.add("E501", message, layer=node.name, hint=_conversion(array, spec.dtype))
+            return array
+        array = converted
+    if not suits:
+        given = f"an array of shape {format_shape(array.shape)} was given"
+        message = f"{_what(node, spec)}: {given}"
+        hint = _reshaping(node.name, array.shape, spec.shape)
+        found.add("E501", message, layer=node.name, hint=hint)
+    return array
+
+
+def _conversion(array: Array, dtype: ElementType) -> str:
+    if array.dtype == object:
+        return "lists of unequal lengths, or None among numbers, make no array of numbers"
+    if dtype.kind == "string":
+        return "give an array of texts"
+    if array.dtype.kind not in "biufV":
+        return "give an array of numbers"
+    return f"round it as you want it: array.astype({dtype.container})"
+
+
+def _reshaping(name: str, actual: tuple[int, ...], shape: Shape | None) -> str:
+    """Say what makes an array of this shape fit, where that is plain."""
+    channels_last = [0, len(actual) - 1, *range(1, len(actual) - 1)]
+    if fits((1, *actual), shape):
+        return "array[None] adds an axis in front, for the batch"
+    if actual[:1] == (1,) and fits(actual[1:], shape):
+        return "array[0] takes the axis in front away"
+    if len(actual) > 2 and fits(tuple(actual[i] for i in channels_last), shape):
+        return f"its channels come last, the model's first: array.transpose({channels_last})"
+    if shape is not None and len(actual) == len(shape):
+        wanted = format_shape(actual)
+        return f"reshape the model: --shape '{name}{wanted}', infer(graph, {{'{name}': {wanted}}})"
+    return "transpose or reshape the array"
+
+
+def _convert(array: Array, dtype: ElementType) -> Array | None:
+    target = dtype.container
+    if array.dtype == target:
+        return array
+    if dtype.kind == "string":
+        return array.astype(object) if array.dtype.kind in "UST" else None
+    if array.dtype.kind not in "biuf" and array.dtype.isbuiltin != 2:  # 2: those of ml_dtypes
+        return None
+    with np.errstate(invalid="ignore", over="ignore"):
+        converted = array.astype(target)
+        if dtype.is_real and array.dtype.kind == "f":
+            # Rounding between floating-point types is expected, overflow is not.
+            same = np.array_equal(np.isinf(converted), np.isinf(array))
+        else:
+            same = np.array_equal(converted.astype(np.float64), array.astype(np.float64))
+    return converted if same else None
+
+
+def fits(actual: tuple[int, ...], shape: Shape | None) -> bool:
+    """Whether an array's shape is one of those that a (dynamic) shape stands for."""
+    if shape is None or actual == shape:
+        return True
+    if len(actual) != len(shape):
+        return False
+    return all(
+        (d.lo <= a and (d.hi is None or a <= d.hi)) if isinstance(d, Interval) else a == d
+        for a, d in zip(actual, shape, strict=True)
+    )

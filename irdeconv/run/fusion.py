@@ -1,0 +1,532 @@
+"""From element-wise nodes to a chain that computes them tile by tile.
+
+A convolution fused with what stands in front of it: zero-insertion and pads.
+
+A convolution of stride 1 behind ZeroInsertion and Pad is a deconvolution; a Pad alone becomes pads
+of the convolution.
+
+Fusion groups: the nodes of a graph that a plan executes as one step each.
+
+The graph stays as it is; only the plan knows them. Two kinds of fusion make them: what surrounds a
+convolution (ZeroInsertion and Pad in front, element-wise operations behind), and runs of
+element-wise operations. Everything inside a group is used by the group alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.op import ChainStep, Op, Operand
+from irdeconv.ir.spec import Array, Spec, is_static
+from irdeconv.kernels.candidate import ConvProblem, reversed_filter
+from irdeconv.kernels.elementwise import Instruction
+from irdeconv.kernels.elementwise_chain import Chain, ChainEpilogue
+from irdeconv.kernels.threads import Team
+from irdeconv.ops.checks import shape_of
+from irdeconv.ops.convolution import ConvolutionBase
+from irdeconv.ops.core import Deconvolution, ZeroInsertion
+from irdeconv.ops.image import Resizing
+from irdeconv.ops.padding import Pad1, Pad12
+from irdeconv.ops.pooling import Pool
+from irdeconv.ops.slicing import StridedSlice
+
+Key = tuple[Value, tuple[int, ...] | None]  # a value, and the shape it is seen in
+_CHAINED = frozenset({"f64", "f32", "f16", "bf16"})  # element types that chains compute
+
+
+def chain_step(op: Op, inputs: Sequence[Spec]) -> ChainStep | None:
+    """Return the operation as a step; None where it is none, or not for these inputs.
+
+    Every input that is an operand and the result are f64 all together, or f32, f16 or bf16.
+    """
+    if not inputs or any(s.dtype is None for s in inputs):
+        return None
+    step = op.chain_step(inputs)
+    if step is None:
+        return None
+    names = {str(inputs[a.number].dtype) for a in step.args if isinstance(a, Operand)}
+    return step if names <= _CHAINED and ("f64" not in names or names == {"f64"}) else None
+
+
+def is_element_wise(op: Op, inputs: Sequence[Spec], out: Spec) -> bool:
+    """Whether an operation can be a step of a chain that gives `out`."""
+    if out.dtype is None or str(out.dtype) not in _CHAINED or not is_static(out.shape):
+        return False
+    return all(is_static(s.shape) for s in inputs) and chain_step(op, inputs) is not None
+
+
+@dataclass(frozen=True)
+class ChainPlan:
+    """A compiled chain and the values it reads when it runs, in the order of its registers.
+
+    The first register of an epilogue's chain is what it finishes, and no argument.
+    """
+
+    chain: Chain
+    arguments: tuple[Value, ...]
+    registers: tuple[int, ...]
+    shapes: tuple[tuple[int, ...] | None, ...]
+    out_shape: tuple[int, ...]
+    name: str
+
+    def run(self, arrays: Sequence[Array], out: Array, team: Team) -> None:
+        """Compute `out` from one array per argument, behind what an epilogue would finish."""
+        main = len(arrays) - len(self.shapes)
+        self.chain.run([*arrays[:main], *self._seen(arrays[main:])], out, team)
+
+    def fixed(self, arrays: Sequence[Array], out: Array) -> Callable[[Team], None]:
+        """Return what `run` does with these arrays, to be done often."""
+        main = len(arrays) - len(self.shapes)
+        return self.chain.fixed([*arrays[:main], *self._seen(arrays[main:])], out)
+
+    def views(self, arrays: Sequence[Array]) -> bool:
+        """Whether the arrays need not be copied to be seen in their shapes."""
+        seen = arrays[len(arrays) - len(self.shapes) :]
+        return all(
+            s is None or a.flags.c_contiguous for a, s in zip(seen, self.shapes, strict=True)
+        )
+
+    def follows(self, arrays: Sequence[Array]) -> bool:
+        """Whether an epilogue sees what is written into the arrays later, having copied nothing."""
+        whole = self.out_shape[2:]
+        spaces = (a.shape[max(0, a.ndim - len(whole)) :] for a in self._seen(arrays))
+        plain = all(math.prod(s) == 1 or s == whole for s in spaces)
+        return plain and all(a.flags.c_contiguous for a in arrays)
+
+    def epilogue(self, arrays: Sequence[Array]) -> ChainEpilogue:
+        """Return an epilogue with one array per argument."""
+        given = dict(zip(self.registers, self._seen(arrays), strict=True))
+        return self.chain.bind(self.out_shape, given)
+
+    def _seen(self, arrays: Sequence[Array]) -> list[Array]:
+        pairs = zip(arrays, self.shapes, strict=True)
+        return [a if s is None else a.reshape(s) for a, s in pairs]
+
+
+def plan_chain(
+    graph: Graph,
+    nodes: Sequence[Node],
+    constants: Mapping[Value, Array],
+    main: Value | None = None,
+) -> ChainPlan:
+    """Compile element-wise nodes, producers first; `main` is what an epilogue finishes.
+
+    Without `main` the first node's first input that is no constant takes its place.
+    """
+    operands = _Operands(constants, main)
+    made: dict[Value, int] = {}  # values computed inside
+    steps: list[Instruction] = []
+    for node in nodes:
+        inputs = graph.inputs_of(node.id)
+        step = chain_step(node.op, graph.input_specs(node.id))
+        assert step is not None
+        args = []
+        for a in step.args:
+            inside = made.get(inputs[a.number]) if isinstance(a, Operand) else None
+            args.append(operands.refer(a, inputs) if inside is None else inside)
+        made[Value(node.id)] = -1 - len(steps)  # operands come first: their number is not known yet
+        steps.append(Instruction(step.rule, tuple(args), step.params))
+    return operands.compile(steps, nodes)
+
+
+class _Operands:
+    """Collects what a chain reads: the main tensor, values, constants."""
+
+    def __init__(self, constants: Mapping[Value, Array], main: Value | None) -> None:
+        self.constants = constants
+        self.numbers: dict[Key, int] = {} if main is None else {(main, None): 0}
+        self.values: dict[int, Key] = {}
+        self.known: list[Array | None] = []  # operands 1..k
+
+    def refer(self, argument: Operand | Array, inputs: Sequence[Value]) -> int:
+        """Return the operand for an input or a constant array."""
+        if not isinstance(argument, Operand):
+            return self._constant(argument)
+        value, shape = inputs[argument.number], argument.shape
+        constant = self.constants.get(value)
+        if constant is not None:
+            return self._constant(constant if shape is None else constant.reshape(shape))
+        key = value, shape
+        if key not in self.numbers:
+            if not self.numbers:
+                self.numbers[key] = 0
+                self.values[0] = key
+            else:
+                self.known.append(None)
+                self.numbers[key] = len(self.known)
+                self.values[len(self.known)] = key
+        return self.numbers[key]
+
+    def _constant(self, array: Array) -> int:
+        self.known.append(np.asarray(array))
+        return len(self.known)
+
+    def compile(self, steps: Sequence[Instruction], nodes: Sequence[Node]) -> ChainPlan:
+        """Return the chain for steps over these operands; step k is the argument -1 - k."""
+        count = 1 + len(self.known)
+        spec = nodes[-1].spec()
+        assert spec.dtype is not None
+        assert is_static(spec.shape)
+        program = [
+            replace(s, args=tuple(a if a >= 0 else count - 1 - a for a in s.args)) for s in steps
+        ]
+        registers = tuple(sorted(self.values))
+        keys = [self.values[r] for r in registers]
+        return ChainPlan(
+            chain=Chain.compile(program, spec.dtype.container, self.known),
+            arguments=tuple(value for value, _ in keys),
+            registers=registers,
+            shapes=tuple(shape for _, shape in keys),
+            out_shape=spec.shape,
+            name=", ".join(n.type for n in nodes),
+        )
+
+
+AXES = range(1, 4)  # spatial axes that the kernels know
+
+
+class Readers(Protocol):
+    """Tells who reads a value."""
+
+    def only(self, value: Value) -> int | None:
+        """Return the single reader."""
+
+
+@dataclass(frozen=True)
+class FusedConvolution:
+    """A convolution or deconvolution and the nodes that it stands for, producers first.
+
+    `reversed` says that `filter` is the one of the convolution in a zero-insertion form.
+    """
+
+    nodes: tuple[Node, ...]
+    deconvolution: bool
+    problem: ConvProblem
+    data: Value
+    filter: Value
+    reversed: bool = False
+
+    def arrange(self, filter: Array) -> Array:
+        """Return a constant filter as the kernels want it."""
+        w, rank = filter, self.problem.rank
+        if w.ndim != rank + 3:
+            w = w.reshape(self.problem.groups, -1, *w.shape[1:])
+        if self.reversed:
+            w = reversed_filter(w)
+        return w
+
+
+def fuse_convolution(
+    graph: Graph, node: Node, constants: Mapping[Value, Array], readers: Readers
+) -> FusedConvolution | None:
+    """Return the layer that ends in a convolution or core.Deconvolution; None where sizes are open.
+
+    Also None for layers without elements, which need no kernel.
+    """
+    specs = (*graph.input_specs(node.id), node.spec())
+    if not all(is_static(s.shape) and 0 not in s.shape for s in specs):
+        return None
+    if isinstance(node.op, Deconvolution):
+        return _direct(graph, node, specs, constants)
+    assert isinstance(node.op, ConvolutionBase)
+    plain = _convolution(graph, node, node.op, specs)
+    return None if plain is None else _with_pads(graph, plain, constants, readers)
+
+
+def _direct(
+    graph: Graph, node: Node, specs: tuple[Spec, ...], constants: Mapping[Value, Array]
+) -> FusedConvolution | None:
+    data, filter, begin, _ = graph.inputs_of(node.id)
+    x, w, y = shape_of(specs[0]), shape_of(specs[1]), shape_of(specs[-1])
+    op = node.op
+    assert isinstance(op, Deconvolution)
+    if begin not in constants:
+        return None
+    pads = tuple(int(v) for v in constants[begin])
+    problem = op.problem(x, w, pads, y[2:], _type_name(specs[0]))
+    if problem.rank not in AXES:
+        return None
+    return FusedConvolution(
+        nodes=(node,), deconvolution=True, problem=problem, data=data, filter=filter
+    )
+
+
+def _convolution(
+    graph: Graph, node: Node, op: ConvolutionBase, specs: tuple[Spec, ...]
+) -> FusedConvolution | None:
+    data, filter = graph.inputs_of(node.id)
+    x, w, y = shape_of(specs[0]), shape_of(specs[1]), shape_of(specs[-1])
+    if len(x) - 2 not in AXES:
+        return None
+    problem = op.problem(x, w, y[2:], _type_name(specs[0]))
+    return FusedConvolution(
+        nodes=(node,), deconvolution=False, problem=problem, data=data, filter=filter
+    )
+
+
+def _type_name(spec: Spec) -> str:
+    return str(spec.dtype.container) if spec.dtype is not None else ""
+
+
+def _with_pads(
+    graph: Graph, layer: FusedConvolution, constants: Mapping[Value, Array], readers: Readers
+) -> FusedConvolution:
+    """Take in Pads and crops, and a ZeroInsertion in front of them."""
+    while pads := _pad_in_front(graph, layer, constants, readers):
+        pad, begin, end = pads
+        outer = layer.problem.begin
+        if not all(_combines(*row) for row in zip(begin, end, outer, _reach(layer), strict=True)):
+            break
+        data = graph.inputs_of(pad.id)[0]
+        total = tuple(b + o for b, o in zip(begin, outer, strict=True))
+        problem = replace(layer.problem, shape=shape_of(graph.spec(data)), begin=total)
+        layer = replace(layer, nodes=(pad, *layer.nodes), problem=problem, data=data)
+    return _as_deconvolution(graph, layer, readers) or layer
+
+
+def _reach(layer: FusedConvolution) -> list[int]:
+    """Return per axis how far behind the data's end the windows read."""
+    w = layer.problem
+    rows = zip(w.sizes, w.strides, w.dilations, w.kernel, w.begin, w.shape[2:], strict=True)
+    return [(o - 1) * s + d * (k - 1) + 1 - b - i for o, s, d, k, b, i in rows]
+
+
+def _combines(begin: int, end: int, outer: int, reach: int) -> bool:
+    """Whether padding and then reading beyond the end is reading one zero-extended signal.
+
+    It is not where the Pad cut off what the convolution's own pads would show again.
+    """
+    return not (begin < 0 < outer) and not (end < 0 < reach)
+
+
+def _pad_in_front(
+    graph: Graph, layer: FusedConvolution, constants: Mapping[Value, Array], readers: Readers
+) -> tuple[Node, tuple[int, ...], tuple[int, ...]] | None:
+    """Return a Pad with zeros or a crop of spatial axes that only this layer reads, its amounts."""
+    pad = graph.node(layer.data.node)
+    if readers.only(layer.data) is None:
+        return None
+    amounts = _amounts(graph, pad, constants)
+    shape = None if amounts is None else graph.spec(graph.inputs_of(pad.id)[0]).shape
+    if amounts is None or not is_static(shape) or 0 in shape:
+        return None
+    begin, end = amounts
+    if any(begin[:2]) or any(end[:2]) or len(begin) != len(shape):
+        return None
+    return pad, begin[2:], end[2:]
+
+
+def _amounts(
+    graph: Graph, pad: Node, constants: Mapping[Value, Array]
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return by how much a Pad with zeros extends each axis, or a StridedSlice crops it."""
+    data, *others = graph.inputs_of(pad.id) or (None,)
+    if data is None or any(v not in constants for v in others):
+        return None
+    lists = [constants[v].reshape(-1).tolist() for v in others]
+    if isinstance(pad.op, Pad1 | Pad12):
+        zero = not any(v != 0 for value in lists[2:] for v in value)
+        return (
+            (tuple(lists[0]), tuple(lists[1])) if zero and pad.op.pad_mode == "constant" else None
+        )
+    if not isinstance(pad.op, StridedSlice) or any(s != 1 for v in lists[2:] for s in v):
+        return None
+    op, size, left = pad.op, graph.spec(data).shape, pad.spec().shape
+    odd = (*op.new_axis_mask, *op.shrink_axis_mask, *op.ellipsis_mask)
+    if not is_static(size) or not is_static(left) or any(odd):
+        return None
+    rows = zip(lists[0], size, (*op.begin_mask, *(0,) * len(size)), strict=False)
+    begin = [0 if m else min(b + n if b < 0 else b, n) for b, n, m in rows]
+    begin += [0] * (len(size) - len(begin))
+    end = (n - b - o for n, b, o in zip(size, begin, left, strict=True))
+    return tuple(-b for b in begin), tuple(-e for e in end)
+
+
+def _as_deconvolution(
+    graph: Graph, layer: FusedConvolution, readers: Readers
+) -> FusedConvolution | None:
+    insertion = graph.node(layer.data.node)
+    w = layer.problem
+    if not isinstance(insertion.op, ZeroInsertion) or any(s != 1 for s in w.strides):
+        return None
+    if readers.only(layer.data) is None:
+        return None
+    data = graph.inputs_of(insertion.id)[0]
+    shape = graph.spec(data).shape
+    if not is_static(shape) or 0 in shape:
+        return None
+    reach = (d * (k - 1) for d, k in zip(w.dilations, w.kernel, strict=True))
+    begin = tuple(r - b for r, b in zip(reach, w.begin, strict=True))
+    problem = replace(w, shape=shape, strides=insertion.op.strides, begin=begin)
+    return FusedConvolution(
+        nodes=(insertion, *layer.nodes),
+        deconvolution=True,
+        problem=problem,
+        data=data,
+        filter=layer.filter,
+        reversed=True,
+    )
+
+
+LONGEST_CHAIN = 64  # element-wise nodes that are looked at together
+_CONVOLVED = ("float16", "float32", "float64", "bfloat16")
+
+
+@dataclass(frozen=True)
+class FusionGroup:
+    """Nodes that one step executes, producers first; the last one's outputs are the group's.
+
+    `inputs` are read at run time.
+    """
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[Value, ...]
+
+    @property
+    def last(self) -> Node:
+        """The node whose outputs the group has."""
+        return self.nodes[-1]
+
+
+@dataclass(frozen=True)
+class ConvolutionGroup(FusionGroup):
+    """A convolution or deconvolution with what surrounds it.
+
+    `finish` are the element-wise nodes at the end of `nodes`.
+    """
+
+    layer: FusedConvolution
+    finish: tuple[Node, ...] = ()
+
+    @property
+    def core(self) -> Node:
+        """The convolution or deconvolution."""
+        return self.layer.nodes[-1]
+
+
+@dataclass(frozen=True)
+class ChainGroup(FusionGroup):
+    """Element-wise operations on tensors of one shape."""
+
+
+def dense_inputs(group: FusionGroup) -> tuple[Value, ...]:
+    """Return what a group reads faster where elements follow each other in memory."""
+    if isinstance(group, ConvolutionGroup):
+        return (group.layer.data,)
+    return group.inputs[:1] if isinstance(group.last.op, Pool | Resizing) else ()
+
+
+class Users:
+    """Who reads which value, among the nodes that are executed; a Result counts as a reader."""
+
+    def __init__(self, graph: Graph, order: Iterable[Node]) -> None:
+        self._readers: dict[Value, list[int]] = {}
+        for node in order:
+            for value in dict.fromkeys(graph.inputs_of(node.id)):
+                self._readers.setdefault(value, []).append(node.id)
+        self.results = {graph.inputs_of(n.id)[0] for n in graph.results}
+
+    def of(self, value: Value) -> list[int]:
+        """Return the readers' node ids."""
+        return self._readers.get(value, [])
+
+    def only(self, value: Value) -> int | None:
+        """Return the single reader, None where there are more or fewer or a Result."""
+        readers = self.of(value)
+        return readers[0] if len(readers) == 1 and value not in self.results else None
+
+
+@dataclass
+class GroupFinder:
+    """Finds the groups of a graph.
+
+    `order` are the nodes to execute, producers first; `constants` the values that are known.
+    """
+
+    graph: Graph
+    order: list[Node]
+    constants: Mapping[Value, Array]
+
+    def __post_init__(self) -> None:
+        self.users = Users(self.graph, self.order)
+        self.place = {n.id: k for k, n in enumerate(self.order)}
+        self.taken: set[int] = set()
+
+    def find(self) -> list[FusionGroup]:
+        """Return every group, in an order in which they can be executed."""
+        groups: list[FusionGroup] = []
+        for node in self.order:
+            if isinstance(node.op, ConvolutionBase | Deconvolution):
+                group = self._convolution_group(node)
+                if group is not None:
+                    groups.append(group)
+                    self.taken |= {n.id for n in group.nodes}
+        for node in self.order:
+            if node.id not in self.taken and self._element_wise(node):
+                nodes = (node, *self._behind(node))
+                groups.append(ChainGroup(nodes, self._inputs(nodes)))
+                self.taken |= {n.id for n in nodes}
+        rest = [n for n in self.order if n.id not in self.taken]
+        groups += [FusionGroup((n,), self._inputs((n,))) for n in rest]
+        return sorted(groups, key=lambda g: self.place[g.last.id])
+
+    def _convolution_group(self, node: Node) -> ConvolutionGroup | None:
+        layer = fuse_convolution(self.graph, node, self.constants, self.users)
+        if layer is None or layer.problem.dtype not in _CONVOLVED:
+            return None
+        if any(n.id in self.taken for n in layer.nodes):
+            return None
+        finish = self._behind(node)
+        nodes = (*layer.nodes, *finish)
+        return ConvolutionGroup(nodes=nodes, inputs=self._inputs(nodes), layer=layer, finish=finish)
+
+    def _element_wise(self, node: Node) -> bool:
+        specs = node.specs or ()
+        if len(specs) != 1 or not is_static(specs[0].shape) or 0 in specs[0].shape:
+            return False
+        return is_element_wise(node.op, self.graph.input_specs(node.id), specs[0])
+
+    def _behind(self, node: Node) -> tuple[Node, ...]:
+        """Return the element-wise nodes behind `node` that can be executed together with it.
+
+        They have its shape and type, and nothing but the last one is used by anyone else.
+        """
+        spec = node.spec()
+        inside = {node.id}
+        chain: list[Node] = []
+        best = 0
+        waiting = set(self.users.of(Value(node.id)))
+        while waiting and len(chain) < LONGEST_CHAIN:
+            nearest = min(waiting, key=self.place.__getitem__)
+            waiting.discard(nearest)
+            other = self.graph.node(nearest)
+            fits = other.id not in self.taken and self._element_wise(other)
+            if not fits or other.spec().shape != spec.shape or other.spec().dtype != spec.dtype:
+                continue
+            inside.add(other.id)
+            chain.append(other)
+            waiting |= set(self.users.of(Value(other.id))) - inside
+            if self._closed(inside, other.id):
+                best = len(chain)
+        return tuple(chain[:best])
+
+    def _closed(self, inside: set[int], last: int) -> bool:
+        """Whether only the last node's value is seen from outside."""
+        return all(
+            Value(i) not in self.users.results and set(self.users.of(Value(i))) <= inside
+            for i in inside
+            if i != last
+        )
+
+    def _inputs(self, nodes: Iterable[Node]) -> tuple[Value, ...]:
+        made = {n.id for n in nodes}
+        read = [v for n in nodes for v in self.graph.inputs_of(n.id)]
+        return tuple(
+            dict.fromkeys(v for v in read if v.node not in made and v not in self.constants)
+        )

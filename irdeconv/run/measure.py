@@ -1,0 +1,426 @@
+"""Times of calls: two clocks, interleaved rounds, order statistics.
+
+How often a run took how long, as bars.
+
+Several requests at once: what a machine gets done, and how long each request takes.
+
+What each step of a program does: products, bytes, and its time in every run.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from irdeconv.base import progress
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.kernels.blas import one_blas_thread
+from irdeconv.ops.basic import macs as macs_of
+from irdeconv.ops.convolution import ConvolutionBase
+from irdeconv.ops.core import ZeroInsertion, scatter_macs
+from irdeconv.run.feeds import Feeds
+from irdeconv.run.plan import Plan
+from irdeconv.run.program import VIEW, Program, Step, Values
+
+Call = Callable[[], Any]
+MOST = 100_000  # calls in one round, so that a clock that stands still ends as well
+PARTS = 5  # of a measurement, whose medians show how the machine drifts
+NORMAL_95 = 1.96  # standard deviations on either side that hold 95 %
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Two clocks in seconds: the time that passes, and the processor time of this process.
+
+    On a machine that others use as well only the second one says what the work costs.
+    """
+
+    wall: Callable[[], float] = time.perf_counter
+    cpu: Callable[[], float] = time.process_time
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call in seconds."""
+
+    wall: float
+    cpu: float
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Order statistics in seconds; percentiles are by nearest rank, so each was measured.
+
+    `low` and `high` bound the median with 95 % confidence, and hold the medians of all fifths of
+    the measurement, so that a machine that drifts is less sure.
+    """
+
+    minimum: float
+    median: float
+    p90: float
+    p95: float
+    p99: float
+    maximum: float
+    low: float
+    high: float
+
+    @staticmethod
+    def of(seconds: Sequence[float]) -> Quantiles:
+        """Summarise one or more times, in the order in which they were measured."""
+        ranked = sorted(seconds)
+        low, high = median_interval(seconds)
+        return Quantiles(
+            minimum=ranked[0],
+            median=percentile(ranked, 50),
+            p90=percentile(ranked, 90),
+            p95=percentile(ranked, 95),
+            p99=percentile(ranked, 99),
+            maximum=ranked[-1],
+            low=low,
+            high=high,
+        )
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How often something ran and how long it took."""
+
+    runs: int
+    wall: Quantiles
+    cpu: Quantiles
+
+    @staticmethod
+    def of(samples: Sequence[Sample]) -> Timing:
+        """Summarise one or more samples."""
+        wall, cpu = [s.wall for s in samples], [s.cpu for s in samples]
+        return Timing(len(samples), Quantiles.of(wall), Quantiles.of(cpu))
+
+
+def percentile(ranked: Sequence[float], q: float) -> float:
+    """Return the least of the sorted values that at least `q` percent do not exceed."""
+    return ranked[max(0, math.ceil(q * len(ranked) / 100) - 1)]
+
+
+def median_interval(seconds: Sequence[float]) -> tuple[float, float]:
+    """Return between which times the median lies with 95 % confidence, drift included.
+
+    The ranks are those between which a binomial number of n halves lies with 95 %.
+    """
+    ranked, n = sorted(seconds), len(seconds)
+    spread = NORMAL_95 * math.sqrt(n)
+    low, high = math.floor((n - spread) / 2), math.ceil((n + spread) / 2)
+    ends = [ranked[max(low - 1, 0)], ranked[min(high, n - 1)]]
+    if n >= 2 * PARTS:
+        cuts = [n * part // PARTS for part in range(PARTS + 1)]
+        parts = (sorted(seconds[a:b]) for a, b in pairwise(cuts))
+        ends += [percentile(part, 50) for part in parts]
+    return min(ends), max(ends)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured: of each thing `time` seconds, or `iterations` runs if that is less.
+
+    Both are shared out to `rounds`, in which all things take turns. `warm_up` runs of each come
+    before the first one that counts; `requests` run in parallel at the end.
+    """
+
+    rounds: int = 5
+    time: float = 2.5
+    iterations: int | None = None
+    warm_up: int = 1
+    requests: int = 1
+
+    @property
+    def turns(self) -> list[int | None]:
+        """The number of runs in every round at most, None where only the time counts."""
+        if self.iterations is None:
+            return [None] * self.rounds
+        rounds = min(self.rounds, self.iterations)
+        cuts = [self.iterations * i // rounds for i in range(rounds + 1)]
+        return [b - a for a, b in pairwise(cuts)]
+
+
+def timed(call: Call, clock: Clock) -> Sample:
+    """Call once."""
+    wall, cpu = clock.wall(), clock.cpu()
+    call()
+    return Sample(cpu=clock.cpu() - cpu, wall=clock.wall() - wall)
+
+
+def interleaved(
+    calls: Mapping[str, Call],
+    effort: Effort,
+    *,
+    clock: Clock,
+    warm_up: Mapping[str, Call] | None = None,
+) -> dict[str, list[Sample]]:
+    """Time each call in every round, for its part of the time and at least once.
+
+    All calls meet the same disturbances that way. Before its turn each is warmed up: by itself, or
+    by what `warm_up` has under its name.
+    """
+    before = {**calls, **(warm_up or {})}
+    out: dict[str, list[Sample]] = {name: [] for name in calls}
+    turns = effort.turns
+    seconds = effort.time / len(turns)
+    # What is measured reports nothing.
+    with progress.stage("measuring", total=len(turns)) as step, progress.listening(None):
+        for number, most in enumerate(turns):
+            for name, call in calls.items():
+                for _ in range(1 if number else effort.warm_up):
+                    before[name]()
+                end = clock.wall() + seconds
+                for _ in range(most or MOST):
+                    out[name].append(timed(call, clock))
+                    if clock.wall() >= end:
+                        break
+            step()
+    return out
+
+
+BINS = 12
+BAR = 48
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Counts of times in seconds: `counts[i]` from `edges[i]` up to `edges[i + 1]`.
+
+    Each bin is wider than the one before by the same factor, since the slowest runs may take many
+    times as long as the others; the last bin has its upper edge.
+    """
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+
+    @staticmethod
+    def of(seconds: Sequence[float]) -> Histogram:
+        """Count one or more times."""
+        low, high = min(seconds), max(seconds)
+        if low <= 0 or high <= low:
+            return Histogram((low, high), (len(seconds),))
+        inner = [low * (high / low) ** (i / BINS) for i in range(1, BINS)]
+        counts = Counter(bisect_right(inner, value) for value in seconds)
+        return Histogram((low, *inner, high), tuple(counts[i] for i in range(BINS)))
+
+    def lines(self) -> list[str]:
+        """Return a line of at most 80 characters for every bin."""
+        cells = [f"{edge * 1e3:.3f}" for edge in self.edges]
+        width, most = max(map(len, cells)), max(self.counts)
+        digits = len(str(most))
+        return [
+            f"{cells[i]:>{width}} - {cells[i + 1]:>{width}} ms {number:>{digits}} "
+            f"{'#' * round(BAR * number / most)}".rstrip()
+            for i, number in enumerate(self.counts)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelReport:
+    """`requests` threads, each with a plan of its own, that began together.
+
+    `seconds` passed from the first beginning to the last end; `latency` is the wall time of a run.
+    """
+
+    requests: int
+    runs: int
+    seconds: float
+    latency: Quantiles
+
+    @property
+    def throughput(self) -> float:
+        """Runs a second, of all requests together."""
+        return self.runs / self.seconds if self.seconds > 0 else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return asdict(self) | {"throughput": self.throughput}
+
+
+@dataclass
+class _Request:
+    """One thread's runs: beginnings and ends by the wall clock."""
+
+    call: Call
+    effort: Effort
+    clock: Clock
+    quota: int
+    begun: list[float] = field(default_factory=list)
+    ended: list[float] = field(default_factory=list)
+    error: BaseException | None = None
+
+    def work(self, start: threading.Barrier) -> None:
+        """Run until time or quota are used up, at least once."""
+        try:
+            for _ in range(self.effort.warm_up):
+                self.call()
+            start.wait()
+            end = self.clock.wall() + self.effort.time
+            for _ in range(self.quota):
+                self.begun.append(self.clock.wall())
+                self.call()
+                self.ended.append(self.clock.wall())
+                if self.ended[-1] >= end:
+                    break
+        except BaseException as e:  # raised again in the caller's thread
+            self.error = e
+            start.abort()
+
+
+def in_parallel(
+    calls: Sequence[Call], effort: Effort, clock: Clock
+) -> tuple[ParallelReport, list[float]]:
+    """Run all calls at once, again and again; returns a report and the wall times in seconds.
+
+    What one of them raises is raised here.
+    """
+    quota = MOST if effort.iterations is None else max(1, effort.iterations // len(calls))
+    requests = [_Request(call, effort, clock, quota) for call in calls]
+    start = threading.Barrier(len(calls))
+    with one_blas_thread():  # not set anew by each run
+        threads = [threading.Thread(target=r.work, args=(start,)) for r in requests]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    errors = [r.error for r in requests if r.error is not None]
+    if errors:
+        raise next(
+            (e for e in errors if not isinstance(e, threading.BrokenBarrierError)), errors[0]
+        )
+    rows = sorted((b, e) for r in requests for b, e in zip(r.begun, r.ended, strict=True))
+    seconds = max(e for _, e in rows) - rows[0][0]
+    latencies = [e - b for b, e in rows]
+    report = ParallelReport(
+        requests=len(calls), runs=len(rows), seconds=seconds, latency=Quantiles.of(latencies)
+    )
+    return report, latencies
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepReport:
+    """One step of a plan.
+
+    `nodes` are the (type, name) of the layers that it covers, producers first, `ids` their ids
+    in the graph that is executed. `macs` are the
+    multiply-accumulates of these layers; where the step takes in a zero-insertion, those with
+    inserted zeros do not count. `bytes` are inputs, outputs and constants, each once. Both are None
+    where sizes are unknown before running.
+    """
+
+    index: int
+    nodes: tuple[tuple[str, str], ...]
+    ids: tuple[int, ...] = ()
+    kernel: str
+    why: str
+    scratch: int
+    macs: int | None
+    bytes: int | None
+    timing: Timing
+
+    @property
+    def layer(self) -> str:
+        """The name of the layer whose output it computes."""
+        return self.nodes[-1][1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        layers = [{"type": type, "name": name} for type, name in self.nodes]
+        facts = {k: v for k, v in vars(self).items() if k not in ("nodes", "ids", "timing")}
+        return {**facts, "layers": layers, "timing": asdict(self.timing)}
+
+    @property
+    def types(self) -> str:
+        """The types of all layers that it covers."""
+        return ", ".join(type for type, _ in self.nodes)
+
+
+def products(graph: Graph, step: Step) -> int | None:
+    """Return the multiply-accumulates of the layers that a step covers."""
+    inserted = next((n for n in step.nodes if isinstance(n.op, ZeroInsertion)), None)
+    total = 0
+    for node in step.nodes:
+        inputs = graph.input_specs(node.id)
+        if inserted is not None and isinstance(node.op, ConvolutionBase):
+            # N * prod(I) * elements of the filter, as for the deconvolution that was lowered.
+            count = scatter_macs(graph.input_specs(inserted.id)[0], inputs[1])
+        else:
+            count = macs_of(node.op, inputs, node.specs or ())
+        if count is None:
+            return None
+        total += count
+    return total
+
+
+def traffic(graph: Graph, step: Step) -> int | None:
+    """Return the bytes that come into a step and leave it; what stays inside does not count.
+
+    A view moves nothing.
+    """
+    if step.kernel == VIEW:
+        return 0
+    covered = {n.id for n in step.nodes}
+    read = dict.fromkeys(v for n in step.nodes for v in graph.inputs_of(n.id))
+    moved = [v for v in read if v.node not in covered]
+    moved += [Value(step.node.id, port) for port in range(max(step.node.outputs, 1))]
+    sizes = [graph.spec(v).nbytes for v in moved]
+    known = [s for s in sizes if s is not None]
+    return sum(known) if len(known) == len(sizes) else None
+
+
+@dataclass
+class StepTimer:
+    """Runs a plan with a clock around each step; `samples` has one list per step."""
+
+    plan: Plan
+    inputs: Feeds
+    clock: Clock
+    samples: list[list[Sample]] = field(default_factory=list)
+
+    def __call__(self) -> dict[str, Any]:
+        """Run once and keep the times."""
+        now: list[Sample] = []
+
+        def around(step: Step, values: Values) -> None:
+            now.append(timed(lambda: step.call(values), self.clock))
+
+        out = self.plan.observe(self.inputs, around)
+        if not self.samples:
+            self.samples = [[] for _ in now]
+        for kept, sample in zip(self.samples, now, strict=True):
+            kept.append(sample)
+        return out
+
+
+def report_steps(program: Program, layers: Graph, samples: list[list[Sample]]) -> list[StepReport]:
+    """Return one report per step, in the order of execution, with its ids among `layers`."""
+    graph = program.graph
+    return [
+        StepReport(
+            index=index,
+            nodes=tuple((n.type, n.name) for n in step.nodes),
+            ids=tuple(i for n in step.nodes for i in _layers(layers, n)),
+            kernel=step.kernel,
+            why=step.why,
+            scratch=step.scratch,
+            macs=products(graph, step),
+            bytes=traffic(graph, step),
+            timing=Timing.of(measured),
+        )
+        for index, (step, measured) in enumerate(zip(program.steps, samples, strict=True))
+    ]
+
+
+def _layers(graph: Graph, node: Node) -> tuple[int, ...]:
+    """Return the layers that a step's node stands for: itself, or those that it was made of."""
+    if node.id in graph and graph.node(node.id).name == node.name:
+        return (node.id,)
+    return tuple(n.id for name in node.origins or (node.name,) for n in graph.find(name))

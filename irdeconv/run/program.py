@@ -1,0 +1,499 @@
+"""Memory for the values of a plan: one block, in which values that never live together overlap.
+
+Which memory the outputs of nodes need, and which of them are rather copied.
+
+Operations bound to exact shapes: calls that write into given memory, and views.
+
+The variables of a plan: values that live from one run to the next.
+
+A program: the steps of a plan for one set of input shapes, with its memory.
+
+Slots are numbered values. What the kernels write lies in one block of memory (arena.py) for as long
+as the program lives; outputs of the model are fresh arrays, the caller's own.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from irdeconv.base import progress
+from irdeconv.base.errors import OpError
+from irdeconv.ir.graph import Graph, Node
+from irdeconv.ir.op import Bound, ChainStep, Op, Operand
+from irdeconv.ir.spec import Array, Spec, is_static
+from irdeconv.kernels import jit
+from irdeconv.kernels.elementwise import Instruction
+from irdeconv.kernels.elementwise_chain import Chain
+from irdeconv.kernels.recorded_calls import Recorded, Repeated
+from irdeconv.kernels.scratch import ALIGNMENT
+from irdeconv.kernels.threads import Team, Threads, arithmetic
+from irdeconv.ops.basic import ReadingOp, VariableOp, unfit
+from irdeconv.run.fusion import chain_step
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """A buffer of `size` bytes that is in use from step `first` to step `last`, both included."""
+
+    size: int
+    first: int
+    last: int
+
+
+def layout(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
+    """Return an offset for each buffer and the size of the whole.
+
+    The largest buffers are placed first, each into the lowest gap that is free while it lives.
+    """
+    offsets = [0] * len(lifetimes)
+    sizes = [_padded(one.size) for one in lifetimes]
+    alive: dict[int, list[int]] = {}  # by step: the buffers placed so far
+    total = 0
+    for i in sorted(range(len(lifetimes)), key=lambda i: (-lifetimes[i].size, i)):
+        one = lifetimes[i]
+        steps = range(one.first, one.last + 1)
+        neighbours = {j for step in steps for j in alive.get(step, ())}
+        offset = 0
+        for j in sorted(neighbours, key=offsets.__getitem__):
+            if offsets[j] - offset >= sizes[i]:
+                break
+            offset = max(offset, offsets[j] + sizes[j])
+        offsets[i] = offset
+        total = max(total, offset + sizes[i])
+        for step in steps:
+            alive.setdefault(step, []).append(i)
+    return offsets, total
+
+
+def most_alive(lifetimes: Sequence[Lifetime]) -> int:
+    """Return the largest sum of sizes of buffers in use at one step."""
+    changes: dict[int, int] = {}
+    for one in lifetimes:
+        changes[one.first] = changes.get(one.first, 0) + _padded(one.size)
+        changes[one.last + 1] = changes.get(one.last + 1, 0) - _padded(one.size)
+    level = top = 0
+    for step in sorted(changes):
+        level += changes[step]
+        top = max(top, level)
+    return top
+
+
+def allocate(size: int) -> Array:
+    """Return that many bytes, aligned to a cache line, not yet touched."""
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size]
+
+
+def _padded(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+COPIED_BYTES = 1 << 20  # of an input or outputs, up to which they are rather copied ...
+MOVED_BYTES = 1 << 16  # ... and the same where all that meet them are `movable`
+Memory = tuple[tuple[int, ...], np.dtype[Any]]  # shape and type of an output
+
+
+def memory_of(node: Node, outputs: int | None = None) -> tuple[Memory, ...]:
+    """Return the memory of the first `outputs`, all of exact shapes; by default of all."""
+    out = []
+    for spec in (node.specs or ())[:outputs]:
+        assert is_static(spec.shape)
+        assert spec.dtype is not None
+        out.append((spec.shape, np.dtype(spec.dtype.container)))
+    return tuple(out)
+
+
+def small_memory(node: Node, outputs: int) -> tuple[Memory, ...]:
+    """Return the memory of the first `outputs` where they are rather copied than placed anew."""
+    specs = (node.specs or ())[:outputs]
+    static = all(is_static(s.shape) and s.dtype is not None and s.nbytes for s in specs)
+    if not static or sum(s.nbytes or 0 for s in specs) > COPIED_BYTES:
+        return ()
+    found = memory_of(node, outputs)
+    return () if any(kind.hasobject for _, kind in found) else found
+
+
+def scatters(view: Callable[..., Any], inputs: Sequence[Spec]) -> bool:
+    """Whether a view of contiguous f32 is not contiguous; then compiled code copies it faster."""
+    if str(inputs[0].dtype) != "f32" or not jit.available():
+        return False
+    given = (np.empty(s.shape, np.float32) for s in inputs if is_static(s.shape))  # never read
+    found = view(*given)
+    return isinstance(found, np.ndarray) and not found.flags.c_contiguous
+
+
+def bind(op: Op, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+    """Bind an operation to exact shapes; None where only its `evaluate` will do.
+
+    Inputs that are constants have their values in their specs, however many elements these have.
+    """
+    specs = (*inputs, *outputs)
+    if not all(s.static and s.dtype is not None for s in specs) or any(s.size == 0 for s in specs):
+        return None
+    try:
+        bound = op.bind(inputs, outputs)
+    except (OpError, ArithmeticError, LookupError, TypeError, ValueError):
+        return None  # of constants that do not fit, which the run reports with the layer's name
+    if bound is not None:
+        return bound
+    step = chain_step(op, inputs)
+    return None if step is None else _alone(step, inputs)
+
+
+def _alone(step: ChainStep, inputs: Sequence[Spec]) -> Bound | None:
+    """Bind an element-wise operation that stands alone."""
+    operands: list[Array | None] = []
+    read: list[Operand] = []
+    for i, arg in enumerate(step.args):
+        value = _constant(arg, inputs)
+        if i > 0 and value is not None:
+            operands.append(value)
+            continue
+        if not isinstance(arg, Operand):
+            return None
+        read.append(arg)
+        if i > 0:
+            operands.append(None)
+    args = tuple(range(len(step.args)))
+    kind = inputs[read[0].number].dtype
+    assert kind is not None
+    chain = Chain.compile([Instruction(step.rule, args, step.params)], kind.container, operands)
+    plain = [(a.number, None if a.shape == inputs[a.number].shape else a.shape) for a in read]
+
+    def call(*arrays: Array, out: Array, team: Team) -> None:
+        chain.run([arrays[n] if s is None else arrays[n].reshape(s) for n, s in plain], out, team)
+
+    return Bound(call)
+
+
+def _constant(arg: Operand | Array, inputs: Sequence[Spec]) -> Array | None:
+    if not isinstance(arg, Operand):
+        return arg
+    value = inputs[arg.number].known
+    if value is None:
+        return None
+    return np.asarray(value) if arg.shape is None else np.asarray(value).reshape(arg.shape)
+
+
+@dataclass
+class Variables:
+    """Values by variable: `kept` from run to run; what a run assigns is kept at its end.
+
+    Inside a run `now` is what is read: a body's assignments hold from its next iteration on.
+    """
+
+    kept: dict[str, Array] = field(default_factory=dict)
+    now: dict[str, Array] = field(default_factory=dict)
+    assigned: dict[str, Array] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Begin a run; a run that failed before has changed nothing."""
+        self.now = dict(self.kept)
+        self.assigned.clear()
+
+    def go_on(self) -> None:
+        """Let what was assigned be read."""
+        self.now |= self.assigned
+        self.assigned.clear()
+
+    def end(self) -> None:
+        """Keep what the run has assigned."""
+        self.go_on()
+        self.kept = self.now
+
+    def function(self, graph: Graph, node: Node, op: VariableOp) -> Callable[..., Any]:
+        """Return what evaluates a node that reads or assigns a variable."""
+        name = op.variable_id
+        if isinstance(op, ReadingOp):
+            own = node.spec()
+
+            def read(*init: Array) -> Any:
+                held = self.now.get(name)
+                return op.evaluate(*init) if held is None else _checked(name, own, held)
+
+            return read
+        readers = [n for n in graph.nodes("ReadValue") if _variable(n) == name]
+        spec = readers[0].spec() if readers else Spec(None, None)
+
+        def assign(value: Array) -> Array:
+            self.assigned[name] = np.array(_checked(name, spec, value))
+            return value
+
+        return assign
+
+
+def _variable(node: Node) -> str | None:
+    return node.op.variable_id if isinstance(node.op, VariableOp) else None
+
+
+def _checked(name: str, own: Spec, array: Array) -> Array:
+    problem = unfit(own, array)
+    if problem is not None:
+        raise OpError(f'"{name}": {problem}', code="E302", hint="reset() gives up all values")
+    return array
+
+
+VIEW = "view"  # the kernel of a step that looks at its input in another way
+COUNTS_REFERENCES = sys.implementation.name == "cpython"
+Trace = Callable[[Node, tuple[Array, ...]], None]
+Values = list[Any]
+Call = Callable[[Values], None]
+Slots = tuple[int, ...]
+Around = Callable[["Step", Values], None]
+
+
+def _program_alone() -> int:
+    """Return how many references this interpreter counts to what one variable alone holds."""
+    kept = object()
+    return sys.getrefcount(kept)
+
+
+UNSHARED = _program_alone()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call: the nodes it covers, which slots it reads and writes, which it is last to need.
+
+    `kernel` names what executes it, `why` the reason, `scratch` bytes of memory besides tensors,
+    `recorded` what `call` does where all of it is compiled; `short` tells that no thread is worth
+    waking up for it.
+    """
+
+    nodes: tuple[Node, ...]
+    call: Call
+    inputs: Slots
+    outputs: Slots
+    frees: Slots = ()
+    kernel: str = ""
+    why: str = ""
+    scratch: int = 0
+    recorded: Recorded | None = None
+    short: bool = False
+
+    @property
+    def node(self) -> Node:
+        """The node whose outputs the step has."""
+        return self.nodes[-1]
+
+
+Watch = Callable[[Step, list[Array], tuple[Array, ...]], None]
+
+
+@dataclass(frozen=True)
+class Always:
+    """A call that does the same with the same memory in every run.
+
+    `recorded` is what it does where all of that is compiled.
+    """
+
+    prepared: Callable[[Team], None]
+    team: Team
+
+    def __call__(self, values: Values) -> None:
+        """Do it."""
+        self.team.begin()
+        self.prepared(self.team)
+
+    @property
+    def recorded(self) -> Recorded | None:
+        """The calls."""
+        return self.prepared.recorded if isinstance(self.prepared, Repeated) else None
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """A slot that gets a new array in every run."""
+
+    slot: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Its size in bytes."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+@dataclass
+class Program:
+    """Steps over slots. `values` holds what never changes: constants, buffers, views of these.
+
+    Bytes: `arena` is the block of memory, `most_alive` what of it is in use at once at most,
+    `evaluated` what steps without a place in it allocate, as far as sizes are known.
+    """
+
+    steps: list[Step]
+    values: Values
+    parameters: list[int]
+    results: list[tuple[str, int]]
+    given: list[tuple[Node, Slots]]
+    team: Threads
+    graph: Graph  # the one that the steps' nodes belong to
+    variables: Variables
+    fresh: list[Fresh] = field(default_factory=list)
+    arena: int = 0
+    most_alive: int = 0
+    evaluated: int = 0
+    _kept: dict[int, Array] = field(default_factory=dict, repr=False)
+    _joined: list[Step] = field(init=False, repr=False)
+    _returned: list[tuple[str, int, bool]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._joined = joined(self.steps, self.team)
+        own, self._returned = {one.slot for one in self.fresh}, []
+        for name, slot in self.results:
+            self._returned.append((name, slot, slot in own))
+            own.discard(slot)  # a second output of the same value is a copy
+
+    def run(
+        self, arrays: Sequence[Array], trace: Trace | None = None, watch: Watch | None = None
+    ) -> dict[str, Array]:
+        """Execute with one array per parameter; StepError where a step fails.
+
+        `trace` is called with each step's last node and its outputs, `watch` with the step, its
+        inputs and its outputs.
+        """
+        with self.team.lock, arithmetic():
+            self.variables.begin()
+            values = self._begin(arrays)
+            if trace is None and watch is None:
+                self._run(values)
+            else:
+                self._traced(values, trace, watch)
+            self.variables.end()
+            return self._outputs(values)
+
+    def compute(self, arrays: Sequence[Array]) -> list[Array]:
+        """Execute as a part of another program, which holds the lock; returns the outputs."""
+        values = self._begin(arrays)
+        for step in self._joined:
+            try:
+                step.call(values)
+            except Exception as e:
+                raise StepError(step, values, e) from e
+            for slot in step.frees:
+                values[slot] = None
+        self.variables.go_on()
+        return list(self._outputs(values).values())
+
+    def observe(self, arrays: Sequence[Array], around: Around) -> dict[str, Array]:
+        """Execute, every step by `around(step, values)`, which calls `step.call(values)`."""
+        with self.team.lock, arithmetic():
+            self.variables.begin()
+            values = self._begin(arrays)
+            for step in self.steps:
+                with self.team.lock.callback():
+                    around(step, values)
+                for slot in step.frees:
+                    values[slot] = None
+            self.variables.end()
+            return self._outputs(values)
+
+    def _begin(self, arrays: Sequence[Array]) -> Values:
+        values = self.values.copy()
+        for slot, array in zip(self.parameters, arrays, strict=True):
+            if values[slot] is None:
+                values[slot] = array
+            else:
+                np.copyto(values[slot], array)
+        for one in self.fresh:
+            values[one.slot] = self._fresh(one)
+        return values
+
+    def _fresh(self, one: Fresh) -> Array:
+        """Return memory for an output: that of an earlier run which nobody refers to any more.
+
+        Fresh memory costs a page fault per 4 KiB. Views and exported buffers count as references.
+        """
+        kept = self._kept.pop(one.slot, None)
+        if kept is None or not COUNTS_REFERENCES or sys.getrefcount(kept) > UNSHARED:
+            kept = np.empty(one.shape, one.dtype)
+        self._kept[one.slot] = kept
+        return kept
+
+    def _run(self, values: Values) -> None:
+        step = None
+        try:
+            for step in progress.each("running", self._joined, name=_label):
+                step.call(values)
+                for slot in step.frees:
+                    values[slot] = None
+        except Exception as e:
+            assert step is not None
+            raise StepError(step, values, e) from e
+
+    def _traced(self, values: Values, trace: Trace | None, watch: Watch | None) -> None:
+        for node, slots in self.given if trace is not None else ():
+            held = tuple(values[slot] for slot in slots if values[slot] is not None)
+            if held and trace is not None:
+                with self.team.lock.callback():
+                    trace(node, held)
+        for step in progress.each("running", self.steps, name=_label):
+            try:
+                step.call(values)
+            except Exception as e:
+                raise StepError(step, values, e) from e
+            outputs = tuple(values[slot] for slot in step.outputs)
+            with self.team.lock.callback():
+                if trace is not None:
+                    trace(step.node, outputs)
+                if watch is not None:
+                    watch(step, [values[slot] for slot in step.inputs], outputs)
+            for slot in step.frees:
+                values[slot] = None
+
+    def _outputs(self, values: Values) -> dict[str, Array]:
+        return {
+            name: values[slot] if own else np.array(values[slot], order="C", copy=True)
+            for name, slot, own in self._returned
+        }
+
+
+def joined(steps: Sequence[Step], team: Threads) -> list[Step]:
+    """Return the steps with those as one that follow each other and are compiled.
+
+    So are the pieces of a single step. Threads share what a single step does, so with several of
+    them only short steps are joined.
+    """
+    found: list[Step] = []
+
+    def joins(step: Step) -> bool:
+        return step.recorded is not None and (team.threads == 1 or step.short)
+
+    for together, run in groupby(steps, joins):
+        some = list(run)
+        if not together:
+            found += some
+            continue
+        work = Repeated((Recorded.joined([s.recorded for s in some if s.recorded]),))
+        nodes = tuple(node for step in some for node in step.nodes)
+        frees = tuple(slot for step in some for slot in step.frees)
+        found.append(Step(nodes, Always(work, team), (), some[-1].outputs, frees))
+    return found
+
+
+def _label(step: Step) -> str:
+    return step.node.name
+
+
+class StepError(Exception):
+    """A step failed: which one, the arrays that it read, and the reason."""
+
+    def __init__(self, step: Step, values: Values, cause: Exception) -> None:
+        super().__init__()
+        self.step, self.cause = step, cause
+        self.arrays = [values[i] for i in step.inputs]
+
+    @property
+    def innermost(self) -> StepError:
+        """The step that failed itself, which may be one of a body."""
+        return self.cause.innermost if isinstance(self.cause, StepError) else self

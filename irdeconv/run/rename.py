@@ -1,0 +1,185 @@
+"""Give layers and tensors other names.
+
+Names that stay when one tensor takes the place of another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from irdeconv.base.errors import Collector, UsageError, did_you_mean
+from irdeconv.ir.graph import Graph, Node, Value
+
+Kind = Literal["layer", "tensor"]
+KINDS: tuple[Kind, Kind] = ("layer", "tensor")
+
+
+@dataclass(frozen=True)
+class Renaming:
+    """One name that has become another."""
+
+    kind: Kind
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Substitution:
+    """A regular expression, and what takes the place of its matches: of the first or of all."""
+
+    pattern: re.Pattern[str]
+    replacement: str
+    everywhere: bool = False
+
+    def __call__(self, name: str) -> str:
+        """Return the name after the substitution."""
+        return self.pattern.sub(self.replacement, name, count=0 if self.everywhere else 1)
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """The graph with other names, and what has changed: each name once."""
+
+    graph: Graph
+    changes: tuple[Renaming, ...]
+
+
+@dataclass
+class _NewNames:
+    """The new names by the old ones, of layers and of tensors."""
+
+    layer: dict[str, str] = field(default_factory=dict)
+    tensor: dict[str, str] = field(default_factory=dict)
+
+    def of(self, kind: Kind) -> dict[str, str]:
+        return self.layer if kind == "layer" else self.tensor
+
+
+def rename(
+    graph: Graph,
+    names: Mapping[str, str] | None = None,
+    substitutions: Iterable[Substitution] = (),
+    kinds: Iterable[Kind] = KINDS,
+) -> Renamed:
+    """Return a copy in which layers and tensors have other names.
+
+    `names` maps old names to new ones, all at the same time, so that names may be exchanged; an old
+    name means the layer and the tensor that have it, `layer:OLD` and `tensor:OLD` one of them.
+    `substitutions` apply in turn to all names that `names` has not, those of `kinds`. What lies in
+    bodies keeps its names. Raises UsageError for an old name that nothing has (E503), and for new
+    ones that are empty or would belong to two layers or tensors (E508).
+    """
+    out, problems = graph.copy(), Collector()
+    known = {"layer": _layers(out, {}), "tensor": _tensors(out, {})}
+    found = _exact(names or {}, known, problems)
+    for kind in kinds:
+        for old in known[kind]:
+            new = old
+            for substitution in substitutions:
+                new = substitution(new)
+            if new != old:
+                found.of(kind).setdefault(old, new)
+    _check(out, known, found, problems)
+    if problems.errors:
+        raise UsageError(problems.diagnostics)
+    for node in out.nodes():
+        _apply(node, found)
+    changes = [Renaming(k, old, new) for k in KINDS for old, new in found.of(k).items()]
+    return Renamed(out, tuple(changes))
+
+
+def _layers(graph: Graph, names: Mapping[str, str]) -> Counter[str]:
+    """Return the names of layers after renaming, with how many layers have each."""
+    return Counter(names.get(n.name, n.name) for n in graph.nodes())
+
+
+def _tensors(graph: Graph, names: Mapping[str, str]) -> Counter[str]:
+    """Return the tensor names after renaming, with how many tensors have each."""
+    ports = (port for node in graph.nodes() for port in node.tensor_names)
+    return Counter(name for port in ports for name in {names.get(t, t) for t in port})
+
+
+def _exact(
+    names: Mapping[str, str], known: Mapping[str, Counter[str]], problems: Collector
+) -> _NewNames:
+    out = _NewNames()
+    for text, new in names.items():
+        kinds = [kind for kind in KINDS if text in known[kind]]
+        old = text
+        if not kinds:
+            prefix, _, old = text.partition(":")
+            kinds = [kind for kind in KINDS if kind == prefix and old in known[kind]]
+        for kind in kinds:
+            if new != old:
+                out.of(kind)[old] = new
+        if not kinds:
+            every = [*known["layer"], *known["tensor"]]
+            message = f'the model has no layer or tensor "{text}"'
+            problems.add("E503", message, hint=did_you_mean(text, every))
+    return out
+
+
+def _check(
+    graph: Graph, known: Mapping[str, Counter[str]], found: _NewNames, problems: Collector
+) -> None:
+    """Report new names that are empty, hold control characters, or stand for two things."""
+    for kind in KINDS:
+        names = found.of(kind)
+        count = _layers if kind == "layer" else _tensors
+        times = count(graph, names)
+        before: dict[str, list[str]] = {}  # the old names by the new one
+        for old in known[kind]:
+            before.setdefault(names.get(old, old), []).append(old)
+        for new in dict.fromkeys(names.values()):
+            olds = _few(before[new])
+            if not new or not new.isprintable():
+                problems.add("E508", f"{kind} {olds}: {new!a} is no name")
+            elif times[new] > 1:
+                problems.add("E508", f'{times[new]} {kind}s would be called "{new}": {olds}')
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(f'"{name}"' for name in names[:3]) + more
+
+
+def _apply(node: Node, found: _NewNames) -> None:
+    node.name = found.layer.get(node.name, node.name)
+    if found.tensor:
+        node.tensor_names = tuple(
+            tuple(dict.fromkeys(found.tensor.get(t, t) for t in names))
+            for names in node.tensor_names
+        )
+        node.extra = tuple(
+            (key, found.tensor.get(text, text) if key == "output_names" else text)
+            for key, text in node.extra
+        )
+
+
+def feeds_result(graph: Graph, node: Node) -> bool:
+    """Whether an output of the model is an output of the node."""
+    return any(graph.node(i).type == "Result" for i in graph.successors(node.id))
+
+
+def may_stand_for(graph: Graph, old: Node, new: Value) -> bool:
+    """Whether a tensor may take the place of a node's output without a change of the interface.
+
+    An output of the model keeps its name and stays another tensor than all other ends.
+    """
+    if not feeds_result(graph, old):
+        return True
+    producer = graph.node(new.node)
+    free = producer.type != "Parameter" and not feeds_result(graph, producer)
+    return free and not producer.names_of(new.port)
+
+
+def give_names(graph: Graph, old: Value, new: Value) -> None:
+    """Let a tensor answer to another one's names as well, unless programs ask for it by its own."""
+    more, producer = graph.node(old.node).names_of(old.port), graph.node(new.node)
+    named_end = bool(producer.names_of(new.port)) and feeds_result(graph, producer)
+    if more and producer.type != "Parameter" and not named_end:
+        producer.add_names(new.port, more)

@@ -1,0 +1,524 @@
+"""What is known before a run: constants, and what depends on constants alone.
+
+From a graph to a program: constants folded, nodes fused, kernels bound, memory laid out.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from irdeconv.base import progress
+from irdeconv.base.errors import Collector, Diagnostic, LimitError, UnsupportedError
+from irdeconv.formats.constants import lacks_data, no_data
+from irdeconv.ir.constant import ArrayData, ConstantData
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.op import Op, as_tuple, kept
+from irdeconv.ir.spec import Array, is_static
+from irdeconv.kernels.machine import relative
+from irdeconv.kernels.products import in_order
+from irdeconv.kernels.recorded_calls import Repeated
+from irdeconv.kernels.threads import NEVER_SHARED, Threads
+from irdeconv.ops.basic import Const, Opaque, VariableOp
+from irdeconv.ops.bodies import BodyOp, bodies_of
+from irdeconv.ops.convert import Convert
+from irdeconv.ops.elementwise import Multiply, Subtract
+from irdeconv.rewrite.lower_deconv import canonicalized
+from irdeconv.run.budget import ALLOW, FoldBudget, failure, require_macs
+from irdeconv.run.choice import Tuner
+from irdeconv.run.executors import (
+    Executor,
+    body_executor,
+    choose_executor,
+    evaluated,
+    limited,
+    node_executor,
+    outputs_of,
+)
+from irdeconv.run.fusion import FusionGroup, GroupFinder, dense_inputs
+from irdeconv.run.program import (
+    COPIED_BYTES,
+    MOVED_BYTES,
+    Always,
+    Fresh,
+    Lifetime,
+    Memory,
+    Program,
+    Slots,
+    Step,
+    Variables,
+    allocate,
+    layout,
+    most_alive,
+)
+
+PROMISED_BYTES = 1 << 18  # above this size a constant may be made when it is asked for
+REREAD_BYTES = 1 << 26  # of large constants, until the pages of mapped files are given back
+
+
+class Constants(Mapping[Value, Array]):
+    """Arrays of values that are known before a run.
+
+    Large ones that are made quickly (read, moved, decompressed) are made when they are asked for,
+    and made again where nobody holds them any more: most are packed for a kernel, one at a time.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[Value, Array] = {}
+        self._makers: dict[Value, Callable[[], Array]] = {}
+        self._made: dict[Value, weakref.ref[Array]] = {}
+        self._files: list[ConstantData] = []
+        self._read = 0
+        self.nbytes = 0
+
+    def hold(self, value: Value, array: Array) -> None:
+        """Add what is there."""
+        self._held[value] = array
+        self.nbytes += array.nbytes
+
+    def promise(self, value: Value, nbytes: int, make: Callable[[], Array]) -> None:
+        """Add what is to be made when it is asked for."""
+        self._makers[value] = make
+        self.nbytes += nbytes
+
+    def watch(self, data: ConstantData) -> None:
+        """Give back what is read of a mapped file for that constant, now and then."""
+        self._files.append(data)
+
+    def release(self) -> None:
+        """Give back what has been read of mapped files: whatever is still used is read again."""
+        self._read = 0
+        for data in self._files:
+            data.release()
+
+    def __getitem__(self, value: Value) -> Array:
+        held = self._held.get(value)
+        if held is not None:
+            return held
+        made = self._made.get(value)
+        array = None if made is None else made()
+        if array is None:
+            if self._read > REREAD_BYTES:
+                self.release()
+            array = self._makers[value]()
+            self._read += array.nbytes
+            self._made[value] = weakref.ref(array)
+        return array
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._held or value in self._makers
+
+    def __iter__(self) -> Iterator[Value]:
+        yield from self._held
+        yield from self._makers
+
+    def __len__(self) -> int:
+        return len(self._held) + len(self._makers)
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What is left to execute, and the values that are known before."""
+
+    order: list[Node] = field(default_factory=list)
+    constants: Constants = field(default_factory=Constants)
+    given: list[Node] = field(default_factory=list)
+
+
+def fold(graph: Graph, max_memory: int | None = None) -> Folded:
+    """Evaluate what depends on constants alone, in so many bytes.
+
+    Raises UnsupportedError with every operation that cannot be executed, ExecutionError or
+    LimitError where an evaluation fails.
+    """
+    order, live = graph.topological(), graph.live()
+    _refuse_unsupported(list(_needed(graph)))
+    folded = Folded()
+    budget = FoldBudget(graph, max_memory)
+    for node in progress.each("folding constants", order):
+        if node.type == "Result" or (node.id not in live and node.type != "Parameter"):
+            continue
+        inputs = graph.inputs_of(node.id)
+        if node.type == "Parameter":
+            folded.given.append(node)
+        elif all(v in folded.constants for v in inputs) and node.op.pure:
+            _add(folded.constants, node, inputs, budget)
+            folded.given.append(node)
+        elif _known(node):
+            for port, spec in enumerate(node.specs or ()):
+                if spec.known is not None:
+                    folded.constants.hold(Value(node.id, port), spec.known)
+        else:
+            folded.order.append(node)
+    return folded
+
+
+def _add(constants: Constants, node: Node, inputs: tuple[Value, ...], budget: FoldBudget) -> None:
+    """Add the outputs of a node whose inputs are constants."""
+    if _is_promised(node):
+        budget.take(node, [])
+
+        def make() -> Array:
+            return _folded(node, [constants[v] for v in inputs])[0]
+
+        constants.promise(Value(node.id), node.spec().nbytes or 0, make)
+        if isinstance(node.op, Const):
+            constants.watch(node.op.data)
+        return
+    arrays = [constants[v] for v in inputs]
+    budget.take(node, arrays)
+    try:
+        out = _folded(node, arrays)
+    except Exception as e:
+        raise failure(node, arrays, e) from e
+    for port, array in enumerate(out):
+        constants.hold(Value(node.id, port), array)
+
+
+def _is_promised(node: Node) -> bool:
+    """Whether a constant is large and made in a few passes over its elements, without failing."""
+    op, size = node.op, node.spec().nbytes if node.specs and len(node.specs) == 1 else None
+    if size is None or size <= PROMISED_BYTES or node.spec().known is not None:
+        return False
+    if isinstance(op, Const):
+        return not isinstance(op.data, ArrayData)
+    return op.moves or isinstance(op, Convert | Multiply | Subtract)
+
+
+def _folded(node: Node, arrays: list[Array]) -> tuple[Array, ...]:
+    """Return a node's constant outputs, to the bit as inference has them.
+
+    Where sums have a defined order they are computed in it.
+    """
+    known = [s.known for s in node.specs or ()]
+    if known and not in_order() and all(v is not None for v in known):
+        return tuple(v for v in known if v is not None)
+    with np.errstate(all="ignore"):
+        return kept(as_tuple(node.op.evaluate(*arrays)), node.specs)
+
+
+def _known(node: Node) -> bool:
+    """Whether inference knows all values, as for ShapeOf of an exact shape."""
+    specs = node.specs or ()
+    return bool(specs) and all(s.known is not None for s in specs) and node.op.pure
+
+
+def _needed(graph: Graph) -> Iterator[Node]:
+    """Yield the nodes that something needs, producers first, those of bodies in front of theirs."""
+    live = graph.live()
+    for node in graph.topological():
+        if node.id in live:
+            for body in bodies_of(node):
+                yield from _needed(body.graph)
+            yield node
+
+
+def _refuse_unsupported(order: list[Node]) -> None:
+    found = Collector()
+    for node in order:
+        op = node.op
+        runs = type(op).evaluate is not Op.evaluate or node.type == "Parameter"
+        if isinstance(op, Opaque) or not runs:
+            found.add(
+                "E502",
+                f'irdeconv cannot execute {node.type} ({op.version}), layer "{node.name}"',
+                location=node.location,
+                layer=node.name,
+            )
+    lacking = [n for n in order if lacks_data(n.op)]
+    if lacking:
+        found.diagnostics.append(no_data(lacking, "has no data"))
+    if found.errors:
+        raise UnsupportedError(found.diagnostics)
+
+
+ELEMENT_NS = 0.5  # that an element takes which a short step reads or writes, about
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a plan executes: `max_memory` in bytes, None for no limit.
+
+    A plan that runs `once` takes compiled kernels only where they gain more than loading takes.
+    `variables` are those of one plan.
+    """
+
+    fuse: bool = True
+    team: Threads = field(default_factory=Threads)
+    tuner: Tuner = field(default_factory=Tuner)
+    max_memory: int | None = None
+    once: bool = False
+    variables: Variables = field(default_factory=Variables)
+
+
+def compiled(graph: Graph, settings: Settings) -> Program:
+    """Return the program of an inferred graph; raises what `fold` and `build_program` raise."""
+    ready = canonicalized(graph) if settings.fuse else graph
+    return build_program(ready, fold(ready, settings.max_memory), settings)
+
+
+def build_program(graph: Graph, folded: Folded, settings: Settings) -> Program:
+    """Compile an inferred graph; LimitError where its memory or its work is above the limit."""
+    require_macs(graph)
+    with np.errstate(all="ignore"):  # filters are transformed here
+        return _Scheduler(graph, folded, settings).build()
+
+
+@dataclass
+class _Buffer:
+    """Memory of one or more values: views of a value share its buffer."""
+
+    size: int
+    first: int
+    last: int
+    in_arena: bool
+
+
+class _Scheduler:
+    """Builds one program."""
+
+    def __init__(self, graph: Graph, folded: Folded, settings: Settings) -> None:
+        self.graph, self.folded, self.settings = graph, folded, settings
+        self.slot_of: dict[Value, int] = {}
+        self.values: list[Any] = []
+        self.buffers: dict[Value, _Buffer] = {}
+        self.results = [
+            (name, graph.inputs_of(r.id)[0])
+            for name, r in zip(graph.outputs, graph.results, strict=True)
+        ]
+        self.fresh: dict[Value, Fresh] = {}
+        self.read = {v for n in folded.order for v in graph.inputs_of(n.id)}
+        self.read |= {v for _, v in self.results}
+        self.dense: set[Value] = set()
+
+    def build(self) -> Program:
+        """Return the program."""
+        groups = self._groups()
+        self.dense = {v for g in groups for v in dense_inputs(g)}
+        executors = [
+            self._executor(g)
+            for g in progress.each("preparing", groups, name=lambda g: g.last.name)
+        ]
+        self._number(groups, executors)
+        self._place(groups, executors)
+        arena, alive = self._allocate(executors)
+        self.folded.constants.release()
+        steps = [
+            step
+            for group, executor in zip(groups, executors, strict=True)
+            if (step := self._step(group, executor)) is not None
+        ]
+        return Program(
+            steps=self._with_frees(steps),
+            values=self.values,
+            parameters=[self.slot_of[Value(n.id)] for n in self.graph.parameters],
+            results=[(name, self.slot_of[v]) for name, v in self.results],
+            given=[(n, self._outputs(n)) for n in self.folded.given],
+            team=self.settings.team,
+            graph=self.graph,
+            variables=self.settings.variables,
+            fresh=list(self.fresh.values()),
+            arena=arena,
+            most_alive=alive,
+            evaluated=most_alive(self._evaluated()),
+        )
+
+    def _groups(self) -> list[FusionGroup]:
+        if self.settings.fuse:
+            return GroupFinder(self.graph, self.folded.order, self.folded.constants).find()
+        constants = self.folded.constants
+        return [
+            FusionGroup((n,), tuple(v for v in self.graph.inputs_of(n.id) if v not in constants))
+            for n in self.folded.order
+        ]
+
+    def _executor(self, group: FusionGroup) -> Executor:
+        op = group.last.op
+        if isinstance(op, BodyOp):
+            limit = self.settings.max_memory
+            return body_executor(self.graph, group.last, op, self._compile, limit)
+        if isinstance(op, VariableOp):
+            function = self.settings.variables.function(self.graph, group.last, op)
+            return evaluated(self.graph, group.last, function, aliases=False)
+        return limited(self.graph, group.last, self._unlimited(group), self.settings.max_memory)
+
+    def _unlimited(self, group: FusionGroup) -> Executor:
+        if not self.settings.fuse:
+            return node_executor(self.graph, group)
+        return choose_executor(
+            graph=self.graph,
+            group=group,
+            constants=self.folded.constants,
+            tuner=self.settings.tuner,
+            team=self.settings.team,
+            used=frozenset(v.port for v in outputs_of(group.last) if v in self.read),
+            dense=Value(group.last.id) in self.dense,
+        )
+
+    def _compile(self, body: Graph, fuse: bool) -> Program:
+        """Compile a body; measuring would want a lock that is held while the plan runs."""
+        fuse = fuse and self.settings.fuse
+        return compiled(body, replace(self.settings, fuse=fuse, tuner=Tuner()))
+
+    def _number(self, groups: list[FusionGroup], executors: list[Executor]) -> None:
+        """Give every value a slot that a step reads or writes; constants lie in theirs."""
+        for value in self._all_values(groups, executors):
+            if value not in self.slot_of:
+                self.slot_of[value] = len(self.values)
+                self.values.append(self.folded.constants.get(value))
+
+    def _all_values(self, groups: list[FusionGroup], executors: list[Executor]) -> Iterable[Value]:
+        """Yield the values that are read; also all constants where steps may be looked at."""
+        for node in self.graph.parameters if self.settings.fuse else self.folded.given:
+            yield from outputs_of(node)
+        for group, executor in zip(groups, executors, strict=True):
+            yield from executor.arguments
+            yield from outputs_of(group.last)
+        yield from (v for _, v in self.results)
+
+    def _outputs(self, node: Node) -> Slots:
+        return tuple(self.slot_of[v] for v in outputs_of(node) if v in self.slot_of)
+
+    def _place(self, groups: list[FusionGroup], executors: list[Executor]) -> None:
+        """Decide what lies where: model outputs are fresh, views share, the rest is arena."""
+        still = {v for e in executors if not e.movable for v in (*e.arguments, *e.outputs)}
+        large = {v for _, v in self.results if not self._is_small(v, still)}
+        for node in self.graph.parameters if self.settings.fuse else ():
+            if self._is_small(Value(node.id), still) and Value(node.id) in self.slot_of:
+                nbytes = self.graph.spec(Value(node.id)).nbytes or 0
+                self.buffers[Value(node.id)] = _Buffer(nbytes, 0, 0, True)
+        for k, (group, executor) in enumerate(zip(groups, executors, strict=True)):
+            for value in group.inputs:
+                if value in self.buffers:
+                    self.buffers[value].last = k
+            if executor.view_of is not None:
+                shared = self.buffers.get(executor.view_of)
+                for value in executor.outputs if shared is not None else ():
+                    self.buffers[value] = shared  # type: ignore[assignment]
+            elif executor.memory:
+                for value, (shape, dtype) in zip(executor.outputs, executor.memory, strict=True):
+                    if value in large:
+                        self.fresh[value] = Fresh(self.slot_of[value], shape, dtype)
+                    size = math.prod(shape) * dtype.itemsize
+                    self.buffers[value] = _Buffer(size, k, k, value not in large)
+            else:
+                self._expect(executor.outputs, k)
+        for value in {v for _, v in self.results} & self.buffers.keys():
+            self.buffers[value].last = len(groups)
+
+    def _is_small(self, value: Value, still: Container[Value]) -> bool:
+        """Whether an input or output is rather copied than a new place in every run.
+
+        `still` are the values whose memory had better stay where it is.
+        """
+        spec = self.graph.spec(value)
+        nbytes = spec.nbytes if spec.dtype is not None and spec.dtype.kind != "string" else None
+        limit = COPIED_BYTES if value in still else MOVED_BYTES
+        return self.settings.fuse and nbytes is not None and 0 < nbytes <= limit
+
+    def _expect(self, outputs: Iterable[Value], step: int) -> None:
+        """Note the sizes of what `evaluate` will allocate, as far as they are known.
+
+        Also of what nothing reads.
+        """
+        for value in outputs:
+            size = self.graph.spec(value).nbytes
+            if size is not None:
+                self.buffers[value] = _Buffer(size, step, step, False)
+
+    def _allocate(self, executors: list[Executor]) -> tuple[int, int]:
+        """Lay out the arena and set the slots whose arrays never change."""
+        buffers = list({id(b): b for b in self.buffers.values() if b.in_arena}.values())
+        lifetimes = [Lifetime(b.size, b.first, b.last) for b in buffers]
+        offsets, total = layout(lifetimes)
+        self._check_memory(total, max((e.scratch for e in executors), default=0))
+        memory = allocate(total)
+        at = {id(b): offset for b, offset in zip(buffers, offsets, strict=True)}
+        for outputs, places in self._placed(executors):
+            for value, (shape, dtype) in zip(outputs, places, strict=False):
+                buffer = self.buffers.get(value)
+                if buffer is not None and buffer.in_arena:
+                    start = at[id(buffer)]
+                    piece = memory[start : start + buffer.size]
+                    self.values[self.slot_of[value]] = piece.view(dtype).reshape(shape)
+        return total, most_alive(lifetimes)
+
+    def _placed(
+        self, executors: list[Executor]
+    ) -> Iterator[tuple[tuple[Value, ...], tuple[Memory, ...]]]:
+        """Yield values with the shapes and types of their memory: inputs, then what is computed."""
+        for node in self.graph.parameters:
+            spec = self.graph.spec(Value(node.id))
+            if Value(node.id) in self.buffers and is_static(spec.shape) and spec.dtype is not None:
+                yield (Value(node.id),), ((spec.shape, np.dtype(spec.dtype.container)),)
+        for executor in executors:
+            yield executor.outputs, executor.memory
+
+    def _check_memory(self, arena: int, scratch: int) -> None:
+        limit = self.settings.max_memory
+        arena += most_alive(self._evaluated())
+        outputs = sum(f.nbytes for f in self.fresh.values())
+        weights = self.folded.constants.nbytes
+        need = arena + scratch * self.settings.team.threads + outputs + weights
+        if limit is not None and need > limit:
+            message = (
+                f"running needs {need:,} bytes (tensors {arena:,}, outputs {outputs:,}, constants "
+                f"{weights:,}, scratch {scratch:,} per thread), the limit is {limit:,}"
+            )
+            raise LimitError(Diagnostic("E602", "error", message, hint=ALLOW))
+
+    def _evaluated(self) -> list[Lifetime]:
+        """Return the values that `evaluate` allocates in every run."""
+        found = {id(b): b for v, b in self.buffers.items() if v not in self.fresh}
+        return [Lifetime(b.size, b.first, b.last) for b in found.values() if not b.in_arena]
+
+    def _step(self, group: FusionGroup, executor: Executor) -> Step | None:
+        """Bind a group; None for a view of memory that never changes, which is made here."""
+        ins = tuple(self.slot_of[v] for v in executor.arguments)
+        outs = tuple(self.slot_of[v] for v in executor.outputs)
+        call = executor.bind(ins, outs, self.settings.team.member(), self.values)
+        source = executor.view_of and self.values[self.slot_of[executor.view_of]]
+        if source is not None:
+            values = self.values.copy()
+            call(values)
+            if all(np.may_share_memory(values[slot], source) for slot in outs):
+                self.values = values
+                return None
+        fixed = call.prepared if isinstance(call, Always) else None
+        return Step(
+            nodes=group.nodes,
+            call=call,
+            inputs=ins,
+            outputs=outs,
+            kernel=executor.kernel,
+            why=executor.why,
+            scratch=executor.scratch,
+            recorded=call.recorded if isinstance(call, Always) else None,
+            short=isinstance(fixed, Repeated)
+            and (len(fixed.pieces) == 1 or self._is_short(executor, ins + outs)),
+        )
+
+    def _is_short(self, executor: Executor, slots: Slots) -> bool:
+        """Whether no thread is worth waking up for what reads and writes these slots."""
+        arrays = [self.values[slot] for slot in slots]
+        elements = sum(a.size for a in arrays if a is not None)
+        nanoseconds = ELEMENT_NS * elements + (executor.cost or 0.0)
+        return bool(nanoseconds < 1e9 * NEVER_SHARED * relative().wake)
+
+    def _with_frees(self, steps: list[Step]) -> list[Step]:
+        """Free what has no fixed place after its last use."""
+        last: dict[int, int] = {}
+        for k, step in enumerate(steps):
+            for slot in (*step.inputs, *step.outputs):
+                last[slot] = k
+        kept = {self.slot_of[v] for _, v in self.results}
+        frees: dict[int, list[int]] = {}
+        for slot, k in last.items():
+            if self.values[slot] is None and slot not in kept:
+                frees.setdefault(k, []).append(slot)
+        return [replace(s, frees=tuple(frees.get(k, ()))) for k, s in enumerate(steps)]

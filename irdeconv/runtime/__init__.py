@@ -1,1 +1,0 @@
-"""Executing graphs: feeds, the plan, its schedule."""

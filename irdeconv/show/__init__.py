@@ -1,0 +1,1 @@
+"""Showing models: tables, JSON, Graphviz, explanations, pictures, the graph page."""

@@ -1,0 +1,530 @@
+"""One axis of a deconvolution as rows of cells: as the scatter, and as a convolution over zeros.
+
+Everything stands at positions of the uncropped scatter. Input i stands at S*i, its product with
+tap k at S*i + D*k, output o at o + begin. The zero-inserted data has input i at S*i as well, and
+the tap k of output o lies over o + begin - D*k there. So both views share one ruler.
+
+`assets/anatomy.js` of the page makes the same rows of the same integers; a test compares them.
+
+How many taps reach each output: the overlap map of a kernel, and what it says.
+
+Away from the borders the number depends on the position modulo the stride alone, and on several
+axes it is the product. Taps k and k' reach the same residue where D*(k - k') is a multiple of S.
+
+The style sheet of drawn axes, for a picture by itself and for the page.
+
+Colours stand in the rules and not in variables: programs that convert SVG know no variables.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from itertools import product
+from string import Template
+from typing import Any
+
+from irdeconv.base.errors import count
+from irdeconv.ir.geometry import IntVector, Vector, Window, full_size, zero_insertion_pads
+
+ELEMENTS = 4  # inputs that a longer axis is drawn with
+POSITIONS = 144  # at most; of a wider axis a part is drawn
+STAMPS = 8  # inputs, and outputs, that have a row of their own
+COLOURS = 8  # phases that have a colour of their own
+
+
+@dataclass(frozen=True)
+class AxisCell:
+    """What stands at one position: a kind, the phase of the output it belongs to, and a text."""
+
+    at: int
+    kind: str
+    text: str = ""
+    phase: int | None = None
+
+    def to_list(self) -> list[Any]:
+        """Return the JSON form."""
+        return [self.at, self.kind, self.text, self.phase]
+
+
+@dataclass(frozen=True)
+class CellRow:
+    """A line of cells with its label."""
+
+    label: str
+    cells: tuple[AxisCell, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxisAnatomy:
+    """The numbers of one axis; `begin` and `end` are what is cut off the scatter (negative: added).
+
+    `extra` is the output_padding that `end` has less already.
+    """
+
+    size: int
+    kernel: int
+    stride: int
+    dilation: int
+    begin: int
+    end: int
+    extra: int = 0
+
+    @cached_property
+    def reach(self) -> int:
+        """D(K-1): how far the last tap lies from the first."""
+        return self.dilation * (self.kernel - 1)
+
+    @cached_property
+    def full(self) -> int:
+        """The size of the uncropped scatter; no element without inputs."""
+        terms = (self.size, self.stride, self.kernel, self.dilation)
+        size, stride, kernel, dilation = (IntVector((n,)) for n in terms)
+        return max(_only(full_size(size, stride, kernel, dilation)), 0) if self.size else 0
+
+    @cached_property
+    def output(self) -> int:
+        """O = S(I-1) + D(K-1)+1 - begin - end, at least 0."""
+        return max(self.stride * (self.size - 1) + self.reach + 1 - self.begin - self.end, 0)
+
+    @cached_property
+    def length(self) -> int:
+        """The size of the zero-inserted data."""
+        return self.stride * (self.size - 1) + 1 if self.size else 0
+
+    @cached_property
+    def pads(self) -> tuple[int, int]:
+        """What the lowering pads the zero-inserted data with before and behind; negative: crops."""
+        window = Window(IntVector((self.begin,)), IntVector((self.end,)))
+        # Without inputs S*0 zeros are there, unlike S(I-1)+1: the end has S-1 less to pad.
+        surplus = IntVector((0 if self.size else self.stride - 1,))
+        both = zero_insertion_pads(
+            window, IntVector((self.kernel,)), IntVector((self.dilation,)), surplus
+        )
+        return _only(both[0]), _only(both[1])
+
+    @cached_property
+    def window(self) -> range:
+        """The positions that the convolution reads."""
+        before, after = self.pads
+        return range(-before, self.length + after) if self.output else range(0)
+
+    @cached_property
+    def outputs(self) -> range:
+        """The positions of the outputs."""
+        return range(self.begin, self.begin + self.output)
+
+    @cached_property
+    def everything(self) -> range:
+        """All positions at which something stands."""
+        spans = [s for s in (range(self.full), self.window, self.outputs) if s] or [range(1)]
+        return range(min(s.start for s in spans), max(s.stop for s in spans))
+
+    @cached_property
+    def shown(self) -> range:
+        """The positions that are drawn: all of them, or a part around the first outputs."""
+        all_ = self.everything
+        if len(all_) <= POSITIONS:
+            return all_
+        start = self.begin - min(self.reach, POSITIONS // 2)
+        start = max(all_.start, min(start, all_.stop - POSITIONS))
+        return range(start, start + POSITIONS)
+
+    def tap(self, output: int, input: int) -> int | None:
+        """Return the tap by which an input reaches an output: S*i + D*k = o + begin."""
+        k, rest = divmod(output + self.begin - self.stride * input, self.dilation)
+        return k if rest == 0 and 0 <= k < self.kernel else None
+
+    def sources(self, output: int) -> range:
+        """Return the inputs that reach an output; they lie D / gcd(S, D) apart."""
+        place, common = output + self.begin, math.gcd(self.stride, self.dilation)
+        first = max(-((self.reach - place) // self.stride), 0)
+        stop = min(place // self.stride + 1, self.size)
+        if place % common:
+            return range(0)
+        apart = self.dilation // common
+        residue = place // common * pow(self.stride // common, -1, apart)
+        return range(first + (residue - first) % apart, max(stop, 0), apart)
+
+    def terms(self, output: int) -> list[tuple[int, int]]:
+        """Return the pairs of an input and a tap whose products add up to an output."""
+        place = output + self.begin
+        return [(i, (place - self.stride * i) // self.dilation) for i in self.sources(output)]
+
+    def phase(self, position: int) -> int | None:
+        """Return the residue of the output at a position; None where there is none."""
+        return (position - self.begin) % self.stride if position in self.outputs else None
+
+    def scatter(self) -> list[CellRow]:
+        """Return the definition's view: each input times each tap, and the sums."""
+        rows = [self._inputs(), *map(self._stamp, self.stamped)]
+        if len(self.stamped) < self.size:
+            rows.append(CellRow(f"... {self.size} inputs", ()))
+        return [*rows, self._sums(), self._counts()]
+
+    def convolution(self) -> list[CellRow]:
+        """Return the lowering's view: inserted zeros, pads or crops, and taps over outputs."""
+        data = CellRow("data", tuple(self._data()))
+        window = CellRow("padded", tuple(self._padded()))
+        return [data, window, *map(self.over, self.slid), self._outputs()]
+
+    @property
+    def stamped(self) -> range:
+        """The inputs with a row of their own: the first that reach an output."""
+        inputs = range(self.size)
+        if self.size > STAMPS and self.output:
+            first = max(-((self.reach - self.begin) // self.stride), 0)
+            last = (self.begin + self.output - 1) // self.stride
+            inputs = range(min(first, self.size), min(last + 1, self.size))
+        return inputs[:STAMPS]
+
+    @property
+    def slid(self) -> range:
+        """The outputs with a row of their own: one per phase, from the middle."""
+        drawn = range(
+            max(self.shown.start - self.begin, 0),
+            min(self.shown.stop - self.begin, self.output),
+        )
+        count = min(max(self.stride, 3), STAMPS, len(drawn))
+        first = drawn.start + (len(drawn) - count) // 2
+        return range(first, first + count)
+
+    @property
+    def example(self) -> int | None:
+        """The output that is explained first: the one that is the sum of most products."""
+        return max(self.slid, key=lambda o: len(self.sources(o)), default=None)
+
+    def _inputs(self) -> CellRow:
+        cells = (c for c in self._data() if c.kind == "input")
+        return CellRow("inputs", tuple(cells))
+
+    def _stamp(self, i: int) -> CellRow:
+        cells = []
+        for p in self.shown:
+            k = self.tap(p - self.begin, i)
+            if k is not None:
+                phase = self.phase(p)
+                cells.append(AxisCell(p, "lost" if phase is None else "tap", f"w{k}", phase))
+        return CellRow(f"x{i} times", tuple(cells))
+
+    def _sums(self) -> CellRow:
+        """Return the outputs where the products add up, and what is cut off."""
+        cells = []
+        for p in self.shown:
+            if p in self.outputs:
+                cells.append(self._output(p))
+            elif 0 <= p < self.full:
+                cells.append(AxisCell(p, "cut"))
+        return CellRow("outputs", tuple(cells))
+
+    def _output(self, p: int) -> AxisCell:
+        o = p - self.begin
+        kind = "extra" if o >= self.output - self.extra else "output"
+        return AxisCell(p, kind, f"y{o}", self.phase(p))
+
+    def _outputs(self) -> CellRow:
+        cells = (self._output(p) for p in self.shown if p in self.outputs)
+        return CellRow("outputs", tuple(cells))
+
+    def _counts(self) -> CellRow:
+        """Return how many products each output is the sum of, borders included."""
+        drawn = (p for p in self.shown if p in self.outputs)
+        counts = ((p, len(self.sources(p - self.begin))) for p in drawn)
+        return CellRow("products", tuple(AxisCell(p, "count", str(n)) for p, n in counts))
+
+    def _data(self) -> Iterator[AxisCell]:
+        for p in self.shown:
+            if 0 <= p < self.length:
+                i, rest = divmod(p, self.stride)
+                yield AxisCell(p, "inserted", "0") if rest else AxisCell(p, "input", f"x{i}")
+
+    def _padded(self) -> Iterator[AxisCell]:
+        data = {c.at: c for c in self._data()}
+        for p in self.shown:
+            if p in self.window:
+                yield data.get(p) or AxisCell(p, "padded", "0")
+            elif p in data:
+                yield replace(data[p], kind="cut")
+
+    def over(self, o: int) -> CellRow:
+        """Return where the taps of an output lie over the padded data."""
+        cells = []
+        for p in self.shown:
+            k, rest = divmod(o + self.begin - p, self.dilation)
+            if rest or not 0 <= k < self.kernel:
+                continue
+            data = 0 <= p < self.length and p % self.stride == 0
+            phase = o % self.stride if data else None
+            cells.append(AxisCell(p, "tap" if data else "idle", f"w{k}", phase))
+        return CellRow(f"y{o} reads", tuple(cells))
+
+
+def _only(vector: Vector) -> int:
+    assert isinstance(vector, IntVector)
+    return vector.values[0]
+
+
+def shortened(axis: AxisAnatomy, size: int | None) -> AxisAnatomy:
+    """Return the axis as it is drawn: with few elements where it has many, or an open number.
+
+    What it starts and ends with is then the same: kernel and pads are kept, and there are as many
+    elements as an output of every phase needs.
+    """
+
+    def drawn(n: int) -> AxisAnatomy:
+        return replace(axis, size=n)
+
+    few = next((n for n in range(ELEMENTS, 2, -1) if len(drawn(n).everything) <= POSITIONS), 2)
+    lacking = axis.stride + 1 + axis.begin + axis.end - axis.reach - 1
+    few = max(few, -(-lacking // axis.stride) + 1)
+    return drawn(few if size is None or size > few + 2 else size)
+
+
+MAPPED_PHASES = 16  # of a larger stride so many are drawn
+MAP_CELLS = 6  # a map repeats until it is so wide, to show its pattern
+MAP_SLICES = 8  # of three and more axes
+TRIED_STRIDES = 4096  # strides that are tried for an even one
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverlapAxis:
+    """One axis: which outputs share taps does not depend on its size."""
+
+    kernel: int
+    stride: int
+    dilation: int
+    begin: int
+
+    @property
+    def common(self) -> int:
+        """The common factor of stride and dilation: so many phases are there per one with taps."""
+        return math.gcd(self.stride, self.dilation)
+
+    def taps(self, phase: int) -> range:
+        """Return the taps that reach the outputs of a phase: S / gcd(S, D) apart."""
+        place = phase + self.begin
+        if place % self.common:
+            return range(0)
+        step = self.stride // self.common
+        first = place // self.common * pow(self.dilation // self.common, -1, step) % step
+        return range(first, self.kernel, step)
+
+    @property
+    def least(self) -> int:
+        """The fewest taps of a phase."""
+        return 0 if self.common > 1 else self.kernel // self.stride
+
+    @property
+    def most(self) -> int:
+        """The most taps of a phase."""
+        return -(-self.kernel // (self.stride // self.common))
+
+    @property
+    def even(self) -> bool:
+        """Whether all phases have equally many taps."""
+        return self.least == self.most
+
+    @property
+    def even_kernels(self) -> list[int]:
+        """The multiples of the stride next to the kernel."""
+        below = self.kernel // self.stride * self.stride
+        return [k for k in (below, below + self.stride) if k]
+
+    @property
+    def even_strides(self) -> list[int]:
+        """The strides above 1 next to this one with which the kernel would be even."""
+        last = min(self.kernel, self.stride + TRIED_STRIDES)
+        below = range(self.stride - 1, max(1, self.stride - TRIED_STRIDES), -1)
+        found = (next(filter(self._suits, r), None) for r in (below, range(self.stride, last + 1)))
+        return [s for s in found if s is not None]
+
+    def _suits(self, stride: int) -> bool:
+        return self.kernel % stride == 0 and math.gcd(stride, self.dilation) == 1
+
+    def row(self) -> list[int]:
+        """Return the taps of each output along the axis, as far as a map shows it."""
+        drawn = min(self.stride, MAPPED_PHASES)
+        counts = [len(self.taps(r)) for r in range(drawn)]
+        return counts * (1 if drawn < self.stride else max(-(-MAP_CELLS // drawn), 1))
+
+
+@dataclass(frozen=True)
+class OverlapSlice:
+    """A map of the last two axes (of a single one: one row) at phases of the axes before."""
+
+    phases: tuple[int, ...]
+    counts: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """The map of all axes."""
+
+    axes: tuple[OverlapAxis, ...]
+
+    @property
+    def least(self) -> int:
+        """The fewest taps that reach an output away from the borders."""
+        return math.prod(a.least for a in self.axes)
+
+    @property
+    def most(self) -> int:
+        """The most taps that reach an output."""
+        return math.prod(a.most for a in self.axes)
+
+    @property
+    def even(self) -> bool:
+        """Whether equally many taps reach all outputs away from the borders."""
+        return self.least == self.most
+
+    @property
+    def slices(self) -> Iterator[OverlapSlice]:
+        """Yield the first slices of the map; a part of one where all of it is the same."""
+        *lead, last = self.axes[-2:]
+        if self.even:
+            counts = ((self.most,) * MAP_CELLS,) * (MAP_CELLS if lead else 1)
+            yield OverlapSlice((), counts)
+            return
+        rows = lead[0].row() if lead else [1]
+        outer = self.axes[:-2]
+        places = product(*(range(min(a.stride, MAPPED_PHASES)) for a in outer))
+        for _, phases in zip(range(MAP_SLICES), places, strict=False):
+            around = math.prod(len(a.taps(r)) for a, r in zip(outer, phases, strict=True))
+            found = tuple(tuple(around * a * b for b in last.row()) for a in rows)
+            yield OverlapSlice(phases, found)
+
+    @property
+    def left_out(self) -> str | None:
+        """What of an uneven map is not drawn, in words."""
+        slices = math.prod(a.stride for a in self.axes[:-2])
+        parts = [f"{MAP_SLICES} of {slices} slices"] if slices > MAP_SLICES else []
+        if any(a.stride > MAPPED_PHASES for a in self.axes):
+            parts.append(f"at most {MAPPED_PHASES} phases of an axis")
+        return f"drawn: {', '.join(parts)}" if parts and not self.even else None
+
+    def sentences(self) -> list[str]:
+        """Return the diagnosis: even or not, by what factor, and what would be even."""
+        if self.even:
+            taps = count(self.most, "tap")
+            return [
+                f"Even: {taps} {'reaches' if self.most == 1 else 'reach'} every output away from "
+                "the borders, so the kernel alone makes no checkerboard pattern."
+            ]
+        return [self._uneven(), *self._remedies()]
+
+    def _uneven(self) -> str:
+        if self.least:
+            factor = f"{self.most / self.least:.3g}".removesuffix(".0")
+            return (
+                f"Uneven: {self.least} to {count(self.most, 'tap')} reach an output away from the "
+                f"borders, {factor} times as many at some places as at others. That is where "
+                "checkerboard patterns come from."
+            )
+        return (
+            f"Uneven: up to {count(self.most, 'tap')} reach an output, but some outputs are "
+            "reached by none. Those are 0 whatever the input is."
+        )
+
+    def _remedies(self) -> Iterator[str]:
+        by_axis: dict[OverlapAxis, list[int]] = {}
+        for n, axis in enumerate(self.axes):
+            if not axis.even:
+                key = OverlapAxis(
+                    kernel=axis.kernel, stride=axis.stride, dilation=axis.dilation, begin=0
+                )
+                by_axis.setdefault(key, []).append(n)
+        for axis, numbers in by_axis.items():
+            named = "Axis" if len(numbers) == 1 else "Axes"
+            yield f"{named} {_listed(numbers, 'and')}: {_remedy(axis)}"
+
+
+def _remedy(axis: OverlapAxis) -> str:
+    kernels = _listed(axis.even_kernels, "or")
+    strides = axis.even_strides
+    other = ""
+    if strides:
+        other = f" So would stride {_listed(strides, 'or')}, with another output size."
+    if axis.common > 1:
+        return (
+            f"stride {axis.stride} and dilation {axis.dilation} have the factor {axis.common} in "
+            f"common, so at most 1 of {axis.common} phases has taps, whatever the kernel is. With "
+            f"dilation 1 a kernel of {kernels} would be even.{other}"
+        )
+    of_stride = f"{'multiples' if len(axis.even_kernels) > 1 else 'a multiple'} of the stride"
+    return f"a kernel of {kernels} would be even ({of_stride} {axis.stride}).{other}"
+
+
+def _listed(numbers: Sequence[int], joint: str) -> str:
+    *first, last = map(str, numbers)
+    return f"{', '.join(first)} {joint} {last}" if first else last
+
+
+_SHAPES = """\
+.anatomy { font-family: system-ui, sans-serif; font-size: 12px; }
+.anatomy .name { font: bold 14px ui-monospace, monospace; }
+.anatomy .head { font-weight: bold; font-size: 13px; }
+.anatomy .mono, .anatomy .in { font-family: ui-monospace, monospace; }
+.anatomy .in { font-size: 10px; text-anchor: middle; }
+.anatomy rect { stroke-width: 1; }
+.anatomy .fine rect { stroke-width: .4; }
+.anatomy .padded, .anatomy .cut, .anatomy .lost { stroke-dasharray: 2 2; }
+.anatomy rect.extra { stroke-width: 2.5; }
+.anatomy .fine rect.extra { stroke-width: 1.5; }
+"""
+
+_COLOURS = Template("""\
+.anatomy text { fill: $ink; }
+.anatomy .soft { fill: $soft; }
+.anatomy rect { stroke: $line; fill: $empty; }
+.anatomy .paper { stroke: none; fill: $paper; }
+.anatomy .input { fill: $input; }
+.anatomy .inserted, .anatomy .padded, .anatomy .idle { fill: none; }
+.anatomy .cut, .anatomy .lost, .anatomy .cross { fill: none; stroke: $cut; }
+.anatomy .count { stroke: none; fill: none; }
+.anatomy .p0 { fill: $p0; }
+.anatomy .p1 { fill: $p1; }
+.anatomy .p2 { fill: $p2; }
+.anatomy .p3 { fill: $p3; }
+.anatomy .p4 { fill: $p4; }
+.anatomy .p5 { fill: $p5; }
+.anatomy .p6 { fill: $p6; }
+.anatomy .p7 { fill: $p7; }
+.anatomy .extra { stroke: $ink; }
+.anatomy .focus { fill: none; stroke: $ink; stroke-width: 1.5; }
+.anatomy .o0 { fill: $o0; }
+.anatomy .o1 { fill: $o1; }
+.anatomy .o2 { fill: $o2; }
+.anatomy .o3 { fill: $o3; }
+.anatomy .o4 { fill: $o4; }
+""")
+
+_LIGHT = {
+    "paper": "#ffffff", "ink": "#1c2330", "soft": "#5b6575", "line": "#8b95a5",
+    "empty": "#f1f3f6", "input": "#d7e3f8", "cut": "#b3261e",
+    "p0": "#9ecbf2", "p1": "#f7c77e", "p2": "#a5dbab", "p3": "#f2aeb5",
+    "p4": "#cdb9ee", "p5": "#eae08a", "p6": "#96dcda", "p7": "#d9c2a7",
+    "o0": "#f3f5f8", "o1": "#dbe7fb", "o2": "#b4d0f7", "o3": "#85b2ee", "o4": "#5a93e2",
+}  # fmt: skip
+_DARK = {
+    "paper": "#14181f", "ink": "#e8ecf2", "soft": "#a2acbb", "line": "#6b7686",
+    "empty": "#232a35", "input": "#2f4468", "cut": "#ff8a80",
+    "p0": "#1f5788", "p1": "#7a5210", "p2": "#28642f", "p3": "#85343d",
+    "p4": "#5b4390", "p5": "#67600f", "p6": "#14605e", "p7": "#65502f",
+    "o0": "#1c222c", "o1": "#22344f", "o2": "#27456e", "o3": "#2d588f", "o4": "#346bb4",
+}  # fmt: skip
+
+
+@cache
+def picture_style() -> str:
+    """Return the style of a picture by itself, dark where the reader's system is."""
+    light, dark = _COLOURS.substitute(_LIGHT), _COLOURS.substitute(_DARK)
+    return f"{_SHAPES}{light}@media (prefers-color-scheme: dark) {{\n{dark}}}\n"
+
+
+@cache
+def page_style() -> str:
+    """Return the style for the page, which says itself whether it is dark; paper is light."""
+    dark = _COLOURS.substitute(_DARK).replace(".anatomy", ':root[data-theme="dark"] .anatomy')
+    return f"{_SHAPES}{_COLOURS.substitute(_LIGHT)}@media screen {{\n{dark}}}\n"

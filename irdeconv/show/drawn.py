@@ -1,0 +1,193 @@
+"""What a graph looks like: a box for each layer, with the constants that it reads in it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from irdeconv.base.errors import count
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.op import Op, ports
+from irdeconv.ops.basic import Opaque
+from irdeconv.ops.bodies import bodies_of
+from irdeconv.show.changes import difference
+from irdeconv.show.layers import InputFacts, LayerFacts, layers, value
+from irdeconv.show.scene import Change, GraphDrawing, Kind, TextLine
+from irdeconv.show.scenes import LayerBox, Wire, draw
+from irdeconv.show.svg import Panel, svg
+from irdeconv.show.text import name_lines, one_line, type_lines
+
+LINE_WIDTH = 18.6  # em: 30 characters
+FACT_WIDTH = 22.3  # em of a smaller font
+LARGEST_GROUPED = 5000  # layers; a notebook draws none of more
+WEIGHTY = 64  # elements; more than axes and the like have
+LARGEST_FLAT = 400  # boxes; a picture of more shows groups, a notebook none of more groups
+CONSTANTS = 4  # that have a line each
+LISTED_INPUTS = 8  # that are listed under the mouse
+
+_PLACES = ("offset", "size")  # of a constant in its file: no part of what a layer does
+
+
+def drawing(
+    graph: Graph,
+    rows: Sequence[LayerFacts] | None = None,
+    *,
+    changes: Mapping[int, Change] | None = None,
+    constants: bool = False,
+) -> GraphDrawing:
+    """Return the drawing of a graph; the numbers of its boxes are the ids of the layers.
+
+    `rows` are its layers where they are known already, `changes` say what a rewriting did with
+    layers. Constants stand in the boxes of their readers; with `constants` they have boxes.
+    """
+    shown = [r for r in (layers(graph) if rows is None else rows) if constants or not r.constant]
+    place = {r.id: n for n, r in enumerate(shown)}
+    items = [
+        _item(graph, r, (changes or {}).get(r.id, "same"), folded=not constants) for r in shown
+    ]
+    several = {r.id for r in shown if sum(bool(o.consumers) for o in r.outputs) > 1}
+    wires = [
+        Wire(place[i.producer], place[r.id], i.port, _label(i, several), i.producer)
+        for r in shown
+        for i in r.inputs
+        if i.producer in place
+    ]
+    return draw(items, wires, graph.info.name)
+
+
+def _label(i: InputFacts, several: Collection[int]) -> str:
+    """Return the spec of a value; the number of the output where several are read."""
+    return f"{i.port}: {i.spec}" if i.producer in several else str(i.spec)
+
+
+def picture(
+    graph: Graph,
+    rows: Sequence[LayerFacts] | None = None,
+    lowered: Graph | None = None,
+    *,
+    constants: bool = False,
+    most: int | None = None,
+) -> str | None:
+    """Return a graph as SVG, beside it what it was lowered to.
+
+    Groups of a large graph are closed, and a line says so. None where even then a side has more
+    than `most` boxes, or where finding that out takes seconds.
+    """
+    if most is not None and max(len(graph), len(lowered or ())) > LARGEST_GROUPED:
+        return None
+    title, text = graph.info.name, _described(graph)
+    if lowered is None:
+        panels = [_panel(graph, drawing(graph, rows, constants=constants), "")]
+    else:
+        found = difference(graph, lowered)
+        before = drawing(graph, rows, changes=found.before, constants=constants)
+        after = drawing(lowered, changes=found.after, constants=constants)
+        panels = [_panel(graph, before, "before"), _panel(lowered, after, "after lowering")]
+        title = f"{title}, before and after lowering"
+        text = f"Before: {text} After lowering: {_described(lowered)}"
+    if most is not None and max(len(p.scene.boxes) for p in panels) > most:
+        return None
+    return svg(panels, title, text)
+
+
+def _panel(graph: Graph, drawn: GraphDrawing, side: str) -> Panel:
+    """Return the flat scene, or the one with closed groups where the flat one is too large."""
+    heading = [f"{graph.info.name}, {side}" if side else graph.info.name]
+    flat = drawn.scenes[drawn.flat]
+    if not drawn.flat or len(flat.boxes) <= LARGEST_FLAT:
+        return Panel(flat, tuple(heading))
+    heading.append(f"{count(len(flat.boxes), 'layer')} in groups; --format html opens them")
+    return Panel(drawn.scenes[0], tuple(heading))
+
+
+def _described(graph: Graph) -> str:
+    """Return a sentence for who does not see the picture."""
+    inputs, outputs = (", ".join(names) for names in (graph.inputs, graph.outputs))
+    deconvolutions = sum(n.op.deconvolution for n in graph.nodes())
+    return (
+        f"A graph of {count(len(graph), 'layer')}, {count(deconvolutions, 'deconvolution')} among "
+        f"them, from {inputs or 'no input'} to {outputs or 'no output'}."
+    )
+
+
+def _item(graph: Graph, r: LayerFacts, change: Change, *, folded: bool) -> LayerBox:
+    texts = [TextLine(t, "type") for t in type_lines(r.type, LINE_WIDTH)]
+    texts += [TextLine(t, "name") for t in name_lines(r.name, LINE_WIDTH) if t]
+    texts += [TextLine(one_line(t, FACT_WIDTH), "fact") for t in box_facts(graph, r, folded=folded)]
+    attributes = " ".join(f"{k}={v}" for k, v in r.attributes.items() if k not in _PLACES)
+    return LayerBox(
+        lines=tuple(texts),
+        name=r.name,
+        title="\n".join(_title(graph, r)),
+        node=r.id,
+        kind=_kind(graph, r),
+        change=change,
+        type=r.type,
+        signature=f"{r.type} {attributes} {len(r.inputs)}",
+        weighty=r.parameters > WEIGHTY,
+    )
+
+
+def _title(graph: Graph, r: LayerFacts) -> Iterator[str]:
+    """Yield what is said of a layer under the mouse: its name, its type, its inputs in order."""
+    yield r.name
+    yield f"{r.type} of {r.version}"
+    op = graph.node(r.id).op
+    for port, i in enumerate(r.inputs[:LISTED_INPUTS]):
+        yield f"{_port(op, port)}: {i.name}{f' output {i.port}' if i.port else ''} {i.spec}"
+    if len(r.inputs) > LISTED_INPUTS:
+        yield f"and {count(len(r.inputs) - LISTED_INPUTS, 'input')} more"
+
+
+def _kind(graph: Graph, r: LayerFacts) -> Kind:
+    if r.deconvolution:
+        return "deconvolution"
+    ends: dict[str, Kind] = {"Parameter": "input", "Result": "output"}
+    if r.type in ends:
+        return ends[r.type]
+    if r.constant:
+        return "constant"
+    return "body" if bodies_of(graph.node(r.id)) else "layer"
+
+
+def box_facts(graph: Graph, r: LayerFacts, *, folded: bool) -> Iterator[str]:
+    """Yield what else stands in a box: its window, constants, inputs that are one, bodies."""
+    node = graph.node(r.id)
+    yield from _window(r.attributes)
+    held = [(port, i) for port, i in enumerate(r.inputs) if i.parameters is not None]
+    if folded:
+        few = CONSTANTS if len(held) > CONSTANTS + 1 else len(held)
+        for port, i in held[:few]:
+            yield _constant(node.op, port, i)
+        if few < len(held):
+            yield f"and {count(len(held) - few, 'constant')} more"
+    same: dict[tuple[int, int], list[str]] = {}
+    for port, i in enumerate(r.inputs):
+        if i.parameters is None:
+            same.setdefault((i.producer, i.port), []).append(_port(node.op, port))
+    yield from (" = ".join(names) for names in same.values() if len(names) > 1)
+    for body in bodies_of(node):
+        yield f"{body.tag} of {count(len(body.graph), 'layer')}"
+
+
+def _window(attributes: Mapping[str, str]) -> Iterator[str]:
+    """Yield the attributes of a window that are not what they mostly are."""
+    if attributes.get("kernel"):
+        yield f"kernel {attributes['kernel']}"
+    for key in ("strides", "dilations", "output_padding"):
+        usual = {"", "0" if key == "output_padding" else "1"}
+        if not usual.issuperset(attributes.get(key, "").split(",")):
+            yield f"{key} {attributes[key]}"
+    pads = [attributes.get(key, "") for key in ("pads_begin", "pads_end")]
+    if not {"", "0"}.issuperset(",".join(pads).split(",")):
+        yield f"pads {pads[0]}" if pads[0] == pads[1] else f"pads {pads[0]} / {pads[1]}"
+
+
+def _constant(op: Op, port: int, i: InputFacts) -> str:
+    known = value(i.spec)
+    name = _port(op, port)
+    return f"{name} {known[:1]} {known[1:]}" if known else f"{name} {i.spec}"
+
+
+def _port(op: Op, port: int) -> str:
+    """Return what an operation calls an input."""
+    return f"input {port}" if isinstance(op, Opaque) else ports(type(op)).name(port)

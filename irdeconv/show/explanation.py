@@ -1,0 +1,566 @@
+"""The explanation of one deconvolution: terms per axis, rule, picture, verdicts, solutions.
+
+The drawn anatomy of explained deconvolutions: which axes are drawn, and what stands above.
+
+The explanations of a graph's deconvolutions as text and JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
+
+from irdeconv.base.errors import OpError, Problem, count, did_you_mean, misused
+from irdeconv.base.markup import html_text, plain
+from irdeconv.base.markup import line as one_line
+from irdeconv.base.tables import printable, table
+from irdeconv.ir.attributes import Ints
+from irdeconv.ir.geometry import size_hint
+from irdeconv.ir.graph import Graph, Node
+from irdeconv.ir.op import Op, infer_op
+from irdeconv.ir.spec import Dim, Shape, Spec, is_static
+from irdeconv.ops.dialect_base import PadsRule, Setting, shape_text
+from irdeconv.ops.dialect_system import Crop, placed
+from irdeconv.ops.dialect_template import DialectDeconvolution
+from irdeconv.rewrite.infer_specs import infer_specs
+from irdeconv.rewrite.runtime_faults import faults_of_quantized
+from irdeconv.show.anatomy import AxisAnatomy, Overlap, OverlapAxis, shortened
+from irdeconv.show.anatomy_svg import AxisPicture, LayerPicture, svg
+from irdeconv.show.letters import picture
+from irdeconv.show.systems import (
+    Solutions,
+    Verdict,
+    crop_dict,
+    find,
+    numbers,
+    rule,
+    setting,
+    solve,
+    verdicts,
+)
+
+FORMULA = "O = S(I-1) + D(K-1)+1 - pb - pe + op"
+
+
+@dataclass(frozen=True)
+class AxisEquation:
+    """The terms of O = S(I-1) + D(K-1)+1 - pb - pe + op on one axis; texts where unknown."""
+
+    index: int
+    size: Dim
+    kernel: Dim
+    stride: int
+    dilation: int
+    full: Dim
+    pad_begin: Dim | None
+    pad_end: Dim | None
+    output_padding: int
+    output: Dim | None
+
+    @property
+    def equation(self) -> tuple[str, str]:
+        """The formula with the values put in, and its terms worked out."""
+        i, k, s, d = self.size, self.kernel, self.stride, self.dilation
+        pb, pe = _known(self.pad_begin), _known(self.pad_end)
+        tail = f" - {_signed(pb)} - {_signed(pe)} + {_signed(self.output_padding)}"
+        first = f"{s}*({i}-1) + {d}*({k}-1)+1{tail}"
+        second = f"{(i - 1) * s} + {(k - 1) * d + 1}{tail} = {_known(self.output)}"
+        return first, second
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        terms = {
+            "input": self.size,
+            "kernel": self.kernel,
+            "full": self.full,
+            "pad_begin": self.pad_begin,
+            "pad_end": self.pad_end,
+            "output": self.output,
+        }
+        return {
+            "axis": self.index,
+            "stride": self.stride,
+            "dilation": self.dilation,
+            "output_padding": self.output_padding,
+            **{k: None if v is None else numbers((v,))[0] for k, v in terms.items()},
+            "equation": f"{self.equation[0]} = {self.equation[1]}",
+        }
+
+
+@dataclass(frozen=True)
+class LayerExplanation:
+    """What there is to say about one deconvolution.
+
+    `problem` is why the layer is refused, `hints` what would help; `crop` is then None. `setting`
+    is None where the number of axes is unknown. `faults` are known faults of runtimes that concern
+    the layer, if its data are quantized.
+    """
+
+    name: str
+    type: str
+    version: str
+    system: str
+    attributes: dict[str, str]
+    inputs: tuple[str, ...]
+    output: str
+    setting: Setting | None
+    crop: Crop | None
+    rule: PadsRule | None
+    axes: tuple[AxisEquation, ...]
+    picture: tuple[str, ...]
+    verdicts: tuple[Verdict, ...]
+    problem: Problem | None = None
+    hints: tuple[str, ...] = ()
+    remarks: tuple[Problem, ...] = ()
+    faults: tuple[str, ...] = ()
+    solutions: Solutions | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        p = self.problem
+        return {
+            "name": self.name,
+            "type": self.type,
+            "version": self.version,
+            "system": self.system,
+            "attributes": self.attributes,
+            "inputs": list(self.inputs),
+            "output": self.output,
+            "rejected": None if p is None else {"code": p.code, "message": p.message},
+            "hints": list(self.hints),
+            "remarks": [{"code": r.code, "message": r.message} for r in self.remarks],
+            "faults": list(self.faults),
+            **crop_dict(self.crop),
+            "rule": self.rule.to_dict() if self.rule else None,
+            "axes": [a.to_dict() for a in self.axes],
+            "picture": list(self.picture),
+            "systems": [v.to_dict() for v in self.verdicts],
+            "solutions": self.solutions.to_dict() if self.solutions else None,
+        }
+
+
+def explain_layer(
+    graph: Graph, node: Node, solve_for: Ints | None = None, *, declared: bool = True
+) -> LayerExplanation:
+    """Explain one deconvolution of an inferred graph; it may be one that inference refused.
+
+    `declared` says whether the sizes that the file states are to be looked at.
+    """
+    inputs, op = graph.input_specs(node.id), node.op
+    s, crop, remarks, problem = _judged(op, inputs)
+    system = find(s.system) if s else None
+    solutions = None
+    if s and system and solve_for:
+        solutions = solve(system, s, solve_for * s.axes if len(solve_for) == 1 else solve_for)
+    return LayerExplanation(
+        name=node.name,
+        type=node.type,
+        version=op.version,
+        system=system.title if system else node.type,
+        attributes=op.to_attributes(),
+        inputs=tuple(map(str, inputs)),
+        output="?" if problem else str(infer_op(op, inputs)[0]),
+        setting=s,
+        crop=crop,
+        rule=rule(op, s) if s else None,
+        axes=_axes(s, crop) if s else (),
+        picture=tuple(_picture(s, crop)) if s and crop else (),
+        verdicts=tuple(verdicts(s, crop)) if s else (),
+        problem=problem,
+        hints=tuple(_hints(op, s, crop, problem, _declared(node) if declared else None)),
+        remarks=remarks,
+        faults=_faults(s) if s and is_quantized(graph, node) else (),
+        solutions=solutions,
+    )
+
+
+def is_quantized(graph: Graph, node: Node) -> bool:
+    """Whether the data of a layer come from a FakeQuantize, or from integers that were scaled."""
+    sources = graph.inputs_of(node.id)
+    source = graph.node(sources[0].node) if sources else node
+    if source.type == "FakeQuantize":
+        return True
+    for type in ("Multiply", "Subtract", "Convert"):
+        if source.type == type:
+            source = graph.node(graph.inputs_of(source.id)[0].node)
+        elif type != "Subtract":
+            return False
+    dtype = source.spec().dtype
+    return dtype is not None and dtype.is_integral
+
+
+def _faults(s: Setting) -> tuple[str, ...]:
+    found = faults_of_quantized(
+        size=s.size,
+        kernel=s.kernel,
+        strides=s.strides,
+        groups=s.groups,
+        channels=s.channels,
+        outputs=s.outputs,
+    )
+    return tuple(map(str, found))
+
+
+def _judged(
+    op: Op, inputs: tuple[Spec, ...]
+) -> tuple[Setting | None, Crop | None, tuple[Problem, ...], Problem | None]:
+    """Return setting, window and remarks, or why the layer is refused."""
+    s = None
+    try:
+        s = setting(op, inputs)
+        infer_op(op, inputs)
+        return s, placed(op, inputs), tuple(op.remarks(*inputs)), None
+    except OpError as e:
+        return s, None, (), e.problem
+    except TypeError:
+        return s, None, (), Problem("E208", f"{len(inputs)} inputs do not fit {op.type}")
+
+
+def _axes(s: Setting, crop: Crop | None) -> tuple[AxisEquation, ...]:
+    out = []
+    for i, full in enumerate(s.full):
+        op = s.output_padding[i]
+        begin = end = size = None
+        if crop is not None:
+            begin, size = crop.begin[i], crop.size[i]
+            end = crop.end[i] + op
+        elif s.auto_pad == "explicit" and s.output_shape is None:
+            begin, end = s.pads_begin[i], s.pads_end[i]
+            size = full - begin - end + op
+        out.append(
+            AxisEquation(
+                index=i,
+                size=s.size[i],
+                kernel=s.kernel[i],
+                stride=s.strides[i],
+                dilation=s.dilations[i],
+                full=full,
+                pad_begin=begin,
+                pad_end=end,
+                output_padding=op,
+                output=size,
+            )
+        )
+    return tuple(out)
+
+
+def _picture(s: Setting, crop: Crop) -> list[str]:
+    kernel, begin, end = s.kernel[0], crop.begin[0], crop.end[0]
+    if not isinstance(kernel, int) or not isinstance(begin, int) or not isinstance(end, int):
+        return ["(kernel or pads depend on sizes that are not known)"]
+    size = s.size[0] if isinstance(s.size[0], int) else None
+    return picture(size, kernel, s.strides[0], s.dilations[0], begin, end)
+
+
+def _hints(
+    op: Op,
+    s: Setting | None,
+    crop: Crop | None,
+    problem: Problem | None,
+    declared: Shape | None,
+) -> list[str]:
+    """Return what would help: the refusal's own hint, and how the declared size is reached."""
+    hints = [problem.hint] if problem is not None and problem.hint else []
+    if s is None or s.output_shape is not None or s.same:
+        return hints
+    sizes = crop.size if crop else _open(s)
+    if declared is None or sizes is None or len(declared) != s.axes:
+        return hints
+    limits: Sequence[int | None] = (None,) * s.axes
+    if isinstance(op, DialectDeconvolution):
+        limits = op.padding_limits(s)
+    for axis, (size, want) in enumerate(zip(sizes, declared, strict=True)):
+        if isinstance(size, int) and isinstance(want, int) and size != want:
+            extra = s.output_padding[axis]
+            pads = sum(row[axis] for row in s.explicit_pads)
+            text = size_hint(size, want, extra=extra, limit=limits[axis], pads=pads)
+            hints.append(f"the file declares {want} on axis {axis}: {text}")
+    return hints
+
+
+def _declared(node: Node) -> Shape | None:
+    """Return the spatial sizes of the output that the file states."""
+    shape = node.declared[0].shape if node.declared else None
+    if shape is None:
+        return None
+    last = isinstance(node.op, DialectDeconvolution) and node.op.channels_last
+    return shape[1:-1] if last else shape[2:]
+
+
+def _open(s: Setting) -> Shape | None:
+    """Return the sizes that explicit pads would give a layer that is refused."""
+    return tuple(a.output for a in _axes(s, None) if a.output is not None) or None
+
+
+def _known(value: Dim | None) -> str:
+    return "?" if value is None else str(value)
+
+
+def _signed(value: int | str) -> str:
+    text = str(value)
+    return f"({text})" if text.startswith("-") else text
+
+
+OPEN = "The kernel or the pads are not known, or are too large, so no axis is drawn."
+LARGEST = 1 << 30  # number of an axis: Python counts positions up to 2^63 only
+
+
+def anatomy_svg(layers: Sequence[LayerExplanation]) -> str:
+    """Return the pictures of some layers as one SVG."""
+    return svg([layer_picture(e) for e in layers])
+
+
+def layer_picture(e: LayerExplanation) -> LayerPicture:
+    """Return what is drawn of a layer; axes that are drawn alike are drawn once."""
+    alike: dict[AxisAnatomy, list[AxisEquation]] = {}
+    numbers = anatomies(e)
+    for axis, equation in zip(numbers, e.axes, strict=False):
+        size = equation.size if isinstance(equation.size, int) else None
+        alike.setdefault(shortened(axis, size), []).append(equation)
+    notes = [f"{e.type} ({e.version}), {e.system}", f"{' x '.join(e.inputs[:2])} -> {e.output}"]
+    if e.problem is not None:
+        notes.append(f"rejected [{e.problem.code}]: {e.problem.message}")
+    elif not numbers:
+        notes.append(OPEN)
+    return LayerPicture(
+        name=e.name,
+        notes=tuple(notes),
+        axes=tuple(_axis(drawn, same) for drawn, same in alike.items()),
+        overlap=overlap(e) if numbers else None,
+    )
+
+
+def anatomies(e: LayerExplanation) -> list[AxisAnatomy]:
+    """Return the numbers of every axis, an open size as 0.
+
+    There are none where pads or kernel are open, or a number is too large.
+    """
+    s, crop = e.setting, e.crop
+    if s is None or crop is None or not is_static(crop.begin) or not is_static(s.kernel):
+        return []
+    if not is_static(crop.end) or min(s.kernel) < 1:
+        return []
+    found = [
+        AxisAnatomy(
+            size=size if isinstance(size, int) else 0,
+            kernel=s.kernel[n],
+            stride=s.strides[n],
+            dilation=s.dilations[n],
+            begin=crop.begin[n],
+            end=crop.end[n],
+            extra=s.output_padding[n],
+        )
+        for n, size in enumerate(s.size)
+    ]
+    small = all(abs(number) < LARGEST for axis in found for number in astuple(axis))
+    return found if small else []
+
+
+def overlap(e: LayerExplanation) -> Overlap:
+    """Return the overlap map of a layer whose axes are known."""
+    return Overlap(
+        tuple(
+            OverlapAxis(kernel=a.kernel, stride=a.stride, dilation=a.dilation, begin=a.begin)
+            for a in anatomies(e)
+        )
+    )
+
+
+def _axis(drawn: AxisAnatomy, same: Sequence[AxisEquation]) -> AxisPicture:
+    several = len(same) > 1
+    listed = " and ".join(str(a.index) for a in same)
+    texts: dict[str, list[str]] = {}
+    for a in same:
+        first, second = a.equation
+        texts.setdefault(f"{FORMULA} = {first} = {second}", []).append(str(a.index))
+    notes = [
+        f"axis {' and '.join(axes)}: {text}" if len(texts) > 1 else text
+        for text, axes in texts.items()
+    ]
+    sizes = {str(a.size): None for a in same if a.size != drawn.size}
+    if sizes:
+        notes.append(f"drawn with {drawn.size} of {' and '.join(sizes)} elements")
+    if len(drawn.shown) < len(drawn.everything):
+        wide, part = drawn.everything, drawn.shown
+        notes.append(f"of {len(wide)} positions {len(part)} are drawn, from {part.start} on")
+    if not drawn.size:
+        notes.append("there are no inputs, so every output is 0")
+    if not drawn.output:
+        notes.append("there is no output")
+    title = f"Axes {listed}, drawn once" if several else f"Axis {listed}"
+    return AxisPicture(title=title, notes=tuple(notes), axis=drawn)
+
+
+EXPLANATION_SCHEMA = "irdeconv/explain/1"
+MOST_AT_ONCE = 8
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation:
+    """What `explain` found; `str()` is the text."""
+
+    layers: tuple[LayerExplanation, ...]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether no layer is refused by its own system."""
+        return all(e.problem is None for e in self.layers)
+
+    def __repr__(self) -> str:
+        refused = [plain(e.name) for e in self.layers if e.problem is not None]
+        verdict = f"refused {', '.join(refused)}" if refused else "all accepted"
+        return one_line(self, None, count(len(self.layers), "deconvolution"), verdict)
+
+    def _repr_html_(self) -> str:
+        return html_text(str(self)) + self.to_svg()
+
+    def _repr_svg_(self) -> str:
+        return self.to_svg()
+
+    def __str__(self) -> str:
+        text = "\n\n".join("\n".join(_text(e)) for e in self.layers) or "no deconvolutions"
+        return printable(text)
+
+    def to_svg(self) -> str:
+        """Return a picture: every axis with its zeros, pads, taps and phases, and overlap maps."""
+        return anatomy_svg(self.layers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form (`irdeconv/explain/1`); unknown sizes are texts or null."""
+        return {"schema": EXPLANATION_SCHEMA, "layers": [e.to_dict() for e in self.layers]}
+
+
+def explain(
+    graph: Graph,
+    layer: str | None = None,
+    solve: int | Sequence[int] | None = None,
+    shapes: Mapping[int, Shape | None] | None = None,
+) -> Explanation:
+    """Explain one deconvolution by its name, or all where there are few.
+
+    With `solve` (a size for all axes, or one per axis) every explanation lists attributes that give
+    this output size; `shapes` replaces those of Parameters by node id. Raises UsageError for a name
+    that is no deconvolution, for too many to be explained at once, and for sizes that do not fit
+    the axes.
+    """
+    copy = graph.copy()
+    infer_specs(copy, shapes)
+    wanted = None if solve is None else (solve,) if isinstance(solve, int) else tuple(solve)
+    found = []
+    for node in _chosen(copy, layer):
+        sizes = _checked(wanted, copy, node)
+        # Other input shapes make what the file declares meaningless.
+        found.append(explain_layer(copy, node, sizes, declared=not shapes))
+    return Explanation(tuple(found))
+
+
+def _chosen(graph: Graph, layer: str | None) -> list[Node]:
+    known = [n for n in graph.nodes() if n.op.deconvolution]
+    names = ", ".join(f'"{n.name}"' for n in known[:MOST_AT_ONCE]) + (
+        ", ..." if len(known) > MOST_AT_ONCE else ""
+    )
+    if layer is None:
+        if len(known) > MOST_AT_ONCE:
+            raise misused(f"there are {len(known)} deconvolutions; name one: {names}")
+        return known
+    found = [n for n in known if n.name == layer]
+    if not found:
+        other = next(iter(graph.find(layer)), None)
+        what = f'"{layer}" is a {other.type}' if other else f'there is no layer "{layer}"'
+        hint = did_you_mean(layer, [n.name for n in known])
+        raise misused(f"{what}; the deconvolutions are {names or 'none'}", hint)
+    return found
+
+
+def _checked(wanted: tuple[int, ...] | None, graph: Graph, node: Node) -> tuple[int, ...] | None:
+    if wanted is None:
+        return None
+    if min(wanted, default=0) < 1:
+        raise misused(f"the wanted size {shape_text(wanted)} must be at least 1 on every axis")
+    rank = graph.input_specs(node.id)[0].rank if graph.inputs_of(node.id) else None
+    if rank is not None and len(wanted) not in (1, rank - 2):
+        raise misused(
+            f'{len(wanted)} wanted sizes for the {rank - 2} axes of "{node.name}"; give one for '
+            "all or one per axis"
+        )
+    return wanted
+
+
+def _text(e: LayerExplanation) -> Iterator[str]:
+    yield f"{e.name}: {e.type} ({e.version}), {e.system}"
+    attributes = " ".join(f"{k}={v}" for k, v in e.attributes.items() if v)
+    yield f"  {attributes}"
+    yield f"  {' x '.join(e.inputs[:2])} -> {e.output}"
+    if e.problem is not None:
+        yield f"  rejected [{e.problem.code}]: {e.problem.message}"
+    yield from (f"  hint: {h}" for h in e.hints)
+    yield from (f"  warning [{r.code}]: {r.message}" for r in e.remarks)
+    yield from (f"  known fault of {fault}" for fault in e.faults)
+    if e.setting is None:
+        yield "  the number of axes or the pads are unknown, so there is no more to say"
+        return
+    yield ""
+    yield from _size_text(e)
+    if e.picture:
+        yield "\nfirst axis: w0, w1, ... are the taps, - is a tap over a zero"
+        yield from (f"  {line}".rstrip() for line in e.picture)
+    yield "\nwhat would the others compute from these attributes"
+    yield "(begin, end: how many elements are cut off there; negative: zeros are added)"
+    yield _verdict_table(e.verdicts)
+    if e.solutions is not None:
+        yield from _solutions_text(e)
+
+
+def _size_text(e: LayerExplanation) -> Iterator[str]:
+    assert e.rule is not None
+    yield f"output size: {FORMULA}"
+    yield f"  pads: {e.rule.text}"
+    for a in e.axes:
+        first, second = a.equation
+        yield f"  axis {a.index}: O = {first}"
+        yield f"            = {second}"
+        if e.rule.totals and e.crop is not None:
+            t = e.rule.totals[a.index]
+            split = e.rule.split(a.index)
+            yield f"          total = {t.formula} = {t.numbers} = {t.value}; {split}"
+
+
+def _verdict_table(verdicts: Sequence[Verdict]) -> str:
+    rows = []
+    for v in verdicts:
+        c = v.crop
+        cells = [shape_text(d) for d in (c.size, c.begin, c.end)] if c else ["", "", ""]
+        rows.append((v.title, *cells))
+    # A row is a line, however long its numbers are.
+    lines = table(("system", "output", "begin", "end"), rows, width=1 << 16).splitlines()
+    width = max(map(len, lines))
+    out = [f"  {lines[0].ljust(width)}  numbers", f"  {lines[1].ljust(width)}  -------"]
+    for line, v in zip(lines[2:], verdicts, strict=True):
+        out.append(f"  {line.ljust(width)}  {v.text}")
+        if v.instead is not None:
+            out.append(f"  {' ' * width}    the same with {_attributes(v.instead)}")
+    return "\n".join(out)
+
+
+def _attributes(attributes: dict[str, str]) -> str:
+    return " ".join(f"{k}={v}" for k, v in attributes.items())
+
+
+def _solutions_text(e: LayerExplanation) -> Iterator[str]:
+    s = e.solutions
+    assert s is not None
+    yield f"\nattributes with which {e.system} gives {shape_text(s.wanted)}"
+    if s.reason or not s.found:
+        yield f"  {s.reason or 'none'}"
+        return
+    rows = [
+        (_attributes(f.attributes), shape_text(f.crop.begin), shape_text(f.crop.end))
+        for f in s.found
+    ]
+    wide = max(len(r[0]) for r in rows)
+    yield f"  {'attributes':<{wide}}  begin  end"
+    for text, begin, end in rows:
+        yield f"  {text:<{wide}}  {begin:<5}  {end}"
+    if s.more or not s.complete:
+        yield f"  and {'at least ' if not s.complete else ''}{s.more} more"

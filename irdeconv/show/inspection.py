@@ -1,0 +1,618 @@
+"""Graphviz output.
+
+What there is to say about a graph, before it becomes text, DOT or a page.
+
+The JSON of an inspection: all of a graph but the values of its constants.
+
+Which layers of a graph a target cannot execute.
+
+Which layers are shown, and in which order.
+
+An inspection in a notebook: its tables as a part of a page.
+
+The inspection of a graph: text, JSON and DOT of the same facts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import translate
+from typing import Any, Literal, get_args
+
+from irdeconv.base.errors import UsageError, count, did_you_mean, misused
+from irdeconv.base.markup import html_table, line
+from irdeconv.base.tables import WIDTH, flat, number, one_line, scaled, table, wrap
+from irdeconv.base.tables import share as percentage
+from irdeconv.ir.graph import Graph, Node, unique
+from irdeconv.ir.op import attributes
+from irdeconv.ir.spec import Spec
+from irdeconv.ops.basic import Opaque
+from irdeconv.ops.bodies import Body, BodyInput, BodyOp, BodyOutput
+from irdeconv.rewrite.standardize import standardize
+from irdeconv.rewrite.target_check import executed
+from irdeconv.rewrite.targets import Target
+from irdeconv.show.drawn import LARGEST_FLAT, box_facts, picture
+from irdeconv.show.layers import (
+    DeconvolutionFacts,
+    LayerFacts,
+    Listing,
+    OutputFacts,
+    comment,
+    deconvolutions,
+    layers,
+)
+
+_DECONVOLUTION_NODE = 'style="filled,rounded,bold" fillcolor="#ffd9a8" color="#b35900"'
+_MODEL_END = 'style="filled" fillcolor="#dcecff" shape=ellipse'
+_CONSTANT_NODE = 'style="dashed" color="#888888" fontcolor="#555555"'
+
+
+def dot(graph: Graph, layers: Sequence[LayerFacts], *, constants: bool = False) -> str:
+    """Return a digraph: deconvolutions filled, specs on the edges, constants in their readers.
+
+    With `constants` these are nodes with a dashed border.
+    """
+    shown = [r for r in layers if constants or not r.constant]
+    ids = {r.id for r in shown}
+    lines = [
+        f"digraph {quoted(graph.info.name)} {{",
+        "  rankdir=TB;",
+        '  node [shape=box style=rounded fontname="Helvetica" fontsize=10];',
+        '  edge [fontname="Helvetica" fontsize=8];',
+    ]
+    for r in shown:
+        facts = box_facts(graph, r, folded=not constants)
+        lines.append(f"  n{r.id} [{_style(r)}label={label(flat(r.name), r.type, *facts)}];")
+    for r in shown:
+        for port, i in enumerate(r.inputs):
+            if i.producer not in ids:
+                continue
+            where = f"{i.port} -> {port}" if i.port or port else ""
+            text = f"{i.spec} {where}".rstrip()
+            lines.append(f"  n{i.producer} -> n{r.id} [label={quoted(text)}];")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _style(row: LayerFacts) -> str:
+    if row.deconvolution:
+        return _DECONVOLUTION_NODE + " "
+    if row.type in ("Parameter", "Result"):
+        return _MODEL_END + " "
+    return _CONSTANT_NODE + " " if row.constant else ""
+
+
+def label(*lines: str) -> str:
+    """Return a label of several lines."""
+    inner = "\\n".join(quoted(line)[1:-1] for line in lines)
+    return f'"{inner}"'
+
+
+def quoted(text: str) -> str:
+    """Return a DOT string; backslashes stay what they are instead of starting an escape."""
+    return '"' + one_line(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+@dataclass(frozen=True)
+class TypeSummary:
+    """One operation type: layers, parameters, MACs (of the layers where they are known)."""
+
+    type: str
+    count: int
+    parameters: int
+    macs: int
+    unknown: int
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over a graph; `unknown` layers have no known MACs."""
+
+    layers: int
+    parameters: int
+    bytes: int
+    macs: int
+    unknown: int
+    deconvolutions: int
+
+
+@dataclass(frozen=True)
+class LayerFactsTable:
+    """A graph's layers and deconvolutions; `lowered` is the same for the lowered graph.
+
+    `shown` are the layers asked for, in the order asked for; `deconvolutions` are those among them.
+    `target` is the name of the target that the layers were checked for.
+    """
+
+    graph: Graph
+    layers: tuple[LayerFacts, ...]
+    shown: tuple[LayerFacts, ...]
+    deconvolutions: tuple[DeconvolutionFacts, ...]
+    lowered: LayerFactsTable | None = None
+    target: str | None = None
+
+    @property
+    def totals(self) -> Totals:
+        """Sums over all layers; shared constants count once."""
+        constants = [r for r in self.layers if r.type == "Const"]
+        return Totals(
+            layers=len(self.layers),
+            parameters=sum(r.parameters for r in constants),
+            bytes=sum(r.bytes for r in constants),
+            macs=sum(r.macs or 0 for r in self.layers),
+            unknown=sum(r.macs is None for r in self.layers),
+            deconvolutions=len(self.deconvolutions),
+        )
+
+    @property
+    def summary(self) -> list[TypeSummary]:
+        """One row per operation type that is shown, the most MACs first; constants are left out."""
+        by_type: dict[str, list[LayerFacts]] = {}
+        for r in self.shown:
+            if not r.constant:
+                by_type.setdefault(r.type, []).append(r)
+        rows = [
+            TypeSummary(
+                type=t,
+                count=len(rs),
+                parameters=sum(r.parameters for r in rs),
+                macs=sum(r.macs or 0 for r in rs),
+                unknown=sum(r.macs is None for r in rs),
+            )
+            for t, rs in by_type.items()
+        ]
+        return sorted(rows, key=lambda r: (-r.macs, -r.parameters, r.type))
+
+
+INSPECTION_SCHEMA = "irdeconv/inspect/2"
+
+
+def document(facts: LayerFactsTable) -> dict[str, Any]:
+    """Return the JSON form; docs/inspect.md says what the keys mean."""
+    graph = facts.graph
+    info = graph.info
+    out: dict[str, Any] = {
+        "schema": INSPECTION_SCHEMA,
+        "name": info.name,
+        "ir_version": info.ir_version,
+        "file": info.file,
+        **_present(rt_info=info.rt_info, extra=dict(info.extra)),
+        "inputs": _ends(graph.inputs, graph.parameters),
+        "outputs": _ends(_output_names(graph), graph.results),
+        "totals": vars(facts.totals),
+        "layers": [_layer(graph.node(r.id), r) for r in facts.shown],
+        "summary": [vars(r) for r in facts.summary],
+        "deconvolutions": [vars(d) for d in facts.deconvolutions],
+    }
+    if facts.target is not None:
+        out["target"] = facts.target
+    if facts.lowered is not None:
+        out["lowered"] = document(facts.lowered)
+    return out
+
+
+def _output_names(graph: Graph) -> list[str]:
+    fed = (bool(graph.inputs_of(n.id)) for n in graph.results)
+    return unique(
+        graph.output_name(n) if is_fed else n.name
+        for n, is_fed in zip(graph.results, fed, strict=True)
+    )
+
+
+def _ends(names: list[str], nodes: list[Node]) -> list[dict[str, Any]]:
+    return [{"id": n.id, "name": name} for name, n in zip(names, nodes, strict=True)]
+
+
+def _layer(node: Node, r: LayerFacts) -> dict[str, Any]:
+    return {
+        "id": r.id,
+        "name": r.name,
+        "type": r.type,
+        "version": r.version,
+        "attributes": r.attributes,
+        "inputs": [
+            {"producer": i.producer, "port": i.port, "name": i.name, **_spec(i.spec)}
+            for i in r.inputs
+        ],
+        "outputs": [_output(o) for o in r.outputs],
+        "parameters": r.parameters,
+        "bytes": r.bytes,
+        "macs": r.macs,
+        "deconvolution": r.deconvolution,
+        "constant": r.constant,
+        "origins": r.origins,
+        "file": r.file,
+        "line": r.line,
+        **_present(violations=r.violations),
+        **_beyond_attributes(node),
+        **_present(rt_info=node.rt_info, port_rt_info=node.port_rt_info, extra=dict(node.extra)),
+    }
+
+
+def _output(o: OutputFacts) -> dict[str, Any]:
+    return {
+        **_spec(o.spec),
+        "tensor_names": o.tensor_names,
+        "consumers": [vars(c) for c in o.consumers],
+        **_present(declared=o.declared and _spec(o.declared)),
+    }
+
+
+def _spec(spec: Spec) -> dict[str, Any]:
+    shape = spec.shape and [d if isinstance(d, int) else str(d) for d in spec.shape]
+    return {"element_type": spec.dtype and spec.dtype.name, "shape": shape}
+
+
+def _beyond_attributes(node: Node) -> dict[str, Any]:
+    """Return what an operation has besides attributes: bodies, and fields that no XML spells."""
+    op = node.op
+    if isinstance(op, Opaque):
+        sections = [
+            {"tag": s.tag, "xml": s.xml.decode("utf-8", "surrogateescape")} for s in op.sections
+        ]
+        return {"opaque": True, **_present(stateful=op.stateful, sections=sections)}
+    if isinstance(op, BodyOp):
+        return {"bodies": [_body(body) for body in op.bodies]}
+    spelled = {a.name for a in attributes(type(op)).values()}
+    fields = (f for f in dataclasses.fields(op) if f.name not in spelled)
+    values = {f.name: (getattr(op, f.name), f.default) for f in fields if f.name != "data"}
+    more = {k: v for k, (v, default) in values.items() if v != default}
+    return _present(fields={k: v if isinstance(v, bool) else str(v) for k, v in more.items()})
+
+
+def _body(body: Body) -> dict[str, Any]:
+    """Return a body: its layers, and what joins its Parameters and Results to the outside."""
+    rows = layers(body.graph)
+    return {
+        "tag": body.tag,
+        "inputs": [_entry(i) for i in body.inputs],
+        "outputs": [_entry(o) for o in body.outputs],
+        "edges": [{"result": result, "parameter": parameter} for result, parameter in body.edges],
+        "layers": [_layer(body.graph.node(r.id), r) for r in rows],
+        **_present(rt_info=body.graph.info.rt_info),
+    }
+
+
+def _entry(entry: BodyInput | BodyOutput) -> dict[str, Any]:
+    slicing = entry.slicing and dict(vars(entry.slicing))
+    return {**vars(entry), "slicing": slicing}
+
+
+def _present(**items: Any) -> dict[str, Any]:
+    """Return the items that are there; most layers have none of them."""
+    return {k: v for k, v in items.items() if v}
+
+
+def to_json(content: Mapping[str, Any], indent: int = 0) -> str:
+    """Return JSON with an object of a list on a line: quick to write, and `grep` finds layers."""
+    return "".join(_lines(content, " " * indent))
+
+
+def _lines(content: Mapping[str, Any], indent: str) -> Iterator[str]:
+    yield "{"
+    for n, (key, value) in enumerate(content.items()):
+        yield f"{',' if n else ''}\n{indent} {json.dumps(key)}: "
+        if isinstance(value, dict) and "schema" in value:
+            yield from _lines(value, indent + " ")
+        elif isinstance(value, list) and value:
+            items = f",\n{indent}  ".join(map(_encode, value))
+            yield f"[\n{indent}  {items}\n{indent} ]"
+        else:
+            yield _encode(value)
+    yield f"\n{indent}}}"
+
+
+_encode = json.JSONEncoder(allow_nan=False).encode
+
+
+def violations(graph: Graph, target: Target) -> dict[int, tuple[str, ...]]:
+    """Return the conditions that layers do not meet, by id.
+
+    What a layer becomes in standard operations counts for it, and so do layers of its bodies.
+    Raises UnsupportedError if a layer has no standard spelling, InferenceError if the graph does
+    not fit together.
+    """
+    by_name = {n.name: n.id for n in graph.nodes()}
+    out: dict[int, list[str]] = {}
+    for top, _, operation, facts in executed(standardize(graph)):
+        name = top.name
+        while top.id not in graph and name and name not in by_name:
+            name = name.rpartition("/")[0]
+        layer = top.id if top.id in graph else by_name.get(name)
+        if layer is not None:
+            same = graph.node(layer).type == operation
+            texts = target.failures(operation, facts)
+            out.setdefault(layer, []).extend(t if same else f"{operation}: {t}" for t in texts)
+    return {layer: tuple(dict.fromkeys(texts)) for layer, texts in out.items() if texts}
+
+
+Order = Literal["macs", "bytes", "params"]
+ORDERS: tuple[str, ...] = get_args(Order)
+
+_KEYS: dict[str, Callable[[LayerFacts], int | None]] = {
+    "macs": lambda r: r.macs,
+    "bytes": lambda r: r.bytes,
+    "params": lambda r: r.parameters,
+}
+_PATTERN = re.compile(r"[*?\[]")
+
+
+def matching(layers: Sequence[LayerFacts], only: Iterable[str]) -> dict[str, set[int]]:
+    """Return, for each type or name pattern (`*`, `?`, `[...]`), the ids of its layers."""
+    by_name: dict[str, set[int]] = {}
+    by_type: dict[str, set[int]] = {}
+    for r in layers:
+        by_name.setdefault(r.name, set()).add(r.id)
+        by_type.setdefault(r.type, set()).add(r.id)
+    return {text: by_type.get(text, set()) | _named(by_name, text) for text in only}
+
+
+def _named(by_name: dict[str, set[int]], pattern: str) -> set[int]:
+    found = set(by_name.get(pattern, ()))
+    if _PATTERN.search(pattern):
+        fits = re.compile(translate(pattern)).match
+        found |= {i for name, ids in by_name.items() if fits(name) for i in ids}
+    return found
+
+
+def unmatched(text: str, layers: Sequence[LayerFacts]) -> UsageError:
+    """Return the error of a type or pattern that fits no layer."""
+    known = dict.fromkeys([*(r.type for r in layers), *(r.name for r in layers)])
+    hint = did_you_mean(text, known) or "a pattern such as 'block1/*' fits whole names"
+    return misused(f'--only "{text}": no layer has this type or name', hint)
+
+
+def ordered(layers: Iterable[LayerFacts], sort: str | None) -> list[LayerFacts]:
+    """Return the layers in the order asked for: the largest first, unknown numbers last."""
+    if sort is None:
+        return list(layers)
+    if sort not in ORDERS:
+        hint = did_you_mean(sort, ORDERS)
+        raise misused(f'sort "{sort}" is not one of {", ".join(ORDERS)}', hint)
+    number = _KEYS[sort]
+
+    def key(r: LayerFacts) -> tuple[bool, int, int]:
+        value = number(r)
+        return value is None, -(value or 0), r.id
+
+    return sorted(layers, key=key)
+
+
+_NUMBERS = ("parameters", "MACs")
+
+
+def fragment(facts: LayerFactsTable, title: str) -> str:
+    """Return the layers (not the constants), the sums by type, and the deconvolutions as HTML."""
+    layers = [
+        (
+            r.id,
+            r.name,
+            r.type,
+            " ".join(str(output.spec) for output in r.outputs),
+            number(r.parameters) if r.parameters else "",
+            number(r.macs) if r.macs != 0 else "",
+        )
+        for r in facts.shown
+        if not r.constant
+    ]
+    head = ("id", "name", "type", "outputs", *_NUMBERS)
+    parts = [html_table(title, head, layers, ("id", *_NUMBERS))]
+    types = [(r.type, r.count, number(r.parameters), number(r.macs)) for r in facts.summary]
+    columns = ("type", "count", *_NUMBERS)
+    parts.append(html_table("Operations", columns, types, ("count", *_NUMBERS)))
+    if facts.deconvolutions:
+        parts.append(_deconvolutions(facts))
+    return "\n".join(parts)
+
+
+def _deconvolutions(facts: LayerFactsTable) -> str:
+    rows = []
+    for d in facts.deconvolutions:
+        geometry = (d.kernel, d.strides, d.pads_begin, d.pads_end, d.problem or d.output)
+        macs = (number(d.macs_direct), number(d.macs_zero_insertion))
+        rows.append((d.name, d.type, *(text or "?" for text in geometry), *macs))
+    right = ("direct MACs", "zero-insertion MACs")
+    head = ("name", "type", "kernel", "strides", "pads begin", "pads end", "output", *right)
+    return html_table("Deconvolutions", head, rows, right)
+
+
+@dataclass(frozen=True, repr=False)
+class Inspection(LayerFactsTable):
+    """What `inspect` found; `str()` is a table."""
+
+    lowered: Inspection | None = None
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def __repr__(self) -> str:
+        return line(self, self.graph.info.name, self._sums(len(self.shown)))
+
+    def _repr_html_(self) -> str:
+        return fragment(self, f"{self.graph.info.name}: {self._sums(len(self.shown))}")
+
+    def to_text(self, *, constants: bool = False, width: int = WIDTH) -> str:
+        """Return plain text: layers, types, deconvolutions, and before and after lowering.
+
+        Constants stand in the rows of their readers; with `constants`, or where nothing else is
+        shown, they have rows of their own. Lines have at most `width` columns where names allow it.
+        """
+        rows = [r for r in self.shown if not r.constant]
+        listed = self.shown if constants or not rows else rows
+        listing = Listing(self.graph, listed, constants=constants, width=width)
+        title = wrap(self._title(len(listed)), width)
+        parts = [title, str(listing), self._summary_table(width)]
+        if self.deconvolutions:
+            parts.append(self._deconvolution_table(width))
+        if self.lowered is not None:
+            parts.append(self._before_after(width))
+        if self.target is not None:
+            parts.append(wrap(self._on_target(), width))
+        return "\n\n".join(parts)
+
+    def _title(self, listed: int) -> str:
+        return f"{flat(self.graph.info.name)}: {self._sums(listed)}"
+
+    def _sums(self, listed: int) -> str:
+        t = self.totals
+        hidden = sum(r.constant for r in self.layers)
+        narrowed = len(self.shown) < t.layers
+        return (
+            f"{t.layers} layers ({hidden} constant), "
+            f"{number(t.parameters)} parameters ({scaled(t.bytes, 'B')}), "
+            f"{scaled(t.macs, 'MAC')}"
+            + (f" and {t.unknown} of unknown MACs" if t.unknown else "")
+            + (f"; shown: {count(listed, 'layer')}" if narrowed else "")
+        )
+
+    def _summary_table(self, width: int) -> str:
+        total = self.totals.macs
+        rows = [
+            (
+                r.type,
+                str(r.count),
+                number(r.parameters),
+                number(r.macs) + (" + ?" if r.macs and r.unknown else "")
+                if r.macs or not r.unknown
+                else "?",
+                percentage(r.macs, total) if r.macs or not r.unknown else "",
+            )
+            for r in self.summary
+        ]
+        right = ("count", "parameters", "MACs", "share")
+        return table(("type", "count", "parameters", "MACs", "share"), rows, right, width=width)
+
+    def _deconvolution_table(self, width: int) -> str:
+        right = ("direct MACs", "zero-insertion MACs", "ratio")
+        resolved = ("C->M", "g", "kernel", "strides", "dilations", "pads", "output")
+        head = ("deconvolution", "type", *resolved, *right)
+        rows = [
+            (
+                d.name,
+                d.type,
+                f"{d.channels_in or '?'}->{d.channels_out or '?'}",
+                *(v or "?" for v in (d.groups, d.kernel, d.strides, d.dilations)),
+                f"{d.pads_begin or '?'} / {d.pads_end or '?'}",
+                d.problem or d.output or "?",
+                number(d.macs_direct),
+                number(d.macs_zero_insertion),
+                ratio(d.macs_zero_insertion, d.macs_direct),
+            )
+            for d in self.deconvolutions
+        ]
+        return table(head, rows, right, width=width)
+
+    def _on_target(self) -> str:
+        """Return how many layers the target cannot execute."""
+        graphs = [self] if self.lowered is None else [self, self.lowered]
+        texts = []
+        for rows in ([r for r in g.layers if not r.constant] for g in graphs):
+            bad = sum(bool(r.violations) for r in rows)
+            texts.append(f"{bad} of {count(len(rows), 'layer')} that are not constant")
+        return f"{self.target} cannot execute {', after lowering '.join(texts)}"
+
+    def _before_after(self, width: int) -> str:
+        assert self.lowered is not None
+        before, after = vars(self.totals), vars(self.lowered.totals)
+        rows = [
+            (key, number(before[key]), number(after[key]), ratio(after[key], before[key]))
+            for key in before
+            if key != "unknown" or before[key] or after[key]
+        ]
+        right = ("before", "after", "ratio")
+        return table(("lowering", "before", "after", "ratio"), rows, right, width=width)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form (`irdeconv/inspect/2`, docs/inspect.md); unknown numbers are null.
+
+        It has all of the graph but the values of constants, unless `only` left layers out.
+        """
+        return document(self)
+
+    def to_json(self) -> str:
+        """Return the JSON text, a layer on a line."""
+        return to_json(self.to_dict()) + "\n"
+
+    def comments(self) -> dict[int, str]:
+        """Return a line for each layer: where its data come from and go to, its place in a file."""
+        return {r.id: comment(r) for r in self.layers}
+
+    def to_dot(self, *, constants: bool = False) -> str:
+        """Return the graph (not the lowered one) in Graphviz's language, shapes on the edges.
+
+        Constants stand in their readers; with `constants` they are nodes.
+        """
+        return dot(self.graph, self.layers, constants=constants)
+
+    def to_svg(self, *, constants: bool = False) -> str:
+        """Return a picture of the graph; beside it the lowered graph, where there is one.
+
+        Constants stand in the boxes of their readers; with `constants` they have boxes. Needs no
+        Graphviz and no browser. Groups of a large graph are closed.
+        """
+        return self._picture(constants, None) or ""
+
+    def _repr_svg_(self) -> str | None:
+        return self._picture(False, LARGEST_FLAT)
+
+    def _picture(self, constants: bool, most: int | None) -> str | None:
+        lowered = None if self.lowered is None else self.lowered.graph
+        return picture(self.graph, self.layers, lowered, constants=constants, most=most)
+
+
+def ratio(a: int | None, b: int | None) -> str:
+    """Return `2.25x`, empty where it is unknown."""
+    return f"{a / b:.2f}x" if a is not None and b else ""
+
+
+def inspect(
+    graph: Graph,
+    lowered: Graph | None = None,
+    *,
+    only: Iterable[str] = (),
+    sort: Order | None = None,
+    target: Target | None = None,
+) -> Inspection:
+    """Return layers, parameters, MACs and deconvolutions of a graph, inferred or not.
+
+    With `lowered` it also compares before and after. `only` are types and patterns of names; in the
+    lowered graph they stand also for what was made of such layers. Raises UsageError for one that
+    fits nothing, and for an unknown `sort`. A `target` marks the layers that it cannot execute.
+    """
+    whole = _whole(graph, target)
+    other = None if lowered is None else _whole(lowered, target)
+    only = tuple(only)
+    if only:
+        fits = matching(whole.layers, only)
+        ids = set().union(*fits.values())
+        if other is not None:
+            fits_lowered = matching(other.layers, only)
+            fits = {text: fits[text] | fits_lowered[text] for text in only}
+            names = {r.name for r in whole.layers if r.id in ids}
+            made = {r.id for r in other.layers if not names.isdisjoint(r.origins)}
+            other = _narrowed(other, made.union(*fits_lowered.values()))
+        for text in only:
+            if not fits[text]:
+                raise unmatched(text, whole.layers)
+        whole = _narrowed(whole, ids)
+    if other is not None:
+        other = replace(other, shown=tuple(ordered(other.shown, sort)))
+    return replace(whole, shown=tuple(ordered(whole.shown, sort)), lowered=other)
+
+
+def _whole(graph: Graph, target: Target | None) -> Inspection:
+    bad = {} if target is None else violations(graph, target)
+    found = tuple(replace(r, violations=bad[r.id]) if r.id in bad else r for r in layers(graph))
+    name = None if target is None else target.name
+    return Inspection(graph, found, found, tuple(deconvolutions(graph)), target=name)
+
+
+def _narrowed(whole: Inspection, ids: set[int]) -> Inspection:
+    return replace(
+        whole,
+        shown=tuple(r for r in whole.layers if r.id in ids),
+        deconvolutions=tuple(d for d in whole.deconvolutions if d.id in ids),
+    )

@@ -1,0 +1,306 @@
+"""Constants in few bytes: the values of small ones, least, greatest and mean and a histogram.
+
+What the page says of single layers: deconvolutions explained, constants in numbers.
+
+All that the browser can work out by itself is left out: pictures and overlap maps follow from the
+integers of an axis.
+
+Numbers of the layers that the page paints on the graph.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from html import unescape
+from typing import Any, Literal
+
+from irdeconv.base.errors import IrdeconvError, OpError
+from irdeconv.ir.graph import Graph, Node
+from irdeconv.ir.op import Op, attributes
+from irdeconv.ir.spec import Array, is_static
+from irdeconv.ops.basic import Const, Opaque
+from irdeconv.ops.bodies import bodies_of
+from irdeconv.rewrite.lower_deconv import lower
+from irdeconv.rewrite.planning import FormCost
+from irdeconv.rewrite.records import LoweringReport
+from irdeconv.show.explanation import (
+    Explanation,
+    LayerExplanation,
+    anatomies,
+    explain_layer,
+    overlap,
+)
+from irdeconv.show.layers import LayerFacts
+from irdeconv.show.page_values import array_statistics, rounded
+
+SHOWN_VALUES = 16  # a larger constant is summed up
+HISTOGRAM_BINS = 24
+HEIGHTS = "0123456789abcdefghijklmnopqrstuvwxyz"  # of a bin, the highest one z
+LONGEST_TEXT = 200  # characters of the values of a constant of strings
+ELEMENTS_READ = 1 << 25  # on a page; the constants after these are not looked at
+
+
+@dataclass
+class Budget:
+    """How many elements may still be read."""
+
+    left: int = ELEMENTS_READ
+
+    def take(self, count: int) -> bool:
+        """Whether so many more may be read."""
+        if count > self.left:
+            return False
+        self.left -= count
+        return True
+
+
+def constant_detail(op: Const, budget: Budget) -> dict[str, Any] | None:
+    """Return what the page shows of a constant; None where its data are missing or too large."""
+    if not op.data.available or not is_static(op.shape) or not budget.take(math.prod(op.shape)):
+        return None
+    try:
+        array = op.data.array()
+    except (OpError, ValueError):  # the .bin is too short, or NumPy has no such array
+        return None
+    if array.size <= SHOWN_VALUES:
+        texts = [_text(v) for v in array.ravel().tolist()]
+        return {"values": ", ".join(texts)[:LONGEST_TEXT]}
+    if array.dtype == object or array.dtype.kind in "SUb":
+        return None
+    return _summary(array)
+
+
+def _text(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _summary(array: Array) -> dict[str, Any]:
+    """Return least, greatest and mean value, how many are 0 or not finite, and a histogram."""
+    seen = array_statistics(array, HISTOGRAM_BINS)
+    odd = seen.nan + seen.infinite
+    if seen.low is None or seen.high is None or seen.mean is None:
+        return {"odd": odd}
+    counts = {"zeros": seen.zeros, "odd": odd}
+    return {
+        "min": rounded(seen.low, 5) if array.dtype.kind not in "iu" else int(seen.low),
+        "max": rounded(seen.high, 5) if array.dtype.kind not in "iu" else int(seen.high),
+        "mean": rounded(seen.mean, 5),
+        **{k: v for k, v in counts.items() if v},
+        **({"histogram": _heights(seen.bins)} if len(seen.bins) > 1 else {}),
+    }
+
+
+def _heights(counts: tuple[int, ...]) -> str:
+    """Return a digit for the height of each bin; a bin that is not empty has at least 1."""
+    highest = len(HEIGHTS) - 1
+    return "".join(HEIGHTS[-(-n * highest // max(counts))] for n in counts)
+
+
+LONGEST_INFO = 300  # characters of one value
+_ATTRIBUTE = re.compile(r"<attribute\b[^>]*>")
+_FIELD = re.compile(r"""(?<!\w)(\w+)\s*=\s*["']([^"']*)["']""")
+DRAWABLE = 1 << 20  # the numbers of an axis that the browser goes through one by one
+
+
+def details_of(
+    graphs: Mapping[str, Graph],
+    report: LoweringReport | None = None,
+    kinds: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Return what there is to say of the layers of a page, by the keys of nodes.
+
+    `graphs` are those of the page by key. A layer of "after" that `kinds` does not tell is
+    described with "before". "defaults" has those of attributes by the type and version of layers.
+    """
+    teller = _Teller(report)
+    for key, graph in graphs.items():
+        for name, node, holder in _every(graph, key):
+            if key != "after" or (kinds or {}).get(name, "same") != "same":
+                teller.tell(name, node, holder, graph)
+    defaults = {kind: texts for kind, texts in teller.defaults.items() if texts}
+    return {"defaults": defaults, **teller.told}
+
+
+class _Teller:
+    """Collects the details of layers."""
+
+    def __init__(self, report: LoweringReport | None) -> None:
+        self.told: dict[str, dict[str, Any]] = {}
+        self.defaults: dict[str, dict[str, str]] = {}
+        self._budget = Budget()
+        self._report = report
+        self._costs: dict[str, tuple[FormCost, ...]] | None = None
+
+    def tell(self, name: str, node: Node, holder: Graph, whole: Graph) -> None:
+        """Collect what there is to say of a layer in `holder`, which `whole` is or contains."""
+        kind = f"{node.type} {node.op.version}"
+        if kind not in self.defaults:
+            self.defaults[kind] = _defaults(node.op)
+        detail: dict[str, Any] = {}
+        if node.op.deconvolution:
+            if self._costs is None:
+                self._costs = _costs(whole, self._report)
+            detail = _deconvolution(holder, node, self._costs.get(node.name, ()))
+        elif isinstance(node.op, Const):
+            detail = constant_detail(node.op, self._budget) or {}
+        more = {"declared": _declared(node), "info": _info(node)}
+        detail |= {k: v for k, v in more.items() if v}
+        if detail:
+            self.told[name] = detail
+
+
+def _defaults(op: Op) -> dict[str, str]:
+    """Return the texts of an operation's defaults; nobody knows those of unknown types."""
+    if isinstance(op, Opaque):
+        return {}
+    texts = {}
+    for a in attributes(type(op)).values():
+        if not a.required and a.default is not None:
+            texts[a.xml] = a.kind.format(a.default)
+    return {k: v for k, v in texts.items() if v}
+
+
+def _declared(node: Node) -> list[str]:
+    """Return what the file states of the outputs where inference found something else."""
+    pairs = zip(node.declared, node.specs or (), strict=False)
+    differ = [(d.dtype, d.shape) != (s.dtype, s.shape) for d, s in pairs]
+    return list(map(str, node.declared)) if any(differ) else []
+
+
+def _info(node: Node) -> dict[str, str]:
+    """Return the runtime information that the file has of a layer, but for its own name."""
+    texts = {}
+    for element in _ATTRIBUTE.findall(node.rt_info or ""):
+        fields = {k: unescape(v) for k, v in _FIELD.findall(element)}
+        name, value = fields.get("name", ""), fields.get("value", "")
+        if name and value != node.name:
+            texts[name] = value[:LONGEST_INFO]
+    return texts
+
+
+def _costs(graph: Graph, report: LoweringReport | None) -> dict[str, tuple[FormCost, ...]]:
+    """Return the costs of all forms by layer; none where the graph cannot be lowered."""
+    if report is None or not any(r.costs for r in report):
+        try:
+            report = lower(graph, explain_costs=True).report
+        except IrdeconvError:
+            return {}
+    return {r.name: r.costs for r in report}
+
+
+def _deconvolution(graph: Graph, node: Node, costs: tuple[FormCost, ...]) -> dict[str, Any]:
+    # The drawing in letters gives way to the drawn one.
+    e = replace(explain_layer(graph, node), picture=())
+    return {
+        "explain": str(Explanation((e,))),
+        **_axes(e),
+        **({"costs": list(map(_cost, costs))} if costs else {}),
+    }
+
+
+def _axes(e: LayerExplanation) -> dict[str, Any]:
+    """Return the integers of every axis and what the overlap map says."""
+    axes = anatomies(e)
+    if not axes:
+        return {}
+    rows = [
+        [
+            None if isinstance(equation.size, str) else a.size, a.kernel, a.stride, a.dilation,
+            a.begin, a.end, a.extra,
+        ]
+        for a, equation in zip(axes, e.axes, strict=True)
+    ]  # fmt: skip
+    found: dict[str, Any] = {"overlap": overlap(e).sentences()}
+    if all(abs(n) < DRAWABLE for row in rows for n in row if n is not None):
+        found["axes"] = rows
+    return found
+
+
+def _cost(row: FormCost) -> dict[str, Any]:
+    """Return the row of a form, without what is empty."""
+    c = row.cost
+    numbers = {} if c is None else {
+        "macs": c.macs, "bytes": c.bytes, "scratch": c.scratch, "nodes": c.nodes,
+        "wasted": round(c.wasted, 3),
+    }  # fmt: skip
+    said = {"refused": row.refused, "chosen": row.chosen, "assumed": row.assumed}
+    return {"form": row.form, **numbers, **{k: v for k, v in said.items() if v}}
+
+
+def _every(graph: Graph, key: str) -> Iterator[tuple[str, Node, Graph]]:
+    """Yield every layer with its key and graph, those in bodies included."""
+    for node in graph.nodes():
+        name = f"{key}/{node.id}"
+        yield name, node, graph
+        for body in bodies_of(node):
+            yield from _every(body.graph, f"{name}/{body.tag}")
+
+
+Scale = Literal["log", "linear"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overlay:
+    """A number of each layer, by node key ("before/12"); None is an unknown one.
+
+    Instead of `values`, `fact` names a fact of every layer that the page has anyhow. `unit` "B" and
+    "s" get prefixes. `lines` are sentences about a layer, `marks` a word about those that need a
+    look, which the graph shows as a sign. A layer that is on both sides of a page needs to be named
+    on one. `first` is the layer to begin with; an overlay that is `shown` is painted at first.
+    """
+
+    key: str
+    title: str
+    unit: str = ""
+    scale: Scale = "log"
+    fact: str | None = None
+    values: Mapping[str, float | None] = field(default_factory=dict)
+    lines: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    marks: Mapping[str, str] = field(default_factory=dict)
+    first: str | None = None
+    shown: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form, which has no infinity: that is the text "Infinity"."""
+        values = {k: _number(v) for k, v in self.values.items()}
+        content = {
+            **vars(self),
+            "values": values,
+            "lines": {k: [*v] for k, v in self.lines.items()},
+        }
+        content["marks"] = dict(self.marks)
+        return {k: v for k, v in content.items() if v not in (None, {}, "", False)}
+
+
+FACTS = (
+    Overlay(key="macs", title="MACs", fact="macs"),
+    Overlay(key="memory", title="memory", unit="B", fact="memory"),
+    Overlay(key="parameters", title="parameters", fact="parameters"),
+)
+
+
+def memory(facts: LayerFacts) -> int | None:
+    """Return the bytes of a layer's outputs and of the constants that reach it.
+
+    A constant counts where it is read; by itself it takes what it stores. A Result
+    shares the memory of the tensor that it names.
+    """
+    if facts.constant:
+        return facts.bytes
+    if facts.type == "Result":
+        return 0
+    sizes = [output.spec.nbytes for output in facts.outputs]
+    known = [size for size in sizes if size is not None]
+    return sum(known) + facts.bytes if len(known) == len(sizes) else None
+
+
+def _number(value: float | None) -> float | str | None:
+    if value is None or math.isnan(value):
+        return None
+    if math.isinf(value):
+        return "Infinity"
+    # Four digits are more than a colour or a label shows.
+    return value if isinstance(value, int) else rounded(value, 4)

@@ -1,0 +1,150 @@
+"""How wide a text is in any browser, and how a long name is shortened to fit.
+
+Boxes are drawn in a monospace font whose name nobody knows beforehand. Every font of the stack has
+glyphs of at most `ADVANCE` em, so a text that fits by these widths fits wherever it is shown.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+
+from irdeconv.base.markup import plain
+
+FONT = 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace'
+ADVANCE = 0.62  # em; the widest monospace fonts have 0.616
+FALLBACK_ADVANCE = 1.0  # of letters that come from another font
+WIDE_ADVANCE = 1.4  # East Asian characters have 1 em, the widest emoji 1.37
+NAME_LIMIT = 2000  # characters of a name that are looked at
+ELLIPSIS = "\u2026"
+
+# A name may be broken behind these, the first that do; behind them it is shortened.
+_SEPARATORS = (" ", " /", " /.:@", " /.:@_-")
+_PIECES = [
+    re.compile(f"[^{re.escape(s)}]*[{re.escape(s)}]+|[^{re.escape(s)}]+") for s in _SEPARATORS
+]
+# The words of a type: GroupConvolutionBackpropData.
+_WORDS = re.compile(r"[A-Z]+(?![a-z])[\d_]*|[A-Z]?[^A-Z]+|[A-Z]")
+
+
+@lru_cache(maxsize=4096)
+def _advance(character: str) -> float:
+    """Return the width of a character in em."""
+    if ord(character) < 0x250:  # Latin
+        return ADVANCE
+    if unicodedata.category(character) in ("Mn", "Me"):
+        return 0.0
+    if unicodedata.east_asian_width(character) in "WF" or ord(character) >= 0x1F000:
+        return WIDE_ADVANCE
+    known = 0x370 <= ord(character) < 0x530 or character == ELLIPSIS  # Greek, Cyrillic
+    return ADVANCE if known else FALLBACK_ADVANCE
+
+
+def measure(text: str) -> float:
+    """Return the width of a line in em: no font of the stack makes it wider."""
+    if text.isascii():
+        return ADVANCE * len(text)
+    return sum(map(_advance, text))
+
+
+def shown(text: str) -> str:
+    """Return a name as it is drawn: not endless, control and bidirectional characters escaped."""
+    if len(text) > NAME_LIMIT:
+        text = text[: NAME_LIMIT // 2] + ELLIPSIS + text[-NAME_LIMIT // 2 :]
+    return plain(text)
+
+
+def name_lines(name: str, width: float, most: int = 2) -> list[str]:
+    """Return a name in at most `most` lines of `width` em, broken behind `/`, `.`, `:` or `_`.
+
+    What does not fit is left out in the middle: the end says which layer it is.
+    """
+    text = shown(name)
+    splits = [pieces.findall(text) for pieces in _PIECES]
+    for pieces in splits:
+        lines = _whole(pieces, width)
+        if len(lines) <= most and all(measure(t) <= width for t in lines):
+            return lines
+    fitting = (p for p in splits if measure(p[-1]) <= width - ADVANCE)
+    return _shortened(next(fitting, splits[-1]), width, most)
+
+
+def type_lines(type: str, width: float) -> list[str]:
+    """Return a type in at most two lines, broken between its words."""
+    text = shown(type)
+    words = _WORDS.findall(text)
+    lines = _whole(words, width)
+    if len(lines) <= 2 and all(measure(t) <= width for t in lines):
+        return lines
+    return _shortened(words, width, 2)
+
+
+def one_line(text: str, width: float) -> str:
+    """Return a text on one line, its middle left out where it is too long."""
+    return name_lines(text, width, 1)[0]
+
+
+def _whole(pieces: Sequence[str], width: float) -> list[str]:
+    """Return all pieces in lines; a piece that is wider than a line is one by itself."""
+    lines = [""]
+    for piece in pieces:
+        if lines[-1] and measure(lines[-1] + piece.rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return [line.rstrip() for line in lines]
+
+
+def _shortened(pieces: Sequence[str], width: float, most: int) -> list[str]:
+    """Return the first and the last pieces that fit, an ellipsis between them."""
+    if len(pieces) == 1:
+        return [_squeezed(pieces[0], width)]
+    if most == 1:
+        return [_cut("".join(pieces), pieces, width)]
+    last = _tail(pieces, width)
+    head = ""
+    for piece in pieces[:-1]:
+        if measure(head + piece) > width - ADVANCE:
+            break
+        head += piece
+    return [(head or _prefix(pieces[0], width - ADVANCE)) + ELLIPSIS, last]
+
+
+def _tail(pieces: Sequence[str], width: float) -> str:
+    """Return as many of the last pieces as fit; of one that is too long its ends."""
+    out = ""
+    for piece in reversed(pieces):
+        if measure(piece + out) > width:
+            break
+        out = piece + out
+    return out or _squeezed(pieces[-1], width)
+
+
+def _cut(text: str, pieces: Sequence[str], width: float) -> str:
+    """Return one line: the end in whole pieces behind an ellipsis, else both ends."""
+    tail = _tail(pieces, width - ADVANCE)
+    head = _prefix(text, width - measure(tail) - ADVANCE)
+    whole = "".join(pieces)
+    if whole.endswith(tail) and len(head) + len(tail) < len(text):
+        return head + ELLIPSIS + tail
+    return _squeezed(text, width)
+
+
+def _squeezed(text: str, width: float) -> str:
+    """Return the text with its middle left out, the end kept longer than the beginning."""
+    if measure(text) <= width:
+        return text
+    room = width - ADVANCE
+    tail = _prefix(text[::-1], room * 2 / 3)[::-1]
+    return _prefix(text, room - measure(tail)) + ELLIPSIS + tail
+
+
+def _prefix(text: str, width: float) -> str:
+    """Return the longest beginning that fits."""
+    taken, limit = 0.0, width + 1e-9
+    for n, character in enumerate(text):
+        taken += _advance(character)
+        if taken > limit:
+            return text[:n]
+    return text

@@ -1,1 +1,0 @@
-"""Targets: TOML files that list the operations of a device and their limits, and checks."""

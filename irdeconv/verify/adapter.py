@@ -1,0 +1,525 @@
+"""What is compared of a layer that is kept as its file has it: version, children, bodies.
+
+A Graph as a Model of the trusted core: for graphs in memory, and files that are no IR.
+
+The two sides of a proof: each a model of the core, and what is known of its values.
+
+The layers of a model between values that are given and one that they compute.
+
+Provers that remember what they were asked, and what of that only a file declares.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from irdeconv.base.errors import Diagnostic
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.spec import Dim, Interval, Spec
+from irdeconv.ir.spec import Shape as SpecShape
+from irdeconv.proof.definition import CONVOLUTIONS, OWN, define, is_deconvolution
+from irdeconv.proof.model import (
+    Array,
+    Fact,
+    Layer,
+    Model,
+    Obligation,
+    Port,
+    Proof,
+    TypedArray,
+    Unproved,
+)
+from irdeconv.verify.certificates import Stamp
+
+
+def kept_parts(node: Node) -> list[object]:
+    """Return the version and children of an unknown layer, in a form to be compared; else nothing.
+
+    Constants of bodies are compared by their bytes, wherever these lie in the weights file.
+    """
+    op: Any = node.op
+    sections = getattr(op, "sections", None)
+    if sections is None:
+        return []
+    return [op.version, *(_section(s.tag, s.xml, op.weights) for s in sections)]
+
+
+def _section(tag: str, xml: bytes, weights: Any) -> tuple[str, bytes]:
+    if not tag.endswith("body"):
+        return tag, xml.strip()
+    try:
+        # A section of a document that was read before, by the parser that refuses a DOCTYPE.
+        root = ElementTree.fromstring(xml)  # noqa: S314
+        for data in _stored(root):
+            data.set("offset", _digest(data, weights))
+        text = ElementTree.tostring(root, encoding="unicode")
+        return tag, ElementTree.canonicalize(text, strip_text=True).encode()
+    except (ElementTree.ParseError, ValueError):
+        return tag, xml.strip()
+
+
+def _stored(body: ElementTree.Element) -> Iterator[ElementTree.Element]:
+    """Yield the `<data>` of every constant in a body, nested ones as well."""
+    return (d for d in body.iter("data") if "offset" in d.attrib and "size" in d.attrib)
+
+
+def _digest(data: ElementTree.Element, weights: Any) -> str:
+    if weights is None or not weights.available:
+        return data.attrib["offset"]
+    texts = data.attrib["offset"], data.attrib["size"]
+    if not all(re.fullmatch("[0-9]{1,19}", text) for text in texts):
+        raise ValueError("these are no numbers of bytes")
+    offset, size = map(int, texts)
+    if offset + size > weights.size:
+        raise ValueError("these bytes are not in the weights file")
+    return hashlib.blake2b(memoryview(weights.raw())[offset : offset + size]).hexdigest()
+
+
+def kept_text(node: Node) -> str:
+    """Return the children of an unknown layer as text."""
+    return repr(kept_parts(node)[1:]) if kept_parts(node) else ""
+
+
+FactOf = Callable[[Port], Fact]
+DOCUMENT = "/document"  # behind the version of a deconvolution that means what its document says
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """A graph's model, and which node each of its layers is."""
+
+    model: Model
+    nodes: Mapping[int, int]
+
+
+def adapted(graph: Graph) -> Adapted:
+    """Return the model of a graph: its inputs and what outputs and states need.
+
+    Constants are views of the graph's.
+    """
+    live, parameters = graph.live(), graph.parameters
+    inside = [n for n in graph.topological() if n.id in live and n.type != "Parameter"]
+    places: dict[int, int] = {}
+    layers: list[Layer] = []
+    for node in (*parameters, *inside):
+        layer = _layer(graph, node, places)
+        if node.type == "Pad":
+            layer = _padded_first(graph, node, layer, layers)
+        places[node.id] = len(layers)
+        layers.append(layer)
+    results = tuple(places[n.id] for n in graph.results)
+    model = Model(tuple(layers), tuple(range(len(parameters))), results)
+    return Adapted(model, {place: node for node, place in places.items()})
+
+
+def _padded_first(graph: Graph, node: Node, pad: Layer, layers: list[Layer]) -> Layer:
+    """Pad first and crop behind it, where one Pad may do both: a crop may take what was padded.
+
+    In a file such a Pad reads foreign memory; what writes graphs splits it as well. Only the crop
+    has the node's name: what bears it is compared with the original, at some sizes the padded data
+    equals this as well.
+    """
+    specs = [graph.spec(v) for v in graph.inputs_of(node.id)[1:3]]
+    begin, end = (s.known for s in specs)
+    if begin is not None and end is not None:
+        both = (np.minimum(begin, end) < 0) & (np.maximum(begin, end) > 0)
+        if not both.any():
+            return pad
+    kind = specs[0].dtype.name if specs[0].dtype else "i64"
+    zero = TypedArray(np.zeros(1, np.int64 if kind == "i64" else np.int32), kind)
+    value: dict[str, Any] = {"names": ((),), "outputs": (fact_of(specs[0]),)}
+    one = value | {"outputs": (Fact(kind, (1,)),)}
+
+    def add(layer: Layer) -> Port:
+        layers.append(layer)
+        return Port(len(layers) - 1)
+
+    at = add(Layer(f"{pad.name}/zero", "Const", "opset1", elements=zero, **one))
+    data, first, last, *fill = pad.inputs
+
+    def made(type: str, a: Port, b: Port) -> Port:
+        said = {"auto_broadcast": "numpy"}
+        return add(Layer(f"{pad.name}/{type}", type, "opset1", said, inputs=(a, b), **value))
+
+    zeros = [made("Maximum", v, at) for v in (first, last)]
+    unknown = (Fact(pad.outputs[0].type, None),)
+    whole = replace(pad, name=f"{pad.name}/Pad", names=((),), outputs=unknown)
+    padded = add(replace(whole, inputs=(data, *zeros, *fill)))
+    crops = [made("Subtract", v, z) for v, z in zip((first, last), zeros, strict=True)]
+    return replace(pad, inputs=(padded, *crops, *fill))
+
+
+def _layer(graph: Graph, node: Node, places: Mapping[int, int]) -> Layer:
+    op: Any = node.op
+    elements = None
+    typed = hasattr(op, "element_type")  # unlike what only its text says of a layer
+    if node.type == "Const" and typed and op.data.available:
+        elements = TypedArray(_elements(op), op.element_type.name)
+    ports = range(max(node.outputs, graph.highest_port(node.id) + 1))
+    names = [node.names_of(port) for port in ports]
+    outputs = [fact_of(node.spec(port)) for port in ports]
+    if node.type == "Parameter" and typed and node.specs is None:
+        outputs = [fact_of(Spec(op.element_type, op.shape))]
+    if node.type == "Result":
+        outputs.clear()
+        source = graph.inputs_of(node.id)[0]
+        said = next((text for key, text in node.extra if key == "output_names" and text), None)
+        names = [tuple(said.split(",")) if said else graph.node(source.node).names_of(source.port)]
+    document = getattr(op, "semantics", "runtime") == "document"
+    maps, bodies = _bodies(node)
+    # Such a convolution is written as layers that OpenVINO has (passes/standardize.py).
+    version = OWN if getattr(op, "unrestricted", False) else op.version
+    return Layer(
+        name=node.name,
+        type=node.type,
+        version=version + DOCUMENT * document,
+        attributes=op.to_attributes() | dict(node.extra_data),
+        inputs=tuple(Port(places[v.node], v.port) for v in graph.inputs_of(node.id)),
+        outputs=tuple(outputs),
+        names=tuple(tuple(sorted(n)) for n in names),
+        elements=elements,
+        rest=kept_text(node) + maps,
+        bodies=bodies,
+    )
+
+
+def _bodies(node: Node) -> tuple[str, tuple[tuple[str, Model], ...]]:
+    """Return the text of what joins bodies to the outside, and the models of these."""
+    op: Any = node.op
+    lines, inner = [], []
+    for body in sorted(getattr(op, "bodies", ()), key=lambda b: str(b.tag)):
+        parameters = {n.id: number for number, n in enumerate(body.graph.parameters)}
+        results = {n.id: number for number, n in enumerate(body.graph.results)}
+        takes = [(parameters[i.parameter], *_said(i)) for i in body.inputs]
+        gives = [(results[o.result], *_said(o)) for o in body.outputs]
+        edges = [(results[a], parameters[b]) for a, b in body.edges]
+        lines.append(repr((body.tag, takes, gives, edges)))
+        inner.append((str(body.tag), adapted(body.graph).model))
+    return "\n".join(lines), tuple(inner)
+
+
+def _said(entry: Any) -> list[object]:
+    """Return what an entry of a port map says besides the Parameter or Result."""
+    return [v for k, v in vars(entry).items() if k not in ("parameter", "result")]
+
+
+def _elements(op: Any) -> Array:
+    """Return a constant's elements: types that NumPy lacks as float32, strings as their bytes."""
+    if op.element_type.name == "string":
+        return np.frombuffer(op.data.raw(), np.uint8)
+    array: Array = op.data.array()
+    return array if array.dtype.kind in "fiub" else array.astype(np.float32)
+
+
+def fact_of(spec: Spec) -> Fact:
+    """Return what is known of a value."""
+    shape = None if spec.shape is None else tuple(map(_dim, spec.shape))
+    return Fact(spec.dtype.name if spec.dtype else None, shape)
+
+
+def _dim(dim: Dim) -> int | tuple[int, int | None]:
+    return (dim.lo, dim.hi) if isinstance(dim, Interval) else dim
+
+
+def facts(graph: Graph, nodes: Mapping[int, int], adapted: Model | None = None) -> FactOf:
+    """Return what inference knows of the values of a model; `nodes` has the node of each layer.
+
+    What an `adapted` model has besides them says itself what it computes.
+    """
+
+    def fact(port: Port) -> Fact:
+        node = nodes.get(port.layer)
+        if node is None:
+            return adapted.of(port).outputs[port.port] if adapted else Fact(None, None)
+        op: Any = graph.node(node).op
+        if op.type == "Parameter" and graph.node(node).specs is None:
+            return fact_of(Spec(op.element_type, op.shape))
+        return fact_of(graph.spec(Value(node, port.port)))
+
+    return fact
+
+
+def believed(graph: Graph, nodes: Mapping[int, int]) -> Callable[[Port], bool]:
+    """Return what tells facts that may follow from what is declared of operations nobody knows."""
+    behind: set[int] = set()
+    for node in graph.topological():
+        if _declares(node) or any(v.node in behind for v in graph.inputs_of(node.id)):
+            behind.add(node.id)
+    return lambda port: nodes.get(port.layer) in behind
+
+
+def _declares(node: Node) -> bool:
+    """Whether a node is an operation that nobody knows, or has one in its bodies."""
+    op: Any = node.op
+    inner = (n for body in getattr(op, "bodies", ()) for n in body.graph.nodes())
+    return bool(kept_parts(node)) or any(map(_declares, inner))
+
+
+def fitting(model: Model, fact: FactOf) -> FactOf:
+    """Return facts in which the data of deconvolutions have as many channels as their filters.
+
+    With any other number of channels the model computes nothing.
+    """
+    known: dict[Port, Fact] = {}
+    for layer in filter(is_deconvolution, model.layers):
+        data, weights = fact(layer.inputs[0]), fact(layer.inputs[1])
+        if data.shape is None or weights.shape is None:
+            continue
+        try:
+            d = define(layer, len(data.shape))
+        except Unproved:
+            continue
+        axis, parts = d.data_axes[1], d.filter_axes[: 1 if d.groups else 2]
+        sizes = [weights.shape[a] for a in parts if a < len(weights.shape)]
+        exact = [n for n in sizes if isinstance(n, int)]
+        if len(exact) == len(parts) and not isinstance(data.shape[axis], int):
+            channels = (*data.shape[:axis], math.prod(exact), *data.shape[axis + 1 :])
+            known.setdefault(layer.inputs[0], Fact(data.type, channels))
+    return lambda port: known[port] if port in known else fact(port)
+
+
+def reshaped(model: Model, shapes: Mapping[int, SpecShape | None]) -> Model:
+    """Return a model whose inputs have other shapes, by their number."""
+    layers = list(model.layers)
+    for number, shape in shapes.items():
+        at = model.parameters[number]
+        old = layers[at]
+        text = "..." if shape is None else ",".join(map(_text, shape))
+        fact = Fact(old.outputs[0].type, fact_of(Spec(None, shape)).shape)
+        said = {**old.attributes, "shape": text}
+        layers[at] = replace(old, attributes=said, outputs=(fact,))
+    return replace(model, layers=tuple(layers))
+
+
+def _text(dim: Dim) -> str:
+    if not isinstance(dim, Interval):
+        return str(dim)
+    high = "" if dim.hi is None else str(dim.hi)
+    return f"{dim.lo}..{high}" if dim.lo or high else "?"
+
+
+def meant(model: Model, *, document: bool) -> Model:
+    """Return a model whose deconvolutions mean what their document says, if that is wanted."""
+    if not document:
+        return model
+    layers = (
+        replace(y, version=y.version + DOCUMENT) if is_deconvolution(y) else y for y in model.layers
+    )
+    return replace(model, layers=tuple(layers))
+
+
+def paired(graph: Graph, model: Model) -> dict[int, int]:
+    """Return which node of a graph a layer of a model is, both read from one file.
+
+    They are walked side by side from the outputs; what one of them has and the other has not is
+    left out.
+    """
+    found = dict(zip(model.parameters, (n.id for n in graph.parameters), strict=False))
+    todo = list(zip(model.results, (n.id for n in graph.results), strict=False))
+    while todo:
+        place, node = todo.pop()
+        layer, inputs = model.layers[place], graph.inputs_of(node)
+        alike = graph.node(node).type == layer.type and len(inputs) == len(layer.inputs)
+        if place in found or not alike:
+            continue
+        found[place] = node
+        pairs = zip(layer.inputs, inputs, strict=True)
+        todo += [(p.layer, v.node) for p, v in pairs if p.port == v.port]
+    return found
+
+
+@dataclass(frozen=True)
+class ProofSide:
+    """A model and the facts of its values; `stamp` has the hashes of its files, if it has any.
+
+    `believed` tells which facts may follow from what a file declares of an operation that irdeconv
+    does not know. `warnings` tell where it declares what is not so. `inside` gives the sides of the
+    bodies of a layer.
+    `sizes` are the shapes that were asked for, by the names of inputs; `refused` says why the core
+    does not read the files, whose model is then empty.
+    """
+
+    model: Model
+    fact: FactOf
+    stamp: Stamp | None = None
+    sizes: Mapping[str, str] = field(default_factory=dict)
+    refused: str | None = None
+    believed: Callable[[Port], bool] = lambda port: False
+    warnings: tuple[Diagnostic, ...] = ()
+    inside: Callable[[int, str], ProofSide] | None = None
+
+    def body(self, place: int, tag: str) -> ProofSide:
+        """Return a body of the layer at a place as a side."""
+        assert self.inside is not None
+        return self.inside(place, tag)
+
+
+def side_of(graph: Graph) -> ProofSide:
+    """Return an inferred graph as a side."""
+    made = adapted(graph)
+    return model_side(graph, made.model, made.nodes, made.model)
+
+
+def _unread(model: Model) -> ProofSide:
+    """Return a body of a layer that the graph keeps as text: nothing is known of its values."""
+    return ProofSide(
+        model,
+        lambda port: Fact(None, None),
+        inside=lambda place, tag: _unread(dict(model.layers[place].bodies)[tag]),
+    )
+
+
+def model_side(
+    graph: Graph, model: Model, nodes: Mapping[int, int], adapted: Model | None = None
+) -> ProofSide:
+    """Return a model as a side; `nodes` has the node of the inferred graph for each layer."""
+    doubted = believed(graph, nodes)
+
+    def inside(place: int, tag: str) -> ProofSide:
+        op: Any = graph.node(nodes[place]).op
+        inner = dict(model.layers[place].bodies)[tag]
+        body = next((b.graph for b in getattr(op, "bodies", ()) if b.tag == tag), None)
+        if body is None:
+            return _unread(inner)
+        read = adapted is None  # of a file, by the core
+        side = model_side(body, inner, paired(body, inner)) if read else side_of(body)
+        if any(map(doubted, model.layers[place].inputs)):
+            return replace(side, believed=lambda port: True)
+        return side
+
+    fact = fitting(model, facts(graph, nodes, adapted))
+    return ProofSide(model, fact, believed=doubted, inside=inside)
+
+
+def region(model: Model, output: Port, given: Collection[Port]) -> list[int]:
+    """Return the places of the layers that compute `output` from values `given`, in order."""
+    found: set[int] = set()
+    todo = [output]
+    while todo:
+        port = todo.pop()
+        if port.layer not in found and port not in given:
+            found.add(port.layer)
+            todo += model.layers[port.layer].inputs
+    return sorted(found)
+
+
+def rewritten(ob: Obligation) -> list[Layer]:
+    """Return the layers of the lowered model that stand for the source's, without constants."""
+    places = region(ob.lowered, ob.output, ob.twins.keys())
+    return [ob.lowered.layers[i] for i in places if ob.lowered.layers[i].type != "Const"]
+
+
+def originals(ob: Obligation) -> list[int]:
+    """Return the places of the source's layers that were rewritten, in order."""
+    return region(ob.source, ob.wanted, frozenset(ob.twins.values()))
+
+
+def subject(ob: Obligation) -> Layer:
+    """Return the deconvolution that an obligation is of; without one the layer to be shown."""
+    layers = (ob.source.layers[i] for i in reversed(originals(ob)))
+    return next(filter(is_deconvolution, layers), ob.source.of(ob.wanted))
+
+
+def read_by(model: Model, places: Iterable[int], given: Collection[Port]) -> list[Port]:
+    """Return the given values that layers read, each once."""
+    ports = (p for i in places for p in model.layers[i].inputs if p in given)
+    return list(dict.fromkeys(ports))
+
+
+def form_of(ob: Obligation, proved: str) -> str:
+    """Tell by its layers in which form a deconvolution was lowered; `proved` where it is none."""
+    layers = rewritten(ob)
+    types = [y.type for y in layers]
+    convolutions = [i for i, t in enumerate(types) if t in CONVOLUTIONS]
+    joined = {p.layer for y in layers if y.type in ("Concat", "Add") for p in y.inputs}
+    if not is_deconvolution(subject(ob)) or not convolutions:
+        return "resize" if "Interpolate" in types and convolutions else proved
+    first = layers[convolutions[0]]
+    if "Interpolate" in types[: convolutions[0]]:
+        return "resize"
+    if len(convolutions) > 1 or any(ob.lowered.layers[p] is first for p in joined):
+        return "phases"
+    behind = types[convolutions[0] + 1 :]
+    spread = "DepthToSpace" in behind or "Reshape" in behind
+    if "ZeroInsertion" in types or not spread or set(_strides(ob)) == {1}:
+        return "zero-insertion"
+    shape = _declared(ob.lowered, first.inputs[1])
+    axes = len(_strides(ob))
+    return "gemm" if shape and all(k == 1 for k in shape[-axes:]) else "stacked"
+
+
+def _strides(ob: Obligation) -> tuple[int, ...]:
+    layer = subject(ob)
+    try:
+        return define(layer, len(ob.fact(layer.inputs[0]).shape or ())).strides
+    except Unproved:
+        return ()
+
+
+def _declared(model: Model, port: Port) -> tuple[object, ...]:
+    layer = model.of(port)
+    if layer.elements is not None:
+        return tuple(layer.elements.array.shape)
+    return tuple(layer.outputs[port.port].shape or ()) if port.port < len(layer.outputs) else ()
+
+
+Prover = Callable[[Obligation], Proof]
+Believed = Callable[[Port], bool]
+
+
+class AskedProver:
+    """A prover that remembers what it was asked, with what was known then.
+
+    Its proofs list the types and shapes that they use and that are only `believed`.
+    """
+
+    def __init__(self, prover: Prover, believed: Believed) -> None:
+        self._prover, self._believed = prover, believed
+        self.asked: dict[tuple[Port, Port], Obligation] = {}
+        self.unproved: dict[tuple[Port, Port], str] = {}
+
+    def __call__(self, task: Obligation) -> Proof:
+        """Prove; raises Unproved as the prover does."""
+        key = task.wanted, task.output
+        self.asked[key] = task
+        try:
+            return self._prove(task)
+        except Unproved as e:
+            self.unproved[key] = str(e)
+            fewer = _needed_twins(task)
+            if fewer == task.twins:
+                raise
+            # What both models compute may be read by one of them only.
+            self.asked[key] = replace(task, twins=fewer)
+            return self._prove(self.asked[key])
+
+    def _prove(self, task: Obligation) -> Proof:
+        assumed: dict[str, None] = {}
+
+        def fact(port: Port) -> Fact:
+            found = task.fact(port)
+            if self._believed(port):
+                assumed[_as_declared(task, port, found)] = None
+            return found
+
+        proof = self._prover(replace(task, fact=fact))
+        return replace(proof, assumed=(*proof.assumed, *assumed))
+
+
+def _as_declared(task: Obligation, port: Port, fact: Fact) -> str:
+    shape = "any rank" if fact.shape is None else str(list(fact.shape))
+    return f"{task.source.of(port)} computes {fact.type} {shape}, as its file declares"
+
+
+def _needed_twins(task: Obligation) -> Mapping[Port, Port]:
+    """Return the twins of what the source's layers themselves read."""
+    read = read_by(task.source, originals(task), frozenset(task.twins.values()))
+    return {output: wanted for output, wanted in task.twins.items() if wanted in read}

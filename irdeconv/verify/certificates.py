@@ -1,0 +1,537 @@
+"""What a certificate states: of one rewritten layer, and of the two files that it belongs to.
+
+The certificates of a rewritten model together, the files that they are of, their own file.
+
+The verdict on a rewritten model and on each of its layers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol, overload
+
+from irdeconv.base.errors import Diagnostic, count
+from irdeconv.base.markup import html_table, plain
+from irdeconv.base.opening import parse_json
+
+CERTIFICATE_SCHEMA = "irdeconv/certificate/2"
+LONGEST_VALUE = 80  # characters of a value in a message
+IF_ASSUMED = " if what is assumed is so"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Certificate:
+    """One rewritten layer, and what is proved about it.
+
+    `source` has the attributes and constants of the original layer, `nodes` the layers in its
+    place, producers first. `holds_for` says for which sizes both are equal; it is None if that is
+    not proved, and `reason` says why. `every` says whether these are all sizes that the original
+    allows; if not, `partly` says why. `maps` has the index maps, `rounding` the largest relative
+    change of a weight, `assumed` the assumptions.
+    """
+
+    layer: str
+    type: str
+    form: str = "unknown"
+    source: Mapping[str, Any] = field(default_factory=dict)
+    nodes: tuple[Mapping[str, str], ...] = ()
+    holds_for: str | None = None
+    every: bool = False
+    partly: str | None = None
+    maps: tuple[str, ...] = ()
+    rounding: float = 0.0
+    assumed: tuple[str, ...] = ()
+    reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        content = {"schema": CERTIFICATE_SCHEMA, **vars(self), "source": dict(self.source)}
+        lists = {"nodes": [dict(n) for n in self.nodes]}
+        return content | lists | {"maps": list(self.maps), "assumed": list(self.assumed)}
+
+    @staticmethod
+    def from_dict(content: Mapping[str, Any]) -> Certificate:
+        """Read the JSON form; ValueError where it is none."""
+        require_schema(content, CERTIFICATE_SCHEMA)
+        unknown = set(content) - {"schema", *(f.name for f in fields(Certificate))}
+        if unknown:
+            raise ValueError(f"a certificate has no field {', '.join(sorted(map(str, unknown)))}")
+        try:
+            return Certificate(
+                layer=str(content["layer"]),
+                type=str(content["type"]),
+                form=str(content["form"]),
+                source=dict(content["source"]),
+                nodes=tuple(dict(n) for n in content["nodes"]),
+                holds_for=content["holds_for"],
+                every=content["every"],
+                partly=content["partly"],
+                maps=tuple(content["maps"]),
+                rounding=content["rounding"],
+                assumed=tuple(content["assumed"]),
+                reason=content["reason"],
+            )
+        except (KeyError, TypeError, ValueError) as e:
+            raise ValueError(f"the certificate is incomplete: {e}") from None
+
+    @property
+    def proved(self) -> bool:
+        """Whether the layer is proved, be it for some sizes only."""
+        return self.holds_for is not None
+
+    def __bool__(self) -> bool:
+        """Whether the layer is proved for every size, and nothing is taken for granted."""
+        return self.proved and self.every and not self.assumed
+
+    def __repr__(self) -> str:
+        return f"<Certificate {str(self).splitlines()[0]}>"
+
+    def __str__(self) -> str:
+        if self.holds_for is None:
+            return f"NOT proved {plain(self.layer)}: {self.reason}"
+        nodes = ", ".join(n["type"] for n in self.nodes)
+        title = "proved" if self.every else "NOT proved for every size"
+        title += IF_ASSUMED if self.assumed else ""
+        first = (
+            f"{title} {plain(self.layer)}: {self.type} = {nodes} ({self.form}) for {self.holds_for}"
+        )
+        return "\n".join([first, *remarks(self)])
+
+    def differs(self, other: Certificate) -> str | None:
+        """Return the first field that it states differently from the other one, both values."""
+        return unlike("the certificate", self.to_dict(), other.to_dict())
+
+
+class Remarked(Protocol):
+    """What has remarks below its line: a certificate, the verdict on a layer."""
+
+    @property
+    def partly(self) -> str | None:
+        """Why it is not proved for every size."""
+
+    @property
+    def rounding(self) -> float:
+        """The largest relative change of a weight."""
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """What was taken for granted."""
+
+
+def remarks(proof: Remarked) -> list[str]:
+    """Return the lines below a proof."""
+    out = [f"  not for every size: {proof.partly}"] if proof.partly else []
+    out += [f"  assuming that {text}" for text in proof.assumed]
+    if proof.rounding:
+        change = f"largest relative change {proof.rounding:.1e}"
+        out.append(f"  equal up to the rounding of weights: {change}")
+    return out
+
+
+def whole_remarks(layers: Iterable[Remarked], rounding: float, assumed: Iterable[str]) -> list[str]:
+    """Return the lines below all proofs: what no layer assumes, and how far weights are rounded."""
+    told = {text for one in layers for text in one.assumed}
+    out = [f"assuming that {text}" for text in assumed if text not in told]
+    if rounding:
+        change = f"largest relative change {rounding:.1e}"
+        out.append(f"all weights are equal up to rounding: {change}")
+    return out
+
+
+def require_schema(content: object, schema: str) -> None:
+    """Raise ValueError where a JSON value is not of a schema; older ones are told."""
+    name = content.get("schema") if isinstance(content, Mapping) else None
+    if name == schema:
+        return
+    kind, _, _ = schema.rpartition("/")
+    if isinstance(name, str) and name.rpartition("/")[0] == kind:
+        raise ValueError(f"it is of the schema {name}; make it anew, as {schema}")
+    raise ValueError(f"this is no {schema}")
+
+
+def unlike(what: str, stated: Any, made: Any) -> str | None:
+    """Say where two JSON values first differ; None where they do not."""
+    found = _unlike("", stated, made)
+    if found is None:
+        return None
+    name, here, there = found
+    return f"{what} states another {name}: {_short(here)} instead of {_short(there)}"
+
+
+def _unlike(name: str, a: Any, b: Any) -> tuple[str, Any, Any] | None:
+    """Return where two JSON values first differ, as `source.strides`, and what stands there."""
+    if a == b:
+        return None
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        prefix = f"{name}." if name else ""
+        keys = dict.fromkeys([*a, *b])
+        return _first(_unlike(f"{prefix}{k}", a.get(k), b.get(k)) for k in keys)
+    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+        pairs = enumerate(zip(a, b, strict=True))
+        inside = _first(_unlike(f"{name}[{i}]", *p) for i, p in pairs if isinstance(p[0], Mapping))
+        return inside or (name, a, b)
+    return name, a, b
+
+
+def _first(found: Iterator[tuple[str, Any, Any] | None]) -> tuple[str, Any, Any] | None:
+    return next((f for f in found if f is not None), None)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
+
+
+CERTIFICATES_SCHEMA = "irdeconv/certificates/2"
+Stamp = Mapping[str, Mapping[str, Any]]  # by "xml", "bin", ...: sha256 and size in bytes
+
+
+@dataclass(frozen=True)
+class Certificates(Sequence[Certificate]):
+    """One certificate for each rewritten layer; true if there is one and all are proved.
+
+    `source` and `lowered` have the hash and size of the files, None for models in memory. `tool` is
+    the version of irdeconv, `sizes` are the input shapes that were asked for. `values` pairs each
+    value that both models have, the lowered one first. `rounding` is the largest relative change of
+    any weight, `assumed` has all assumptions. `probe` has seed, bound and sizes if the layers were
+    evaluated as well. `refused` says why two models were not compared at all.
+    """
+
+    all: tuple[Certificate, ...]
+    source: Stamp | None = None
+    lowered: Stamp | None = None
+    tool: str | None = None
+    sizes: Mapping[str, str] = field(default_factory=dict)
+    values: tuple[tuple[str, str], ...] = ()
+    rounding: float = 0.0
+    assumed: tuple[str, ...] = ()
+    probe: Mapping[str, Any] | None = None
+    refused: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    @overload
+    def __getitem__(self, at: int) -> Certificate: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Certificate]: ...
+    def __getitem__(self, at: int | slice) -> Certificate | Sequence[Certificate]:
+        return self.all[at]
+
+    def __iter__(self) -> Iterator[Certificate]:
+        return iter(self.all)
+
+    @property
+    def passed(self) -> bool:
+        """Whether a layer was rewritten, all are proved for every size, and nothing is assumed."""
+        return bool(self.all) and all(self.all) and not self.assumed
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __repr__(self) -> str:
+        return f"<Certificates: {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (c.layer, c.type, c.form if c.proved else "", c.holds_for or f"not proved: {c.reason}")
+            for c in self.all
+        ]
+        rows += [(c.layer, "", "", said.strip()) for c in self.all for said in remarks(c)]
+        rows += [("", "", "", line) for line in self.remarks]
+        return html_table(self.verdict, ("layer", "type", "form", "proved for"), rows)
+
+    @property
+    def verdict(self) -> str:
+        """One line: how many layers are proved."""
+        if self.refused:
+            return "not proved: " + "; ".join(self.refused)
+        if not self.all:
+            return "no layer was rewritten, nothing is proved"
+        few = sum(c.proved and not c.every for c in self.all)
+        some = f", {few} for some sizes only" if few else ""
+        done, given = sum(c.proved for c in self.all), IF_ASSUMED if self.assumed else ""
+        return f"{done} of {count(len(self.all), 'layer')} proved{some}{given if done else ''}"
+
+    @property
+    def remarks(self) -> list[str]:
+        """The lines below all certificates: what no layer assumes, rounding, the probe."""
+        lines = [f"not proved: {text}" for text in self.refused]
+        lines += whole_remarks(self.all, self.rounding, self.assumed)
+        return lines if self.probe is None else [*lines, *_probe_lines(self.probe)]
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.all), *self.remarks]) or self.verdict
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form (`irdeconv/certificates/2`)."""
+        return {
+            "schema": CERTIFICATES_SCHEMA,
+            "tool": self.tool,
+            "source": _plain(self.source),
+            "lowered": _plain(self.lowered),
+            **self._whole(),
+            "certificates": [c.to_dict() for c in self.all],
+            "probe": None if self.probe is None else dict(self.probe),
+        }
+
+    def _whole(self) -> dict[str, Any]:
+        """Return what is stated of the models as a whole."""
+        return {
+            "sizes": dict(self.sizes),
+            "rounding": self.rounding,
+            "assumed": list(self.assumed),
+            "values": [list(v) for v in self.values],
+        }
+
+    def to_json(self) -> str:
+        """Return the JSON form as text, as `lower --certify FILE` writes it."""
+        return json.dumps(self.to_dict(), indent=1) + "\n"
+
+    @staticmethod
+    def from_json(text: str) -> Certificates:
+        """Read what `to_json` returned; ValueError where it is something else."""
+        try:
+            content = parse_json(text)
+            require_schema(content, CERTIFICATES_SCHEMA)
+            return Certificates(
+                tuple(Certificate.from_dict(c) for c in content["certificates"]),
+                source=_stamp_of(content["source"]),
+                lowered=_stamp_of(content["lowered"]),
+                tool=content["tool"],
+                sizes={str(k): str(v) for k, v in dict(content["sizes"]).items()},
+                values=tuple((str(a), str(b)) for a, b in content["values"]),
+                rounding=content["rounding"],
+                assumed=tuple(content["assumed"]),
+                probe=_probe_of(content["probe"]),
+            )
+        except KeyError as e:
+            raise ValueError(f"{e} is missing") from None
+        except (TypeError, AttributeError, ArithmeticError) as e:
+            raise ValueError(str(e)) from None
+
+    def contradictions(self, made: Certificates) -> list[str]:
+        """Return what these state of the models as a whole that those just made do not."""
+        out = [
+            text
+            for side in ("source", "lowered")
+            for text in _other_files(side, getattr(self, side), getattr(made, side))
+        ]
+        whole = self._whole(), made._whole()
+        found = None if out else unlike("the file of certificates", *whole)
+        return out + ([found] if found else [])
+
+
+def _stamp_of(said: Any) -> Stamp | None:
+    """Return what a file says of a model's files; TypeError where it says something else."""
+    if said is None:
+        return None
+    if not isinstance(said, dict) or not all(isinstance(one, dict) for one in said.values()):
+        raise TypeError("what it says of its files is no hash and size of each")
+    return said
+
+
+def _probe_of(said: Any) -> Mapping[str, Any] | None:
+    """Return what a file says of a probe; KeyError, TypeError or ValueError where it is none."""
+    if said is None:
+        return None
+    layers = [{key: one[key] for key in ("layer", "sizes", "reason")} for one in said["layers"]]
+    bound = said["error_probability"]
+    return {
+        "seed": int(said["seed"]),
+        "error_probability": None if bound is None else float(bound),
+        "layers": layers,
+        "differs": bool(said["differs"]),
+    }
+
+
+def _probe_lines(probe: Mapping[str, Any]) -> list[str]:
+    """Say what a probe found."""
+    lines = []
+    for said in probe["layers"]:
+        found = said["reason"] or f"the same at {said['sizes']}"
+        lines.append(f"probe {said['layer']}: {found}")
+    bound, again = probe["error_probability"], f"the seed {probe['seed']} repeats it"
+    if bound is None:
+        return [*lines, f"probe: nothing was evaluated to the end; {again}"]
+    end = f"passes with a probability of at most {bound:.1e}; {again}"
+    return [*lines, f"probe: a layer that differs at these sizes {end}"]
+
+
+def _plain(stamp: Stamp | None) -> dict[str, Any] | None:
+    return None if stamp is None else {kind: dict(said) for kind, said in stamp.items()}
+
+
+def _other_files(side: str, stated: Stamp | None, made: Stamp | None) -> list[str]:
+    """Say which file is not the one that a certificate was made of."""
+    if stated is None:
+        return []
+    if made is None:
+        return [f"the certificate is of files, the {side} model is none"]
+    out = []
+    for kind in dict.fromkeys([*stated, *made]):
+        a, b = stated.get(kind), made.get(kind)
+        if a != b:
+            sizes = " and ".join(_size(s) for s in (a, b))
+            out.append(f"the .{kind} of the {side} model is another file than certified: {sizes}")
+    return out
+
+
+def _size(stamp: Mapping[str, Any] | None) -> str:
+    if stamp is None:
+        return "none"
+    return f"{stamp.get('size')} bytes, sha256 {str(stamp.get('sha256'))[:12]}..."
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerCheck:
+    """The verdict on one layer: `proved` says for which sizes, `reason` why it is not.
+
+    `every` says that these are all sizes that the model allows, `partly` why not. `rounding` is the
+    largest relative change of a weight, `assumed` what was taken for granted. A probe has `unclear`
+    where it cannot tell, which is not the same as a difference.
+    """
+
+    layer: str
+    type: str
+    form: str
+    proved: str | None
+    reason: str | None = None
+    every: bool = True
+    partly: str | None = None
+    rounding: float = 0.0
+    assumed: tuple[str, ...] = ()
+    unclear: bool = False
+
+    @property
+    def passed(self) -> bool:
+        """Whether the layer was proved equal for every size, and nothing was taken for granted."""
+        return self.reason is None and self.every and not self.assumed
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "layer": self.layer,
+            "type": self.type,
+            "form": self.form,
+            "passed": self.passed,
+            "proved": self.proved,
+            "every": self.every and self.reason is None,
+            "partly": self.partly,
+            "rounding": self.rounding,
+            "assumed": list(self.assumed),
+            "unclear": self.unclear,
+            "reason": self.reason,
+        }
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __str__(self) -> str:
+        if self.reason is not None:
+            return f"{'not ' if self.unclear else 'FAIL'} {plain(self.layer)}: {self.reason}"
+        title = "ok  " if self.passed else "part"
+        first = f"{title} {plain(self.layer)}: {self.type} = {self.form} for {self.proved}"
+        return "\n".join([first, *remarks(self)])
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CheckReport:
+    """The verdict on a lowered model.
+
+    `layers` are the rewritten layers, `problems` other differences from the original, `kept`
+    deconvolutions that were not rewritten, `others` is the number of equal layers. `sizes` are the
+    input shapes that were asked for. `rounding` is the largest relative change of any weight,
+    `assumed` has all assumptions. `warnings` name wrong declarations of shapes and types in a file;
+    they do not change the verdict. A probe has its `seed` and the `error_probability`: how likely
+    it is that a layer passes although it differs at the sizes that were evaluated.
+    """
+
+    layers: tuple[LayerCheck, ...]
+    problems: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    others: int = 0
+    sizes: tuple[tuple[str, str], ...] = ()
+    rounding: float = 0.0
+    assumed: tuple[str, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
+    seed: int | None = None
+    error_probability: float | None = None
+
+    @property
+    def equal(self) -> bool:
+        """Whether a layer was rewritten and all are equal, be it for some sizes only.
+
+        What is assumed has to be so.
+        """
+        return (
+            bool(self.layers) and not self.problems and all(r.reason is None for r in self.layers)
+        )
+
+    @property
+    def passed(self) -> bool:
+        """Whether a layer was rewritten, all are proved for every size, all others are the same.
+
+        Nothing is assumed.
+        """
+        return self.equal and all(self.layers) and not self.assumed
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything was found that is not equal, or not proved to be."""
+        return bool(self.problems) or any(r.reason and not r.unclear for r in self.layers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        layers = [r.to_dict() for r in self.layers]
+        changed = {"layers": layers, "problems": list(self.problems), "kept": list(self.kept)}
+        verdict = {"passed": self.passed, "equal": self.equal}
+        return {
+            **verdict,
+            **vars(self),
+            **changed,
+            "sizes": dict(self.sizes),
+            "assumed": list(self.assumed),
+            "warnings": [d.to_dict() for d in self.warnings],
+        }
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __repr__(self) -> str:
+        return f"<CheckReport: {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (r.layer, r.type, r.form if r.reason is None else "", r.reason or r.proved)
+            for r in self.layers
+        ]
+        rows += [(name, "", "", "not rewritten") for name in self.kept]
+        rows += [("", "", "", problem) for problem in self.problems]
+        rows += [(r.layer, "", "", line.strip()) for r in self.layers for line in remarks(r)]
+        rows += [("", "", "", line) for line in self._whole()]
+        return html_table(self.verdict, ("layer", "type", "form", "equal for"), rows)
+
+    @property
+    def verdict(self) -> str:
+        """One line: how many layers are equal."""
+        done, few = 0, 0
+        for r in self.layers:
+            done, few = done + (r.reason is None), few + (r.reason is None and not r.every)
+        some = f", {few} for some sizes only" if few else ""
+        some += IF_ASSUMED if done and self.assumed else ""
+        others = count(self.others, "other")
+        return f"{done} of {len(self.layers)} rewritten layers equal{some}, {others} unchanged"
+
+    def _whole(self) -> list[str]:
+        """Return what is to be said of the two models as a whole."""
+        lines = [f"with the inputs {', '.join(n + s for n, s in self.sizes)}"] * bool(self.sizes)
+        return lines + whole_remarks(self.layers, self.rounding, self.assumed)
+
+    def __str__(self) -> str:
+        lines = [str(r) for r in self.layers]
+        lines += [f"kept {name}: not rewritten" for name in self.kept]
+        lines += [f"FAIL {p}" for p in self.problems]
+        return "\n".join([*lines, *self._whole(), self.verdict])

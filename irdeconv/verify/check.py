@@ -1,0 +1,402 @@
+"""Run the core on two models, write down what it proved, and hold certificates against it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from irdeconv.base import progress
+from irdeconv.base.errors import count
+from irdeconv.ir.graph import Graph
+from irdeconv.proof import linear as explicit
+from irdeconv.proof import pairing, symbolic
+from irdeconv.proof.definition import is_deconvolution
+from irdeconv.proof.model import Layer, Model, Obligation, Port, Proof, TypedArray, Unproved
+from irdeconv.proof.reader import signature
+from irdeconv.proof.symbolic import ProofVerdict
+from irdeconv.verify import probe
+from irdeconv.verify.adapter import (
+    AskedProver,
+    ProofSide,
+    Prover,
+    form_of,
+    originals,
+    rewritten,
+    side_of,
+    subject,
+)
+from irdeconv.verify.certificates import Certificate, Certificates, CheckReport, LayerCheck
+
+PROVERS: tuple[Prover, ...] = (symbolic.prove, explicit.prove)
+LISTED = 64  # longer vectors are given by their hash
+
+
+def certify(source: Graph, lowered: Graph) -> Certificates:
+    """Return a certificate for every deconvolution of an inferred graph that was rewritten."""
+    return certified(side_of(source), side_of(lowered))
+
+
+def check(
+    source: Graph, lowered: Graph, certificates: Sequence[Certificate] | None = None
+) -> CheckReport:
+    """Prove every rewritten layer of `lowered` equal, and the rest unchanged; both are inferred."""
+    return checked(side_of(source), side_of(lowered), certificates)
+
+
+def probe_layers(source: Graph, lowered: Graph, *, seed: int | None = None) -> CheckReport:
+    """Evaluate every rewritten layer of two inferred graphs modulo primes and compare."""
+    return probed(side_of(source), side_of(lowered), seed=seed)
+
+
+@dataclass
+class Compared:
+    """What the core says of two models, and the obligations that it met or did not meet."""
+
+    verdict: ProofVerdict
+    other: tuple[str, ...]  # layers that are not rewritten and not the same
+    tasks: list[tuple[Obligation, Proof | str]]
+    unproved: Mapping[int, str]  # what the first prover said, by the id of an obligation
+
+
+def _compared(source: ProofSide, lowered: ProofSide) -> Compared:
+    provers = [AskedProver(p, source.believed) for p in PROVERS]
+    inner: dict[tuple[str, int, int], Compared] = {}
+
+    def inside(tag: str, a: int, b: int) -> ProofVerdict:
+        inner[tag, a, b] = _compared(source.body(a, tag), lowered.body(b, tag))
+        return inner[tag, a, b].verdict
+
+    with progress.stage("proving"):
+        verdict = pairing.check(source.model, lowered.model, source.fact, provers, inside)
+    asked = {key: task for p in provers for key, task in p.asked.items()}
+    changed = _changed(source, lowered, verdict)
+    tasks: list[tuple[Obligation, Proof | str]] = []
+    for layer in verdict.layers:
+        task = asked[layer.wanted, layer.output]
+        # What failed for one value may have been tried for others of the same layer.
+        told = layer.proof is None and any(subject(t) == subject(task) for t, _ in tasks)
+        if not told and (layer.proof or is_deconvolution(subject(task))):
+            tasks.append((task, layer.proof or _reason(task, layer.reason, changed)))
+    other = tuple(dict.fromkeys(changed.values()))
+    said = {id(t): provers[0].unproved.get((t.wanted, t.output)) for t, _ in tasks}
+    unproved = {at: text for at, text in said.items() if text is not None}
+    made = Compared(verdict, other, tasks, unproved)
+    for (_, a, b), found in inner.items():
+        same = source.model.layers[a].name == lowered.model.layers[b].name
+        if found.verdict.passed if (a, b) in _bodies_of(verdict) else same:
+            made = _with_body(made, found)
+    return made
+
+
+def _bodies_of(verdict: ProofVerdict) -> set[tuple[int, int]]:
+    """Return the places of the equal layers that have bodies."""
+    return {(a, b) for _, a, b, _ in verdict.bodies}
+
+
+def _with_body(made: Compared, body: Compared) -> Compared:
+    """Add what was found in a body."""
+    a, b = made.verdict, body.verdict
+    verdict = replace(
+        a,
+        kept=(*a.kept, *b.kept),
+        others=a.others + b.others,
+        assumed=tuple(dict.fromkeys([*a.assumed, *b.assumed])),
+        rounding=max(a.rounding, b.rounding),
+    )
+    tasks, other = [*made.tasks, *body.tasks], (*made.other, *body.other)
+    return Compared(verdict, other, tasks, {**made.unproved, **body.unproved})
+
+
+def _changed(source: ProofSide, lowered: ProofSide, verdict: ProofVerdict) -> dict[int, str]:
+    """Return by their places the layers of the source that are others in the lowered model.
+
+    They have another version or body or other attributes, or are of another type.
+    """
+    out = {}
+    for layer in verdict.layers:
+        a, b = source.model.of(layer.wanted), lowered.model.of(layer.output)
+        if layer.proof is not None or (is_deconvolution(a) and a.type != b.type):
+            continue
+        if a.type == b.type and signature(a) != signature(b):
+            out[layer.wanted.layer] = layer.reason or f"{b} is not the same"
+        elif a.type != b.type and a.name == b.name and _reads_the_same(a, b, verdict):
+            out[layer.wanted.layer] = f"{a} is a {b.type} in the lowered model"
+    return out
+
+
+def _reads_the_same(a: Layer, b: Layer, verdict: ProofVerdict) -> bool:
+    return list(a.inputs) == [verdict.twins.get(p) for p in b.inputs]
+
+
+def _reason(task: Obligation, said: str | None, changed: Collection[int]) -> str:
+    """Return why a layer is not proved; one that follows from another's failure says so."""
+    layer = subject(task)
+    read = ((i, task.source.layers[i]) for i in originals(task))
+    before = [y.name for i, y in read if y is not layer and (i in changed or is_deconvolution(y))]
+    if before:
+        return f'what it reads is not proved to be equal, because of "{before[-1]}"'
+    return said or "it is not proved"
+
+
+def certified(
+    source: ProofSide, lowered: ProofSide, *, probe: bool = False, seed: int | None = None
+) -> Certificates:
+    """Prove every rewritten layer; a certificate has the reason where one is not proved.
+
+    With `probe` they are evaluated as well, and the certificates say what was.
+    """
+    made = examined(source, lowered)[0]
+    return with_probe(made, probed(source, lowered, seed=seed)) if probe else made
+
+
+def with_probe(made: Certificates, found: CheckReport) -> Certificates:
+    """Return certificates that say what a probe evaluated."""
+    layers = [{"layer": r.layer, "sizes": r.proved, "reason": r.reason} for r in found.layers]
+    stated = {"seed": found.seed, "error_probability": found.error_probability, "layers": layers}
+    return replace(made, probe={**stated, "differs": found.differs})
+
+
+def checked(
+    source: ProofSide, lowered: ProofSide, certificates: Sequence[Certificate] | None = None
+) -> CheckReport:
+    """Prove every rewritten layer equal, and that all else is the same.
+
+    With `certificates` there must be exactly one for each rewritten layer, which states what the
+    two models contain; `Certificates` must also be of their files.
+    """
+    made, report = examined(source, lowered)
+    if certificates is None:
+        return report
+    return judged(made, certificates, contradicted(replace(report, layers=()), made, certificates))
+
+
+def examined(source: ProofSide, lowered: ProofSide) -> tuple[Certificates, CheckReport]:
+    """Return the certificates of two models, and the verdict on these."""
+    refusal = _refusal(source, lowered)
+    if refusal is not None:
+        return Certificates((), refused=refusal.problems), refusal
+    found = _compared(source, lowered)
+    made = _certificates(source, lowered, found)
+    return made, judged(made, None, _rest(source, lowered, found))
+
+
+def contradicted(
+    report: CheckReport, made: Certificates, certificates: Sequence[Certificate] | None
+) -> CheckReport:
+    """Return a report with what given certificates say of the models and files that is not so."""
+    more = certificates.contradictions(made) if isinstance(certificates, Certificates) else []
+    return replace(report, problems=(*report.problems, *more))
+
+
+def judged(
+    made: Sequence[Certificate], certificates: Sequence[Certificate] | None, rest: CheckReport
+) -> CheckReport:
+    """Return the verdict on certificates just made, beside given ones; `rest` is all else."""
+    given = () if certificates is None else tuple(certificates)
+    by_layer: dict[str, list[Certificate]] = {c.layer: [] for c in (*made, *given)}
+    for c in given:
+        by_layer[c.layer].append(c)
+    layers = []
+    for c in made:
+        reason, stated = c.reason, by_layer[c.layer]
+        if certificates is not None:
+            differs = stated.pop(0).differs(c) if stated else "it has no certificate"
+            reason = reason or differs
+        layers.append(_check_of(c, reason))
+    more = [name for name, left in by_layer.items() if left]
+    problems = [*rest.problems, *(f'a certificate of "{n}" is of no rewritten layer' for n in more)]
+    return replace(rest, layers=tuple(layers), problems=tuple(problems))
+
+
+def _check_of(c: Certificate, reason: str | None) -> LayerCheck:
+    return LayerCheck(
+        layer=c.layer,
+        type=c.type,
+        form=c.form,
+        proved=c.holds_for,
+        reason=reason,
+        every=c.every,
+        partly=c.partly,
+        rounding=c.rounding,
+        assumed=c.assumed,
+    )
+
+
+def obligations(
+    source: ProofSide, lowered: ProofSide
+) -> list[tuple[str, Obligation, Proof | None]]:
+    """Return the rewritten layers with what is to be shown of each, and its proof if there is one.
+
+    None where a model is refused.
+    """
+    if _refusal(source, lowered) is not None:
+        return []
+    tasks = _compared(source, lowered).tasks
+    return [(subject(t).name, t, p if isinstance(p, Proof) else None) for t, p in tasks]
+
+
+def probed(source: ProofSide, lowered: ProofSide, *, seed: int | None = None) -> CheckReport:
+    """Evaluate every rewritten layer of both models at random points and compare.
+
+    Without a `seed` a fresh one is drawn. The report's `error_probability` bounds how likely a
+    layer that differs at the sizes evaluated passes unseen.
+    """
+    refusal = _refusal(source, lowered)
+    if refusal is not None:
+        return refusal
+    found, chosen = _compared(source, lowered), probe.fresh_seed() if seed is None else seed
+    layers, chance = [], 0.0
+    with progress.stage("probing", total=len(found.tasks)) as step:
+        for number, (ob, proof) in enumerate(found.tasks):
+            step(detail=subject(ob).name)
+            made, unseen = _probed(ob, proof, (chosen, number))
+            layers.append(made)
+            chance = max(chance, unseen)
+    return replace(
+        _rest(source, lowered, found),
+        layers=tuple(layers),
+        seed=chosen,
+        error_probability=chance if any(r.passed for r in layers) else None,
+    )
+
+
+def _probed(ob: Obligation, proof: Proof | str, seed: tuple[int, int]) -> tuple[LayerCheck, float]:
+    """Probe one layer; returns the verdict, and how likely it is wrong."""
+    layer, done, reason, unclear, chance = subject(ob), None, None, False, 0.0
+    try:
+        if isinstance(proof, Proof) and proof.rounding:
+            raise Unproved("its weights are rounded, which residues cannot tell from other weights")
+        found = probe.probe(ob, seed)
+        done, chance = str(found), found.probability
+    except probe.Differs as e:
+        reason = str(e)
+    except Unproved as e:
+        reason, unclear = f"not probed: {e}", True
+    made = LayerCheck(
+        layer=layer.name,
+        type=layer.type,
+        form="probe",
+        proved=done,
+        reason=reason,
+        unclear=unclear,
+    )
+    return made, chance
+
+
+def _rest(source: ProofSide, lowered: ProofSide, found: Compared) -> CheckReport:
+    """Return what is the same besides the rewritten layers, and what is not."""
+    verdict = found.verdict
+    told = found.other or any(isinstance(proof, str) for _, proof in found.tasks)
+    unequal = () if told else verdict.unequal  # else they follow from the layers
+    return CheckReport(
+        layers=(),
+        problems=(*verdict.problems, *found.other, *unequal),
+        kept=verdict.kept,
+        others=verdict.others,
+        sizes=tuple(source.sizes.items()),
+        rounding=verdict.rounding,
+        assumed=verdict.assumed,
+        warnings=(*source.warnings, *lowered.warnings),
+    )
+
+
+def _refusal(source: ProofSide, lowered: ProofSide) -> CheckReport | None:
+    """Return the verdict on two models that are not compared; None where they are."""
+    told = tuple(side.refused for side in (source, lowered) if side.refused)
+    problems = told or _swapped(source, lowered)
+    warnings = (*source.warnings, *lowered.warnings)
+    return CheckReport(layers=(), problems=problems, warnings=warnings) if problems else None
+
+
+def _certificates(source: ProofSide, lowered: ProofSide, found: Compared) -> Certificates:
+    from irdeconv import __version__
+
+    return Certificates(
+        tuple(_certificate(ob, proof, found.unproved.get(id(ob))) for ob, proof in found.tasks),
+        source=source.stamp,
+        lowered=lowered.stamp,
+        tool=__version__,
+        sizes=source.sizes,
+        values=_values(source.model, lowered.model, found.verdict.twins),
+        rounding=found.verdict.rounding,
+        assumed=found.verdict.assumed,
+    )
+
+
+def _certificate(ob: Obligation, proof: Proof | str, open_sizes: str | None) -> Certificate:
+    layer = subject(ob)
+    made = Certificate(
+        layer=layer.name,
+        type=layer.type,
+        form=form_of(ob, "unknown" if isinstance(proof, str) else proof.form),
+        source=_parameters(ob),
+        nodes=tuple({"name": y.name, "type": y.type} for y in rewritten(ob)),
+    )
+    if isinstance(proof, str):
+        return replace(made, reason=proof)
+    return replace(
+        made,
+        holds_for=_sizes(ob, proof) if proof.every else proof.sizes,
+        every=proof.every,
+        partly=None if proof.every else open_sizes,
+        maps=proof.maps,
+        rounding=proof.rounding,
+        assumed=proof.assumed,
+    )
+
+
+def _sizes(ob: Obligation, proof: Proof) -> str:
+    """Say which sizes all sizes of a layer are, and up to where open ones go."""
+    layer, given = subject(ob), set(ob.twins.values())
+    shape = ob.fact(layer.inputs[0]).shape if is_deconvolution(layer) else None
+    asked = any(p in given for p in layer.inputs[2:])  # sizes, or a bias
+    if shape is None or asked or not all(isinstance(n, int) for n in shape):
+        return proof.sizes if proof.sizes.startswith("every size") else "every size"
+    return f"the size {list(shape)}"
+
+
+def _parameters(ob: Obligation) -> dict[str, Any]:
+    """Return version, attributes and constants of the source's layers, by their names."""
+    out = {}
+    for place in originals(ob):
+        layer = ob.source.layers[place]
+        if layer.type == "Const":
+            continue
+        read = (ob.source.of(p).elements for p in layer.inputs)
+        constants = {str(i): _described(e) for i, e in enumerate(read) if e is not None}
+        said = {"version": layer.version, "attributes": dict(layer.attributes)}
+        out[layer.name] = {"type": layer.type, **said, "constants": constants}
+    return out
+
+
+def _described(elements: TypedArray) -> dict[str, Any]:
+    """Return type and shape of a constant, short vectors of integers themselves, else a hash."""
+    array = np.ascontiguousarray(elements.array)
+    out: dict[str, Any] = {"type": elements.type, "shape": list(array.shape)}
+    if array.size <= LISTED and array.dtype.kind in "iu":
+        return out | {"values": array.tolist()}
+    data = array.data if array.dtype != object else repr(array.tolist()).encode()
+    return out | {"sha256": hashlib.sha256(data).hexdigest()}
+
+
+def _values(source: Model, lowered: Model, twins: Any) -> tuple[tuple[str, str], ...]:
+    pairs = sorted((a, b) for a, b in twins.items() if lowered.of(a).type != "Const")
+    return tuple((_named(lowered, a), _named(source, b)) for a, b in pairs)
+
+
+def _named(model: Model, port: Port) -> str:
+    return f"{model.of(port).name}:{port.port}"
+
+
+def _swapped(source: ProofSide, lowered: ProofSide) -> tuple[str, ...]:
+    """Tell that the second model is the one with deconvolutions, which the first has none of."""
+    here, there = (sum(map(is_deconvolution, s.model.layers)) for s in (source, lowered))
+    if here or not there:
+        return ()
+    what = count(there, "deconvolution")
+    order = "the original comes first, then the lowered one; are they swapped?"
+    return (f"the first model has no deconvolution, the second has {what}: {order}",)

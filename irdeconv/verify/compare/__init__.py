@@ -1,1 +1,0 @@
-"""Comparison of a graph, layer by layer, with another one, saved arrays or OpenVINO."""

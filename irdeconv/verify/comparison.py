@@ -1,0 +1,257 @@
+"""Run a graph beside a partner and judge every layer by what it makes of the partner's inputs.
+
+Two values are known of a tensor: the graph's own and the partner's. A layer is computed from both
+sides' inputs; the second result and the partner's may differ by the rounding of this one layer,
+whatever has happened before it. So a wrong layer is found where it is, small mistakes do not hide
+behind errors that grow, and errors that do grow raise no alarm. Layers that the partner does not
+have are bridged: their bounds are carried along (carry.py). Memory holds both sides' live tensors.
+
+Compare a graph layer by layer with another, with saved arrays or with OpenVINO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from irdeconv.base import progress
+from irdeconv.base.errors import Diagnostic, count
+from irdeconv.base.markup import html_text, html_title, line
+from irdeconv.base.tables import printable
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.spec import Array
+from irdeconv.kernels.blas import one_blas_thread
+from irdeconv.run.feeds import Feeds
+from irdeconv.run.plan import Plan, Step
+from irdeconv.verify import judge as rounding
+from irdeconv.verify.difference import Allowed, TensorDifference, difference, same_values
+from irdeconv.verify.judge import Followed, Judge, limited
+from irdeconv.verify.mistakes import with_filter_mistake, with_setting_mistake
+from irdeconv.verify.partner import Fetched, Partner, layer_keys
+
+
+@dataclass
+class Follower:
+    """Watches the run of a plan; `tensors` collects the layers in its order.
+
+    With a `tolerance`, relative to a tensor's largest value, tensors are compared as they are.
+    `alone` counts the layers that the partner does not have.
+    """
+
+    plan: Plan
+    partner: Partner
+    tolerance: float | None = None
+    tensors: list[TensorDifference] = field(default_factory=list)
+    alone: int = 0
+    _values: dict[int, Followed] = field(default_factory=dict)
+    _names: dict[int, str] = field(default_factory=dict)
+    _records: dict[int, TensorDifference] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._names = layer_keys(self.plan.graph)
+        # A partner that computes in less than f32 rounds what it reads anyway (`Judge.of`).
+        if self.tolerance is None and self.partner.computes == "f32":
+            self._values = self._folded()
+
+    def _folded(self) -> dict[int, Followed]:
+        """Bound what rounding may do to folded constants: the partner computes its own."""
+        program = self.plan.stepwise()
+        graph = program.graph
+        found: dict[Value, Followed] = {}
+        by_slot: dict[int, Followed] = {}
+        for node, slots in program.given:
+            outs = tuple(program.values[slot] for slot in slots)
+            ports = [Value(node.id, port) for port in range(len(outs))]
+            if node.type in ("Const", "Parameter"):
+                found |= {v: Followed(array) for v, array in zip(ports, outs, strict=True)}
+                continue
+            # What is not given is known by inference alone, as a shape is.
+            read = graph.inputs_of(node.id)
+            inputs = tuple(found.get(v) or Followed(np.asarray(graph.spec(v).known)) for v in read)
+            judge = Judge.of(node.op, inputs, [f.value for f in inputs], outs, self.partner)
+            found |= {v: judge.bridged(v.port) for v in ports}
+            by_slot |= {slot: found[v] for slot, v in zip(slots, ports, strict=True)}
+        kept = {slot for step in program.steps for slot in step.inputs}
+        kept |= {slot for _, slot in program.results}
+        return {slot: f for slot, f in by_slot.items() if slot in kept}
+
+    def watch(self, step: Step, arrays: list[Array], outs: tuple[Array, ...]) -> None:
+        """Compare one layer and remember what the next ones read."""
+        fetched = self.partner.fetch(step.node)
+        self.alone += fetched is None
+        inputs = tuple(self._followed(*i) for i in zip(step.inputs, arrays, strict=True))
+        judge = Judge.of(step.node.op, inputs, arrays, outs, self.partner)
+        for port, slot in enumerate(step.outputs[: len(outs)]):
+            theirs = fetched.arrays[port] if fetched and port < len(fetched.arrays) else None
+            if fetched is None or theirs is None:
+                self._values[slot] = judge.bridged(port)
+            else:
+                record = self._compare(step.node, port, judge, fetched, theirs)
+                record = replace(record, node=step.node.id)
+                self._values[slot] = judge.seen(port, theirs, passed=record.passed)
+                self._records[slot] = record
+                self.tensors.append(record)
+        for slot in step.frees:
+            self._values.pop(slot, None)
+            self._records.pop(slot, None)
+
+    def _followed(self, slot: int, array: Array) -> Followed:
+        return self._values.get(slot) or Followed(array)
+
+    def _compare(
+        self, node: Node, port: int, judge: Judge, fetched: Fetched, theirs: Array
+    ) -> TensorDifference:
+        mine = judge.outs[port]
+        name = self._names.get(node.id, node.name)
+        names = (f"{name}.{port}" if port else name, node.type, fetched.type)
+        if self.tolerance is not None:
+            result = difference(names, mine, theirs, relative(mine, self.tolerance))
+        else:
+            wanted, allowed = judge.verdict(port, theirs)
+            result = difference(names, mine, theirs, allowed, wanted)
+            if not result.passed:
+                layer = (node.op, judge.arrays, theirs, allowed)
+                result = with_filter_mistake(with_setting_mistake(result, *layer), *layer)
+        return result
+
+    def outputs(self, mine: dict[str, Array]) -> list[str]:
+        """Compare the model outputs in order; return those that only one side has."""
+        theirs = self.partner.outputs()
+        slots = [slot for _, slot in self.plan.stepwise().results]
+        ends = zip(self.plan.graph.results, mine.items(), slots, theirs, strict=False)
+        for node, (name, a), slot, b in ends:
+            if b is not None:
+                self.tensors.append(replace(self._output(name, a, b, slot), node=node.id))
+        extra = [f"number {i}" for i in range(len(mine), len(theirs))]
+        return [*list(mine)[len(theirs) :], *extra]
+
+    def _output(self, name: str, a: Array, b: Array, slot: int) -> TensorDifference:
+        names = (name, "Result", "Result")
+        if self.tolerance is not None:
+            return difference(names, a, b, relative(a, self.tolerance), output=True)
+        at, record = self._followed(slot, a), self._records.get(slot)
+        if record is not None and same_values(at.value, b) and (at.sound or not record.passed):
+            # The layer's own tensor, which was judged already.
+            return replace(record, name=name, type_a="Result", type_b="Result", output=True)
+        if not at.sound:  # a layer on the way differs: does that show here?
+            return difference(names, a, b, rounding.scaled(a, at.all_terms), output=True)
+        kept = Allowed(rounding.SMALLEST if rounding.is_real(a) else 0.0, "exact")
+        allowed = limited(at.value, b, at.error, at.terms, kept)
+        return difference(names, a, b, allowed, at.value, output=True)
+
+
+def relative(a: Array, tolerance: float) -> Allowed:
+    """Return the limit that a relative tolerance stands for."""
+    size = np.abs(a.astype(np.float64)) if a.dtype.kind not in "OSUT" else np.zeros(())
+    finite = size[np.isfinite(size)]
+    return Allowed(tolerance * float(finite.max(initial=0.0)), "given")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Comparison:
+    """Every tensor that both sides have, in the order of the first graph's execution.
+
+    `missing` names the outputs of one side only, `alone` counts the layers that the second side
+    does not have, `diagnostics` are warnings about the second side itself. `graph` is the
+    first one, `other` the second where it was executed here.
+    """
+
+    tensors: tuple[TensorDifference, ...]
+    missing: tuple[str, ...] = ()
+    alone: int = 0
+    diagnostics: tuple[Diagnostic, ...] = ()
+    graph: Graph | None = field(default=None, compare=False)
+    other: Graph | None = field(default=None, compare=False)
+
+    @property
+    def outputs(self) -> tuple[TensorDifference, ...]:
+        """The model outputs."""
+        return tuple(t for t in self.tensors if t.output)
+
+    @property
+    def passed(self) -> bool:
+        """Whether something was compared, every tensor agrees and no output is missing."""
+        return bool(self.tensors) and not self.missing and all(t.passed for t in self.tensors)
+
+    @property
+    def first_difference(self) -> TensorDifference | None:
+        """The first tensor, in execution order, that differs."""
+        return next((t for t in self.tensors if not t.passed), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        first = self.first_difference
+        return {
+            "passed": self.passed,
+            "first_difference": first.name if first else None,
+            "missing": list(self.missing),
+            "not_compared": self.alone,
+            "tensors": [t.to_dict() for t in self.tensors],
+        }
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __repr__(self) -> str:
+        return line(self, None, self.verdict)
+
+    def _repr_html_(self) -> str:
+        """Return a row for every output and every difference."""
+        return html_title(self.verdict) + html_text("\n".join(self.lines()))
+
+    def __str__(self) -> str:
+        return printable("\n".join([*self.lines(), self.verdict]))
+
+    def lines(self, *, everything: bool = False) -> list[str]:
+        """Return a line for every output and difference, or for everything.
+
+        What holds for a layer and for the output of its name is said once.
+        """
+        said = (str(t) for t in self.tensors if everything or t.output or not t.passed)
+        return [*dict.fromkeys(said), *(f"MISSING output {name}" for name in self.missing)]
+
+    @property
+    def verdict(self) -> str:
+        """One line: the same or different, and what was compared."""
+        first = self.first_difference
+        layers = sum(not t.output for t in self.tensors)
+        counts = f"{count(len(self.outputs), 'output')}, {count(layers, 'layer')} compared"
+        if self.alone:
+            counts += f", {self.alone} without a counterpart"
+        if self.passed:
+            return f"the same: {counts}"
+        if first is not None:
+            return f"different: first at {first.type_a} {first.name!r}; {counts}"
+        if not self.tensors:
+            return "different: there is nothing to compare"
+        return f"different: outputs are missing; {counts}"
+
+
+def compare_plan(
+    a: Plan, start: Callable[[], Partner], inputs: Feeds, tolerance: float | None = None
+) -> Comparison:
+    """Run a plan beside the partner that `start` makes, which is closed in the end.
+
+    By default a layer may differ by what its own rounding explains; `tolerance`, relative to the
+    largest absolute value of the first side's tensor, replaces that.
+    """
+    with one_blas_thread():  # around both sides: what one of them sets may not reach the other
+        with progress.stage("starting the other side"):
+            partner = start()
+        try:
+            follower = Follower(a, partner, tolerance)
+            mine = a.run(inputs, watch=follower.watch)
+            missing = follower.outputs(mine)
+            warnings = partner.warnings()
+        finally:
+            partner.close()
+    return Comparison(
+        tensors=tuple(follower.tensors),
+        missing=tuple(missing),
+        alone=follower.alone,
+        diagnostics=tuple(warnings),
+        graph=a.graph,
+    )

@@ -1,0 +1,593 @@
+"""What rounding allows one layer: bounds derived from its operation and its inputs.
+
+A sum of n products is computed within gamma_n |W| |x| of its exact value in whatever order it is
+added, gamma_n = n u / (1 - n u), u the unit roundoff of the accumulator. For many terms roundings
+behave as independent: then n counts as LAMBDA sqrt(n), which fails with a probability below
+2 exp(-LAMBDA^2 / 2) = 3e-14 per element; the rule is then spelled gamma~_n.
+
+Tensors of fewer than 32 bits (f16, bf16) are computed in single precision and rounded once. A peer
+of which nothing is known may add up in f16 as well (in bf16 none does): its roundings are relative
+to partial sums, which run from 0 to the result and stray by the root of the sum of squares.
+
+Errors on their way through layers that only one of two models has.
+
+`None` stands for an error that no bound is known for, 0.0 for none at all.
+
+One layer under comparison: what it makes of the partner's inputs, and what rounding allows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import ml_dtypes
+import numpy as np
+
+from irdeconv.ir.dtypes import f32
+from irdeconv.ir.op import EagerBuilder, Op, SugarOp, as_tuple
+from irdeconv.ir.spec import Array, Spec
+from irdeconv.ops.checks import aligned
+from irdeconv.verify.difference import Allowed, roundoff, same_values
+from irdeconv.verify.partner import Partner, Precision
+
+LAMBDA = 8
+FUNCTION_ULPS = 8  # units in the last place that libraries' elementary functions may be off
+SINGLE = roundoff(np.dtype(np.float32))
+SMALLEST = float(np.finfo(np.float32).tiny)  # runtimes may take what is smaller for 0
+
+Arrays = Sequence[Array]
+
+
+def is_narrow(a: Array) -> bool:
+    """Whether an array holds floating-point numbers of fewer than 32 bits."""
+    return is_real(a) and a.dtype.itemsize < 4
+
+
+def stored(y: Array) -> Array:
+    """Return how far off its value a narrow number may be that a peer shows: it is rounded."""
+    least = float(ml_dtypes.finfo(y.dtype).smallest_subnormal)  # type: ignore[no-untyped-call]
+    return np.asarray(roundoff(y.dtype) * _size(y) + least)
+
+
+def reread(x: Array, computes: Precision) -> Array | float:
+    """Return how far off a value may be for a partner that computes in less than its type.
+
+    int8 rounds to 255 levels of the tensor's range, whatever the range that was calibrated.
+    """
+    if computes == "f32" or not is_real(x):
+        return 0.0
+    size = _size(x)
+    if computes == "bf16":
+        return np.asarray(roundoff(np.dtype(ml_dtypes.bfloat16)) * size)
+    finite = size[np.isfinite(size)]
+    return np.full(x.shape, float(finite.max(initial=0.0)) / 127)
+
+
+def is_exact(op: Op) -> bool:
+    """Whether an operation rounds nothing."""
+    return op.rounding.rule == "exact"
+
+
+def is_real(a: Array) -> bool:
+    """Whether an array holds floating-point numbers."""
+    return a.dtype.kind == "f" or (a.dtype.kind == "V" and a.dtype.isbuiltin == 2)
+
+
+def floats(inputs: Arrays, change: Callable[[Array], Array]) -> list[Array]:
+    """Return the inputs with the floating-point ones changed."""
+    return [change(x) if is_real(x) else x for x in inputs]
+
+
+class _AnyType(EagerBuilder):
+    """Builds with arrays whose floating-point type is said to be f32, which every dialect takes."""
+
+    def spec(self, value: Array) -> Spec:
+        found = Spec.of(value)
+        return replace(found, dtype=f32) if is_real(value) else found
+
+
+def evaluate(op: Op, inputs: Arrays) -> tuple[Array, ...]:
+    """Evaluate an operation quietly, in any floating-point type; all outputs."""
+    with np.errstate(all="ignore"):
+        if isinstance(op, SugarOp) and type(op).evaluate is SugarOp.evaluate:
+            made = op.expand(_AnyType(), *inputs)
+        else:
+            made = op.evaluate(*inputs)
+        return tuple(np.asarray(y) for y in as_tuple(made))
+
+
+def precise(op: Op, inputs: Arrays, outputs: Arrays) -> tuple[Array, ...]:
+    """Return the outputs in double precision; where they overflow in their own type, as given."""
+    wide = evaluate(op, floats(inputs, lambda x: x.astype(np.float64)))
+    return tuple(
+        np.where(np.isfinite(y.astype(np.float64)), w, y.astype(np.float64)) if is_real(y) else y
+        for w, y in zip(wide, outputs, strict=True)
+    )
+
+
+def worth_precision(op: Op, outputs: Arrays) -> bool:
+    """Whether double precision says more about the outputs than their own type."""
+    if op.rounding.rule in ("exact", "conversion", "any") or not op.folds:
+        return False  # bodies have constants of their own types
+    return any(is_real(y) and y.dtype.itemsize < 8 for y in outputs)
+
+
+def allowed(op: Op, inputs: Arrays, outputs: Arrays) -> tuple[Allowed, ...]:
+    """Bound, per output, how far a correct implementation may be off the exact result."""
+    return tuple(_allowed(op, inputs, y) for y in outputs)
+
+
+def _allowed(op: Op, inputs: Arrays, y: Array) -> Allowed:
+    if op.rounding.rule == "any":
+        return Allowed(math.inf, "drawn anew in every run")
+    if not is_real(y):
+        return Allowed(0.0, "exact")
+    with np.errstate(all="ignore"):
+        if is_exact(op):
+            return Allowed(SMALLEST, "exact")
+        found = _RULES[op.rounding.rule](op, inputs, y)
+        if is_narrow(y):  # accumulated in single precision, then rounded
+            found = Allowed(found.limit + stored(y), found.rule)
+        # In double precision the result to compare with is no better than the other one.
+        factor = 2 if y.dtype.itemsize == 8 else 1
+    return Allowed(factor * found.limit + SMALLEST, found.rule)
+
+
+def unit(y: Array) -> float:
+    """Return the unit roundoff of the accumulator of a type."""
+    return min(roundoff(y.dtype), SINGLE)
+
+
+def gamma(n: int, u: float) -> float:
+    """Return the factor of n roundings."""
+    grown = min(n, LAMBDA * math.sqrt(n)) * u
+    return grown / (1 - grown) if grown < 0.5 else math.inf
+
+
+def terms(op: Op, inputs: Arrays, y: Array) -> int:
+    """Return how many products at most add up to an element of the result."""
+    x = inputs[0]
+    if op.deconvolution and x.size:  # one product is 1, so the result counts them
+        ones = floats([x[:1], *inputs[1:]], lambda v: np.ones(v.shape, np.float32))
+        return int(evaluate(op, ones)[0].max(initial=1))
+    return op.terms(inputs, y)
+
+
+def magnitude(op: Op, inputs: Arrays) -> Array:
+    """Evaluate a sum of products on absolute values."""
+    return evaluate(op, floats(inputs, absolute))[0]
+
+
+def absolute(x: Array) -> Array:
+    """Return |x| in a type that does not overflow in sums."""
+    return np.asarray(np.abs(x if x.dtype.itemsize >= 4 else x.astype(np.float32)))
+
+
+def _sum(op: Op, inputs: Arrays, y: Array) -> Allowed:
+    n = terms(op, inputs, y)
+    factor = gamma(n, unit(y))
+    name = f"gamma{'~' if n > LAMBDA**2 else ''}_{n}"
+    what = "|W||x|" if len([x for x in inputs if is_real(x)]) > 1 else "|x|"
+    flushed = n * SMALLEST * max(map(_largest, inputs), default=1.0)
+    # The magnitude is itself rounded.
+    return Allowed(factor * (1 + factor) * magnitude(op, inputs) + flushed, f"{name} {what}")
+
+
+def _sums_narrowly(op: Op, y: Array) -> bool:
+    return op.rounding.rule == "sum" and y.dtype == np.float16
+
+
+def summed_narrowly(op: Op, inputs: Arrays, y: Array) -> Array | float:
+    """Return by how much more a sum of products is off that is added up in f16."""
+    if not _sums_narrowly(op, y):
+        return 0.0
+    squares = magnitude(op, floats(inputs, lambda x: np.square(x.astype(np.float64))))
+    partial = np.sqrt(squares) + _size(y)
+    return np.asarray(LAMBDA * math.sqrt(terms(op, inputs, y)) * roundoff(y.dtype) * partial)
+
+
+def _largest(x: Array) -> float:
+    """Return the largest finite magnitude, at least 1."""
+    size = absolute(x)
+    return float(np.max(size, initial=1, where=np.isfinite(size)))
+
+
+def _roundings(op: Op, inputs: Arrays, y: Array) -> Allowed:
+    k = op.rounding.count
+    return Allowed(k * roundoff(y.dtype) * _size(y), f"{k} u |y|")
+
+
+def _remainder(op: Op, inputs: Arrays, y: Array) -> Allowed:
+    """Bound by the first input, of which a multiple of the second is taken away."""
+    k, size = op.rounding.count, _size(inputs[0])
+    if size.ndim != y.ndim:  # aligned as auto_broadcast says
+        size = np.asarray(size.max(initial=0.0))
+    return Allowed(k * unit(y) * (size + _size(y)), f"{k} u (|x| + |y|)")
+
+
+def _function(op: Op, inputs: Arrays, y: Array) -> Allowed:
+    """Bound by what a small change of the argument does, and the result's own rounding."""
+    u = FUNCTION_ULPS * unit(y)
+    x, *others = floats(inputs, lambda v: v.astype(np.float64))
+    here, up, down = (evaluate(op, [x * f, *others])[0] for f in (1.0, 1 + u, 1 - u))
+    change = np.maximum(np.abs(up - here), np.abs(down - here))
+    change = np.where(np.isfinite(change), change, 0.0)
+    rule = f"{FUNCTION_ULPS} u (|y| + |x f'|)"
+    if op.rounding.rule == "function":
+        return Allowed(u * _size(y) + change, rule)
+    least = max(op.rounding.count, 1)
+    steps = np.maximum(np.minimum(np.abs(x), _size(y) + 1), float(least))
+    return Allowed(u * (_size(y) + steps) + change, f"{rule[:-1]} + {least})")
+
+
+def _levels(op: Op, inputs: Arrays, y: Array) -> Allowed:
+    """Bound by the levels around: (x - low) / (high - low) cancels, and is rounded like low."""
+    u = FUNCTION_ULPS * unit(y)
+    x, low, high, *out = floats(inputs, lambda v: v.astype(np.float64))
+    here = evaluate(op, [x, low, high, *out])[0]
+    nudge = u * (np.abs(x) + np.abs(low) + np.abs(high))
+    around = [evaluate(op, [x + d, low, high, *out])[0] for d in (nudge, -nudge)]
+    change = np.maximum(*(np.abs(v - here) for v in around))
+    size = np.abs(out[0]) + np.abs(out[1])
+    return Allowed(u * size + change, f"{FUNCTION_ULPS} u (|limits| + |x| at a border)")
+
+
+def _softmax(op: Op, inputs: Arrays, y: Array) -> Allowed:
+    x = inputs[0].astype(np.float64)
+    finite = x[np.isfinite(x)]
+    spread = float(np.ptp(finite)) if finite.size else 0.0
+    n = terms(op, inputs, y)
+    factor = gamma(n, unit(y)) + unit(y) * (2 * FUNCTION_ULPS + 2 * spread)
+    size = _size(y) if op.rounding.rule == "softmax" else _size(y) + 1
+    return Allowed(factor * size, f"gamma_{n} y")
+
+
+_RULES: dict[str, Callable[[Op, Arrays, Array], Allowed]] = {
+    "roundings": _roundings,
+    "conversion": _roundings,
+    "remainder": _remainder,
+    "sum": _sum,
+    "function": _function,
+    "composite": _function,
+    "softmax": _softmax,
+    "log_softmax": _softmax,
+    "levels": _levels,
+    "scale": lambda op, inputs, y: scaled(y, local_terms(op, inputs, y)),
+}
+
+
+def scaled(y: Array, n: int) -> Allowed:
+    """Bound by n roundings of the largest value."""
+    size = _size(y)
+    top = float(size[np.isfinite(size)].max(initial=0.0))
+    return Allowed(n * unit(y) * top, f"{n} u max |y|")
+
+
+def local_terms(op: Op, inputs: Arrays, y: Array, *, narrow: bool = False) -> int:
+    """Return the roundings of the accumulator on the way through one layer, roughly.
+
+    To store a narrow number is one rounding, as large as many of the accumulator; a peer that adds
+    up in f16 (`narrow`) makes as many as are likely to add up.
+    """
+    if is_exact(op) or not is_real(y):
+        return 0
+    times = 1.0 if is_narrow(y) else 0.0
+    if narrow and _sums_narrowly(op, y):
+        times += math.sqrt(terms(op, inputs, y))
+    return round(times * roundoff(y.dtype) / unit(y)) + _local_terms(op, inputs, y)
+
+
+def _local_terms(op: Op, inputs: Arrays, y: Array) -> int:
+    rule = op.rounding.rule
+    if rule == "sum":
+        n = terms(op, inputs, y)
+        return math.ceil(min(n, LAMBDA * math.sqrt(n)))
+    if rule in ("roundings", "conversion", "remainder"):
+        return op.rounding.count
+    if rule in ("function", "composite", "levels"):
+        return FUNCTION_ULPS
+    n = math.prod(inputs[0].shape[2:]) if inputs else 0
+    return 2 * FUNCTION_ULPS + math.ceil(min(n, LAMBDA * math.sqrt(n)))
+
+
+def _size(y: Array) -> Array:
+    return np.asarray(np.abs(y.astype(np.float64)))
+
+
+Error = Array | float | None
+_NUDGES, _HEADROOM = 24, 4.0  # how often errors are tried, and how much more all of them may do
+
+
+def carried(
+    op: Op, inputs: Sequence[Array], errors: Sequence[Error], outputs: Sequence[Array]
+) -> list[Error]:
+    """Bound the change of every output when the inputs change by at most `errors`."""
+    known = [e for e in errors if e is not None]
+    if len(known) < len(errors):
+        return [None] * len(outputs)
+    if not any(np.any(e) for e in known):  # arrays, too, may hold nothing but zeros
+        return [0.0] * len(outputs)
+    full = [np.broadcast_to(np.asarray(e), x.shape) for e, x in zip(known, inputs, strict=True)]
+    try:
+        with np.errstate(all="ignore"):
+            real = all(map(is_real, outputs))
+            return _carried(op, inputs, full, outputs) if real else _sensed(op, inputs, full)
+    except (TypeError, ValueError, IndexError):  # an evaluator that takes no such values
+        return [None] * len(outputs)
+
+
+def _carried(
+    op: Op, inputs: Sequence[Array], errors: Sequence[Array], outputs: Sequence[Array]
+) -> list[Error]:
+    if any(e.any() and not is_real(x) for e, x in zip(errors, inputs, strict=True)):
+        return [None] * len(outputs)
+    first, carry = errors[0], op.rounding.carry
+    if carry == "moves":
+        moved = [_like(e, x) if is_real(x) else x for e, x in zip(errors, inputs, strict=True)]
+        return [np.abs(e) for e in evaluate(op, moved)]
+    if carry == "keeps":
+        return [first]
+    if carry == "adds":
+        return [first + _second(op, errors)]
+    if carry == "larger":
+        return [np.maximum(first, _second(op, errors))]
+    if carry == "slope" and not errors[1].any():
+        return [first * max(1.0, float(np.max(absolute(inputs[1]), initial=0)))]
+    if carry == "products" and len([x for x in inputs if is_real(x)]) <= 2:
+        return [_telescoped(op, inputs, errors)]
+    if carry == "function" and not any(e.any() for e in errors[1:]):
+        return [_stepped(op, inputs, first)]
+    if carry == "averages":
+        return list(evaluate(op, [_like(first, inputs[0]), *inputs[1:]]))
+    return _sensed(op, inputs, errors)
+
+
+def _second(op: Op, errors: Sequence[Array]) -> Array:
+    """Return the error of the second operand, its axes where auto_broadcast has them."""
+    return aligned(errors[1], errors[0].ndim, getattr(op, "auto_broadcast", "numpy"))
+
+
+def _sensed(op: Op, inputs: Sequence[Array], errors: Sequence[Array]) -> list[Error]:
+    """Estimate the changes by trying errors; only small ones, such as those of narrow types.
+
+    What is chosen (indices, say) may be anything wherever one try chooses differently.
+    """
+    here = evaluate(op, inputs)
+    if not all(map(is_narrow, filter(is_real, inputs))):
+        return [None] * len(here)
+    wide = floats(inputs, lambda v: v.astype(np.float64))
+    here, rng = evaluate(op, wide), np.random.default_rng(0)
+    most: list[Array] = [np.zeros(y.shape) for y in here]
+    for _ in range(_NUDGES):
+        moved = [
+            x + e * rng.uniform(-1, 1, x.shape) if is_real(x) else x
+            for x, e in zip(wide, errors, strict=True)
+        ]
+        for y, there, m in zip(here, evaluate(op, moved), most, strict=True):
+            change = np.abs(there.astype(np.float64) - y) if is_real(y) else _unlike(y, there)
+            top = 0.0 if is_real(y) else np.inf
+            np.maximum(m, np.nan_to_num(change, nan=0.0, posinf=top), out=m)
+    if is_exact(op):
+        return [_HEADROOM * m for m in most]
+    return [np.full(m.shape, _HEADROOM * float(m.max(initial=0.0))) for m in most]
+
+
+def _unlike(y: Array, there: Array) -> Array:
+    return np.where(y == there, 0.0, np.inf)
+
+
+def _like(error: Array, x: Array) -> Array:
+    return np.array(error, dtype=np.float32 if x.dtype.itemsize < 4 else x.dtype)
+
+
+def _telescoped(op: Op, inputs: Sequence[Array], errors: Sequence[Array]) -> Array:
+    """Return |f(x + e) - f(x)| <= sum over ports of f(.., |x| + e, e_i, |x|, ..)."""
+    sizes = floats(inputs, absolute)
+    total: Array | None = None
+    for i, (x, e) in enumerate(zip(inputs, errors, strict=True)):
+        if not is_real(x) or not e.any():
+            continue
+        mixed = [
+            s if j > i or not is_real(s) else _like(errors[j] + (s if j < i else 0), s)
+            for j, s in enumerate(sizes)
+        ]
+        part = np.abs(evaluate(op, mixed)[0])
+        total = part if total is None else total + part
+    assert total is not None  # some error is not zero, and none of them an integer's
+    return total
+
+
+def _stepped(op: Op, inputs: Sequence[Array], error: Array) -> Array:
+    """Return the larger change of a function over x - e .. x + e; exact where it is monotone."""
+    x, *others = floats(inputs, lambda v: v.astype(np.float64))
+    here, up, down = (evaluate(op, [x + d, *others])[0] for d in (0.0, error, -error))
+    return np.asarray(np.maximum(np.abs(up - here), np.abs(down - here)))
+
+
+@dataclass(frozen=True)
+class Followed:
+    """The partner's value of a tensor, or what the graph makes of the partner's last values.
+
+    `error` bounds how far it may be off the partner's, `terms` counts the roundings since the
+    partner's last value. `all_terms` and `sound` look back to the inputs: the roundings on the
+    longest way, and whether all layers on the way passed.
+    """
+
+    value: Array
+    error: Error = 0.0
+    terms: int = 0
+    all_terms: int = 0
+    sound: bool = True
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A layer, its inputs on the partner's side, its own outputs and those `made` of the former.
+
+    `wide`, `narrow` and `computes` are those of the partner.
+    """
+
+    op: Op
+    inputs: tuple[Followed, ...]
+    outs: tuple[Array, ...]
+    made: tuple[Array, ...]
+    wide: bool = False
+    narrow: bool = False
+    computes: Precision = "f32"
+
+    @staticmethod
+    def of(
+        op: Op,
+        inputs: tuple[Followed, ...],
+        arrays: list[Array],
+        outs: tuple[Array, ...],
+        partner: Partner,
+    ) -> Judge:
+        """Compute the layer from the partner's inputs, where they differ from its own `arrays`."""
+        judge = partial(Judge, wide=partner.wide, narrow=partner.narrow, computes=partner.computes)
+        values = [f.value for f in inputs]
+        if not is_exact(op):
+            inputs = _reread(op, inputs, partner.computes)
+        if all(map(same_values, values, arrays)):
+            return judge(op, inputs, outs, outs)
+        try:
+            return judge(op, inputs, outs, evaluate(op, values))
+        except Exception:  # the partner's tensors do not fit this layer, whatever it objects to
+            own = zip(arrays, inputs, strict=True)
+            kept = tuple(Followed(a, None, f.terms, f.all_terms, f.sound) for a, f in own)
+            return judge(op, kept, outs, outs)
+
+    @property
+    def arrays(self) -> list[Array]:
+        """The input values."""
+        return [f.value for f in self.inputs]
+
+    def verdict(self, port: int, theirs: Array) -> tuple[Array, Allowed]:
+        """Return what the partner's output should be and how far it may be off."""
+        made = self.made[port]
+        wanted = made if same_values(made, theirs) else self._precise[port]
+        allowed = self._own[port]
+        more = reread(made, self.computes)
+        if not (isinstance(more, float) or is_exact(self.op)):
+            more = more * (1 if self._carried[port] is not None else self._terms(port) + 1)
+            name = f"{allowed.rule} + {self.computes}"
+            allowed = Allowed(np.asarray(allowed.limit + more), name)
+        near = not any(f.terms for f in self.inputs)
+        error, terms = self._carried[port], self._terms(port)
+        return wanted, limited(made, theirs, error, terms, allowed, near=near)
+
+    def bridged(self, port: int) -> Followed:
+        """Return the output for its readers, where the partner does not have it."""
+        made, error = self.made[port], self._carried[port]
+        if error is not None and is_real(made) and not self._kept_exactly(port):
+            error = error + 2 * np.asarray(self._own[port].limit)
+        sound = all(f.sound for f in self.inputs)
+        return Followed(made, error, self._terms(port), self._all_terms(port), sound)
+
+    def _kept_exactly(self, port: int) -> bool:
+        """Whether nothing is rounded; a conversion to a type of more bits does not, either."""
+        converts = self.op.rounding.rule == "conversion" and port < len(self.inputs)
+        same = converts and same_values(self.inputs[port].value, self.made[port])
+        return same or is_exact(self.op)
+
+    def seen(self, port: int, theirs: Array, *, passed: bool) -> Followed:
+        """Return the partner's output for its readers."""
+        mine = self.outs[port]
+        value = mine if same_values(mine, theirs) else theirs
+        if value.dtype != mine.dtype and value.dtype.kind not in "OSUT":
+            with np.errstate(all="ignore"):
+                value = value.astype(mine.dtype)
+        sound = passed and all(f.sound for f in self.inputs)
+        return Followed(value, self._kept(port, value), 0, self._all_terms(port), sound)
+
+    def _kept(self, port: int, value: Array) -> Error:
+        """Bound how far a shown value is off the one that the partner goes on with."""
+        if not self.wide or not is_narrow(value):
+            return 0.0
+        if not is_exact(self.op):
+            return stored(value)
+        carried = self._carried[port]
+        unlike = isinstance(carried, np.ndarray) and carried.shape not in ((), value.shape)
+        return None if unlike else carried
+
+    @cached_property
+    def _precise(self) -> tuple[Array, ...]:
+        if not worth_precision(self.op, self.made):
+            return self.made
+        return precise(self.op, self.arrays, self.made)
+
+    @cached_property
+    def _own(self) -> tuple[Allowed, ...]:
+        found = allowed(self.op, self.arrays, self.made)
+        if not self.narrow:
+            return found
+        more = (summed_narrowly(self.op, self.arrays, y) for y in self.made)
+        return tuple(replace(f, limit=f.limit + m) for f, m in zip(found, more, strict=True))
+
+    @cached_property
+    def _carried(self) -> list[Error]:
+        return carried(self.op, self.arrays, [f.error for f in self.inputs], self.made)
+
+    def _terms(self, port: int) -> int:
+        return max((f.terms for f in self.inputs), default=0) + self._local(port)
+
+    def _all_terms(self, port: int) -> int:
+        return max((f.all_terms for f in self.inputs), default=0) + self._local(port) + 1
+
+    def _local(self, port: int) -> int:
+        made = self.made[port]
+        return local_terms(self.op, self.arrays, made, narrow=self.narrow)
+
+
+def limited(
+    made: Array, theirs: Array, error: Error, terms: int, own: Allowed, *, near: bool = False
+) -> Allowed:
+    """Join a layer's own bound, the error carried to it and the partner's element type.
+
+    Bounds that were carried far grow beyond use, or there are none: then the `terms` roundings on
+    the way count, each relative to the largest value. From what was seen the way is not far
+    (`near`).
+    """
+    found = own
+    if not (isinstance(error, float) and error == 0):
+        roundings = scaled(made, 2 * (terms + 1))
+        if error is not None:
+            found = Allowed(np.asarray(own.limit + error), f"{own.rule} + carried")
+        far = is_real(made) and not near
+        if error is None:
+            found = Allowed(np.maximum(own.limit, roundings.limit), roundings.rule)
+        elif far and _top(found) > _top(roundings):
+            found = roundings
+    coarse = roundoff(theirs.dtype)
+    if is_real(made) and coarse > roundoff(made.dtype):
+        size = np.abs(made.astype(np.float64))
+        # A partner with narrower tensors than an f64 layer's computes in single precision, from
+        # rounded inputs: the factor 2 of f64 bounds (rounding.allowed) leaves room for these.
+        coarser = max(1.0, min(coarse, SINGLE) / unit(made))
+        found = Allowed(coarser * found.limit, found.rule)
+        found = Allowed(found.limit + coarse * size, f"{found.rule} + u |y| of {theirs.dtype}")
+    return found
+
+
+def _reread(op: Op, inputs: tuple[Followed, ...], computes: Precision) -> tuple[Followed, ...]:
+    """Return the inputs with the error of reading them in less than their own type.
+
+    Factors of a sum are read so, and data; limits, slopes and axes are not.
+    """
+    more = [reread(f.value, computes) for f in inputs]
+    read = len(inputs) if op.rounding.rule == "sum" else 1
+    return tuple(
+        replace(f, error=_judge_sum(f.error, m) if port < read else f.error)
+        for port, (f, m) in enumerate(zip(inputs, more, strict=True))
+    )
+
+
+def _judge_sum(a: Error, b: Error) -> Error:
+    return None if a is None or b is None else a + b
+
+
+def _top(allowed: Allowed) -> float:
+    return float(np.max(allowed.limit, initial=0.0))

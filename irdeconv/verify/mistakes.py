@@ -1,0 +1,287 @@
+"""Mistakes in a (de)convolution's filter or groups: the layer is computed with each of them.
+
+Filters are seen as [g, I, O, *K], the spatial axes last; which of I and O are input channels does
+not matter here.
+
+Mistakes in what a layer is set to: the layer is computed with other settings.
+
+A kind is named where other settings give the other side's tensor and more than one number speaks
+for it. Of several (values of epsilon, say) the one that comes closest is taken.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from irdeconv.ir.op import Op
+from irdeconv.ir.spec import Array
+from irdeconv.ops import core
+from irdeconv.ops.activation import (
+    Clamp,
+    Elu,
+    Gelu,
+    HSigmoid,
+    HSwish,
+    Mish,
+    PReLU,
+    ReLU,
+    Sigmoid,
+    SoftPlus,
+    SoftSign,
+    Swish,
+)
+from irdeconv.ops.convolution import ConvolutionBase, GroupConvolution
+from irdeconv.ops.dialect_template import DialectDeconvolution
+from irdeconv.ops.elementwise import Tanh
+from irdeconv.ops.matrix import MatMul
+from irdeconv.ops.pooling import AvgPoolBase, Pool
+from irdeconv.verify.difference import Allowed, TensorDifference, listed, same
+from irdeconv.verify.judge import evaluate, floats, is_exact, is_real
+
+
+def with_filter_mistake(
+    seen: TensorDifference, op: Op, inputs: list[Array], b: Array, allowed: Allowed
+) -> TensorDifference:
+    """Add the kind to a difference where a mistake of the filter or the groups gives `b`."""
+    groups = filter_groups(op, inputs)
+    if seen.kind is not None or groups is None or seen.shape_a != seen.shape_b:
+        return seen
+    x, w, *rest = floats(inputs, lambda v: v.astype(np.float64))
+    limit = np.asarray(allowed.limit)
+    # Another filter has other magnitudes: of the same order, but not the same ones.
+    slack = 4 * float(limit[np.isfinite(limit)].max(initial=0.0))
+
+    def compute(v: Array) -> Array:
+        return evaluate(op, [x, v.reshape(w.shape), *rest])[0]
+
+    kind = filter_mistake(compute, w.reshape(groups), b, slack)
+    if kind is None and groups[0] > 1:
+        kind = group_mistake(lambda v: evaluate(op, [v, w, *rest])[0], x, groups[0], b, slack)
+    return seen if kind is None else replace(seen, kind=kind)
+
+
+def filter_groups(op: Op, inputs: list[Array]) -> tuple[int, ...] | None:
+    """Return the shape [g, I, O, *K] of a layer's filter; None where the layout is another one."""
+    if len(inputs) < 2 or not is_real(inputs[1]) or not inputs[1].size:
+        return None
+    shape = inputs[1].shape
+    if isinstance(op, DialectDeconvolution):
+        return op.grouped_shape(shape)
+    if isinstance(op, (core.Deconvolution, GroupConvolution)):
+        return shape
+    return (1, *shape) if isinstance(op, ConvolutionBase) else None
+
+
+def filter_mistake(
+    compute: Callable[[Array], Array], w: Array, b: Array, allowed: float
+) -> str | None:
+    """Name the mistake in the filter that gives `b`: `compute(filter)` computes the layer.
+
+    `w` is grouped [g, I, O, *K].
+    """
+    for text, wrong in _filters(w):
+        if _gives(compute(np.ascontiguousarray(wrong)), b, allowed):
+            return text
+    return None
+
+
+def _filters(w: Array) -> Iterator[tuple[str, Array]]:
+    """Yield the mistakes that porting a filter makes: what it is, and the filter it gives."""
+    g, i, o, *kernel = w.shape
+    spatial = range(3, w.ndim)
+    yield "the kernel is flipped", np.flip(w, tuple(spatial))
+    for count in range(1, len(kernel)):
+        for axes in itertools.combinations(spatial, count):
+            text = f"the kernel is flipped along spatial axes {listed(a - 3 for a in axes)}"
+            yield text, np.flip(w, axes)
+    # Of unlike sizes the axes cannot be swapped, only be read in the wrong order.
+    swapped = w if i == o else w.reshape(g, o, i, *kernel)
+    yield "input and output channels are swapped", swapped.swapaxes(1, 2)
+    for p, q in itertools.combinations(spatial, 2):
+        if w.shape[p] == w.shape[q]:
+            what = "rows and columns" if len(kernel) == 2 else f"axes {listed((p - 3, q - 3))}"
+            yield f"kernel {what} are swapped", w.swapaxes(p, q)
+    if g > 1:
+        yield "the filters of the groups are in reverse order", w[::-1]
+
+
+def group_mistake(
+    compute: Callable[[Array], Array], x: Array, groups: int, b: Array, allowed: float
+) -> str | None:
+    """Name the mistake in the order of channels that gives `b`: `compute(x)` is the layer."""
+    channels = np.arange(x.shape[1])
+    blocks = channels.reshape(groups, -1).T.reshape(-1)
+    interleaved = f"channels of {groups} groups interleaved instead of one group after another"
+    for order in (blocks, np.argsort(blocks)):
+        y = compute(np.ascontiguousarray(x[:, order]))
+        if _gives(y, b, allowed):
+            return f"input {interleaved}"
+        if _gives(y[:, np.arange(y.shape[1]).reshape(groups, -1).T.reshape(-1)], b, allowed):
+            return f"input and output {interleaved}"
+    return None
+
+
+def _gives(y: Array, b: Array, allowed: float) -> bool:
+    return y.shape == b.shape and same(y.astype(np.float64), b.astype(np.float64), allowed)
+
+
+ACTIVATIONS: tuple[tuple[str, Op], ...] = (
+    ("ReLU", ReLU()),
+    ("ReLU6", Clamp(0.0, 6.0)),
+    ("Sigmoid", Sigmoid()),
+    ("Tanh", Tanh()),
+    ("Swish", Swish()),
+    ("HSwish", HSwish()),
+    ("HSigmoid", HSigmoid()),
+    ("Gelu", Gelu("ERF")),
+    ("Gelu by Tanh", Gelu("TANH")),
+    ("Mish", Mish()),
+    ("SoftPlus", SoftPlus()),
+    ("SoftSign", SoftSign()),
+    ("Elu", Elu(1.0)),
+)
+LEAST_SLOPE = 1e-6  # less is none, as is what is so close to 1
+EPSILONS = (0.0, *(float(f"1e-{n}") for n in range(12, 0, -1)))
+Alternative = tuple[str, Op, Sequence[Array]]
+
+
+def with_setting_mistake(
+    seen: TensorDifference, op: Op, inputs: list[Array], b: Array, allowed: Allowed
+) -> TensorDifference:
+    """Add the kind to a difference where other settings of the layer give `b`."""
+    if not inputs or not is_real(inputs[0]) or not is_real(b):
+        return seen
+    limit = np.asarray(allowed.limit)
+    # Other settings have other magnitudes: of the same order, but not the same ones.
+    slack = 4 * float(limit[np.isfinite(limit)].max(initial=0.0))
+    kind = setting_mistake(op, inputs, b, slack)
+    return seen if kind is None else replace(seen, kind=kind)
+
+
+def setting_mistake(op: Op, inputs: Sequence[Array], b: Array, allowed: float) -> str | None:
+    """Name the setting of a layer that gives `b` within `allowed`; None where there is none."""
+    # What is only chosen stays in its type, whose lowest number stands for an empty window.
+    wide = inputs if is_exact(op) else floats(inputs, lambda v: v.astype(np.float64))
+    # What is hardly off explains nothing: then rounding is as good a reason.
+    limit = min(allowed, _apart(op, wide, b) / 4)
+    tried = ((_apart(other, values, b), text) for text, other, values in _alternatives(op, wide, b))
+    found = [(apart, text) for apart, text in tried if apart <= limit]
+    least = min((apart for apart, _ in found), default=0.0)
+    close = [text for apart, text in found if apart <= max(2 * least, allowed / 100)]
+    return " or ".join(close[:2]) or None
+
+
+def _apart(op: Op, inputs: Sequence[Array], b: Array) -> float:
+    """Return how far the layer is off `b`, infinite where it is not to be compared."""
+    try:
+        y = evaluate(op, inputs)[0].astype(np.float64)
+    except Exception:  # these settings do not fit the inputs, whatever the operation objects to
+        return np.inf
+    if y.shape != b.shape or _alike(b):
+        return np.inf
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(y - b.astype(np.float64))
+    return float(gap.max(initial=0.0)) if np.isfinite(gap).all() else np.inf
+
+
+def _alike(b: Array) -> bool:
+    """Whether all numbers are one, which many settings explain."""
+    return b.size < 2 or bool(np.all(b == b.reshape(-1)[0]))
+
+
+def _alternatives(op: Op, inputs: Sequence[Array], b: Array) -> Iterator[Alternative]:
+    if isinstance(op, Pool):
+        yield from _poolings(op, inputs)
+    elif isinstance(op, MatMul):
+        yield from _products(op, inputs)
+    elif isinstance(op, PReLU | Elu) or type(op) in _KINDS:
+        yield from _activations(op, inputs, b)
+    elif {"eps", "epsilon"} & set(op.__dataclass_fields__):
+        yield from _epsilons(op, inputs)
+
+
+_KINDS = frozenset(type(op) for _, op in ACTIVATIONS)
+
+
+def _poolings(op: Pool, inputs: Sequence[Array]) -> Iterator[Alternative]:
+    for name in ("floor", "ceil", "ceil_torch"):
+        if name != op.rounding_type:
+            text = f"sizes are rounded by {name} instead of {op.rounding_type}"
+            yield text, _set(op, rounding_type=name), inputs
+    if isinstance(op, AvgPoolBase):
+        says = "do not count" if not op.exclude_pad else "count"
+        yield f"pads {says} in the averages", _set(op, exclude_pad=not op.exclude_pad), inputs
+
+
+def _products(op: MatMul, inputs: Sequence[Array]) -> Iterator[Alternative]:
+    x, w = inputs
+    if min(x.ndim, w.ndim) < 2:
+        return
+    turned = w.reshape(*w.shape[:-2], *w.shape[:-3:-1]).swapaxes(-1, -2)
+    how = "transposed" if w.shape[-1] == w.shape[-2] else "read as if they were transposed"
+    yield f"the weights are {how}", op, [x, np.ascontiguousarray(turned)]
+    if x.shape[-1] == x.shape[-2]:
+        yield "the data are transposed", op, [np.ascontiguousarray(x.swapaxes(-1, -2)), w]
+
+
+def _activations(op: Op, inputs: Sequence[Array], b: Array) -> Iterator[Alternative]:
+    x = inputs[0]
+    own = next((n for n, o in ACTIVATIONS if o == op and len(inputs) == 1), op.type)
+    for name, other in ACTIVATIONS:
+        if name != own:
+            yield f"the activation is {name} instead of {own}", other, [x]
+    same = np.asarray(np.float64(1.0))
+    yield f"the activation ({own}) is missing", PReLU(), [x, same]
+    for name, slope in _slopes(op, x, b):
+        if isinstance(op, PReLU | Elu) and name == op.type:
+            mine = op.alpha if isinstance(op, Elu) else inputs[1]
+            was = f"{float(np.reshape(mine, -1)[0]):.4g}" if np.size(mine) == 1 else "its own"
+            text = f"alpha is {slope:.4g} instead of {was}"
+        else:
+            text = f"the activation is {name} of alpha {slope:.4g} instead of {own}"
+        other = Elu(slope) if name == "Elu" else PReLU()
+        yield text, other, [x] if name == "Elu" else [x, np.asarray(slope)]
+
+
+def _slopes(op: Op, x: Array, b: Array) -> Iterator[tuple[str, float]]:
+    """Yield the alpha of PReLU and Elu that the most negative number tells, where others do too."""
+    if x.shape != b.shape:
+        return
+    low = np.unique(x[np.isfinite(x) & (x < 0)])
+    if low.size < 2:
+        return
+    at = int(np.argmin(np.where(np.isfinite(x), x, 0)))
+    there = float(b.reshape(-1)[at])
+    for name, unit in (("PReLU", low[0]), ("Elu", np.expm1(low[0]))):
+        alpha = there / float(unit)
+        if np.isfinite(alpha) and min(abs(alpha), abs(alpha - 1)) > LEAST_SLOPE:
+            yield name, alpha
+
+
+def _epsilons(op: Op, inputs: Sequence[Array]) -> Iterator[Alternative]:
+    fields = op.__dataclass_fields__
+    name = "eps" if "eps" in fields else "epsilon"
+    mine, modes = getattr(op, name), [getattr(op, "eps_mode", None)]
+    modes += {"add": ["max"], "max": ["add"], "inside_sqrt": ["outside_sqrt"],
+              "outside_sqrt": ["inside_sqrt"]}.get(str(modes[0]), [])  # fmt: skip
+    for mode, eps in itertools.product(modes if "eps_mode" in fields else [None], EPSILONS):
+        changes: dict[str, Any] = {name: eps} | ({"eps_mode": mode} if mode else {})
+        text = f"epsilon is {eps:g} instead of {mine:g}"
+        if mode != modes[0]:
+            text = f"{text}, and {mode} instead of {modes[0]}"
+        if eps != mine:
+            yield text, _set(op, **changes), inputs
+    for mode in modes[1:]:
+        text = f"epsilon is {mode} instead of {modes[0]}"
+        yield text, _set(op, eps_mode=mode), inputs
+
+
+def _set(op: Op, **changes: Any) -> Op:
+    """Return the operation with other attributes; the type's own limits are not asked."""
+    made: Op = replace(op, **changes)
+    return made

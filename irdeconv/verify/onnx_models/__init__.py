@@ -1,1 +1,0 @@
-"""Proving that a lowered ONNX model is the original but for proved regions."""

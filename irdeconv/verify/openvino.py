@@ -1,0 +1,346 @@
+"""OpenVINO as the second side of a comparison (extra `oracles`): its CPU plugin.
+
+The model is executed in pieces: each piece ends in Results behind every layer under comparison and
+begins with what the pieces before it gave, so memory holds one piece and the values that later ones
+read. The added Results keep OpenVINO from fusing those layers, which is meant: the layers are under
+comparison, not the fusions. Where it fuses in spite of them, a product with 1 is put in between.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from irdeconv.base.errors import Diagnostic, UnsupportedError
+from irdeconv.base.extras import needed
+from irdeconv.base.opening import missing
+from irdeconv.ir.graph import Node
+from irdeconv.ir.spec import Array
+from irdeconv.run.plan import Plan
+from irdeconv.verify.partner import Fetched, Partner, Precision, layer_keys, other_parts
+
+PIECE_BYTES = 1 << 26  # outputs of one piece, unless a single layer has more
+# Every layer computes as it says: not in bf16, and not in the 8-bit integers in which the plugin
+# executes quantized layers and products with compressed weights.
+AS_STATED = {
+    "INFERENCE_PRECISION_HINT": "f32",
+    "LP_TRANSFORMS_MODE": "NO",
+    "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",
+}
+CONFIGS: dict[Precision, dict[str, str]] = {
+    "f32": AS_STATED,
+    "bf16": AS_STATED | {"INFERENCE_PRECISION_HINT": "bf16"},
+    "int8": {"INFERENCE_PRECISION_HINT": "f32"},
+}
+STANDARD = (
+    "lower or convert with -o FILE.xml writes standard operations; compare with openvino:FILE.xml"
+)
+# In the midst of patterns (GELU, HSwish, RMS, ...) that OpenVINO takes as one layer for the readers
+# of the last one, with what this layer rounds differently, though all the others are Results.
+FUSED = frozenset(["Clamp", "Erf", "ReduceMean", "ReduceSum", "Sigmoid", "SoftPlus", "Tanh"])
+READABLE = (
+    "f64",
+    "f32",
+    "f16",
+    "bf16",
+    "i64",
+    "i32",
+    "i16",
+    "i8",
+    "u64",
+    "u32",
+    "u16",
+    "u8",
+    "boolean",
+)
+
+Key = tuple[str, int]  # a layer's name and output port
+
+
+def openvino() -> Any:
+    """Import OpenVINO; UnsupportedError where it is missing or broken."""
+    names = "Core", "Model", "PartialShape", "opset8"
+    return needed("comparing with OpenVINO", "openvino", *names)
+
+
+def refused(message: str, hint: str | None = None) -> UnsupportedError:
+    """Return the error of what OpenVINO does not do (E506)."""
+    return UnsupportedError(Diagnostic("E506", "error", message, hint=hint))
+
+
+@dataclass
+class OpenVinoPartner(Partner):
+    """The model of an IR file, executed by OpenVINO on the inputs of a plan.
+
+    `inputs` are by the plan's input names; `computes` is what OpenVINO may compute in, where that
+    is less than the layers' own types. UnsupportedError where OpenVINO is missing or refuses,
+    FileAccessError where there is no such file.
+    """
+
+    plan: Plan
+    file: Path
+    inputs: dict[str, Array]
+    weights: Path | None = None
+    computes: Precision = "f32"
+    _pieces: list[list[Key]] = field(default_factory=list)
+    _ready: dict[Key, Array] = field(default_factory=dict)
+    _kept: dict[Key, Array] = field(default_factory=dict)
+    _types: dict[str, str] = field(default_factory=dict)
+    _unread: list[str] = field(default_factory=list)
+    _last: dict[Key, int] = field(default_factory=dict)
+    _done: int = 0
+
+    def __post_init__(self) -> None:
+        self._ov = openvino()
+        try:
+            self._core = self._ov.Core()
+        except RuntimeError as e:
+            raise refused(f"OpenVINO does not start: {_first_line(e)}") from e
+        # A written ZeroInsertion ends in a Reshape of its name that has more zeros at the end.
+        nodes = [step.node for step in self.plan.steps]
+        steps = {node.id for node in nodes if node.type != "ZeroInsertion"}
+        model, keys = self._read(), layer_keys(self.plan.graph)
+        unlike = other_parts(keys.values(), _layers(model))
+        self._names = {i: k for i, k in keys.items() if i in steps and k not in unlike}
+        self._pieces = self._cut(model)
+
+    def fetch(self, node: Node) -> Fetched | None:
+        """Return a layer's outputs, after executing the pieces up to it."""
+        name = self._names.get(node.id)
+        if name is None or name not in self._types:
+            return None
+        wanted = [k for k in [*self._ready, *(k for p in self._pieces for k in p)] if k[0] == name]
+        while self._pieces and not all(k in self._ready for k in wanted):
+            self._execute(self._pieces.pop(0))
+        arrays: list[Array | None] = [None] * (1 + max(port for _, port in wanted))
+        for key in wanted:
+            arrays[key[1]] = self._ready.pop(key)
+        return Fetched(self._types[name], tuple(arrays))
+
+    def outputs(self) -> list[Array | None]:
+        """Execute what is left and return the model outputs."""
+        while self._pieces:
+            self._ready.clear()
+            self._execute(self._pieces.pop(0))
+        self._ready.clear()
+        model = self._read()
+        fed = self._replace(_layers(model))
+        results = list(model.get_results())
+        readable = [r for r in results if _type(r.input_value(0)) in READABLE]
+        self._unread += [r.get_friendly_name() for r in results if r not in readable]
+        values = iter(self._infer(model, readable, fed)) if readable else iter(())
+        return [next(values) if r in readable else None for r in results]
+
+    def close(self) -> None:
+        """Forget all values."""
+        self._pieces, self._ready, self._kept = [], {}, {}
+
+    def warnings(self) -> list[Diagnostic]:
+        """Return the layers whose element types NumPy cannot read from OpenVINO."""
+        if not self._unread:
+            return []
+        message = f"OpenVINO's tensors of {', '.join(self._unread[:8])} cannot be read"
+        return [Diagnostic("W502", "warning", message)]
+
+    def _read(self) -> Any:
+        """Read the model with the shapes of the inputs."""
+        if not self.file.exists():
+            raise missing(self.file)
+        try:
+            model = self._core.read_model(str(self.file), str(self.weights or ""))
+            shapes = {}
+            for port, array in self._bound(model):
+                if port.get_partial_shape() != self._ov.PartialShape(list(array.shape)):
+                    shapes[port] = self._ov.PartialShape(list(array.shape))
+            if shapes:
+                model.reshape(shapes)
+        except UnsupportedError:
+            raise
+        except RuntimeError as e:
+            message = f"OpenVINO does not read {self.file}: {_first_line(e)}"
+            raise refused(message, STANDARD) from None
+        return model
+
+    def _bound(self, model: Any) -> list[tuple[Any, Array]]:
+        """Return the model's inputs with their arrays: by name, else in order."""
+        ports = list(model.inputs)
+        if len(ports) != len(self.inputs):
+            count = f"{len(ports)} inputs, the first model {len(self.inputs)}"
+            raise refused(f"{self.file} has {count} in OpenVINO")
+        named = [n for p in ports for n in self.inputs if n in {*p.names, p.node.friendly_name}]
+        names = named if sorted(named) == sorted(self.inputs) else list(self.inputs)
+        return [(p, self.inputs[n]) for p, n in zip(ports, names, strict=True)]
+
+    def _cut(self, model: Any) -> list[list[Key]]:
+        """Return the outputs of every piece, in OpenVINO's order."""
+        wanted = set(self._names.values())
+        pieces: list[list[Key]] = []
+        room = 0
+        for name, node in _layers(model).items():
+            if name not in wanted:
+                continue
+            for port, output in enumerate(node.outputs()):
+                if _type(output) not in READABLE:
+                    self._unread.append(name)
+                    continue
+                size = _nbytes(output)
+                if not pieces or size > room:
+                    pieces.append([])
+                    room = PIECE_BYTES
+                pieces[-1].append((name, port))
+                room -= size
+                self._types[name] = node.get_type_name()
+        self._last = _last_readers(model, pieces)
+        return pieces
+
+    def _execute(self, piece: list[Key]) -> None:
+        """Compute one piece, and keep what the next ones read."""
+        model = self._read()
+        layers = _layers(model)
+        fed = self._replace(layers)
+        results = [self._ov.opset8.result(layers[name].output(port)) for name, port in piece]
+        fed |= self._held([layers[name] for name, _ in piece])
+        values = dict(zip(piece, self._infer(model, results, fed), strict=True))
+        self._ready |= values
+        self._done += 1
+        kept = self._kept | values
+        self._kept = {k: v for k, v in kept.items() if self._last[k] >= self._done}
+
+    def _replace(self, layers: dict[str, Any]) -> dict[Any, Array]:
+        """Feed the readers of kept values from new Parameters; return those with their values."""
+        fed = {}
+        for (name, port), array in self._kept.items():
+            output = layers[name].output(port)
+            parameter = self._ov.opset8.parameter(list(array.shape), output.get_element_type())
+            for reader in list(output.get_target_inputs()):
+                reader.replace_source_output(parameter.output(0))
+            fed[parameter] = array
+        return fed
+
+    def _held(self, layers: Iterable[Any]) -> dict[Any, Array]:
+        """Multiply what others read of some layers by a Parameter; return it with its value 1."""
+        fed = {}
+        for output in [n.output(0) for n in layers if n.get_type_name() in FUSED]:
+            if _type(output) == "f32":
+                one = self._ov.opset8.parameter([], output.get_element_type())
+                readers = [
+                    i
+                    for i in output.get_target_inputs()
+                    if i.get_node().get_type_name() != "Result"
+                ]
+                same = self._ov.opset8.multiply(output, one)
+                for reader in readers:
+                    reader.replace_source_output(same.output(0))
+                fed[one] = np.ones((), np.float32)
+        return fed
+
+    def _infer(self, model: Any, results: list[Any], fed: dict[Any, Array]) -> Iterable[Array]:
+        """Compile the part of the model that the results need and run it once."""
+        sinks = _assigning(model, results)
+        needed = _reachable([*results, *sinks])
+        inputs = {p.node.friendly_name: a for p, a in self._bound(model)}
+        feeds = [(p, a) for p, a in fed.items() if p.get_friendly_name() in needed]
+        feeds += [
+            (p, inputs[p.get_friendly_name()])
+            for p in model.get_parameters()
+            if p.get_friendly_name() in needed and p.get_friendly_name() in inputs
+        ]
+        try:
+            part = self._ov.Model(results, sinks, [p for p, _ in feeds], "part")
+            compiled = self._core.compile_model(part, "CPU", CONFIGS[self.computes])
+            outputs = compiled([a for _, a in feeds])
+            return [_values(outputs[i], _type(r.input_value(0))) for i, r in enumerate(results)]
+        except RuntimeError as e:
+            raise refused(f"OpenVINO does not execute {self.file}: {_first_line(e)}") from None
+
+
+def _type(output: Any) -> str:
+    return str(output.get_element_type().get_type_name())
+
+
+def _values(array: Array, type: str) -> Array:
+    """Return a copy of a result: bf16 comes as the bits of float16, f64 was computed in f32."""
+    if type == "bf16" and array.dtype == np.float16:
+        return np.array(array.view(ml_dtypes.bfloat16))
+    return array.astype(np.float32 if type == "f64" else array.dtype)
+
+
+def _layers(model: Any) -> dict[str, Any]:
+    """Return the nodes by their unique names, producers first."""
+    nodes = list(model.get_ordered_ops())
+    count = Counter(n.get_friendly_name() for n in nodes)
+    hidden = ("Parameter", "Constant", "Result", "Assign")  # the last is no value of its own
+    return {
+        n.get_friendly_name(): n
+        for n in nodes
+        if count[n.get_friendly_name()] == 1 and n.get_type_name() not in hidden
+    }
+
+
+def _last_readers(model: Any, pieces: list[list[Key]]) -> dict[Key, int]:
+    """Return, per output of a piece, the number of the last piece that reads it.
+
+    Model outputs are read after the last piece. Nodes that belong to no piece read for theirs.
+    """
+    number = {name: i for i, piece in enumerate(pieces) for name, _ in piece}
+    last: dict[Key, int] = {}
+    for node in reversed(list(model.get_ordered_ops())):
+        for port, output in enumerate(node.outputs()):
+            readers = [i.get_node() for i in output.get_target_inputs()]
+            times = (_time(r, number, last, len(pieces)) for r in readers)
+            last[node.get_friendly_name(), port] = max(times, default=-1)
+    return {key: last[key] for piece in pieces for key in piece}
+
+
+def _time(reader: Any, number: dict[str, int], last: dict[Key, int], end: int) -> int:
+    name = reader.get_friendly_name()
+    if name in number:
+        return number[name]
+    if reader.get_type_name() == "Result":
+        return end
+    return max((last[name, port] for port in range(reader.get_output_size())), default=end)
+
+
+def _reachable(results: Iterable[Any]) -> set[str]:
+    """Return the names of all nodes that the results need."""
+    seen: set[str] = set()
+    todo = list(results)
+    while todo:
+        node = todo.pop()
+        if node.get_friendly_name() not in seen:
+            seen.add(node.get_friendly_name())
+            todo += [v.get_node() for v in node.input_values()]
+    return seen
+
+
+def _assigning(model: Any, results: Iterable[Any]) -> list[Any]:
+    """Return what assigns the variables that are read; OpenVINO executes no others alone."""
+    needed = _reachable(results)
+    nodes = list(model.get_ordered_ops())
+    read = [n for n in nodes if n.get_type_name() == "ReadValue"]
+    names = {_variable_of(n) for n in read if n.get_friendly_name() in needed}
+    return [n for n in nodes if n.get_type_name() == "Assign" and _variable_of(n) in names]
+
+
+def _variable_of(node: Any) -> str:
+    return str(node.get_attributes()["variable_id"])
+
+
+def _nbytes(output: Any) -> int:
+    shape = output.get_partial_shape()
+    if shape.is_dynamic:
+        return PIECE_BYTES // 8
+    size: int = output.get_element_type().size
+    return math.prod(map(int, shape.get_shape())) * size
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

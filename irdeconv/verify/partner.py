@@ -1,0 +1,378 @@
+"""What a graph is compared with: another graph, saved arrays, OpenVINO.
+
+The second model of a comparison as a run of its own that hands over one tensor at a time.
+
+The plan runs in a thread and waits until what it has computed is taken or not wanted. So the memory
+in use is that of two runs plus the tensors under comparison, whatever the graphs' size.
+
+Arrays in an .npz, or in memory, as the second side of a comparison.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from irdeconv.base.errors import Diagnostic, UsageError
+from irdeconv.formats.arrays import SavedArrays, UnreadableArray
+from irdeconv.ir.dtypes import ElementType
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.spec import Array
+from irdeconv.run.feeds import Feeds
+from irdeconv.run.plan import Plan
+
+Precision = Literal["f32", "bf16", "int8"]
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What a partner has of a layer: its type there, and its outputs (None: not that one)."""
+
+    type: str
+    arrays: tuple[Array | None, ...]
+
+
+class Partner(ABC):
+    """The second side of a comparison, asked layer by layer in the first graph's order.
+
+    Between layers of narrow types (f16, bf16) a partner that is `wide` may go on with the numbers
+    that it has before it rounds them for whoever asks. One that is `narrow` may also add up in
+    f16. What a layer reads may first be rounded to what the partner `computes` in.
+    """
+
+    wide = True
+    narrow = False
+    computes: Precision = "f32"
+
+    @abstractmethod
+    def fetch(self, node: Node) -> Fetched | None:
+        """Return the outputs of the layer that a node of the first graph stands for."""
+
+    @abstractmethod
+    def outputs(self) -> list[Array | None]:
+        """Return the model outputs in order; called once, after the last layer."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of everything; also called where a comparison fails."""
+
+    def warnings(self) -> list[Diagnostic]:
+        """Return what there is to say about the partner itself."""
+        return []
+
+
+def layer_keys(graph: Graph) -> dict[int, str]:
+    """Return, by node id, the names by which layers are matched, those that are unique.
+
+    The last of the nodes that a rewriting made answers to the name of the source layer.
+    """
+    keys = {}
+    last: dict[tuple[str, ...], int] = {}
+    for node in graph.topological():
+        if node.type not in ("Const", "Parameter", "Result"):
+            keys[node.id] = node.name
+            if node.origins:
+                last[node.origins] = node.id
+    keys |= {i: origins[0] for origins, i in last.items()}
+    count = Counter(keys.values())
+    return {i: key for i, key in keys.items() if count[key] == 1}
+
+
+def other_parts(keys: Iterable[str], names: Iterable[str], *, complete: bool = True) -> set[str]:
+    """Return the names by which no layer may be matched, since they mean something else.
+
+    `keys` are the layers of one side in its order, `names` the other side's, `complete` if these
+    are all that it has. What `X/Pad` is follows from how the layer X was taken apart, so what
+    stands before X and is named like a part of it is matched where both have the same parts.
+    """
+    place = {key: i for i, key in enumerate(keys)}
+    theirs = _parts(names, place)
+    out = set()
+    for owner, owned in _parts(place, place).items():
+        before = {p for p in owned if place[p] < place[owner]}
+        others = {p for p in theirs.get(owner, ()) if p not in place or p in before}
+        if others - before or (complete and before - others):
+            out |= before
+    return out
+
+
+def _parts(names: Iterable[str], owners: Collection[str]) -> dict[str, set[str]]:
+    """Return the names below each owner, or below another of the names: `X/Pad` by `X`."""
+    names = set(names)
+    out: dict[str, set[str]] = {}
+    for name in names:
+        owner = name.rpartition("/")[0]
+        while owner and owner not in owners and owner not in names:
+            owner = owner.rpartition("/")[0]
+        if owner:
+            out.setdefault(owner, set()).add(name)
+    return out
+
+
+class _Stopped(Exception):
+    """The comparison has ended before the run."""
+
+
+@dataclass
+class _Exchange:
+    """Tensors on their way from the second run to the first."""
+
+    waiting: dict[str, Fetched] = field(default_factory=dict)
+    wanted: str | None = None
+    ended: bool = False
+    stopped: bool = False
+    turn: threading.Condition = field(default_factory=threading.Condition)
+
+    def offer(self, key: str, layer: Fetched) -> None:
+        """Hand a layer over; returns when it was taken or another one is wanted."""
+        with self.turn:
+            self.waiting[key] = layer
+            self.turn.notify_all()
+            self.turn.wait_for(
+                lambda: (
+                    self.stopped
+                    or not self.waiting
+                    or (self.wanted is not None and self.wanted not in self.waiting)
+                )
+            )
+            if self.stopped:
+                raise _Stopped
+
+    def take(self, key: str) -> Fetched | None:
+        """Wait for a layer; None where the run ended without it."""
+        with self.turn:
+            self.wanted = key
+            self.turn.notify_all()
+            self.turn.wait_for(lambda: key in self.waiting or self.ended)
+            self.wanted = None
+            layer = self.waiting.pop(key, None)
+            self.turn.notify_all()
+            return layer
+
+    def end(self) -> None:
+        """Say that the run is over."""
+        with self.turn:
+            self.ended = True
+            self.turn.notify_all()
+
+    def stop(self, *, quietly: bool) -> None:
+        """Say that nothing more is wanted; unless quietly, the run goes on to its end."""
+        with self.turn:
+            self.stopped = quietly
+            self.waiting.clear()
+            self.wanted = ""  # a name that no layer waits under
+            self.turn.notify_all()
+
+
+class PlanPartner(Partner):
+    """Another graph, executed with NumPy."""
+
+    wide = False
+
+    def __init__(self, first: Graph, plan: Plan, inputs: Feeds) -> None:
+        keys_a, keys_b = layer_keys(first), layer_keys(plan.graph)
+        shared = set(keys_a.values()) - other_parts(keys_a.values(), keys_b.values())
+        steps = {step.node.id for step in plan.steps}  # without what constants fold to
+        self._offered = {i: k for i, k in keys_b.items() if k in shared and i in steps}
+        offered = set(self._offered.values())
+        self._asked = {i: k for i, k in keys_a.items() if k in offered}
+        self._exchange = _Exchange()
+        self._outputs: dict[str, Array] = {}
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, args=(plan, inputs), daemon=True)
+        self._thread.start()
+
+    def fetch(self, node: Node) -> Fetched | None:
+        """Wait for the layer of the same name."""
+        key = self._asked.get(node.id)
+        layer = None if key is None else self._exchange.take(key)
+        if self._error is not None:
+            raise self._error
+        return layer
+
+    def outputs(self) -> list[Array | None]:
+        """Wait for the end of the run."""
+        self._exchange.stop(quietly=False)
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return list(self._outputs.values())
+
+    def close(self) -> None:
+        """Stop the run."""
+        self._exchange.stop(quietly=True)
+        self._thread.join()
+
+    def _work(self, plan: Plan, inputs: Feeds) -> None:
+        def trace(node: Node, arrays: tuple[Array, ...]) -> None:
+            key = self._offered.get(node.id)
+            if key is not None and arrays:
+                self._exchange.offer(key, Fetched(node.type, arrays))
+
+        try:
+            self._outputs = plan.run(inputs, trace)
+        except _Stopped:
+            pass
+        except BaseException as e:  # raised again in the caller's thread
+            self._error = e
+        finally:
+            self._exchange.end()
+
+
+DUMPED = "dump/"  # how `run --dump` names layers beside the outputs
+_KINDS = {"float": "f", "int": "iu", "uint": "iu", "bool": "b", "string": "OSUT"}  # of NumPy
+_POSITION = re.compile(r"(?:arr_?|out(?:put)?_?(?:\d+_)?)(\d+)", re.IGNORECASE)
+
+
+class SavedPartner(Partner):
+    """Arrays by name: each is read when its layer is reached, and let go of after it.
+
+    A name is that of a layer (its port after a dot, where it has several outputs), a tensor or an
+    output, perhaps behind `dump/`. Where no output is named, arr_0, out0, out0_1, ... stand for
+    outputs by their last number; arrays that are as many as the outputs stand for them in order.
+    """
+
+    narrow = True
+
+    def __init__(self, graph: Graph, arrays: Mapping[str, Array], file: str) -> None:
+        self._arrays, self._file = arrays, file
+        self._problems: list[Diagnostic] = []
+        names = _names(graph)
+        # A dump holds a layer that is an output twice; the layer is the one behind `dump/`.
+        plain = {n.removeprefix(DUMPED): n for n in sorted(arrays, key=_is_dumped)}
+        keys = layer_keys(graph)
+        unlike = other_parts(keys.values(), plain, complete=False)
+        named = ((names[p], n) for p, n in plain.items() if p in names)
+        self._layers = {v: n for v, n in named if keys.get(v.node) not in unlike}
+        self._outputs = _outputs(graph, list(arrays), set(names))
+        self._output_types = [graph.spec(graph.inputs_of(n.id)[0]).dtype for n in graph.results]
+        used = {*self._layers.values(), *filter(None, self._outputs)}
+        inputs = {n.name for n in graph.nodes() if n.type in ("Parameter", "Const")}
+        known = {n for n in arrays if n in used or n.removeprefix(DUMPED) in inputs | unlike}
+        self._warn_of_unknown([n for n in arrays if n not in known])
+        if not self._layers and not any(self._outputs):
+            message = f"{file}: no array is named like a layer, tensor or output of the model"
+            raise UsageError(Diagnostic("E505", "error", message))
+
+    @staticmethod
+    def open(graph: Graph, path: Path) -> SavedPartner:
+        """Open an .npz; UsageError where it is none, OSError where it cannot be read."""
+        try:
+            archive = SavedArrays(path)
+        except UnreadableArray as e:
+            raise _unreadable(str(path), e) from None
+        try:
+            return SavedPartner(graph, archive, str(path))
+        except BaseException:
+            archive.close()
+            raise
+
+    def fetch(self, node: Node) -> Fetched | None:
+        """Read the layer's arrays."""
+        ports = range(max(node.outputs, 1))
+        found = [self._layers.get(Value(node.id, p)) for p in ports]
+        if not any(found):
+            return None
+        arrays = (self._read(n, node.spec(p).dtype) if n else None for p, n in enumerate(found))
+        return Fetched("array", tuple(arrays))
+
+    def outputs(self) -> list[Array | None]:
+        """Read the outputs; None for those that are not there."""
+        pairs = zip(self._outputs, self._output_types, strict=True)
+        return [None if n is None else self._read(n, dtype) for n, dtype in pairs]
+
+    def close(self) -> None:
+        """Close the file."""
+        if isinstance(self._arrays, SavedArrays):
+            self._arrays.close()
+
+    def warnings(self) -> list[Diagnostic]:
+        """Return arrays that stand for nothing, and element types that are not the layer's."""
+        return self._problems
+
+    def _read(self, name: str, dtype: ElementType | None) -> Array:
+        """Return an array as what it is meant to be, the tensor's element type being `dtype`."""
+        try:
+            array = np.asarray(self._arrays[name])
+        except UnreadableArray as e:
+            raise _unreadable(f"{self._file}[{name}]", e) from None
+        if dtype is not None and _lost_its_type(array.dtype, dtype):
+            return array.view(dtype.container)
+        if array.dtype.kind not in "fiubOSUT" and array.dtype.isbuiltin != 2:
+            why = f"elements of type {array.dtype} are neither real numbers nor texts"
+            raise _unreadable(f"{self._file}[{name}]", why)
+        if dtype is not None and array.dtype.kind not in (*_KINDS[dtype.kind], "V"):
+            message = f'{self._file}: array "{name}" is {array.dtype}, the layer\'s output {dtype}'
+            warning = Diagnostic("W501", "warning", message, layer=name)
+            if warning not in self._problems:  # an output's array is read for its layer, too
+                self._problems.append(warning)
+        return array
+
+    def _warn_of_unknown(self, names: Sequence[str]) -> None:
+        if names:
+            some = ", ".join(f'"{n}"' for n in names[:8]) + (", ..." if len(names) > 8 else "")
+            message = f"{self._file}: no layer, tensor or output is named {some}"
+            self._problems.append(Diagnostic("W500", "warning", message))
+
+
+def _lost_its_type(found: np.dtype[Any], dtype: ElementType) -> bool:
+    """Whether bytes are of an element type that .npy has no name for: bfloat16 and its like."""
+    container = dtype.container
+    plain = found.kind == "V" and found.fields is None and found.isbuiltin != 2
+    return plain and container.isbuiltin == 2 and found.itemsize == container.itemsize
+
+
+def _is_dumped(name: str) -> bool:
+    return name.startswith(DUMPED)
+
+
+def _names(graph: Graph) -> dict[str, Value]:
+    """Return what every name stands for; tensors before layers, what is ambiguous is left out."""
+    layers: dict[str, set[Value]] = {}
+    tensors: dict[str, set[Value]] = {}
+    for node in graph.nodes():
+        if node.type in ("Const", "Result", "Parameter"):
+            continue
+        for port in range(max(node.outputs, 1)):
+            value = Value(node.id, port)
+            spelled = node.output_key(port)
+            layers.setdefault(spelled, set()).add(value)
+            if node.outputs > 1 and not port:
+                layers.setdefault(node.name, set()).add(value)
+            for name in node.names_of(port):
+                tensors.setdefault(name, set()).add(value)
+    found = layers | tensors
+    return {name: next(iter(values)) for name, values in found.items() if len(values) == 1}
+
+
+def _outputs(graph: Graph, names: list[str], known: set[str]) -> list[str | None]:
+    """Return the array of every output: by name, by number, in order."""
+    named: list[str | None] = []
+    for name, result in zip(graph.outputs, graph.results, strict=True):
+        producer = graph.inputs_of(result.id)[0]
+        node = graph.node(producer.node)
+        layer = (node.name,) if node.outputs < 2 else ()
+        candidates = (name, result.name, *node.names_of(producer.port), *layer)
+        named.append(next((c for c in candidates if c in names), None))
+    if any(named) or any(n.removeprefix(DUMPED) in known for n in names):
+        return named
+    if len(names) == len(named):
+        return list(names)
+    numbered: dict[int, str] = {}
+    for n in names:
+        match = _POSITION.fullmatch(n)
+        if match:
+            numbered.setdefault(int(match[1]), n)
+    return [numbered.get(i) for i in range(len(named))]
+
+
+def _unreadable(what: str, why: Any) -> UsageError:
+    return UsageError(Diagnostic("E505", "error", f"{what}: not an .npz of plain arrays: {why}"))

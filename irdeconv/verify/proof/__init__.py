@@ -1,1 +1,0 @@
-"""Proofs that a lowered layer computes what its source layer means."""

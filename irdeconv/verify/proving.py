@@ -1,0 +1,168 @@
+"""Two models become the sides of a proof: read, validated, inferred, then read by the core itself.
+
+What a file declares of its shapes is not believed: they are inferred from the inputs. A file that
+cannot be read or inferred is refused with its diagnostics.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from irdeconv.base import gc_pause as garbage
+from irdeconv.base.errors import InferenceError
+from irdeconv.base.opening import open_file
+from irdeconv.formats.bodies import as_version_10
+from irdeconv.formats.models import ModelLike, Weights, graph_of, is_legacy
+from irdeconv.ir.geometry import Semantics
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.spec import Shape, format_shape
+from irdeconv.ops.basic import Parameter
+from irdeconv.proof import reader
+from irdeconv.proof.model import Fact, Model, Unproved
+from irdeconv.rewrite.infer_specs import ShapeLike, infer_specs, input_shapes
+from irdeconv.verify.adapter import ProofSide, meant, model_side, paired, reshaped, side_of
+from irdeconv.verify.certificates import Stamp
+
+NOTHING = ProofSide(Model((), (), ()), lambda port: Fact(None, None))
+HASHED_AT_ONCE = 1 << 24
+
+
+@dataclass(frozen=True)
+class Given:
+    """A model as it was given, and how it is read.
+
+    `staged` says that an IR was written to `model` and `weights`, whose names do not show it yet.
+    """
+
+    model: ModelLike
+    weights: Weights | None = None
+    semantics: Semantics = "runtime"
+    name: str = "<bytes>"
+    seed: int = 0
+    staged: bool = False
+
+    @property
+    def is_ir(self) -> bool:
+        """Whether it is the path of an IR that the core can read itself: not of version 2 to 7."""
+        path = self.path
+        own = self.weights is None or isinstance(self.weights, str | PathLike)
+        if path is None or not own:
+            return False
+        return self.staged or (path.suffix == ".xml" and not is_legacy(path))
+
+    @property
+    def path(self) -> Path | None:
+        """The file that the model is read from; None in memory."""
+        if not isinstance(self.model, str | PathLike):
+            return None
+        return Path(os.fspath(self.model))
+
+
+def sides(
+    model: ModelLike, lowered: ModelLike, *, shapes: Mapping[str, ShapeLike] | None = None
+) -> tuple[ProofSide, ProofSide]:
+    """Return two models as the sides of a proof; `shapes` as for `infer`, for the inputs of both.
+
+    Raises what `read` and `infer` raise, and UsageError for shapes that do not fit.
+    """
+    return both_sides(Given(model), Given(lowered), shapes)
+
+
+@garbage.paused()
+def both_sides(
+    a: Given, b: Given, shapes: Mapping[str, ShapeLike] | None = None
+) -> tuple[ProofSide, ProofSide]:
+    """Return two models as sides; two IRs are read by the core, whatever else by irdeconv."""
+    own = a.is_ir and b.is_ir
+    source = _graph(a, shapes or {}, spelled=own)
+    wanted = input_shapes(source, shapes or {})
+    numbers = {n.id: i for i, n in enumerate(source.parameters)}
+    chosen = {numbers[i]: shape for i, shape in wanted.items()}
+    names = {source.inputs[i]: format_shape(shape) for i, shape in chosen.items()}
+    pair = [
+        _side(a, source, chosen, own=own),
+        _side(b, _graph(b, {}, spelled=own), chosen, own=own),
+    ]
+    return tuple(replace(s, sizes=names) for s in pair)  # type: ignore[return-value]
+
+
+def _graph(given: Given, shapes: Mapping[str, ShapeLike], *, spelled: bool) -> Graph:
+    return graph_of(
+        given.model,
+        given.weights,
+        given.semantics,
+        shapes=shapes,
+        seed=given.seed,
+        name=given.name,
+        recognised=not spelled,
+    )
+
+
+def _side(
+    given: Given, graph: Graph, shapes: Mapping[int, Shape | None], *, own: bool
+) -> ProofSide:
+    graph = graph.copy()
+    parameters = graph.parameters
+    for number, shape in shapes.items():
+        if number < len(parameters):
+            old: Any = parameters[number].op
+            graph.replace_op(parameters[number].id, Parameter(shape, old.element_type))
+    told = infer_specs(graph, remarks=True)
+    if any(d.severity == "error" for d in told):
+        raise InferenceError([d for d in told if d.severity == "error"])
+    # The shapes that a file declares are those of the inputs that it declares.
+    codes = ("W203",) if shapes else ("W202", "W203")
+    warnings = tuple(d for d in told if d.code in codes and given.path is not None)
+    if not own:
+        return replace(side_of(graph), stamp=_stamp(given), warnings=warnings)
+    try:
+        model = meant(_read(given), document=given.semantics == "document")
+    except Unproved as e:
+        return replace(NOTHING, refused=str(e), warnings=warnings)
+    if graph.info.ir_version == 10:
+        graph = as_version_10(graph)  # the core sees the types that the file has inside
+    inside = {n: s for n, s in shapes.items() if n < len(model.parameters)}
+    nodes = paired(graph, model)
+    side = model_side(graph, model, nodes)
+    stamp = {kind: {"sha256": h, "size": size} for kind, (h, size) in model.files.items()}
+    return replace(side, model=reshaped(model, inside), stamp=stamp, warnings=warnings)
+
+
+def _read(given: Given) -> Model:
+    weights = given.weights
+    assert given.path is not None
+    beside = Path(os.fspath(weights)) if isinstance(weights, str | PathLike) else None
+    return reader.read(given.path, beside)
+
+
+def _stamp(given: Given) -> Stamp | None:
+    path, weights = given.path, given.weights
+    if path is None:
+        return None
+    beside = Path(os.fspath(weights)) if isinstance(weights, str | PathLike) else None
+    return stamp_of(path, "xml" if given.staged else None, beside)
+
+
+def stamp_of(path: Path, kind: str | None = None, weights: Path | None = None) -> Stamp:
+    """Return hash and size of a file, called after its suffix or `kind`, and of an IR's weights."""
+    kind = kind or path.suffix.removeprefix(".") or "file"
+    out = {kind: _hashed(path)}
+    beside = weights or path.with_suffix(".bin")
+    if kind == "xml" and beside.is_file():
+        out["bin"] = _hashed(beside)
+    return out
+
+
+def _hashed(path: Path) -> dict[str, Any]:
+    digest, size = hashlib.sha256(), 0
+    with open_file(path) as file:
+        while part := file.read(HASHED_AT_ONCE):
+            digest.update(part)
+            size += len(part)
+    return {"sha256": digest.hexdigest(), "size": size}

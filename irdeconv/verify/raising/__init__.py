@@ -1,1 +1,0 @@
-"""Raising that keeps only what is proved."""

@@ -1,0 +1,388 @@
+"""Shrink a model that shows a fault, stage by stage, until nothing more can be left out.
+
+Make the check that a caller describes, see the model fail it, and shrink the model.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from irdeconv.base import progress
+from irdeconv.base.errors import Diagnostic, IrdeconvError, NothingToReduceError, count, misused
+from irdeconv.base.markup import html_text, html_title, line
+from irdeconv.base.tables import printable
+from irdeconv.ir.graph import Graph, Node, unique
+from irdeconv.ir.spec import Array
+from irdeconv.rewrite.infer_specs import inferred
+from irdeconv.rewrite.lower_deconv import lower
+from irdeconv.rewrite.standardize import standardize
+from irdeconv.run.feeds import Binder, Feeds
+from irdeconv.verify import (
+    reduce_steps as by_layers,
+)
+from irdeconv.verify import (
+    reduce_steps as by_sizes,
+)
+from irdeconv.verify import (
+    reduce_steps as by_values,
+)
+from irdeconv.verify.openvino import openvino
+from irdeconv.verify.raising import raise_proved
+from irdeconv.verify.reduce_checks import (
+    INPUTS,
+    CallCheck,
+    CommandCheck,
+    OpenVinoCheck,
+    PairCheck,
+    VerbCheck,
+    Wanted,
+    parse_command,
+    plan_of,
+)
+from irdeconv.verify.reduce_pieces import guess
+from irdeconv.verify.reduce_search import Check, Exhausted, Outcome, Search, Variant
+
+ROUNDS = 3  # of all stages; what one leaves out may let another leave out more
+
+Stage = Callable[[Search], None]
+STAGES: Mapping[str, Stage] = {
+    "leaving out layers": by_layers.fewer_layers,
+    "shrinking sizes": by_sizes.smaller,
+    "simplifying attributes": by_values.plainer_attributes,
+    "simplifying numbers": by_values.simpler_numbers,
+    "leaving out notes": by_values.without_notes,
+}
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """How large a model is: its layers (constants, inputs and outputs are none), constants."""
+
+    layers: int
+    constant_bytes: int
+
+    @staticmethod
+    def of(graph: Graph) -> ModelSize:
+        """Measure an inferred graph."""
+        constants = sum(n.spec().nbytes or 0 for n in graph.nodes("Const"))
+        return ModelSize(len(Variant((graph,), {}).layers), constants)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Reduced:
+    """The small model that still shows the fault.
+
+    `graph` is the piece, `other` the same piece of the model that it was compared with, `inputs`
+    the values of its inputs by name. `found` says what the check found in it. `stopped` says why
+    the search ended early; None means that the piece is minimal. `checks` counts the variants that
+    were checked, `repeated` those that had been checked before, `undecided` those about which the
+    check could say nothing. `in_one_piece`: OpenVINO differs when it executes the whole model, but
+    not layer by layer.
+    """
+
+    piece: Variant
+    before: ModelSize
+    after: ModelSize
+    found: str
+    checks: int
+    repeated: int
+    undecided: int
+    seconds: float
+    stopped: str | None = None
+    in_one_piece: bool = False
+
+    @property
+    def graph(self) -> Graph:
+        """The piece."""
+        return self.piece.graph
+
+    @property
+    def other(self) -> Graph | None:
+        """The same piece of the second model."""
+        return self.piece.graphs[1] if len(self.piece.graphs) > 1 else None
+
+    @property
+    def inputs(self) -> dict[str, Array]:
+        """The values of the piece's inputs by name."""
+        return self.piece.inputs
+
+    @property
+    def layers(self) -> list[Node]:
+        """The layers that are left, producers first."""
+        return self.piece.layers
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "layers": [{"name": n.name, "type": n.type} for n in self.layers],
+            "layers_before": self.before.layers,
+            "constant_bytes": self.after.constant_bytes,
+            "constant_bytes_before": self.before.constant_bytes,
+            "inputs": {name: list(a.shape) for name, a in self.inputs.items()},
+            "found": self.found,
+            "checks": self.checks,
+            "repeated": self.repeated,
+            "undecided": self.undecided,
+            "seconds": round(self.seconds, 3),
+            "stopped": self.stopped,
+        }
+
+    def __repr__(self) -> str:
+        return line(self, None, str(self), count(self.checks, "check"))
+
+    def _repr_html_(self) -> str:
+        return html_title(f"{self}, {count(self.checks, 'check')}") + html_text(self.found)
+
+    def __str__(self) -> str:
+        names = ", ".join(f'{n.type} "{n.name}"' for n in self.layers)
+        return printable(f"{count(self.before.layers, 'layer')} -> {self.after.layers}: {names}")
+
+
+def shrink(
+    original: Variant,
+    check: Check,
+    outcome: Outcome,
+    *,
+    max_checks: int | None = None,
+    seconds: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Reduced:
+    """Return the least that was found of a variant with that outcome, within the limits.
+
+    An interruption ends the search as a limit does; `Reduced.stopped` says so.
+    """
+    search = Search(check, original, outcome, max_checks, seconds, clock)
+    stopped = None
+    try:
+        _search(search)
+    except Exhausted as e:
+        stopped = str(e)
+    except KeyboardInterrupt:
+        stopped = "interrupted"
+    best = search.best
+    return Reduced(
+        piece=best,
+        before=ModelSize.of(original.graph),
+        after=ModelSize.of(best.graph),
+        found=search.outcome.said,
+        checks=search.checks,
+        repeated=search.repeated,
+        undecided=search.undecided,
+        seconds=search.elapsed,
+        stopped=stopped,
+    )
+
+
+def _search(search: Search) -> None:
+    by_values.exact_shapes(search)
+    for number in range(ROUNDS):
+        before = search.best
+        for what, stage in STAGES.items():
+            with progress.stage(f"{what}, round {number + 1}") as step:
+                search.step = step
+                stage(search)
+        if search.best is before:
+            return
+
+
+def require_failure(
+    check: Check, original: Variant, *, twice: bool, explain: Callable[[], str | None] = str
+) -> Outcome:
+    """Return what a check says of the original, which it has to fail.
+
+    Raises NothingToReduceError (E509) with what it said instead, also where two runs differ;
+    `explain` may know why the fault does not show.
+    """
+    first = check(original)
+    if twice:
+        second = check(original)
+        if first.fails != second.fails:
+            runs = f"first: {first.said}; then: {second.said}"
+            raise nothing_to_reduce(
+                f"the check does not say the same of the same model: {runs}", FLAKY
+            )
+    if not first.fails:
+        why = explain()
+        raise nothing_to_reduce(
+            why or f"the fault does not show in the model: {first.said}", check.hint
+        )
+    return first
+
+
+FLAKY = "make the check repeatable: fixed seeds, one thread, no cache"
+
+
+def nothing_to_reduce(message: str, hint: str) -> IrdeconvError:
+    """Return the error of a model that shows no fault (E509)."""
+    return NothingToReduceError(Diagnostic("E509", "error", message, hint=hint))
+
+
+def variant_of(graphs: Sequence[Graph], feeds: Feeds) -> Variant:
+    """Return models as a variant: names that are unique, inputs by name, everything inferred.
+
+    The inputs of a second graph take the names of the first one's: the same name, else in order.
+    Raises InferenceError where a graph does not fit together, UsageError for other inputs.
+    """
+    first, *others = (_named(inferred(g)) for g in graphs)
+    arrays = Binder.of(inferred(graphs[0])).bind(feeds)
+    names = [n.name for n in first.parameters]
+    for graph in others:
+        _take_names(graph, names)
+    return Variant((first, *others), dict(zip(names, arrays, strict=True)))
+
+
+def _named(graph: Graph) -> Graph:
+    """Give every node a name of its own, in place; inputs keep theirs if they can.
+
+    What the file declared is left behind: it would contradict smaller sizes.
+    """
+    nodes = sorted(graph.nodes(), key=lambda n: n.type != "Parameter")
+    for node, name in zip(nodes, unique(n.name for n in nodes), strict=True):
+        node.name = name
+        node.declared, node.declared_inputs, node.port_elements = (), (), ((), ())
+        node.tensor_names = node.tensor_names if any(node.tensor_names) else ()
+    graph.info = replace(graph.info, file=None)
+    return graph
+
+
+def _take_names(graph: Graph, names: Sequence[str]) -> None:
+    """Give a graph's inputs these names, in order unless they are the same; others make room."""
+    mine = graph.parameters
+    if len(mine) != len(names):
+        has = f"{count(len(mine), 'input')}, the first model {len(names)}"
+        raise misused(f"the second model has {has}")
+    if {n.name for n in mine} == set(names):
+        return
+    for node, name in zip(mine, names, strict=True):
+        node.name = name
+    others = [n for n in graph.nodes() if n not in mine]
+    renamed = unique([*names, *(n.name for n in others)])[len(names) :]
+    for node, name in zip(others, renamed, strict=True):
+        node.name = name
+
+
+def guessed_feeds(graph: Graph, seed: int) -> dict[str, Array]:
+    """Return an array per input: reals in [0, 1), others 0; open sizes are the smallest ones."""
+    pairs = zip(graph.inputs, graph.parameters, strict=True)
+    return {name: guess(n.spec(), seed, i) for i, (name, n) in enumerate(pairs)}
+
+
+TIMEOUT = 300.0  # seconds
+NOT_RUN = (126, 127)  # exit codes
+PEER = "openvino"
+VERBS: Mapping[str, Callable[[Variant], Any]] = {
+    "lower": lambda c: lower(c.graph),
+    "raise": lambda c: raise_proved(c.graph),
+    "run": lambda c: plan_of(c.graph, c.feeds).run(c.feeds),
+    "write": lambda c: standardize(c.graph),
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What `reduce` is asked for: one of `check`, `compare` and `verb`, and its limits.
+
+    `check` is a command or a function, `compare` "openvino" or the second model, `verb` one of
+    VERBS. `fails_with` and `timeout` (seconds) belong to a command, `tolerance` to a comparison.
+    `file` is where a command finds the model as it was before it was read.
+    """
+
+    check: str | Callable[[Graph, dict[str, Array]], Any] | None = None
+    compare: str | Graph | None = None
+    verb: str | None = None
+    fails_with: str | None = None
+    timeout: float = TIMEOUT
+    tolerance: float | None = None
+    max_checks: int | None = None
+    seconds: float | None = None
+    file: Path | None = None
+    clock: Callable[[], float] = time.monotonic
+
+    def require_sense(self) -> None:
+        """Raise UsageError where the task is none."""
+        given = [n for n in ("check", "compare", "verb") if getattr(self, n) is not None]
+        if len(given) != 1:
+            what = f"not {' and '.join(given)} together" if given else "none is given"
+            raise misused(f"reduce needs one of check, compare and verb; {what}")
+        if isinstance(self.check, str):
+            parse_command(self.check)
+        elif self.fails_with is not None:
+            raise misused("--fails-with goes with a --check that is a command")
+        if self.tolerance is not None and self.compare is None:
+            raise misused("--tolerance goes with --compare")
+        if self.verb is not None and self.verb not in VERBS:
+            raise misused(f'verb is "{self.verb}"; it is one of {", ".join(VERBS)}')
+        if self.compare == PEER:
+            openvino()
+        elif isinstance(self.compare, str):
+            raise misused(f'compare is "{self.compare}"; it is "{PEER}" or a model')
+
+    def made_check(self) -> Check:
+        """Return the check."""
+        if isinstance(self.check, str):
+            wanted = None if self.fails_with is None else Wanted(self.fails_with)
+            return CommandCheck(parse_command(self.check), self.timeout, wanted)
+        if self.check is not None:
+            return CallCheck(self.check)
+        if self.verb is not None:
+            return VerbCheck(VERBS[self.verb])
+        if isinstance(self.compare, Graph):
+            return PairCheck(self.tolerance)
+        return OpenVinoCheck(self.tolerance)
+
+
+def reduce_model(graph: Graph, inputs: Feeds, task: Task) -> Reduced:
+    """Shrink a model as long as the fault of a task shows in it.
+
+    Raises UsageError for a task that makes no sense, NothingToReduceError where the model itself
+    shows no fault, and what comparing or writing the model raises.
+    """
+    task.require_sense()
+    graphs = [graph, task.compare] if isinstance(task.compare, Graph) else [graph]
+    original, check = variant_of(graphs, inputs), task.made_check()
+    outcome = _seen_to_fail(task, check, original)
+    done = shrink(
+        original,
+        check,
+        outcome,
+        max_checks=task.max_checks,
+        seconds=task.seconds,
+        clock=task.clock,
+    )
+    return replace(done, in_one_piece=isinstance(check, OpenVinoCheck) and check.whole)
+
+
+def _seen_to_fail(task: Task, check: Check, original: Variant) -> Outcome:
+    if isinstance(check, OpenVinoCheck):
+        if check.compare(original).passed:
+            check.whole = True
+        return require_failure(check, original, twice=False)
+    if isinstance(check, PairCheck):
+        check.compare(original)
+    outcome = require_failure(
+        check,
+        original,
+        twice=isinstance(check, CommandCheck | CallCheck),
+        explain=lambda: _changed_by_writing(task, check, original),
+    )
+    if isinstance(check, CallCheck):
+        check.seen = True
+    if isinstance(check, CommandCheck) and check.wanted is None and check.last is not None:
+        if check.last.code in NOT_RUN:
+            message = f"a shell cannot run a command of the check: {outcome.said}"
+            raise nothing_to_reduce(message, f"--fails-with {check.last.code} if it is the fault")
+        check.wanted = Wanted.like(check.last)
+    return outcome
+
+
+def _changed_by_writing(task: Task, check: Check, original: Variant) -> str | None:
+    """Say so where the file itself fails, and not what irdeconv writes of it."""
+    if not isinstance(check, CommandCheck) or task.file is None:
+        return None
+    if any(INPUTS in w for w in check.words) or not check.run(task.file, original).fails:
+        return None
+    return f"{task.file} fails the check as it stands, but not as irdeconv writes it anew"

@@ -1,0 +1,419 @@
+"""Checks that compare: a variant in irdeconv and in OpenVINO, or the same piece of two models.
+
+A variant as files: a model for each side, and what to feed it.
+
+Checks that run something: a command on the variant's files, or a function in this process.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from irdeconv.base.errors import IrdeconvError, misused
+from irdeconv.formats.arrays import npz
+from irdeconv.formats.atomic import Files, together
+from irdeconv.formats.xml_writer import stage_ir, write_ir
+from irdeconv.ir.graph import Graph, Node
+from irdeconv.ir.spec import Array
+from irdeconv.kernels.threads import Threads
+from irdeconv.ops.basic import Parameter
+from irdeconv.rewrite.infer_specs import infer_specs
+from irdeconv.rewrite.standardize import standardize
+from irdeconv.run.plan import Plan, build_plan
+from irdeconv.run.schedule import Settings
+from irdeconv.verify.comparison import Comparison, compare_plan
+from irdeconv.verify.openvino import AS_STATED, OpenVinoPartner, openvino, refused
+from irdeconv.verify.partner import Fetched, Partner, PlanPartner
+from irdeconv.verify.reduce_search import Outcome, Variant
+
+
+def plan_of(graph: Graph, feeds: dict[str, Array]) -> Plan:
+    """Return a plan that executes node by node, open inputs having the shapes of their values."""
+    ready = graph.copy()
+    for node in ready.parameters:
+        if isinstance(node.op, Parameter) and not node.spec().static:
+            ready.replace_op(node.id, replace(node.op, shape=feeds[node.name].shape))
+            node.specs = None
+    if any(n.specs is None for n in ready.nodes()):
+        infer_specs(ready)
+    return build_plan(ready, settings=Settings(False, Threads(1)))
+
+
+@dataclass
+class Judgement:
+    """Turns comparisons into outcomes; once a mistake is known by its kind, only that one counts.
+
+    Otherwise cutting sizes would end at two numbers that differ, whatever the mistake was.
+    """
+
+    kind: str | None = None
+
+    def of(self, compare: Callable[[], Comparison]) -> Outcome:
+        """Return what a comparison says; one that cannot be made says nothing."""
+        try:
+            result = compare()
+        except IrdeconvError as e:
+            first = next(iter(e.diagnostics), None)
+            return Outcome(False, first.message if first else type(e).__name__, valid=False)
+        found = result.first_difference
+        if found is None:
+            said = result.verdict if result.missing else "both sides agree"
+            return Outcome(bool(result.missing), said)
+        kind = _NUMBERS.sub("", found.kind or "")
+        if self.kind is None:
+            self.kind = kind
+        suspects = (found.name, found.name.rpartition(".")[0])
+        return Outcome(self.kind in ("", kind), str(found), suspects)
+
+
+AGREES = "other inputs (-i) or a smaller --tolerance may show it"
+_NUMBERS = re.compile(r"[-+(]*\d.*")  # sizes and values change while a mistake stays the same
+
+
+@dataclass
+class PairCheck:
+    """Two graphs differ by more than rounding explains, layer by layer or in an output."""
+
+    tolerance: float | None = None
+    judgement: Judgement = field(default_factory=Judgement)
+    hint: str = AGREES
+
+    def __call__(self, variant: Variant) -> Outcome:
+        """Compare the variant's two graphs on its inputs."""
+        return self.judgement.of(lambda: self.compare(variant))
+
+    def compare(self, variant: Variant) -> Comparison:
+        """Return the comparison; raises what `compare` raises."""
+        a, b = (plan_of(g, variant.feeds) for g in variant.graphs)
+        start = partial(PlanPartner, a.graph, b, variant.feeds)
+        return compare_plan(a, start, variant.feeds, self.tolerance)
+
+
+@dataclass
+class OpenVinoCheck:
+    """A graph gives other numbers in OpenVINO than here, by more than rounding explains.
+
+    First every layer is looked at by itself. Where all of them agree, `whole` lets OpenVINO execute
+    the graph in one piece, with its fusions, and looks at the outputs.
+    """
+
+    tolerance: float | None = None
+    whole: bool = False
+    judgement: Judgement = field(default_factory=Judgement)
+    hint: str = AGREES
+
+    def __call__(self, variant: Variant) -> Outcome:
+        """Compare the variant's graph with what OpenVINO makes of it."""
+        return self.judgement.of(lambda: self.compare(variant))
+
+    def compare(self, variant: Variant) -> Comparison:
+        """Return the comparison; raises what `compare` raises."""
+        plan = plan_of(variant.graph, variant.feeds)
+        with TemporaryDirectory(prefix="irdeconv-") as folder:
+            file = Path(folder, "model.xml")
+            write_ir(standardize(plan.graph), file)
+            arrays = plan.binder.bind(variant.feeds)
+            if self.whole:
+                outputs = _outputs(file, arrays)
+                start: Callable[[], Partner] = partial(OutputsOnly, outputs)
+            else:
+                feeds = dict(zip(plan.graph.inputs, arrays, strict=True))
+                start = partial(OpenVinoPartner, plan, file, feeds)
+            return compare_plan(plan, start, variant.feeds, self.tolerance)
+
+
+@dataclass
+class OutputsOnly(Partner):
+    """A side of which only the outputs are known."""
+
+    arrays: list[Array | None]
+
+    def fetch(self, node: Node) -> Fetched | None:
+        """Return None: no layer is known."""
+        return None
+
+    def outputs(self) -> list[Array | None]:
+        """Return the outputs."""
+        return self.arrays
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _outputs(file: Path, arrays: list[Array]) -> list[Array | None]:
+    """Execute a file in OpenVINO as it stands; UnsupportedError where it refuses."""
+    core: Any = openvino().Core()
+    try:
+        compiled = core.compile_model(core.read_model(str(file)), "CPU", AS_STATED)
+        found = compiled(arrays)
+        return [np.array(found[i]) for i in range(len(compiled.outputs))]
+    except RuntimeError as e:
+        raise refused(f"OpenVINO does not execute {file}: {e}") from None
+
+
+def write_variant(variant: Variant, path: Path) -> None:
+    """Write the files of `stage_variant`, all or none."""
+    with together() as files:
+        stage_variant(variant, path, files)
+
+
+def stage_variant(variant: Variant, path: Path, files: Files) -> list[Path]:
+    """Write `path` (.xml), its .bin, an .npz of the inputs, and the other side's model if any.
+
+    Returns what will be there once `files` are put. Raises what `stage_ir` raises, and
+    UnsupportedError for operations without a standard spelling.
+    """
+    paths = [path, other_path(path)][: len(variant.graphs)]
+    for graph, target in zip(variant.graphs, paths, strict=True):
+        stage_ir(standardize(graph), target, files)
+    inputs = path.with_suffix(".npz")
+    files.write(inputs, npz(variant.inputs))
+    models = [p.with_suffix(suffix) for p in paths for suffix in (".xml", ".bin")]
+    return [*models, inputs]
+
+
+def other_path(path: Path) -> Path:
+    """Return where the other side's model lies: small_other.xml beside small.xml."""
+    return path.with_name(f"{path.stem}_other{path.suffix}")
+
+
+MODEL, INPUTS = "{}", "{inputs}"
+SKIP = 125  # of a command: it cannot tell, as for `git bisect run`
+READ_BYTES = 1 << 20  # of what a command prints; the end counts
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command did: its exit code (negative: the signal that ended it), what it printed.
+
+    `code` is None where it had to be stopped after `--timeout`.
+    """
+
+    code: int | None
+    printed: str
+
+    @property
+    def ended(self) -> str:
+        """How it ended, in words."""
+        if self.code is None:
+            return "ran into the timeout"
+        if self.code < 0:
+            return f"was ended by {signal_name(-self.code)}"
+        return f"returned {self.code}"
+
+    @property
+    def last_line(self) -> str:
+        """The last line that it printed."""
+        lines = [line.strip() for line in self.printed.splitlines() if line.strip()]
+        return lines[-1] if lines else ""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which failure is looked for: an exit code, a timeout, a text in what is printed.
+
+    Parsed from `--fails-with`: a number, a signal such as SIGSEGV, `timeout`, `any` (every code but
+    0 and 125), or else a text.
+    """
+
+    text: str
+
+    def matches(self, ran: Ran) -> bool:
+        """Whether a command failed in this way."""
+        if self.text == "timeout":
+            return ran.code is None
+        if ran.code is None:
+            return False
+        if self.text == "any":
+            return ran.code not in (0, SKIP)
+        if re.fullmatch(r"-?\d{1,5}", self.text):
+            return ran.code == int(self.text)
+        number = getattr(signal, self.text, None) if self.text.startswith("SIG") else None
+        if number is not None:
+            # A shell reports a signal as 128 + its number.
+            return ran.code in (-number, 128 + number)
+        return self.text in ran.printed
+
+    @staticmethod
+    def like(ran: Ran) -> Wanted:
+        """Return the failure that a run has shown."""
+        if ran.code is None:
+            return Wanted("timeout")
+        return Wanted(signal_name(-ran.code) if ran.code < 0 else str(ran.code))
+
+
+def signal_name(number: int) -> str:
+    """Return SIGSEGV for 11."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def parse_command(text: str) -> list[str]:
+    """Split a command as a shell does; UsageError where it cannot be run on a variant."""
+    try:
+        words = shlex.split(text)
+    except ValueError as e:
+        raise misused(f"--check: {e}") from None
+    if not words:
+        raise misused("--check is empty", "write a command, {} standing for the model's .xml")
+    if not any(MODEL in w for w in words):
+        raise misused(f"--check {text}: it has no {{}}", "{} stands for the model's .xml")
+    if shutil.which(words[0]) is None:
+        found = "is not executable" if Path(words[0]).exists() else "is not found"
+        raise misused(f"--check: the command {words[0]} {found}", "name it with its folder")
+    return words
+
+
+@dataclass
+class CommandCheck:
+    """Runs a command on a variant's files; `wanted` says which failure counts (None: any).
+
+    `timeout` is in seconds. Each variant lies in a folder of its own, which is removed
+    afterwards; the command runs in the folder in which irdeconv runs.
+    """
+
+    words: list[str]
+    timeout: float
+    wanted: Wanted | None = None
+    last: Ran | None = None
+    hint: str = "the command has to fail on the model itself; --fails-with names the failure"
+
+    def __call__(self, variant: Variant) -> Outcome:
+        """Write the variant and run the command."""
+        with TemporaryDirectory(prefix="irdeconv-") as folder:
+            path = Path(folder, "model.xml")
+            try:
+                write_variant(variant, path)
+            except IrdeconvError as e:
+                return Outcome(
+                    False, f"it cannot be written: {e.diagnostics[0].message}", valid=False
+                )
+            return self.run(path, variant)
+
+    def run(self, path: Path, variant: Variant) -> Outcome:
+        """Run the command on a file whose inputs, if there are any, lie beside it."""
+        ran = self.last = execute(filled(self.words, path), self.timeout)
+        wanted = self.wanted or Wanted("any")
+        fails = wanted.matches(ran)
+        said = f"the command {ran.ended}"
+        said += f": {ran.last_line}" if ran.last_line else ""
+        suspects = _mentioned(ran.printed, variant) if fails else ()
+        return Outcome(fails, said, suspects, valid=ran.code != SKIP)
+
+
+def filled(words: list[str], path: Path) -> list[str]:
+    """Return a command for one model, whose inputs lie beside it."""
+    inputs = str(path.with_suffix(".npz"))
+    return [w.replace(INPUTS, inputs).replace(MODEL, str(path)) for w in words]
+
+
+def execute(words: list[str], timeout: float) -> Ran:
+    """Run a command without a terminal; all its processes end with it, or after `timeout` s."""
+    with TemporaryDirectory(prefix="irdeconv-") as folder:
+        printed = Path(folder, "printed")
+        with printed.open("wb") as out:
+            process = subprocess.Popen(  # noqa: S603 - what the user gave to `--check`
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                code: int | None = process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                code = None
+            finally:
+                _end(process)
+        with printed.open("rb") as file:
+            file.seek(max(printed.stat().st_size - READ_BYTES, 0))
+            return Ran(code, file.read().decode("utf-8", "replace"))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a command and what it has started."""
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    elif process.poll() is None:
+        process.kill()
+    process.wait()
+
+
+def _mentioned(text: str, variant: Variant) -> tuple[str, ...]:
+    """Return the layers whose names a text has as words, the last mentioned first."""
+    words = set(re.findall(r"[^\s\"'`,;()\[\]{}<>=]+", text))
+    words |= {w.strip(":.") for w in words}
+    places = {n.name: text.rfind(n.name) for n in variant.layers if n.name in words}
+    return tuple(sorted(places, key=lambda name: -places[name]))
+
+
+@dataclass
+class CallCheck:
+    """Calls a function with the variant's graph and inputs; true says that the fault shows.
+
+    Where it raises the variant says nothing, once the whole model has been `seen` to fail.
+    """
+
+    function: Callable[[Graph, dict[str, Array]], Any]
+    seen: bool = False
+    hint: str = "the function has to be true for the model itself"
+
+    def __call__(self, variant: Variant) -> Outcome:
+        """Call the function."""
+        try:
+            fails = bool(self.function(variant.graph.copy(), variant.inputs))
+        except Exception as e:
+            if not self.seen:
+                raise
+            return Outcome(False, f"the check raised {type(e).__name__}: {e}", valid=False)
+        return Outcome(fails, "the check says so" if fails else "the check says no")
+
+
+@dataclass(frozen=True)
+class ErrorKind:
+    """An error as a kind of failure: its class and the codes of its diagnostics."""
+
+    type: str
+    codes: frozenset[str]
+
+
+@dataclass
+class VerbCheck:
+    """A function of irdeconv raises on a variant what it raised on the original."""
+
+    function: Callable[[Variant], Any]
+    wanted: ErrorKind | None = None
+    hint: str = "the verb has to raise an error for the model itself"
+
+    def __call__(self, variant: Variant) -> Outcome:
+        """Call the function; the first error seen is the one that is looked for."""
+        try:
+            self.function(variant)
+        except Exception as e:
+            seen = ErrorKind(type(e).__name__, frozenset(_codes(e)))
+            self.wanted = self.wanted or seen
+            first = str(e).splitlines()[0] if str(e) else ""
+            layers = tuple(d.layer for d in getattr(e, "diagnostics", ()) if d.layer)
+            return Outcome(seen == self.wanted, f"{seen.type}: {first}", layers)
+        return Outcome(False, "it works")
+
+
+def _codes(error: Exception) -> Iterable[str]:
+    return (d.code for d in getattr(error, "diagnostics", ()))

@@ -1,0 +1,356 @@
+"""The values that flow through a graph, computed as far as they are asked for.
+
+Pieces of a variant: some of its layers, what flows into them as inputs, the rest left out.
+
+Both sides of a comparison are cut at the same places: layers are matched by name, and a layer that
+only one side has belongs to the matched layers that read it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from irdeconv.base import progress
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.op import Op, as_tuple
+from irdeconv.ir.spec import Array, Interval, Spec
+from irdeconv.kernels.blas import one_blas_thread
+from irdeconv.ops.basic import Const, Parameter, Result
+from irdeconv.verify.partner import layer_keys, other_parts
+from irdeconv.verify.reduce_search import PASSIVE, Variant, is_valid, layers
+
+KEPT_BYTES = 1 << 29
+
+
+@dataclass
+class Flow:
+    """The values of an inferred graph on given inputs.
+
+    What cannot be computed (operations without an evaluator, layers that fail) is random, the same
+    in every run; `guessed` has the names of these layers.
+    """
+
+    graph: Graph
+    feeds: dict[str, Array]
+    guessed: set[str] = field(default_factory=set)
+    _known: dict[Value, Array] = field(default_factory=dict)
+    _random: set[int] = field(default_factory=set)
+    _bytes: int = 0
+
+    def arrays(self, wanted: Iterable[Value]) -> dict[Value, Array | None]:
+        """Return values, None where not even a shape is known."""
+        wanted = list(wanted)
+        missing = [v for v in wanted if v not in self._known]
+        found = self._compute(set(missing)) if missing else {}
+        return {v: self._known.get(v, found.get(v)) for v in wanted}
+
+    def replace(self, value: Value, array: Array) -> None:
+        """Let a value be another one than the graph computes."""
+        self._known[value] = array
+        self._random.discard(value.node)
+
+    def is_guessed(self, value: Value) -> bool:
+        """Whether a value is random, or computed of random ones."""
+        return value.node in self._random
+
+    def _compute(self, wanted: set[Value]) -> dict[Value, Array]:
+        order = self._needed(wanted)
+        left = Counter(v for n in order for v in self.graph.inputs_of(n.id))
+        live: dict[Value, Array] = {}
+        with progress.stage("computing what flows into the piece", len(order)) as step:
+            for node in order:
+                step(detail=node.name)
+                inputs = self.graph.inputs_of(node.id)
+                arrays = [self._known.get(v, live.get(v)) for v in inputs]
+                self._random |= {node.id} if any(v.node in self._random for v in inputs) else set()
+                for port, array in enumerate(self._outputs(node, arrays)):
+                    live[Value(node.id, port)] = array
+                    self._keep(Value(node.id, port), array)
+                for v in inputs:
+                    left[v] -= 1
+                    if not left[v] and v not in wanted:
+                        live.pop(v, None)
+        return live
+
+    def _keep(self, value: Value, array: Array) -> None:
+        if self._bytes + array.nbytes <= KEPT_BYTES:
+            self._known[value] = array
+            self._bytes += array.nbytes
+
+    def _needed(self, wanted: set[Value]) -> list[Node]:
+        """Return the nodes that have to be executed, producers first."""
+        seen: set[int] = set()
+        stack = [v for v in wanted if v not in self._known]
+        while stack:
+            value = stack.pop()
+            if value.node not in seen and value not in self._known:
+                seen.add(value.node)
+                stack += self.graph.inputs_of(value.node)
+        return [n for n in self.graph.topological() if n.id in seen]
+
+    def _outputs(self, node: Node, inputs: list[Array | None]) -> tuple[Array, ...]:
+        if node.type == "Parameter":
+            return (self.feeds[node.name],)
+        try:
+            with np.errstate(all="ignore"), one_blas_thread():
+                made = node.op.evaluate(*inputs)
+            return tuple(np.asarray(y) for y in as_tuple(made))
+        except Exception:  # unknown operations, and whatever a broken layer objects to
+            self.guessed.add(node.name)
+            self._random.add(node.id)
+            shapes = (s for s in node.specs or ())
+            return tuple(guess(s, node.id, port) for port, s in enumerate(shapes))
+
+
+def guess(spec: Spec, *seed: int) -> Array:
+    """Return numbers of a spec: reals in [0, 1), others 0; open sizes are the smallest ones."""
+    shape = tuple(max(d.lo, 1) if isinstance(d, Interval) else d for d in spec.shape or ())
+    dtype = np.dtype(np.float32) if spec.dtype is None else spec.dtype.container
+    if spec.dtype is None or spec.dtype.is_real:
+        return np.random.default_rng(seed).random(shape).astype(dtype)
+    return np.full(shape, "" if dtype.kind == "O" else 0, dtype)
+
+
+Unit = tuple[int, ...]  # a layer: its node in every graph
+Port = tuple[Unit, int]  # an output of a unit
+
+
+@dataclass
+class Knife:
+    """Cuts pieces out of one variant.
+
+    `units` are its layers, producers first, and with two sides the outputs that no matched layer
+    makes. What is cut off in front becomes an input with the value that flows there. What follows
+    from constants becomes a constant, and so do integers and booleans, because shapes, axes and
+    indices depend on them; with `frozen` everything does but the first input. `known` are the
+    nodes of the first graph at which it may be cut (None: all).
+    """
+
+    base: Variant
+    frozen: bool = False
+    known: Collection[int] | None = None
+    flow: Flow = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.flow = Flow(self.base.graph, self.base.feeds)
+
+    @cached_property
+    def units(self) -> list[Unit]:
+        """The layers that pieces are made of, in the first graph's order."""
+        graphs = self.base.graphs
+        pairs = matched(*graphs) if len(graphs) > 1 else {}
+        order = [n.id for n in layers(graphs[0]) if len(graphs) == 1 or n.id in pairs]
+        inner = [
+            (i, pairs[i]) if pairs else (i,) for i in order if self.known is None or i in self.known
+        ]
+        ends = zip(*(g.results for g in graphs), strict=False)
+        return [*inner, *(tuple(n.id for n in e) for e in ends if not self._made(e, set(inner)))]
+
+    def _made(self, results: tuple[Node, ...], units: set[Unit]) -> bool:
+        """Whether an output is that of one unit on all sides, or an input or constant."""
+        pairs = zip(self.base.graphs, results, strict=True)
+        sources = [g.inputs_of(r.id)[0] for g, r in pairs]
+        types = {self.base.graph.node(sources[0].node).type}
+        same_port = len({s.port for s in sources}) == 1
+        return bool(types & set(PASSIVE)) or (same_port and tuple(s.node for s in sources) in units)
+
+    def names(self, units: Iterable[Unit]) -> list[str]:
+        """Return the names of units on the first side."""
+        return [self.base.graph.node(u[0]).name for u in units]
+
+    def named(self, names: Collection[str]) -> list[Unit]:
+        """Return the units of these names."""
+        return [u for u in self.units if self.base.graph.node(u[0]).name in names]
+
+    def piece(self, kept: Sequence[Unit], outputs: Sequence[Port] | None = None) -> Variant | None:
+        """Return the kept units and what makes their inputs, with these outputs or all.
+
+        None where the piece does not fit together: an input's type is unknown, for example.
+        """
+        graphs, chosen = self.base.graphs, set(kept)
+        sides = [_Side(graph, i, self.units, chosen) for i, graph in enumerate(graphs)]
+        wanted = list(outputs) if outputs is not None else self.ends(kept)
+        inputs = self._inputs(
+            sorted({port for side in sides for port in side.cuts}),
+            {name for side in sides for name in side.given},
+        )
+        if inputs is None or not wanted:
+            return None
+        built = [s.build(inputs, wanted, o) for s, o in zip(sides, self._orders, strict=True)]
+        fitting = tuple(g for g in built if g is not None and is_valid(g))
+        return Variant(fitting, inputs.feeds) if len(fitting) == len(graphs) else None
+
+    def borders(self, kept: Sequence[Unit]) -> list[Value]:
+        """Return the tensors of the first graph at which a piece is cut off in front."""
+        graphs = enumerate(self.base.graphs)
+        cuts = {cut for i, g in graphs for cut in _Side(g, i, self.units, set(kept)).cuts}
+        return sorted(Value(unit[0], port) for unit, port in cuts)
+
+    def ends(self, kept: Sequence[Unit]) -> list[Port]:
+        """Return the outputs of the kept units that something else reads, or nothing at all."""
+        graph, ids = self.base.graph, {u[0] for u in kept}
+        out = []
+        for unit in kept:
+            node = graph.node(unit[0])
+            if node.type == "Result":
+                out.append((unit, 0))
+                continue
+            readers = [graph.users(Value(node.id, p)) for p in range(node.outputs)]
+            ports = [p for p, users in enumerate(readers) if any(n not in ids for n, _ in users)]
+            out += [(unit, p) for p in (ports if any(readers) else range(node.outputs))]
+        return out
+
+    def _inputs(self, cuts: list[Port], given: set[str]) -> _Inputs | None:
+        """Return the inputs of a piece; None where nothing is known of a value."""
+        kept = [n for n in self.base.graph.parameters if n.name in given]
+        out = _Inputs(kept, {n.name: self.base.feeds[n.name] for n in kept})
+        arrays = self.flow.arrays(Value(unit[0], port) for unit, port in cuts)
+        for cut, (value, array) in zip(cuts, arrays.items(), strict=True):
+            spec, node = self.base.graph.spec(value), self.base.graph.node(value.node)
+            if array is None or spec.dtype is None:
+                return None
+            name = node.output_key(value.port)
+            if self._becomes_constant(value, real=spec.dtype.is_real, first=not out.feeds):
+                data = ArrayData.of(array, spec.dtype)
+                op: Op = Const(element_type=spec.dtype, shape=array.shape, data=data)
+            else:
+                shape = array.shape if spec.shape is None else spec.shape
+                op = Parameter(shape=shape, element_type=spec.dtype)
+                out.feeds[name] = array
+            names = node.names_of(value.port) or (() if name in self._tensors else (name,))
+            out.cuts[cut] = Node(0, op, name, tensor_names=(names,) if names else ())
+        return out
+
+    def _becomes_constant(self, value: Value, *, real: bool, first: bool) -> bool:
+        if self.flow.is_guessed(value):
+            return False
+        return value.node in self._fixed or not real or (self.frozen and not first)
+
+    @cached_property
+    def _orders(self) -> list[list[Node]]:
+        """The nodes of every graph, producers first."""
+        return [graph.topological() for graph in self.base.graphs]
+
+    @cached_property
+    def _tensors(self) -> set[str]:
+        """The names of all tensors of the first graph."""
+        ports = (names for n in self.base.graph.nodes() for names in n.tensor_names)
+        return {name for names in ports for name in names}
+
+    @cached_property
+    def _fixed(self) -> set[int]:
+        """The nodes whose values follow from constants, or from shapes that are exact."""
+        graph, fixed = self.base.graph, set()
+        for node in graph.topological():
+            inputs = graph.inputs_of(node.id)
+            known = bool(node.specs) and all(s.known is not None for s in node.specs or ())
+            made = bool(inputs) and all(v.node in fixed for v in inputs)
+            if node.type == "Const" or ((known or made) and node.op.pure):
+                fixed.add(node.id)
+        return fixed
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """What stands in front of a piece: inputs of the model, and what replaces values cut off."""
+
+    kept: list[Node]
+    feeds: dict[str, Array]
+    cuts: dict[Port, Node] = field(default_factory=dict)
+
+
+class _Side:
+    """One graph under the knife: the nodes of a piece, and where it begins."""
+
+    def __init__(self, graph: Graph, number: int, units: list[Unit], kept: set[Unit]) -> None:
+        self.graph = graph
+        self.number = number
+        self.cuts: set[Port] = set()
+        self.given: set[str] = set()
+        self.nodes = {u[number] for u in kept}
+        borders = {u[number]: u for u in units if u not in kept}
+        stack = list(self.nodes)
+        while stack:
+            for value in graph.inputs_of(stack.pop()):
+                producer = graph.node(value.node)
+                if producer.type == "Parameter":
+                    self.given.add(producer.name)
+                elif value.node in borders:
+                    self.cuts.add((borders[value.node], value.port))
+                elif value.node not in self.nodes:
+                    self.nodes.add(value.node)
+                    stack.append(value.node)
+
+    def build(self, inputs: _Inputs, outputs: list[Port], order: list[Node]) -> Graph | None:
+        """Return the piece as a graph, inputs first, only what outputs need.
+
+        `order` is that of the whole graph. None where this side has no such outputs.
+        """
+        out = Graph(replace(self.graph.info, file=None))
+        values: dict[Value, Value] = {}
+        mine = {n.name: n.id for n in self.graph.parameters}
+        for node in inputs.kept:
+            made = Value(_add(out, node, ()).id)
+            if node.name in mine:
+                values[Value(mine[node.name])] = made
+        for type in ("Parameter", "Const"):
+            for (unit, port), node in inputs.cuts.items():
+                if node.type == type:
+                    values[Value(unit[self.number], port)] = Value(_add(out, node, ()).id)
+        needed = self._needed(outputs)
+        for node in (n for n in order if n.id in needed and n.type != "Result"):
+            new = _add(out, node, [values[v] for v in self.graph.inputs_of(node.id)])
+            for port in range(max(node.outputs, 1)):
+                values[Value(node.id, port)] = Value(new.id, port)
+        for unit, port in outputs:
+            if not self._add_result(out, values, Value(unit[self.number], port)):
+                return None
+        return out
+
+    def _needed(self, outputs: list[Port]) -> set[int]:
+        seen = {unit[self.number] for unit, _ in outputs}
+        stack = list(seen)
+        while stack:
+            for value in self.graph.inputs_of(stack.pop()):
+                if value.node in self.nodes and value.node not in seen:
+                    seen.add(value.node)
+                    stack.append(value.node)
+        return seen
+
+    def _add_result(self, out: Graph, values: dict[Value, Value], value: Value) -> bool:
+        node = self.graph.node(value.node)
+        if node.type == "Result":
+            value = self.graph.inputs_of(node.id)[0]
+        if value not in values:
+            return False
+        node = self.graph.node(value.node)
+        readers = (self.graph.node(i) for i, _ in self.graph.users(value))
+        old = next((n for n in readers if n.type == "Result"), None)
+        if old is not None:
+            _add(out, old, [values[value]])
+        else:
+            out.add(Result(), [values[value]], name=f"{node.name}/sink_port_{value.port}")
+        return True
+
+
+def _add(graph: Graph, node: Node, inputs: Sequence[Value]) -> Node:
+    """Add a copy of a node of another graph; what the file declared there is left behind."""
+    new = graph.add(node.op, inputs, name=node.name, origins=node.origins)
+    new.tensor_names = node.tensor_names if any(node.tensor_names) else ()
+    new.rt_info = node.rt_info
+    new.extra, new.port_rt_info = node.extra, node.port_rt_info
+    return new
+
+
+def matched(a: Graph, b: Graph) -> dict[int, int]:
+    """Return the node in `b` of every layer of `a` that both have, as `compare` matches them."""
+    keys_a, keys_b = layer_keys(a), layer_keys(b)
+    unlike = other_parts(keys_a.values(), keys_b.values())
+    theirs = {key: i for i, key in keys_b.items() if key not in unlike}
+    return {i: theirs[key] for i, key in keys_a.items() if key in theirs}

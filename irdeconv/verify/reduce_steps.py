@@ -1,0 +1,375 @@
+"""Fewer layers: the suspects alone, later outputs cut off, earlier layers, then any others.
+
+Smaller tensors: inputs and constants lose elements, the same sizes everywhere together.
+
+Simpler attributes and numbers: neutral attributes, constants and inputs of ones and zeros.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.op import Op, attributes
+from irdeconv.ir.spec import Array, Shape
+from irdeconv.ops.basic import Const, Opaque, Parameter
+from irdeconv.verify.reduce_pieces import Knife
+from irdeconv.verify.reduce_search import PASSIVE, Search, Variant, first_failing, minimized
+
+SUSPECTS = 3  # that are tried by themselves before the search begins
+
+
+def fewer_layers(search: Search) -> None:
+    """Leave layers out as long as the fault shows."""
+    try_suspects(search)
+    cut_end(search)
+    fewer_outputs(search)
+    cut_begin(search)
+    leave_out(search)
+    bypass(search)
+
+
+def try_suspects(search: Search) -> None:
+    """Try the layers that the check has named, each by itself, then all together."""
+    knife = Knife(search.best)
+    units = knife.named(search.outcome.suspects)
+    for unit in units[:SUSPECTS]:
+        if search.fails(knife.piece([unit])):
+            return
+    if 1 < len(units) < len(knife.units):
+        search.fails(knife.piece(units))
+
+
+def cut_end(search: Search) -> None:
+    """Find the first layer behind which the fault shows: outputs at earlier layers."""
+    knife = Knife(search.best)
+    units = knife.units
+    first_failing(len(units), lambda n: search.fails(knife.piece(units[:n])))
+
+
+def fewer_outputs(search: Search) -> None:
+    """Keep as few outputs as show the fault, first of all only those of the last layer."""
+    knife = Knife(search.best)
+    units = knife.units
+    ends = knife.ends(units)
+    last = [end for end in ends if end[0] == units[-1]] if units else []
+    if last != ends and search.fails(knife.piece(units, last)):
+        ends = last
+    minimized(ends, lambda some: search.fails(knife.piece(units, some)))
+
+
+def cut_begin(search: Search) -> None:
+    """Find the last layer with which the piece may begin; what flows in becomes its inputs."""
+    before = search.best
+    for frozen in (False, True):
+        if search.best is before:
+            _cut_begin(search, Knife(search.best, frozen))
+
+
+def _cut_begin(search: Search, knife: Knife) -> None:
+    units = knife.units
+    first_failing(len(units), lambda n: search.fails(knife.piece(units[-n:])))
+
+
+def leave_out(search: Search) -> None:
+    """Leave out any layers that the fault does not need."""
+    for frozen in (False, True):
+        _leave_out(search, Knife(search.best, frozen))
+
+
+def _leave_out(search: Search, knife: Knife) -> None:
+    minimized(knife.units, lambda some: search.fails(knife.piece(some)))
+
+
+def bypass(search: Search) -> None:
+    """Connect the input of a layer with its readers, where it has the same type and shape."""
+    graph = search.best.graph
+    for node in reversed(search.best.layers):
+        if len(search.best.layers) < 2:
+            return
+        for port in range(len(graph.inputs_of(node.id))):
+            if search.fails(bypassed(search.best, node.name, port)):
+                break
+
+
+def bypassed(variant: Variant, name: str, port: int) -> Variant | None:
+    """Return a copy whose graphs read an input of the named layer in place of its output."""
+    graphs = [_bypassed(g, name, port) for g in variant.graphs]
+    if any(g is None for g in graphs):
+        return None
+    shorter = Variant(tuple(g for g in graphs if g is not None), variant.feeds)
+    knife = Knife(shorter)
+    return knife.piece(knife.units)
+
+
+def _bypassed(graph: Graph, name: str, port: int) -> Graph | None:
+    found = [n for n in graph.find(name) if n.type not in ("Parameter", "Const", "Result")]
+    if len(found) != 1 or found[0].outputs != 1 or port >= len(graph.inputs_of(found[0].id)):
+        return None
+    source, old = graph.inputs_of(found[0].id)[port], Value(found[0].id)
+    a, b = graph.spec(source), graph.spec(old)
+    producer = graph.node(source.node).type
+    if (a.dtype, a.shape) != (b.dtype, b.shape) or producer == "Const":
+        return None
+    readers = [graph.node(i).type for i, _ in graph.users(old)]
+    if producer == "Parameter" and "Result" in readers:
+        return None  # an output that no layer makes says nothing
+    out = graph.copy()
+    out.replace_uses(old, source)
+    out.remove(old.node)
+    return out
+
+
+CHANNELS = 1  # their axis in data
+AXES = 8  # ranks beyond which single axes are not tried
+
+Place = tuple[str, int]  # a Parameter or Const by its name, and an axis
+
+
+@dataclass(frozen=True)
+class SizeChange:
+    """Sizes `old` become `new`: at one place, or wherever they are.
+
+    With `multiples` sizes that `old` divides shrink by the same factor (channels = groups x rest);
+    beside a single place these are only channels of inputs.
+    """
+
+    old: int
+    new: int
+    place: Place | None = None
+    inputs_only: bool = False
+    multiples: bool = False
+
+    def size(self, node: Node, axis: int, size: int) -> int:
+        """Return the new size of an axis."""
+        shrinks = self.place is None or self.place == (node.name, axis)
+        if self.inputs_only and node.type != "Parameter":
+            shrinks = False
+        if shrinks and size == self.old:
+            return self.new
+        follows = self.place is None or (node.type == "Parameter" and axis == CHANNELS)
+        if self.multiples and follows and size % self.old == 0:
+            return size // self.old * self.new
+        return size
+
+
+def smaller(search: Search) -> None:
+    """Shrink sizes as long as the fault shows, the largest first."""
+    done: set[tuple[int, Place | None]] = set()
+    while True:
+        found = next((s for s in _sizes(search.best) if (s, None) not in done), None)
+        if found is None:
+            break
+        done.add((found, None))
+        _shrink(search, found)
+    for place, size in list(_places(search.best)):
+        if not _least(search, size, partial(SizeChange, place=place)):
+            _least(search, size, partial(SizeChange, place=place, multiples=True))
+
+
+def _shrink(search: Search, size: int) -> None:
+    """Shrink all axes of one size, together or, where that fails, those of the inputs."""
+    ways: tuple[Callable[[int, int], SizeChange], ...] = (
+        SizeChange,
+        partial(SizeChange, inputs_only=True),
+        partial(SizeChange, multiples=True),
+    )
+    for way in ways:
+        if _least(search, size, way):
+            return
+
+
+def _least(search: Search, size: int, way: Callable[[int, int], SizeChange]) -> bool:
+    """Take the least of 1, 2, 4, ... with which the fault shows; whether there is one."""
+    new = 1
+    while new < size:
+        if search.fails(resized(search.best, way(size, new))):
+            return True
+        new *= 2
+    return False
+
+
+def _sizes(variant: Variant) -> list[int]:
+    """Return the distinct sizes above 1 of inputs and constants, the largest first."""
+    return sorted({size for _, size in _places(variant)}, reverse=True)
+
+
+def _places(variant: Variant) -> Iterator[tuple[Place, int]]:
+    for node in variant.graph.nodes():
+        shape = _shape(node, variant)
+        if len(shape) <= AXES:
+            yield from (((node.name, axis), n) for axis, n in enumerate(shape) if n > 1)
+
+
+def _shape(node: Node, variant: Variant) -> tuple[int, ...]:
+    if isinstance(node.op, Parameter):
+        return variant.feeds[node.name].shape
+    if isinstance(node.op, Const) and node.op.data.available:
+        return node.op.data.array().shape
+    return ()
+
+
+def resized(variant: Variant, resize: SizeChange) -> Variant | None:
+    """Return a copy with smaller inputs and constants; None where they do not fit any more."""
+    feeds = {}
+    for node in variant.graph.parameters:
+        old = variant.feeds[node.name]
+        new = _cut(node, old, resize)
+        if new is not old:
+            feeds[node.name] = new
+
+    def edit(node: Node) -> Op | None:
+        if isinstance(node.op, Parameter) and node.name in feeds:
+            array = feeds[node.name]
+            return replace(node.op, shape=_refit(node.op.shape, array.shape))
+        if isinstance(node.op, Const) and node.op.data.available:
+            return _resized_constant(node, node.op, resize)
+        return None
+
+    return variant.edited(edit, feeds or None)
+
+
+def _refit(shape: Shape | None, sizes: tuple[int, ...]) -> Shape | None:
+    """Return the shape with other sizes where they are exact; what is open stays open."""
+    if shape is None:
+        return None
+    return tuple(n if isinstance(d, int) else d for d, n in zip(shape, sizes, strict=True))
+
+
+def _resized_constant(node: Node, op: Const, resize: SizeChange) -> Op | None:
+    old = op.data.array()
+    new = _cut(node, old, resize)
+    if resize.place is None and not resize.inputs_only and _lists_sizes(new):
+        values = [resize.size(node, -1, int(v)) for v in new.reshape(-1)]
+        if values != [int(v) for v in new.reshape(-1)]:
+            new = np.array(values, new.dtype).reshape(new.shape)
+    if new is old:
+        return None
+    data = ArrayData.of(new, op.element_type)
+    return replace(op, shape=new.shape, data=data)
+
+
+def _lists_sizes(array: Array) -> bool:
+    """Whether a constant may be a shape: a short list of positive integers among others."""
+    return array.dtype.kind in "iu" and array.ndim <= 1 and 0 < array.size <= AXES
+
+
+def _cut(node: Node, array: Array, resize: SizeChange) -> Array:
+    if not array.ndim:
+        return array
+    sizes = [resize.size(node, axis, n) for axis, n in enumerate(array.shape)]
+    if tuple(sizes) == array.shape:
+        return array
+    return np.ascontiguousarray(array[tuple(slice(n) for n in sizes)])
+
+
+NEUTRAL = {"strides": 1, "dilations": 1, "pads_begin": 0, "pads_end": 0, "output_padding": 0}
+
+
+def exact_shapes(search: Search) -> None:
+    """Give open inputs the shapes of their values, if the fault does not need them open."""
+
+    def edit(node: Node) -> Op | None:
+        if not isinstance(node.op, Parameter) or node.name not in search.best.feeds:
+            return None
+        shape = search.best.feeds[node.name].shape
+        return None if node.op.shape == shape else dataclasses.replace(node.op, shape=shape)
+
+    search.fails(search.best.edited(edit))
+
+
+def without_notes(search: Search) -> None:
+    """Leave out what the file notes beside layers: rt_info, names of tensors, extra attributes."""
+    graphs = tuple(g.copy() for g in search.best.graphs)
+    for graph in graphs:
+        graph.info = dataclasses.replace(graph.info, rt_info=None, extra=())
+        for node in graph.nodes():
+            node.rt_info, node.port_rt_info, node.extra = None, (), ()
+    search.fails(Variant(graphs, search.best.feeds))
+
+
+def plainer_attributes(search: Search) -> None:
+    """Set attributes to what does nothing, or to their defaults, one by one."""
+    for node in search.best.layers:
+        for name, value in _plainer(node.op):
+            search.fails(_with_attribute(search.best, node.name, name, value))
+
+
+def _plainer(op: Op) -> Iterator[tuple[str, Any]]:
+    if isinstance(op, Opaque):
+        return
+    for attribute in attributes(type(op)).values():
+        value = getattr(op, attribute.name)
+        if attribute.name in NEUTRAL and isinstance(value, tuple):
+            plain: Any = (NEUTRAL[attribute.name],) * len(value)
+        elif attribute.required:
+            continue
+        else:
+            plain = attribute.default
+        if plain != value:
+            yield attribute.name, plain
+
+
+def _with_attribute(variant: Variant, layer: str, name: str, value: Any) -> Variant | None:
+    def edit(node: Node) -> Op | None:
+        fits = node.name == layer and node.type not in PASSIVE and hasattr(node.op, name)
+        if not fits or getattr(node.op, name) == value:
+            return None
+        return dataclasses.replace(node.op, **{name: value})
+
+    return variant.edited(edit)
+
+
+def simpler_numbers(search: Search) -> None:
+    """Replace constants, then inputs, by zeros, ones or small whole numbers."""
+    for node in list(search.best.graph.nodes()):
+        for simple in _SIMPLE:
+            if search.fails(_with_numbers(search.best, node, simple)):
+                break
+
+
+def _with_numbers(
+    variant: Variant, chosen: Node, simple: Callable[[Array], Array]
+) -> Variant | None:
+    if isinstance(chosen.op, Parameter):
+        old = variant.feeds[chosen.name]
+        if not _real(old) or np.array_equal(new := simple(old), old):
+            return None
+        return variant.edited(lambda node: None, {chosen.name: new})
+
+    def edit(node: Node) -> Op | None:
+        op = node.op
+        if node.name != chosen.name or not isinstance(op, Const) or not op.data.available:
+            return None
+        old = op.data.array()
+        if not op.element_type.is_real or np.array_equal(new := simple(old), old):
+            return None
+        return dataclasses.replace(op, data=ArrayData.of(new, op.element_type))
+
+    return variant.edited(edit)
+
+
+def _real(array: Array) -> bool:
+    return array.dtype.kind == "f" or (array.dtype.kind == "V" and array.dtype.isbuiltin == 2)
+
+
+def _small(array: Array) -> Array:
+    """Return whole numbers of one digit that keep the order of magnitude and the sign."""
+    values = np.nan_to_num(array.astype(np.float64), posinf=1e9, neginf=-1e9)
+    top = float(np.abs(values).max(initial=0.0))
+    scaled = np.rint(values * (4 / top if top else 1.0))
+    return np.asarray(scaled.astype(array.dtype))
+
+
+_SIMPLE: tuple[Callable[[Array], Array], ...] = (
+    lambda a: np.zeros(a.shape, a.dtype),
+    lambda a: np.ones(a.shape, a.dtype),
+    _small,
+)

@@ -1,0 +1,236 @@
+"""Run the cases of a suite in a runtime that is here, for results to try the suite with.
+
+The public functions: make a suite, run it in a runtime that is here, judge results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from irdeconv.base import progress
+from irdeconv.base.errors import Diagnostic, IrdeconvError, UnsupportedError, did_you_mean, misused
+from irdeconv.base.extras import ExtraError, extra
+from irdeconv.base.limits import current
+from irdeconv.formats.reading import load
+from irdeconv.ir.spec import Array
+from irdeconv.rewrite.infer_specs import inferred
+from irdeconv.rewrite.standardize import recognise
+from irdeconv.run.plan import build_plan
+from irdeconv.verify import suite_manifest as manifest
+from irdeconv.verify.suite_cases import SuiteCase, chosen_dialects, chosen_sets, packaged, selected
+from irdeconv.verify.suite_file import read_layers
+from irdeconv.verify.suite_manifest import StoredCase, Suite
+from irdeconv.verify.suite_report import SuiteReport, check
+from irdeconv.verify.suite_vectors import Data
+from irdeconv.verify.suite_writing import MAX_SIZE, Recipe, make, require_room
+
+Run = Callable[[Path, dict[str, Array]], Array]
+PEERS = ("irdeconv", "openvino", "onnxruntime")
+
+
+@dataclass(frozen=True)
+class RanCases:
+    """The outputs by case, and why the other cases have none."""
+
+    arrays: dict[str, Array]
+    problems: dict[str, str]
+
+
+def run(suite: Suite, peer: str, *, lowered: bool = False) -> RanCases:
+    """Run all cases in `peer`, with `lowered` their lowered models.
+
+    UsageError for an unknown peer and for models that the suite has not; UnsupportedError where the
+    peer is not installed.
+    """
+    if peer not in PEERS:
+        message = f'there is no peer "{peer}": {", ".join(PEERS)}'
+        raise misused(message, did_you_mean(peer, PEERS))
+    file = file_of(peer, lowered=lowered)
+    if not any(case.has(file) for case in suite.cases):
+        option = "--form" if file == manifest.LOWERED else "--dialect onnx --onnx"
+        raise misused(f"no case of the suite has a {file}", f"suite make {option} writes them")
+    call, out = _runner(peer), RanCases({}, {})
+    with progress.stage(f"running {peer}", total=len(suite.cases)) as step:
+        for case in suite.cases:
+            _one(case, file, call, out)
+            step(detail=case.name)
+    return out
+
+
+def file_of(peer: str, *, lowered: bool) -> str:
+    """Return which model of a case a peer runs; UsageError for a lowered .onnx."""
+    if peer != "onnxruntime":
+        return manifest.LOWERED if lowered else manifest.MODEL
+    if lowered:
+        raise misused("onnxruntime runs model.onnx, of which there is no lowered one")
+    return manifest.ONNX
+
+
+def _one(case: StoredCase, file: str, call: Run, out: RanCases) -> None:
+    if not case.has(file):
+        out.problems[case.name] = f"it has no {file}"
+        return
+    try:
+        out.arrays[case.name] = call(case.path(file), case.inputs())
+    except IrdeconvError as e:
+        out.problems[case.name] = e.diagnostics[0].message
+    except Exception as e:  # whatever a peer says about a model that it cannot run
+        lines = [line.strip() for line in str(e).splitlines() if line.strip()]
+        out.problems[case.name] = f"{type(e).__name__}: {lines[-1] if lines else ''}"
+
+
+def _runner(peer: str) -> Run:
+    try:
+        return {"irdeconv": _irdeconv, "openvino": _openvino, "onnxruntime": _onnxruntime}[peer]()
+    except ExtraError as e:
+        message = f"running in {peer} needs its package, which {e}"
+        raise UnsupportedError(Diagnostic("E506", "error", message)) from e
+
+
+def _irdeconv() -> Run:
+    def call(path: Path, inputs: dict[str, Array]) -> Array:
+        loaded = load(path, None, semantics="runtime", limits=current())
+        assert loaded.graph is not None
+        recognise(loaded.graph)
+        return next(iter(build_plan(inferred(loaded.graph)).run(inputs).values()))
+
+    return call
+
+
+def _openvino() -> Run:
+    ov: Any = extra("openvino", "Core", "Tensor", "Type")
+    core = ov.Core()
+    options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+
+    def call(path: Path, inputs: dict[str, Array]) -> Array:
+        compiled = core.compile_model(core.read_model(str(path)), "CPU", options)
+        ports = {p.node.friendly_name: p for p in compiled.inputs}
+        feeds = {ports[n]: _tensor(ov, a) for n, a in inputs.items()}
+        (port,) = compiled.outputs
+        found = compiled(feeds)[port]
+        kind = port.get_element_type().get_type_name()
+        if kind == "bf16" and found.dtype == np.float16:  # the bits, under the wrong name
+            found = found.view(ml_dtypes.bfloat16)
+        return np.array(found)
+
+    return call
+
+
+def _tensor(ov: Any, array: Array) -> Any:
+    """Return an array as OpenVINO takes it: bfloat16 by its bits."""
+    if array.dtype != ml_dtypes.bfloat16:
+        return ov.Tensor(np.ascontiguousarray(array))
+    bits = np.ascontiguousarray(array).view(np.int16)
+    return ov.Tensor(bits, array.shape, ov.Type.bf16)
+
+
+def _onnxruntime() -> Run:
+    ort: Any = extra("onnxruntime", "InferenceSession")
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+
+    def call(path: Path, inputs: dict[str, Array]) -> Array:
+        session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        return np.asarray(session.run(None, inputs)[0])
+
+    return call
+
+
+Place = str | PathLike[str]
+DIALECT, SET = "openvino", "full"
+
+
+def gathered(
+    dialects: Sequence[str] = (),
+    sets: Sequence[str] = (),
+    only: Sequence[str] = (),
+    layers: Place | None = None,
+    *,
+    full_size: bool = False,
+) -> tuple[list[SuiteCase], list[str]]:
+    """Return the cases of a choice, and what of a file of layers the dialects do not have."""
+    wanted = chosen_dialects(dialects or (DIALECT,))
+    named = chosen_sets(sets or (() if layers is not None else (SET,)))
+    cases = packaged(wanted, named, full_size=full_size)
+    skipped: list[str] = []
+    if layers is not None:
+        found = read_layers(Path(layers), wanted)
+        cases += found.cases
+        skipped = found.skipped
+    return selected(cases, only), skipped
+
+
+def suite(
+    folder: Place,
+    dialects: Sequence[str] = (),
+    sets: Sequence[str] = (),
+    *,
+    only: Sequence[str] = (),
+    layers: Place | None = None,
+    full_size: bool = False,
+    data: Data = "integers",
+    seed: int = 0,
+    form: str | None = None,
+    onnx: bool = False,
+    max_size: int = MAX_SIZE,
+    force: bool = False,
+) -> Suite:
+    """Write test vectors for devices and compilers into a folder; return its `folder` and `cases`.
+
+    `dialects`: openvino (default), onednn, onnx, ort-nhwc, tensorrt, "all". `sets`: quick, pairs,
+    edges, networks, or "full" (default: all but quick). `only` has patterns of names (`*`).
+    `layers` is a TOML file with layers of your own. The same call always writes the same bytes.
+    Each case is a folder: `model.xml`, `inputs.npz`, `constants.npz`, `expected.npz`; with `form`
+    also `lowered.xml`, with `onnx` a `model.onnx` for cases of ONNX. `data` "integers" are so small
+    that results are exact; "floats" come with a bound for every element. Networks have few channels
+    and elements unless `full_size` is set. `max_size` is in bytes; `force` replaces a suite. Raises
+    UsageError for unknown names and a folder in use, LimitError for too much.
+
+    >>> made = ird.suite("vectors", only=["openvino-edge-kernel-1*"])
+    >>> len(made.cases), made.cases[0].name
+    (3, 'openvino-edge-kernel-1')
+    """
+    cases, _ = gathered(dialects, sets, only, layers, full_size=full_size)
+    require_room(cases, max_size)
+    recipe = Recipe(data=data, seed=seed, form=form, onnx=onnx)
+    return make(Path(folder), cases, recipe, force=force)
+
+
+def check_suite(folder: Place, results: Place | Mapping[str, Any]) -> SuiteReport:
+    """Judge what a device made of a suite, with the bounds and names of mistakes of `compare`.
+
+    `results`: a folder of CASE.npz or CASE.npy, one .npz with CASE/y, or arrays by case. The report
+    has `passed`, `cases` with a status each, and tells what cases that differ have in common.
+    Raises FileAccessError where the folder holds no suite, UsageError where a file of it has
+    changed.
+
+    >>> made = ird.suite("vectors", only=["openvino-edge-one-axis"])
+    >>> turned = {case.name: case.expected()[0][..., ::-1] for case in made.cases}
+    >>> report = ird.check_suite("vectors", turned)
+    >>> report.passed, report.cases[0].difference.kind
+    (False, 'mirrored along spatial axes (0)')
+    """
+    return check(
+        Suite.open(Path(folder)), results if isinstance(results, Mapping) else Path(results)
+    )
+
+
+def run_suite(folder: Place, peer: str, *, lowered: bool = False) -> dict[str, Array]:
+    """Run a suite in "irdeconv", "openvino" or "onnxruntime" and return its outputs by case.
+
+    With `lowered` the lowered models run. Cases that the peer refuses are left out. Raises
+    UsageError for an unknown peer, UnsupportedError where it is not installed.
+
+    >>> made = ird.suite("vectors", ["tensorrt"], only=["*-edge-depthwise"])
+    >>> ird.check_suite("vectors", ird.run_suite("vectors", "irdeconv")).passed
+    True
+    """
+    return run(Suite.open(Path(folder)), peer, lowered=lowered).arrays

@@ -1,0 +1,290 @@
+"""Layers of one's own: a TOML file that crosses attributes and names layers.
+
+    dialects = ["onnx"]          # those that --dialect names, where it says nothing
+    strength = 2                 # 1: every value once, 2: every pair, "all"
+
+    [cross]
+    kernel = [2, 3, [3, 1]]      # a list of values; one for all axes, or a list for each axis
+    strides = [1, 2]
+    groups = [1, 4]
+    channels = 8                 # a value that all have
+
+    [[layer]]
+    name = "first"
+    size = [14, 14]
+    kernel = 4
+
+Everything wrong is reported at once, with its line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from irdeconv.base.errors import Collector, UsageError, count, did_you_mean, misused
+from irdeconv.base.limits import current
+from irdeconv.base.opening import parse_toml, read_file, shown
+from irdeconv.verify.suite_cases import (
+    Row,
+    SuiteCase,
+    chosen_dialects,
+    combinations,
+    covering,
+    crossed,
+)
+from irdeconv.verify.suite_layer import (
+    BASE,
+    CHOICES,
+    LISTS,
+    OWN,
+    RELATIVE,
+    TYPES,
+    Refused,
+    allowed,
+    base,
+    label,
+    layer_of,
+)
+
+LARGEST_NUMBER = 1 << 24  # of the numbers in a file
+MOST_VALUES = 200
+MOST_CROSSED = 20_000
+_TOP = ("dialects", "strength", "cross", "layer")
+_SIGNED = ("pads_begin", "pads_end")
+_FROM_ZERO = ("batch", "size", "output_padding", "output_shape")
+_REAL = r"-?[0-9]{1,9}(\.[0-9]{1,9})?(e[+-]?[0-9])?"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+
+
+@dataclass(frozen=True)
+class LayersFile:
+    """The cases of a file, and what of it the dialects do not have, with reasons."""
+
+    cases: list[SuiteCase]
+    skipped: list[str]
+
+
+def read_layers(path: Path, dialects: Sequence[str]) -> LayersFile:
+    """Read a file; FileAccessError where it cannot be read, UsageError with all of its mistakes.
+
+    `dialects` are those of a file that names none.
+    """
+    data = read_file(path, current().toml_bytes)
+    try:
+        text = data.decode("utf-8")
+        table = parse_toml(text)
+    except ValueError as e:
+        raise misused(f"{path}: not TOML: {e}") from None
+    return _LayersReader(path, text, table).read(dialects)
+
+
+@dataclass
+class _LayersReader:
+    path: Path
+    text: str
+    table: dict[str, Any]
+    problems: Collector = field(default_factory=lambda: Collector(most=current().reports))
+    skipped: list[str] = field(default_factory=list)
+
+    def read(self, dialects: Sequence[str]) -> LayersFile:
+        for key in self.table:
+            if key not in _TOP:
+                self._wrong(key, f"there is no {key}", did_you_mean(key, _TOP))
+        chosen = self._dialects(dialects)
+        strength = self.table.get("strength", 2)
+        if type(strength) not in (int, str) or strength not in (1, 2, "all"):
+            self._wrong("strength", f'strength is {shown(strength)}; it is 1, 2 or "all"')
+            strength = 2
+        cross, layers = self.table.get("cross", {}), self.table.get("layer", [])
+        if not isinstance(cross, dict):
+            self._wrong("cross", "cross is a table: [cross]")
+            cross = {}
+        if not isinstance(layers, list) or not all(isinstance(one, dict) for one in layers):
+            self._wrong("layer", "layer is a list of tables: [[layer]]")
+            layers = []
+        if not cross and not layers:
+            self._wrong("", "there is neither a [cross] nor a [[layer]]")
+        self._check_cross(cross, chosen)
+        for number, one in enumerate(layers):
+            self._check_layer(one, number, chosen)
+        self._stop()
+        prefix = self.path.stem
+        cases = (
+            [c for d in chosen for c in self._crossed(d, cross, strength, prefix)] if cross else []
+        )
+        cases += [c for d in chosen for c in self._named(d, layers)]
+        self._stop()
+        return LayersFile(cases, self.skipped)
+
+    def _stop(self) -> None:
+        self.problems.count_rest()
+        if self.problems.errors:
+            raise UsageError(self.problems.diagnostics)
+
+    def _wrong(
+        self, key: str, message: str, hint: str | None = None, *, within: str = "", at: int = 0
+    ) -> None:
+        if self.problems.is_full("E700", "error"):  # a file may have 100,000 of them
+            return
+        line = line_of(self.text, key, within, at)
+        place = f"{self.path}:{line}" if line else str(self.path)
+        self.problems.add(
+            "E700", f"{place}: {message}", hint=hint or "docs/suite.md lists the keys"
+        )
+
+    def _dialects(self, usual: Sequence[str]) -> list[str]:
+        names = self.table.get("dialects", list(usual))
+        if not isinstance(names, list) or not all(isinstance(n, str) for n in names) or not names:
+            self._wrong("dialects", "dialects is a list of names")
+            return list(usual)
+        try:
+            return chosen_dialects(names)
+        except UsageError as e:
+            self._wrong("dialects", e.diagnostics[0].message, e.diagnostics[0].hint)
+            return list(usual)
+
+    def _check_cross(self, cross: Mapping[str, Any], dialects: Sequence[str]) -> None:
+        for key, values in cross.items():
+            if not isinstance(values, list):
+                self._check_value(key, values, dialects, "cross", 0)
+                continue
+            if not values:
+                self._wrong(key, f"{key} lists no value", within="cross")
+            for value in values:
+                self._check_value(key, value, dialects, "cross", 0)
+        if sum(len(v) for v in cross.values() if isinstance(v, list)) > MOST_VALUES:
+            self._wrong("cross", f"more than {MOST_VALUES} values are crossed")
+
+    def _check_layer(self, one: Mapping[str, Any], at: int, dialects: Sequence[str]) -> None:
+        name = one.get("name")
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            message = "a layer needs a name of letters, digits, dots, hyphens and underscores"
+            self._wrong("name", message, within="layer", at=at)
+        for key, value in one.items():
+            if key not in ("name", "tests"):
+                self._check_value(key, value, dialects, "layer", at)
+            elif not isinstance(value, str):
+                self._wrong(key, f"{key} is a text", within="layer", at=at)
+
+    def _check_value(
+        self, key: str, value: Any, dialects: Sequence[str], within: str, at: int
+    ) -> None:
+        """Report a key that no dialect has, and a value that cannot be."""
+        own = {k: v for d in dialects for k, v in OWN[d].items()}
+        known = [*BASE, *own]
+        if key not in known:
+            self._wrong(key, f"there is no {key}", did_you_mean(key, known), within=within, at=at)
+            return
+        problem = _misfit(key, value, own, dialects)
+        if problem is not None:
+            self._wrong(key, f"{key} {problem}", within=within, at=at)
+
+    def _crossed(
+        self, dialect: str, cross: Mapping[str, Any], strength: Any, prefix: str
+    ) -> Iterator[SuiteCase]:
+        mine = {k: v for k, v in cross.items() if k in base(dialect)}
+        factors = {k: [_frozen(x) for x in v] for k, v in mine.items() if isinstance(v, list)}
+        plain = {k: _frozen(v) for k, v in mine.items() if not isinstance(v, list)}
+        rest = {k: v for k, v in {**base(dialect), **plain}.items() if k not in factors}
+
+        def allows(row: Mapping[str, Any]) -> bool:
+            return allowed(dialect, {**rest, **row})
+
+        if strength == "all":
+            if combinations(factors) > MOST_CROSSED:
+                self._wrong("cross", f"more than {MOST_CROSSED:,} combinations", within="cross")
+                return
+            rows: list[Row] = list(crossed(factors, allows))
+        else:
+            found = covering(factors, allows, min(strength, max(len(factors), 1)))
+            rows = found.rows
+            self.skipped += [f"{dialect} has no {_said(row)}" for row in found.impossible]
+        if not rows:
+            self._wrong("cross", f"{dialect} has none of these layers", within="cross")
+        for number, row in enumerate(rows, 1):
+            name = f"{dialect}-{prefix}-{number:03}"
+            try:
+                layer = layer_of(dialect, plain | row)
+            except Refused as e:
+                self.skipped.append(f"{dialect} has no {_said(row)}: {e}")
+                continue
+            yield SuiteCase(
+                name=name, set="file", tests=f"[cross] of {self.path.name}", layer=layer
+            )
+
+    def _named(self, dialect: str, layers: Sequence[Mapping[str, Any]]) -> Iterator[SuiteCase]:
+        seen: set[str] = set()
+        for at, one in enumerate(layers):
+            row = {k: _frozen(v) for k, v in one.items() if k not in ("name", "tests")}
+            lists = [v for k, v in row.items() if k in LISTS and isinstance(v, tuple)]
+            row.setdefault("axes", len(lists[0]) if lists else BASE["axes"])
+            name = f"{dialect}-{one['name']}"
+            if name in seen:
+                self._wrong("name", f"a second layer named {one['name']}", within="layer", at=at)
+                continue
+            seen.add(name)
+            try:
+                layer = layer_of(dialect, row)
+            except Refused as e:
+                message = f"{dialect} has no such layer: {e}"
+                self._wrong("name", message, within="layer", at=at)
+                continue
+            yield SuiteCase(name=name, set="file", tests=str(one.get("tests", "")), layer=layer)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _said(row: Mapping[str, Any]) -> str:
+    return ", ".join(f"{k} {label(v)}" for k, v in row.items())
+
+
+def _misfit(
+    key: str, value: Any, own: Mapping[str, Sequence[str]], dialects: Sequence[str]
+) -> str | None:
+    """Return what is wrong with a single value of a known key."""
+    if key == "output_shape" and isinstance(value, str):
+        return None if value in RELATIVE else f'is "{value}"; there is {", ".join(RELATIVE)}'
+    choices: Sequence[Any] = CHOICES.get(key, own.get(key, ()))
+    if key == "element_type":
+        choices = list(dict.fromkeys(t for d in dialects for t in TYPES[d]))
+    if key == "activation":
+        names = "|".join({c.split()[0] for c in own.get(key, ())})
+        fits = isinstance(value, str) and re.fullmatch(rf"({names})( {_REAL})*", value)
+        return None if fits else "is a text such as LeakyRelu 0.25"
+    if choices:
+        said = ", ".join(label(c) if isinstance(c, bool) else str(c) for c in choices)
+        good = type(value) is type(choices[0]) and value in choices
+        return None if good else f"is {shown(value)}; there is {said}"
+    per_axis = key in LISTS or key == "output_shape"
+    values = value if isinstance(value, list) and per_axis and value else [value]
+    low = -LARGEST_NUMBER if key in _SIGNED else 0 if key in _FROM_ZERO else 1
+    high = 3 if key == "axes" else LARGEST_NUMBER
+    for v in values:
+        if not isinstance(v, int) or isinstance(v, bool) or not low <= v <= high:
+            return f"is {shown(value)}; it takes numbers from {low} to {high}"
+    return None if len(values) <= 3 else f"has {count(len(values), 'value')}, at most 3 axes"
+
+
+def line_of(text: str, key: str, within: str = "", at: int = 0) -> int | None:
+    """Return the line (from 1) of a key in a table, of the `at`-th one of an array of tables.
+
+    The line of the table's head where the key is not there; None where neither is.
+    """
+    section, seen, head = "", -1, None
+    for number, line in enumerate(text.splitlines(), 1):
+        start = re.match(r"\s*\[\[?\s*([\w.-]+)\s*\]\]?", line)
+        if start:
+            section = start[1]
+            seen += section == within
+            if section in (within, key) and (not within or seen == at):
+                head = head or number
+        found = re.match(r"\s*[\"']?([\w.-]+)[\"']?\s*=", line)
+        if found and found[1] == key and section == within and (not within or seen == at):
+            return number
+    return head

@@ -1,0 +1,497 @@
+"""One layer of a suite in the terms that all dialects share, and as its dialect spells it.
+
+Which values of attributes may stand together in a dialect, on rows that are not complete yet.
+
+A row has values as files and grids spell them: a number for all spatial axes, or a list of which
+the first `axes` values count.
+
+From a row of attribute values to a layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+import irdeconv.ops  # noqa: F401 -- importing fills the registry
+from irdeconv.base.errors import OpError
+from irdeconv.ir.attributes import Ints
+from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType, i64
+from irdeconv.ir.op import REGISTRY, infer_op
+from irdeconv.ir.spec import Spec, is_static
+from irdeconv.ops.dialect_base import Setting
+from irdeconv.ops.dialect_system import Cannot, DialectSystem
+from irdeconv.ops.dialect_template import DialectDeconvolution
+from irdeconv.ops.dialects import READINGS
+
+# The dialects by the names that commands know, and the reading that each follows.
+DIALECTS = {
+    "openvino": "openvino_runtime",
+    "onednn": "onednn",
+    "onnx": "onnxruntime",
+    "ort-nhwc": "nhwc",
+    "tensorrt": "tensorrt",
+}
+_SYSTEMS = {r.key: r for r in READINGS if isinstance(r, DialectSystem)}
+_EXTRAS = ("data_format", "weights_format", "filter_format", "padding_mode")
+
+
+class Refused(Exception):
+    """The dialect has no such layer; the text says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteLayer:
+    """One deconvolution; lists have a value per spatial axis, channels count all groups.
+
+    `output_shape` None: the layer has none. `filter` is "constant" or "input". `extras` are
+    attributes that only the dialect has, by name; `version` its operation set, "" the usual one.
+    """
+
+    dialect: str
+    size: Ints
+    kernel: Ints
+    strides: Ints
+    dilations: Ints
+    pads_begin: Ints
+    pads_end: Ints
+    output_padding: Ints
+    auto_pad: str = "explicit"
+    output_shape: Ints | None = None
+    batch: int = 1
+    groups: int = 1
+    channels: int = 2
+    outputs: int = 3
+    element_type: str = "f32"
+    bias: bool = False
+    filter: str = "constant"
+    version: str = ""
+    activation: str = "none"
+    extras: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def axes(self) -> int:
+        """Number of spatial axes."""
+        return len(self.size)
+
+    @property
+    def dtype(self) -> ElementType:
+        """The element type of data, filter, bias and output."""
+        return ELEMENT_TYPES[self.element_type]
+
+    @property
+    def extent(self) -> Ints:
+        """D(K-1) + 1 on every axis."""
+        rows = zip(self.kernel, self.dilations, strict=True)
+        return tuple(d * (k - 1) + 1 for k, d in rows)
+
+    @property
+    def full(self) -> Ints:
+        """S(I-1) + D(K-1) + 1 on every axis, the size of the uncropped scatter."""
+        rows = zip(self.size, self.strides, self.extent, strict=True)
+        return tuple(s * (i - 1) + e for i, s, e in rows)
+
+    @cached_property
+    def op(self) -> DialectDeconvolution:
+        """The operation of the dialect; Refused where it has none for this layer."""
+        setting = Setting(
+            system=DIALECTS[self.dialect],
+            size=self.size,
+            kernel=self.kernel,
+            groups=self.groups,
+            channels=self.channels,
+            outputs=self.outputs,
+            dtype=self.dtype,
+            strides=self.strides,
+            dilations=self.dilations,
+            pads_begin=self.pads_begin,
+            pads_end=self.pads_end,
+            output_padding=self.output_padding,
+            auto_pad=self.auto_pad,
+            output_shape=self.output_shape,
+        )
+        try:
+            op, _ = _SYSTEMS[setting.system].make(setting)
+        except Cannot as e:
+            raise Refused(str(e)) from None
+        assert isinstance(op, DialectDeconvolution)
+        return self._with_own(op)
+
+    def _with_own(self, op: DialectDeconvolution) -> DialectDeconvolution:
+        """Add what only this dialect has, and pads that an auto_pad makes it ignore."""
+        own: dict[str, Any] = dict(self.extras)
+        if self.activation != "none":
+            name, *parameters = self.activation.split()
+            own |= {"activation": name, "activation_params": tuple(map(float, parameters))}
+        if self.auto_pad != "explicit" and any((*self.pads_begin, *self.pads_end)):
+            names = {"tensorrt": ("pre_padding", "post_padding"), "onnx": None, "ort-nhwc": None}
+            pair = names.get(self.dialect, ("pads_begin", "pads_end"))
+            if pair is None:
+                raise Refused(f"pads cannot be given together with auto_pad={self.auto_pad}")
+            own |= dict(zip(pair, (self.pads_begin, self.pads_end), strict=True))
+        known = {f.name for f in fields(op)}
+        unknown = sorted(set(own) - known)
+        if unknown:
+            raise Refused(f"{self.dialect} has no {', '.join(unknown)}")
+        if self.bias and self.dialect == "openvino":
+            raise Refused("OpenVINO's deconvolutions have no bias")
+        if not self.version:
+            return replace(op, **own)
+        cls: Any = REGISTRY.get((op.type, self.version))
+        if cls is None or cls.version.split("_")[0] != op.version.split("_")[0]:
+            raise Refused(f"{self.dialect} has no operation set {self.version}")
+        return cls(**({n: getattr(op, n) for n in known} | own))  # type: ignore[no-any-return]
+
+    @property
+    def data_shape(self) -> Ints:
+        """The shape of the data in the dialect's layout."""
+        if self.op.channels_last:
+            return (self.batch, *self.size, self.channels)
+        return (self.batch, self.channels, *self.size)
+
+    @property
+    def filter_shape(self) -> Ints:
+        """The shape of the filter in the dialect's layout."""
+        inputs, outputs = self.channels // self.groups, self.outputs // self.groups
+        if self.op.group_count is None:
+            return (self.groups, inputs, outputs, *self.kernel)
+        order = self.op.filter_order(self.axes)
+        sizes = dict(zip(order, (self.channels, outputs, *self.kernel), strict=True))
+        return tuple(sizes[axis] for axis in range(len(order)))
+
+    @property
+    def port_shapes(self) -> dict[str, Ints]:
+        """The shapes of all inputs by their names in the model."""
+        shapes = {"x": self.data_shape, "filter": self.filter_shape}
+        if self.bias:
+            shapes["bias"] = (self.outputs,)
+        if self.output_shape is not None and self.dialect == "openvino":
+            shapes["output_shape"] = (self.axes,)
+        return shapes
+
+    @property
+    def specs(self) -> tuple[Spec, ...]:
+        """The types and shapes of all inputs, with the numbers of an output_shape."""
+        shapes = dict(self.port_shapes)
+        wanted = shapes.pop("output_shape", None)
+        specs = [Spec(self.dtype, shape) for shape in shapes.values()]
+        if wanted is not None:
+            specs.append(Spec(i64, wanted, np.array(self.output_shape, np.int64)))
+        return tuple(specs)
+
+    @property
+    def output(self) -> Ints:
+        """The output's shape in the dialect's layout; Refused where the layer is none."""
+        problem = next((p for p in self.op.check() if p.severity == "error"), None)
+        if problem is not None:
+            raise Refused(problem.message)
+        try:
+            (out,) = infer_op(self.op, self.specs)
+        except OpError as e:
+            raise Refused(str(e)) from None
+        assert is_static(out.shape)
+        return out.shape
+
+    @property
+    def meets_scatter(self) -> bool:
+        """Whether the output begins within the scatter; beyond, it is all zeros."""
+        begins = self.op.begins(*self.specs)
+        return begins is None or all(b < n for b, n in zip(begins, self.full, strict=True))
+
+    def refusal(self) -> str | None:
+        """Return why the dialect has no such layer, None where it has."""
+        if min(self.groups, self.channels, self.outputs) < 1:
+            return "groups, channels and outputs are at least 1"
+        if self.channels % self.groups or self.outputs % self.groups:
+            return (
+                f"{self.groups} groups do not divide {self.channels} channels and "
+                f"{self.outputs} outputs"
+            )
+        try:
+            _ = self.output
+        except Refused as e:
+            return str(e)
+        return None
+
+
+View = Mapping[str, Any]
+LISTS = ("size", "kernel", "strides", "dilations", "pads_begin", "pads_end", "output_padding")
+RELATIVE = ("none", "full", "smaller", "larger")  # of output_shape, beside numbers
+ROUNDING = ("EXPLICIT_ROUND_DOWN", "EXPLICIT_ROUND_UP", "CAFFE_ROUND_DOWN", "CAFFE_ROUND_UP")
+
+
+def per_axis(value: int | Ints, axes: int) -> Ints:
+    """Return a value for every spatial axis."""
+    return (value,) * axes if isinstance(value, int) else tuple(value[:axes])
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A test of some attributes; it waits until all of them have a value."""
+
+    names: tuple[str, ...]
+    test: Callable[[View], bool]
+
+
+def allowed(dialect: str, view: View) -> bool:
+    """Whether a row may become a layer of the dialect, as far as its values are known."""
+    return all(
+        rule.test(view) for rule in _ALL + _OF[dialect] if all(n in view for n in rule.names)
+    )
+
+
+def _each(view: View, *names: str) -> list[Ints]:
+    axes = view["axes"]
+    return list(zip(*(per_axis(view[n], axes) for n in names), strict=True))
+
+
+def _padding_below_stride(view: View) -> bool:
+    return all(p < s for p, s in _each(view, "output_padding", "strides"))
+
+
+def _no_negative(name: str) -> Rule:
+    return Rule(("axes", name), lambda v: all(p >= 0 for (p,) in _each(v, name)))
+
+
+def _end_above_stride(view: View) -> bool:
+    return bool(view["auto_pad"] != "explicit") or all(
+        p > -s for p, s in _each(view, "pads_end", "strides")
+    )
+
+
+def _is(name: str, *values: Any) -> Rule:
+    return Rule((name,), lambda v: v[name] in values)
+
+
+def _pads_without_mode(name: str) -> Rule:
+    return Rule(
+        ("axes", "auto_pad", name),
+        lambda v: v["auto_pad"] == "explicit" or not any(p for (p,) in _each(v, name)),
+    )
+
+
+def _reachable(view: View) -> bool:
+    """ONNX Runtime's limit: an output_shape less than a stride above the scatter."""
+    return view["output_shape"] != "larger" or all(s > 1 for (s,) in _each(view, "strides"))
+
+
+def _modes(view: View) -> bool:
+    return bool(view["padding_mode"] == ROUNDING[0] or view["auto_pad"] == "explicit")
+
+
+def _caffe(view: View) -> bool:
+    alike = all(p == q for p, q in _each(view, "pads_begin", "pads_end"))
+    return alike or not view["padding_mode"].startswith("CAFFE")
+
+
+_ALL = (
+    Rule(("groups", "channels"), lambda v: v["channels"] % v["groups"] == 0),
+    Rule(("groups", "outputs"), lambda v: v["outputs"] % v["groups"] == 0),
+)
+_BELOW = Rule(("axes", "output_padding", "strides"), _padding_below_stride)
+_NOT_NEGATIVE = (_no_negative("pads_begin"), _no_negative("pads_end"))
+_ONNX = (
+    _BELOW,
+    *_NOT_NEGATIVE,
+    _pads_without_mode("pads_begin"),
+    _pads_without_mode("pads_end"),
+    Rule(("axes", "output_shape", "strides"), _reachable),
+    Rule(
+        ("version", "element_type"),
+        lambda v: v["element_type"] != "bf16" or v["version"] == "onnx_opset22",
+    ),
+)
+_OF: dict[str, tuple[Rule, ...]] = {
+    "openvino": (_is("bias", False),),
+    "onednn": (
+        _BELOW,
+        Rule(
+            ("axes", "auto_pad", "pads_begin"),
+            lambda v: v["auto_pad"] != "explicit" or all(p >= 0 for (p,) in _each(v, "pads_begin")),
+        ),
+        Rule(("axes", "auto_pad", "pads_end", "strides"), _end_above_stride),
+        _is("output_shape", "none"),
+    ),
+    "onnx": _ONNX,
+    "ort-nhwc": (*_ONNX, Rule(("element_type",), lambda v: v["element_type"] != "bf16")),
+    "tensorrt": (
+        *_NOT_NEGATIVE,
+        _is("output_shape", "none"),
+        Rule(
+            ("axes", "output_padding"), lambda v: not any(p for (p,) in _each(v, "output_padding"))
+        ),
+        Rule(("auto_pad",), lambda v: v["auto_pad"] != "valid"),
+        Rule(("axes",), lambda v: v["axes"] > 1),
+        Rule(("padding_mode", "auto_pad"), _modes),
+        Rule(("axes", "padding_mode", "pads_begin", "pads_end"), _caffe),
+    ),
+}
+
+
+# What a row has where nothing else is said.
+BASE: dict[str, Any] = {
+    "axes": 2,
+    "batch": 1,
+    "size": (4, 5, 3),
+    "groups": 1,
+    "channels": 2,
+    "outputs": 3,
+    "kernel": 3,
+    "strides": 2,
+    "dilations": 1,
+    "auto_pad": "explicit",
+    "pads_begin": 0,
+    "pads_end": 0,
+    "output_padding": 0,
+    "output_shape": "none",
+    "element_type": "f32",
+    "filter": "constant",
+    "bias": False,
+}
+# Attributes that only some dialects have, their values, the usual one first.
+OWN: dict[str, dict[str, tuple[str, ...]]] = {
+    "openvino": {},
+    "onednn": {"data_format": ("NXC", "NCX"), "weights_format": ("XIO", "OIX", "XOI", "IOX")},
+    "onnx": {"version": ("onnx_opset11", "onnx_opset1", "onnx_opset22")},
+    "ort-nhwc": {
+        "version": ("com.ms.internal.nhwc_11", "com.ms.internal.nhwc_1"),
+        "activation": (
+            *("none", "Relu", "LeakyRelu 0.25", "Clip -3 8", "HardSigmoid 0.25 0.5"),
+            *("Tanh", "Sigmoid"),
+        ),
+    },
+    "tensorrt": {"padding_mode": ROUNDING},
+}
+TYPES = {
+    "openvino": ("f32", "f16", "bf16", "f64", "i32", "i64"),
+    "onednn": ("f32", "f16", "bf16"),
+    "onnx": ("f32", "f16", "f64", "bf16"),
+    "ort-nhwc": ("f32", "f16", "f64"),
+    "tensorrt": ("f32", "f16", "bf16", "i8"),
+}
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "auto_pad": ("explicit", "same_upper", "same_lower", "valid"),
+    "filter": ("constant", "input"),
+    "bias": (False, True),
+}
+_GROWTH = 64  # by how much data may grow until the output has products
+
+
+def base(dialect: str) -> dict[str, Any]:
+    """Return the usual value of every attribute of a dialect."""
+    return BASE | {name: values[0] for name, values in OWN[dialect].items()}
+
+
+def layer_of(dialect: str, row: Mapping[str, Any], *, grow: bool = False) -> SuiteLayer:
+    """Return the layer of a row; Refused where the dialect has none.
+
+    With `grow` the data are enlarged until no output axis is empty or beyond the scatter.
+    """
+    view = {**base(dialect), **row}
+    axes = view["axes"]
+    for name in LISTS:
+        if not isinstance(view[name], int) and len(view[name]) < axes:
+            raise Refused(f"{name} has {len(view[name])} values for {axes} spatial axes")
+    lists: dict[str, Any] = {name: per_axis(view[name], axes) for name in LISTS}
+    plain = ("batch", "groups", "channels", "outputs", "auto_pad", "element_type", "filter")
+    own = OWN[dialect]
+    extras = {n: view[n] for n in own if n not in ("version", "activation")}
+    if extras.get("padding_mode") == ROUNDING[0]:
+        del extras["padding_mode"]  # the mode that auto_pad has chosen
+    layer = SuiteLayer(
+        dialect=dialect,
+        **lists,
+        **{name: view[name] for name in plain},
+        bias=bool(view["bias"]),
+        version=view.get("version", ""),
+        activation=view.get("activation", "none"),
+        extras=extras,
+    )
+    for _ in range(_GROWTH if grow else 1):
+        sized = replace(layer, output_shape=_output_shape(view["output_shape"], layer))
+        refusal = sized.refusal()
+        if refusal is None and min(sized.output) > 0 and sized.meets_scatter:
+            return sized
+        layer = replace(layer, size=tuple(n + 1 for n in layer.size))
+    if refusal is not None:
+        raise Refused(refusal)
+    return sized
+
+
+def _output_shape(wanted: str | int | Ints, layer: SuiteLayer) -> Ints | None:
+    """Return what an output_shape stands for: numbers, or the scatter and a little more or less."""
+    if wanted == "none":
+        return None
+    if isinstance(wanted, str):
+        assert wanted in RELATIVE
+        more = {"full": 0, "smaller": -3, "larger": 1}[wanted]
+        return tuple(max(full + more, 1) for full in layer.full)
+    return per_axis(wanted, layer.axes)
+
+
+def label(value: Any) -> str:
+    """Return a value as people read it: `3,1,2`, `none`, `yes`."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value)) if len(set(value)) != 1 else str(value[0])
+    return str(value)
+
+
+def terms(layer: SuiteLayer) -> dict[str, str]:
+    """Return a layer's attributes in the terms that all dialects share, and its own ones."""
+    shape = layer.output_shape
+    out: dict[str, Any] = {
+        "dialect": layer.dialect,
+        "axes": layer.axes,
+        "batch": layer.batch,
+        "groups": layer.groups,
+        "channels": layer.channels,
+        "outputs": layer.outputs,
+        **{name: getattr(layer, name) for name in LISTS},
+        "auto_pad": layer.auto_pad,
+        "output_shape": "none" if shape is None else ",".join(map(str, shape)),
+        "element_type": layer.element_type,
+        "filter": layer.filter,
+        "bias": layer.bias,
+    }
+    own = OWN[layer.dialect]
+    out |= {name: layer.extras.get(name, values[0]) for name, values in own.items()}
+    out |= {n: getattr(layer, n) for n in ("version", "activation") if n in own}
+    return {name: label(value) for name, value in out.items()}
+
+
+def traits(layer: SuiteLayer) -> list[str]:
+    """Return what is true of a layer beyond single values: what mistakes depend on."""
+    begin, end = layer.pads_begin, layer.pads_end
+    explicit = layer.auto_pad == "explicit"
+    rows = list(zip(layer.extent, layer.strides, strict=True))
+    facts = {
+        "a stride above 1": max(layer.strides) > 1,
+        "a dilation above 1": max(layer.dilations) > 1,
+        "a kernel of size 1": min(layer.kernel) == 1,
+        "an even kernel": any(k % 2 == 0 for k in layer.kernel),
+        "a kernel shorter than the stride": any(e < s for e, s in rows),
+        "a kernel that the stride does not divide": any(e % s for e, s in rows),
+        "unlike axes": any(
+            len(set(getattr(layer, n))) > 1 for n in ("kernel", "strides", "dilations")
+        ),
+        "several groups": layer.groups > 1,
+        "several groups with C/g != M/g": layer.groups > 1 and layer.channels != layer.outputs,
+        "one channel per group": layer.groups > 1 and layer.channels == layer.groups,
+        "pads": explicit and any((*begin, *end)),
+        "unlike pads at begin and end": explicit and begin != end,
+        "negative pads": explicit and min((*begin, *end)) < 0,
+        "pads beyond the kernel": explicit
+        and any(p >= e for p, (e, _) in zip((*begin, *end), [*rows, *rows], strict=True)),
+        "output_padding": any(layer.output_padding),
+        "an output_shape": layer.output_shape is not None,
+        "auto_pad same": layer.auto_pad.startswith("same"),
+        "a batch above 1": layer.batch > 1,
+        "no data": 0 in (layer.batch, *layer.size),
+    }
+    return [name for name, holds in facts.items() if holds]

@@ -1,0 +1,340 @@
+"""A suite on disk: `manifest.json` and a folder of files for every case.
+
+What a device gave back: a folder of .npz and .npy files, one .npz, or arrays in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from irdeconv.base.errors import Diagnostic, FileAccessError, UsageError, count, misused
+from irdeconv.base.limits import current
+from irdeconv.base.markup import html_table, line
+from irdeconv.base.opening import contents, parse_json, reason_of
+from irdeconv.formats.arrays import SavedArrays, UnreadableArray, npz, read_npy
+from irdeconv.formats.atomic import failures, write_file
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.spec import Array
+from irdeconv.verify.difference import Allowed
+from irdeconv.verify.suite_cases import SuiteCase
+from irdeconv.verify.suite_layer import DIALECTS, SuiteLayer, terms, traits
+from irdeconv.verify.suite_vectors import loaded
+
+SCHEMA = "irdeconv/suite-manifest/1"
+MANIFEST = "manifest.json"
+INPUTS, CONSTANTS, EXPECTED = "inputs.npz", "constants.npz", "expected.npz"
+MODEL, LOWERED, ONNX = "model.xml", "lowered.xml", "model.onnx"
+OUTPUT, BOUND = "y", "y.bound"
+_LISTS = (
+    *("size", "kernel", "strides", "dilations", "pads_begin", "pads_end", "output_padding"),
+    "output_shape",
+)
+
+
+@dataclass(frozen=True)
+class StoredCase:
+    """A case of a suite on disk: `facts` is its entry in the manifest."""
+
+    folder: Path
+    facts: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return line(self, self.name, str(self.facts["tests"]))
+
+    @property
+    def name(self) -> str:
+        """The case's name, and that of its folder."""
+        return str(self.facts["name"])
+
+    @cached_property
+    def layer(self) -> SuiteLayer:
+        """The layer."""
+        said = self.facts["layer"]
+        values: dict[str, Any] = {
+            k: tuple(v) if k in _LISTS and v is not None else v for k, v in said.items()
+        }
+        return SuiteLayer(**values)
+
+    @cached_property
+    def features(self) -> list[str]:
+        """What is true of the layer, in words: `strides 2`, `a dilation above 1`."""
+        return [*(f"{k} {v}" for k, v in terms(self.layer).items()), *traits(self.layer)]
+
+    @property
+    def exact(self) -> bool:
+        """Whether the expected numbers themselves are wanted."""
+        return bool(self.facts["outputs"][OUTPUT]["exact"])
+
+    @property
+    def known(self) -> list[dict[str, str]]:
+        """What peers are known to do wrong with it: peer, file, text."""
+        return list(self.facts["known"])
+
+    def path(self, file: str) -> Path:
+        """Return where a file of the case stands."""
+        return self.folder / self.name / file
+
+    def has(self, file: str) -> bool:
+        """Whether the case has such a file."""
+        return file in self.facts["files"]
+
+    def arrays(self) -> dict[str, Array]:
+        """Read inputs and constants by the names of the model's ports."""
+        found = {**self._read(INPUTS), **(self._read(CONSTANTS) if self.has(CONSTANTS) else {})}
+        i64 = ELEMENT_TYPES["i64"]
+        types = {n: i64 if n == "output_shape" else self.layer.dtype for n in found}
+        return {n: loaded(a, types[n]) for n, a in found.items()}
+
+    def inputs(self) -> dict[str, Array]:
+        """Read what is fed."""
+        return {n: loaded(a, self.layer.dtype) for n, a in self._read(INPUTS).items()}
+
+    def expected(self) -> tuple[Array, Allowed]:
+        """Read the expected output and how far each element may be off."""
+        found = self._read(EXPECTED)
+        rule = str(self.facts["outputs"][OUTPUT]["rule"])
+        if self.exact:
+            return loaded(found[OUTPUT], self.layer.dtype), Allowed(0.0, rule)
+        return found[OUTPUT], Allowed(found[BOUND], rule)
+
+    def _read(self, file: str) -> dict[str, Array]:
+        """Read arrays; FileAccessError where they are not those that the suite was made with."""
+        path = self.path(file)
+        try:
+            data = contents(path, current().array_bytes)
+        except OSError as e:
+            raise _gone(path, reason_of(e)) from e
+        if hashlib.sha256(data).hexdigest() != self.facts["files"].get(file):
+            message = f"{path} has changed since the suite was made"
+            raise UsageError(Diagnostic("E505", "error", message, hint="make the suite anew"))
+        return dict(SavedArrays(data, str(path)))
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite on disk, its cases in the manifest's order."""
+
+    folder: Path
+    facts: Mapping[str, Any]
+    cases: tuple[StoredCase, ...]
+
+    def __repr__(self) -> str:
+        return line(self, str(self.folder), count(len(self.cases), "case"))
+
+    def _repr_html_(self) -> str:
+        rows = [(c.name, c.facts["set"], c.facts["dialect"], c.facts["tests"]) for c in self.cases]
+        title = f"{self.folder}: {count(len(rows), 'case')}"
+        return html_table(title, ("case", "set", "dialect", "tests"), rows)
+
+    @staticmethod
+    def open(folder: Path) -> Suite:
+        """Read a manifest; FileAccessError where there is none, UsageError where it is not one."""
+        path = folder / MANIFEST
+        try:
+            facts = parse_json(contents(path, current().json_bytes))
+        except OSError as e:
+            raise _gone(path, reason_of(e)) from e
+        except ValueError as e:
+            raise misused(f"{path}: not JSON: {e}", "suite make DIR writes a suite") from None
+        problem = _problem(facts)
+        if problem is not None:
+            raise misused(f"{path}: no manifest of a suite: {problem}", "make the suite anew")
+        return Suite(folder, facts, tuple(StoredCase(folder, case) for case in facts["cases"]))
+
+
+def _problem(facts: Any) -> str | None:
+    """Return what keeps parsed JSON from being a manifest."""
+    if not isinstance(facts, dict) or facts.get("schema") != SCHEMA:
+        return f'"schema" is not "{SCHEMA}"'
+    if not isinstance(facts.get("cases"), list):
+        return '"cases" is no list'
+    names = set()
+    for number, case in enumerate(facts["cases"]):
+        try:
+            stored = StoredCase(Path(), case)
+            layer, name = stored.layer, stored.name
+            _ = layer.dtype, stored.exact, [k["text"] for k in stored.known], case["set"]
+            good = layer.dialect in DIALECTS and isinstance(case["files"], dict)
+            wrong = layer.refusal() if good else "unknown dialect"
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as e:
+            return f"case number {number}: {type(e).__name__}: {e}"
+        if wrong is not None:
+            return f"case number {number}: {wrong}"
+        if Path(name).name != name or name in names or name in (".", ".."):
+            return f'case number {number}: "{name}" is no name of a folder, or stands there twice'
+        names.add(name)
+    return None
+
+
+def _gone(path: Path, reason: str) -> FileAccessError:
+    hint = "irdeconv suite make DIR writes a suite"
+    return FileAccessError(Diagnostic("E100", "error", f"cannot read {path}: {reason}", hint=hint))
+
+
+def described(layer: SuiteLayer) -> dict[str, Any]:
+    """Return a layer as the manifest has it."""
+    return asdict(layer)
+
+
+def is_suite(folder: Path) -> bool:
+    """Whether a folder holds the manifest of a suite."""
+    try:
+        Suite.open(folder)
+    except (FileAccessError, UsageError):
+        return False
+    return True
+
+
+def heading(case: SuiteCase) -> dict[str, Any]:
+    """Return what the manifest says of a case apart from its arrays and files."""
+    op = case.layer.op
+    return {
+        "name": case.name,
+        "set": case.set,
+        "tests": case.tests,
+        "dialect": case.layer.dialect,
+        "type": op.type,
+        "version": op.version,
+        "attributes": op.to_attributes(),
+        "layer": described(case.layer),
+    }
+
+
+SUFFIXES = (".npz", ".npy")
+
+
+class UnreadableResult(Exception):
+    """A result that is there and cannot be taken for an array; the text says why."""
+
+
+class Results:
+    """Results by case; `names` are those of all cases that there is something for."""
+
+    names: set[str]
+
+    def get(self, case: str) -> Array | None:
+        """Return a case's output, None where there is none; UnreadableResult."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close files."""
+
+
+class FolderResults(Results):
+    """NAME.npz or NAME.npy in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        files = [p for p in sorted(folder.iterdir()) if p.suffix in SUFFIXES]
+        self._files = {p.stem: p for p in files}
+        self.names = set(self._files)
+
+    def get(self, case: str) -> Array | None:
+        """Read a file."""
+        path = self._files.get(case)
+        if path is None:
+            return None
+        with _reading(path.name):
+            if path.suffix == ".npy":
+                return read_npy(path)
+            with SavedArrays(path) as archive:
+                return archive[_member(list(archive))]
+
+
+def _member(names: list[str]) -> str:
+    """Return the array that is the output: the one of its name, or the only one."""
+    if OUTPUT in names or len(names) == 1:
+        return OUTPUT if OUTPUT in names else names[0]
+    raise ValueError(f'{len(names)} arrays, none is named "{OUTPUT}"')
+
+
+class ArchiveResults(Results):
+    """CASE/y or CASE in one .npz."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._archive = SavedArrays(path)
+        except UnreadableArray as e:
+            message = f"{path} is neither a folder of results nor an .npz: {e}"
+            raise UsageError(Diagnostic("E505", "error", message, hint=_HINT)) from None
+        self._members = {n.removesuffix(f"/{OUTPUT}"): n for n in self._archive}
+        self._file = path.name
+        self.names = set(self._members)
+
+    def get(self, case: str) -> Array | None:
+        """Read a member."""
+        name = self._members.get(case)
+        if name is None:
+            return None
+        with _reading(f"{self._file}[{name}]"):
+            return self._archive[name]
+
+    def close(self) -> None:
+        """Close the archive."""
+        self._archive.close()
+
+
+class MemoryResults(Results):
+    """Arrays by case, or arrays by output by case."""
+
+    def __init__(self, arrays: Mapping[str, Any]) -> None:
+        self._arrays = arrays
+        self.names = set(arrays)
+
+    def get(self, case: str) -> Array | None:
+        """Return an array."""
+        found = self._arrays.get(case)
+        if isinstance(found, Mapping):
+            found = found.get(OUTPUT)
+        return None if found is None else np.asarray(found)
+
+
+_HINT = "results: a folder of CASE.npz or CASE.npy, or one .npz with CASE/y for every case"
+
+
+@contextmanager
+def _reading(what: str) -> Iterator[None]:
+    try:
+        yield
+    except MemoryError:
+        raise UnreadableResult(f"{what}: more than fits into memory") from None
+    except (UnreadableArray, FileAccessError, ValueError) as e:
+        raise UnreadableResult(f"{what}: no plain array: {e}") from None
+
+
+def open_results(source: str | Path | Mapping[str, Any]) -> Results:
+    """Open results; FileAccessError where there are none, UsageError for another kind of file."""
+    if isinstance(source, Mapping):
+        return MemoryResults(source)
+    path = Path(source)
+    if path.is_dir():
+        return FolderResults(path)
+    if not path.exists():
+        message = f"cannot read {path}: No such file or directory"
+        raise FileAccessError(Diagnostic("E100", "error", message, hint=_HINT))
+    return ArchiveResults(path)
+
+
+def require_place(path: Path, *, force: bool) -> None:
+    """Refuse to write results over what is there, unless forced; UsageError."""
+    held = path.exists() and (not path.is_dir() or any(path.iterdir()))
+    if held and not force:
+        raise misused(f"-o {path}: there is something already", "--force replaces it")
+
+
+def save_results(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write results: one .npz where the path ends so, else a folder with one per case."""
+    if path.suffix == ".npz":
+        write_file(path, npz({f"{name}/{OUTPUT}": a for name, a in arrays.items()}))
+        return
+    with failures(path):
+        path.mkdir(exist_ok=True)
+        for name, array in arrays.items():
+            (path / f"{name}.npz").write_bytes(npz({OUTPUT: array}))

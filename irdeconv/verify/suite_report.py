@@ -1,0 +1,538 @@
+"""Judge one result: within its bound or not, and which known mistake explains it.
+
+What failures have in common: values of attributes, by themselves or two at a time.
+
+What peers are known to compute otherwise, so that nobody takes it for a mistake of the suite.
+
+docs/disagreements.md tells the same with reasons; tests hold both against the running systems.
+
+The verdict on a device's results: a line per case, what failures share, JSON, JUnit.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from irdeconv.base import progress
+from irdeconv.base.errors import count
+from irdeconv.base.markup import html_table, html_title, line
+from irdeconv.base.tables import wrap
+from irdeconv.ir.spec import Array
+from irdeconv.ops.dialect_system import placed
+from irdeconv.verify import judge as rounding
+from irdeconv.verify.difference import Allowed, TensorDifference, difference, same
+from irdeconv.verify.mistakes import filter_mistake, group_mistake
+from irdeconv.verify.suite_layer import SuiteLayer
+from irdeconv.verify.suite_manifest import (
+    Results,
+    StoredCase,
+    Suite,
+    UnreadableResult,
+    open_results,
+)
+from irdeconv.verify.suite_vectors import is_number, loaded
+
+
+@np.errstate(all="ignore")
+def judge(case: StoredCase, theirs: Array) -> TensorDifference:
+    """Compare a result with what is expected; `kind` names the mistake where one explains it.
+
+    Kinds are told with the axes N, C, *spatial, whatever the dialect's layout is.
+    """
+    layer, (expected, allowed) = case.layer, case.expected()
+    theirs = _typed(theirs, layer)
+    names = (case.name, layer.element_type, str(theirs.dtype))
+    wanted = _rounded(expected, layer)
+    seen = difference(names, wanted, theirs, allowed, expected, output=True)
+    if seen.passed or theirs.dtype.kind in "OSUT":
+        return seen
+    first = _first(layer, wanted), _first(layer, theirs), _first(layer, expected)
+    limit = allowed.limit
+    moved = allowed if np.ndim(limit) == 0 else replace(allowed, limit=_first(layer, limit))
+    kind = difference(names, first[0], first[1], moved, first[2]).kind
+    if kind is None:
+        kind = next(_kinds(_Suspect(layer, case.arrays(), expected, theirs, allowed)), None)
+    return replace(seen, kind=kind)
+
+
+def _typed(theirs: Array, layer: SuiteLayer) -> Array:
+    """Return raw bytes of a type that .npy has no name for as what they are."""
+    raw = theirs.dtype.kind == "V" and theirs.dtype.isbuiltin != 2
+    return loaded(theirs, layer.dtype) if raw else theirs
+
+
+def _rounded(expected: Array, layer: SuiteLayer) -> Array:
+    """Return what is expected in the layer's own type."""
+    with np.errstate(all="ignore"):
+        return expected.astype(layer.dtype.container)
+
+
+def _first(layer: SuiteLayer, y: Any) -> Array:
+    """Return an output as N, C, *spatial."""
+    y = np.asarray(y)
+    return np.moveaxis(y, -1, 1) if layer.op.channels_last and y.ndim > 2 else y
+
+
+@dataclass(frozen=True)
+class _Suspect:
+    """A result that is wrong, and all that it was made of."""
+
+    layer: SuiteLayer
+    arrays: Mapping[str, Array]
+    expected: Array
+    theirs: Array
+    allowed: Allowed
+
+    @property
+    def slack(self) -> float:
+        """What rounding may do to a layer with other weights of the same size."""
+        limit = np.asarray(self.allowed.limit)
+        return 4 * float(limit[np.isfinite(limit)].max(initial=0.0))
+
+    def compute(self, **changed: Array) -> Array:
+        """Return what the layer gives with other arrays, channels first, in double precision."""
+        arrays = {**self.arrays, **changed}
+        values = [arrays[port] for port in self.layer.port_shapes]
+        wide = rounding.floats(values, lambda v: v.astype(np.float64))
+        return _first(self.layer, rounding.evaluate(self.layer.op, wide)[0])
+
+    def gives(self, y: Array) -> bool:
+        """Whether an array, channels first, is the result."""
+        b = _first(self.layer, self.theirs)
+        return y.shape == b.shape and same(_wide(y), _wide(b), self.slack)
+
+
+def _kinds(suspect: _Suspect) -> Iterator[str]:
+    """Yield the mistakes that explain a result, the likeliest first."""
+    layer, expected, theirs = suspect.layer, suspect.expected, suspect.theirs
+    if theirs.shape == expected.shape:
+        if "bias" in suspect.arrays and suspect.gives(
+            suspect.compute(bias=0 * suspect.arrays["bias"])
+        ):
+            yield "the bias is missing"
+        yield from _weights(suspect)
+        if layer.activation != "none":
+            plain = replace(suspect, layer=replace(layer, activation="none"))
+            if suspect.gives(plain.compute()):
+                yield f"the activation {layer.activation.split()[0]} is missing"
+    turned = np.moveaxis(expected, 1, -1), np.moveaxis(expected, -1, 1)
+    for y, text in zip(turned, ("last instead of first", "first instead of last"), strict=True):
+        if y.shape == theirs.shape and same(_wide(y), _wide(theirs), suspect.slack):
+            yield f"channels are {text}"
+    if theirs.shape == expected.shape:
+        spread = np.isnan(_wide(theirs)) & np.isfinite(_wide(expected))
+        if spread.any():
+            number = int(spread.sum())
+            yield f"NaN at {number} outputs that no NaN or infinity reaches (0 * infinity)"
+
+
+def _wide(y: Array) -> Array:
+    return y.astype(np.float64)
+
+
+def _weights(suspect: _Suspect) -> Iterator[str]:
+    """Yield mistakes of the filter and of the order of channels."""
+    layer, arrays = suspect.layer, suspect.arrays
+    if not arrays["filter"].size:
+        return
+    b = _wide(_first(layer, suspect.theirs))
+    order = _filter_order(layer)
+    w = arrays["filter"].transpose(order)
+    inputs, outputs = layer.channels // layer.groups, layer.outputs // layer.groups
+    grouped = w.reshape(layer.groups, inputs, outputs, *layer.kernel)
+
+    def with_filter(v: Array) -> Array:
+        return suspect.compute(filter=v.reshape(w.shape).transpose(np.argsort(order)))
+
+    found = filter_mistake(with_filter, grouped, b, suspect.slack)
+    if found is None and layer.groups > 1:
+
+        def with_data(v: Array) -> Array:
+            x = np.moveaxis(v, 1, -1) if layer.op.channels_last else v
+            return suspect.compute(x=np.ascontiguousarray(x))
+
+        x = _first(layer, arrays["x"])
+        found = group_mistake(with_data, x, layer.groups, b, suspect.slack)
+    if found is not None:
+        yield found
+
+
+def _filter_order(layer: SuiteLayer) -> tuple[int, ...]:
+    """Return the order of axes that makes the filter [g,] C, M/g, *K."""
+    if layer.op.group_count is None:
+        return tuple(range(layer.axes + 3))
+    return layer.op.filter_order(layer.axes)
+
+
+MOST_CAUSES = 3  # causes that are told
+FEWEST_FAILURES = 2  # failures that can have something in common
+
+
+@dataclass(frozen=True)
+class Cause:
+    """`features` that all `failed` failures have, and `passed` cases that pass all the same."""
+
+    features: tuple[str, ...]
+    failed: int
+    passed: int
+
+    def __str__(self) -> str:
+        what = " and ".join(self.features)
+        rest = f"; so have {self.passed} that pass" if self.passed else "; no case that passes has"
+        return f"all {self.failed} have {what}{rest}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {"features": list(self.features), "failed": self.failed, "passed": self.passed}
+
+
+def causes(failed: Sequence[Sequence[str]], passed: Sequence[Sequence[str]]) -> list[Cause]:
+    """Return what all failures have and fewest passing cases have, the most telling first.
+
+    Both are the features of every case. Two features at a time count where both together tell more
+    than each by itself.
+    """
+    if len(failed) < FEWEST_FAILURES or not passed:
+        return []
+    common = [f for f in failed[0] if all(f in other for other in failed)]
+    good = [set(features) for features in passed]
+    having = {f: sum(f in features for features in good) for f in common}
+    telling = [f for f in common if having[f] < len(good)]
+    found = [Cause((f,), len(failed), having[f]) for f in telling]
+    least = min((c.passed for c in found), default=len(good))
+    if least:
+        for pair in itertools.combinations(telling, 2):
+            both = sum(features.issuperset(pair) for features in good)
+            if both < least:
+                found.append(Cause(pair, len(failed), both))
+    found.sort(key=lambda c: (c.passed, len(c.features), sum(map(_is_size, c.features))))
+    best = found[0].passed if found else 0
+    # Features of which most cases pass are no cause; what tells less than the best is no news.
+    most = min(len(failed), 2 * best)
+    return [c for c in found if c.passed * len(c.features) ** 2 <= most][:MOST_CAUSES]
+
+
+def _is_size(feature: str) -> bool:
+    """Whether a feature is a size, which is rarely the cause."""
+    return feature.startswith(("size ", "batch ", "channels ", "outputs "))
+
+
+class Circumstances(NamedTuple):
+    """A layer, which of its arrays holds an infinity and a NaN, and whether results are exact."""
+
+    layer: SuiteLayer
+    spoiled: str | None
+    exact: bool
+
+
+class Defect(NamedTuple):
+    """What a peer does with a file of a case, and when."""
+
+    peer: str
+    file: str
+    text: str
+    applies: Callable[[Circumstances], bool]
+
+
+def _pointwise(c: Circumstances) -> bool:
+    if set(c.layer.kernel) | set(c.layer.strides) != {1}:
+        return False
+    crop = placed(c.layer.op, c.layer.specs)
+    return crop is not None and any(crop.begin) and crop.size == c.layer.size
+
+
+def _single_3d(c: Circumstances) -> bool:
+    layer = c.layer
+    single = layer.axes == 3 and layer.groups == layer.channels == layer.outputs == 1
+    return single and layer.dilations[0] != layer.dilations[1]
+
+
+def _negative_pads(c: Circumstances) -> bool:
+    layer = c.layer
+    if layer.dialect != "openvino" or layer.auto_pad != "explicit":
+        return False  # other dialects are written without
+    # Beside an output_shape the end follows from the size.
+    return min(layer.pads_begin) < 0 or (layer.output_shape is None and min(layer.pads_end) < 0)
+
+
+def _empty_axis(c: Circumstances) -> bool:
+    return 0 in c.layer.size
+
+
+def _narrowed(c: Circumstances) -> bool:
+    return c.layer.element_type == "f64" and not c.exact
+
+
+def _no_kernel(c: Circumstances) -> bool:
+    return c.layer.element_type in ("f64", "bf16")
+
+
+def _old_half(c: Circumstances) -> bool:
+    return c.layer.version == "onnx_opset1" and c.layer.element_type == "f16"
+
+
+_OV, _ORT, _MODEL, _LOWERED = "openvino", "onnxruntime", "model.xml", "lowered.xml"
+_SPREADS = "it multiplies zeros by infinities where the definition multiplies nothing"
+DEFECTS: tuple[Defect, ...] = (
+    Defect(
+        _OV,
+        _MODEL,
+        "a kernel of size 1 at stride 1 ignores pads where the output has the data's size",
+        _pointwise,
+    ),
+    Defect(
+        _OV,
+        _LOWERED,
+        "a 3D Convolution with C = M = 1 and unlike dilations on the first two axes is garbage",
+        _single_3d,
+    ),
+    Defect(_OV, _MODEL, "negative pads do not compile", _negative_pads),
+    Defect(_OV, _MODEL, "an axis without data gives another size", _empty_axis),
+    Defect(_OV, _LOWERED, "what its Pad makes of no data is not written", _empty_axis),
+    Defect(_OV, _MODEL, "f64 is computed in f32", _narrowed),
+    Defect(_OV, _LOWERED, "f64 is computed in f32", _narrowed),
+    Defect(_OV, _MODEL, _SPREADS, lambda c: c.spoiled == "filter"),
+    Defect("any", _LOWERED, _SPREADS, lambda c: c.spoiled is not None),
+    Defect(_ORT, "model.onnx", "no implementation of f64 and bf16 on the CPU", _no_kernel),
+    Defect(_ORT, "model.onnx", "it does not load f16 of operation set 1", _old_half),
+)
+
+
+def known(layer: SuiteLayer, spoiled: str | None, *, exact: bool) -> list[dict[str, str]]:
+    """Return the known defects of peers on a layer, as the manifest has them."""
+    here = Circumstances(layer, spoiled, exact)
+    return [{"peer": d.peer, "file": d.file, "text": d.text} for d in DEFECTS if d.applies(here)]
+
+
+PASSED, DIFFERS, MISSING, UNREADABLE = "passed", "differs", "missing", "unreadable"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseReport:
+    """One case: its status, the difference where it was compared, `problem` where it was not.
+
+    `known` are defects of peers on this layer. `features` say what the layer is.
+    """
+
+    name: str
+    status: str
+    set: str
+    dialect: str
+    features: tuple[str, ...]
+    known: tuple[str, ...] = ()
+    difference: TensorDifference | None = None
+    problem: str | None = None
+
+    def __repr__(self) -> str:
+        return line(self, self.name, self.status, *self.reasons())
+
+    @property
+    def passed(self) -> bool:
+        """Whether the result is there and within its bound."""
+        return self.status == PASSED
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "name": self.name,
+            "status": self.status,
+            "set": self.set,
+            "dialect": self.dialect,
+            "features": list(self.features),
+            "known": list(self.known),
+            "problem": self.problem,
+            "difference": None if self.difference is None else self.difference.to_dict(),
+        }
+
+    def lines(self) -> list[str]:
+        """Return a few lines of at most 80 characters, names apart."""
+        marks = {PASSED: "ok", DIFFERS: "DIFF", MISSING: "MISSING", UNREADABLE: "BAD"}
+        out = [f"{marks[self.status]:<4} {self.name}", *(f"     {r}" for r in self.reasons())]
+        if not self.passed:
+            out += [f"     known of {text}" for text in self.known]
+        return [part for text in out for part in wrap(text, indent=5).split("\n")]
+
+    def reasons(self) -> list[str]:
+        """Return why it has not passed."""
+        out = [] if self.problem is None else [self.problem]
+        if self.difference is not None and not self.passed:
+            out += numbers(self.difference)
+        return out
+
+
+def _general(kind: str | None) -> str | None:
+    """Return a mistake without its numbers, for those that are alike."""
+    return None if kind is None else re.sub(r"\(\d[^)]*\)|\d+", "...", kind)
+
+
+def numbers(d: TensorDifference) -> Iterator[str]:
+    """Yield what is different and by how much, then the mistake that explains it."""
+    if d.shape_a != d.shape_b:
+        yield f"shape {list(d.shape_b)}, expected {list(d.shape_a)}"
+    else:
+        place = "" if d.own_at is None else f" at {list(d.own_at)}"
+        yield f"off by {d.own:.6g}{place}, allowed {d.tolerance:.3g}"
+        yield d.rule
+    if d.kind:
+        yield d.kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteReport:
+    """All cases in the suite's order; `unknown` are results that no case asks for."""
+
+    cases: tuple[CaseReport, ...]
+    unknown: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __repr__(self) -> str:
+        return line(self, None, self.verdict)
+
+    def _repr_html_(self) -> str:
+        failed = [c for c in self.cases if not c.passed]
+        if not failed:
+            return html_title(self.verdict)
+        rows = [(c.name, c.status, "; ".join(c.reasons())) for c in failed]
+        return html_table(self.verdict, ("case", "status", "reason"), rows)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every case has a result within its bound."""
+        return bool(self.cases) and all(c.passed for c in self.cases)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return how many cases have each status."""
+        found = Counter(c.status for c in self.cases)
+        return {status: found[status] for status in (PASSED, DIFFERS, MISSING, UNREADABLE)}
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        """Return how many differences each known mistake explains, the commonest first."""
+        differing = (c.difference for c in self.cases if c.difference and not c.passed)
+        found = Counter(_general(d.kind) for d in differing)
+        return {kind: number for kind, number in found.most_common() if kind is not None}
+
+    def causes(self, kind: str | None = None) -> list[Cause]:
+        """Return what all cases that differ have in common, or those that one mistake explains."""
+        failed = [c for c in self.cases if c.status == DIFFERS]
+        if kind is not None:
+            failed = [c for c in failed if c.difference and _general(c.difference.kind) == kind]
+        passed = [c.features for c in self.cases if c.passed]
+        return causes([c.features for c in failed], passed)
+
+    @property
+    def verdict(self) -> str:
+        """One line."""
+        counts = self.counts
+        parts = [f"{counts[PASSED]} of {count(len(self.cases), 'case')} passed"]
+        parts += [
+            f"{counts[s]} {text}"
+            for s, text in ((DIFFERS, "differ"), (MISSING, "missing"), (UNREADABLE, "unreadable"))
+            if counts[s]
+        ]
+        return ", ".join(parts)
+
+    def lines(self, *, everything: bool = False) -> list[str]:
+        """Return what every case that has not passed has to say, or every case."""
+        shown = [c for c in self.cases if everything or not c.passed]
+        return [text for c in shown for text in c.lines()]
+
+    def summary(self) -> list[str]:
+        """Return what failures have in common, and results that no case asks for."""
+        out = [f"{cause}" for cause in self.causes()]
+        for kind, number in self.kinds.items():
+            shared = [] if out or number == 1 else [f"     {c}" for c in self.causes(kind)]
+            out += [f"{count(number, 'case')}: {kind}", *shared]
+        if self.unknown:
+            some = ", ".join(self.unknown[:3]) + (", ..." if len(self.unknown) > 3 else "")
+            out.append(f"{count(len(self.unknown), 'result')} without a case: {some}")
+        return [part for text in out for part in wrap(text, indent=5).split("\n")]
+
+    def __str__(self) -> str:
+        return "\n".join([*self.lines(), *self.summary(), self.verdict])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "passed": self.passed,
+            "counts": self.counts,
+            "kinds": self.kinds,
+            "causes": [c.to_dict() for c in self.causes()],
+            "causes_by_kind": {k: [c.to_dict() for c in self.causes(k)] for k in self.kinds},
+            "unknown": list(self.unknown),
+            "cases": [c.to_dict() for c in self.cases],
+        }
+
+
+def check(
+    suite: Suite,
+    source: str | Path | Mapping[str, Any],
+    problems: Mapping[str, str] | None = None,
+    blame: tuple[str, str] | None = None,
+) -> SuiteReport:
+    """Judge results; FileAccessError and UsageError where they, or the suite, cannot be read.
+
+    `problems` says why there is no result. `blame` is a peer and the file of each case that it ran:
+    then only its known defects are told.
+    """
+    results = open_results(source)
+    try:
+        reports = []
+        with progress.stage("judging results", total=len(suite.cases)) as step:
+            for case in suite.cases:
+                reports.append(_judged(case, results, problems or {}, blame))
+                step(detail=case.name)
+    finally:
+        results.close()
+    unknown = sorted(results.names - {case.name for case in suite.cases})
+    return SuiteReport(cases=tuple(reports), unknown=tuple(unknown))
+
+
+def _judged(
+    case: StoredCase,
+    results: Results,
+    problems: Mapping[str, str],
+    blame: tuple[str, str] | None,
+) -> CaseReport:
+    status, found, problem = PASSED, None, None
+    try:
+        theirs = results.get(case.name)
+        if theirs is None:
+            status, problem = MISSING, problems.get(case.name, "there is no result")
+        elif theirs.dtype.kind not in "fiub" and not is_number(theirs, case.layer.dtype):
+            raise UnreadableResult(f"elements of type {theirs.dtype} are no real numbers")
+        else:
+            found = judge(case, theirs)
+            status = PASSED if found.passed else DIFFERS
+    except UnreadableResult as e:
+        status, problem = UNREADABLE, str(e)
+    return CaseReport(
+        name=case.name,
+        status=status,
+        set=str(case.facts["set"]),
+        dialect=case.layer.dialect,
+        features=tuple(case.features),
+        known=tuple(_known(case, blame)),
+        difference=found,
+        problem=problem,
+    )
+
+
+def _known(case: StoredCase, blame: tuple[str, str] | None) -> Iterator[str]:
+    """Yield the known defects: all of them, or those of a peer with one of the files."""
+    for k in case.known:
+        if blame is None:
+            yield f"{k['peer']} ({k['file']}): {k['text']}"
+        elif k["peer"] in (blame[0], "any") and k["file"] == blame[1]:
+            yield f"{blame[0]}: {k['text']}"
