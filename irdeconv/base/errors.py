@@ -156,7 +156,9 @@ class OpError(Exception):
 class IrdeconvError(Exception):
     """Base of everything that irdeconv raises on purpose; carries all diagnostics found.
 
-    Each kind is also the built-in error that says the same: a ValueError, an OSError, ...
+    Each kind is also the built-in error of the same meaning: a ValueError, an OSError, ... So code
+    that catches a built-in error around irdeconv's own calls needs `except IrdeconvError: raise`
+    before that.
     """
 
     exit_code: ClassVar[int] = 70

@@ -36,7 +36,7 @@ VERBS = {
     "explain": "show how a deconvolution gets its size and values, and what other systems compute",
     "check-certificate": "prove every rewritten layer of a lowered model equal to the original",
     "compare": "compare a model layer by layer with another model, with saved arrays or OpenVINO",
-    "reduce": "shrink a model that fails to the few layers that the failure takes",
+    "reduce": "reduce a failing model to the few layers that reproduce the failure",
     "convert": "convert an ONNX model, a oneDNN Graph dump or an IR from before 2020 into an IR",
     "extract": "cut a piece out of a model, with its weights and the inputs that flow into it",
     "rename": "give layers, inputs, outputs and other tensors new names",

@@ -1,4 +1,4 @@
-"""Shrink a model that fails to the few layers, sizes and numbers that the failure takes.
+"""Reduce a failing model to the few layers, sizes and numbers that reproduce the failure.
 
 --check 'COMMAND {}' runs a command of yours on ever smaller models, without a shell. {} stands for
 the .xml (its .bin lies beside it), {inputs} for an .npz of its inputs. Exit codes mean what they

@@ -4,6 +4,9 @@ Building the layers of a file or of a body: views for the rules, checks of what 
 
 Reading an IR of version 2 to 7: its layers become operations of today's sets.
 
+The file declares all shapes. An output whose inferred shape differs is refused, so a misread layer
+is found.
+
 Reading the files of a legacy IR: the `.xml`, and the `.bin` or random blobs.
 """
 
