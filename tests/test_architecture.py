@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def test_only_the_graph_imports_networkx() -> None:
     users = {
         m for m, names in imports().names.items() if any(n.startswith("networkx") for n in names)
     }
-    assert users == {"graph"}
+    assert users == {"ir.graph"}
 
 
 def loaded(modules: list[str]) -> set[str]:
@@ -58,24 +59,23 @@ def loaded(modules: list[str]) -> set[str]:
     return set(run.stdout.split())
 
 
-@pytest.mark.parametrize("room", ["verify/proof", "kernels/shared", "kernels/deconvolution"])
-def test_walls_hold_at_run_time(room: str) -> None:
-    """A room loads what its sources name, and what these name."""
+@pytest.mark.parametrize("pattern", ["proof*", "kernels*", "verify.check"])
+def test_walls_hold_at_run_time(pattern: str) -> None:
+    """A module loads the modules that its source names, and theirs."""
     expected: set[str] = set()
-    todo = members = [m for m in imports().files if imports().room(m) == room]
+    todo = members = [m for m in imports().files if fnmatchcase(m, pattern)]
     while todo:
         expected |= set(todo)
         todo = [t for m in todo for t in imports().arrows[m] - expected]
     there = {m.removeprefix("irdeconv.") for m in loaded(members) if m.startswith("irdeconv.")}
     plain = {m for m in there if imports().files[m].stem == "__init__" and not imports().arrows[m]}
     assert there - plain <= expected
-    forbidden = {"cli", "dialects", "io", "ops", "passes", "runtime", "verify.compare"}
-    assert not {".".join(m.split(".")[:n]) for m in there for n in (1, 2)} & forbidden
+    assert not {m.split(".")[0] for m in there} & {"cli", "formats", "ops", "rewrite", "run", "show"}
 
 
 def test_numba_is_loaded_by_compiled_kernels_only() -> None:
-    """Who wants these imports them where it calls them: all else works without numba."""
-    others = [m for m in imports().files if not m.startswith(("__", "kernels.compiled."))]
+    """Callers import these modules inside functions: everything else works without numba."""
+    others = [m for m in imports().files if not m.startswith(("__", "kernels.compiled_"))]
     there = loaded(others)
     assert {f"irdeconv.{m}" for m in others} <= there
     assert not {m for m in there if m.split(".")[0] == "numba"}
@@ -144,7 +144,7 @@ def codes_in_source() -> dict[str, set[str]]:
     """Return the modules that mention each diagnostic code."""
     found: dict[str, set[str]] = {}
     for module, path in MODULES.items():
-        if module == "codes":
+        if module == "base.codes":
             continue
         for node in ast.walk(parsed(path)):
             value = node.value if isinstance(node, ast.Constant) else None

@@ -27,7 +27,7 @@ pytestmark = [
 
 
 def asset(name: str) -> str:
-    return files("irdeconv.page").joinpath("assets", name).read_text("utf-8")
+    return files("irdeconv.show").joinpath("assets", name).read_text("utf-8")
 
 
 SCRIPT = asset("anatomy.js")
