@@ -78,6 +78,31 @@ def test_the_pick_beside_that_of_numpy_alone(
     assert "worst" in capsys.readouterr().out
 
 
+def test_what_the_picks_cost_without_a_family(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only layers whose pick changes are timed; the first one takes longer by this clock."""
+    ticks = count()
+    clock = Clock(wall=lambda: 1.0, cpu=lambda: next(ticks) ** 0.5)
+    layers = tool.listed(tool.bench_regression.LAYERS)
+    pick = min((t for t in layers), key=lambda t: t.candidates[0].cost)
+    args = ["--list", "public", "--only", pick.name, "--rounds", "1", "--seconds", "0"]
+    families = [*pick.candidates[0].name.split(), "no-such-kernel"]
+    assert tool.main([*args, "--without", *families], clock) == 1
+    printed = capsys.readouterr().out
+    assert f"{pick.candidates[0].name} " in printed.partition(", all: ")[2]
+    assert "1 changed" in printed
+    assert tool.main([*args, "--without", "no-such-kernel"], clock) == 0
+    assert "0 changed" in capsys.readouterr().out
+
+
+def test_kernels_are_left_out_wherever_they_are_listed() -> None:
+    families = ["direct", "winograd*", "single"]
+    for task in tool.drawn(12, 3):
+        first, *rest = task.beside_others(families).candidates
+        assert not set(first.name.split()) & {"direct", "single"}
+        assert "winograd" not in first.name
+        assert rest == ([] if first.label == task.candidates[0].label else [task.candidates[0]])
+
+
 def test_nothing_to_measure_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert tool.main(["--list", "held-out", "--only", "no such layer"]) == 2
     assert "no layer" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""How the compiled deconvolution kernels are cut and told, and that they keep to their memory."""
+"""How the compiled deconvolution kernels are cut, and that they keep to their memory."""
 
 from __future__ import annotations
 
@@ -16,20 +16,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from irdeconv.kernels import deconvolution_direct as direct
 from irdeconv.kernels import deconvolution_phases as single
-from irdeconv.kernels import deconvolution_placed as placed
 from irdeconv.kernels import deconvolution_winograd_cuts as winograds
 from irdeconv.kernels import jit
-from irdeconv.kernels import scratch as blocking
-from irdeconv.kernels.candidate import Candidate, ConvProblem, FixedKernel
+from irdeconv.kernels.candidate import Candidate, ConvProblem, FixedKernel, every_cut
 from irdeconv.kernels.deconvolution import split_output
 from irdeconv.kernels.deconvolution_col2im import LANES, AxisTerms, BlockTerms
 from irdeconv.kernels.eager import for_convolution, for_deconvolution
 from irdeconv.kernels.scratch import ALIGNMENT, Space
 from irdeconv.kernels.threads import Threads
-from support.blocks import SMALL
 from support.kernels import every_kernel
-from support.sweeps import parts
 from support.teams import outputs_of_teams
 from test_deconvolution_candidates import bound, data, draw, expected, run
 
@@ -142,7 +139,7 @@ def test_terms_are_those_of_the_definition(seed: int) -> None:
 
 
 @needs_numba
-def test_runs_of_different_taps_are_not_read_as_one() -> None:
+def test_halves_of_a_row_meet_different_taps() -> None:
     """Each output is one term, but the first half of the row meets another tap than the rest."""
     problem = ConvProblem((2, 3, 8), 2, 1, (2,), (1,), (8,), (0,), (16,))
     x, w = data(problem)
@@ -165,31 +162,6 @@ def test_bad_inputs_of_a_single_position_stay_where_taps_land(dtype: str) -> Non
     assert bad[1, :, 1:4:2, 0:4:3].all()
     assert bad.sum() == 2 * 2 * 2
     assert (y[0] == expected(problem, x, w)[0]).all()
-
-
-@needs_numba
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
-@pytest.mark.parametrize("stride", [1, 2, 3, 4])
-@pytest.mark.parametrize("seed", parts(3, 8))
-def test_every_cut_of_the_compiled_kernels(
-    monkeypatch: pytest.MonkeyPatch, dtype: str, stride: int, seed: int
-) -> None:
-    """Rows longer than vectors, and of all lengths; blocks of parts of rows."""
-    sizes = replace(blocking.SIZES, placed_columns=(8, 30, 100, 1 << 40))
-    monkeypatch.setattr(blocking, "SIZES", sizes)
-    r = random.Random(seed)
-    groups, width = r.choice([1, 2]), r.randint(15, 75)
-    inputs, kernel = ((3, width), (2, r.randint(1, 7))) if seed % 2 else ((width,), (5,))
-    begin = tuple(r.randint(-2, 3) for _ in inputs)
-    sizes = tuple(max(1, stride * i + r.randint(-3, 9)) for i in inputs)
-    rows = (kernel, (stride,) * len(inputs), (r.choice([1, 1, 2]),) * len(inputs), begin, sizes)
-    problem = ConvProblem((r.choice([1, 3]), 2 * groups, *inputs), 3 * groups, groups, *rows, dtype)
-    x, w = data(problem, seed)
-    want = expected(problem, x, w).astype(problem.dtype)
-    cuts = list(placed._placings(problem))
-    assert len(cuts) > 1
-    for candidate in [*cuts, *placed._spreads(problem)]:
-        assert (run(problem, candidate, x, w.astype(problem.compute)) == want).all()
 
 
 class Guarded(Space):
@@ -244,27 +216,6 @@ def nothing(tile: Any, image: int, channels: slice, positions: slice) -> None:
     """Finish nothing. A Fix."""
 
 
-@pytest.fixture
-def cut_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = replace(SMALL, terms_bytes=20_000, spread_elements=400, placed_columns=(30, 1 << 40))
-    monkeypatch.setattr(blocking, "SIZES", sizes)
-
-
-@needs_numba
-@pytest.mark.skipif(sys.platform != "linux", reason="protects pages as Linux does")
-@pytest.mark.usefixtures("cut_small")
-@pytest.mark.parametrize("seed", range(40))
-@np.errstate(all="ignore")  # as the engine does
-def test_nothing_is_touched_outside_of_what_was_handed_out(seed: int) -> None:
-    """A read or write beyond ends the process."""
-    problem = wide(seed)
-    x, w = data(problem, seed)
-    want = expected(problem, x, w).astype(problem.dtype)
-    for candidate in [*placed._placings(problem), *placed._spreads(problem)]:
-        for y in guarded(problem, candidate, x, w):
-            assert (y == want).all(), candidate.name
-
-
 @needs_numba
 @pytest.mark.skipif(sys.platform != "linux", reason="protects pages as Linux does")
 @pytest.mark.usefixtures("small_blocks")
@@ -289,18 +240,18 @@ def test_some_of_these_layers_have_tiles() -> None:
 
 
 @needs_numba
-@pytest.mark.usefixtures("cut_small")
+@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("seed", range(40, 70))
 @np.errstate(all="ignore")  # as the engine does
 def test_bad_inputs_stay_where_their_terms_land_and_scratch_is_counted(seed: int) -> None:
-    problem = wide(seed)
+    problem = replace(wide(seed), dtype="float16" if seed % 3 == 0 else "float32")
     x, w = data(problem, seed)
     want = expected(problem, x, w).astype(problem.dtype)
     bad = np.zeros(problem.shape, bool)
     bad[..., np.random.default_rng(seed).integers(problem.shape[-1])] = True
     reached = expected(problem, bad.astype("f4"), np.ones_like(w)) > 0
     x[bad] = np.inf if seed % 2 else np.nan
-    for candidate in [*placed._placings(problem), *placed._spreads(problem)]:
+    for candidate in every_cut(direct.candidates(problem)):
         kernel, team = candidate.prepare(w.astype(problem.compute)), Threads(1)
         for _ in range(2):
             y = np.full(problem.out_shape, np.nan, problem.dtype)
@@ -311,12 +262,12 @@ def test_bad_inputs_stay_where_their_terms_land_and_scratch_is_counted(seed: int
 
 
 @needs_numba
-@pytest.mark.usefixtures("cut_small")
+@pytest.mark.usefixtures("small_blocks")
 def test_a_kernel_is_run_by_several_teams_at_once() -> None:
     problem = ConvProblem((2, 4, 20, 17), 6, 2, (4, 3), (2, 2), (1, 1), (1, 0), (40, 35))
     x, w = data(problem)
     want = expected(problem, x, w)
-    for candidate in [*placed._placings(problem), *placed._spreads(problem)]:
+    for candidate in every_cut(direct.candidates(problem)):
         kernel = candidate.prepare(w)
         outs = outputs_of_teams(kernel, x, problem.out_shape, 1)
         assert all((y == want).all() for y in outs), candidate.name
@@ -363,7 +314,7 @@ def test_copies_of_batches_stay_small(row: tuple[int, ...]) -> None:
     n, c, positions, m, groups, taps, stride = row
     lists = (taps,), (stride,), (1,), (0,), (stride * positions,)
     problem = ConvProblem((n, c, positions), m, groups, *lists)
-    for candidate in placed.candidates(problem):
+    for candidate in direct.candidates(problem):
         assert candidate.scratch - 4 * c * m // groups * taps < 16 << 20, candidate.name
 
 

@@ -16,7 +16,7 @@ from irdeconv.cli.main import main
 from irdeconv.kernels import convolution as work
 from irdeconv.kernels import convolution_direct as direct
 from irdeconv.kernels import (
-    deconvolution_placed as placed_candidates,
+    deconvolution_col2im as passes,
 )
 from irdeconv.kernels import (
     deconvolution_winograd_cuts as winograd_candidates,
@@ -43,7 +43,7 @@ RECORDS = (
     work.WORK,
     direct.DIRECT,
     residue_cuts.RESIDUES,
-    placed_candidates.PLACED,
+    passes.TERMS,
     winograd_candidates.PASSES,
     winograd_candidates.TILED,
 )
@@ -345,7 +345,7 @@ def test_convolutions_by_the_definition_whatever_the_profile() -> None:
 
 
 @pytest.mark.skipif(not jit.available(), reason="needs numba")
-@pytest.mark.parametrize("name", ["placed", "spread", "winograd-4x4", "direct"])
+@pytest.mark.parametrize("name", ["winograd-4x4", "direct"])
 def test_compiled_loops_take_longer_with_vectors_of_fewer_elements(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,13 @@ With --details it prints all candidates, estimates next to times. Exit code 1 wh
 With --numpy the pick is compared with what is picked where numba is missing, layer by layer; the
 worst one must not be above --most, which is then 1.1. NUMBA_CPU_NAME, OPENBLAS_CORETYPE and
 NPY_DISABLE_CPU_FEATURES let it be done as on a lesser processor.
+
+    python tools/compare_picks.py --without wide 'winograd*' --seed 7
+
+With --without this prints the cost of doing without some families of kernels: the time of the
+pick among the other candidates over that of the pick among all. A layer whose pick stays the same
+counts as 1 and is not timed. --most is then 1.01. IRDECONV_FAST=0 asks the same without numba. What
+`direct` replaces is not listed with numba, even without `direct`.
 """
 
 from __future__ import annotations
@@ -22,15 +29,21 @@ import argparse
 import math
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import bench_regression
 import checkout  # noqa: F401
 import fit_rates
 import numpy as np
 
+from irdeconv.kernels import convolution_candidates as convolutions
+from irdeconv.kernels import eager as both
 from irdeconv.kernels.blas import one_blas_thread
 from irdeconv.kernels.candidate import Candidate, ConvProblem, FixedKernel, worthwhile
 from irdeconv.kernels.eager import for_convolution, for_deconvolution
@@ -42,6 +55,12 @@ from irdeconv.run.measure import Call, Clock, Effort, interleaved
 HELD_OUT = Path(__file__).resolve().parent / "held_out_layers.json"
 LISTS = ("public", "held-out", "random")
 LEAST, MOST = 5e4, 2e7  # ns that a random layer should take, by its estimate
+LISTINGS = (  # every function that puts candidates of several families together
+    (convolutions, "convolution_candidates"),
+    (both, "convolution_candidates"),
+    (both, "_of_convolution"),
+    (both, "_of_deconvolution"),
+)
 FAR = 4.0  # candidates are timed whose estimates are at most this multiple of the least
 
 
@@ -67,6 +86,19 @@ class Task:
         with wanted(compiled=False):
             alone = Task.of(self.name, self.problem, self.deconvolution).candidates[0]
         return replace(self, candidates=(self.candidates[0], alone))
+
+    def beside_others(self, families: Sequence[str]) -> Task:
+        """Return it with the pick among all but some families, then the pick among all.
+
+        Where both are the same kernel there is one candidate.
+        """
+        with ExitStack() as patched:
+            for module, name in LISTINGS:
+                some = left_out(getattr(module, name), families)
+                patched.enter_context(mock.patch.object(module, name, some))
+            other = Task.of(self.name, self.problem, self.deconvolution).candidates[0]
+        pick = self.candidates[0]
+        return replace(self, candidates=(pick,) if other.label == pick.label else (other, pick))
 
     def calls(self) -> dict[str, Call]:
         """Return what is timed, by place and name."""
@@ -94,6 +126,25 @@ class Task:
         return {f"{i} {c.name}": call_of(c) for i, c in enumerate(self.candidates)}
 
 
+def left_out(
+    listing: Callable[..., list[Candidate]], families: Sequence[str]
+) -> Callable[..., list[Candidate]]:
+    """Return a function that lists the same candidates without some families, if others are left.
+
+    A name has several words if a kernel computes a layer by another one, as "decimated direct".
+    """
+
+    def is_left(candidate: Candidate) -> bool:
+        words = candidate.name.split()
+        return not any(fnmatchcase(word, family) for word in words for family in families)
+
+    def some(*args: Any, **kwargs: Any) -> list[Candidate]:
+        found = listing(*args, **kwargs)
+        return [c for c in found if is_left(c)] or found
+
+    return some
+
+
 @dataclass(frozen=True)
 class Picked:
     """A layer's candidates with their times in seconds, the pick first."""
@@ -118,6 +169,23 @@ class Picked:
         for candidate, time in zip(self.task.candidates, self.times, strict=True):
             guess = candidate.cost / 1e6
             yield f"    {candidate.name:<24} {time * 1e3:8.3f} ms, estimated {guess:.3f}"
+
+
+class Without(Picked):
+    """The pick without some families of kernels, then the pick of all where that is another one."""
+
+    @property
+    def ratio(self) -> float:
+        """The first one's time over the other's; below 1 where the formulas were wrong."""
+        return self.times[0] / self.times[-1]
+
+    def line(self) -> str:
+        """Tell both, or that they are one."""
+        if len(self.times) == 1:
+            return f"{self.task.name:<24}  same  {self.task.candidates[0].name}"
+        pairs = zip(self.task.candidates, self.times, strict=True)
+        names = ", all: ".join(f"{c.name} {time * 1e3:.3f} ms" for c, time in pairs)
+        return f"{self.task.name:<24} {self.ratio:5.2f}  {names}"
 
 
 def problem_of(layer: bench_regression.Layer) -> ConvProblem:
@@ -175,6 +243,16 @@ def measure(task: Task, effort: Effort, clock: Clock) -> Picked:
     return Picked(task, tuple(min(s.cpu for s in some) for some in samples.values()))
 
 
+def compared(task: Task, args: argparse.Namespace, clock: Clock) -> Picked:
+    """Time the candidates that the command line asks for; a pick that stays needs no time."""
+    effort = Effort(rounds=args.rounds, time=args.rounds * args.seconds)
+    if not args.without:
+        return measure(task.beside_numpy() if args.numpy else task, effort, clock)
+    task = task.beside_others(args.without)
+    same = len(task.candidates) == 1
+    return Without(task, (1.0,) if same else measure(task, effort, clock).times)
+
+
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
     p = argparse.ArgumentParser(
@@ -186,21 +264,27 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     p.add_argument("--seed", type=int, help="by which they are drawn; else a new one every time")
     p.add_argument("--rounds", type=int, default=4)
     p.add_argument("--seconds", type=float, default=0.05, help="per candidate and round")
-    p.add_argument("--most", type=float, help="the greatest mean that is accepted: 1.03")
+    p.add_argument("--most", type=float, help="the greatest mean that is accepted")
     p.add_argument("--numpy", action="store_true", help="beside what NumPy alone would take")
+    p.add_argument(
+        "--without", nargs="+", action="extend", metavar="FAMILY", help="the picks' cost without it"
+    )
     p.add_argument("--details", action="store_true", help="print every candidate")
     args = p.parse_args(argv)
-    args.most = args.most or (1.1 if args.numpy else 1.03)
+    args.most = args.most or (1.01 if args.without else 1.1 if args.numpy else 1.03)
     return args
 
 
-def show(name: str, picked: Sequence[Picked], *, worst_counts: bool = False) -> float:
-    """Print what a list came to; return the geometric mean, or the worst."""
+def show(name: str, picked: Sequence[Picked], args: argparse.Namespace) -> float:
+    """Print what a list came to; return the geometric mean, or the worst with --numpy."""
     mean = bench_regression.geometric_mean([p.ratio for p in picked])
     worst = max(picked, key=lambda p: p.ratio)
-    print(f"{name}: geometric mean of pick over best {mean:.3f} of {len(picked)} layers, ", end="")
+    what = f"without {', '.join(args.without)} over all" if args.without else "over best"
+    print(f"{name}: geometric mean of pick {what} {mean:.3f} of {len(picked)} layers, ", end="")
+    if args.without:
+        print(f"{sum(len(p.times) > 1 for p in picked)} changed, ", end="")
     print(f"worst {worst.ratio:.2f} ({worst.task.name})\n")
-    return worst.ratio if worst_counts else mean
+    return worst.ratio if args.numpy else mean
 
 
 def main(argv: Sequence[str] | None = None, clock: Clock | None = None) -> int:
@@ -208,20 +292,18 @@ def main(argv: Sequence[str] | None = None, clock: Clock | None = None) -> int:
     args = arguments(argv)
     if args.seed is None:
         args.seed = random.SystemRandom().randrange(1 << 16)
-    effort = Effort(rounds=args.rounds, time=args.rounds * args.seconds)
     print(f"{Conditions.now().cpu}, seed {args.seed}\n")
     means = list[float]()
     for name in args.list or LISTS:
         picked = list[Picked]()
         for task in tasks(name, args):
-            some = task.beside_numpy() if args.numpy else task
-            picked.append(measure(some, effort, clock or Clock()))
+            picked.append(compared(task, args, clock or Clock()))
             print(picked[-1].line(), flush=True)
             if args.details:
                 print("    " + str(task.problem))
                 print(*picked[-1].details(), sep="\n", flush=True)
         if picked:
-            means.append(show(name, picked, worst_counts=args.numpy))
+            means.append(show(name, picked, args))
     if not means:
         print("compare_picks: no layer to measure", file=sys.stderr)
         return 2

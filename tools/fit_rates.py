@@ -1,7 +1,7 @@
 """Fit the rates of the kernels' cost formulas to this processor.
 
     python tools/fit_rates.py --seconds 600
-    python tools/fit_rates.py --only placed --only spread --json rates.json
+    python tools/fit_rates.py --only terms --only phases --json rates.json
 
 The cost of a kernel is what it does, counted, times rates in nanoseconds: a record per family of
 kernels. For each family this draws problems at random, times the kernels on one thread, takes the
@@ -54,10 +54,6 @@ from irdeconv.kernels import (
     deconvolution_phases as phases,
 )
 from irdeconv.kernels import (
-    deconvolution_placed as multiples,
-)
-from irdeconv.kernels import deconvolution_placed as placed
-from irdeconv.kernels import (
     deconvolution_terms as terms,
 )
 from irdeconv.kernels import (
@@ -79,22 +75,17 @@ Records = dict[str, tuple[Any, str, Callable[[ConvProblem], list[Candidate]]]]
 CONVOLUTIONS: Records = {
     "convolution": (work.WORK, "work.py: WORK", convolution_candidates),
     "depthwise": (work.DEPTHWISE, "work.py: DEPTHWISE", depthwise.candidates),
-    "interleaved": (rows.INTERLEAVED, "interleaved.py: INTERLEAVED", rows.interleaved_candidates),
-    "banded": (rows.BANDED, "interleaved.py: BANDED", rows.interleaved_candidates),
+    "interleaved": (rows.INTERLEAVED, "interleaved.py: INTERLEAVED", rows.candidates),
+    "banded": (rows.BANDED, "interleaved.py: BANDED", rows.candidates),
     "direct": (direct.DIRECT, "direct.py: DIRECT", direct.candidates),
 }
 DECONVOLUTIONS: Records = {
-    "placed": (placed.PLACED, "placed_candidates.py: PLACED", placed.candidates),
-    "single": (placed.SINGLE, "placed_candidates.py: SINGLE", placed.candidates),
-    "spread": (placed.SPREAD, "placed_candidates.py: SPREAD", placed.candidates),
     "winograd": (tiles.TILED, "winograd_candidates.py: TILED", tiles.candidates),
     "winograd-numpy": (tiles.PASSES, "winograd_candidates.py: PASSES", tiles.candidates),
     "residues": (cuts.RESIDUES, "residue_cuts.py: RESIDUES", residues.candidates),
     "phases": (passes.PHASES, "passes.py: PHASES", phases.candidates),
     "terms": (passes.TERMS, "passes.py: TERMS", terms.candidates),
-    "terms-padded": (passes.PADDED, "passes.py: PADDED", terms.padded_candidates),
     "wide": (passes.WIDE, "passes.py: WIDE", wide.wide_candidates),
-    "multiples": (passes.MULTIPLES, "passes.py: MULTIPLES", multiples.multiples_candidates),
 }
 
 SCHEMA = "irdeconv/fit-rates/1"

@@ -96,10 +96,14 @@ adjacent: Any = intrinsic(_adjacent)
 @compiled
 def _exp(x: Any) -> Any:
     """2^n * p(r) with x = n ln 2 + r."""
+    # Selections become instructions for vectors. The bounds come first, since n of a NaN or of a
+    # large number would not fit into an integer.
     inside = min(max(x, _BOTTOM), _TOP) if x == x else _ZERO
     n = np.floor(inside * _LOG2E + _HALF)
+    # The upper part of ln 2 has so few bits that its product with n is exact.
     r = (inside - n * _LN2_HIGH) - n * _LN2_LOW
     p = ((((_E0 * r + _E1) * r + _E2) * r + _E3) * r + _E4) * r + _E5
+    # 2^n has the exponent's bits n + 127 and no others.
     y = (p * r * r + r + _ONE) * bits_to_float((np.int32(n) + np.int32(127)) << np.int32(23))
     y = _INF if x > _TOP else y
     y = _ZERO if x < _BOTTOM else y
@@ -293,6 +297,8 @@ Write = Callable[[ir.IRBuilder, list[ir.Value]], ir.Value]
 
 def larger(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
     """Write the larger one of two vectors' elements; NaN wins."""
+    # "uno" of a value with itself is true for NaN only. If the other one is NaN, the comparison is
+    # false and that one is chosen, so no third test is needed.
     first = builder.fcmp_ordered(">", v[0], v[1])
     return builder.select(builder.or_(first, builder.fcmp_unordered("uno", v[0], v[0])), v[0], v[1])
 
@@ -332,6 +338,7 @@ def _each(write: Write) -> Any:
         for kind, begin, stop in ((code, place_number(0), whole), (scalar, whole, count)):
             at = memory.by(kind)
             with cgutils.for_range_slice(builder, begin, stop, place_number(kind.lanes)) as (i, _):
+                # A step of 0 reads the same vector again: scalars are stored as SPLAT elements.
                 values = [
                     at.vector(builder.add(place, builder.mul(i, step)))
                     for place, step in (first, second, third)
@@ -385,6 +392,8 @@ def run_program(
     counted in elements from where `out` begins. The rest is scratch memory: `splats [slots,
     SPLAT]`, `slots [slots, 2]`, `registers [registers, ROW_PART]`.
     """
+    # All places are counted from where `out` begins, and `memory` is `out` for every operand: one
+    # array, so nothing depends on which of several arrays a slot is in.
     rows, width = out.shape
     given, far = len(inputs), out.strides[0] // 4
     start = (splats.ctypes.data - out.ctypes.data) // 4
@@ -396,6 +405,7 @@ def run_program(
                 _element(out, inputs[i, 0] + r * inputs[i, 1], one, 0)
                 splats[i, :] = one[0]
                 slots[i, 0], slots[i, 1] = start + i * SPLAT, 0
+        # All instructions for a part of a row, then the next part: registers stay in the cache.
         for at in range(0, width, ROW_PART):
             for i in range(given):
                 if inputs[i, 2]:

@@ -49,6 +49,8 @@ def depthwise(
     `offsets[t]` behind what the output's position reads first. `places` are where in the frame the
     vectors of a plane are read, and where in the output's plane they are written; see `plane`.
     """
+    # Outputs that share an input follow each other, so its plane is written into the frame once.
+    # The zeros around it are the same for all planes: only the first one writes them.
     data, factors, flat = x.reshape(-1), w.reshape(-1), out.reshape(-1)
     taps, size = len(offsets), out.shape[1] * out.shape[2] * out.shape[3]
     seen = -1
@@ -68,6 +70,8 @@ def plane(
 
     `lanes` is how many elements a vector has, negative for every second one of the frame.
     """
+    # There are as many places as fill whole groups: the last vector is repeated where some are
+    # missing, so smaller groups need no code.
     reads, writes = places
     if lanes == 16 or lanes == -16:
         wide_plane(frame, reads, w, start, offsets, out, base, writes, lanes)
@@ -132,6 +136,8 @@ def fill(
             for r in range(s2):
                 low, high = inside(width, r, many, s2, b2)
                 for d in range(shape[3]):
+                    # A plane of the frame shows the depth i of the input, or zeros where there is
+                    # none; rows and columns that show none are given by `inside`.
                     i = d * s0 + p - b0
                     rows = bottom - top if 0 <= i < depth and low < high else 0
                     row = (planes[0] * depth + i) * height + top * s1 + q - b1
@@ -185,6 +191,7 @@ def fill_planes(
                     clear_gap(frame, place + count, gap)
                 at += far
                 place += pitch
+            # Last, since this may write into the next frame, which is written after this one.
             if zeros:
                 clear(frame, place - gap, to + size - place + gap)
         start += source_far
@@ -201,6 +208,7 @@ def whole_vectors(count: int) -> int:
 @compiled
 def copy_vectors(x: Any, start: int, frame: Any, to: int, count: int) -> None:
     """Copy a row, and what the last vector holds behind it."""
+    # The shortest vector that holds the rest of the row: it writes least behind it.
     rest = count % LANES
     last = count - rest
     for k in range(0, last, LANES):
@@ -281,6 +289,8 @@ def split(source: Any, start: int, target: Any, to: int, count: int, stride: int
 def fill_all(x: Any, frames: Any, first: int, shape: Any, axes: Any) -> None:
     """Copy the planes of `x [C, *I]` into their frames, from `first` on in `frames [C, *]`."""
     data, flat, far = x.reshape(-1), frames.reshape(-1), frames.shape[1]
+    # Where strides split a plane, it is read once for each phase: so few planes at a time that they
+    # are still in the level 1 cache for the next phase.
     single = axes[0][0] == axes[1][0] == axes[2][0] == 1
     plane = x.shape[1] * x.shape[2] * x.shape[3]
     together = max(1, x.shape[0] if single else NEAR_ELEMENTS // max(1, plane))  # read again

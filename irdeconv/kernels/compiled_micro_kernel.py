@@ -21,6 +21,7 @@ from irdeconv.kernels.compiled_vectors import FlatArray, Pair, VectorCode, in_tu
 
 Stores = tuple[FlatArray, FlatArray, FlatArray, FlatArray]
 Pieces = tuple[FlatArray, FlatArray, FlatArray]
+# 16 KiB: weights that were fetched 2 KiB ahead were not there in time from main memory.
 FETCHED_AHEAD = 4096  # weights that are fetched into a level 2 cache before they are used
 FETCHED = 16  # of them at a time, a cache line
 Vectors = Callable[[ir.Value], list[ir.Value]]
@@ -85,12 +86,16 @@ class _Tiles:
         with cgutils.for_range(builder, self.offsets.count) as loop:
             offset = self.offsets.element(loop.index)
             row = builder.add(start, self.times(loop.index, self.code.lanes * vectors))
+            # Pieces rise in a row, or each would destroy the beginning of the one behind it. The
+            # last one of all writes behind the last row: `near_elements` has room for that. Each
+            # reads a whole vector, however short it is: lines of frames have room for one more.
             with cgutils.for_range(builder, stop, start=begin) as piece:
                 part = self.x.vector(builder.add(reads.element(piece.index), offset))
                 self.near.store(part, builder.add(row, places.element(piece.index)))
 
     def near_start(self, first: ir.Value) -> ir.Value:
         """Return where the copy of a tile begins whose first vector is given."""
+        # Each vector before it takes `lanes` elements of each row, for tiles of any size.
         return self.code.builder.mul(self.times(first, self.code.lanes), self.offsets.count)
 
     def copied(self, first: ir.Value, vectors: int) -> Vectors:
@@ -116,6 +121,7 @@ class _Tiles:
             offset = self.offsets.element(k)
             places = [self.code.builder.add(start, offset) for start in starts]
             for place in places if ahead else ():
+                # Groups of equal size follow each other: the next one begins `vectors` further on.
                 self.x.prefetch(self.plus(place, vectors * self.code.lanes))
             return [self.x.vector(place) for place in places]
 
@@ -123,6 +129,9 @@ class _Tiles:
 
     def multiply(self, panel: ir.Value, vectors: int, find: Vectors) -> Sums:
         """Return the sums of a tile within limits."""
+        # The sums become registers, since nothing takes their addresses. They begin with the bias
+        # and then take their products in the order of k, in every tile: so the bits of a result
+        # depend neither on the tile nor on the place where a block begins.
         code, row = self.code, self.times(panel, self.rows)
         totals: Sums = []
         for m in range(self.rows):
@@ -130,6 +139,8 @@ class _Tiles:
             totals.append([code.total() for _ in range(vectors)])
             for total in totals[-1]:
                 code.builder.store(first, total)
+        # Panels are packed alike: first the shared products, k by k with all rows of a panel, then
+        # the others, k by k with only the rows that have them. See `_packed` in `panels`.
         some = [sums for m, sums in enumerate(totals) if m % self.turns < self.longer]
         count, begin = self.offsets.count, self.number(0)
         rest = code.builder.sub(count, self.shared)
@@ -148,9 +159,13 @@ class _Tiles:
         with cgutils.for_range(code.builder, end, start=begin) as loop:
             parts = find(loop.index)
             at = self.times(code.builder.sub(loop.index, begin), len(totals))
+            # Once for each line of weights. Near the end this is memory behind the array: fetching
+            # changes nothing there.
             for weight in range(0, len(totals), FETCHED):
                 ahead = self.plus(at, FETCHED_AHEAD + weight)
                 self.panels.prefetch(code.builder.add(place, ahead))
+            # The vectors stay, weights come and go: a weight is used by all vectors of its row at
+            # once, so each is loaded once for every tile.
             for m, sums in enumerate(totals):
                 weight = code.builder.add(place, self.plus(at, m))
                 factor = code.splat(self.panels.element(weight))
@@ -159,6 +174,8 @@ class _Tiles:
 
     def clamped(self, total: ir.Value) -> ir.Value:
         """Return a vector of sums within limits; NaN stays NaN."""
+        # Ordered comparisons with NaN are false, so that NaN passes both selections. LLVM's minnum
+        # and maxnum would return the limit instead.
         builder = self.code.builder
         low, high = (self.code.splat(self.limits.element(self.number(i))) for i in range(2))
         value = builder.load(total)
@@ -175,9 +192,12 @@ class _Tiles:
             with cgutils.for_range(builder, end, start=begin) as piece:
                 low, high = lows.element(piece.index), highs.element(piece.index)
                 place = builder.add(self.base, places.element(piece.index))
+                # Elements of other products lie between those that are written here.
                 if self.turns < self.steps:
                     self.store(row, place, [s[v] for s in sums], (low, high))
                     continue
+                # Most pieces are whole vectors, whose store needs no mask. A span can only be as
+                # long as the vector if it is the vector.
                 size = builder.sub(high, low)
                 whole = builder.icmp_signed("==", size, self.number(many))
                 with builder.if_else(whole) as (then, otherwise):
@@ -192,9 +212,12 @@ class _Tiles:
         """Write a vector of each row, or the elements in a span of it."""
         builder = self.code.builder
         for m in range(0, self.rows, self.turns):
+            # The last panel may have more rows than are left. `turns` divides their number.
             number = self.plus(row, m)
             with builder.if_then(builder.icmp_signed("<", number, self.starts.count)):
                 at = builder.add(place, self.starts.element(number))
+                # Where one row is written in every `steps`-th place, the others of these hold the
+                # same numbers; `store_some` leaves them out.
                 parts = sums[m : m + self.turns]
                 joined = in_turns(self.code, parts * (self.steps // self.turns))
                 if span is None:
@@ -216,6 +239,8 @@ class _Tiles:
                     for _, first, size in self.groups(vectors):
                         self.tile(panel.index, first, size, self.copied(first, size), stores)
             with otherwise:
+                # The first panel in a loop of its own: whether to fetch is decided in the code, not
+                # anew for each product. No panel is a possible number, too.
                 some = builder.icmp_signed(">", panels, self.number(0))
                 one = builder.select(some, self.number(1), self.number(0))
                 for begin, end in ((self.number(0), one), (one, panels)):
@@ -233,6 +258,8 @@ class _Tiles:
 
     def groups(self, vectors: int) -> Iterator[tuple[ir.Value, ir.Value, int]]:
         """Write loops over groups of vectors; in each, yield its number, first vector and size."""
+        # The caller writes the loop's body while this waits at `yield`; the step to the next group
+        # is written behind it. A caller that stops early leaves the loop without an end.
         builder, zero = self.code.builder, self.number(0)
         number, done = (cgutils.alloca_once_value(builder, zero) for _ in range(2))
         for size in group_sizes(vectors):
@@ -264,6 +291,8 @@ def _tiles(rows: int, vectors: int) -> Any:
     ) -> None:
         """See `_Tiles`; `counts` are tuples as long as the last three fields."""
         read = x, offsets, panels, bias, limits, reads, pieces, near
+        # The length of a tuple is part of its type: known here, where code is written, as a number
+        # that is passed is not.
         turns, steps, longer = map(len, counts)
         tile = _Tiles(code, rows, *read, out, starts, base, shared, turns, steps, longer)
         tile.write(vectors, stores)

@@ -88,12 +88,15 @@ class _RecordReader:
 
     def _array(self, kind: types.Array) -> ir.Value:
         builder = self.builder
+        # A place is (number of the base, distance): memory that stays has the base 0, which is the
+        # address 0, and scratch memory one that differs from thread to thread.
         base = builder.load(builder.gep(self.bases, [self.word()]))
         address = builder.add(base, self.word())
         shape, strides = ([self.word() for _ in range(kind.ndim)] for _ in range(2))
         array = make_array(kind)(self.context, builder)
         size = self.context.get_constant(types.intp, kind.dtype.bitwidth // 8)
         data = builder.inttoptr(address, array.data.type)
+        # Without `meminfo` numba counts no references: `Recorded.kept` keeps the memory.
         populate_array(array, data, shape, strides, size, meminfo=None)
         return array._getvalue()
 
@@ -119,6 +122,7 @@ def types_of(signature: str) -> types.BaseTuple:
 def _call(context: Any, step: Any, record: Any, bases: Any) -> Any:
     """Call the function at an address."""
 
+    # By address: the loop over a table calls any function without a branch for each of them.
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [_WORD, _WORD])
         step, *arguments = values
@@ -145,6 +149,8 @@ _READ = types.Array(types.float32, 1, "C", readonly=True)
 @jit.compiled_for((types.int64[::1], types.uint8[::1], _READ, types.float32[::1]))
 def run_table_on(table: Any, memory: Any, x: Any, out: Any) -> None:
     """Make all calls of a table; places are counted from scratch memory, `x` and `out`, too."""
+    # Filled here, since addresses take longer to find in Python. The order is that of
+    # `ScratchPlace.given`: nothing, scratch memory, the first array, the second.
     bases = np.zeros(4, np.int64)
     bases[1], bases[2], bases[3] = memory.ctypes.data, x.ctypes.data, out.ctypes.data
     run_table(table, bases)

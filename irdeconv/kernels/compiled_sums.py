@@ -35,6 +35,8 @@ Combine = Callable[[ir.IRBuilder, list[ir.Value]], ir.Value]
 
 def _folded(code: VectorCode, combine: Combine, totals: Sequence[ir.Value]) -> ir.Value:
     """Combine the elements of four vectors into one."""
+    # Half with half until one element is left: the order is fixed, so the bits do not depend on
+    # how LLVM would reduce a vector.
     builder, lanes = code.builder, code.lanes
     first, second, third, fourth = (builder.load(total) for total in totals)
     halves = combine(builder, [first, second]), combine(builder, [third, fourth])
@@ -58,6 +60,8 @@ def _reduced(combine: Combine, start: float) -> Any:
         to: ir.Value,
     ) -> None:
         """Write the result of `count` neighbours from `at` on into `out[to]`."""
+        # Four sums, because each addition waits for the one before it. Single vectors that are left
+        # go to the first of them, single elements to the folded sum.
         builder = code.builder
         totals = [code.total() for _ in range(TOGETHER)]
         for total in totals:
@@ -101,6 +105,8 @@ def softmax_rows(x: Any, out: Any, totals: Any) -> None:
     flat, result = x.reshape(-1), out.reshape(-1)
     for r in range(rows):
         _largest(flat, r * width, width, totals, r)
+        # Copied first: `add_and_exponentiate` becomes vectors only because it works in place. With
+        # two arrays LLVM would have to prove that they do not overlap.
         row, top = result[r * width : (r + 1) * width], totals[r]
         _copy_row(flat[r * width : (r + 1) * width], row)
         add_and_exponentiate(row, -top)
@@ -126,6 +132,7 @@ def _turned(
     far: ir.Value,
 ) -> None:
     """Transpose eight by eight elements: rows `step` apart become columns, `far` apart."""
+    # Eight vectors in turns hold the matrix column by column: each eight elements become a row.
     builder, lanes = code.builder, range(code.lanes)
     rows = [x.vector(builder.add(at, builder.mul(step, place_number(i)))) for i in lanes]
     whole = in_turns(code, rows)
@@ -161,6 +168,9 @@ _split3, _split4 = _split(3), _split(4)
 @jit.compiled
 def _transpose(source: Any, target: Any) -> None:
     """Copy a matrix whose columns are neighbours in the source, whose rows in the target."""
+    # Reads by columns and writes by rows cannot both be vectors, unless a block of eight by eight
+    # is turned in registers. Three or four rows that lie in turns are a picture's colours: eight
+    # pixels are one read. The rest goes one by one.
     rows, columns = target.shape
     step, far = source.strides[1] // 4, target.strides[0] // 4
     whole, high = columns - columns % 8, rows - rows % 8
@@ -260,73 +270,49 @@ zip6, zip8 = vectors.zip6, vectors.zip8
 
 @compiled
 def sum_terms(
-    source: Any, out: Any, sums: Any, counts: Any, steps: Any, rows: Any, row: Any, factors: Any
+    source: Any, out: Any, sums: Any, counts: Any, steps: Any, rows: Any, row: Any
 ) -> None:
     """Write the outputs of a block, each as the sum of the terms in `source` that reach it.
 
-    `counts` are (images, groups, outputs of a group), `steps` distances of images, groups and
-    outputs in `source` (with the first place there) and in `out`. `rows` are, for each output row,
+    `counts` are (images, outputs), `steps` the first place in `source`, then the distances of
+    images and outputs there and in `out`. `rows` are, for each output row,
     where its pairs begin and its place in `out`, and for each pair how far away its terms lie.
     `row` is (width, stride), then for each eight outputs of a residue where their entries begin and
     where in `sums` they belong, and the entries. Where `width` is negative, rows do not follow each
-    other, and nothing may be written behind one. `factors` are () where `source` holds the terms;
-    where it holds inputs, they are what these are multiplied by. See `reach8` in `vectors`.
+    other, and nothing may be written behind one. See `reach8` in `vectors`.
     """
-    images, groups, outputs = counts
+    images, outputs = counts
+    first_place, far_images, far_outputs, to_images, to_outputs = steps
+    # The tables hold for all images and channels; only where a plane begins differs. Nothing is
+    # checked against the arrays: tests run this between protected pages.
     pair_first, pair_to, shifts = rows
     width, stride, first_entry, places, entries = row
     begins = np.arange(stride) * (len(sums) // stride)
     for n in range(images):
-        for g in range(groups):
-            for c in range(outputs):
-                first, to = plane_of(steps, n, g, c)
-                end = to + pair_to[-1] + width if width > 0 else 0
-                plane = g * outputs + c
-                for r in range(len(pair_to)):
-                    pairs = pair_first[r], pair_first[r + 1]
-                    for v in range(len(places)):
-                        span, at = (first_entry[v], first_entry[v + 1]), places[v]
-                        reach8(
-                            source, first, entries, span, shifts, pairs, sums, at, factors, plane
-                        )
-                    interleave(sums, 0, begins, out, to + pair_to[r], abs(width), stride, end)
-
-
-@compiled
-def copy_terms(source: Any, out: Any, counts: Any, steps: Any, rows: Any, row: Any) -> None:
-    """Do the same where each output is one term.
-
-    `row` is (width, stride), then where each residue begins in an input's row.
-    """
-    images, groups, outputs = counts
-    _, pair_to, shifts = rows
-    width, stride, starts = row
-    for n in range(images):
-        for g in range(groups):
-            for c in range(outputs):
-                first, to = plane_of(steps, n, g, c)
-                end = to + pair_to[-1] + width if width > 0 else 0
-                for r in range(len(pair_to)):
-                    at, into = first + shifts[r], to + pair_to[r]
-                    interleave(source, at, starts, out, into, abs(width), stride, end)
-
-
-@compiled
-def plane_of(steps: Any, n: int, g: int, c: int) -> Any:
-    """Return where an output's plane begins in the source, and in the output."""
-    first = steps[0] + n * steps[1] + g * steps[2] + c * steps[3]
-    return first, n * steps[4] + g * steps[5] + c * steps[6]
+        for c in range(outputs):
+            first = first_place + n * far_images + c * far_outputs
+            to = n * to_images + c * to_outputs
+            # Rows of a plane are written in order, so a vector may write behind one: the next row
+            # replaces it. Behind the last row, and where rows are apart, it would stay.
+            end = to + pair_to[-1] + width if width > 0 else 0
+            for r in range(len(pair_to)):
+                pairs = pair_first[r], pair_first[r + 1]
+                for v in range(len(places)):
+                    span, at = (first_entry[v], first_entry[v + 1]), places[v]
+                    reach8(source, first, entries, span, shifts, pairs, sums, at)
+                interleave(sums, begins, out, to + pair_to[r], abs(width), stride, end)
 
 
 @compiled
 def interleave(
-    source: Any, at: int, begins: Any, out: Any, to: int, width: int, stride: int, end: int
+    source: Any, begins: Any, out: Any, to: int, width: int, stride: int, end: int
 ) -> None:
-    """Write residues, which begin at `at + begins`, into a row; behind it, what lies before `end`
-    may be overwritten.
+    """Write residues, which begin at `begins`, into a row.
+
+    Behind it, what lies before `end` may be overwritten.
     """
     if stride == 1:
-        a, k = at + begins[0], 0
+        a, k = begins[0], 0
         while k < width and (k + 8 <= width or to + k + 8 <= end):
             copy8(source, a + k, out, to + k)
             k += 8
@@ -337,11 +323,13 @@ def interleave(
     k = 0
     if stride in ZIPPED:
         many = 8 * stride
+        # A whole vector for each residue and all of them stored at once: one line of the output is
+        # then written once, not once for each residue.
         while stride * k < width and (stride * k + many <= width or to + stride * k + many <= end):
-            zipped(source, at + k, begins, out, to + stride * k, stride)
+            zipped(source, k, begins, out, to + stride * k, stride)
             k += 8
     for f in range(min(stride, width)):
-        a = at + begins[f]
+        a = begins[f]
         for j in range(k, (width - f + stride - 1) // stride):
             copy1(source, a + j, out, to + f + j * stride)
 
@@ -383,6 +371,8 @@ def _row(skip: int, maximum: bool) -> Any:
         The first begin at `at`, the others at multiples of a distance behind it; every `skip`-th
         element counts, and `start [1]` takes part.
         """
+        # For two and three taps, the usual windows, there is code without a loop over taps. It is
+        # chosen when it runs.
         builder, others = code.builder, count.type(1)
         for taps in UNROLLED:
             same = builder.icmp_signed("==", count, count.type(taps))
@@ -407,6 +397,8 @@ def _elements(
     maximum: bool,
 ) -> None:
     """Write code for so many taps, a number or a value: long vectors first, then shorter ones."""
+    # The longest vectors that fit into the row. The last one is moved back to end with it, so it
+    # repeats some elements; that is why shorter rows need shorter vectors, down to one element.
     builder, (place, length), most = code.builder, to, None
     for lanes in dict.fromkeys((code.lanes, 8, 4, 1)):
         suits = builder.icmp_signed(">=", length, place_number(lanes))
@@ -513,6 +505,8 @@ def pool_planes(x: Any, out: Any, lines: Any, start: Any, windows: Any, counts: 
     flat, pitch, divisors = lines.reshape(-1), lines.shape[1], counts.reshape(-1)
     first, last = max(0, -left), min(width, pitch - left)
     _, high, size = out.shape
+    # The ends of lines stand for taps outside of the data. They are written once: rows only write
+    # the middle of a line.
     lines[:] = start[0]
     for p in range(planes):
         for begin in range(0, high, len(lines)):

@@ -35,12 +35,17 @@ class VectorCode:
 
     def total(self) -> ir.Value:
         """Return memory for a vector of sums, zero here."""
+        # `alloca_once` takes the memory in the function's first block. Elsewhere it would never
+        # become a register, and in a loop every turn would take more of the stack. The zero is
+        # stored here, so that each turn of a loop around this begins with it.
         total = cgutils.alloca_once(self.builder, self.zero.type)
         self.builder.store(self.zero, total)
         return total
 
     def splat(self, value: ir.Value) -> ir.Value:
         """Return a vector that has the same value in all lanes."""
+        # LLVM has no broadcast. It makes one of this pair, an element and a shuffle by zeros, and
+        # takes a value that was just loaded straight from memory.
         lane, kind = ir.Constant(ir.IntType(32), 0), ir.VectorType(value.type, self.lanes)
         one = self.builder.insert_element(ir.Constant(kind, ir.Undefined), value, lane)
         return self.shuffled(one, one, [0] * self.lanes)
@@ -52,6 +57,8 @@ class VectorCode:
 
     def add_product(self, a: ir.Value, b: ir.Value, total: ir.Value) -> ir.Value:
         """Return total + a * b; it may be contracted."""
+        # Both need the flag to become one fused multiply-add. No other flag is set: with `reassoc`
+        # LLVM could change the order of sums, and results would depend on how loops are unrolled.
         product = self.builder.fmul(a, b, flags=CONTRACT)
         return self.builder.fadd(total, product, flags=CONTRACT)
 
@@ -80,7 +87,11 @@ class FlatArray:
     def vector(self, at: ir.Value, skip: int = 1) -> ir.Value:
         """Load every `skip`-th element of `lanes * skip` neighbours."""
         code = self.code
+        # One long load and a shuffle, since loads of single elements would be one instruction
+        # each. So `skip - 1` elements behind the last one that counts are read, too.
         neighbours = ir.VectorType(code.scalar, code.lanes * skip)
+        # Without `align` LLVM takes the address for a multiple of the whole vector's size, and its
+        # instruction for such addresses ends the process at any other one.
         loaded = code.builder.load(self._pointer(at, neighbours), align=4)
         if skip == 1:
             return loaded
@@ -96,14 +107,18 @@ class FlatArray:
         There are more places for what is on its way there than on its way to the first one.
         """
         builder, number = self.code.builder, ir.IntType(32)
+        # The address is not marked `inbounds`, and fetching never faults: it may lie anywhere.
         pointer = builder.gep(self.data, [at])
         shape = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
         fetch = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
+        # To be read (0), near but not nearest (2 of 0 to 3: prefetcht1), data (1).
         builder.call(fetch, [pointer, number(0), number(2), number(1)])
 
     def store_some(self, value: ir.Value, at: ir.Value, span: Pair, step: int) -> None:
         """Store the elements in a span of a vector, every `step`-th one from its beginning on."""
         code, builder = self.code, self.code.builder
+        # 16 lanes are AVX-512, which has registers for masks and masked stores. Elsewhere the
+        # vector goes to the stack, from where its elements are copied one by one.
         if code.lanes == 16:
             self._store_masked(value, at, span, step)
             return
@@ -117,6 +132,8 @@ class FlatArray:
 
     def _store_masked(self, value: ir.Value, at: ir.Value, span: Pair, step: int) -> None:
         """Store vector by vector: a longer one is taken apart where it is no power of two."""
+        # Lanes without their bit are not written and cannot fault, so `at` may lie close to the
+        # array's end. Places are compared as 32 bits: 16 of those fill one register, not two.
         builder, size, number = self.code.builder, self.code.lanes, ir.IntType(32)
         low, high = (self._repeated(builder.trunc(edge, number), size) for edge in span)
         for first in range(0, value.type.count, size):
@@ -202,6 +219,8 @@ def _clear(code: VectorCode, target: FlatArray, place: ir.Value) -> None:
     target.store(code.zero, place)
 
 
+# Loops whose tables depend on the processor use NATIVE vectors. Those of 8 lanes are the same on
+# all: LLVM makes two registers of them where the processor's have four lanes, half of one for 16.
 NATIVE = jit.lanes()
 copy_vector, clear_vector = _copy(NATIVE), instruction(NATIVE, _clear)
 clear4 = instruction(4, _clear)
@@ -220,63 +239,30 @@ def _reach(
     pairs: Pair,
     out: FlatArray,
     to: ir.Value,
-    factors: tuple[Any, ...],
-    plane: ir.Value,
 ) -> None:
     """Write eight elements of `out`: sums over entries and pairs of what lies in `source`.
 
     `entries` are (start, first lane wanted, lane behind the last one), of which those in `span`
     count, `shifts` those of the pairs in the range `pairs`; a term lies `first + start + shift`
-    behind the beginning. `factors` are (), or what the terms are multiplied by; see `_products_of`.
+    behind the beginning.
     """
     builder, (starts, lows, highs) = code.builder, entries
     total = code.total()
     with cgutils.for_range(builder, span[1], start=span[0]) as loop:
         start, low, high = (column.element(loop.index) for column in (starts, lows, highs))
+        # All lanes are added over all pairs. Those that must not count are dropped once, behind it.
         part, base = code.total(), builder.add(first, start)
-        add = _products_of(code, source, plane, loop.index, *factors) if factors else None
         with cgutils.for_range(builder, pairs[1], start=pairs[0]) as pair:
             at = builder.add(base, shifts.element(pair.index))
-            if add:
-                add(part, at, pair.index)
-            else:
-                builder.store(builder.fadd(builder.load(part), source.vector(at)), part)
+            builder.store(builder.fadd(builder.load(part), source.vector(at)), part)
         lanes = ir.Constant(ir.VectorType(low.type, code.lanes), list(range(code.lanes)))
         above = builder.icmp_signed(">=", lanes, code.splat(low))
         wanted = builder.and_(above, builder.icmp_signed("<", lanes, code.splat(high)))
+        # The other lanes hold terms of other rows, or memory that was never written. A selection
+        # drops a NaN there; a product with zero would not.
         reached = builder.select(wanted, builder.load(part), code.zero)
         builder.store(builder.fadd(builder.load(total), reached), total)
     out.store(builder.load(total), to)
-
-
-def _products_of(
-    code: VectorCode,
-    source: FlatArray,
-    plane: ir.Value,
-    entry: ir.Value,
-    w: FlatArray,
-    entry_taps: FlatArray,
-    pair_taps: FlatArray,
-    inputs: tuple[ir.Value, ir.Value, ir.Value],
-) -> Callable[[ir.Value, ir.Value, ir.Value], None]:
-    """Return what adds the products of a pair, all input channels of them, to sums.
-
-    An entry's tap and a pair's together are a place in the filter's plane in `w`. `inputs` are
-    (number of channels, their distance in `source`, and in `w`).
-    """
-    builder, (count, far, filter_far) = code.builder, inputs
-    begin = builder.mul(builder.mul(plane, count), filter_far)
-    tap = builder.add(begin, entry_taps.element(entry))
-
-    def add(total: ir.Value, at: ir.Value, pair: ir.Value) -> None:
-        place = builder.add(tap, pair_taps.element(pair))
-        with cgutils.for_range(builder, count) as channel:
-            data = builder.add(at, builder.mul(channel.index, far))
-            weight = builder.add(place, builder.mul(channel.index, filter_far))
-            factor = code.splat(w.element(weight))
-            code.add_product_to(total, source.vector(data), factor)
-
-    return add
 
 
 reach8 = instruction(8, _reach)
@@ -288,6 +274,8 @@ def in_turns(code: VectorCode, parts: list[ir.Value]) -> ir.Value:
         return parts[0]
     lanes = parts[0].type.count
     if len(parts) % 2:  # they are one behind the other, then taken in turns
+        # A shuffle takes two vectors of one length, so each part is made as long as the others are
+        # together.
         joined = parts[0]
         for i, part in enumerate(parts[1:], 1):
             size = lanes * i
@@ -295,6 +283,8 @@ def in_turns(code: VectorCode, parts: list[ir.Value]) -> ir.Value:
             joined = code.shuffled(joined, grown, list(range(size + lanes)))
         turns = [i % len(parts) * lanes + i // len(parts) for i in range(lanes * len(parts))]
         return code.shuffled(joined, joined, turns)
+    # Two vectors in turns take an instruction or two (unpcklps, unpckhps), so pairs are joined.
+    # Every second part: the elements of [0, 2] and [1, 3] in turns are those of 0, 1, 2, 3.
     one, other = in_turns(code, parts[::2]), in_turns(code, parts[1::2])
     size = one.type.count
     return code.shuffled(one, other, [i // 2 + i % 2 * size for i in range(2 * size)])
@@ -335,6 +325,8 @@ def _sums(lanes: int, skip: int) -> Any:
 
         Its terms are `w[start + t]` times every `skip`-th element of `x` from `at + offsets[t]` on.
         """
+        # Several places at once: a weight is loaded once for all of them, and each addition waits
+        # for the one before it in its own sum, but not for those of the others.
         builder, totals = code.builder, [code.total() for _ in at]
         with cgutils.for_range(builder, offsets.count) as tap:
             shift = offsets.element(tap.index)
@@ -373,6 +365,7 @@ def _mix(count: int) -> Any:
         with cgutils.for_range(builder, whole) as vectors:
             shift = builder.mul(vectors.index, ir.Constant(step.type, code.lanes))
             first, target = builder.add(begin, shift), builder.add(place, shift)
+            # All runs are read before one is written: `out` may be `source`, place for place.
             parts = [source.vector(builder.add(first, builder.mul(step, i))) for i in numbers]
             with cgutils.for_range(builder, rows) as loop:
                 row = builder.mul(loop.index, ir.Constant(step.type, count))

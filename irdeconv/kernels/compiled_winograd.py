@@ -54,6 +54,8 @@ def transform(
     room for what lies between the axes.
     """
     (a, b, c), (p, q, r) = shapes
+    # Axis by axis takes fewer products than one matrix for whole tiles. The numbers between two
+    # axes have RUN columns a run, so that they stay in a near cache however many tiles there are.
     (first, step), (place, far), (one, other) = at, to, near
     if a == p == b == q == 1:
         mix(source, at, c, matrices[2], r, out, to, many)
@@ -109,6 +111,8 @@ def gather(x: Any, n: int, c: int, host: Any, far: int, at: int, tiles: Any, gri
     size = x.itemsize
     line = x.strides[3] // size
     plane = (n * x.strides[0] + c * x.strides[1]) // size
+    # Vectors read rows whose elements are neighbours. `behind` counts the elements from a row's
+    # first one to the end of its plane, since rows follow each other. All else goes one by one.
     near = x.strides[4] == size and line >= 0
     for i in range(deep):
         for j in range(high):
@@ -121,6 +125,7 @@ def gather(x: Any, n: int, c: int, host: Any, far: int, at: int, tiles: Any, gri
                     to = ((i * high + j) * wide + k) * far + at + row * grid[2]
                     inside, z = 0, 0
                     if a < depth and b < height:
+                        # Of tiles that begin in a row, the last ones may end behind it.
                         inside = min(grid[2], (width - k + wide - 1) // wide)
                     while z + 8 <= inside and k + (z + 8) * wide <= behind:
                         every(x, start + k + z * wide, wide, host, to + z)
@@ -139,6 +144,7 @@ def gather(x: Any, n: int, c: int, host: Any, far: int, at: int, tiles: Any, gri
 @cache
 def entering(dtype: Any) -> Any:
     """Return `enter`, compiled once for an element type whatever the layout of `x`."""
+    # "A": any strides. Otherwise each layout of an input would be compiled anew.
     kind, number = from_dtype(dtype), types.intp
     flat, three = types.Array(kind, 1, "C"), types.UniTuple(number, 3)
     matrix = types.Array(kind, 2, "C")
@@ -165,12 +171,15 @@ def enter(x: Any, host: Any, sizes: Any, values: Any, at: Any, shapes: Any, matr
     one, other = np.empty(size, x.dtype), np.empty(size, x.dtype)
     (columns, together, far, grid), (first, line, plane) = sizes, at
     each = grid[0] * grid[1] * grid[2]
+    # The columns between channels and behind the last tile are transformed as well. Gathering
+    # leaves them as they are, so they are cleared once.
     host[:] = 0
     for c in range(0, x.shape[1], together):
         some = min(together, x.shape[1] - c)
         for i in range(some):
             for n in range(len(x)):
                 gather(x, n, c + i, host, far, i * line + n * each, shapes[0], grid)
+        # Channels of few tiles are transformed as one run, which is longer: see RUN.
         count = (some - 1) * line + columns
         for v in range(0, count, RUN):
             to, many = (first + c * line + v, plane), min(RUN, count - v)
@@ -183,6 +192,8 @@ def leave(terms: Any, start: int, sizes: Any, points: Any, matrices: Any) -> Non
 
     `sizes` are (rows, columns, distance of points).
     """
+    # In place: `mix` reads all runs before it writes one, and where there are several axes only
+    # the last of them writes into `terms`.
     shapes = points, points
     size = room(shapes)
     one, other = np.empty(size, terms.dtype), np.empty(size, terms.dtype)

@@ -256,15 +256,13 @@ def tap_offsets(conv: Conv3d, skips: bool = True) -> Array:
     return np.array(offsets, np.int64)
 
 
-def overlapping(
-    a: Array, shape: tuple[int, ...], strides: tuple[int, ...], first: int = 0
-) -> Array:
-    """Return a view of `a [..., rows, columns]` from row `first` on; strides are in bytes."""
+def overlapping(a: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+    """Return a view from the first element on; strides are in bytes."""
     if a.flags.c_contiguous:
         # A tenth of the time of as_strided, which matters for small layers.
-        view: Array = np.ndarray(shape, a.dtype, a, first * a.strides[-2], strides)
+        view: Array = np.ndarray(shape, a.dtype, a, 0, strides)
         return view
-    return as_strided(a[..., first:, :], shape, strides)
+    return as_strided(a, shape, strides)
 
 
 def flat_planes(x: Array, space: Space) -> Array:

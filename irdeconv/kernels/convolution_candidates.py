@@ -21,16 +21,12 @@ from irdeconv.kernels import (
     convolution_rows as interleaved,
 )
 from irdeconv.kernels import (
-    convolution_rows as row_shifts,
-)
-from irdeconv.kernels import (
     convolution_winograd as winograd,
 )
 from irdeconv.kernels.candidate import ZERO, Candidate, ConvProblem
 
 # Modules whose `candidates(problem)` lists what they have for it, maybe nothing.
 KERNELS = (pointwise, im2col, winograd, depthwise)
-REPLACED = (row_shifts, interleaved)  # by `direct`, where that is listed: it is as fast or faster
 MOST_AXES = 3  # spatial axes that they know
 
 
@@ -44,7 +40,8 @@ def convolution_candidates(problem: ConvProblem) -> list[Candidate]:
     if problem.empty:
         return [ZERO]
     compiled = direct.candidates(problem)
-    kernels = KERNELS if compiled else (*KERNELS, *REPLACED)
+    # Where `direct` is listed it is as fast as `interleaved`, or faster.
+    kernels = KERNELS if compiled else (*KERNELS, interleaved)
     candidates = compiled + [c for kernel in kernels for c in kernel.candidates(problem)]
     candidates += decimated.decimated_candidates(problem, convolution_candidates)
     return sorted(candidates, key=lambda c: c.cost)

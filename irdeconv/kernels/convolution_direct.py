@@ -147,6 +147,7 @@ class VectorLayout:
         seen = 1 if self.bare else depth.span(1) * row.stride * column.span(width)
         halo = 0 if self.bare else max(0, row.span(1) - row.stride)
         rows = blocking.SIZES.direct_bytes // (4 * (conv.channels * seen + conv.outputs * width))
+        # A block of few rows would mostly read the rows of the one before it again.
         rows = max(self.least, HALOS * halo // row.stride, min(rows, height), 1)
         if self.bare:  # whole vectors
             return -(-shares(height, -(-height // rows)) // self.least) * self.least
@@ -178,6 +179,7 @@ class VectorLayout:
     def blocks(self) -> list[DirectBlock]:
         """All blocks in order."""
         depth, height, _ = self.sizes
+        # The last block has at least a whole vector: vectors overlap only within a block.
         cuts = [*range(0, max(1, height - self.least + 1), self.step), height]
         return [
             DirectBlock(n, d, slice(at, stop))
@@ -222,6 +224,8 @@ class VectorLayout:
         """How far apart the channels of a frame are."""
         if self.bare:
             return self.conv.plane
+        # A vector more, since the last one of the last channel reads behind its row. The pitch
+        # keeps channels out of the same sets of the cache.
         return products.pitch(self.images * math.prod(self.shape) + jit.lanes(), np.float32)
 
     def run(self, size: BlockSize) -> int:
@@ -235,6 +239,7 @@ class VectorLayout:
     def places(self, size: BlockSize) -> list[VectorPlaces]:
         """Return where the vectors of a block are read and written."""
         conv, width, tile = self.conv, self.sizes[COLUMN], self.tile
+        # Reads count from the frame's first element, writes from the block's first output.
         row, plane = (1, 0) if self.bare else (self.shape[5], math.prod(self.shape[4:]))
         at, depths, lines = np.ogrid[: size.images, : size.depths, : size.rows, :1][:3]
         starts = at * math.prod(self.shape) + depths * plane + lines * row
@@ -267,6 +272,8 @@ class VectorLayout:
         axes, shape = self.conv.axes, self.shape
         taps = np.indices([a.kernel for a in axes]).reshape(3, -1)
         reads = [k * a.dilation for k, a in zip(taps, axes, strict=True)]
+        # Element i of an axis lies in the phase i modulo the stride, at the place i // stride. So a
+        # step of the output is a step of one in the frame, for every stride.
         pairs = [divmod(r, p) for r, p in zip(reads, shape, strict=False)]
         place = (*(phase for _, phase in pairs), *(shift for shift, _ in pairs))
         return np.asarray(np.ravel_multi_index(place, shape))
@@ -327,10 +334,12 @@ DIRECT = DirectRates()
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernel for floats that are summed in f32, if numba is there."""
+    # Floats that are narrower are converted first; f64 would need other vectors and panels.
     conv = _long_columns(as_conv3d(problem))
     if conv.compute != np.float32 or not jit.available():
         return []
     rates = scaled(DIRECT)
+    # Only the best layout is cut in all ways. The others are kept for `--tune`.
     layouts = list(VectorLayout.all_of(conv))
     best = min(layouts, key=lambda layout: nanoseconds(layout, rates))
     way = shared(_candidate(layout) for layout in best.shares())
@@ -354,6 +363,7 @@ def _candidate(layout: VectorLayout) -> Candidate:
         elements += conv.channels * layout.line
     if not conv.direct:
         rows = layout.shape[1] * layout.shape[4] * layout.shape[0] * layout.shape[3]
+        # The converted part of the input that a block sees, then its sums.
         elements += conv.channels * conv.axes[COLUMN].size * rows
         elements += (
             layout.images * layout.outputs * layout.depths * layout.most * layout.sizes[COLUMN]
@@ -423,6 +433,7 @@ class DirectConvolution:
         places = {size: layout.places(size) for _, size in layout.kinds}
         for group, matrix in enumerate(rows):
             for some in pieces(conv.outputs, layout.outputs):
+                # All blocks share the packed weights: they are as large as the filter.
                 panels = Panels(matrix[some], layout.tile)
                 first = group * conv.outputs
                 channels = slice(first + some.start, first + some.stop)
@@ -439,6 +450,7 @@ class DirectConvolution:
 
     def fixed(self, x: Array, out: Array, finish: Fix) -> Repeated | None:
         """See `FixedKernel`."""
+        # Only memory of f32 that is used as it is can be written down: a table holds addresses.
         conv = self.conv
         if not (conv.direct and x.flags.c_contiguous and x.dtype == np.float32):
             return None
@@ -448,6 +460,8 @@ class DirectConvolution:
     def _recorded(self, x: Array, out: Array, item: _Share, finish: Fix) -> Piece:
         """Write down what `_block` does, for memory that stays where it is."""
         conv, layout, block, channels = self.conv, self.layout, item.block, item.channels
+        # In order: the frame, the products that read it, the end of each image. Threads take
+        # whole pieces, so nothing here waits for another thread.
         images, plan, positions = block.images, ScratchPlan(), self._positions(block)
         source, calls = self._recorded_source(x, block, item.group, plan)
         base = (images.start * out.shape[1] + channels.start) * conv.plane + positions.start
@@ -482,6 +496,8 @@ class DirectConvolution:
             sums = memory[:, :count]
         flat = (out if conv.direct else memory).reshape(-1)
         starts = np.arange(count) * plane
+        # Sums go straight to the output where it is f32, rows a plane apart. Copies of a tile are
+        # not needed any more for the next places, so they take the same memory.
         used = space.used
         for places in item.places:
             space.release(used)
@@ -495,6 +511,8 @@ class DirectConvolution:
         conv, layout, n = self.conv, self.layout, block.images.start
         inputs = slice(group * conv.channels, (group + 1) * conv.channels)
         if layout.bare:
+            # The planes of channels are the rows, a plane apart. A block only moves the start; its
+            # last vector overlaps the one before, so nothing behind the input is read.
             image = contiguous(x[n, inputs], conv.compute, space)
             return image.reshape(-1)[block.rows.start :]
         frames = space.array((conv.channels, layout.line), conv.compute)
@@ -506,6 +524,8 @@ class DirectConvolution:
             begins = [b + s.start for b, s in zip(begins, seen, strict=False)] + begins[2:]
         axes = tuple(zip(layout.shape, begins, strict=False))
         size, used = math.prod(layout.shape), space.used
+        # Images of a channel lie one behind the other in its line, so that one vector may hold the
+        # end of one and the beginning of the next.
         for i, image in enumerate(part):
             space.release(used)
             image = contiguous(image, conv.compute, space)

@@ -63,7 +63,7 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     conv = as_conv3d(problem)
     if conv.plain:
         return []
-    blocks = partition(conv, conv.channels * conv.taps * conv.itemsize, True)
+    blocks = partition(conv, conv.channels * conv.taps * conv.itemsize)
 
     def prepare(w: Array) -> Kernel:
         # Rows innermost, as `gather` lays out the patches.
@@ -150,7 +150,7 @@ def gather(f: Array, b: RowBlock, conv: Conv3d, space: Space) -> Array:
         conv.compute,
     )
     if two_steps(conv):
-        rows = gather_columns(f, 0, 1, row.span(b.rows), conv, space)
+        rows = gather_columns(f, row.span(b.rows), conv, space)
         n, c, d, k, r, e = rows.strides
         steps = (c, d, k, r * row.dilation, n, r * row.stride, e)
         cols[...] = overlapping(rows, cols.shape, steps)

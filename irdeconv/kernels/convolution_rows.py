@@ -1,10 +1,5 @@
 """Blocks of rows of a convolution's output, and what their windows see, gathered by columns.
 
-Convolution whose taps of the row axis read one matrix of columns at distances of whole rows.
-
-The row axis is left out of the gathering, so less is copied than by im2col, but the products must
-be added.
-
 Convolution on rows that lie interleaved: all channels and columns' taps of one row together.
 
 What a row of the output reads is then one matrix with evenly spaced rows, also for the taps of the
@@ -46,17 +41,15 @@ from irdeconv.kernels.candidate import (
 from irdeconv.kernels.convolution import (
     COLUMN,
     ROW,
-    Blockwise,
     Conv3d,
     FixedBlockwise,
     Frame,
-    Work,
     as_conv3d,
     frame_of,
     overlapping,
 )
 from irdeconv.kernels.machine import rate, scaled
-from irdeconv.kernels.products import columns_computed, multiply, product_calls, tile
+from irdeconv.kernels.products import NEAR_LEFT, columns_computed, product_calls, tile
 from irdeconv.kernels.recorded_calls import in_turn
 from irdeconv.kernels.scratch import ITEMS, Space, contiguous, pieces, shares
 from irdeconv.kernels.threads import Team
@@ -80,11 +73,11 @@ class RowBlock:
     frame: Frame
 
 
-def partition(conv: Conv3d, share: int, merge: bool) -> RowBlocks:
+def partition(conv: Conv3d, share: int) -> RowBlocks:
     """Split the output into blocks of `im2col_bytes`, of `least_columns` where it can be helped.
 
-    `share` are the bytes per position of one group. Blocks of whole planes take more groups and,
-    if `merge`, more images.
+    `share` are the bytes per position of one group. Blocks of whole planes take more groups and
+    images.
     """
     sizes = blocking.SIZES
     limit, least = sizes.im2col_bytes, sizes.least_columns
@@ -97,7 +90,7 @@ def partition(conv: Conv3d, share: int, merge: bool) -> RowBlocks:
     groups = max(1, min(conv.groups, limit // (share * rows * width)))
     groups = shares(conv.groups, -(-conv.groups // groups))
     images = 1
-    if merge and rows == height and depth == 1 and groups == conv.groups:
+    if rows == height and depth == 1 and groups == conv.groups:
         room = max(1, min(conv.images, positions // (rows * width)))
         some = max(-(-conv.images // room), min(ITEMS, conv.images * rows * width // least))
         images = shares(conv.images, some)
@@ -172,173 +165,13 @@ def row_block(
     )
 
 
-def gather_columns(
-    f: Array, first: int, step: int, count: int, conv: Conv3d, space: Space
-) -> Array:
-    """Gather along the columns: rows `first + j*step` of a frame as `[n, c, d, column, j, *]`."""
+def gather_columns(f: Array, count: int, conv: Conv3d, space: Space) -> Array:
+    """Gather along the columns: the first rows of a frame as `[n, c, d, column, row, *]`."""
     column = conv.axes[2]
     n, c, d, r, e = f.strides
-    if column.kernel == column.stride == step == 1 and r == column.out * e:
-        return f[:, :, :, None, first : first + count]
     rows = space.array((*f.shape[:3], column.kernel, count, column.out), conv.compute)
-    steps = (n, c, d, e * column.dilation, r * step, e * column.stride)
-    rows[...] = overlapping(f, rows.shape, steps, first)
+    rows[...] = overlapping(f, rows.shape, (n, c, d, e * column.dilation, r, e * column.stride))
     return rows
-
-
-def candidates(problem: ConvProblem) -> list[Candidate]:
-    """Return the kernels, where there are several taps of the row axis."""
-    conv = as_conv3d(problem)
-    if conv.axes[ROW].kernel == 1:
-        return []
-    return [_candidate(conv, stacked=False), _candidate(conv, stacked=True)]
-
-
-def _candidate(conv: Conv3d, stacked: bool) -> Candidate:
-    row = conv.axes[ROW]
-    gathered = conv.channels * conv.taps // row.kernel * min(row.stride, row.kernel)
-    terms = conv.outputs * (row.kernel if stacked else 1)
-    blocks = partition(conv, (gathered + terms) * conv.itemsize, False)
-
-    def prepare(w: Array) -> Kernel:
-        rows = np.moveaxis(conv.filter(w), 4, 0)
-        taps = row_taps(conv)
-        parts = [rows[t.cut].reshape(t.count, conv.groups, conv.outputs, -1) for t in taps]
-        return RowShifts(conv, list(blocks), [np.ascontiguousarray(p) for p in parts], stacked)
-
-    return work_of(conv, blocks, stacked).candidate("stacked" if stacked else "shifted", prepare)
-
-
-def work_of(conv: Conv3d, blocks: RowBlocks, stacked: bool) -> Work:
-    """Count gathering what is shared by the taps of the row axis, and the products' sums."""
-    work, first = Work(conv), blocks[0]
-    row, column = conv.axes[ROW], conv.axes[COLUMN]
-    depth = conv.channels * conv.taps // row.kernel
-    n = len(blocks)
-    work.blocks = n
-    size = first.rows * column.out
-    work.convert(0, first.count * conv.outputs * size)
-    work.frame(first.frame.elements, n)
-    begun = 0
-    for taps in row_taps(conv):
-        rows = first.rows + taps.step * (taps.count - 1)
-        if column.kernel > 1 or column.stride > 1 or row.stride > 1:
-            run = column.out if column.out > 1 else rows
-            stride = column.stride if column.out > 1 else row.stride
-            some = first.count * depth * rows * column.out
-            work.scratch += some
-            work.copy(n * some, run, stride > 1)
-            work.steps += n
-        if stacked:
-            work.multiply(taps.count * conv.outputs, depth, rows * column.out, n * first.count)
-            work.scratch += first.count * taps.count * conv.outputs * rows * column.out
-            work.steps += n
-        else:
-            work.scratch += first.count * conv.outputs * size
-            work.multiply(conv.outputs, depth, size, n * first.count * taps.count)
-            work.steps += n * taps.count
-        adds = taps.count - 1 + begun
-        begun = 1
-        work.added += n * first.count * adds * conv.outputs * size
-        work.looped += n * first.count * adds * conv.outputs
-        work.steps += n * adds
-    return work
-
-
-@dataclass(frozen=True)
-class RowTaps:
-    """Taps of the row axis, `cut`, that read the rows `first + j*stride`, each `step` rows on."""
-
-    cut: slice
-    count: int
-    first: int
-    step: int
-
-
-def row_taps(conv: Conv3d) -> list[RowTaps]:
-    """Split the row axis's taps by what they read modulo its stride."""
-    row = conv.axes[ROW]
-    apart = row.stride // math.gcd(row.stride, row.dilation)
-    return [
-        RowTaps(
-            cut=slice(k, None, apart),
-            count=len(range(k, row.kernel, apart)),
-            first=k * row.dilation,
-            step=apart * row.dilation // row.stride,
-        )
-        for k in range(min(apart, row.kernel))
-    ]
-
-
-@dataclass(frozen=True)
-class RowShifts(Blockwise[RowBlock]):
-    """Gather all taps but those of the row axis, whose products are added.
-
-    `matrices` are `[taps, g, M/g, C/g * other taps]`, one for each of `row_taps`. `stacked`: one
-    product for all taps that share rows, instead of one per tap; it is larger, but computes the
-    taps for rows that they do not need.
-    """
-
-    matrices: Sequence[Array]
-    stacked: bool
-
-    @cached_property
-    def _taps(self) -> list[RowTaps]:
-        return row_taps(self.conv)
-
-    def _block(
-        self, x: Array, out: Array, b: RowBlock, epilogue: Epilogue | None, space: Space
-    ) -> None:
-        conv = self.conv
-        target = out[b.image, b.channels, b.positions]
-        size = target.shape[1]
-        shape = (b.count, conv.outputs, size)
-        total = target.reshape(shape) if conv.direct else space.array(shape, conv.compute)
-        f = b.frame.of(x, space)
-        begun = False
-        add = self._stack if self.stacked else self._each
-        for taps, matrix in zip(self._taps, self.matrices, strict=True):
-            count = b.rows + taps.step * (taps.count - 1)
-            rows = gather_columns(f, taps.first, conv.axes[ROW].stride, count, conv, space)
-            right = rows.reshape(b.count, -1, count * conv.axes[COLUMN].out)
-            left = matrix[:, b.groups]
-            add(left, right, taps.step * conv.axes[COLUMN].out, total, begun, space)
-            begun = True
-        flat = total.reshape(-1, size)
-        deliver(target if conv.direct else flat, target, epilogue, b.image, b.channels, b.positions)
-
-    def _each(
-        self, left: Array, right: Array, step: int, total: Array, begun: bool, space: Space
-    ) -> None:
-        """Add one product per tap."""
-        size = total.shape[-1]
-        term = space.array(total.shape, total.dtype)
-        for t, matrix in enumerate(left):
-            part = right[:, :, t * step : t * step + size]
-            if t or begun:
-                multiply(matrix, part, out=term)
-                np.add(total, term, out=total)
-            else:
-                multiply(matrix, part, out=total)
-
-    def _stack(
-        self, left: Array, right: Array, step: int, total: Array, begun: bool, space: Space
-    ) -> None:
-        """Multiply all taps at once, then add what each contributes."""
-        taps, groups, outputs, _ = left.shape
-        size = total.shape[-1]
-        terms = space.array((groups, taps, outputs, right.shape[-1]), total.dtype)
-        stack = left.swapaxes(0, 1).reshape(groups, taps * outputs, -1)
-        multiply(stack, right, out=terms.reshape(groups, taps * outputs, -1))
-        parts = [terms[:, t, :, t * step : t * step + size] for t in range(taps)]
-        if begun:
-            parts.insert(0, total)
-        elif taps == 1:
-            total[...] = parts[0]
-            return
-        np.add(parts[0], parts[1], out=total)
-        for part in parts[2:]:
-            np.add(total, part, out=total)
 
 
 Index = tuple[Any, ...]
@@ -348,7 +181,7 @@ MOST_COPIES = 16  # of a row, beyond which other kernels gather as fast
 READ_STRIDED = 3  # times that elements are read which are no neighbours
 
 
-def interleaved_candidates(problem: ConvProblem) -> list[Candidate]:
+def candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernel, where rows have several columns and neighbouring ones are summed."""
     conv = as_conv3d(problem)
     depth, row, column = conv.axes
@@ -356,15 +189,15 @@ def interleaved_candidates(problem: ConvProblem) -> list[Candidate]:
         return []
     found = []
     if row.kernel > 1 and row.dilation == 1:
-        found.append(_interleaved_candidate(conv, 0))
+        found.append(_candidate(conv, 0))
     depthwise = conv.channels == 1 and conv.groups > 1 and conv.compute.kind == "f"
     if depthwise and not jit.available():  # compiled code multiplies no zeros
-        bands = [_interleaved_candidate(conv, band) for band in BANDS if band <= row.out]
+        bands = [_candidate(conv, band) for band in BANDS if band <= row.out]
         found.append(min(bands, key=lambda c: c.cost))
     return found
 
 
-def _interleaved_candidate(conv: Conv3d, band: int) -> Candidate:
+def _candidate(conv: Conv3d, band: int) -> Candidate:
     blocks = blocks_of(conv)
 
     def prepare(w: Array) -> Kernel:
@@ -411,6 +244,7 @@ class InterleavedRates:
     macs: float = rate("product", 0.0159)
     products: float = rate("call", 20)
     results: float = rate("copy", 0.00791)
+    far_left: float = rate("far", 0.3)  # each element of a filter beyond `NEAR_LEFT`, for a row
     calls: float = rate("call", 150)
     blocks: float = rate("call", 992)
 
@@ -426,8 +260,9 @@ def estimate_of(conv: Conv3d, blocks: Sequence[InterleavedBlock], band: int) -> 
     groups, rows = (s.stop - s.start for s in (first.groups, first.rows))
     elements = n * groups * first.seen * row_elements(conv)
     m, k, count = conv.outputs, conv.channels * conv.taps, n * groups * rows
+    far = max(0, m * k - NEAR_LEFT) * count  # each row of the output reads the whole filter anew
     if band:
-        m, k = band, k // row.kernel * row.span(band)
+        m, k, far = band, k // row.kernel * row.span(band), 0
         count = n * groups * conv.outputs * -(-rows // band)
     tiles = tile(m, k, column.out)
     count *= m * column.out // math.prod(tiles) if all(tiles) else 1
@@ -437,6 +272,7 @@ def estimate_of(conv: Conv3d, blocks: Sequence[InterleavedBlock], band: int) -> 
     def nanoseconds(rates: InterleavedRates) -> float:
         copied = rates.strided if column.stride > 1 else rates.copied
         each = elements * copied + macs * rates.macs + macs // k * rates.results
+        each += far * rates.far_left
         fixed = elements // column.out * rates.runs + count * rates.products
         return float(size * each + fixed + calls * rates.calls + n * rates.blocks)
 

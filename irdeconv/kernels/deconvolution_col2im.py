@@ -1,9 +1,9 @@
-"""What the compiled deconvolution kernels are told: which terms reach which rows of the output.
+"""Which terms reach which rows of the output: tables for the compiled code of Winograd's kernel.
 
 A row of the output is the sum, over the *pairs* of (input row, row of taps) that reach it, of the
 same few sums along the row; those are described by *entries*, eight outputs of a residue at a time.
 
-How long kernels take that pass over memory with NumPy: phases, terms, wide, multiples.
+How long kernels take that pass over memory with NumPy: phases, terms, wide.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from irdeconv.kernels import deconvolution as geo
 from irdeconv.kernels import jit
 from irdeconv.kernels.candidate import Candidate, ConvProblem, Estimate
 from irdeconv.kernels.compiled import LANES
-from irdeconv.kernels.deconvolution import Blocking, OutputBlock
+from irdeconv.kernels.deconvolution import OutputBlock
 from irdeconv.kernels.machine import rate, scaled
 from irdeconv.kernels.products import CALL
 
@@ -41,15 +40,6 @@ class AxisTerms:
     limits: tuple[int, ...]
 
     @staticmethod
-    def of(part: geo.OutputSpan) -> AxisTerms:
-        """Find it for a part of an axis."""
-        a = part.axis
-        origin = part.first * a.stride - a.begin - part.lo
-        landings = tuple(range(origin, origin + a.kernel * a.dilation, a.dilation))
-        limits = (part.inputs,) * a.kernel
-        return AxisTerms(a.stride, part.outputs, part.inputs, landings, limits)
-
-    @staticmethod
     def of_tiles(part: geo.OutputSpan, tile: int) -> AxisTerms:
         """Find it where coefficients of the products of tiles of inputs are the terms.
 
@@ -60,6 +50,8 @@ class AxisTerms:
         for e in range(tile + a.counts[0] - 1):
             for r, taps in enumerate(a.counts):
                 landings.append((part.first + e) * a.stride + r * a.dilation - a.begin - part.lo)
+                # The grown positions of a residue end taps - 1 behind the inputs. Those of tile i
+                # and coefficient e lie at first + i * tile + e; behind that end they are zeros.
                 reached = a.inputs - part.first + taps - 1 - e
                 limits.append(max(0, min(count, -(-reached // tile))))
         size = part.outputs
@@ -81,11 +73,13 @@ class AxisTerms:
         low, high = -(at // self.stride), (self.outputs - 1 - at) // self.stride + 1
         taps, inputs = _ranges(np.maximum(0, low), np.minimum(self.limits, high))
         outputs = at[taps] + inputs * self.stride
+        # Stable: the terms of an output stay in the order of taps, so its sum has one order.
         order = np.argsort(outputs, kind="stable")
         return np.bincount(outputs, minlength=self.outputs), taps[order], inputs[order]
 
     def runs(self) -> tuple[Array, Array, Array, Array]:
         """Return for each tap its residue, its shift there, and which outputs of it are reached."""
+        # Rounded down: a tap that lands in front of the outputs has a negative shift.
         shifts, residues = np.divmod(self.landings, self.stride)
         high = np.minimum(self.residues[residues], shifts + self.limits)
         return residues, shifts, np.maximum(0, shifts), high
@@ -93,6 +87,8 @@ class AxisTerms:
     def entries(self) -> tuple[Array, tuple[Array, ...]]:
         """Return where the entries of each eight outputs of a residue begin, and the entries."""
         residues, shifts, low, high = self.runs()
+        # A run of a tap seldom begins with a vector, so its first and last entry have lanes that it
+        # does not reach; the compiled code drops those.
         vectors = -(-self.residues // LANES)
         taps, vector = _ranges(low // LANES, np.where(low < high, -(-high // LANES), 0))
         places = (np.cumsum(vectors) - vectors)[residues[taps]] + vector
@@ -101,15 +97,6 @@ class AxisTerms:
         lanes = np.maximum(0, low[taps] - at), np.minimum(LANES, high[taps] - at)
         first = _starts(np.bincount(places, minlength=int(vectors.sum())))
         return first, (taps, at - shifts[taps], *lanes)
-
-    @property
-    def single(self) -> bool:
-        """Whether all outputs of each residue are one term, of the same tap."""
-        residues, _, low, high = self.runs()
-        reached, wanted = low < high, self.residues
-        times = np.bincount(residues[reached], minlength=self.stride)
-        whole = (low == 0) & (high == wanted[residues])
-        return bool((times == (wanted > 0)).all() and whole[reached].all())
 
 
 def _ranges(low: Array, high: Array) -> tuple[Array, Array]:
@@ -132,7 +119,7 @@ class BlockTerms:
     pair: the tap, and where its input row begins. Entries: for each eight outputs of a residue the
     first one of theirs; each has a tap, the place of its first input in the input's row, the first
     lane that it reaches and the lane behind the last one. `width` is negative where the rows are
-    not adjacent, `single` tells whether each residue of a row is one run of terms.
+    not adjacent.
     """
 
     first_pair: Array
@@ -141,7 +128,6 @@ class BlockTerms:
     pair_inputs: Array
     width: int
     stride: int
-    single: bool
     first_entry: Array
     entries: tuple[Array, ...]
 
@@ -164,14 +150,6 @@ class BlockTerms:
         tap, inputs, *lanes = self.entries
         entries = taps[tap] + inputs, *lanes
         return self.width, self.stride, self.first_entry, self._vectors(), entries
-
-    def single_row(self, taps: Array) -> tuple[Any, ...]:
-        """Return the same where each residue of a row is one run of terms."""
-        width, stride, first_entry, vectors, (start, *_) = self.row(taps)
-        starts = np.zeros(stride, np.int64)
-        residues, firsts = np.unique(vectors // self.room, return_index=True)
-        starts[residues] = start[first_entry[firsts]]
-        return width, stride, starts
 
     def _vectors(self) -> Array:
         """Return where each eight outputs belong among the sums."""
@@ -199,7 +177,6 @@ class BlockTerms:
             pair_inputs=inputs * last.inputs,
             width=last.outputs if (np.diff(starts) == last.outputs).all() else -last.outputs,
             stride=last.stride,
-            single=bool((counts == 1).all()) and last.single,
             first_entry=first_entry,
             entries=entries,
         )
@@ -221,45 +198,11 @@ def halves() -> int:
     return max(1, LANES // jit.lanes())
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Groups, and some of the output channels of each, that are computed together."""
-
-    groups: slice
-    channels: slice
-
-    @property
-    def count(self) -> int:
-        """The number of groups."""
-        return int(self.groups.stop - self.groups.start)
-
-    @property
-    def width(self) -> int:
-        """The number of channels of a group."""
-        return int(self.channels.stop - self.channels.start)
-
-
-@dataclass(frozen=True)
-class RowLayout:
-    """How the work is cut: blocks of outputs, then groups or channels of one group at a time."""
-
-    problem: ConvProblem
-    blocks: Blocking
-    chunks: list[Chunk]
-
-    @property
-    def items(self) -> int:
-        """How many pieces of work there are."""
-        return len(self.blocks) * len(self.chunks)
-
-    @cached_property
-    def terms(self) -> list[BlockTerms]:
-        """What reaches the rows of each block; blocks that are alike share it."""
-        return block_terms(self.problem, [[AxisTerms.of(p) for p in b.parts] for b in self.blocks])
-
-
 def block_terms(problem: ConvProblem, blocks: Iterable[Sequence[AxisTerms]]) -> list[BlockTerms]:
-    """Return what reaches the rows of blocks in the output, or in tiles of their own."""
+    """Return what reaches the rows of blocks in the output, or in tiles of their own.
+
+    Blocks that are alike share it.
+    """
     known: dict[tuple[AxisTerms, ...], BlockTerms] = {}
     terms = []
     for axes in map(tuple, blocks):
@@ -280,15 +223,13 @@ def start_of(problem: ConvProblem, block: OutputBlock, channel: int) -> int:
     return at
 
 
-def steps_of(
-    problem: ConvProblem, block: OutputBlock, groups: int, channels: int
-) -> tuple[int, ...]:
-    """Return the distances of images, groups and planes of sums; a group has `channels`."""
+def steps_of(problem: ConvProblem, block: OutputBlock, channels: int) -> tuple[int, int]:
+    """Return the distances of images and planes of sums, of which a tile has `channels`."""
     if problem.narrow:  # a tile of their own
         plane = math.prod(p.outputs for p in block.parts)
-        return groups * channels * plane, channels * plane, plane
+        return channels * plane, plane
     plane = math.prod(problem.sizes)
-    return problem.outputs * plane, problem.group_outputs * plane, plane
+    return problem.outputs * plane, plane
 
 
 @dataclass
@@ -367,16 +308,6 @@ TERMS = NumpyRates(
     filled=0.0356,
     added=0.0684,
 )
-PADDED = NumpyRates(
-    product=1.036,
-    items=15870,
-    calls=569,
-    copied=0.0696,
-    rows=2.53,
-    written=0.165,
-    filled=0.06,
-    added=0.0657,
-)
 WIDE = NumpyRates(
     product=1.051,
     items=11870,
@@ -386,7 +317,4 @@ WIDE = NumpyRates(
     written=0.1325,
     filled=0.06,
     added=0.2,
-)
-MULTIPLES = NumpyRates(
-    product=1, items=0, calls=2670, copied=0.2, rows=4.7, written=0.323, filled=0.0314, added=0.2
 )

@@ -109,6 +109,8 @@ class DirectDeconvolution:
     def _plan(self, block: OutputBlock) -> _Alike:
         """Find it, or take that of a block which is alike."""
         cut = self.cut
+        # Blocks of equal sizes differ if their first output is of another residue: then other
+        # places of a row are cut off. Thousands of blocks have a few plans.
         origins = (p.first * p.axis.stride - p.axis.begin - p.lo for p in block.parts)
         key = block.count, tuple(p.kind for p in block.parts), *origins
         if key not in self._plans:
@@ -116,6 +118,9 @@ class DirectDeconvolution:
             channels = np.arange(self.problem.group_inputs) * cut.line + lead
             shared = [len(p.shifts) - p.extra for p in cut.products]
             taps = [np.array([cut.offset(block, q) for q in p.shifts]) for p in cut.products]
+            # A tap of q shifts reads before the place of its output, hence the minus; `lead` zeros
+            # lie in front of the first row of each channel. First the shared taps of all channels,
+            # then the others: the order in which `_panels` packs the filter.
             self._plans[key] = _Alike(
                 places=[cut.places(block, p) for p in cut.products],
                 offsets=[
@@ -147,11 +152,12 @@ class DirectDeconvolution:
         cut, problem, block, channels = self.cut, self.problem, item.block, self._channels(item)
         count = channels.stop - channels.start
         tile = block.box(out)[:, channels]
-        if problem.narrow:
+        if problem.narrow:  # sums are f32; `close_tile` rounds them
             tile = space.array((block.count, cut.channels, *tile.shape[2:]), problem.compute)
         flat = (tile if problem.narrow else out).reshape(-1)
         if problem.narrow:
             tile = tile[:, :count]
+        # Places that no tap reaches get no vector, so they are cleared before any is written.
         if not block.covered:
             clear(tile)
         source = self._source(x, block, item.group, space)
@@ -176,10 +182,12 @@ class DirectDeconvolution:
         planes = np.arange(channels.stop - channels.start) * plane
         rows = zip(cut.products, item.panels, item.plan.offsets, item.plan.places, strict=True)
         for product, panels, offsets, places in rows:
+            # Members of a row begin at the same place: their elements are written in turns.
             yield panels, offsets, places, np.repeat(planes, len(product.members)), base
 
     def fixed(self, x: Array, out: Array, finish: Fix) -> Repeated | None:
         """See `FixedKernel`."""
+        # Clearing is no compiled call, so blocks that are not covered are not written down.
         if self._empty or not self._prepares(x) or not all(i.block.covered for i in self._items):
             return None
         pieces = []
@@ -227,12 +235,14 @@ class DirectDeconvolution:
         space: Space,
     ) -> None:
         """Do what `_item` does, by calls that were written down for inputs and outputs anywhere."""
+        # All are cleared first: the table makes the calls of the whole run at once.
         for item in run:
             if not item.block.covered:
                 clear(item.block.box(out)[:, self._channels(item)])
         table = self._tables.get(number)
         if table is None:
             places = ScratchPlace.given(0, x), ScratchPlace.given(1, out)
+            # Two calls of the kernel at once may both do this; the later table stays.
             table = Recorded.joined(self._recorded(*places, item) for item in run)
             self._tables[number] = table
         table.run_on(x, out, space)
@@ -258,10 +268,12 @@ class DirectDeconvolution:
         """Return the padded inputs of a group, flat."""
         cut, c = self.cut, self.problem.group_inputs
         inputs = slice(group * c, (group + 1) * c)
-        if cut.bare:
+        if cut.bare:  # no tap that counts lies outside, so no zeros are needed around
             image = contiguous(x[block.images.start, inputs], self.problem.compute, space)
             return image.reshape(-1)[block.parts[0].first * math.prod(x.shape[3:]) :]
         frames = space.array((c, cut.line), np.float32)
+        # The compiled loop also copies inputs behind those that a block sees. Where zeros have to
+        # be there instead, NumPy pads.
         frames[:, : cut.lead] = 0
         if self._cropped(block) or x.dtype != frames.dtype:
             host = frames[:, cut.lead : cut.lead + block.columns]
@@ -319,6 +331,8 @@ def _panels(w: Array, product: ResidueProduct, cut: ResidueCut, channels: slice)
         residue = *product.outer, r
         for k, q in enumerate(product.shifts):
             tap = tuple(a + b * axis.step for a, b, axis in zip(residue, q, cut.axes, strict=True))
+            # A member that has no such tap keeps zeros there. `RowTurns.longer` leaves them out of
+            # its sums, so that no infinity meets a zero.
             if tap[-1] < cut.axes[-1].kernel:
                 taps, at = (parts[0], k) if k < shared else (parts[1], k - shared)
                 each = shared if k < shared else product.extra
@@ -344,6 +358,7 @@ def _cut(problem: ConvProblem, mode: str, share: int) -> ResidueCut:
     sizes, m = blocking.SIZES, problem.group_outputs
     each = max(problem.group_inputs, m * math.prod(problem.strides))
     limit = sizes.residues_bytes // (4 * each)
+    # The inputs of a block, or its sums where these are more, fill a level 2 cache.
     blocks = split_output(problem, max(sizes.residues_columns, limit) // share, overhead=2)
     parts = min(-(-m // LEAST_CHANNELS), share // len(blocks))
     cut = ResidueCut(problem, mode, blocks, shares(m, parts))

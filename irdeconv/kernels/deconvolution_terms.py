@@ -12,8 +12,6 @@ Where the stride divides the kernel, every residue has equally many taps, and on
 `[positions, taps*C] @ [taps*C, M*residues]` of a block holds the outputs in such runs. They are
 placed by a transposed copy instead of a strided write per residue; a run of 8 bytes, or each 16
 bytes of a longer one, is moved as a single element.
-
-The products of all taps with inputs, by the micro-kernel where it can, else by NumPy.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ import numpy as np
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import deconvolution as geo
-from irdeconv.kernels import jit
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import Candidate, ConvProblem, Epilogue, best_of, trailing
 from irdeconv.kernels.deconvolution import (
@@ -46,30 +43,15 @@ from irdeconv.kernels.deconvolution import (
     stores_of,
     tile_bytes,
 )
-from irdeconv.kernels.deconvolution_col2im import PADDED, TERMS, WIDE, Passes
-from irdeconv.kernels.machine import rate
-from irdeconv.kernels.panels import (
-    FAR_BYTES,
-    Panels,
-    ProductColumns,
-    VectorPlaces,
-    best_tile,
-    computed,
-    near_elements,
-    near_vectors,
-    vector_starts,
-)
+from irdeconv.kernels.deconvolution_col2im import TERMS, WIDE, Passes
 from irdeconv.kernels.products import (
     CACHED,
     ProductCall,
     aliases,
-    lanes,
     matrix,
-    multiply,
     pitch,
     product_calls,
     product_cost,
-    stack_cost,
     worth_copying,
 )
 from irdeconv.kernels.scratch import ALIGNMENT, Space, pieces, shares
@@ -84,7 +66,6 @@ class TermsLayout:
     axes: tuple[geo.DeconvAxis, ...]
     blocks: Blocking
     channels: int
-    padded: bool
 
     @cached_property
     def copied(self) -> bool:
@@ -101,36 +82,26 @@ class TermsLayout:
         """Whether shifted planes are added flat, and what leaves their rows apart."""
         return self.halo and len(self.axes) == 2 and self.axes[1].halo <= block.parts[1].inputs
 
-    def flat(self, block: OutputBlock) -> bool:
-        """Whether inputs without zeros around them are summed like that."""
-        return not self.padded and self.edged(block)
-
     def cells(self, block: OutputBlock) -> int:
         """How many places lie behind the ends of a plane's rows; none if it is not edged."""
-        if not self.flat(block):
+        if not self.edged(block):
             return 0
         return block.count * (block.parts[0].inputs + self.axes[0].halo) * self.axes[1].halo
 
     def beyond(self, block: OutputBlock) -> int:
         """Columns behind those of the product, for rows that only shifted planes reach."""
-        if not self.flat(block):
+        if not self.edged(block):
             return 0
         return self.axes[0].halo * block.parts[1].inputs * block.count
 
-    def width(self, block: OutputBlock) -> int:
-        """The columns of the product."""
-        if self.padded:
-            return lanes(block.columns)
-        return block.input_positions
 
-
-def layouts_of(problem: ConvProblem, padded: bool) -> Iterator[TermsLayout]:
+def layouts_of(problem: ConvProblem) -> Iterator[TermsLayout]:
     """Yield the ways to cut the work: larger blocks compute fewer terms twice."""
     m, c = problem.group_outputs, problem.group_inputs
     room = max(1, blocking.SIZES.terms_bytes // problem.itemsize)
     usual = max(min(blocking.SIZES.terms_columns, CACHED // 2 // c), room // (m * problem.taps))
     most = room // problem.taps
-    if problem.narrow or padded or split_output(problem, most).images > 1:  # the inputs are copied
+    if problem.narrow or split_output(problem, most).images > 1:  # the inputs are copied
         most = min(most, max(blocking.SIZES.terms_columns, room // c))
     limits = {max(1, min(n, most)) for n in (usual, 4 * usual, 16 * usual, 64 * usual)}
     known: set[int] = set()
@@ -139,7 +110,7 @@ def layouts_of(problem: ConvProblem, padded: bool) -> Iterator[TermsLayout]:
         if len(blocks) not in known:
             known.add(len(blocks))
             channels = _channels(problem, blocks, room)
-            yield TermsLayout(problem, geo.axes_of(problem), blocks, channels, padded)
+            yield TermsLayout(problem, geo.axes_of(problem), blocks, channels)
 
 
 def _channels(problem: ConvProblem, blocks: Blocking, room: int) -> int:
@@ -230,17 +201,11 @@ class _Terms:
         c = self.layout.problem.group_inputs
         part = block.inputs(x[:, group * c : (group + 1) * c])
         dtype = self.layout.problem.compute
-        if self.layout.padded:
-            host = matrix(space, c, self.layout.width(block), dtype)
-            host[:, block.columns :] = 0
-            planes = host[:, : block.columns].reshape(c, block.count, *block.grid)
-            pad(part, block, planes)
-            return host
         if block.count == 1 and part.strides[-1] == x.itemsize and x.dtype == dtype:
             flat = flat_planes(part[0])
             if flat is not None and not self.layout.copied:
                 return flat
-        host = matrix(space, c, self.layout.width(block), dtype)
+        host = matrix(space, c, block.input_positions, dtype)
         # Images last: where maps are small, rows of all images are still long.
         host.reshape(c, *part.shape[2:], len(part))[...] = part.transpose(*range(1, part.ndim), 0)
         return host
@@ -281,9 +246,7 @@ class _Terms:
         terms = space.array((rows, pitch(width + layout.beyond(block), source.dtype)), source.dtype)
         kinds = [len(a.counts) for a in layout.axes]
         edge = None
-        if layout.padded:
-            sums = self._sum_flat(terms[:, :width], block, count, calls)
-        elif layout.flat(block):
+        if layout.edged(block):
             calls.append(partial(terms[:, width:].fill, 0))
             sums, edge = self._sum_edged(terms, block, count, space, calls)
         elif layout.halo:
@@ -292,11 +255,8 @@ class _Terms:
             sizes = (p.inputs for p in block.parts)
             sums = terms[:, :width].reshape(-1, *sizes, block.count, copy=False)
         host = sums.reshape(*kinds, count, *sums.shape[1:], copy=False)
-        rank = len(kinds)
-        if layout.padded:  # [*kinds, channels, images, *grid]
-            host = host.swapaxes(rank, rank + 1)
-        else:  # [*kinds, channels, *grid, images]
-            host = host.transpose(*range(rank), 2 * rank + 1, *range(rank, 2 * rank + 1))
+        rank = len(kinds)  # [*kinds, channels, *grid, images]
+        host = host.transpose(*range(rank), 2 * rank + 1, *range(rank, 2 * rank + 1))
         return _PreparedTerms(terms, calls, stores_of(host, edge, block))
 
     def _slabs(self, terms: Array, *sizes: int) -> list[Array]:
@@ -307,15 +267,6 @@ class _Terms:
             slabs.append(terms[at:end].reshape(*kinds, *sizes, copy=False))
             at = end
         return slabs
-
-    def _sum_flat(self, terms: Array, block: OutputBlock, count: int, calls: Calls) -> Array:
-        slabs = self._slabs(terms, count, terms.shape[1])
-        total = slabs[0]
-        for q, slab in zip(self.shifts[1:], slabs[1:], strict=True):
-            offset = min(block.offset(q), terms.shape[1])
-            index: Any = (*(slice(k) for k in slab.shape[:-2]), slice(None), slice(offset, None))
-            calls.append(_adding(total[index], slab[..., : terms.shape[1] - offset]))
-        return total[..., : block.columns].reshape(-1, block.count, *block.grid, copy=False)
 
     def _sum_edged(
         self, terms: Array, block: OutputBlock, count: int, space: Space, calls: Calls
@@ -380,27 +331,17 @@ def _adding(into: Array, more: Array) -> Callable[[], object]:
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
-    """Return the kernel that multiplies by all taps at once."""
-    return [_best(problem, padded=False)]
+    """Return the kernel in its cheapest cut.
 
-
-def padded_candidates(problem: ConvProblem) -> list[Candidate]:
-    """Return it with inputs that are padded first, where neighbours' terms overlap."""
-    halo = any(a.halo for a in geo.axes_of(problem))
-    return [_best(problem, padded=True)] if halo else []
-
-
-def _best(problem: ConvProblem, padded: bool) -> Candidate:
-    """Return the cheapest cut; larger blocks than usual, in farther memory, have to save much."""
-    usual, *larger = (_candidate(each) for each in layouts_of(problem, padded))
+    Larger blocks than usual, in farther memory, have to save much.
+    """
+    usual, *larger = map(_candidate, layouts_of(problem))
     best = min(larger, key=lambda c: c.cost, default=usual)
-    return best_of(best if best.cost < SAVED * usual.cost else usual, (usual, *larger))
+    return [best_of(best if best.cost < SAVED * usual.cost else usual, (usual, *larger))]
 
 
 def _reading(layout: TermsLayout, width: int) -> tuple[float, float]:
-    """Count the copies of inputs that are not padded, and estimate what their aliasing costs."""
-    if layout.padded:
-        return 0.0, 1.0
+    """Count the copies of inputs, and estimate what their aliasing costs."""
     if layout.blocks.images > 1:
         return 3.5 * layout.problem.group_inputs * width, 1.0
     if layout.copied:  # whole rows
@@ -416,37 +357,33 @@ def _candidate(layout: TermsLayout) -> Candidate:
     for block, times in layout.blocks.kinds:
         work.add(_passes(layout, block, kinds), problem.groups * times)
         work.fill(block, problem.outputs, times)
-    line = pitch(layout.blocks.most(lambda b: layout.width(b) + layout.beyond(b)), problem.compute)
+    most = layout.blocks.most(lambda b: b.input_positions + layout.beyond(b))
+    line = pitch(most, problem.compute)
     elements = line * (layout.channels * taps * 2 + c) + problem.groups * c * m * taps
     elements += layout.channels * kinds * layout.blocks.most(layout.cells)
     scratch = problem.itemsize * elements + 4 * ALIGNMENT
     scratch += tile_bytes(problem, layout.blocks, layout.channels)
-    name = "terms-padded" if layout.padded else "terms"
-    rates = PADDED if layout.padded else TERMS
-    return work.candidate(name, rates, scratch, partial(_Terms, layout))
+    return work.candidate("terms", TERMS, scratch, partial(_Terms, layout))
 
 
 def _passes(layout: TermsLayout, block: OutputBlock, kinds: int) -> Passes:
     """Count what a block of a group takes."""
     c, m = layout.problem.group_inputs, layout.problem.group_outputs
     taps, chunks = layout.problem.taps, -(-m // layout.channels)
-    width, row = layout.width(block), max(1, block.grid[-1])
+    width, row = block.input_positions, max(1, block.grid[-1])
     copied, slower = _reading(layout, width)
     done = Passes(copied=copied, items=chunks, calls=chunks * kinds, written=m * kinds * width)
     done.product = chunks * slower * product_cost(layout.channels * taps, c, width)
     done.rows = m * kinds * width / row
-    if layout.padded:
-        done.copied += c * width
-        done.rows += c * block.columns / row
     if layout.halo:
         terms = math.prod(a.counts[0] for a in layout.axes)
         done.added += m * taps * width
         done.calls += chunks * 2 * terms
-        if not (layout.padded or layout.edged(block)):
-            done.rows += ADDED_ROW * m * taps * width / (row * block.count)
         if layout.edged(block):
             done.calls += chunks * (15 + 2 * terms)
             done.rows += 0.3 * m * kinds * layout.cells(block)
+        else:
+            done.rows += ADDED_ROW * m * taps * width / (row * block.count)
     return done
 
 
@@ -584,113 +521,3 @@ def wide_candidates(problem: ConvProblem) -> list[Candidate]:
     scratch = problem.itemsize * (most * line + g * c * m * problem.taps)
     scratch += tile_bytes(problem, blocks, m)
     return [work.candidate("wide", WIDE, scratch + 4096, partial(_Wide, problem, blocks))]
-
-
-COPIED_ROWS = 64  # of a matrix, from which on it is worth copying what they all read
-LARGE = 1 << 10  # elements of a matrix, from which on each one of a stack is worth a call
-
-
-@dataclass(frozen=True, kw_only=True)
-class TermRates:
-    """Nanoseconds of products."""
-
-    product: float  # each nanosecond that NumPy's product alone would take
-    sums: float = rate("sums", 0.0)  # each vector of products that the micro-kernel adds
-    near: float = rate("copy", 0.0)  # each vector that is copied for it
-    stored: float = rate("copy", 0.0)  # each vector of sums
-    streamed: float = rate("far", 0.0)  # each byte of weights that are not in a near cache
-
-
-def is_packed(dtype: np.dtype[Any], count: int, rows: int, depth: int) -> bool:
-    """Whether products of `count` matrices `[rows, depth]` are the micro-kernel's."""
-    large = count == 1 or rows * depth >= LARGE
-    return dtype == np.float32 and large and jit.available()
-
-
-class TermProducts:
-    """Constant matrices `[stack, rows, depth]`, packed for right operands of some columns."""
-
-    def __init__(self, matrices: Array, columns: int) -> None:
-        self.dtype, (self.stack, self.rows, self.depth) = matrices.dtype, matrices.shape
-        self._panels: list[Panels] = []
-        if is_packed(matrices.dtype, *matrices.shape):
-            self._tile = best_tile(self.rows, -(-columns // jit.lanes()))
-            self._panels = [Panels(matrix, self._tile) for matrix in matrices]
-        else:
-            self._matrices = matrices
-        self._known: dict[tuple[int, ...], tuple[Array, list[VectorPlaces], Array]] = {}
-
-    @property
-    def least_columns(self) -> int:
-        """The columns from which on an operand may lie anywhere.
-
-        One with fewer needs memory behind its last row that may be read.
-        """
-        return jit.lanes() if self._panels else 0
-
-    def __call__(self, x: Array, out: Array, first: int, line: int, space: Space) -> None:
-        """Multiply `x [stack, depth, columns]`, whose last axis is contiguous.
-
-        The products' rows are written into the flat array `out`, from `first` on, `line` elements
-        from row to row.
-        """
-        width = x.shape[2]
-        if not self._panels:
-            size = self.stack * self.rows * line
-            terms = out[first : first + size].reshape(self.stack, self.rows, line)
-            multiply(self._matrices, x, terms[..., :width])
-            return
-        offsets, places, starts = self._places(x.strides[1] // x.itemsize, width, line)
-        used = space.used
-        for i, panels in enumerate(self._panels):
-            base, source = first + i * self.rows * line, _flat(x[i])
-            for part in places:
-                panels(source, offsets, part, out, starts, base, space)
-                space.release(used)
-
-    def _places(self, step: int, width: int, line: int) -> tuple[Array, list[VectorPlaces], Array]:
-        """Return where rows are read, where vectors are, and where rows are written."""
-        found = self._known.get((step, width, line))
-        if found is None:
-            at = np.arange(width)
-            columns = ProductColumns(at, at)
-            if self.rows >= COPIED_ROWS:
-                most = near_vectors(self.depth)
-                places = VectorPlaces.copied(columns, self._tile.vectors, overlap=True, most=most)
-            else:
-                places = [VectorPlaces.lying(columns, vector_starts(width))]
-            found = np.arange(self.depth) * step, places, np.arange(self.rows) * line
-            self._known[step, width, line] = found
-        return found
-
-
-def terms_cost(
-    rates: TermRates, problem: ConvProblem, count: int, rows: int, depth: int, columns: int
-) -> float:
-    """Estimate the nanoseconds of `count` products."""
-    if not is_packed(problem.compute, count, rows, depth):
-        return rates.product * stack_cost(count, rows, depth, columns)
-    vectors, weights = -(-columns // jit.lanes()), 4 * rows * depth
-    tile = best_tile(rows, vectors)
-    cost = rates.sums * depth * computed(rows, vectors, tile) + rates.stored * rows * vectors
-    copied = rows >= COPIED_ROWS
-    if copied:
-        cost += rates.near * depth * vectors
-    if weights > FAR_BYTES:
-        cost += rates.streamed * weights * (-(-vectors // near_vectors(depth)) if copied else 1)
-    return count * cost
-
-
-def copied_elements(rows: int, depth: int, columns: int) -> int:
-    """Return how many elements are copied at once, at most."""
-    if rows < COPIED_ROWS:
-        return 0
-    vectors = -(-columns // jit.lanes())
-    wanted = max(best_tile(rows, vectors).vectors, near_vectors(depth))
-    return near_elements(depth, min(vectors, wanted))
-
-
-def _flat(rows: Array) -> Array:
-    """View the memory from the first element of some rows to the last one's end."""
-    size = (rows.shape[0] - 1) * (rows.strides[0] // rows.itemsize) + rows.shape[1]
-    return np.lib.stride_tricks.as_strided(rows, (size,), (rows.itemsize,))

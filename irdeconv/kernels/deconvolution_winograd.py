@@ -306,8 +306,8 @@ def _every(source: slice, dest: slice, at: int, tile: int) -> tuple[slice, slice
 class CompiledWinograd(WinogradDeconvolution):
     """The kernel whose tiles compiled code reads and places (the extra `fast`).
 
-    The coefficients of a tile's product are terms of the output, as those of `placed` are: every
-    row is written once, and tails need neither a pass of their own nor tiles behind rows.
+    The coefficients of a tile's product are terms of the output, which are added where they belong:
+    every row is written once, and tails need neither a pass of their own nor tiles behind rows.
     """
 
     def __init__(self, tiling: Tiling, w: Array) -> None:
@@ -320,8 +320,9 @@ class CompiledWinograd(WinogradDeconvolution):
         if w.dtype == np.float32:
             most = tiling.blocks.most(tiling.width)
             self.panels = [[StackedPanels(f, most) for f in group] for group in self.filters]
-            self.filters = []
+            self.filters = []  # the panels hold the weights
         self.entering, self.leaving, self.sum_terms = entering, leave, sum_terms
+        # The compiled transforms have three axes. One of size 1 is multiplied by 1 or left out.
         lead = [np.ones((1, 1), w.dtype)] * (3 - len(tiling.tiles))
         self.into, self.back = (*lead, *self.evaluations), (*lead, *self.interpolations)
         counts = (1,) * len(lead)
@@ -334,6 +335,7 @@ class CompiledWinograd(WinogradDeconvolution):
         ]
         for block, terms in zip(tiling.blocks, block_terms(tiling.problem, axes), strict=True):
             for channels in {c.stop - c.start for c in self.chunks}:
+                # `block_terms` returns the same object for blocks that are alike.
                 kind = id(terms), block.count, channels
                 if kind not in known:  # many are alike
                     known[kind] = terms.sums, self._arguments(terms, block, channels)
@@ -349,6 +351,7 @@ class CompiledWinograd(WinogradDeconvolution):
             part = converted
         lead = (1,) * (5 - part.ndim)
         volume = part.reshape(*part.shape[:2], *lead, *part.shape[2:])
+        # A few tiles of one channel are too short a run for the transforms: channels are joined.
         columns, far = self.tiling.width(block), self.tiling.pitch(block)
         together = max(1, min(RUN // far, part.shape[1]))
         line = pitch(together * far, values.dtype)
@@ -383,6 +386,7 @@ class CompiledWinograd(WinogradDeconvolution):
         rows = self.tiling.residues * count
         sizes = rows, width, pitch(rows * width, terms.dtype)
         self.leaving(terms, MARGIN, sizes, self.shapes[1], self.back)
+        # The tables count from the block's first output, in the output or in a tile of its own.
         start = start_of(self.tiling.problem, block, channels.start)
         y = (tile if tile.dtype != out.dtype else out).reshape(-1)[start:]
         sums, arguments = self.loops[id(block), count]
@@ -394,11 +398,10 @@ class CompiledWinograd(WinogradDeconvolution):
         width = self.tiling.width(block)
         taps = self._taps(channels, width)
         return (
-            (block.count, 1, channels),
-            (MARGIN, columns // block.count, 0, width, *steps_of(problem, block, 1, channels)),
+            (block.count, channels),
+            (MARGIN, columns // block.count, width, *steps_of(problem, block, channels)),
             terms.rows(taps),
             terms.row(taps),
-            (),
         )
 
     def _taps(self, channels: int, width: int) -> Array:
@@ -407,6 +410,7 @@ class CompiledWinograd(WinogradDeconvolution):
         """
         points, residues = self.tiling.points, [len(a.counts) for a in self.tiling.axes]
         rank, count = len(points), math.prod(residues)
+        # The distance of points is that of `_products`, the pitch of all rows of a chunk.
         plane = pitch(count * channels * width, self.tiling.problem.compute)
         at = np.arange(math.prod(points))[:, None] * plane + np.arange(count) * channels * width
         at = at.reshape(*points, *residues)

@@ -29,10 +29,6 @@ from irdeconv.kernels import (
     deconvolution_phases as single,
 )
 from irdeconv.kernels import (
-    deconvolution_placed as multiples,
-)
-from irdeconv.kernels import deconvolution_placed as placed
-from irdeconv.kernels import (
     deconvolution_terms as terms,
 )
 from irdeconv.kernels import (
@@ -50,11 +46,8 @@ from irdeconv.kernels.products import convolve_in_order, deconvolve_in_order, in
 from irdeconv.kernels.threads import Threads
 
 # They list what they have for a deconvolution, maybe nothing; these transform nothing.
-DIRECT = tuple(kernel.candidates for kernel in (terms, phases, multiples, placed, single))
-# Kernels of NumPy that `residues` replace where these are listed: they are as fast or faster. Only
-# outputs that are so far apart are moved faster by `wide`.
-REPLACED = (terms.padded_candidates, wide.wide_candidates)
-FAR_APART = 16
+DIRECT = tuple(kernel.candidates for kernel in (terms, phases, single))
+FAR_APART = 16  # the stride from which on `wide` moves outputs faster than `residues`
 # Kernels of convolutions and of deconvolutions were measured apart: the part of the cost of the
 # one that the other may take at most, and the same where both transform tiles.
 OTHER_WAY = 0.8
@@ -93,7 +86,7 @@ def as_deconvolution(problem: ConvProblem, limit: float = math.inf) -> list[Cand
         return []
 
     back = problem.reversed
-    found = placed.candidates(back, limit) + single.single_candidates(back)
+    found = single.single_candidates(back)
     if available():  # else those for convolutions are better
         found += winograd.candidates(back, limit)
     return [_turned(c, back) for c in found]
@@ -126,8 +119,8 @@ def _of_deconvolution(problem: ConvProblem, direct: bool) -> list[Candidate]:
     if problem.empty:
         return [ZERO]
     candidates = residues.candidates(problem)
-    listing = DIRECT if candidates else (*DIRECT, *REPLACED)
-    if candidates and problem.strides[-1] >= FAR_APART:
+    listing = DIRECT
+    if not candidates or problem.strides[-1] >= FAR_APART:
         listing = (*DIRECT, wide.wide_candidates)
     if not direct:
         listing = (*listing, winograd.candidates)

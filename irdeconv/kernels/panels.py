@@ -79,6 +79,9 @@ class VectorPlaces:
         neighbours while these are, and belong to the vector as far.
         """
         lanes, count = jit.lanes(), len(columns.reads)
+        # A vector reads `lanes` neighbours. Columns that lie elsewhere are not of this vector, even
+        # if it computes something in their lanes: another one begins with them. With starts at
+        # every so many columns that holds only if all columns are neighbours: see `with_gaps`.
         at = starts[:, None] + np.arange(lanes)
         reads = columns.reads[np.minimum(at, count - 1)]
         near = (at < count) & (reads == reads[:, :1] + np.arange(lanes))
@@ -104,10 +107,12 @@ class VectorPlaces:
         at = starts[:, None] + np.arange(lanes)
         inside = at < count
         lying = columns.reads[np.minimum(at, count - 1)]
+        # A piece begins with each vector, and wherever a column does not lie beside the one before.
         first = inside.copy()
         first[:, 1:] &= np.diff(lying, axis=1) != 1
         vector, lane = np.nonzero(first)
         sizes = groups(len(starts), vectors)
+        # The micro-kernel counts its groups in the same order; see `group_sizes`.
         ends = np.cumsum(sizes)
         group = np.searchsorted(ends, vector, side="right")
         begins = ends - sizes
@@ -120,6 +125,8 @@ class VectorPlaces:
 
 def vector_starts(count: int, overlap: bool = True) -> Array:
     """Return where vectors of so many neighbours begin; the last one may overlap."""
+    # Overlapping lanes compute the same sums twice and write them twice. Where nothing may be read
+    # behind the columns, as at the end of an input, that is the only way to read whole vectors.
     starts = np.arange(0, count, jit.lanes())
     return np.minimum(starts, max(0, count - jit.lanes())) if overlap else starts
 
@@ -145,6 +152,8 @@ STREAMS = 3  # vectors of a tile, beyond which each is another stream to wait fo
 
 def _stores(columns: ProductColumns, at: Array, inside: Array) -> Stores:
     """Return the pieces in which the columns `at [vectors, lanes]` are written."""
+    # Lanes are one piece as long as each is written to its end, where the next one begins. A
+    # piece leaves out the elements of other products, which may already be written.
     steps, (lows, highs) = columns.steps, columns.edges()
     at = np.minimum(at, len(columns.writes) - 1)
     writes, low, high = columns.writes[at], lows[at], highs[at]
@@ -182,6 +191,9 @@ class RegisterTile:
     vectors: int
 
 
+# The sums of a tile take at most 25 of 32 registers, or 12 of 16. The rest are for the vectors of
+# one row of the right operand and a weight. LLVM would keep more sums on the stack, and load and
+# store them for each product.
 MANY_REGISTERS = (
     RegisterTile(24, 1),
     RegisterTile(12, 2),
@@ -239,6 +251,8 @@ def missed(rows: int, depth: int, vectors: int, tile: RegisterTile, stride: int)
 
     Its rows lie `stride` bytes apart, and it is read once for each `tile.rows` of the result's.
     """
+    # The low 12 bits of an address decide in which set of the first cache its line is kept. Rows a
+    # multiple of 4 KiB apart all meet in one set, which has 8 to 12 places.
     if stride % ALIASED_BYTES or depth <= ALIASED_ROWS:
         return 0
     return depth * vectors * -(-rows // tile.rows)
@@ -273,6 +287,8 @@ class Panels:
         self.packed = _packed(matrix, tile.rows, self.shared, rows)
         self.no_bias = np.zeros(panels * tile.rows, np.float32)
         self._multiply = _compiled(tile)
+        # As tuples of that many zeros: their lengths are types to numba, so that each combination
+        # has code of its own.
         counts = rows.turns, rows.steps, rows.longer
         self._counts = self.shared, tuple((0,) * n for n in counts)
 
@@ -301,6 +317,7 @@ class Panels:
         """
         elements = self._near_elements(places)
         near = space.array((elements,), np.float32) if elements else _NOTHING
+        # Rows that fill the last panel have a bias, too: the code reads one for each row of a tile.
         first = self.no_bias if bias is None else bias
         more = limits, places.reads, places.stores, places.pieces, near, out, starts, base
         self._multiply(x, offsets, self.packed, first, *more, *self._counts)
@@ -347,6 +364,7 @@ def near_vectors(depth: int) -> int:
 
 def near_elements(depth: int, vectors: int) -> int:
     """Return how many elements are copied for so many vectors, and what is written behind."""
+    # One vector more: the last piece is stored as a whole vector, wherever in a row it begins.
     return (depth * vectors + 1) * jit.lanes()
 
 
@@ -359,6 +377,8 @@ def _compiled(tile: RegisterTile) -> Callable[..., None]:
 
 def _packed(matrix: Array, rows: int, shared: int, turns: RowTurns) -> Array:
     """Return panels of so many rows behind one another, some at a time: weights are large."""
+    # Weights of one k are neighbours, in the order in which the micro-kernel reads them. Rows that
+    # the matrix does not have are zeros: their sums are computed and never written.
     count, depth = matrix.shape
     has_more = np.arange(rows) % turns.turns < turns.longer
     elements = rows * shared + int(has_more.sum()) * (depth - shared)
@@ -401,6 +421,8 @@ class StackedPanels:
         columns are whole vectors.
         """
         self._calls += 1
+        # A table counts places from the beginnings of `values` and `out`, so it serves all arrays
+        # of these sizes.
         place = line, columns, base, plane, values.shape[1], len(out)
         table = self._tables.get(place)
         if table is None and self._calls > FIRST_CALLS:

@@ -44,6 +44,7 @@ class Recorded:
         """Write down a call of a function of `kernels.compiled.steps`; numba is imported."""
         steps = import_module("irdeconv.kernels.compiled_records")
         function, record = steps.recorded(step, arguments)
+        # The record holds addresses, so everything that lies there is kept with it.
         places = (a for a in arguments if isinstance(a, ScratchPlace))
         ends = [place.end for place in places if place.base == SCRATCH]
         return Recorded((function, address(record)), (record, *arguments), max(ends, default=0))
@@ -87,6 +88,8 @@ class Recorded:
 
     def run_on(self, x: Array, out: Array, space: Space) -> None:
         """Make calls that read and write the f32 of contiguous arrays which are given."""
+        # A table is kept for the kernel, its bases are not: other threads make the same calls with
+        # arrays and scratch memory of their own.
         memory = space.array((self.scratch,), np.uint8) if self.scratch else _NO_BYTES
         self._run_on(self._words, memory, x.reshape(-1), out.reshape(-1))
 
@@ -96,6 +99,7 @@ _NO_BYTES = np.zeros(0, np.uint8)
 
 def _bases(space: Space, scratch: int) -> tuple[Array, Array]:
     """Return from where calls count places, nothing and scratch memory, and that memory."""
+    # The memory is returned too: without a reference to it the address would become invalid.
     memory = space.array((scratch,), np.uint8)
     return np.array([0, address(memory)], np.int64), memory
 
@@ -156,6 +160,7 @@ class _InTurn:
 
 def in_turn(pieces: Iterable[Piece | None]) -> Piece:
     """Return several pieces of work, one after the other, as one."""
+    # Neighbours that are compiled become one table, which takes one call from Python.
     found: list[Piece] = []
     for piece in pieces:
         if found and isinstance(piece, Recorded) and isinstance(found[-1], Recorded):

@@ -88,6 +88,7 @@ def products_of(axes: Sequence[geo.DeconvAxis], apart: bool) -> list[ResidueProd
     for residue in geo.residues(outer):
         counts = [range(a.counts[r]) for a, r in zip(outer, residue, strict=True)]
         for members in [every] if whole else [(r,) for r in every]:
+            # Residues have falling numbers of taps, which differ by one at most.
             least, most = last.counts[members[-1]], last.counts[members[0]]
             longer = sum(last.counts[r] == most for r in members)
             shifts = [
@@ -160,6 +161,7 @@ class ResidueCut:
             if any(u.start + p.first < q * p.axis.shift or u.stop > p.inputs for p, u, q in deep):
                 return False
             sizes = [max(0, u.stop - u.start) for u in reaches]
+            # From the first position that is computed to the last one, in the flat input.
             run = 1
             for size, many in zip(sizes, grid, strict=True):
                 run = (run - 1) * many + size
@@ -218,10 +220,13 @@ class ResidueCut:
         start = min(taken.start for taken, _ in reaches)
         stop = max(taken.stop for taken, _ in reaches)
         taken, where = reaches[0]
-        first = where.start - (taken.start - start) * self.steps  # may lie in front of the block
+        # The first column is that of the first residue, `start` may be another's: then the place
+        # is in front of the block, and `lows` leaves out those elements.
+        first = where.start - (taken.start - start) * self.steps
         at = np.arange(stop - start)
         lows = np.clip(-first - at * self.steps, 0, self.steps)
         highs = np.clip(last.outputs - first - at * self.steps, 0, self.steps)
+        # Only one element of each `steps` is written then; all columns are the residue's own.
         if len(product.members) < self.steps:
             lows, highs = np.zeros_like(lows), np.full_like(highs, self.steps)
         reads = reads[:, None] * self.grid(block)[-1] + start + at

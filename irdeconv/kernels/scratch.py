@@ -196,13 +196,10 @@ class BlockSizes:
     residues_bytes: int = 1 << 20  # of sums
     doubled_elements: int = 1 << 13  # that are worth being written with the zeros between
     wide_bytes: int = 1 << 21  # of outputs
-    multiples_bytes: int = 1 << 19  # of outputs
     separable_bytes: int = 1 << 20  # of outputs
     evaluated_bytes: int = 1 << 22  # of inputs that are transformed tile by tile
     tile_products_bytes: int = 1 << 21  # of the products of tiles
     tile_columns: int = 256  # tiles, at least
-    placed_columns: tuple[int, ...] = (256, 512, 1024, 2048, 4096, 8192, 1 << 40)  # that are tried
-    spread_elements: int = 1 << 18  # of outputs
     single_elements: int = 1 << 19  # of the filter
 
     # Others

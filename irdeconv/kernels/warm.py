@@ -31,7 +31,7 @@ def _layer(
 
 WARM_SIDE = 20  # of inputs; every tile and transform fits in
 # Small layers for which every compiled kernel is a candidate: the micro-kernel's tiles have
-# different numbers of rows, and layers with few channels or groups have loops of their own.
+# different numbers of rows, and depthwise layers have a loop of their own.
 CONVOLUTIONS = (
     *(_layer(8, outputs, 1, 1, 1, 0, WARM_SIDE) for outputs in (6, 8, 12, 24)),
     _layer(16, 16, 1, 3, 1, 1, WARM_SIDE),
