@@ -15,7 +15,8 @@ TOOL = script("draw_imports")
 
 def broken(folder: Path, files: dict[str, str]) -> list[str]:
     """What is wrong with a package of a few modules, each by its path."""
-    for name, text in {"__init__": "", "rewrite/__init__": "", "rewrite/forms": "", **files}.items():
+    empty = {"__init__": "", "rewrite/__init__": "", "rewrite/forms": ""}
+    for name, text in (empty | files).items():
         path = folder / "irdeconv" / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")

@@ -12,7 +12,7 @@ predicted over measured time for both, on every third trial, which the fit has n
 these problems do not tell, or not apart, stay near what they are.
 
 Nothing is changed: put the rates that you want into the records named in the output. A record holds
-rates of the processor that has the profile `FITTED` (kernels/shared/machine.py), so what is printed
+rates of the processor that has the profile `FITTED` (kernels/machine.py), so what is printed
 is what was fitted here, divided by how this machine's profile differs: calibrate it before
 (`irdeconv doctor --calibrate`). Other processes on the machine disturb the times, so repeat with
 another --seed before you believe a rate.

@@ -1,4 +1,6 @@
-"""Diagnostics, their codes, and the exceptions that carry them.
+"""Diagnostics, the exceptions that carry them, and words for messages.
+
+Diagnostics, their codes, and the exceptions that carry them.
 
 Did-you-mean hints.
 

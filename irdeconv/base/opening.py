@@ -1,4 +1,6 @@
-"""Files that cannot be opened, read or written: the error, and what helps.
+"""Opening untrusted files.
+
+Files that cannot be opened, read or written: the error, and what helps.
 
 Files of others: opened where they are regular, held against a limit, read once.
 

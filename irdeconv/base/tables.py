@@ -1,4 +1,6 @@
-"""Lines that fit a width: how wide a text is, where it may be broken, what must not be shown.
+"""Wrapped texts and plain text tables.
+
+Lines that fit a width: how wide a text is, where it may be broken, what must not be shown.
 
 Plain text tables that fit a width, and numbers for people.
 """

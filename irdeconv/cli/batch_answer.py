@@ -1,4 +1,6 @@
-"""What a verb has answered to an item of a batch, as a row of the report.
+"""One item of a batch: its arrays, its call, its row.
+
+What a verb has answered to an item of a batch, as a row of the report.
 
 The verb writes JSON, which goes to `result.json` in the item's folder. No path of that folder
 stays in it, so that the same work gives the same bytes in any folder; in messages the folder is

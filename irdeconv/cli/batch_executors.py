@@ -1,4 +1,6 @@
-"""A process that does items one after the other, seen from the process that gives it items.
+"""Processes that execute the items of a batch.
+
+A process that does items one after the other, seen from the process that gives it items.
 
 Both talk in lines of JSON over two pipes of their own: nothing is pickled, a process that dies
 spoils nothing of others, and unlike a `multiprocessing.Process` it may be started by the workers of

@@ -1,4 +1,6 @@
-"""Items: which files there are, what an item is called, and what its result depends on.
+"""Items of a batch: names, journal, lock, rows of the report.
+
+Items: which files there are, what an item is called, and what its result depends on.
 
 A folder that one batch has for itself as long as it is at work.
 

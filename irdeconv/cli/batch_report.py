@@ -1,4 +1,6 @@
-"""The report of a batch: text, JSON, JUnit, SARIF, HTML; all of the same rows, in their order.
+"""The report and the progress of a batch.
+
+The report of a batch: text, JSON, JUnit, SARIF, HTML; all of the same rows, in their order.
 
 How far a batch is, how fast, how long still: a bar on a terminal, a line a minute elsewhere.
 """

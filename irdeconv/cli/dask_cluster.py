@@ -1,4 +1,6 @@
-"""Workers of Dask that do not answer: stopped, swapped out, cut off.
+"""Batches on a cluster of Dask.
+
+Workers of Dask that do not answer: stopped, swapped out, cut off.
 
 The scheduler waits for minutes before it gives up a worker, and asks all of them together: one that
 is mute keeps the answers of the others. Here each is asked by itself, for a bounded time, and what

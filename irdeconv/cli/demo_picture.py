@@ -1,4 +1,6 @@
-"""Enlarge a picture piece by piece with a network, and check it by one that should do the same.
+"""`demo`: enlarge a picture with a network.
+
+Enlarge a picture piece by piece with a network, and check it by one that should do the same.
 
 The steps of a demonstration: a line each, with a tick, what came of it, and the time it took.
 

@@ -1,4 +1,6 @@
-"""Input values from the command line: files, images, generated data.
+"""Input values from the command line.
+
+Input values from the command line: files, images, generated data.
 
 Run a graph in OpenVINO, for verbs that let the user choose.
 """

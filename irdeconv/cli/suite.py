@@ -9,8 +9,6 @@ RESULTS is a folder of CASE.npz or CASE.npy, or one .npz with CASE/y for every c
 model.xml (the layer in OpenVINO's operations, whatever its dialect), inputs.npz, constants.npz and
 expected.npz. manifest.json has attributes, shapes, allowed differences with their rules, and what
 runtimes are known to compute differently.
-
-The verdict on a suite as JUnit.
 """
 
 from __future__ import annotations

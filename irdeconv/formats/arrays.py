@@ -1,4 +1,6 @@
-"""Arrays as the bytes of `.npy` and `.npz` files, without pickled objects.
+"""Arrays in `.npy` and `.npz` files.
+
+Arrays as the bytes of `.npy` and `.npz` files, without pickled objects.
 
 The header of an .npy: read by itself and held against the bytes behind it, never executed.
 

@@ -1,4 +1,6 @@
-"""Writers of one folder take turns, and sweep away what killed ones have left behind.
+"""Files that appear whole or not at all.
+
+Writers of one folder take turns, and sweep away what killed ones have left behind.
 
 Both rest on locks of the system (flock): they leave no files of their own, and end with the process
 that holds them. Where there are none (Windows, some network drives), nothing waits and nothing is

@@ -1,4 +1,6 @@
-"""Port maps, back edges and bodies of Loop, TensorIterator and If.
+"""Bodies of layers, and the differences of version 10.
+
+Port maps, back edges and bodies of Loop, TensorIterator and If.
 
 What version 10 says otherwise: names of inputs and outputs, and their element types.
 """

@@ -1,4 +1,6 @@
-"""Which layers the results need, and cycles: from the edges alone, before there is a graph.
+"""From a Document to a Graph.
+
+Which layers the results need, and cycles: from the edges alone, before there is a graph.
 
 A Document becomes a Graph; every structural problem is reported on the way.
 """

@@ -1,4 +1,6 @@
-"""`Const` layers: element type, shape, offset and size, checked against the weights file.
+"""Constants, names and the use of the weights file.
+
+`Const` layers: element type, shape, offset and size, checked against the weights file.
 
 Names and variables of a document: doubled layer names, tensor names, ReadValue and Assign.
 

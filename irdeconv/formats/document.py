@@ -1,4 +1,6 @@
-"""What an IR file says, element by element and not yet interpreted.
+"""An IR file as parts: document, weights, and the context of its checks.
+
+What an IR file says, element by element and not yet interpreted.
 
 Texts are kept as they stand in the file. Every element knows its place: a layer and an edge by an
 `Anchor`, the elements inside a layer by their number below it (`sub`).

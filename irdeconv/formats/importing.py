@@ -1,4 +1,6 @@
-"""What importers build with: inferred nodes, folded constants, names, refusals.
+"""The common parts of importers.
+
+What importers build with: inferred nodes, folded constants, names, refusals.
 
 What every importer returns, and how it reports.
 

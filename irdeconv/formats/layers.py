@@ -1,4 +1,6 @@
-"""Operations that irdeconv knows only by their declaration: which of them a file may have.
+"""From a `<layer>` to an operation, known or unknown.
+
+Operations that irdeconv knows only by their declaration: which of them a file may have.
 
 From a `<layer>` to an operation: type and version looked up, attributes checked.
 

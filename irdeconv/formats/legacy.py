@@ -1,4 +1,6 @@
-"""The `<pre-process>` of a model: a mean is subtracted from its input image.
+"""Reading an IR of version 2 to 7.
+
+The `<pre-process>` of a model: a mean is subtracted from its input image.
 
 Building the layers of a file or of a body: views for the rules, checks of what they give.
 

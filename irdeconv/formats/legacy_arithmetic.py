@@ -1,4 +1,6 @@
-"""Legacy element-wise layers: activations, Eltwise, Power, ScaleShift, functions, Gemm.
+"""Legacy arithmetic, normalization, pooling, reduction, ordering.
+
+Legacy element-wise layers: activations, Eltwise, Power, ScaleShift, functions, Gemm.
 
 Legacy normalizations: statistics are blobs, sums over regions, softmax.
 

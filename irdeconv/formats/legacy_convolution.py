@@ -1,4 +1,6 @@
-"""Legacy convolutions, deconvolutions and fully connected layers, whose filters are blobs.
+"""Legacy convolutions, resizes, regions and detectors.
+
+Legacy convolutions, deconvolutions and fully connected layers, whose filters are blobs.
 
 Legacy layers that resize images: Resample, Interp, Upsampling; how places map differs.
 

@@ -1,4 +1,6 @@
-"""Legacy layers of shapes: inputs, constants, reshapes, concatenation, tiles, blocks.
+"""Legacy shapes, slices, recurrent cells and bodies.
+
+Legacy layers of shapes: inputs, constants, reshapes, concatenation, tiles, blocks.
 
 Legacy layers that take parts: Split, Crop, StridedSlice, Gather, ScatterUpdate, sequences.
 

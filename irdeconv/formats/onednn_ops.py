@@ -1,4 +1,6 @@
-"""One operation of a oneDNN Graph dump as rules see it, and the registry of rules.
+"""The operations of oneDNN Graph.
+
+One operation of a oneDNN Graph dump as rules see it, and the registry of rules.
 
 The operations of oneDNN Graph that have exact counterparts.
 """

@@ -1,4 +1,6 @@
-"""The scopes of an ONNX model: its graph, the bodies of nodes, its functions.
+"""ONNX files and their scopes.
+
+The scopes of an ONNX model: its graph, the bodies of nodes, its functions.
 
 An ONNX model's file: read without the data that lies in other files, written with it.
 """

@@ -1,4 +1,6 @@
-"""ONNX's If, Loop and Scan as operations with bodies.
+"""ONNX's control flow, sequences, random numbers and signals.
+
+ONNX's If, Loop and Scan as operations with bodies.
 
 ONNX's sequences and optional values, as far as both are known while importing.
 

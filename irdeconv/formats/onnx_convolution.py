@@ -1,4 +1,6 @@
-"""ONNX's Conv, ConvTranspose and poolings.
+"""ONNX's convolutions, poolings and pads.
+
+ONNX's Conv, ConvTranspose and poolings.
 
 ONNX's LpPool, GlobalLpPool and MaxUnpool.
 

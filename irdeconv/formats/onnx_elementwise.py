@@ -1,4 +1,6 @@
-"""ONNX's element-wise operations: arithmetic, comparison, logic, activations, Cast, Where.
+"""ONNX's element-wise operations and casts.
+
+ONNX's element-wise operations: arithmetic, comparison, logic, activations, Cast, Where.
 
 ONNX's operations that consist of several arithmetic ones: CumProd, Det.
 

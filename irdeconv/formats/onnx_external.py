@@ -1,4 +1,6 @@
-"""ONNX models held against the limits before anything is built of them.
+"""ONNX models in files, and their limits.
+
+ONNX models held against the limits before anything is built of them.
 
 ONNX models in files: the message, held against a limit, and data in other files beside it.
 

@@ -1,4 +1,6 @@
-"""Lower the deconvolutions of an ONNX model where they stand.
+"""Lowering ONNX models in place.
+
+Lower the deconvolutions of an ONNX model where they stand.
 
 ONNX files in, ONNX files out: the public function, and writing.
 """

@@ -1,4 +1,6 @@
-"""ONNX Runtime's own operations (com.microsoft) that its optimizer and exporters write.
+"""Operations of com.microsoft, the quantised ones included.
+
+ONNX Runtime's own operations (com.microsoft) that its optimizer and exporters write.
 
 ONNX Runtime's quantised operations: to real numbers, the operation, back onto a grid.
 """

@@ -1,4 +1,6 @@
-"""ONNX element types, tensors and declared shapes.
+"""One ONNX node as rules see it: names, tensors, registry.
+
+ONNX element types, tensors and declared shapes.
 
 One ONNX node as rules see it, and the registry of rules.
 

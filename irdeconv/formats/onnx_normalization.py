@@ -1,4 +1,6 @@
-"""ONNX's normalizations, softmax families, and matrix products.
+"""ONNX's normalizations, matrix products and reductions.
+
+ONNX's normalizations, softmax families, and matrix products.
 
 ONNX's reductions, arg-extremes and cumulative sums.
 """

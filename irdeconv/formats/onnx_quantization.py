@@ -1,4 +1,6 @@
-"""ONNX's QuantizeLinear and DequantizeLinear: per tensor, per axis, in blocks.
+"""ONNX's quantization and integer products.
+
+ONNX's QuantizeLinear and DequantizeLinear: per tensor, per axis, in blocks.
 
 ONNX's products of integers: ConvInteger, MatMulInteger, QLinearConv, QLinearMatMul.
 

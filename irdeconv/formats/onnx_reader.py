@@ -1,4 +1,6 @@
-"""Importing the nodes of an ONNX graph: each by the rule of its type, or by its definition.
+"""Reading ONNX models.
+
+Importing the nodes of an ONNX graph: each by the rule of its type, or by its definition.
 
 Operations that ONNX defines by others and that have no rule are imported as what they consist of.
 

@@ -1,4 +1,6 @@
-"""Recurrent layers that OpenVINO's sequences lack, step by step in a TensorIterator.
+"""ONNX's RNN, GRU and LSTM.
+
+Recurrent layers that OpenVINO's sequences lack, step by step in a TensorIterator.
 
 These have peepholes, coupled gates or other activations. Axis letters: T steps, N batch, H hidden
 units, G gates times H.

@@ -1,4 +1,6 @@
-"""Resize as ONNX defines it, axis by axis: a product with a matrix of weights, or a Gather.
+"""ONNX's Resize and Upsample.
+
+Resize as ONNX defines it, axis by axis: a product with a matrix of weights, or a Gather.
 
 It serves what Interpolate lacks: antialiasing, crops, weights that leave out what lies outside.
 

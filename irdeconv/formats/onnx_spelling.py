@@ -1,4 +1,6 @@
-"""A lowered layer as ONNX nodes: standard operations as the model's operation set spells them.
+"""Lowered layers as ONNX nodes.
+
+A lowered layer as ONNX nodes: standard operations as the model's operation set spells them.
 
 How each operation that a lowering emits is spelled in ONNX.
 """

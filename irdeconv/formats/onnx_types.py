@@ -1,4 +1,6 @@
-"""What is known of the tensors of an ONNX model: element types and shapes, by scope and name.
+"""Types of ONNX tensors, and pieces of models as graphs.
+
+What is known of the tensors of an ONNX model: element types and shapes, by scope and name.
 
 Pieces of an ONNX model as graphs of their own: some nodes, and the constants that they read.
 """

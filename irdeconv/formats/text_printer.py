@@ -1,4 +1,6 @@
-"""Print a graph as text that `parser` reads back.
+"""Printing a graph as text.
+
+Print a graph as text that `parser` reads back.
 
 What the text form keeps for the `.xml` alone: it has to be what a file can hold there.
 """

@@ -1,4 +1,6 @@
-"""Tokens of the text form, with places, and the errors that point at them.
+"""Values in the text form: tokens, literals, printing.
+
+Tokens of the text form, with places, and the errors that point at them.
 
 Values in the text form: strings, dimensions, specs, arrays. Arrays are bit-exact.
 

@@ -1,4 +1,6 @@
-"""One `<layer>` element and everything below it, as parts of a Document.
+"""One `<layer>` element and the specs of its ports.
+
+One `<layer>` element and everything below it, as parts of a Document.
 
 Declared specs: the precision and the `<dim>`s of a port, with what is wrong in them.
 """

@@ -1,4 +1,6 @@
-"""A look at the beginning of an XML file by expat, before lxml sees any of it.
+"""From the bytes of an `.xml` to a Document.
+
+A look at the beginning of an XML file by expat, before lxml sees any of it.
 
 A DOCTYPE can only stand before the root element, and entities only in a DOCTYPE: a file that passes
 cannot expand or fetch anything.

@@ -1,4 +1,6 @@
-"""The `.bin` while it is written: part by part, each constant once.
+"""Writing a graph as `.xml` and `.bin`.
+
+The `.bin` while it is written: part by part, each constant once.
 
 What a graph must hold before it is written: layers and attributes that readers take.
 

@@ -1,4 +1,6 @@
-"""Attribute types: how the text of an XML attribute becomes a typed value and back.
+"""Attributes of operations: their texts, and how classes declare them.
+
+Attribute types: how the text of an XML attribute becomes a typed value and back.
 
 Declaring attributes: what a field of an operation's class says about its XML attribute.
 """

@@ -1,4 +1,6 @@
-"""Where a deconvolution's window lies: one function for every pads and output_shape rule.
+"""Sizes, pads and windows: every formula of convolutions and deconvolutions.
+
+Where a deconvolution's window lies: one function for every pads and output_shape rule.
 
 All rules reduce to a `Window` on the uncropped scatter of size FULL = S(I-1) + D(K-1) + 1:
 `y[o] = full[o + pads_begin]` for 0 <= o < O, and O = FULL - pads_begin - pads_end. A pad may be

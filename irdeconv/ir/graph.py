@@ -1,4 +1,6 @@
-"""What a graph consists of: nodes, their outputs, and what belongs to the whole model.
+"""Graphs of nodes and values.
+
+What a graph consists of: nodes, their outputs, and what belongs to the whole model.
 
 The graph: nodes by id, the producer of every input port, the users of every node.
 

@@ -1,4 +1,6 @@
-"""What an operation declares besides its meaning: how it is executed fast, and how it rounds.
+"""Operations: the base class, the registry, and traits that passes ask for.
+
+What an operation declares besides its meaning: how it is executed fast, and how it rounds.
 
 Operations: the base class, the registry, attributes from text, and builders.
 

@@ -1,4 +1,6 @@
-"""What threads hold when their process forks, the child makes anew: it has none of them.
+"""Threads of NumPy's BLAS, and locks that survive a fork.
+
+What threads hold when their process forks, the child makes anew: it has none of them.
 
 The number of threads of NumPy's BLAS while a plan runs.
 """

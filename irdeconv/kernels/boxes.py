@@ -1,4 +1,6 @@
-"""Anchors: boxes of all ratios and scales at each cell of a grid, and how a network shifts them.
+"""Boxes of detectors: anchors, priors, proposals, decoding.
+
+Anchors: boxes of all ratios and scales at each cell of a grid, and how a network shifts them.
 
 From scores and encoded boxes to detections: decoding, suppression, the best of an image.
 

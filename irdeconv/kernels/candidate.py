@@ -1,4 +1,6 @@
-"""Kernels prepared for exact sizes: chosen and given their filter once, run often.
+"""Problems, and the kernels that could compute them.
+
+Kernels prepared for exact sizes: chosen and given their filter once, run often.
 
 The letters are those of `shared.problem`.
 

@@ -1,4 +1,6 @@
-"""Bias, residual and activation of f32 rows in one pass, compiled.
+"""Compiled chains and programs of element-wise operations.
+
+Bias, residual and activation of f32 rows in one pass, compiled.
 
 Import it only where jit.available(). exp is a polynomial (two units in the last place) that
 becomes vector instructions. The results may differ from those of NumPy by the last bits;

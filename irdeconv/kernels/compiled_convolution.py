@@ -1,4 +1,6 @@
-"""Depthwise convolution and frames, compiled; imported only where numba is installed.
+"""Compiled depthwise convolutions, frames and recurrent cells.
+
+Depthwise convolution and frames, compiled; imported only where numba is installed.
 
 Recurrent cells along sequences, compiled: N batch, T steps, H hidden units.
 

@@ -1,4 +1,6 @@
-"""Calls of compiled functions that are written down, so that a loop makes many of them at once.
+"""Compiled functions that run from recorded tables of calls.
+
+Calls of compiled functions that are written down, so that a loop makes many of them at once.
 
 A call from Python takes microseconds, mostly to look at its arrays; small layers take as long. A
 record holds what the call needs to know of its arguments, in words of 64 bits: where an array's

@@ -1,4 +1,6 @@
-"""Copies and sums of f32 in few instructions, compiled; imported only where numba is installed.
+"""Compiled copies, sums, col2im and pooling.
+
+Copies and sums of f32 in few instructions, compiled; imported only where numba is installed.
 
 Col2im, each row of the output written once; imported only where numba is installed.
 

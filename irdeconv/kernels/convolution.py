@@ -1,4 +1,6 @@
-"""Convolutions in one form: three spatial axes, without taps that only ever meet padding.
+"""The common parts of convolution kernels: forms, frames, blocks, counted work.
+
+Convolutions in one form: three spatial axes, without taps that only ever meet padding.
 
 The axes are named depth, row and column; where a convolution has fewer, the missing ones have size
 1. A single axis becomes the rows, so that neighbouring rows are adjacent in memory.

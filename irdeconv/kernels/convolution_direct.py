@@ -1,4 +1,6 @@
-"""How the micro-kernel's convolutions are cut, and where their vectors are read and written.
+"""Convolution by the micro-kernel: the kernel and its layout.
+
+How the micro-kernel's convolutions are cut, and where their vectors are read and written.
 
 Convolution by the micro-kernel (the extra `fast`), without any columns.
 

@@ -1,4 +1,6 @@
-"""Convolution as a product of the filter with columns, the patches that the windows see.
+"""Convolution by columns, by plain products, and of every D-th position.
+
+Convolution as a product of the filter with columns, the patches that the windows see.
 
 Per block of rows of the output, patches are gathered as a matrix `[g, C/g * taps, positions]` and
 multiplied by the filter.

@@ -1,4 +1,6 @@
-"""Blocks of rows of a convolution's output, and what their windows see, gathered by columns.
+"""Convolution by rows: gathered, shifted and interleaved.
+
+Blocks of rows of a convolution's output, and what their windows see, gathered by columns.
 
 Convolution on rows that lie interleaved: all channels and columns' taps of one row together.
 

@@ -1,4 +1,6 @@
-"""Copies into preallocated memory: joining, padding, permuting, repeating.
+"""Copies into given memory, and sums over neighbours.
+
+Copies into preallocated memory: joining, padding, permuting, repeating.
 
 Sums over the neighbours of each element along an axis.
 """

@@ -1,4 +1,6 @@
-"""The geometry that the deconvolution kernels share, axis by axis: residues of the output.
+"""The common parts of deconvolution kernels: residues and blocks of the output.
+
+The geometry that the deconvolution kernels share, axis by axis: residues of the output.
 
     full[s*S + k*D] += x[s] * w[k];   y[o] = full[o + begin]
 

@@ -1,4 +1,6 @@
-"""Deconvolution by exact phases: every residue of the output as a convolution of stride 1.
+"""Deconvolution by phases, of single positions, and by separable filters.
+
+Deconvolution by exact phases: every residue of the output as a convolution of stride 1.
 
 All residues read the same shifts of the input, so one buffer of shifted copies (each a flat run of
 zero-padded planes) serves them; residues with equally many taps share one matrix product

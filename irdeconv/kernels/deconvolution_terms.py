@@ -1,4 +1,6 @@
-"""How the work of `terms` is cut.
+"""Deconvolution by one product of all taps, and by wide runs.
+
+How the work of `terms` is cut.
 
 Deconvolution by one matrix product of all taps, whose terms are added where they belong.
 

@@ -1,4 +1,6 @@
-"""How Winograd deconvolutions are cut: tiles, blocks of positions and channels at a time.
+"""Deconvolution with fewer multiplications, and its tiles.
+
+How Winograd deconvolutions are cut: tiles, blocks of positions and channels at a time.
 
 Deconvolution with fewer multiplications: short polynomial products (Winograd, Toom-Cook).
 

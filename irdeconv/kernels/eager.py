@@ -1,4 +1,6 @@
-"""Which kernels could compute a convolution or a deconvolution: at stride 1 each is the other.
+"""Convolution and deconvolution of arrays, and the choice of their kernels.
+
+Which kernels could compute a convolution or a deconvolution: at stride 1 each is the other.
 
 Convolution and deconvolution of arrays of any sizes and types, with kernels prepared for a call.
 

@@ -1,4 +1,6 @@
-"""Straight-line programs of element-wise calls: who computes what into which memory.
+"""Element-wise operations as straight-line calls.
+
+Straight-line programs of element-wise calls: who computes what into which memory.
 
 A rule says what an operation computes: a ufunc, or a function that emits calls.
 

@@ -1,4 +1,6 @@
-"""How arrays that broadcast to one shape are cut into tiles.
+"""Chains of element-wise operations, tile by tile.
+
+How arrays that broadcast to one shape are cut into tiles.
 
 Which chains of f32 have a compiled form: a bias, an activation, tensors added around it.
 

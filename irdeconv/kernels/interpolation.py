@@ -1,4 +1,6 @@
-"""How interpolation weighs neighbours: each axis is a sparse matrix from input to output positions.
+"""Interpolation and its weights.
+
+How interpolation weighs neighbours: each axis is a sparse matrix from input to output positions.
 
 Coordinates are computed in f32, as OpenVINO does: whether a position is exactly on a half decides
 which neighbour `nearest` takes. I is the input's size along the axis, O the output's.

@@ -1,4 +1,6 @@
-"""The user's own folder for what is kept between processes: private, by processor.
+"""The optional compiler numba, and the folder of its cache.
+
+The user's own folder for what is kept between processes: private, by processor.
 
 Compiled code is loaded and run, so it comes from a folder only that belongs to the user, in which
 nobody else may write.

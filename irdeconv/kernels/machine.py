@@ -1,4 +1,6 @@
-"""How fast the processor is: a profile of a few times, of which the costs of kernels are made.
+"""The speed of this machine: profiles, rates, calibration.
+
+How fast the processor is: a profile of a few times, of which the costs of kernels are made.
 
 The rates of the kernels' cost formulas were fitted on one processor, whose profile is `FITTED`;
 `shared.rates` turns them into those of another. Without a calibration of this machine a packaged

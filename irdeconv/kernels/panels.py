@@ -1,4 +1,6 @@
-"""Where the micro-kernel reads the vectors of a product, and where it writes them.
+"""Products of constant matrices by the micro-kernel, and the places of their vectors.
+
+Where the micro-kernel reads the vectors of a product, and where it writes them.
 
 Products of constant matrices by the compiled micro-kernel (the extra `fast`).
 

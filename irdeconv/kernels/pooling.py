@@ -1,4 +1,6 @@
-"""Pooling into a given number of windows: window o of O reads floor(oI/O) to ceil((o+1)I/O).
+"""Max and average pooling, adaptive pooling.
+
+Pooling into a given number of windows: window o of O reads floor(oI/O) to ceil((o+1)I/O).
 
 Pooling by shifts of flat memory: windows of all positions at once, of which few are kept.
 

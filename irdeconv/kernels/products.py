@@ -1,4 +1,6 @@
-"""Matrix products in the shapes in which OpenBLAS is fast, and what they cost.
+"""Matrix products, exact sums, short polynomial products and special functions.
+
+Matrix products in the shapes in which OpenBLAS is fast, and what they cost.
 
 OpenBLAS packs both operands unless the product is small; for a narrow operand packing costs more
 than the arithmetic. Its kernels for AVX-512 read the operands of small products (M*K*N up to

@@ -1,4 +1,6 @@
-"""The counter-based generator Philox 4x32 with ten rounds: words of 32 bits.
+"""Generators of random words, and the numbers made of them.
+
+The counter-based generator Philox 4x32 with ten rounds: words of 32 bits.
 
 Drawing classes by their probabilities.
 

@@ -1,7 +1,9 @@
-"""Compiled calls whose memory stays where it is, written down once and made together.
+"""Recorded calls of compiled functions; needs no numba.
+
+Compiled calls whose memory stays where it is, written down once and made together.
 
 A step of a plan is such a list of calls where all that it does is compiled; steps that follow each
-other then take one call from Python. See `kernels.compiled.records`.
+other then take one call from Python. See `kernels.compiled_records`.
 
 Copies and programs of f32 written down as compiled calls, where they can be.
 
@@ -41,7 +43,7 @@ class Recorded:
 
     @staticmethod
     def of(step: str, *arguments: Any) -> Recorded:
-        """Write down a call of a function of `kernels.compiled.steps`; numba is imported."""
+        """Write down a call of a function of `kernels.compiled_records`; numba is imported."""
         steps = import_module("irdeconv.kernels.compiled_records")
         function, record = steps.recorded(step, arguments)
         # The record holds addresses, so everything that lies there is kept with it.

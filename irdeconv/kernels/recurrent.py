@@ -1,4 +1,6 @@
-"""Connectionist temporal classification: blanks between labels, a label may last.
+"""Recurrent cells, and sequences of classes.
+
+Connectionist temporal classification: blanks between labels, a label may last.
 
 Recurrent cells along a sequence: N batch, T steps, I inputs, H hidden units, G gates.
 

@@ -1,4 +1,6 @@
-"""Regions of feature maps divided into bins: their largest elements, means, or one point each.
+"""Regions of feature maps, and conversion of colours.
+
+Regions of feature maps divided into bins: their largest elements, means, or one point each.
 
 Regions of feature maps read at samples between elements: ROIAlign, straight and rotated.
 

@@ -1,4 +1,6 @@
-"""Deformable convolution: every tap of every window reads at a place of its own.
+"""Sampling at real coordinates: GridSample and deformable convolution.
+
+Deformable convolution: every tap of every window reads at a place of its own.
 
 Sampling images at real coordinates: GridSample's interpolations and paddings.
 """

@@ -1,4 +1,6 @@
-"""The scratch memory that kernels work in.
+"""Scratch memory of kernels, and the sizes of blocks.
+
+The scratch memory that kernels work in.
 
 Into how large pieces work is cut, for memory to stay in a cache and for threads to share it.
 

@@ -1,4 +1,6 @@
-"""Non-maximum suppression of boxes: two opposite corners, [y1, x1, y2, x2] or [x1, y1, x2, y2].
+"""Suppression of overlapping boxes.
+
+Non-maximum suppression of boxes: two opposite corners, [y1, x1, y2, x2] or [x1, y1, x2, y2].
 
 Matrix NMS: the scores of all boxes are lowered at once, by their overlaps with better ones.
 

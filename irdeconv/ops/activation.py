@@ -1,4 +1,6 @@
-"""Activations: functions of one tensor, some with parameters that are inputs.
+"""Activations and SoftMax.
+
+Activations: functions of one tensor, some with parameters that are inputs.
 
 Types below 32 bits are computed in float32 and rounded once.
 

@@ -1,4 +1,6 @@
-"""Model inputs, outputs, constants, and operations that are known only by their declaration.
+"""Inputs, outputs, constants, variables, strings.
+
+Model inputs, outputs, constants, and operations that are known only by their declaration.
 
 Variables: what a model keeps from one inference to the next.
 

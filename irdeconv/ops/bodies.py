@@ -1,4 +1,6 @@
-"""Bodies: the graphs inside Loop, TensorIterator and If, and what joins them to the outside.
+"""Bodies of Loop, TensorIterator and If: structure, inference, execution.
+
+Bodies: the graphs inside Loop, TensorIterator and If, and what joins them to the outside.
 
 A body's graph is never changed in place, so copies of a graph may share it: to rewrite a body, put
 a new graph into a new operation (`change_bodies`). Passes use the specs that inference gave to the

@@ -1,4 +1,6 @@
-"""Rearrangements: DepthToSpace, SpaceToDepth, ShuffleChannels, Reverse.
+"""Rearranged channels and blocks, reversed and rolled axes, splits.
+
+Rearrangements: DepthToSpace, SpaceToDepth, ShuffleChannels, Reverse.
 
 Blocks of space as batches: BatchToSpace, SpaceToBatch.
 

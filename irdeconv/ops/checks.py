@@ -1,4 +1,6 @@
-"""Checks that many operations share; each raises OpError with the numbers and the rule.
+"""Checks, broadcasting rules and binding that operations share.
+
+Checks that many operations share; each raises OpError with the numbers and the rule.
 
 The attribute `auto_broadcast`: which shapes fit, and where their axes stand.
 

@@ -1,4 +1,6 @@
-"""Change of element type: Convert, ConvertLike.
+"""Changes of the element type.
+
+Change of element type: Convert, ConvertLike.
 
 ConvertPromoteTypes.
 """

@@ -1,4 +1,6 @@
-"""Convolution and GroupConvolution.
+"""Convolutions: ordinary, grouped, binary, deformable.
+
+Convolution and GroupConvolution.
 
 BinaryConvolution.
 

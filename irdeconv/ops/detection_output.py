@@ -1,4 +1,6 @@
-"""DetectionOutput.
+"""DetectionOutput and the prior boxes.
+
+DetectionOutput.
 
 PriorBox and PriorBoxClustered.
 """

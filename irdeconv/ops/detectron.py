@@ -1,4 +1,6 @@
-"""What remains of Detectron's detectors: a grid of priors, the best regions, features, results.
+"""The operations of Detectron, and proposals of regions.
+
+What remains of Detectron's detectors: a grid of priors, the best regions, features, results.
 
 Proposals of regions: GenerateProposals, and that of one image in Detectron.
 

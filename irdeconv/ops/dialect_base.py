@@ -1,4 +1,6 @@
-"""One deconvolution apart from any system: attributes in common terms and sizes.
+"""The common parts of all deconvolutions: layouts, groups, pads, settings.
+
+One deconvolution apart from any system: attributes in common terms and sizes.
 
 What the deconvolutions of all systems share: layouts, groups, bias, checks.
 

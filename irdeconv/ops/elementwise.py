@@ -1,4 +1,6 @@
-"""Element-wise operations of two or three tensors: arithmetic, comparison, logic, Select.
+"""Element-wise operations of one, two and three tensors.
+
+Element-wise operations of two or three tensors: arithmetic, comparison, logic, Select.
 
 Every operation is a row: name, what it computes, what it accepts. Tensors broadcast as the
 attribute `auto_broadcast` says: `numpy`, `none` (equal shapes), `pdpd` (the second into the first

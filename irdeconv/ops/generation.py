@@ -1,4 +1,6 @@
-"""Range, Eye and Identity.
+"""Generated tensors: Range, Eye, random numbers.
+
+Range, Eye and Identity.
 
 Multinomial.
 

@@ -1,4 +1,6 @@
-"""Interpolate of operation sets 1, 4 and 11.
+"""Interpolate, GridSample, windows as columns.
+
+Interpolate of operation sets 1, 4 and 11.
 
 GridSample.
 

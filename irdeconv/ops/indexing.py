@@ -1,4 +1,6 @@
-"""Reading and writing at computed places: GatherElements, GatherND, Scatter*.
+"""Reading and writing at computed indices.
+
+Reading and writing at computed places: GatherElements, GatherND, Scatter*.
 
 Places of elements as tensors: NonZero, OneHot.
 

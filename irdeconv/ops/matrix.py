@@ -1,4 +1,6 @@
-"""MatMul.
+"""MatMul, Einsum and Inverse.
+
+MatMul.
 
 Einsum.
 

@@ -1,4 +1,6 @@
-"""Operations that move whole tensors: Concat, Transpose, Tile, Broadcast, channel shuffles.
+"""Operations that move or repeat whole tensors.
+
+Operations that move whole tensors: Concat, Transpose, Tile, Broadcast, channel shuffles.
 
 Repetition of data: Broadcast, Tile.
 """

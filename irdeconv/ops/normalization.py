@@ -1,4 +1,6 @@
-"""Normalizations: NormalizeL2, MVN, BatchNormInference.
+"""Normalizations.
+
+Normalizations: NormalizeL2, MVN, BatchNormInference.
 
 LRN and GRN: elements divided by the size of their neighbours.
 """

@@ -1,4 +1,6 @@
-"""Order along an axis: TopK, CumSum.
+"""TopK, CumSum, sorted search, Unique.
+
+Order along an axis: TopK, CumSum.
 
 Places in sorted numbers: Bucketize, SearchSorted.
 

@@ -1,4 +1,6 @@
-"""Pooling over windows: AvgPool and MaxPool of every operation set.
+"""Pooling over windows, fixed and adaptive.
+
+Pooling over windows: AvgPool and MaxPool of every operation set.
 
 AdaptiveAvgPool and AdaptiveMaxPool.
 """

@@ -1,4 +1,6 @@
-"""Recurrent cells and sequences: RNN, GRU, LSTM.
+"""Recurrent cells and sequences, beam search, CTC.
+
+Recurrent cells and sequences: RNN, GRU, LSTM.
 
 Axis letters: N batch, T steps, D directions, I inputs, H hidden units, G gates times H.
 

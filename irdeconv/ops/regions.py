@@ -1,4 +1,6 @@
-"""ROIAlign and ROIAlignRotated.
+"""Pooled regions, RegionYolo and ReorgYolo.
+
+ROIAlign and ROIAlignRotated.
 
 ROIPooling, PSROIPooling and DeformablePSROIPooling.
 

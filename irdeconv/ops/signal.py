@@ -1,4 +1,6 @@
-"""DFT, IDFT, RDFT and IRDFT. Complex numbers are pairs, the last axis of size 2.
+"""Fourier transforms of tensors and of frames.
+
+DFT, IDFT, RDFT and IRDFT. Complex numbers are pairs, the last axis of size 2.
 
 STFT and ISTFT.
 """

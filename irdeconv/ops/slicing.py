@@ -1,4 +1,6 @@
-"""Parts of tensors: Slice, Gather.
+"""Parts of tensors: Slice, Gather, StridedSlice.
+
+Parts of tensors: Slice, Gather.
 
 StridedSlice.
 """

@@ -1,4 +1,6 @@
-"""Sums and means of rows of a table: the EmbeddingBag family.
+"""Embeddings, segments, sparse rows.
+
+Sums and means of rows of a table: the EmbeddingBag family.
 
 Axis letters: E rows of the table, *W what a row is, L looked up rows, B bags. Element types below
 32 bits are summed in f32 and rounded once.

@@ -1,4 +1,6 @@
-"""What the operations that choose among boxes ask of their inputs, and how many they may keep.
+"""Suppression of overlapping boxes, and its inputs.
+
+What the operations that choose among boxes ask of their inputs, and how many they may keep.
 
 MatrixNms and MulticlassNms: suppression in every class, the best of all classes together.
 

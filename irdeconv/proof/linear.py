@@ -1,4 +1,6 @@
-"""Evaluates values at exact sizes: constants and vectors of sizes as arrays, all else as sums.
+"""Values at exact sizes, and proofs of whatever is linear in the data.
+
+Evaluates values at exact sizes: constants and vectors of sizes as arrays, all else as sums.
 
 The sums are those of numbered elements (taps.py). A convolution, a deconvolution by its definition,
 and a product of matrices add numbers for their outputs.

@@ -1,4 +1,6 @@
-"""What the proof knows of a model: layers in order, with attributes as the file spells them.
+"""A model as the proof sees it, and the registry of its rules.
+
+What the proof knows of a model: layers in order, with attributes as the file spells them.
 
 How the rules of the language are listed, and what they need: attributes, vectors, limits.
 """

@@ -1,4 +1,6 @@
-"""Interpolate by whole factors: which axes it enlarges, and which element each output takes.
+"""The meaning of each operation of the language.
+
+Interpolate by whole factors: which axes it enlarges, and which element each output takes.
 
 What each operation of the language computes, with OpenVINO's rules.
 

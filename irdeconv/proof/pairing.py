@@ -1,4 +1,6 @@
-"""What a user sees of two models from outside: inputs, outputs and variables.
+"""Pairs the values of two models, from their interface on.
+
+What a user sees of two models from outside: inputs, outputs and variables.
 
 Which inputs OpenVINO knows before a model runs; some layers it does not run without that.
 

@@ -1,4 +1,6 @@
-"""Whether sums of weights are equal, exactly or up to the rounding of one weight.
+"""Sums of products with data elements, and their comparison.
+
+Whether sums of weights are equal, exactly or up to the rounding of one weight.
 
 Sums of multiples of numbered elements, which are scaled and added to each other.
 

@@ -1,4 +1,6 @@
-"""A deconvolution against what took its place, for all sizes.
+"""Proofs for all sizes, and the verdict on a pair of models.
+
+A deconvolution against what took its place, for all sizes.
 
 What is computed from the data is followed as a `View` (maps.py): a table says which row an element
 comes from, and along the batch and every spatial axis its place is an affine expression of the

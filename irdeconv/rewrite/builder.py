@@ -1,4 +1,6 @@
-"""The graph builder: new nodes inherit place, origins and name; constants are folded.
+"""The graph builder, and the replacement of single nodes.
+
+The graph builder: new nodes inherit place, origins and name; constants are folded.
 
 Rewriting: one node is replaced by others, or a rule says why it does not apply.
 """
@@ -69,7 +71,7 @@ class GraphBuilder:
 
     An operation whose inputs are all constants becomes a constant at once, unless that would be
     too much work. One that only moves
-    elements goes in front of what converts or dequantizes a constant (passes/stored.py).
+    elements goes in front of what converts or dequantizes a constant (rewrite/compressed_filters.py).
     """
 
     checks: ClassVar[bool] = False  # whether operations come from a file

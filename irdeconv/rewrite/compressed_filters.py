@@ -1,4 +1,6 @@
-"""Movements of constants: a large one is not copied before somebody reads the result.
+"""Filters stored in few bits, and moved constants.
+
+Movements of constants: a large one is not copied before somebody reads the result.
 
 Filters that are stored in few bits: a constant and the element-wise operations behind it.
 

@@ -1,4 +1,6 @@
-"""A convolution of a lowered graph: its pads and its bias, and the rules that make it legal.
+"""Convolutions of a lowered graph, and their facts for targets.
+
+A convolution of a lowered graph: its pads and its bias, and the rules that make it legal.
 
 The facts of an operation that a plan emits, for the conditions of a target.
 """

@@ -1,4 +1,6 @@
-"""Whether what a file declares of an unknown operation still holds of its inferred inputs.
+"""Inference over a graph, declared shapes, overridden inputs.
+
+Whether what a file declares of an unknown operation still holds of its inferred inputs.
 
 Shape, element type and value inference over a graph.
 
@@ -158,7 +160,7 @@ def infer_specs(
     `shapes` overrides the shapes of Parameters by node id, `given` their specs. A node that fails
     keeps its declared specs, so that one mistake is reported once. `remarks` adds warnings and
     compares the declared with the inferred specs. Unknown operations have the specs that the file
-    declares, as far as these hold of its inputs (passes/declared.py), or if they are not to be
+    declares, as far as these hold of its inputs (rewrite/infer_specs.py), or if they are not to be
     believed none. Operations with bodies get inferred ones.
     """
     problems, declarations = Collector(most=current().reports), Declarations(believe)

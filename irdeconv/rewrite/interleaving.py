@@ -1,4 +1,6 @@
-"""Moving the residues of an output from channels, or from several tensors, into space.
+"""Interleaving of residues, and spellings of zero-insertion.
+
+Moving the residues of an output from channels, or from several tensors, into space.
 
 Output o of an axis with stride S has the residue r = o mod S. DepthToSpace does it for equal
 strides, in several steps for a stride that is a product. Transposes do it one axis after the

@@ -1,4 +1,6 @@
-"""The bias behind a deconvolution: an Add of one number per output channel.
+"""Convolutions that a target cannot run, and the bias behind a deconvolution.
+
+The bias behind a deconvolution: an Add of one number per output channel.
 
 Ordinary convolutions that a target cannot run, rewritten by the rules of legalising.py.
 """

@@ -1,4 +1,6 @@
-"""Planning: a form is built without numbers, counted, and held against a target.
+"""Planning: forms are counted, held against a target, and chosen by cost.
+
+Planning: a form is built without numbers, counted, and held against a target.
 
 With R = prod(S) residues, per axis I inputs, O outputs, and from `subpixel.analyse`: I' = I + more
 outputs of every residue, K_r taps of residue r (they sum up to K), E the inputs that a stacked

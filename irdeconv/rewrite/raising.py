@@ -1,4 +1,6 @@
-"""What raising returns: the graph and a record of every decomposition.
+"""Raising: decompositions become one deconvolution again.
+
+What raising returns: the graph and a record of every decomposition.
 
 Raising: every decomposition that is one deconvolution becomes one, and a report.
 """

@@ -1,4 +1,6 @@
-"""What a convolution of a decomposition is computed with: its pads and its filter.
+"""Composing one deconvolution of the parts around convolutions.
+
+What a convolution of a decomposition is computed with: its pads and its filter.
 
 Filter elements that collect others, summed so that it is known whether rounding took part.
 

@@ -1,4 +1,6 @@
-"""Find what surrounds a convolution: the data that it is computed from, the node where it ends.
+"""Sites of raising, and resizes as deconvolutions.
+
+Find what surrounds a convolution: the data that it is computed from, the node where it ends.
 
 A resize alone as a depthwise deconvolution, where its borders are those of one.
 

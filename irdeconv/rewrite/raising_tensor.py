@@ -1,4 +1,6 @@
-"""Sizes that are known as polynomials in the open sizes of one tensor.
+"""Tensors and sizes as raising follows them.
+
+Sizes that are known as polynomials in the open sizes of one tensor.
 
 A tensor by what stands along its axes: elements of a source, copies of them, zeros.
 

@@ -1,4 +1,6 @@
-"""What lowering returns: the graph and a record of every deconvolution.
+"""Requests for a lowering, and its results.
+
+What lowering returns: the graph and a record of every deconvolution.
 
 What a caller wants to be lowered, and how.
 """

@@ -1,4 +1,6 @@
-"""One canonical deconvolution in numbers: what cost and non-finite analysis calculate with.
+"""One deconvolution in numbers, and the reach of its taps.
+
+One canonical deconvolution in numbers: what cost and non-finite analysis calculate with.
 
 Which outputs a lowering form multiplies a tap or an input element with, axis by axis.
 """

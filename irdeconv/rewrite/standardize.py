@@ -1,4 +1,6 @@
-"""Reading back: the written spelling of ZeroInsertion becomes ZeroInsertion again.
+"""Standard operations for writing, and their recognition in a file.
+
+Reading back: the written spelling of ZeroInsertion becomes ZeroInsertion again.
 
 The writer marks the last node of the spelling in its rt_info, which other readers ignore. The mark
 is only a hint: the three nodes must also be what the writer makes of it, by shapes that follow from

@@ -1,4 +1,6 @@
-"""The operations of a target's list, and the names that conditions of each may use.
+"""Conditions of targets: expressions over named values of a layer.
+
+The operations of a target's list, and the names that conditions of each may use.
 
 Operations have OpenVINO's names, also for ONNX models. Slice means Slice and StridedSlice,
 Split means Split and VariadicSplit.
@@ -12,7 +14,7 @@ Conditions: expressions over named values of a layer, such as `kernel <= 16`.
 
 A condition has integers, strings, `true` and `false`, tuples, `+ - * / // %` (`/` is exact),
 comparisons (also chained), `in` and `not in`, `and or not`, `ceil floor min max abs`, and names.
-`targets/operations.py` lists the names of each operation.
+`rewrite/target_conditions.py` lists the names of each operation.
 
 - A name with axes holds for every axis: `kernel <= 16` is evaluated for each axis and must hold
   each time. `pad` and `amount` hold for both sides of each axis, `channels` of a Concat for each

@@ -1,4 +1,6 @@
-"""A report that was saved, and how much has changed since: ratios of medians with intervals.
+"""Reports of benchmarks, and their comparison.
+
+A report that was saved, and how much has changed since: ratios of medians with intervals.
 
 The report of a benchmark: text and JSON of the same facts.
 """

@@ -1,4 +1,6 @@
-"""Memory and work that are counted before anything is allocated or multiplied.
+"""Memory and work counted before a run; layers that fail in one.
+
+Memory and work that are counted before anything is allocated or multiplied.
 
 A layer that fails while a graph is running: what to say of it.
 """

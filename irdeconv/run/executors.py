@@ -1,4 +1,6 @@
-"""What executes a fusion group: a kernel writing into given memory, a view, or `evaluate`.
+"""Executors of fusion groups and of bodies.
+
+What executes a fusion group: a kernel writing into given memory, a view, or `evaluate`.
 
 Loops and branches in a program: a program for each body, perhaps for each shape it meets.
 """

@@ -1,4 +1,6 @@
-"""Which layers a piece consists of, and which tensors flow into it.
+"""Cutting a piece out of a graph.
+
+Which layers a piece consists of, and which tensors flow into it.
 
 Build the graph of a piece: new inputs and outputs around copies of the layers.
 

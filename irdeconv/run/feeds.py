@@ -1,4 +1,6 @@
-"""Arrays of other packages as NumPy's, with a message that helps where that cannot be.
+"""Model inputs as checked arrays.
+
+Arrays of other packages as NumPy's, with a message that helps where that cannot be.
 
 Model inputs: from what the caller passes to checked arrays in Parameter order.
 """

@@ -1,4 +1,6 @@
-"""From element-wise nodes to a chain that computes them tile by tile.
+"""Fusion groups, chains of element-wise nodes, fused convolutions.
+
+From element-wise nodes to a chain that computes them tile by tile.
 
 A convolution fused with what stands in front of it: zero-insertion and pads.
 

@@ -1,4 +1,6 @@
-"""The machine: what it is, how busy it is, and the most that it can do.
+"""The machine: its load, its limits, its calibration.
+
+The machine: what it is, how busy it is, and the most that it can do.
 
 Measure the few numbers of a machine of which the costs of kernels are made.
 

@@ -1,4 +1,6 @@
-"""Times of calls: two clocks, interleaved rounds, order statistics.
+"""Measured times of calls, steps and parallel requests.
+
+Times of calls: two clocks, interleaved rounds, order statistics.
 
 How often a run took how long, as bars.
 

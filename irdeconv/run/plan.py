@@ -1,4 +1,6 @@
-"""Whether a plan that runs a single time gains by compiled kernels.
+"""Plans: graphs compiled once and run often, also row by row.
+
+Whether a plan that runs a single time gains by compiled kernels.
 
 The plan: a graph compiled once, run often.
 

@@ -1,4 +1,6 @@
-"""Memory for the values of a plan: one block, in which values that never live together overlap.
+"""Programs: the steps of a plan with their memory.
+
+Memory for the values of a plan: one block, in which values that never live together overlap.
 
 Which memory the outputs of nodes need, and which of them are rather copied.
 

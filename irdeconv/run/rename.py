@@ -1,4 +1,6 @@
-"""Give layers and tensors other names.
+"""Renaming layers and tensors.
+
+Give layers and tensors other names.
 
 Names that stay when one tensor takes the place of another.
 """

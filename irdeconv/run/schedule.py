@@ -1,4 +1,6 @@
-"""What is known before a run: constants, and what depends on constants alone.
+"""From a graph to a program.
+
+What is known before a run: constants, and what depends on constants alone.
 
 From a graph to a program: constants folded, nodes fused, kernels bound, memory laid out.
 """

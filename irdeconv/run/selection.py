@@ -1,4 +1,6 @@
-"""What a text names in a graph: a layer, a tensor, one port of a layer.
+"""Selecting layers, tensors and outputs by text.
+
+What a text names in a graph: a layer, a tensor, one port of a layer.
 
 A graph with other outputs: those that somebody asks for, and what they need.
 """

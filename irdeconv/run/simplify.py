@@ -1,4 +1,6 @@
-"""Layers that compute the same: one of them is enough.
+"""Simplifying graphs.
+
+Layers that compute the same: one of them is enough.
 
 Constants in place of what is computed of constants, or follows from shapes.
 

@@ -1,4 +1,6 @@
-"""One axis of a deconvolution as rows of cells: as the scatter, and as a convolution over zeros.
+"""One axis of a deconvolution as cells, and its overlap map.
+
+One axis of a deconvolution as rows of cells: as the scatter, and as a convolution over zeros.
 
 Everything stands at positions of the uncropped scatter. Input i stands at S*i, its product with
 tap k at S*i + D*k, output o at o + begin. The zero-inserted data has input i at S*i as well, and

@@ -1,4 +1,6 @@
-"""The explanation of one deconvolution: terms per axis, rule, picture, verdicts, solutions.
+"""Explanations of deconvolutions.
+
+The explanation of one deconvolution: terms per axis, rule, picture, verdicts, solutions.
 
 The drawn anatomy of explained deconvolutions: which axes are drawn, and what stands above.
 

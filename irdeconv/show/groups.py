@@ -1,4 +1,6 @@
-"""Groups by the scopes of names: `encoder/layer.0/dense` is in `encoder`, `layer`, `0`.
+"""Groups of layers: repeated blocks and scopes of names.
+
+Groups by the scopes of names: `encoder/layer.0/dense` is in `encoder`, `layer`, `0`.
 
 A scope becomes a group only where that helps: its layers are connected with one another, no link
 leads out of it and back into it, and the scene around it neither has a handful of boxes nor loses

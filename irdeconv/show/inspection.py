@@ -1,4 +1,6 @@
-"""Graphviz output.
+"""Inspections of graphs: text, JSON, DOT.
+
+Graphviz output.
 
 What there is to say about a graph, before it becomes text, DOT or a page.
 

@@ -1,4 +1,6 @@
-"""Which constants stand behind a layer, and how large they are.
+"""Facts about layers, deconvolutions and constants, and their listing.
+
+Which constants stand behind a layer, and how large they are.
 
 Facts about every layer of a graph, inferred or not.
 

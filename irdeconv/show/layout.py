@@ -1,4 +1,6 @@
-"""Where vertices stand in their rows: after Brandes and Koepf, "Fast and simple horizontal
+"""The layout of a graph in rows.
+
+Where vertices stand in their rows: after Brandes and Koepf, "Fast and simple horizontal
 coordinate assignment" (2001), with boxes of different widths.
 
 Each vertex is aligned with a middle neighbour of the row before; blocks of aligned vertices get one

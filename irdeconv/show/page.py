@@ -1,4 +1,6 @@
-"""The layers of a graph as the page has them.
+"""The graph page: one HTML file.
+
+The layers of a graph as the page has them.
 
 A page's data made small: what is said again and again is written once.
 

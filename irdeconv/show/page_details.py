@@ -1,4 +1,6 @@
-"""Constants in few bytes: the values of small ones, least, greatest and mean and a histogram.
+"""Details of layers on the page.
+
+Constants in few bytes: the values of small ones, least, greatest and mean and a histogram.
 
 What the page says of single layers: deconvolutions explained, constants in numbers.
 

@@ -1,4 +1,6 @@
-"""Statistics of arrays of any size and element type, read in small parts.
+"""Values of a run on the page.
+
+Statistics of arrays of any size and element type, read in small parts.
 
 Tensors as small pictures of 8 bits: feature maps, images in colour, signals as lines.
 

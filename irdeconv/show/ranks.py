@@ -1,4 +1,6 @@
-"""The row of every node: below all that it reads, and near to what it is connected with.
+"""Ranks of nodes, and their order in each row.
+
+The row of every node: below all that it reads, and near to what it is connected with.
 
 Rows with what passes through them: a long link becomes a chain of points, one in each row.
 

@@ -1,4 +1,6 @@
-"""Make scenes of what a caller wants to have drawn.
+"""Scenes of groups, composed for a drawing.
+
+Make scenes of what a caller wants to have drawn.
 
 The scenes of groups: every group has one of its own, with ports for what crosses its border.
 

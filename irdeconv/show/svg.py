@@ -1,4 +1,6 @@
-"""The colours of pictures, light and dark, as a style sheet that an SVG carries in itself.
+"""Scenes as SVG, and their colours.
+
+The colours of pictures, light and dark, as a style sheet that an SVG carries in itself.
 
 The rules name one class each, so that readers of SVG that know little CSS obey them, too. Colours
 come in pairs whose text has a contrast of 4.5 or more.

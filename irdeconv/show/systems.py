@@ -1,4 +1,6 @@
-"""The setting and the rule of any deconvolution, the canonical one included.
+"""The rules of other systems, and their verdicts on a layer.
+
+The setting and the rule of any deconvolution, the canonical one included.
 
 PyTorch and TensorFlow: no IR of theirs is read, only their rules are asked.
 

@@ -1,4 +1,6 @@
-"""What is compared of a layer that is kept as its file has it: version, children, bodies.
+"""Graphs as models of the trusted core, and the sides of a proof.
+
+What is compared of a layer that is kept as its file has it: version, children, bodies.
 
 A Graph as a Model of the trusted core: for graphs in memory, and files that are no IR.
 
@@ -175,7 +177,7 @@ def _layer(graph: Graph, node: Node, places: Mapping[int, int]) -> Layer:
         names = [tuple(said.split(",")) if said else graph.node(source.node).names_of(source.port)]
     document = getattr(op, "semantics", "runtime") == "document"
     maps, bodies = _bodies(node)
-    # Such a convolution is written as layers that OpenVINO has (passes/standardize.py).
+    # Such a convolution is written as layers that OpenVINO has (rewrite/standardize.py).
     version = OWN if getattr(op, "unrestricted", False) else op.version
     return Layer(
         name=node.name,

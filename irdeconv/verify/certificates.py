@@ -1,4 +1,6 @@
-"""What a certificate states: of one rewritten layer, and of the two files that it belongs to.
+"""Certificates, their file, and the verdict on them.
+
+What a certificate states: of one rewritten layer, and of the two files that it belongs to.
 
 The certificates of a rewritten model together, the files that they are of, their own file.
 

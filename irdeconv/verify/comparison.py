@@ -1,4 +1,6 @@
-"""Run a graph beside a partner and judge every layer by what it makes of the partner's inputs.
+"""Comparing a graph layer by layer.
+
+Run a graph beside a partner and judge every layer by what it makes of the partner's inputs.
 
 Two values are known of a tensor: the graph's own and the partner's. A layer is computed from both
 sides' inputs; the second result and the partner's may differ by the rounding of this one layer,

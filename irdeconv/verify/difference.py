@@ -1,4 +1,6 @@
-"""Two tensors held against each other piece by piece, so that little memory is taken.
+"""Differences between tensors: size, allowance, kind.
+
+Two tensors held against each other piece by piece, so that little memory is taken.
 
 What kind of difference it is: the mistakes that porting and lowering deconvolutions make.
 

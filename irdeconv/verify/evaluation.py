@@ -1,4 +1,6 @@
-"""Arithmetic modulo a prime below 2**31, exact in 64-bit integers and in products of doubles.
+"""Exact evaluation modulo primes.
+
+Arithmetic modulo a prime below 2**31, exact in 64-bit integers and in products of doubles.
 
 Values of a model modulo a prime, at exact sizes and random data.
 

@@ -1,4 +1,6 @@
-"""What rounding allows one layer: bounds derived from its operation and its inputs.
+"""Judging one layer: bounds of rounding and carried errors.
+
+What rounding allows one layer: bounds derived from its operation and its inputs.
 
 A sum of n products is computed within gamma_n |W| |x| of its exact value in whatever order it is
 added, gamma_n = n u / (1 - n u), u the unit roundoff of the accumulator. For many terms roundings

@@ -1,4 +1,6 @@
-"""Mistakes in a (de)convolution's filter or groups: the layer is computed with each of them.
+"""Typical mistakes in filters, groups and settings.
+
+Mistakes in a (de)convolution's filter or groups: the layer is computed with each of them.
 
 Filters are seen as [g, I, O, *K], the spatial axes last; which of I and O are input channels does
 not matter here.

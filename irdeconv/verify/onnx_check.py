@@ -1,4 +1,6 @@
-"""Two ONNX models side by side: what was rewritten, and what else differs.
+"""Proofs about lowered ONNX models.
+
+Two ONNX models side by side: what was rewritten, and what else differs.
 
 Everything is compared as it stands in the messages, element for element; only what took the place
 of a deconvolution may be new.

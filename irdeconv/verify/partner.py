@@ -1,4 +1,6 @@
-"""What a graph is compared with: another graph, saved arrays, OpenVINO.
+"""The second side of a comparison: graphs and saved arrays.
+
+What a graph is compared with: another graph, saved arrays, OpenVINO.
 
 The second model of a comparison as a run of its own that hands over one tensor at a time.
 

@@ -1,4 +1,6 @@
-"""A proof for a resize that became a depthwise deconvolution: both as matrices, in exact fractions.
+"""Raising that keeps only proved deconvolutions.
+
+A proof for a resize that became a depthwise deconvolution: both as matrices, in exact fractions.
 
 What Interpolate computes is written down here once more, from its definition, for copies and linear
 weights without pads. The proof is for the exact sizes that the graph has.

@@ -1,4 +1,6 @@
-"""Shrink a model that shows a fault, stage by stage, until nothing more can be left out.
+"""Reducing a failing model.
+
+Shrink a model that shows a fault, stage by stage, until nothing more can be left out.
 
 Make the check that a caller describes, see the model fail it, and shrink the model.
 """

@@ -1,4 +1,6 @@
-"""Checks that compare: a variant in irdeconv and in OpenVINO, or the same piece of two models.
+"""Checks of a reduction: commands, functions, comparisons.
+
+Checks that compare: a variant in irdeconv and in OpenVINO, or the same piece of two models.
 
 A variant as files: a model for each side, and what to feed it.
 

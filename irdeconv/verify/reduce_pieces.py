@@ -1,4 +1,6 @@
-"""The values that flow through a graph, computed as far as they are asked for.
+"""Pieces of a variant, and the values that flow through it.
+
+The values that flow through a graph, computed as far as they are asked for.
 
 Pieces of a variant: some of its layers, what flows into them as inputs, the rest left out.
 

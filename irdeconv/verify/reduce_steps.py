@@ -1,4 +1,6 @@
-"""Fewer layers: the suspects alone, later outputs cut off, earlier layers, then any others.
+"""Steps of a reduction: layers, sizes, values.
+
+Fewer layers: the suspects alone, later outputs cut off, earlier layers, then any others.
 
 Smaller tensors: inputs and constants lose elements, the same sizes everywhere together.
 

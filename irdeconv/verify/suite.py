@@ -1,4 +1,6 @@
-"""Run the cases of a suite in a runtime that is here, for results to try the suite with.
+"""Conformance suites: make, run, judge.
+
+Run the cases of a suite in a runtime that is here, for results to try the suite with.
 
 The public functions: make a suite, run it in a runtime that is here, judge results.
 """

@@ -1,4 +1,6 @@
-"""Layers at the limits: what implementations get wrong once pairs of attributes are right.
+"""The cases of a suite.
+
+Layers at the limits: what implementations get wrong once pairs of attributes are right.
 
 One deconvolution layer of each of a number of published networks, with its hyper-parameters.
 

@@ -1,4 +1,6 @@
-"""One layer of a suite in the terms that all dialects share, and as its dialect spells it.
+"""Layers of a suite in common terms.
+
+One layer of a suite in the terms that all dialects share, and as its dialect spells it.
 
 Which values of attributes may stand together in a dialect, on rows that are not complete yet.
 

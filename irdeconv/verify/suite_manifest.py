@@ -1,4 +1,6 @@
-"""A suite on disk: `manifest.json` and a folder of files for every case.
+"""A suite on disk, and the results of a device.
+
+A suite on disk: `manifest.json` and a folder of files for every case.
 
 What a device gave back: a folder of .npz and .npy files, one .npz, or arrays in memory.
 """

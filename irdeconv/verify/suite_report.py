@@ -1,4 +1,6 @@
-"""Judge one result: within its bound or not, and which known mistake explains it.
+"""Judging results.
+
+Judge one result: within its bound or not, and which known mistake explains it.
 
 What failures have in common: values of attributes, by themselves or two at a time.
 

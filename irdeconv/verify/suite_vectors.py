@@ -1,4 +1,6 @@
-"""The numbers of a case: data, what they give by the definition, and how far a device may be off.
+"""The numbers of a case, and its ONNX model.
+
+The numbers of a case: data, what they give by the definition, and how far a device may be off.
 
 Integers are chosen so small that every sum is exact in the layer's element type; a correct device
 then gives the expected bits in whatever order it adds. Elsewhere the expected output is computed in
