@@ -15,8 +15,7 @@ from irdeconv.ir import dtypes
 from irdeconv.ir.op import REGISTRY, Op, Operand
 from irdeconv.ir.spec import Array, Spec
 from irdeconv.kernels import elementwise as rules
-from irdeconv.kernels import elementwise_chain as tiles
-from irdeconv.kernels import jit
+from irdeconv.kernels import elementwise_chain, jit
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.elementwise import Instruction, Rule
 from irdeconv.kernels.elementwise_chain import Chain
@@ -28,9 +27,6 @@ from irdeconv.ops import (
     elementwise,
     normalization,
     quantize,
-)
-from irdeconv.ops import (
-    elementwise as unary,
 )
 from irdeconv.run.fusion import chain_step
 
@@ -193,7 +189,7 @@ def test_error_function(dtype: str) -> None:
     sizes = [np.logspace(-40, 0, 4001), np.linspace(0, 6.5, 20001), [0, np.inf]]
     positive = np.concatenate(sizes).astype(TYPES[dtype])
     x = np.concatenate([positive, -positive, [np.nan]]).astype(TYPES[dtype])
-    chain, given = chain_of(unary.Erf(), [x], dtype, False)
+    chain, given = chain_of(elementwise.Erf(), [x], dtype, False)
     out = np.empty_like(x)
     chain.run(given, out, Threads())
     want = np.array([math.erf(v) for v in x.astype(np.float64)])
@@ -283,7 +279,7 @@ def interpret(steps: Sequence[Instruction], registers: list[Array]) -> Array:
 @pytest.mark.parametrize("seed", range(40))
 def test_random_chains(seed: int, tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocking, "SIZES", BlockSizes(chain_elements=tile))
-    tiles.tile_layout.cache_clear()
+    elementwise_chain.tile_layout.cache_clear()
     shape = (2, 6, 5, 3)
     x = data(shape, "f32", seed)
     operands = [data(s, "f32", seed + k) for k, s in enumerate([(1, 6, 1, 1), shape, (5, 1), ()])]

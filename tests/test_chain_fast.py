@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import elementwise as rules
-from irdeconv.kernels import jit
+from irdeconv.kernels import elementwise, jit
 from irdeconv.kernels.elementwise import Instruction, Rule
 from irdeconv.kernels.elementwise_chain import Chain
 from irdeconv.kernels.threads import Threads
@@ -17,14 +16,14 @@ from test_chain import assert_close, data
 
 # Activation, its parameters, roundings (of f32) by which the compiled polynomial may differ.
 COMPILED = [
-    (rules.relu, (), 0),
-    (rules.clamp, (-1.5, 2.25), 0),
-    (rules.hsigmoid, (), 1),
-    (rules.hswish, (), 1),
-    (rules.sigmoid, (), 4),
-    (rules.swish, (1.0,), 4),
-    (rules.swish, (2.0,), 4),  # a power of two: the product is exact
-    (rules.prelu, (), 0),
+    (elementwise.relu, (), 0),
+    (elementwise.clamp, (-1.5, 2.25), 0),
+    (elementwise.hsigmoid, (), 1),
+    (elementwise.hswish, (), 1),
+    (elementwise.sigmoid, (), 4),
+    (elementwise.swish, (1.0,), 4),
+    (elementwise.swish, (2.0,), 4),  # a power of two: the product is exact
+    (elementwise.prelu, (), 0),
 ]
 
 
@@ -36,7 +35,7 @@ def test_compiled_activations(rule: Rule, params: tuple[float, ...], ulps: float
     x = data((2, 6, 5, 41), "f32")
     bias = np.linspace(-1, 1, 6, dtype=np.float32).reshape(1, 6, 1, 1)
     slope = np.linspace(-1, 2, 6, dtype=np.float32).reshape(6, 1, 1)
-    more: list[Array | None] = [slope] if rule is rules.prelu else []
+    more: list[Array | None] = [slope] if rule is elementwise.prelu else []
     tail = (2,) if more else ()
     after = [Instruction(np.add, (0, 1)), Instruction(rule, (2 + len(more), *tail), params)]
     alone = [Instruction(rule, (0, *(t - 1 for t in tail)), params)]
@@ -70,7 +69,7 @@ def test_constants_that_vary_along_other_axes_are_not_compiled() -> None:
     """A vector of as many values as there are channels runs along the last axis all the same."""
     x = data((2, 6, 6), "f32", bad=False)
     row = np.linspace(-1, 1, 6, dtype=np.float32)
-    steps = [Instruction(np.add, (0, 1)), Instruction(rules.relu, (2,))]
+    steps = [Instruction(np.add, (0, 1)), Instruction(elementwise.relu, (2,))]
     for bias in (row, row.reshape(6, 1), row.reshape(1, 6, 1), row[:2].reshape(2, 1, 1)):
         epilogue = Chain.compile(steps, "float32", [bias]).bind(x.shape)
         tile = x.copy()
@@ -86,7 +85,7 @@ def test_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not jit.available()
 
 
-@pytest.mark.parametrize("activation", [None, rules.relu, rules.hswish])
+@pytest.mark.parametrize("activation", [None, elementwise.relu, elementwise.hswish])
 @pytest.mark.parametrize("behind", [False, True])
 def test_residuals(activation: Rule | None, behind: bool) -> None:
     """A tensor is added before or behind the activation, on tiles with gaps between their rows."""
@@ -110,5 +109,5 @@ def test_residuals(activation: Rule | None, behind: bool) -> None:
                 epilogue(tile.reshape(2, 6, -1)[i, rows, at], i, rows, at)
     # Three roundings of sums of numbers below their sizes, and those of the activation.
     size = np.abs(x) + np.abs(bias) + np.abs(more)
-    factor = size + 3 if activation is rules.hswish else 1
+    factor = size + 3 if activation is elementwise.hswish else 1
     assert np.all(np.abs(tile - want) <= 8 * np.finfo(np.float32).eps * (size + 1) * factor)

@@ -16,7 +16,7 @@ from irdeconv.ir.graph import Graph, Node
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Const, Parameter
 from irdeconv.ops.matrix import MatMul
-from irdeconv.verify import judge as rounding
+from irdeconv.verify import judge
 from support.layers import parameter, result
 from support.raising_graphs import Net
 from support.scripts import script
@@ -33,7 +33,7 @@ def retyped(graph: Graph, dtype: Any) -> Graph:
         node.specs, op = None, node.op
         if isinstance(op, Parameter):
             out.replace_op(node.id, Parameter(op.shape, of_numpy(np.dtype(dtype))))
-        if isinstance(op, Const) and rounding.is_real(op.data.array()):
+        if isinstance(op, Const) and judge.is_real(op.data.array()):
             values = op.data.array().astype(dtype)
             kind = of_numpy(values.dtype)
             made = Const(kind, values.shape, data=ArrayData.of(values, kind))
@@ -66,7 +66,7 @@ def shown_by_a_wide_peer(graph: Graph, x: Any, dtype: Any) -> tuple[Any, Any]:
     wide, layers = retyped(graph, np.float32), {}
 
     def keep(node: Node, arrays: tuple[Any, ...]) -> None:
-        layers[node.name] = arrays[0].astype(dtype) if rounding.is_real(arrays[0]) else arrays[0]
+        layers[node.name] = arrays[0].astype(dtype) if judge.is_real(arrays[0]) else arrays[0]
 
     outs = ird.compile(wide).run([x.astype(np.float32)], trace=keep)
     return layers, {k: v.astype(dtype) for k, v in outs.items()}
@@ -134,25 +134,25 @@ def test_sums_in_f16() -> None:
     dtype = np.float16
     x = RNG.standard_normal((6, 200)).astype(dtype)
     w = RNG.standard_normal((200, 9)).astype(dtype)
-    (y,) = rounding.evaluate(MatMul(), [x, w])
+    (y,) = judge.evaluate(MatMul(), [x, w])
     total = np.zeros((6, 9), dtype)
     for k in range(200):
         total = (total + (x[:, k : k + 1] * w[k]).astype(dtype)).astype(dtype)
     exact = x.astype(np.float64) @ w.astype(np.float64)
-    limit = rounding.summed_narrowly(MatMul(), [x, w], y)
-    limit = limit + rounding.allowed(MatMul(), [x, w], [y])[0].limit
+    limit = judge.summed_narrowly(MatMul(), [x, w], y)
+    limit = limit + judge.allowed(MatMul(), [x, w], [y])[0].limit
     apart = np.abs(total.astype(np.float64) - exact)
     assert np.all(apart <= limit)
-    assert apart.max() > np.max(rounding.allowed(MatMul(), [x, w], [y])[0].limit)
+    assert apart.max() > np.max(judge.allowed(MatMul(), [x, w], [y])[0].limit)
     size = np.abs(x).astype(np.float64) @ np.abs(w).astype(np.float64)
-    assert np.all(limit < 200 * rounding.roundoff(np.dtype(dtype)) * size)
+    assert np.all(limit < 200 * judge.roundoff(np.dtype(dtype)) * size)
     for op, other in ((ReLU(), y), (MatMul(), y.astype(ml_dtypes.bfloat16))):
-        assert rounding.summed_narrowly(op, [x, w], other) == 0.0
+        assert judge.summed_narrowly(op, [x, w], other) == 0.0
 
 
 def test_numbers_below_the_normal_ones() -> None:
     y = np.array([0, 6e-8, 1e-6, 1], np.float16)
-    assert np.all(rounding.stored(y) >= [2**-25, 2**-25, 2**-25, 2**-11])
+    assert np.all(judge.stored(y) >= [2**-25, 2**-25, 2**-25, 2**-11])
 
 
 # The first two change no value; the last one adds 1e-6 in another place than another one.

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.kernels import compiled, jit
-from irdeconv.kernels import convolution_depthwise as fast
+from irdeconv.kernels import compiled, convolution_depthwise, jit
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import ConvProblem
 from irdeconv.kernels.convolution_candidates import convolution_candidates
@@ -82,10 +81,10 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.delitem(sys.modules, "irdeconv.kernels.compiled_convolution", raising=False)
     monkeypatch.setattr(jit, "available", lambda: True)
     monkeypatch.setattr(blocking, "SIZES", SMALL)
-    fast.compiled.cache_clear()
+    convolution_depthwise.compiled.cache_clear()
     yield
     sys.modules.pop("irdeconv.kernels.compiled_convolution", None)
-    fast.compiled.cache_clear()
+    convolution_depthwise.compiled.cache_clear()
 
 
 @pytest.mark.usefixtures("interpreted")

@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.kernels import deconvolution_direct as direct
-from irdeconv.kernels import deconvolution_phases as single
-from irdeconv.kernels import deconvolution_winograd_cuts as winograds
-from irdeconv.kernels import jit
+from irdeconv.kernels import (
+    deconvolution_direct,
+    deconvolution_phases,
+    deconvolution_winograd_cuts,
+    jit,
+)
 from irdeconv.kernels.candidate import Candidate, ConvProblem, FixedKernel, every_cut
 from irdeconv.kernels.deconvolution import split_output
 from irdeconv.kernels.deconvolution_col2im import LANES, AxisTerms, BlockTerms
@@ -154,7 +156,7 @@ def test_bad_inputs_of_a_single_position_stay_where_taps_land(dtype: str) -> Non
     problem = ConvProblem((2, 3, 1, 1), 2, 1, (3, 2), (1, 1), (2, 3), (1, 0), (7, 5), dtype)
     x, w = data(problem)
     x[1, 1] = np.nan
-    [candidate] = single.single_candidates(problem)
+    [candidate] = deconvolution_phases.single_candidates(problem)
     y, team = np.full(problem.out_shape, 7, dtype), Threads(1)
     candidate.prepare(w.astype(np.float32))(x, y, None, team)
     bad = np.isnan(y)
@@ -226,7 +228,7 @@ def test_tiles_touch_nothing_outside(seed: int, dtype: str) -> None:
     problem = replace(wide(seed), dtype=dtype)
     x, w = data(problem, seed)
     want = expected(problem, x, w)
-    for candidate in winograds.candidates(problem):
+    for candidate in deconvolution_winograd_cuts.candidates(problem):
         limit = bound(problem, candidate, x, w)
         for y in guarded(problem, candidate, x, w):
             assert (np.abs(y - want) <= limit).all(), candidate.name
@@ -236,7 +238,7 @@ def test_tiles_touch_nothing_outside(seed: int, dtype: str) -> None:
 @pytest.mark.usefixtures("small_blocks")
 def test_some_of_these_layers_have_tiles() -> None:
     problems = [replace(wide(seed), dtype="float64") for seed in range(40)]
-    assert sum(bool(winograds.candidates(p)) for p in problems) > 5
+    assert sum(bool(deconvolution_winograd_cuts.candidates(p)) for p in problems) > 5
 
 
 @needs_numba
@@ -251,7 +253,7 @@ def test_bad_inputs_stay_where_their_terms_land_and_scratch_is_counted(seed: int
     bad[..., np.random.default_rng(seed).integers(problem.shape[-1])] = True
     reached = expected(problem, bad.astype("f4"), np.ones_like(w)) > 0
     x[bad] = np.inf if seed % 2 else np.nan
-    for candidate in every_cut(direct.candidates(problem)):
+    for candidate in every_cut(deconvolution_direct.candidates(problem)):
         kernel, team = candidate.prepare(w.astype(problem.compute)), Threads(1)
         for _ in range(2):
             y = np.full(problem.out_shape, np.nan, problem.dtype)
@@ -267,7 +269,7 @@ def test_a_kernel_is_run_by_several_teams_at_once() -> None:
     problem = ConvProblem((2, 4, 20, 17), 6, 2, (4, 3), (2, 2), (1, 1), (1, 0), (40, 35))
     x, w = data(problem)
     want = expected(problem, x, w)
-    for candidate in every_cut(direct.candidates(problem)):
+    for candidate in every_cut(deconvolution_direct.candidates(problem)):
         kernel = candidate.prepare(w)
         outs = outputs_of_teams(kernel, x, problem.out_shape, 1)
         assert all((y == want).all() for y in outs), candidate.name
@@ -314,7 +316,7 @@ def test_copies_of_batches_stay_small(row: tuple[int, ...]) -> None:
     n, c, positions, m, groups, taps, stride = row
     lists = (taps,), (stride,), (1,), (0,), (stride * positions,)
     problem = ConvProblem((n, c, positions), m, groups, *lists)
-    for candidate in direct.candidates(problem):
+    for candidate in deconvolution_direct.candidates(problem):
         assert candidate.scratch - 4 * c * m // groups * taps < 16 << 20, candidate.name
 
 

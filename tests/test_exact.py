@@ -11,7 +11,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.kernels import products as exact
+from irdeconv.kernels import products
 from support.eager import convolution
 from support.forms_grid import ALL, form_layer
 from support.ir_text import write_ir
@@ -107,16 +107,16 @@ def test_convolutions_with_strides_and_padding_keep_the_order() -> None:
     rng = np.random.default_rng(94)
     x, w = floats(rng, (2, 3, 7, 6), np.float32), floats(rng, (4, 3, 3, 2), np.float32)
     args = ((2, 1), (1, 2), (1, -1), (0, 2))
-    with exact.accumulate_in_order():
+    with products.accumulate_in_order():
         got = convolution(x, w, *args)
     wide = np.pad(x, ((0, 0), (0, 0), (1, 0), (0, 2)))[..., 1:]
-    with exact.accumulate_in_order():
+    with products.accumulate_in_order():
         same = convolution(wide, w, *args[:2], (0, 0), (0, 0))
     assert bits(got) == bits(same)
     # Two sums of 18 products, each rounded at most 18 times.
     limit = 2 * 18 * 2.0**-24 * convolution(np.abs(x), np.abs(w), *args)
     assert np.all(np.abs(got - convolution(x, w, *args)) <= limit)
-    assert not exact.in_order()
+    assert not products.in_order()
 
 
 def test_the_mode_belongs_to_the_plan() -> None:

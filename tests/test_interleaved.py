@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.kernels import convolution_rows as interleaved
-from irdeconv.kernels import jit
+from irdeconv.kernels import convolution_rows, jit
 from irdeconv.kernels.candidate import ConvProblem, FixedKernel
 from irdeconv.kernels.convolution import as_conv3d
 from irdeconv.kernels.convolution_rows import banded
@@ -50,7 +49,7 @@ def test_memory_that_stays_is_read_anew_in_every_run(name: str, channels_last: b
     def finish(tile: Any, image: int, channels: slice, positions: slice) -> Any:
         return lambda space: np.add(tile, bias[channels], out=tile)
 
-    found = interleaved.candidates(p)
+    found = convolution_rows.candidates(p)
     assert {c.name for c in found} & {"interleaved", "banded"}
     for threads in (1, 3):
         for c in found:
@@ -94,7 +93,7 @@ def test_an_infinity_spreads_over_a_band_of_a_plan_and_not_node_by_node() -> Non
     p = ConvProblem((1, 4, 32, 32), 4, 4, (3, 3), (1, 1), (1, 1), (1, 1), (32, 32))
     x, w = np.zeros(p.shape, np.float32), np.ones((4, 1, 1, 3, 3), np.float32)
     x[0, 2, 15, 9] = np.inf
-    (c,) = (c for c in interleaved.candidates(p) if c.name == "banded")
+    (c,) = (c for c in convolution_rows.candidates(p) if c.name == "banded")
     assert c.spreads
     y, team = np.empty(p.out_shape, np.float32), Threads()
     team.begin()

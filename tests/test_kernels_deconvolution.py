@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.kernels import candidate as resampling
+from irdeconv.kernels import candidate
 from support import oracle
 from support.eager import convolution, deconvolution
 from test_kernels_convolution import Shape, data, draw, wrapped
@@ -112,13 +112,13 @@ def test_an_infinite_input_stays_where_the_scatter_puts_it() -> None:
 def test_zero_insertion(seed: int) -> None:
     s = draw(seed)
     x = data(s, np.int32)[0]
-    y = resampling.zero_insert(x, s.strides)
+    y = candidate.zero_insert(x, s.strides)
     assert y.dtype == x.dtype
     assert (y == oracle.zero_insert(x, s.strides)).all()
 
 
 def test_zero_insertion_of_nothing() -> None:
-    assert resampling.zero_insert(np.ones((1, 2, 0, 2)), [3, 2]).shape == (1, 2, 0, 3)
+    assert candidate.zero_insert(np.ones((1, 2, 0, 2)), [3, 2]).shape == (1, 2, 0, 3)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -126,9 +126,9 @@ def test_lowering_identity(seed: int) -> None:
     """Zero-insertion, window and a convolution with the flipped filter are the scatter."""
     s, x, w, sizes = case(seed, np.int64)
     reach = [d * (k - 1) for d, k in zip(s.dilations, s.kernel, strict=True)]
-    spread = resampling.zero_insert(x, s.strides)
+    spread = candidate.zero_insert(x, s.strides)
     begin = [b - r for b, r in zip(s.begin, reach, strict=True)]
-    seen = resampling.window(spread, begin, [o + r for o, r in zip(sizes, reach, strict=True)])
+    seen = candidate.window(spread, begin, [o + r for o, r in zip(sizes, reach, strict=True)])
     flipped = np.flip(w, tuple(range(3, w.ndim))).swapaxes(1, 2)
     ones, zeros = [1] * len(sizes), [0] * len(sizes)
     y = convolution(seen, flipped, ones, s.dilations, zeros, zeros)

@@ -14,15 +14,13 @@ from irdeconv.kernels import (
 )
 from irdeconv.kernels import (
     regions,
+    suppression,
 )
 from irdeconv.kernels import (
     suppression as matrix,
 )
 from irdeconv.kernels import (
     suppression as ordering,
-)
-from irdeconv.kernels import (
-    suppression as rotated,
 )
 from irdeconv.ops import detectron
 
@@ -51,11 +49,11 @@ def test_area_of_a_polygon_within_a_box(seed: int) -> None:
     r = np.random.default_rng(seed)
     angles = r.choice([0, math.pi / 2, 1.3, 2.7], (20, 1))  # level edges among them
     boxes = np.concatenate([r.normal(0, 1, (20, 2)), r.uniform(0.5, 4, (20, 2)), angles], 1)
-    directions = rotated.axes(boxes)
+    directions = suppression.axes(boxes)
     sides = 0.5 * boxes[:, None, 2:4] * [[-1, -1], [1, -1], [1, 1], [-1, 1]]
     polygons = sides @ directions + boxes[:, None, :2]
     half = np.array([1.5, 1.0])
-    got = rotated.clipped(polygons, half)
+    got = suppression.clipped(polygons, half)
     for value, corners in zip(got, polygons, strict=True):
         left = [(float(x), float(y)) for x, y in corners]
         for axis in (0, 1):
@@ -69,7 +67,7 @@ def test_overlap_of_rotated_boxes_is_symmetric_and_full_for_the_same() -> None:
     boxes = np.concatenate(
         [r.normal(0, 1, (12, 2)), r.uniform(0.5, 4, (12, 2)), r.uniform(-7, 7, (12, 1))], 1
     )
-    shares = np.stack([rotated.rotated_overlap(b, boxes) for b in boxes])
+    shares = np.stack([suppression.rotated_overlap(b, boxes) for b in boxes])
     np.testing.assert_allclose(shares, shares.T, atol=1e-12)
     np.testing.assert_allclose(np.diag(shares), 1, atol=1e-12)
     assert (shares >= 0).all()

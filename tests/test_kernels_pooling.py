@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from irdeconv.ir import geometry as geometry_conv
+from irdeconv.ir import geometry
 from irdeconv.kernels import jit, pooling
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import WindowAxis, window_axes
@@ -131,16 +131,16 @@ def test_narrow_floats_are_summed_in_f32() -> None:
     ],
 )
 def test_rounding(rounding: Any, size: int, pad: tuple[int, int], stride: int, want: int) -> None:
-    assert geometry_conv.steps(size, 3, stride, pad, rounding) == want
+    assert geometry.steps(size, 3, stride, pad, rounding) == want
 
 
 @pytest.mark.parametrize(
     ("rule", "want"), [("same_upper", (1, 2)), ("same_lower", (2, 1)), ("valid", (0, 0))]
 )
 def test_automatic_pads(rule: str, want: tuple[int, int]) -> None:
-    begin, end = geometry_conv.pads(rule, [7], [4], [1], [1], ([5], [5]))
+    begin, end = geometry.pads(rule, [7], [4], [1], [1], ([5], [5]))
     assert (*begin, *end) == want
-    assert geometry_conv.pads("explicit", [7], [4], [1], [1], ([5], [6])) == ((5,), (6,))
+    assert geometry.pads("explicit", [7], [4], [1], [1], ([5], [6])) == ((5,), (6,))
 
 
 @pytest.mark.parametrize("average", [False, True])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import test_op_errors as errors
-from irdeconv.kernels import recurrent as ctc
+from irdeconv.kernels import recurrent
 from op_cases import count, f32, i32
 
 
@@ -35,7 +35,7 @@ def test_loss_sums_all_paths(seed: int, merge: bool) -> None:
         if read(path, blank, merge=merge) == list(labels)
     )
     want = -math.log(total) if total else math.inf
-    got = ctc.loss(np.log(chances) + 5, labels, blank, merge=merge)
+    got = recurrent.loss(np.log(chances) + 5, labels, blank, merge=merge)
     assert math.isclose(got, want, abs_tol=1e-9)
 
 
@@ -46,7 +46,7 @@ def test_decoding_reads_each_sequence(seed: int, merge: bool) -> None:
     lengths = [r.randint(0, 7) for _ in range(5)]
     classes = np.array([[r.randint(0, 2) for _ in range(7)] for _ in lengths])
     used = np.arange(7) < np.array(lengths)[:, None]
-    out, counts = ctc.decoded(classes, used, 1, merge=merge)
+    out, counts = recurrent.decoded(classes, used, 1, merge=merge)
     for found, number, steps, length in zip(out, counts, classes, lengths, strict=True):
         want = read(tuple(steps[:length]), 1, merge=merge)
         assert list(found) == want + [-1] * (7 - len(want))

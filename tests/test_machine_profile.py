@@ -14,21 +14,16 @@ import pytest
 
 from irdeconv.cli.main import main
 from irdeconv.kernels import convolution as work
-from irdeconv.kernels import convolution_direct as direct
 from irdeconv.kernels import (
-    deconvolution_col2im as passes,
-)
-from irdeconv.kernels import (
-    deconvolution_winograd_cuts as winograd_candidates,
-)
-from irdeconv.kernels import (
+    convolution_direct,
+    deconvolution_col2im,
+    deconvolution_winograd_cuts,
     jit,
     machine,
     products,
     residue_cuts,
 )
 from irdeconv.kernels import machine as calibrated
-from irdeconv.kernels import machine as rates
 from irdeconv.kernels.candidate import ConvProblem, worthwhile
 from irdeconv.kernels.eager import for_convolution, for_deconvolution
 from irdeconv.kernels.machine import FITTED, NUMBERS, PACKAGED, MachineProfile
@@ -41,11 +36,11 @@ INSTALLED = {"version": "1.0", "problem": None}
 RECORDS = (
     products.PRODUCT,
     work.WORK,
-    direct.DIRECT,
+    convolution_direct.DIRECT,
     residue_cuts.RESIDUES,
-    passes.TERMS,
-    winograd_candidates.PASSES,
-    winograd_candidates.TILED,
+    deconvolution_col2im.TERMS,
+    deconvolution_winograd_cuts.PASSES,
+    deconvolution_winograd_cuts.TILED,
 )
 PROBLEMS = [
     ConvProblem((1, c, s, s), m, 1, (k, k), (d, d), (1, 1), (p, p), ((s - 1) * d + k - 2 * p,) * 2)
@@ -71,7 +66,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def forget() -> None:
     calibrated.forget()
-    rates.take(None)
+    machine.take(None)
 
 
 def keep(path: Path, content: Any) -> None:
@@ -82,27 +77,27 @@ def keep(path: Path, content: Any) -> None:
 
 
 def test_the_fitted_profile_changes_no_rate() -> None:
-    with rates.using(FITTED):
-        assert [rates.scaled(record) for record in RECORDS] == list(RECORDS)
+    with machine.using(FITTED):
+        assert [machine.scaled(record) for record in RECORDS] == list(RECORDS)
         assert products.call_cost() == products.CALL
 
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_each_number_moves_the_rates_that_are_its_multiples(number: str) -> None:
-    with rates.using(another(**{number: 3.0})):
+    with machine.using(another(**{number: 3.0})):
         for record in RECORDS:
             of = {f: type(record).__dataclass_fields__[f].metadata for f in vars(record)}
-            for name, value in vars(rates.scaled(record)).items():
-                times = 3.0 if of[name].get(rates.NUMBER) == number else 1.0
+            for name, value in vars(machine.scaled(record)).items():
+                times = 3.0 if of[name].get(machine.NUMBER) == number else 1.0
                 assert value == pytest.approx(times * getattr(record, name))
-            back = rates.unscaled(rates.scaled(record))
+            back = machine.unscaled(machine.scaled(record))
             assert vars(back) == pytest.approx(vars(record))
 
 
 def test_all_rates_but_ratios_are_multiples_of_a_number() -> None:
     for record in RECORDS:
         for name, told in type(record).__dataclass_fields__.items():
-            known = told.metadata.get(rates.NUMBER)
+            known = told.metadata.get(machine.NUMBER)
             assert known in NUMBERS or (known is None and name == "product")
 
 
@@ -126,10 +121,10 @@ def test_the_same_profile_always_chooses_the_same_kernels() -> None:
     profiles = [*PACKAGED.values(), another(strided=4.0, call=0.3), another(product=6.0)]
     first = []
     for profile in profiles:
-        with rates.using(profile):
+        with machine.using(profile):
             first.append([names(p) for p in PROBLEMS])
     for profile, want in reversed(list(zip(profiles, first, strict=True))):
-        with rates.using(profile):
+        with machine.using(profile):
             assert [names(p) for p in PROBLEMS] == want
     assert len({str(f) for f in first}) > 2  # they do differ
 
@@ -137,7 +132,7 @@ def test_the_same_profile_always_chooses_the_same_kernels() -> None:
 @pytest.mark.parametrize("profile", [*PACKAGED.values(), another(strided=9.0), another(added=0.1)])
 def test_results_hardly_depend_on_the_profile(profile: MachineProfile) -> None:
     rng = np.random.default_rng(0)
-    with rates.using(profile):
+    with machine.using(profile):
         for problem in PROBLEMS[1:4]:
             x = rng.integers(-4, 5, problem.shape).astype(np.float32)
             w = rng.integers(-4, 5, (1, *problem.shape[1:2], problem.outputs, *problem.kernel))
@@ -151,9 +146,9 @@ def test_results_hardly_depend_on_the_profile(profile: MachineProfile) -> None:
 
 def test_a_convolution_is_listed_by_the_profile_too() -> None:
     problem = ConvProblem((1, 64, 40, 40), 64, 1, (3, 3), (1, 1), (1, 1), (1, 1), (40, 40))
-    with rates.using(another(call=100.0)):
+    with machine.using(another(call=100.0)):
         slow = [c.name for c in for_convolution(problem)]
-    with rates.using(another(product=100.0)):
+    with machine.using(another(product=100.0)):
         assert [c.name for c in for_convolution(problem)] != slow
 
 
@@ -191,7 +186,7 @@ def test_what_cannot_be_measured_stays_as_an_earlier_calibration_has_it(
     monkeypatch.setattr(calibration, "processors", lambda: 1)
     monkeypatch.setenv("IRDECONV_FAST", "0")
     clock = Clock(wall=Ticking(), cpu=Ticking())
-    with rates.using(earlier):
+    with machine.using(earlier):
         found = calibration.calibrate(clock, rounds=1, seconds=0.0)
     kept = ("sums", "compiled", "wake")
     assert [getattr(found, n) for n in kept] == [getattr(earlier, n) for n in kept]
@@ -219,9 +214,9 @@ def test_the_doctor_calibrates(
     assert now["nanoseconds"] == asdict(made)
     assert home.stat().st_mode & 0o777 == 0o600
     assert home.parent.stat().st_mode & 0o777 == 0o700
-    assert rates.profile() == made
+    assert machine.profile() == made
     forget()
-    assert rates.profile() == made  # read from the file
+    assert machine.profile() == made  # read from the file
     assert main(["doctor"]) == 0
     assert "calibrated" in capsys.readouterr().out
     assert main(["doctor", "--calibrate"]) == 0
@@ -231,7 +226,7 @@ def test_the_doctor_calibrates(
     assert shown["wake"] == [f"{made.wake:,.0f}", f"{usual.wake:,.0f}"]
     monkeypatch.setenv(calibrated.IGNORED, "0")
     forget()
-    assert rates.profile() == usual
+    assert machine.profile() == usual
 
 
 def test_a_calibration_that_would_be_ignored_is_refused(
@@ -275,7 +270,7 @@ def test_a_place_that_others_may_change_is_refused(
     assert main(["doctor", "--calibrate"]) == 6
     assert "others may change it" in capsys.readouterr().err
     with pytest.warns(RuntimeWarning, match="others may change it"):
-        assert rates.profile() == PACKAGED[machine.packaged_name()]
+        assert machine.profile() == PACKAGED[machine.packaged_name()]
     home.parent.chmod(0o700)
     home.chmod(0o666)
     forget()
@@ -308,7 +303,7 @@ def test_a_file_that_is_no_profile_is_told_and_ignored(
 ) -> None:
     keep(home, content() if callable(content) else content)
     with pytest.warns(RuntimeWarning, match=said):
-        assert rates.profile() == PACKAGED[machine.packaged_name()]
+        assert machine.profile() == PACKAGED[machine.packaged_name()]
     assert main(["doctor"]) == 0
     assert "is not used" in " ".join(capsys.readouterr().out.split())
 
@@ -327,7 +322,7 @@ def test_nobodys_home(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
 
     monkeypatch.setattr(calibrated, "user_folder", nobody)
     forget()
-    assert rates.profile() == PACKAGED[machine.packaged_name()]
+    assert machine.profile() == PACKAGED[machine.packaged_name()]
     assert main(["doctor", "--calibrate"]) == 6
 
 
@@ -338,7 +333,7 @@ def test_convolutions_by_the_definition_whatever_the_profile() -> None:
     w = rng.integers(-4, 5, (2, 2, 3, 3, 2)).astype(np.float32)
     want = convolution(x, w, (2, 1), (1, 1), (1, 0), (1, 0))
     for profile in PACKAGED.values():
-        with rates.using(profile), arithmetic():
+        with machine.using(profile), arithmetic():
             out = np.empty(problem.out_shape, np.float32)
             for_convolution(problem)[0].prepare(w)(x, out, None, Threads(1))
         np.testing.assert_array_equal(out, want)

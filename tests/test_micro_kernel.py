@@ -16,9 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.kernels import convolution_direct as direct
-from irdeconv.kernels import deconvolution_direct as residues
-from irdeconv.kernels import jit
+from irdeconv.kernels import convolution_direct, deconvolution_direct, jit
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import Candidate, ConvProblem
 from irdeconv.kernels.convolution import as_conv3d
@@ -170,9 +168,9 @@ def convolution(seed: int) -> tuple[ConvProblem, tuple[int, ...]]:
 
 def layouts(problem: ConvProblem) -> Iterator[Candidate]:
     """Yield the kernel in every mode, cut in every way."""
-    for layout in VectorLayout.all_of(direct._long_columns(as_conv3d(problem))):
+    for layout in VectorLayout.all_of(convolution_direct._long_columns(as_conv3d(problem))):
         for cut in layout.shares():
-            yield direct._candidate(cut)
+            yield convolution_direct._candidate(cut)
 
 
 @linux
@@ -207,7 +205,7 @@ def test_depths_are_computed_together(
         whole = replace(layout, step=4)
         found = [b.size.depths for b in whole.blocks]
         assert found == depths
-        for y in guarded(problem, direct._candidate(whole), x, w):
+        for y in guarded(problem, convolution_direct._candidate(whole), x, w):
             assert (y == want).all()
 
 
@@ -225,7 +223,9 @@ def test_deconvolutions_in_every_cut(
     want = expected(problem, x, w)
     for mode in (GAPS, NEAR, ROWS, APART):
         for share in (1, 4):
-            candidate = residues._candidate(residues._cut(problem, mode, share))
+            candidate = deconvolution_direct._candidate(
+                deconvolution_direct._cut(problem, mode, share)
+            )
             for y in guarded(problem, candidate, x, w):
                 assert (y == want).all(), mode
 
@@ -251,9 +251,9 @@ def test_strides_that_are_the_kernel(
             x, w = filters(problem, c)
             want = expected(problem, x, w)
             for mode in (GAPS, ROWS, NEAR):
-                cut = residues._cut(problem, mode, 1)
+                cut = deconvolution_direct._cut(problem, mode, 1)
                 assert small or cut.bare
-                for y in guarded(problem, residues._candidate(cut), x, w):
+                for y in guarded(problem, deconvolution_direct._candidate(cut), x, w):
                     assert (y == want).all()
 
 
@@ -285,15 +285,15 @@ def test_where_no_tap_lies_outside_the_inputs_themselves_are_read(
     problem = ConvProblem(shape, 9, 3, kernel, stride, ones, begin, sizes)
     x, w = filters(problem, 0)
     want = expected(problem, x, w)
-    assert residues._cut(problem, GAPS, 1).bare == bare
+    assert deconvolution_direct._cut(problem, GAPS, 1).bare == bare
     aliased = replace(problem, shape=(*shape[:2], *inputs[:-1], 128))
     far = replace(problem, shape=(1 << 13, *shape[1:]))
-    assert not residues._cut(aliased, GAPS, 1).bare
-    assert not residues._cut(far, GAPS, 1).bare
+    assert not deconvolution_direct._cut(aliased, GAPS, 1).bare
+    assert not deconvolution_direct._cut(far, GAPS, 1).bare
     for small, mode in itertools.product((False, True), (GAPS, ROWS, NEAR, APART)):
         if small:
             monkeypatch.setattr(blocking, "SIZES", replace(SMALL, residues_columns=80))
-        candidate = residues._candidate(residues._cut(problem, mode, 1))
+        candidate = deconvolution_direct._candidate(deconvolution_direct._cut(problem, mode, 1))
         for y in guarded(problem, candidate, x, w):
             assert (y == want).all()
 
@@ -322,7 +322,7 @@ def test_lesser_processors(name: str, lanes: int, tmp_path: Path) -> None:
 def test_images_that_follow_one_another_do_not_see_inputs_that_are_cut_off(mode: str) -> None:
     problem = ConvProblem((2, 2, 11), 2, 1, (4,), (2,), (2,), (4,), (5,))
     x, w = filters(problem, 0)
-    cut = residues._cut(problem, mode, 1)
+    cut = deconvolution_direct._cut(problem, mode, 1)
     assert max(block.count for block in cut.blocks) == 2
-    for y in guarded(problem, residues._candidate(cut), x, w):
+    for y in guarded(problem, deconvolution_direct._candidate(cut), x, w):
         assert (y == expected(problem, x, w)).all()

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from irdeconv.kernels import jit
-from irdeconv.kernels import jit as own_folder
 from irdeconv.kernels.jit import is_private, private_folder, processor, user_folder
 from irdeconv.run.choice import MEASUREMENTS_SCHEMA, Tuner
 
@@ -18,15 +17,15 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners of 
 
 
 def test_the_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(own_folder.sys, "platform", "linux")
+    monkeypatch.setattr(jit.sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert user_folder() == tmp_path / "irdeconv"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert user_folder() == tmp_path / ".cache" / "irdeconv"
-    monkeypatch.setattr(own_folder.sys, "platform", "darwin")
+    monkeypatch.setattr(jit.sys, "platform", "darwin")
     assert user_folder() == tmp_path / "Library/Caches/irdeconv"
-    monkeypatch.setattr(own_folder.sys, "platform", "win32")
+    monkeypatch.setattr(jit.sys, "platform", "win32")
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
     assert user_folder() == tmp_path / "irdeconv"
 

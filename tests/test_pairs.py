@@ -16,7 +16,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.base.errors import FileAccessError, InputError
 from irdeconv.cli.main import main
-from irdeconv.formats import atomic as strays
+from irdeconv.formats import atomic
 from irdeconv.formats.atomic import descriptor_of, write_file
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.basic import Const
@@ -179,7 +179,7 @@ def test_killed_writers_leave_a_pair_or_a_mix_that_is_told(tmp_path: Path) -> No
         one.stdout.close()
     if codes(folder / "m.xml") != [("error", "E124")]:
         assert value_of(folder / "m.xml") in (0, 1)
-    strays._swept.clear()
+    atomic._swept.clear()
     ird.write(model(0), folder / "m.xml")
     assert sorted(p.name for p in folder.iterdir()) == ["m.bin", "m.xml"]
 
@@ -192,7 +192,7 @@ def test_many_faults() -> None:
 
 
 def test_only_what_nobody_holds_is_swept(tmp_path: Path) -> None:
-    strays._swept.clear()
+    atomic._swept.clear()
     held, left, folder, others = (tmp_path / f".irdeconv-{c * 16}" for c in "abc1")
     held.write_bytes(b"")
     left.write_bytes(b"")
@@ -200,7 +200,7 @@ def test_only_what_nobody_holds_is_swept(tmp_path: Path) -> None:
     (tmp_path / ".irdeconv-notes").write_bytes(b"")
     os.symlink(tmp_path / "nowhere", others)
     with held.open("rb") as file:
-        assert strays.hold(file.fileno())
+        assert atomic.hold(file.fileno())
         write_file(tmp_path / "out", b"data")
         there = {p.name for p in tmp_path.iterdir()}
     assert there == {held.name, ".irdeconv-notes", others.name, "out"}

@@ -15,7 +15,7 @@ from irdeconv.ir.spec import Spec
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Opaque
 from irdeconv.verify import reduce_checks as comparing
-from irdeconv.verify import reduce_steps as by_sizes
+from irdeconv.verify import reduce_steps
 from irdeconv.verify.reduce import shrink, variant_of
 from irdeconv.verify.reduce_checks import Ran, Wanted
 from irdeconv.verify.reduce_pieces import Knife
@@ -164,7 +164,9 @@ def test_sizes_shrink_together() -> None:
     base = variant_of([network()], {"x": image()})
     piece = Knife(base).piece(Knife(base).named(["conv2"]))
     assert piece is not None
-    small = by_sizes.resized(piece, by_sizes.SizeChange(16, 2))  # the channels of data and filter
+    small = reduce_steps.resized(
+        piece, reduce_steps.SizeChange(16, 2)
+    )  # the channels of data and filter
     assert small is not None
     assert {n.name: n.spec().shape for n in small.graph.nodes() if n.type != "Result"} == {
         "relu1": (1, 2, 12, 12),
@@ -172,7 +174,7 @@ def test_sizes_shrink_together() -> None:
         "conv2": (1, 24, 12, 12),
     }
     np.testing.assert_array_equal(small.feeds["relu1"], piece.feeds["relu1"][:, :2])
-    assert by_sizes.resized(piece, by_sizes.SizeChange(16, 2, inputs_only=True)) is None
+    assert reduce_steps.resized(piece, reduce_steps.SizeChange(16, 2, inputs_only=True)) is None
 
 
 # Checks ---------------------------------------------------------------------------------------

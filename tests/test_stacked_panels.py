@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 from irdeconv.kernels import (
-    deconvolution_direct as direct,
+    deconvolution_direct,
+    deconvolution_winograd_cuts,
+    jit,
 )
-from irdeconv.kernels import (
-    deconvolution_winograd_cuts as winograd_candidates,
-)
-from irdeconv.kernels import jit
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import ConvProblem
 from irdeconv.kernels.deconvolution import Blocking, axes_of
@@ -63,7 +61,7 @@ def test_tiles_are_computed_by_several_teams_at_once(
     problem = ConvProblem((2, 6, 20, 17), 10, 2, (4, 4), (2, 2), (1, 1), (1, 0), (40, 35))
     x, w = filters(problem, 0)
     want = expected(problem, x, w)
-    for candidate in winograd_candidates.candidates(problem):
+    for candidate in deconvolution_winograd_cuts.candidates(problem):
         kernel, limit = candidate.prepare(w), bound(problem, candidate, x, w)
         outs = outputs_of_teams(kernel, x, problem.out_shape, 2)
         assert all((y == outs[0]).all() for y in outs), candidate.name
@@ -76,8 +74,8 @@ def test_tiles_are_computed_by_several_teams_at_once(
 def test_small_pieces_of_work_are_called_together(kernel: tuple[int, int]) -> None:
     problem = ConvProblem((1, 80, 6, 5), 40, 20, kernel, (2, 2), (1, 1), (0, 0), (13, 11))
     x, w = filters(problem, 1)
-    cut = direct._cut(problem, GAPS, 1)
-    made, team = direct.DirectDeconvolution(cut, w), Threads(1)
+    cut = deconvolution_direct._cut(problem, GAPS, 1)
+    made, team = deconvolution_direct.DirectDeconvolution(cut, w), Threads(1)
     assert made.movable
     assert 1 <= len(made._runs) < len(made._items) == 20
     assert [item for run in made._runs for item in run] == made._items

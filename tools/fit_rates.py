@@ -37,31 +37,18 @@ import checkout  # noqa: F401
 import numpy as np
 
 from irdeconv.kernels import (
-    convolution as work,
+    convolution,
+    convolution_depthwise,
+    convolution_direct,
+    convolution_rows,
+    deconvolution_col2im,
+    deconvolution_direct,
+    deconvolution_phases,
+    deconvolution_terms,
+    deconvolution_winograd_cuts,
+    products,
+    residue_cuts,
 )
-from irdeconv.kernels import (
-    convolution_depthwise as depthwise,
-)
-from irdeconv.kernels import (
-    convolution_direct as direct,
-)
-from irdeconv.kernels import convolution_rows as rows
-from irdeconv.kernels import (
-    deconvolution_col2im as passes,
-)
-from irdeconv.kernels import deconvolution_direct as residues
-from irdeconv.kernels import (
-    deconvolution_phases as phases,
-)
-from irdeconv.kernels import (
-    deconvolution_terms as terms,
-)
-from irdeconv.kernels import (
-    deconvolution_terms as wide,
-)
-from irdeconv.kernels import deconvolution_winograd_cuts as tiles
-from irdeconv.kernels import products
-from irdeconv.kernels import residue_cuts as cuts
 from irdeconv.kernels.blas import one_blas_thread
 from irdeconv.kernels.candidate import Candidate, ConvProblem, Estimate, FixedKernel, every_cut
 from irdeconv.kernels.convolution_candidates import convolution_candidates
@@ -73,19 +60,35 @@ from irdeconv.run.measure import Call, Clock, Effort, interleaved, percentile
 # The record of each family of kernels, the file and constant that hold it, and what lists kernels.
 Records = dict[str, tuple[Any, str, Callable[[ConvProblem], list[Candidate]]]]
 CONVOLUTIONS: Records = {
-    "convolution": (work.WORK, "work.py: WORK", convolution_candidates),
-    "depthwise": (work.DEPTHWISE, "work.py: DEPTHWISE", depthwise.candidates),
-    "interleaved": (rows.INTERLEAVED, "interleaved.py: INTERLEAVED", rows.candidates),
-    "banded": (rows.BANDED, "interleaved.py: BANDED", rows.candidates),
-    "direct": (direct.DIRECT, "direct.py: DIRECT", direct.candidates),
+    "convolution": (convolution.WORK, "work.py: WORK", convolution_candidates),
+    "depthwise": (convolution.DEPTHWISE, "work.py: DEPTHWISE", convolution_depthwise.candidates),
+    "interleaved": (
+        convolution_rows.INTERLEAVED,
+        "interleaved.py: INTERLEAVED",
+        convolution_rows.candidates,
+    ),
+    "banded": (convolution_rows.BANDED, "interleaved.py: BANDED", convolution_rows.candidates),
+    "direct": (convolution_direct.DIRECT, "direct.py: DIRECT", convolution_direct.candidates),
 }
 DECONVOLUTIONS: Records = {
-    "winograd": (tiles.TILED, "winograd_candidates.py: TILED", tiles.candidates),
-    "winograd-numpy": (tiles.PASSES, "winograd_candidates.py: PASSES", tiles.candidates),
-    "residues": (cuts.RESIDUES, "residue_cuts.py: RESIDUES", residues.candidates),
-    "phases": (passes.PHASES, "passes.py: PHASES", phases.candidates),
-    "terms": (passes.TERMS, "passes.py: TERMS", terms.candidates),
-    "wide": (passes.WIDE, "passes.py: WIDE", wide.wide_candidates),
+    "winograd": (
+        deconvolution_winograd_cuts.TILED,
+        "winograd_candidates.py: TILED",
+        deconvolution_winograd_cuts.candidates,
+    ),
+    "winograd-numpy": (
+        deconvolution_winograd_cuts.PASSES,
+        "winograd_candidates.py: PASSES",
+        deconvolution_winograd_cuts.candidates,
+    ),
+    "residues": (
+        residue_cuts.RESIDUES,
+        "residue_cuts.py: RESIDUES",
+        deconvolution_direct.candidates,
+    ),
+    "phases": (deconvolution_col2im.PHASES, "passes.py: PHASES", deconvolution_phases.candidates),
+    "terms": (deconvolution_col2im.TERMS, "passes.py: TERMS", deconvolution_terms.candidates),
+    "wide": (deconvolution_col2im.WIDE, "passes.py: WIDE", deconvolution_terms.wide_candidates),
 }
 
 SCHEMA = "irdeconv/fit-rates/1"

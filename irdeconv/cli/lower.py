@@ -26,7 +26,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from irdeconv.base import gc_pause as garbage
+from irdeconv.base import gc_pause
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
     OptionParser,
@@ -94,7 +94,7 @@ def _lower(args: argparse.Namespace, console: Console) -> int:
     source = inferred(model, args.shape)
     low = ird.lower(source, args.form, args.target, **lowering_options(args))
 
-    @garbage.paused()
+    @gc_pause.paused()
     def prove(written: Given) -> Certificates:
         shapes = shapes_for(source, args.shape)
         sides = both_sides(original(args, source), written, shapes)

@@ -18,7 +18,7 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING
 
-from irdeconv.base import gc_pause as garbage
+from irdeconv.base import gc_pause
 from irdeconv.base.errors import count
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import OptionParser, add_model, add_rewriting
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     raised = ird.raise_(source, args.only)
     show = partial(_text, args=args, console=console)
 
-    @garbage.paused()
+    @gc_pause.paused()
     def prove(written: Given) -> Certificates:
         shapes = shapes_for(source, args.shape)
         sides = both_sides(written, original(args, source), shapes)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
-from irdeconv.base import gc_pause as garbage
+from irdeconv.base import gc_pause
 from irdeconv.base.errors import misused
 from irdeconv.base.limits import current
 from irdeconv.base.opening import first_bytes, read_file, unreadable
@@ -20,7 +20,7 @@ from irdeconv.ir.spec import Shape
 _SPACE = b" \t\r\n\xef\xbb\xbf"
 
 
-@garbage.paused()
+@gc_pause.paused()
 def import_model(
     path: str | PathLike[str] | bytes | Any,
     weights: str | PathLike[str] | None = None,

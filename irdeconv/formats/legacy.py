@@ -27,7 +27,7 @@ import numpy as np
 from irdeconv.base.errors import InferenceError, InputError
 from irdeconv.base.limits import Limits, current
 from irdeconv.base.source import Location, SourceFile
-from irdeconv.formats import legacy_rules as rules  # importing fills RULES
+from irdeconv.formats import legacy_rules  # importing fills RULES
 from irdeconv.formats.build import find_cycles
 from irdeconv.formats.constants import LEFT_OUT, UNREADABLE
 from irdeconv.formats.document import Context, NoWeights, XmlLayer, XmlPort, integer
@@ -157,7 +157,7 @@ class LegacyLayersReader(ModelReader):
         """Whether there is a rule for a type; what is not covered is reported in all layers."""
         if kind.lower() in RULES or kind.lower() == "activation":
             return True
-        reason = rules.REFUSED.get(kind.lower(), "the layer type is not covered")
+        reason = legacy_rules.REFUSED.get(kind.lower(), "the layer type is not covered")
         self.out.uncovered(name, f'{kind} "{name}": {reason}', _HINT)
         return False
 
@@ -190,7 +190,7 @@ class LegacyLayersReader(ModelReader):
         self, xml: XmlLayer, index: int, title: str, inputs: tuple[Value | None, ...]
     ) -> None:
         view = self._view(xml, self.builder.source.name, inputs)
-        made = rules.apply(view, self.builder)
+        made = legacy_rules.apply(view, self.builder)
         results = (made,) if isinstance(made, Value) else made
         if len(results) < len(view.declared):
             raise Refusal(f"more outputs than {len(results)} are not covered")

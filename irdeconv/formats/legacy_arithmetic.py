@@ -36,7 +36,6 @@ from irdeconv.ir.dtypes import i32
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op
 from irdeconv.ops import elementwise
-from irdeconv.ops import elementwise as unary
 from irdeconv.ops.activation import (
     Clamp,
     Elu,
@@ -85,29 +84,29 @@ _LOGICAL: dict[str, type[Op]] = {
     "logical_xor": elementwise.LogicalXor,
 }
 _FUNCTIONS: dict[str, type[Op]] = {
-    "Abs": unary.Abs,
-    "Acos": unary.Acos,
-    "Acosh": unary.Acosh,
-    "Asin": unary.Asin,
-    "Asinh": unary.Asinh,
-    "Atan": unary.Atan,
-    "Atanh": unary.Atanh,
-    "Ceil": unary.Ceiling,
-    "Cos": unary.Cos,
-    "Cosh": unary.Cosh,
-    "Erf": unary.Erf,
-    "Exp": unary.Exp,
-    "Floor": unary.Floor,
-    "Log": unary.Log,
-    "Neg": unary.Negative,
+    "Abs": elementwise.Abs,
+    "Acos": elementwise.Acos,
+    "Acosh": elementwise.Acosh,
+    "Asin": elementwise.Asin,
+    "Asinh": elementwise.Asinh,
+    "Atan": elementwise.Atan,
+    "Atanh": elementwise.Atanh,
+    "Ceil": elementwise.Ceiling,
+    "Cos": elementwise.Cos,
+    "Cosh": elementwise.Cosh,
+    "Erf": elementwise.Erf,
+    "Exp": elementwise.Exp,
+    "Floor": elementwise.Floor,
+    "Log": elementwise.Log,
+    "Neg": elementwise.Negative,
     "Sigmoid": Sigmoid,
     "Logistic": Sigmoid,
-    "Sign": unary.Sign,
-    "Sin": unary.Sin,
-    "Sinh": unary.Sinh,
-    "Sqrt": unary.Sqrt,
-    "Tan": unary.Tan,
-    "TanH": unary.Tanh,
+    "Sign": elementwise.Sign,
+    "Sin": elementwise.Sin,
+    "Sinh": elementwise.Sinh,
+    "Sqrt": elementwise.Sqrt,
+    "Tan": elementwise.Tan,
+    "TanH": elementwise.Tanh,
 }
 
 
@@ -124,7 +123,7 @@ def eltwise(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """One operation of all inputs, from the first on; a sum may have a factor for each."""
     word, given = n.text("operation", "sum").lower(), n.given
     if word == "logical_not" and len(given) == 1:
-        return b.add(unary.LogicalNot(), truth(b, given[0]))
+        return b.add(elementwise.LogicalNot(), truth(b, given[0]))
     factors = n.numbers("coeff", ())
     if any(f != 1 for f in factors):
         if word not in ("sum", "") or len(factors) != len(given):
@@ -217,7 +216,7 @@ def elu(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 @layer("Not")
 def negation(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """1 where x is 0, else 0."""
-    return b.add(unary.LogicalNot(), truth(b, n[0]))
+    return b.add(elementwise.LogicalNot(), truth(b, n[0]))
 
 
 @layer("HardSigmoid")
@@ -244,7 +243,7 @@ def softplus(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 @layer("Softsign")
 def softsign(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """x / (1 + |x|)."""
-    size = b.add(unary.Abs(), n[0])
+    size = b.add(elementwise.Abs(), n[0])
     return b.add(Divide(), n[0], b.add(Add(), size, b.like(1, size)))
 
 

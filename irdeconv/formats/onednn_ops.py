@@ -17,10 +17,7 @@ from irdeconv.formats.importing import ImportBuilder, Refusal, SourceNode
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op
-from irdeconv.ops import activation as act
-from irdeconv.ops import elementwise as el
-from irdeconv.ops import elementwise as un
-from irdeconv.ops import reduction as red
+from irdeconv.ops import activation, elementwise, reduction
 from irdeconv.ops.activation import LogSoftmax, SoftMax
 from irdeconv.ops.dialect_onednn import OneDnnConvTranspose
 from irdeconv.ops.matrix import MatMul
@@ -161,7 +158,7 @@ def convolution(n: DumpNode, b: ImportBuilder) -> Value:
     w = permute(b, n[1], order)
     y = b.convolution(x, w, groups, **_windows(n, axes))
     if len(n.inputs) > 2:
-        y = b.add(el.Add(), y, b.per_channel(n[2], axes))
+        y = b.add(elementwise.Add(), y, b.per_channel(n[2], axes))
     return from_ncx(n, b, y)
 
 
@@ -220,7 +217,7 @@ def bias_add(n: DumpNode, b: ImportBuilder) -> Value:
     rank = b.rank(n[0])
     last = n.word("data_format", "NXC", "NXC NCX") == "NXC"
     bias = b.reshape(n[1], (*(1,) * (rank - 1), -1)) if last else b.per_channel(n[1], rank - 2)
-    return b.add(el.Add(), n[0], bias)
+    return b.add(elementwise.Add(), n[0], bias)
 
 
 @rule("BatchNormInference")
@@ -234,8 +231,17 @@ def batch_norm(n: DumpNode, b: ImportBuilder) -> Value:
     return from_ncx(n, b, y)
 
 
-_ARITHMETIC = (el.Add, el.Subtract, el.Multiply, el.Divide, el.Maximum, el.Minimum)
-_BINARY: dict[str, type[el.Binary]] = {c.type: c for c in (*_ARITHMETIC, el.SquaredDifference)}
+_ARITHMETIC = (
+    elementwise.Add,
+    elementwise.Subtract,
+    elementwise.Multiply,
+    elementwise.Divide,
+    elementwise.Maximum,
+    elementwise.Minimum,
+)
+_BINARY: dict[str, type[elementwise.Binary]] = {
+    c.type: c for c in (*_ARITHMETIC, elementwise.SquaredDifference)
+}
 
 
 @rule(" ".join(_BINARY))
@@ -246,16 +252,16 @@ def binary(n: DumpNode, b: ImportBuilder) -> Value:
 
 
 _UNARY: dict[str, Op] = {
-    "Abs": un.Abs(),
-    "Exp": un.Exp(),
-    "HardSwish": act.HSwish(),
-    "Log": un.Log(),
-    "Mish": act.Mish(),
-    "ReLU": act.ReLU(),
-    "Round": un.Round("half_to_even"),
-    "Sigmoid": act.Sigmoid(),
-    "Sqrt": un.Sqrt(),
-    "Tanh": un.Tanh(),
+    "Abs": elementwise.Abs(),
+    "Exp": elementwise.Exp(),
+    "HardSwish": activation.HSwish(),
+    "Log": elementwise.Log(),
+    "Mish": activation.Mish(),
+    "ReLU": activation.ReLU(),
+    "Round": elementwise.Round("half_to_even"),
+    "Sigmoid": activation.Sigmoid(),
+    "Sqrt": elementwise.Sqrt(),
+    "Tanh": elementwise.Tanh(),
 }
 
 
@@ -268,52 +274,52 @@ def unary(n: DumpNode, b: ImportBuilder) -> Value:
 @rule("Square")
 def square(n: DumpNode, b: ImportBuilder) -> Value:
     """x * x."""
-    return b.add(el.Multiply(), n[0], n[0])
+    return b.add(elementwise.Multiply(), n[0], n[0])
 
 
 @rule("Reciprocal")
 def reciprocal(n: DumpNode, b: ImportBuilder) -> Value:
     """1 / x."""
-    return b.add(el.Divide(), b.like(1, n[0]), n[0])
+    return b.add(elementwise.Divide(), b.like(1, n[0]), n[0])
 
 
 @rule("Pow")
 def power(n: DumpNode, b: ImportBuilder) -> Value:
     """x to the power beta."""
-    return b.add(el.Power(), n[0], b.like(float(n.get("beta")), n[0]))
+    return b.add(elementwise.Power(), n[0], b.like(float(n.get("beta")), n[0]))
 
 
 @rule("Clamp")
 def clamp(n: DumpNode, b: ImportBuilder) -> Value:
     """min(max(x, min), max)."""
-    return b.add(act.Clamp(float(n.get("min")), float(n.get("max"))), n[0])
+    return b.add(activation.Clamp(float(n.get("min")), float(n.get("max"))), n[0])
 
 
 @rule("Elu")
 def elu(n: DumpNode, b: ImportBuilder) -> Value:
     """x, or alpha * (exp(x) - 1) below 0."""
-    return b.add(act.Elu(alpha=float(n.get("alpha"))), n[0])
+    return b.add(activation.Elu(alpha=float(n.get("alpha"))), n[0])
 
 
 @rule("LeakyReLU")
 def leaky_relu(n: DumpNode, b: ImportBuilder) -> Value:
     """x, or alpha * x below 0."""
     slope = np.array([float(n.get("alpha"))], b.dtype(n[0]).container)
-    return b.add(act.PReLU(), n[0], b.const(slope))
+    return b.add(activation.PReLU(), n[0], b.const(slope))
 
 
 @rule("HardSigmoid")
 def hard_sigmoid(n: DumpNode, b: ImportBuilder) -> Value:
     """max(0, min(1, alpha * x + beta))."""
     alpha, beta = (b.like(float(n.get(k)), n[0]) for k in ("alpha", "beta"))
-    return b.add(act.HardSigmoid(), n[0], alpha, beta)
+    return b.add(activation.HardSigmoid(), n[0], alpha, beta)
 
 
 @rule("GELU")
 def gelu(n: DumpNode, b: ImportBuilder) -> Value:
     """x * Phi(x), exactly or by tanh."""
     mode = n.word("mode", "gelu_erf", "gelu_erf gelu_tanh")
-    return b.add(act.Gelu("ERF" if mode == "gelu_erf" else "TANH"), n[0])
+    return b.add(activation.Gelu("ERF" if mode == "gelu_erf" else "TANH"), n[0])
 
 
 @rule("SoftPlus")
@@ -321,9 +327,13 @@ def soft_plus(n: DumpNode, b: ImportBuilder) -> Value:
     """log(1 + exp(beta * x)) / beta."""
     beta = float(n.get("beta", 1.0))
     if beta == 1:
-        return b.add(act.SoftPlus(), n[0])
+        return b.add(activation.SoftPlus(), n[0])
     factor = b.like(beta, n[0])
-    return b.add(el.Divide(), b.add(act.SoftPlus(), b.add(el.Multiply(), n[0], factor)), factor)
+    return b.add(
+        elementwise.Divide(),
+        b.add(activation.SoftPlus(), b.add(elementwise.Multiply(), n[0], factor)),
+        factor,
+    )
 
 
 @rule("SoftMax LogSoftmax")
@@ -346,7 +356,7 @@ def matmul(n: DumpNode, b: ImportBuilder) -> Value:
     """Matrix product, perhaps of transposed matrices, plus an optional bias of the columns."""
     op = MatMul(bool(n.get("transpose_a", False)), bool(n.get("transpose_b", False)))
     y = b.add(op, n[0], n[1])
-    return y if len(n.inputs) < 3 else b.add(el.Add(), y, n[2])
+    return y if len(n.inputs) < 3 else b.add(elementwise.Add(), y, n[2])
 
 
 @rule("StaticReshape")
@@ -364,9 +374,12 @@ def transpose(n: DumpNode, b: ImportBuilder) -> Value:
     return b.add(Transpose(), n[0], b.ints(*order))
 
 
-_NORMS, _EXTREMES = (red.ReduceL1, red.ReduceL2), (red.ReduceMax, red.ReduceMin)
-_SUMS = (red.ReduceMean, red.ReduceProd, red.ReduceSum)
-_REDUCE: dict[str, type[red.Reduction]] = {c.type: c for c in (*_NORMS, *_EXTREMES, *_SUMS)}
+_NORMS, _EXTREMES = (
+    (reduction.ReduceL1, reduction.ReduceL2),
+    (reduction.ReduceMax, reduction.ReduceMin),
+)
+_SUMS = (reduction.ReduceMean, reduction.ReduceProd, reduction.ReduceSum)
+_REDUCE: dict[str, type[reduction.Reduction]] = {c.type: c for c in (*_NORMS, *_EXTREMES, *_SUMS)}
 
 
 @rule(" ".join(_REDUCE))

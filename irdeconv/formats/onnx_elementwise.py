@@ -28,9 +28,7 @@ from irdeconv.formats.onnx_quantization import limits, narrowed
 from irdeconv.ir.dtypes import ELEMENT_TYPES, f32
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op
-from irdeconv.ops import activation as act
-from irdeconv.ops import elementwise as el
-from irdeconv.ops import elementwise as un
+from irdeconv.ops import activation, elementwise
 from irdeconv.ops.activation import Clamp
 from irdeconv.ops.elementwise import Add, Multiply, Subtract
 from irdeconv.ops.movement import Broadcast
@@ -61,54 +59,73 @@ def _second(n: OnnxNode, b: ImportBuilder) -> Value:
 
 
 for _name, _versions, _op in (
-    ("Abs", "1 6 13", un.Abs()),
-    ("Neg", "1 6 13", un.Negative()),
-    ("Sign", "9 13", un.Sign()),
-    ("Floor", "1 6 13", un.Floor()),
-    ("Ceil", "1 6 13", un.Ceiling()),
-    ("Round", "11 22", un.Round("half_to_even")),
-    ("Sqrt", "1 6 13", un.Sqrt()),
-    ("Exp", "1 6 13", un.Exp()),
-    ("Log", "1 6 13", un.Log()),
-    ("Erf", "9 13", un.Erf()),
-    ("Tanh", "1 6 13", un.Tanh()),
-    ("Sigmoid", "1 6 13", act.Sigmoid()),
-    ("Relu", "1 6 13 14", act.ReLU()),
-    ("Softplus", "1 22", act.SoftPlus()),
-    ("Softsign", "1 22", act.SoftSign()),
-    ("Mish", "18 22", act.Mish()),
-    ("HardSwish", "14 22", act.HSwish()),
-    ("Not", "1", un.LogicalNot()),
-    ("BitwiseNot", "18", un.BitwiseNot()),
-    ("IsNaN", "9 13 20", un.IsNaN()),
+    ("Abs", "1 6 13", elementwise.Abs()),
+    ("Neg", "1 6 13", elementwise.Negative()),
+    ("Sign", "9 13", elementwise.Sign()),
+    ("Floor", "1 6 13", elementwise.Floor()),
+    ("Ceil", "1 6 13", elementwise.Ceiling()),
+    ("Round", "11 22", elementwise.Round("half_to_even")),
+    ("Sqrt", "1 6 13", elementwise.Sqrt()),
+    ("Exp", "1 6 13", elementwise.Exp()),
+    ("Log", "1 6 13", elementwise.Log()),
+    ("Erf", "9 13", elementwise.Erf()),
+    ("Tanh", "1 6 13", elementwise.Tanh()),
+    ("Sigmoid", "1 6 13", activation.Sigmoid()),
+    ("Relu", "1 6 13 14", activation.ReLU()),
+    ("Softplus", "1 22", activation.SoftPlus()),
+    ("Softsign", "1 22", activation.SoftSign()),
+    ("Mish", "18 22", activation.Mish()),
+    ("HardSwish", "14 22", activation.HSwish()),
+    ("Not", "1", elementwise.LogicalNot()),
+    ("BitwiseNot", "18", elementwise.BitwiseNot()),
+    ("IsNaN", "9 13 20", elementwise.IsNaN()),
 ):
     plain(_name, _versions, _op)
 
-plain("Where", "9 16", el.Select(), inputs=3)
+plain("Where", "9 16", elementwise.Select(), inputs=3)
 
 for _versions, _classes in (
-    ("7 22", (un.Sin, un.Cos, un.Tan, un.Asin, un.Acos, un.Atan)),
-    ("9 22", (un.Sinh, un.Cosh, un.Asinh, un.Acosh, un.Atanh)),
+    (
+        "7 22",
+        (
+            elementwise.Sin,
+            elementwise.Cos,
+            elementwise.Tan,
+            elementwise.Asin,
+            elementwise.Acos,
+            elementwise.Atan,
+        ),
+    ),
+    (
+        "9 22",
+        (
+            elementwise.Sinh,
+            elementwise.Cosh,
+            elementwise.Asinh,
+            elementwise.Acosh,
+            elementwise.Atanh,
+        ),
+    ),
 ):
     for _class in _classes:
         plain(_class.type, _versions, _class())
 
 for _name, _versions, _two in (
-    ("Add", "1 6 7 13 14", el.Add()),
-    ("Sub", "1 6 7 13 14", el.Subtract()),
-    ("Mul", "1 6 7 13 14", el.Multiply()),
-    ("Div", "1 6 7 13 14", el.Divide(m_pythondiv=False)),
-    ("And", "1 7", el.LogicalAnd()),
-    ("Or", "1 7", el.LogicalOr()),
-    ("Xor", "1 7", el.LogicalXor()),
-    ("BitwiseAnd", "18", el.BitwiseAnd()),
-    ("BitwiseOr", "18", el.BitwiseOr()),
-    ("BitwiseXor", "18", el.BitwiseXor()),
-    ("Equal", "1 7 11 13 19", el.Equal()),
-    ("Less", "1 7 9 13", el.Less()),
-    ("Greater", "1 7 9 13", el.Greater()),
-    ("LessOrEqual", "12 16", el.LessEqual()),
-    ("GreaterOrEqual", "12 16", el.GreaterEqual()),
+    ("Add", "1 6 7 13 14", elementwise.Add()),
+    ("Sub", "1 6 7 13 14", elementwise.Subtract()),
+    ("Mul", "1 6 7 13 14", elementwise.Multiply()),
+    ("Div", "1 6 7 13 14", elementwise.Divide(m_pythondiv=False)),
+    ("And", "1 7", elementwise.LogicalAnd()),
+    ("Or", "1 7", elementwise.LogicalOr()),
+    ("Xor", "1 7", elementwise.LogicalXor()),
+    ("BitwiseAnd", "18", elementwise.BitwiseAnd()),
+    ("BitwiseOr", "18", elementwise.BitwiseOr()),
+    ("BitwiseXor", "18", elementwise.BitwiseXor()),
+    ("Equal", "1 7 11 13 19", elementwise.Equal()),
+    ("Less", "1 7 9 13", elementwise.Less()),
+    ("Greater", "1 7 9 13", elementwise.Greater()),
+    ("LessOrEqual", "12 16", elementwise.LessEqual()),
+    ("GreaterOrEqual", "12 16", elementwise.GreaterEqual()),
 ):
     _binary(_name, _versions, _two)
 
@@ -121,18 +138,18 @@ def _variadic(type: str, versions: str, op: Op) -> None:
     rule(type, versions)(lambda n, b: _fold(b, op, n.given))
 
 
-_variadic("Sum", "1 6 8 13", el.Add())
-_variadic("Max", "1 6 8 12 13", el.Maximum())
-_variadic("Min", "1 6 8 12 13", el.Minimum())
+_variadic("Sum", "1 6 8 13", elementwise.Add())
+_variadic("Max", "1 6 8 12 13", elementwise.Maximum())
+_variadic("Min", "1 6 8 12 13", elementwise.Minimum())
 
 
 @rule("Mean", "1 6 8 13")
 def mean(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Sum / count, broadcast."""
-    total = _fold(b, el.Add(), n.given)
+    total = _fold(b, elementwise.Add(), n.given)
     if len(n.inputs) == 1:
         return total
-    return b.add(el.Divide(m_pythondiv=False), total, b.like(len(n.inputs), total))
+    return b.add(elementwise.Divide(m_pythondiv=False), total, b.like(len(n.inputs), total))
 
 
 @rule("Mod", "10 13 28")
@@ -141,13 +158,13 @@ def mod(n: OnnxNode, b: ImportBuilder) -> Outputs:
     fmod = n.integer("fmod", 0)
     if not fmod and n.version < 28 and b.dtype(n[0]).is_real:
         raise Refusal("fmod=0 with floating-point inputs")
-    return b.add(el.Mod() if fmod else el.FloorMod(), n[0], n[1])
+    return b.add(elementwise.Mod() if fmod else elementwise.FloorMod(), n[0], n[1])
 
 
 @rule("BitShift", "11 28")
 def bit_shift(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Bits moved to the left or right, zeros filled in."""
-    words = {"LEFT": el.BitwiseLeftShift(), "RIGHT": el.BitwiseRightShift()}
+    words = {"LEFT": elementwise.BitwiseLeftShift(), "RIGHT": elementwise.BitwiseRightShift()}
     return b.add(n.meaning("direction", "", words), n[0], n[1])
 
 
@@ -157,21 +174,21 @@ def power(n: OnnxNode, b: ImportBuilder) -> Outputs:
     x, y = n[0], _second(n, b)
     base, exponent = b.dtype(x), b.dtype(y)
     if base.is_integral and exponent.is_real:
-        return b.convert(b.add(el.Power(), b.convert(x, exponent), y), base)
-    return b.add(el.Power(), x, b.convert(y, base))
+        return b.convert(b.add(elementwise.Power(), b.convert(x, exponent), y), base)
+    return b.add(elementwise.Power(), x, b.convert(y, base))
 
 
 @rule("Reciprocal", "1 6 13")
 def reciprocal(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """1 / x."""
-    return b.add(el.Divide(m_pythondiv=False), b.like(1, n[0]), n[0])
+    return b.add(elementwise.Divide(m_pythondiv=False), b.like(1, n[0]), n[0])
 
 
 @rule("LeakyRelu", "1 6 16")
 def leaky_relu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """x, or alpha * x below 0."""
     slope = np.array([n.number("alpha", 0.01)], b.dtype(n[0]).container)
-    return b.add(act.PReLU(), n[0], b.const(slope))
+    return b.add(activation.PReLU(), n[0], b.const(slope))
 
 
 @rule("PRelu", "1 6 7 9 16")
@@ -185,28 +202,30 @@ def prelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
         raise Refusal(f"the slope has rank {len(shape)}, above that of the data")
     padded = (1,) * (len(data) - len(shape)) + shape
     if all(d == 1 for d in padded):
-        return b.add(act.PReLU(), x, b.reshape(slope, (1,)))
+        return b.add(activation.PReLU(), x, b.reshape(slope, (1,)))
     channel = len(data) > 1 and all(d == 1 for i, d in enumerate(padded) if i != 1)
     if channel and padded[1] == data[1] and isinstance(data[1], int):
-        return b.add(act.PReLU(), x, b.reshape(slope, (data[1],)))
-    below = b.add(el.Less(), x, b.like(0, x))
-    return b.add(el.Select(), below, b.add(el.Multiply(), x, slope), x)
+        return b.add(activation.PReLU(), x, b.reshape(slope, (data[1],)))
+    below = b.add(elementwise.Less(), x, b.like(0, x))
+    return b.add(elementwise.Select(), below, b.add(elementwise.Multiply(), x, slope), x)
 
 
 @rule("Elu", "1 6 22")
 def elu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """x, or alpha * (exp(x) - 1) below 0."""
-    return b.add(act.Elu(alpha=n.number("alpha", 1.0)), n[0])
+    return b.add(activation.Elu(alpha=n.number("alpha", 1.0)), n[0])
 
 
 @rule("Celu", "12 28")
 def celu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
     x, alpha = n[0], b.like(n.number("alpha", 1.0), n[0])
-    scaled = b.add(el.Divide(), x, alpha)
-    below = b.add(el.Multiply(), alpha, b.add(act.Elu(alpha=1.0), scaled))
+    scaled = b.add(elementwise.Divide(), x, alpha)
+    below = b.add(elementwise.Multiply(), alpha, b.add(activation.Elu(alpha=1.0), scaled))
     zero = b.like(0, x)
-    return b.add(el.Add(), b.add(act.ReLU(), x), b.add(el.Minimum(), zero, below))
+    return b.add(
+        elementwise.Add(), b.add(activation.ReLU(), x), b.add(elementwise.Minimum(), zero, below)
+    )
 
 
 @rule("Selu", "1 6 22")
@@ -214,35 +233,35 @@ def selu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """gamma * x, or gamma * alpha * (exp(x) - 1) below 0."""
     alpha = n.number("alpha", 1.67326319217681884765625)
     gamma = n.number("gamma", 1.05070102214813232421875)
-    return b.add(act.Selu(), n[0], b.like(alpha, n[0]), b.like(gamma, n[0]))
+    return b.add(activation.Selu(), n[0], b.like(alpha, n[0]), b.like(gamma, n[0]))
 
 
 @rule("HardSigmoid", "1 6 22")
 def hard_sigmoid(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """max(0, min(1, alpha * x + beta))."""
     alpha, beta = n.number("alpha", 0.2), n.number("beta", 0.5)
-    return b.add(act.HardSigmoid(), n[0], b.like(alpha, n[0]), b.like(beta, n[0]))
+    return b.add(activation.HardSigmoid(), n[0], b.like(alpha, n[0]), b.like(beta, n[0]))
 
 
 @rule("ThresholdedRelu", "10 22")
 def thresholded_relu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """x where it is above alpha, else 0."""
     x = n[0]
-    above = b.add(el.Greater(), x, b.like(n.number("alpha", 1.0), x))
-    return b.add(el.Select(), above, x, b.like(0, x))
+    above = b.add(elementwise.Greater(), x, b.like(n.number("alpha", 1.0), x))
+    return b.add(elementwise.Select(), above, x, b.like(0, x))
 
 
 @rule("Gelu", "20")
 def gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """x * Phi(x), exactly or by tanh."""
     mode = n.meaning("approximate", "none", {"none": "ERF", "tanh": "TANH"})
-    return b.add(act.Gelu(mode), n[0])
+    return b.add(activation.Gelu(mode), n[0])
 
 
 @rule("Swish", "24")
 def swish(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """x * sigmoid(alpha * x)."""
-    return b.add(act.Swish(), n[0], b.like(n.number("alpha", 1.0), n[0]))
+    return b.add(activation.Swish(), n[0], b.like(n.number("alpha", 1.0), n[0]))
 
 
 @rule("Clip", "1 6 11 12 13")
@@ -258,17 +277,17 @@ def clip(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if b.dtype(x).is_real and bounds[0] is not None and bounds[1] is not None:
         least, most = float(bounds[0]), float(bounds[1])
         if least <= most and np.isfinite([least, most]).all():
-            return b.add(act.Clamp(least, most), x)
+            return b.add(activation.Clamp(least, most), x)
     if low is not None:
-        x = b.add(el.Maximum(), x, low)
-    return x if high is None else b.add(el.Minimum(), x, high)
+        x = b.add(elementwise.Maximum(), x, low)
+    return x if high is None else b.add(elementwise.Minimum(), x, high)
 
 
 @rule("IsInf", "10 20")
 def is_inf(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Whether an element is infinite, of the signs asked for."""
     negative, positive = n.integer("detect_negative", 1), n.integer("detect_positive", 1)
-    return b.add(un.IsInf(bool(negative), bool(positive)), n[0])
+    return b.add(elementwise.IsInf(bool(negative), bool(positive)), n[0])
 
 
 @rule("Dropout", "1 6 7 10 12 13 22")
@@ -296,12 +315,12 @@ def shrink(n: OnnxNode, b: ImportBuilder) -> Outputs:
     x, lambd, bias = n[0], n.number("lambd", 0.5), n.number("bias", 0.0)
     if not b.dtype(x).is_real:
         raise Refusal("integers are not covered")
-    above = b.add(el.Greater(), x, b.like(lambd, x))
-    below = b.add(el.Less(), x, b.like(-lambd, x))
-    low = b.add(el.Add(), x, b.like(bias, x))
-    high = b.add(el.Subtract(), x, b.like(bias, x))
-    rest = b.add(el.Select(), below, low, b.like(0, x))
-    return b.add(el.Select(), above, high, rest)
+    above = b.add(elementwise.Greater(), x, b.like(lambd, x))
+    below = b.add(elementwise.Less(), x, b.like(-lambd, x))
+    low = b.add(elementwise.Add(), x, b.like(bias, x))
+    high = b.add(elementwise.Subtract(), x, b.like(bias, x))
+    rest = b.add(elementwise.Select(), below, low, b.like(0, x))
+    return b.add(elementwise.Select(), above, high, rest)
 
 
 LARGEST_MATRIX = 3  # rows of a matrix whose determinant is written out
@@ -406,7 +425,7 @@ def _power_of_two(b: ImportBuilder, x: Value, mode: str) -> Value:
     x = b.add(Clamp(*limits(E8M0)), b.convert(x, f32))
     near = b.convert(b.convert(x, E8M0), f32)
     if mode != "nearest":
-        beside = el.Less() if mode == "up" else el.Greater()
-        moved = b.add(el.Multiply(), near, b.like(2 if mode == "up" else 0.5, near))
-        near = b.add(el.Select(), b.add(beside, near, x), moved, near)
+        beside = elementwise.Less() if mode == "up" else elementwise.Greater()
+        moved = b.add(elementwise.Multiply(), near, b.like(2 if mode == "up" else 0.5, near))
+        near = b.add(elementwise.Select(), b.add(beside, near, x), moved, near)
     return narrowed(b, near, E8M0)

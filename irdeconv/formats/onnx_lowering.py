@@ -26,7 +26,7 @@ from irdeconv.base.errors import (
 )
 from irdeconv.base.limits import current
 from irdeconv.base.markup import line
-from irdeconv.formats import onnx_spelling as spelling  # noqa: F401 -- importing fills RULES
+from irdeconv.formats import onnx_spelling  # noqa: F401 -- importing fills RULES
 from irdeconv.formats.atomic import Files, together
 from irdeconv.formats.onnx_container import (
     STANDARD,

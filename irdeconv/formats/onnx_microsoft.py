@@ -19,7 +19,7 @@ from irdeconv.ir.dtypes import ELEMENT_TYPES, f32, u8
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array
-from irdeconv.ops import activation as act
+from irdeconv.ops import activation
 from irdeconv.ops.activation import SoftMax
 from irdeconv.ops.channels import Split
 from irdeconv.ops.elementwise import (
@@ -61,12 +61,14 @@ def activated(b: ImportBuilder, x: Value, name: str, given: Sequence[float]) -> 
     usual = DEFAULTS[name]
     p = (*given[: len(usual)], *usual[len(given) :])
     if name == "LeakyRelu":
-        return b.add(act.PReLU(), x, b.const(np.array(p, b.dtype(x).container), b.dtype(x)))
+        return b.add(activation.PReLU(), x, b.const(np.array(p, b.dtype(x).container), b.dtype(x)))
     if name == "Clip":
-        return b.add(act.Clamp(*p), x)
+        return b.add(activation.Clamp(*p), x)
     if name == "HardSigmoid":
-        return b.add(act.HardSigmoid(), x, *(b.like(v, x) for v in p))
-    return b.add({"Relu": act.ReLU(), "Tanh": Tanh(), "Sigmoid": act.Sigmoid()}[name], x)
+        return b.add(activation.HardSigmoid(), x, *(b.like(v, x) for v in p))
+    return b.add(
+        {"Relu": activation.ReLU(), "Tanh": Tanh(), "Sigmoid": activation.Sigmoid()}[name], x
+    )
 
 
 @rule("FusedConv", "1", MICROSOFT)
@@ -116,20 +118,20 @@ def fused_matmul(n: OnnxNode, b: ImportBuilder) -> Outputs:
 def gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """x * Phi(x); of the sum of both inputs, if there are two."""
     x = n[0] if n.input(1) is None else b.add(Add(), n[0], n[1])
-    return b.add(act.Gelu("ERF"), x)
+    return b.add(activation.Gelu("ERF"), x)
 
 
 @rule("FastGelu", "1", MICROSOFT)
 def fast_gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """x * Phi(x) by tanh; of the sum of both inputs, if there are two."""
     x = n[0] if n.input(1) is None else b.add(Add(), n[0], n[1])
-    return b.add(act.Gelu("TANH"), x)
+    return b.add(activation.Gelu("TANH"), x)
 
 
 @rule("QuickGelu", "1", MICROSOFT)
 def quick_gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """x * sigmoid(alpha * x)."""
-    return b.add(act.Swish(), n[0], b.like(n.number("alpha", 1.702), n[0]))
+    return b.add(activation.Swish(), n[0], b.like(n.number("alpha", 1.702), n[0]))
 
 
 @rule("BiasAdd", "1", MICROSOFT)
@@ -142,7 +144,7 @@ def bias_add(n: OnnxNode, b: ImportBuilder) -> Outputs:
 def bias_split_gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """The first half of the channels times gelu of the second one, after a bias."""
     halves = b.outputs(Split(2), b.add(Add(), n[0], n[1]), b.scalar(-1))
-    return b.add(Multiply(), halves[0], b.add(act.Gelu("ERF"), halves[1]))
+    return b.add(Multiply(), halves[0], b.add(activation.Gelu("ERF"), halves[1]))
 
 
 @rule("ExpandDims", "1", MICROSOFT)
@@ -205,7 +207,7 @@ def group_norm(n: OnnxNode, b: ImportBuilder) -> Outputs:
     op = GroupNormalization(n.integer("groups"), n.number("epsilon", 1e-5))
     y = b.add(op, *wide)
     if n.integer("activation"):
-        y = b.add(act.Swish(), y)
+        y = b.add(activation.Swish(), y)
     y = b.convert(y, b.dtype(x))
     return b.add(Transpose(), y, b.ints(0, *range(2, rank), 1)) if last else y
 
@@ -288,7 +290,7 @@ _two("QLinearMul", Multiply())
 @rule("QLinearSigmoid", "1", MICROSOFT)
 def sigmoid(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """1 / (1 + exp(-x))."""
-    return _back(n, b, b.add(act.Sigmoid(), _real(n, b, 0)), 3, n[0])
+    return _back(n, b, b.add(activation.Sigmoid(), _real(n, b, 0)), 3, n[0])
 
 
 @rule("QLinearLeakyRelu", "1", MICROSOFT)
@@ -296,7 +298,7 @@ def leaky_relu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """x, or alpha * x below 0."""
     x = _real(n, b, 0)
     slope = b.const(np.array([n.number("alpha", 0.01)], b.dtype(x).container))
-    return _back(n, b, b.add(act.PReLU(), x, slope), 3, n[0])
+    return _back(n, b, b.add(activation.PReLU(), x, slope), 3, n[0])
 
 
 @rule("QLinearSoftmax", "1", MICROSOFT)
@@ -393,5 +395,5 @@ def dynamic(b: ImportBuilder, x: Value) -> tuple[Value, Value, Value]:
     # Where every number is 0, any scale will do.
     scale = b.add(Select(), b.add(Equal(), scale, zero), b.like(1, x), scale)
     place = b.add(Round("half_to_even"), b.add(Divide(), b.add(Subtract(), zero, low), scale))
-    point = b.convert(b.add(act.Clamp(0.0, 255.0), place), u8)
+    point = b.convert(b.add(activation.Clamp(0.0, 255.0), place), u8)
     return quantized(b, x, scale, point), scale, point

@@ -20,7 +20,7 @@ from irdeconv.ir.dtypes import f32, i64
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import is_static
-from irdeconv.ops import reduction as red
+from irdeconv.ops import reduction
 from irdeconv.ops.activation import LogSoftmax, SoftMax
 from irdeconv.ops.elementwise import (
     Add,
@@ -277,11 +277,11 @@ def _reduce(
 
 
 for _type, _versions, _op, _noop in (
-    ("ReduceSum", "1 11 13", red.ReduceSum, True),
-    ("ReduceMean", ALL, red.ReduceMean, True),
-    ("ReduceProd", ALL, red.ReduceProd, True),
-    ("ReduceL1", ALL, red.ReduceL1, False),
-    ("ReduceL2", ALL, red.ReduceL2, False),
+    ("ReduceSum", "1 11 13", reduction.ReduceSum, True),
+    ("ReduceMean", ALL, reduction.ReduceMean, True),
+    ("ReduceProd", ALL, reduction.ReduceProd, True),
+    ("ReduceL1", ALL, reduction.ReduceL1, False),
+    ("ReduceL2", ALL, reduction.ReduceL2, False),
 ):
     rule(_type, _versions)(partial(_reduce, op=_op, noop=_noop))
 
@@ -293,9 +293,9 @@ def extreme(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if 0 in b.shape(x):
         return _of_nothing(n, b, largest=largest)
     if b.dtype(x).kind == "bool":
-        op: Any = red.ReduceLogicalOr if largest else red.ReduceLogicalAnd
+        op: Any = reduction.ReduceLogicalOr if largest else reduction.ReduceLogicalAnd
     else:
-        op = red.ReduceMax if largest else red.ReduceMin
+        op = reduction.ReduceMax if largest else reduction.ReduceMin
     return _reduce(n, b, op, noop=True)
 
 
@@ -310,7 +310,7 @@ def _of_nothing(n: OnnxNode, b: ImportBuilder, *, largest: bool) -> Value:
         ends = (False, True)
     else:
         ends = (-np.inf, np.inf) if dtype.is_real else limits(dtype)
-    sums = red.ReduceSum(keep_dims=bool(n.integer("keepdims", 1)))
+    sums = reduction.ReduceSum(keep_dims=bool(n.integer("keepdims", 1)))
     plain = b.const(np.zeros(b.static(x, "data without elements"), np.float32))
     shape = b.static(b.add(sums, plain, axes), "the result")
     value = int(ends[not largest]) if dtype.is_integral else ends[not largest]
@@ -321,13 +321,13 @@ def _of_nothing(n: OnnxNode, b: ImportBuilder, *, largest: bool) -> Value:
 @rule("ReduceSumSquare", ALL)
 def sum_square(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """The sum of squares."""
-    return _reduce(n, b, red.ReduceSum, b.add(Multiply(), n[0], n[0]))
+    return _reduce(n, b, reduction.ReduceSum, b.add(Multiply(), n[0], n[0]))
 
 
 @rule("ReduceLogSum", f"{ALL} 28")
 def log_sum(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """The logarithm of the sum."""
-    return b.add(Log(), _reduce(n, b, red.ReduceSum))
+    return b.add(Log(), _reduce(n, b, reduction.ReduceSum))
 
 
 @rule("ReduceLogSumExp", f"{ALL} 28")
@@ -336,11 +336,11 @@ def log_sum_exp(n: OnnxNode, b: ImportBuilder) -> Outputs:
     x, axes = n[0], _axes(n, b)
     shape = b.shape(x)
     if is_static(shape) and math.prod(shape) == 0:
-        return b.add(Log(), _reduce(n, b, red.ReduceSum, b.add(Exp(), x)))
+        return b.add(Log(), _reduce(n, b, reduction.ReduceSum, b.add(Exp(), x)))
     assert axes is not None
-    top = b.add(red.ReduceMax(keep_dims=True), x, axes)
+    top = b.add(reduction.ReduceMax(keep_dims=True), x, axes)
     top = b.add(Select(), b.add(IsFinite(), top), top, b.like(0, x))
-    y = b.add(Log(), _reduce(n, b, red.ReduceSum, b.add(Exp(), b.add(Subtract(), x, top))))
+    y = b.add(Log(), _reduce(n, b, reduction.ReduceSum, b.add(Exp(), b.add(Subtract(), x, top))))
     if not n.integer("keepdims", 1):
         top = b.add(Squeeze1(), top, axes)
     return b.add(Add(), y, top)

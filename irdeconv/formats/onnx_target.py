@@ -20,7 +20,7 @@ from irdeconv.formats.onnx_types import Types, infer_types
 from irdeconv.ir.spec import Array, Spec
 from irdeconv.ops.catalog import spelling
 from irdeconv.ops.dialect_onnx import ConvTranspose11
-from irdeconv.rewrite import target_facts as of
+from irdeconv.rewrite import target_facts
 from irdeconv.rewrite.target_check import Violation
 from irdeconv.rewrite.target_conditions import Facts, Number
 from irdeconv.rewrite.target_facts import Tensors
@@ -149,22 +149,26 @@ class _NodeFacts:
         name = _NAMES.get(kind) or spelling(kind) or kind
         if kind == "Concat":
             parts = [self._spec(i) for i in self.node.input]
-            return name, of.joining(tensors, self._int("axis", 1), parts)
+            return name, target_facts.joining(tensors, self._int("axis", 1), parts)
         if kind == "Slice":
-            return name, of.slicing(tensors, self._steps(tensors), self._spec(self._output).shape)
+            return name, target_facts.slicing(
+                tensors, self._steps(tensors), self._spec(self._output).shape
+            )
         if name == "Interpolate":
             mode = self._text("mode", "nearest")
-            return name, of.resizing(
+            return name, target_facts.resizing(
                 tensors, self._spec(self._output), _RESIZE_MODES.get(mode, mode)
             )
         return name, tensors.facts(*self._particulars(tensors))
 
-    def _particulars(self, tensors: Tensors) -> tuple[of.Values, of.Axes]:
+    def _particulars(self, tensors: Tensors) -> tuple[target_facts.Values, target_facts.Axes]:
         """Return the values that only this operation has."""
         kind, rank = self.node.op_type, tensors.data.rank
         if kind == "Pad":
             begin, end = self._amounts(rank)
-            return of.padding(self._text("mode", "constant"), begin, end, self._fill(), tensors)
+            return target_facts.padding(
+                self._text("mode", "constant"), begin, end, self._fill(), tensors
+            )
         if kind == "Transpose":
             reverse = None if rank is None else tuple(range(rank))[::-1]
             return {"order": self._list("perm") or reverse}, {}
@@ -191,21 +195,21 @@ class _NodeFacts:
         facts = layer.facts(tensors, constant_filter=constant, has_bias=bool(self._input(2)))
         return name, facts
 
-    def _convolution(self, data: Spec, filter: Spec) -> tuple[str, of.WindowFacts]:
+    def _convolution(self, data: Spec, filter: Spec) -> tuple[str, target_facts.WindowFacts]:
         groups = self._int("group", 1)
         kernel = self._list("kernel_shape")
         axes = (filter.rank or data.rank or len(kernel) + 2) - 2
-        sizes = [of.exact(d) for d in filter.shape or ()] or [None, None, *kernel]
+        sizes = [target_facts.exact(d) for d in filter.shape or ()] or [None, None, *kernel]
         sizes += [None] * (axes + 2 - len(sizes))
         pads = self._list("pads") or (0,) * 2 * axes
         lists = (self._list("strides"), self._list("dilations"), pads[:axes], pads[axes:])
         auto_pad = self._text("auto_pad", "NOTSET")
-        channels = (of.product(groups, sizes[1]), sizes[0], groups)
+        channels = (target_facts.product(groups, sizes[1]), sizes[0], groups)
         spelled = _AUTO_PAD.get(auto_pad, auto_pad.lower())
-        layer = of.convolution(data, channels, sizes[2:], lists, spelled)
+        layer = target_facts.convolution(data, channels, sizes[2:], lists, spelled)
         return f"{'Group' * (groups > 1)}Convolution", layer
 
-    def _deconvolution(self, data: Spec, filter: Spec) -> tuple[str, of.WindowFacts]:
+    def _deconvolution(self, data: Spec, filter: Spec) -> tuple[str, target_facts.WindowFacts]:
         auto_pad: Any = self._text("auto_pad", "NOTSET")
         op = ConvTranspose11(
             auto_pad=auto_pad,
@@ -222,7 +226,7 @@ class _NodeFacts:
         except OpError:
             output = Spec(None, None)
         assert isinstance(output, Spec)
-        return of.deconvolution(op, (data, filter), output)
+        return target_facts.deconvolution(op, (data, filter), output)
 
     # Slices and pads ---------------------------------------------------------------------------
 
@@ -235,14 +239,16 @@ class _NodeFacts:
             axes = self._list("axes") or tuple(range(len(self._list("starts"))))
             return {a % rank: 1 for a in axes}
         starts = self._spec(self._input(1)).shape
-        count = of.exact(starts[0]) if starts else None
+        count = target_facts.exact(starts[0]) if starts else None
         given = self._ints(3) if self._input(3) else None if count is None else range(count)
         if given is None:
             return None
         steps = self._ints(4) if self._input(4) else (1,) * len(given)
         return {a % rank: s for a, s in zip(given, steps or (None,) * len(given), strict=False)}
 
-    def _amounts(self, rank: int | None) -> tuple[of.Sizes | None, of.Sizes | None]:
+    def _amounts(
+        self, rank: int | None
+    ) -> tuple[target_facts.Sizes | None, target_facts.Sizes | None]:
         """Return the amounts of a Pad in front of and behind each axis of the tensor."""
         pads = self._ints(1) if len(self.node.input) > 1 else self._list("pads")
         axes = self._ints(3) if self._input(3) else tuple(range(rank or 0))
@@ -257,8 +263,8 @@ class _NodeFacts:
         """Return the value that a Pad fills with."""
         if self._input(2):
             found = self._array(2)
-            return None if found is None else of.number(float(found.reshape(-1)[0]))
-        return of.number(float(self.attributes.get("value", 0)))
+            return None if found is None else target_facts.number(float(found.reshape(-1)[0]))
+        return target_facts.number(float(self.attributes.get("value", 0)))
 
     # Inputs and attributes ---------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, get_args
 
-from irdeconv.base import gc_pause as garbage
+from irdeconv.base import gc_pause
 from irdeconv.base.errors import (
     Collector,
     InputError,
@@ -88,7 +88,7 @@ def load(
     if semantics not in get_args(Semantics):
         message = f'semantics is "{semantics}"; it is {" or ".join(get_args(Semantics))}'
         raise misused(message)
-    with garbage.paused():
+    with gc_pause.paused():
         out = _load(path, weights, semantics, limits or current(), name)
     if out.graph is None and not out.errors:
         raise AssertionError("a file that is not read has a diagnostic")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
-from irdeconv.base import gc_pause as garbage
+from irdeconv.base import gc_pause
 from irdeconv.base.errors import Diagnostic, IrdeconvError, count
 from irdeconv.base.markup import MOST_ROWS, html_table, line, plain, scrolled
 from irdeconv.base.source import Location
@@ -453,7 +453,7 @@ class Graph:
             del self._users[v.node][node, port]
         del self._nodes[node], self._users[node]
 
-    @garbage.paused()
+    @gc_pause.paused()
     def copy(self) -> Graph:
         """Return an independent graph; operations and constants are immutable and shared."""
         out = Graph(replace(self.info))

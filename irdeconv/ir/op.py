@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar, dataclass_transfor
 
 import numpy as np
 
-from irdeconv.base import errors as plural
+from irdeconv.base import errors
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.attributes import Attribute as Attribute
 from irdeconv.ir.attributes import attribute as attribute
@@ -386,7 +386,7 @@ class Ports:
 
     def misfit(self, count: int) -> str:
         """Say why an operation may not have `count` inputs."""
-        given = f"it has {plural.count(count, 'input')}"
+        given = f"it has {errors.count(count, 'input')}"
         if count < self.required:
             needed = ", ".join(self.names[: self.required]) or "one or more"
             return f"{given}, but needs {self.required}: {needed}"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels import scratch
 from irdeconv.kernels.scratch import Space, pieces
 from irdeconv.kernels.threads import Team
 
@@ -39,7 +39,7 @@ class Attention:
         batch, length = out.shape[:-2], out.shape[-2]
         count = key.shape[-2]
         factor = 1 / math.sqrt(max(query.shape[-1], 1)) if self.scale is None else self.scale
-        rows = max(1, blocking.SIZES.attention_elements // max(1, count))
+        rows = max(1, scratch.SIZES.attention_elements // max(1, count))
         views = [_spread(x, batch) for x in (query, key, value)]
         more = [None if x is None else _spread(x, batch) for x in (bias, sink)]
 

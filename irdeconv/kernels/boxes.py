@@ -21,7 +21,6 @@ import numpy as np
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import suppression
-from irdeconv.kernels import suppression as ordering
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,7 @@ class BestBoxes:
         keys = np.array([(-scores[row], row[1]) for row in rows])
         places = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
         kept: dict[int, list[int]] = {}
-        for at in ordering.ascending(places)[: self.keep]:
+        for at in suppression.ascending(places)[: self.keep]:
             kept.setdefault(rows[at][0], []).append(rows[at][1])
         return dict(sorted(kept.items()))
 
@@ -325,7 +324,7 @@ def best(
     `counts`: as many of the best boxes take part, dead ones too, and as many are kept at most. A
     box goes whose overlap with a better one exceeds `iou`.
     """
-    order = ordering.first(-scores, min(counts[0], len(scores)))
+    order = suppression.first(-scores, min(counts[0], len(scores)))
     order = order[alive[order]]
     kept = suppression.greedy(
         boxes[order],

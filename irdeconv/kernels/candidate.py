@@ -25,7 +25,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels import scratch
 from irdeconv.kernels.scratch import ITEMS, Space, clear, pieces
 from irdeconv.kernels.threads import Team
 
@@ -209,7 +209,7 @@ def finish(out: Array, epilogue: Epilogue | None, team: Team) -> None:
     """Apply an epilogue to a whole output, tile by tile."""
     if epilogue is None:
         return
-    block = blocking.SIZES.epilogue_bytes
+    block = scratch.SIZES.epilogue_bytes
     n, m = out.shape[:2]
     flat = out.reshape(n, m, -1)
     width = flat.shape[2]

@@ -32,8 +32,7 @@ from numba.extending import (  # type: ignore[import-not-found, import-untyped, 
 )
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import jit
-from irdeconv.kernels import products as special
+from irdeconv.kernels import jit, products
 from irdeconv.kernels.compiled import (
     ADDED,
     CLAMP,
@@ -69,9 +68,9 @@ _E0, _E1, _E2 = _F(1.9875691500e-4), _F(1.3981999507e-3), _F(8.3334519073e-3)
 _E3, _E4, _E5 = _F(4.1665795894e-2), _F(1.6666665459e-1), _F(5.0000001201e-1)
 _TOP, _BOTTOM, _INF = _F(88.3762), _F(-87.3), _F(np.inf)
 _ZERO, _HALF, _ONE, _TWO, _THREE, _SIX = (_F(v) for v in (0, 0.5, 1, 2, 3, 6))
-_P6, _P5, _P4, _P3, _P2, _P1, _P0 = map(_F, special.ERF_P)
-_Q3, _Q2, _Q1, _Q0 = map(_F, special.ERF_Q)
-_ERF_END, _ROOT_HALF, _MISH_END = _F(special.ERF_END), _F(0.5**0.5), _F(25)
+_P6, _P5, _P4, _P3, _P2, _P1, _P0 = map(_F, products.ERF_P)
+_Q3, _Q2, _Q1, _Q0 = map(_F, products.ERF_Q)
+_ERF_END, _ROOT_HALF, _MISH_END = _F(products.ERF_END), _F(0.5**0.5), _F(25)
 
 
 def _bits_to_float(context: Any, bits: Any) -> Any:

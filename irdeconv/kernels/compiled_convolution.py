@@ -16,18 +16,35 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.kernels import compiled_vectors as vectors
+from irdeconv.kernels import compiled_vectors
 from irdeconv.kernels.compiled_chain import _exp, _sigmoid
 from irdeconv.kernels.jit import compiled, compiled_for
 
 NEAR_ELEMENTS = 1 << 12  # of planes that are read once more for each phase
-LANES, copy_vector, clear_vector = vectors.NATIVE, vectors.copy_vector, vectors.clear_vector
-copy8, copy4, copy1 = vectors.copy8, vectors.copy4, vectors.copy1
-sums16, sums8, sums4, sums1 = vectors.sums16, vectors.sums8, vectors.sums4, vectors.sums1
-clear4 = vectors.clear4
-copy_vector_by_2, copy4_by_2 = vectors.copy_vector_by_2, vectors.copy4_by_2
-copy8_by_2, copy8_by_3, copy8_by_4 = vectors.copy8_by_2, vectors.copy8_by_3, vectors.copy8_by_4
-sums16_by_2, sums8_by_2, sums4_by_2 = vectors.sums16_by_2, vectors.sums8_by_2, vectors.sums4_by_2
+LANES, copy_vector, clear_vector = (
+    compiled_vectors.NATIVE,
+    compiled_vectors.copy_vector,
+    compiled_vectors.clear_vector,
+)
+copy8, copy4, copy1 = compiled_vectors.copy8, compiled_vectors.copy4, compiled_vectors.copy1
+sums16, sums8, sums4, sums1 = (
+    compiled_vectors.sums16,
+    compiled_vectors.sums8,
+    compiled_vectors.sums4,
+    compiled_vectors.sums1,
+)
+clear4 = compiled_vectors.clear4
+copy_vector_by_2, copy4_by_2 = compiled_vectors.copy_vector_by_2, compiled_vectors.copy4_by_2
+copy8_by_2, copy8_by_3, copy8_by_4 = (
+    compiled_vectors.copy8_by_2,
+    compiled_vectors.copy8_by_3,
+    compiled_vectors.copy8_by_4,
+)
+sums16_by_2, sums8_by_2, sums4_by_2 = (
+    compiled_vectors.sums16_by_2,
+    compiled_vectors.sums8_by_2,
+    compiled_vectors.sums4_by_2,
+)
 
 
 @compiled

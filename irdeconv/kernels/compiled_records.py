@@ -35,27 +35,14 @@ from numba.np.arrayobj import (  # type: ignore[import-not-found, import-untyped
 from irdeconv.base import progress
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import (
-    compiled_chain as chain,
-)
-from irdeconv.kernels import (
-    compiled_chain as programs,
-)
-from irdeconv.kernels import (
-    compiled_convolution as convolution,
-)
-from irdeconv.kernels import (
-    compiled_convolution as recurrent,
+    compiled_chain,
+    compiled_convolution,
+    compiled_sums,
+    jit,
 )
 from irdeconv.kernels import (
     compiled_micro_kernel as micro_kernel,
 )
-from irdeconv.kernels import (
-    compiled_sums as pooling,
-)
-from irdeconv.kernels import (
-    compiled_sums as sums,
-)
-from irdeconv.kernels import jit
 from irdeconv.kernels.compiled import TILES
 from irdeconv.kernels.scratch import ScratchPlace, address
 
@@ -300,67 +287,67 @@ _softmax = arguments_of(_SOFTMAX)
 @_step(_DEPTHWISE)
 def depthwise(record: Any, bases: Any) -> None:
     """See `convolution.depthwise`."""
-    convolution.depthwise(*_depthwise(record, bases))
+    compiled_convolution.depthwise(*_depthwise(record, bases))
 
 
 @_step(_FILL)
 def fill_all(record: Any, bases: Any) -> None:
     """See `convolution.fill_all`."""
-    convolution.fill_all(*_fill(record, bases))
+    compiled_convolution.fill_all(*_fill(record, bases))
 
 
 @_step(_FINISH)
 def finish_rows(record: Any, bases: Any) -> None:
     """See `chain.finish_rows`."""
-    chain.finish_rows(*_finish(record, bases))
+    compiled_chain.finish_rows(*_finish(record, bases))
 
 
 @_step(_PROGRAM)
 def run_program(record: Any, bases: Any) -> None:
     """See `programs.run_program`."""
-    programs.run_program(*_program(record, bases))
+    compiled_chain.run_program(*_program(record, bases))
 
 
 @_step(_MEANS)
 def row_means(record: Any, bases: Any) -> None:
     """See `sums.row_means`."""
-    sums.row_means(*_means(record, bases))
+    compiled_sums.row_means(*_means(record, bases))
 
 
 @_step(_SOFTMAX)
 def softmax_rows(record: Any, bases: Any) -> None:
     """See `sums.softmax_rows`."""
-    sums.softmax_rows(*_softmax(record, bases))
+    compiled_sums.softmax_rows(*_softmax(record, bases))
 
 
 @_step(_PRODUCTS)
 def row_products(record: Any, bases: Any) -> None:
     """See `recurrent.row_products`."""
-    recurrent.row_products(*_products(record, bases))
+    compiled_convolution.row_products(*_products(record, bases))
 
 
 @_step(_POOL)
 def pool_planes(record: Any, bases: Any) -> None:
     """See `pooling.pool_planes`."""
-    pooling.pool_planes(*_pool(record, bases))
+    compiled_sums.pool_planes(*_pool(record, bases))
 
 
 @_step(_WEIGH)
 def weigh(record: Any, bases: Any) -> None:
     """See `sums.weigh`."""
-    sums.weigh(*_weigh(record, bases))
+    compiled_sums.weigh(*_weigh(record, bases))
 
 
 @_step(_COPY)
 def copy(record: Any, bases: Any) -> None:
     """See `sums.copy`."""
-    sums.copy(*_copy(record, bases))
+    compiled_sums.copy(*_copy(record, bases))
 
 
 @_step(_FLOAT)
 def fill(record: Any, bases: Any) -> None:
     """See `sums.fill`."""
-    sums.fill(*_float(record, bases))
+    compiled_sums.fill(*_float(record, bases))
 
 
 @cache

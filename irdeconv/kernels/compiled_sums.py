@@ -21,8 +21,7 @@ from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused
 from numba.core import cgutils  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import compiled_vectors as vectors
-from irdeconv.kernels import jit
+from irdeconv.kernels import compiled_vectors, jit
 from irdeconv.kernels.compiled import ZIPPED
 from irdeconv.kernels.compiled_chain import add_and_exponentiate, adjacent, larger, place_number
 from irdeconv.kernels.compiled_vectors import FlatArray, Pair, VectorCode, in_turns, instruction
@@ -265,9 +264,9 @@ def weigh(x: Any, index: Any, weight: Any, out: Any) -> None:
                 out[p, o, :] = np.float32(0)
 
 
-reach8, copy8, copy1 = vectors.reach8, vectors.copy8, vectors.copy1
-zip2, zip3, zip4 = vectors.zip2, vectors.zip3, vectors.zip4
-zip6, zip8 = vectors.zip6, vectors.zip8
+reach8, copy8, copy1 = compiled_vectors.reach8, compiled_vectors.copy8, compiled_vectors.copy1
+zip2, zip3, zip4 = compiled_vectors.zip2, compiled_vectors.zip3, compiled_vectors.zip4
+zip6, zip8 = compiled_vectors.zip6, compiled_vectors.zip8
 
 
 @compiled

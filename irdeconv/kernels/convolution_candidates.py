@@ -6,10 +6,8 @@ from irdeconv.kernels import (
     convolution_depthwise as depthwise,
 )
 from irdeconv.kernels import (
-    convolution_direct as direct,
-)
-from irdeconv.kernels import (
-    convolution_im2col as decimated,
+    convolution_direct,
+    convolution_im2col,
 )
 from irdeconv.kernels import (
     convolution_im2col as im2col,
@@ -39,9 +37,9 @@ def convolution_candidates(problem: ConvProblem) -> list[Candidate]:
     """
     if problem.empty:
         return [ZERO]
-    compiled = direct.candidates(problem)
+    compiled = convolution_direct.candidates(problem)
     # Where `direct` is listed it is as fast as `interleaved`, or faster.
     kernels = KERNELS if compiled else (*KERNELS, interleaved)
     candidates = compiled + [c for kernel in kernels for c in kernel.candidates(problem)]
-    candidates += decimated.decimated_candidates(problem, convolution_candidates)
+    candidates += convolution_im2col.decimated_candidates(problem, convolution_candidates)
     return sorted(candidates, key=lambda c: c.cost)

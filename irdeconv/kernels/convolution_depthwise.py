@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import jit
-from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels import jit, scratch
 from irdeconv.kernels.candidate import Candidate, ConvProblem, Epilogue, Fix, Kernel, Piece, deliver
 from irdeconv.kernels.convolution import (
     COLUMN,
@@ -82,7 +81,7 @@ class ImageChannels:
 def blocks_of(conv: Conv3d) -> list[ImageChannels]:
     """Split the output by channels."""
     channels = conv.groups * conv.outputs
-    step = max(1, min(channels, blocking.SIZES.depthwise_bytes // (conv.plane * conv.itemsize)))
+    step = max(1, min(channels, scratch.SIZES.depthwise_bytes // (conv.plane * conv.itemsize)))
     return [ImageChannels(n, some) for n in range(conv.images) for some in pieces(channels, step)]
 
 

@@ -20,8 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import jit, products
-from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels import jit, products, scratch
 from irdeconv.kernels.candidate import (
     SHARES,
     Candidate,
@@ -109,7 +108,7 @@ class VectorLayout:
         conv, found = self.conv, [self]
         macs = conv.outputs * conv.channels * conv.taps * conv.plane
         for share in SHARES[1:]:
-            if macs < share * blocking.SIZES.direct_macs:
+            if macs < share * scratch.SIZES.direct_macs:
                 break
             height = self.sizes[ROW]
             pieces = -(-height // self.step)
@@ -148,7 +147,7 @@ class VectorLayout:
         depth, row, column = conv.axes
         seen = 1 if self.bare else depth.span(1) * row.stride * column.span(width)
         halo = 0 if self.bare else max(0, row.span(1) - row.stride)
-        rows = blocking.SIZES.direct_bytes // (4 * (conv.channels * seen + conv.outputs * width))
+        rows = scratch.SIZES.direct_bytes // (4 * (conv.channels * seen + conv.outputs * width))
         # A block of few rows would mostly read the rows of the one before it again.
         rows = max(self.least, HALOS * halo // row.stride, min(rows, height), 1)
         if self.bare:  # whole vectors
@@ -165,7 +164,7 @@ class VectorLayout:
         plane = conv.channels * math.prod(self._shape(1)) // axis.span(1)
         each = plane * axis.stride + conv.outputs * height * width
         more = plane * (axis.span(1) - axis.stride)
-        most = max(1, (blocking.SIZES.direct_bytes // 4 - more) // each)
+        most = max(1, (scratch.SIZES.direct_bytes // 4 - more) // each)
         return shares(depth, -(-depth // most))
 
     @cached_property
@@ -175,7 +174,7 @@ class VectorLayout:
         if self.mode == ROWS or self.bare or self.depths < depth or self.step < height:
             return 1
         each = 4 * (conv.channels * math.prod(self.shape) + conv.outputs * conv.plane)
-        return shares(conv.images, -(-conv.images * each // blocking.SIZES.direct_bytes))
+        return shares(conv.images, -(-conv.images * each // scratch.SIZES.direct_bytes))
 
     @cached_property
     def blocks(self) -> list[DirectBlock]:

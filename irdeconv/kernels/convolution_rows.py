@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import jit
-from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels import jit, scratch
 from irdeconv.kernels.candidate import (
     NONE,
     Candidate,
@@ -81,7 +80,7 @@ def partition(conv: Conv3d, share: int) -> RowBlocks:
     `share` are the bytes per position of one group. Blocks of whole planes take more groups and
     images.
     """
-    sizes = blocking.SIZES
+    sizes = scratch.SIZES
     limit, least = sizes.im2col_bytes, sizes.least_columns
     depth, height, width = conv.sizes
     positions = max(limit // share, least)
@@ -327,12 +326,12 @@ def outside(inside: slice, size: int) -> list[slice]:
 def blocks_of(conv: Conv3d) -> list[InterleavedBlock]:
     """Split the output so that the interleaved rows of a block have `interleaved_bytes`."""
     depths, height, width = conv.sizes
-    row, limit = conv.axes[ROW], blocking.SIZES.interleaved_bytes
+    row, limit = conv.axes[ROW], scratch.SIZES.interleaved_bytes
     each = row_elements(conv) * conv.itemsize * row.stride
     rows = max(1, min(height, limit // each))
     groups = max(1, min(conv.groups, limit // (each * rows)))
     least = ITEMS if groups == conv.groups else 1
-    least = min(least, height, height * width // blocking.SIZES.shared_columns)
+    least = min(least, height, height * width // scratch.SIZES.shared_columns)
     rows = shares(height, max(-(-height // rows), least))
     return [
         InterleavedBlock(n, g, d, some, row.span(some.stop - some.start))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels import scratch
 from irdeconv.kernels.candidate import ROUNDING, Candidate, ConvProblem, Epilogue, Kernel, deliver
 from irdeconv.kernels.convolution import COLUMN, ROW, Blockwise, Conv3d, Work, as_conv3d
 from irdeconv.kernels.convolution_rows import RowBlock, row_block
@@ -168,7 +168,7 @@ def blocks_of(conv: Conv3d, m: int) -> list[RowBlock]:
     tiles = -(-height // m)
     channels = conv.channels * conv.axes[0].kernel + conv.outputs
     each = (m + 2) ** 2 * channels * (-(-width // m) + 1) * conv.itemsize
-    rows = max(1, min(tiles, blocking.SIZES.winograd_bytes // each))
+    rows = max(1, min(tiles, scratch.SIZES.winograd_bytes // each))
     rows = -(-tiles // -(-tiles // rows)) * m
     return [
         row_block(conv, n, slice(0, 1), d, h, rows, m)

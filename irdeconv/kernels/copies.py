@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels import scratch
 from irdeconv.kernels.candidate import NONE, reads
 from irdeconv.kernels.recorded_calls import Recorded, Repeated, recorded_copy, recorded_fill
 from irdeconv.kernels.threads import Team
@@ -52,7 +52,7 @@ class ConcatKernel:
 
     def __call__(self, *arrays: Array, out: Array, team: Team) -> None:
         """Write the joined arrays into `out`."""
-        if out.size <= blocking.SIZES.copied_elements:
+        if out.size <= scratch.SIZES.copied_elements:
             for at, x in zip(self.parts, arrays, strict=True):
                 np.copyto(out[at], x)
         else:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels import scratch
 from irdeconv.kernels.candidate import ConvProblem, Epilogue, trailing, type_of_sums
 from irdeconv.kernels.scratch import Space, clear, shares
 
@@ -418,7 +418,7 @@ def _write(source: Array, tile: Array, where: Any, block: OutputBlock) -> None:
     Every other place of a row is written one by one. Where something between is written later, or
     stays zero, an element and the zero behind it are written as one integer of twice the size.
     """
-    worth = source.size >= blocking.SIZES.doubled_elements
+    worth = source.size >= scratch.SIZES.doubled_elements
     if worth and block.doubled and not where[-1].start % 2:
         pairs = min(source.shape[-1], (tile.shape[-1] - where[-1].start) // 2)
         line = slice(where[-1].start, where[-1].start + 2 * pairs)

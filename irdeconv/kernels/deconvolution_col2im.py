@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import deconvolution as geo
-from irdeconv.kernels import jit
+from irdeconv.kernels import deconvolution, jit
 from irdeconv.kernels.candidate import Candidate, ConvProblem, Estimate
 from irdeconv.kernels.compiled import LANES
 from irdeconv.kernels.deconvolution import OutputBlock
@@ -42,7 +41,7 @@ class AxisTerms:
     limits: tuple[int, ...]
 
     @staticmethod
-    def of_tiles(part: geo.OutputSpan, tile: int) -> AxisTerms:
+    def of_tiles(part: deconvolution.OutputSpan, tile: int) -> AxisTerms:
         """Find it where coefficients of the products of tiles of inputs are the terms.
 
         Tap e * residues + r is coefficient e of residue r; those of shift 1 are supposed.

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import jit
-from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels import jit, scratch
 from irdeconv.kernels.candidate import (
     SHARES,
     Candidate,
@@ -355,7 +354,7 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
 
 def _cut(problem: ConvProblem, mode: str, share: int) -> ResidueCut:
     """Cut the work into blocks that stay in a cache, or into a part of these."""
-    sizes, m = blocking.SIZES, problem.group_outputs
+    sizes, m = scratch.SIZES, problem.group_outputs
     each = max(problem.group_inputs, m * math.prod(problem.strides))
     limit = sizes.residues_bytes // (4 * each)
     # The inputs of a block, or its sums where these are more, fill a level 2 cache.

@@ -30,8 +30,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import deconvolution as geo
-from irdeconv.kernels import jit
+from irdeconv.kernels import deconvolution, jit
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import (
     ROUNDING_NS,
@@ -90,10 +89,10 @@ class _Family:
         return {r: i for i, r in enumerate(self.members)}
 
 
-def _families(axes: tuple[geo.DeconvAxis, ...]) -> tuple[list[_Family], list[Shift]]:
+def _families(axes: tuple[deconvolution.DeconvAxis, ...]) -> tuple[list[_Family], list[Shift]]:
     """Return the families and an order of the copies in which each finds its own side by side."""
     members: dict[Shift, list[Shift]] = {}
-    for r in geo.residues(axes):
+    for r in deconvolution.residues(axes):
         members.setdefault(tuple(a.counts[i] for a, i in zip(axes, r, strict=True)), []).append(r)
     order: list[Shift] = []
     families = []
@@ -110,7 +109,7 @@ def _families(axes: tuple[geo.DeconvAxis, ...]) -> tuple[list[_Family], list[Shi
     return families, order
 
 
-def _in_order(wanted: set[Shift], axes: tuple[geo.DeconvAxis, ...]) -> list[Shift]:
+def _in_order(wanted: set[Shift], axes: tuple[deconvolution.DeconvAxis, ...]) -> list[Shift]:
     """Order shifts so that those without the last one of an axis are adjacent (up to two axes)."""
     last = [a.counts[0] - 1 if a.counts[-1] < a.counts[0] else -1 for a in axes]
 
@@ -143,7 +142,7 @@ class _Phases:
 
     def __init__(self, layout: _PhasesLayout, w: Array) -> None:
         self.problem, self.layout = layout.problem, layout
-        self.axes = geo.axes_of(layout.problem)
+        self.axes = deconvolution.axes_of(layout.problem)
         self.families, self.order = _families(self.axes)
         self.filters = [
             [self._filter(w[groups, :, channels], f) for f in self.families]
@@ -239,7 +238,7 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
 
 def _layouts(problem: ConvProblem) -> Iterator[_PhasesLayout]:
     """Yield ways to cut the work: blocks of the usual size, or of a part of it, and channels."""
-    _, order = _families(geo.axes_of(problem))
+    _, order = _families(deconvolution.axes_of(problem))
     g, m, size = problem.groups, problem.group_outputs, problem.itemsize
     rows = problem.group_inputs * len(order)
     room = blocking.SIZES.phases_bytes // size // rows
@@ -265,7 +264,7 @@ def _layouts(problem: ConvProblem) -> Iterator[_PhasesLayout]:
 
 def _candidate(layout: _PhasesLayout) -> Candidate:
     problem, together = layout.problem, layout.groups
-    families, order = _families(geo.axes_of(problem))
+    families, order = _families(deconvolution.axes_of(problem))
     g, c, m = problem.groups, problem.group_inputs, layout.channels
     most, chunks = layout.blocks.most(_width), len(layout.chunks)
     apart = max(1.0, problem.strides[-1] / NEAR_STRIDE)
@@ -301,7 +300,7 @@ class _Single:
     """The kernel: `filters[i]` is `[C/g, channels * taps that land]`."""
 
     def __init__(self, problem: ConvProblem, w: Array) -> None:
-        axes, m = geo.axes_of(problem), problem.group_outputs
+        axes, m = deconvolution.axes_of(problem), problem.group_outputs
         landing = [_landing(a) for a in axes]
         w = trailing(w, (taps for taps, _ in landing))
         self.where = [places for _, places in landing]
@@ -374,7 +373,7 @@ def _channels(c: int, taps: int) -> int:
     return max(1, blocking.SIZES.single_elements // (c * max(1, taps)))
 
 
-def _landing(axis: geo.DeconvAxis) -> tuple[slice, slice]:
+def _landing(axis: deconvolution.DeconvAxis) -> tuple[slice, slice]:
     """Return the taps of an axis that land in the output, and where."""
     first = max(0, -(-axis.begin // axis.dilation))
     stop = min(axis.kernel, (axis.size - 1 + axis.begin) // axis.dilation + 1)
@@ -385,7 +384,7 @@ def _landing(axis: geo.DeconvAxis) -> tuple[slice, slice]:
 
 def single_candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernel, where the input has a single position and some tap lands."""
-    landing = [_landing(a)[0] for a in geo.axes_of(problem)]
+    landing = [_landing(a)[0] for a in deconvolution.axes_of(problem)]
     taps = math.prod(s.stop - s.start for s in landing)
     if problem.positions != 1 or not taps:
         return []
@@ -431,7 +430,7 @@ def factors(w: Array) -> list[Array] | None:
     return [left, right] if close.all() else None
 
 
-def _matrix(taps: Array, axis: geo.DeconvAxis) -> Array:
+def _matrix(taps: Array, axis: deconvolution.DeconvAxis) -> Array:
     """Return `[channels, O, I]` of an axis for taps `[channels, K]`."""
     a = np.zeros((len(taps), axis.size, axis.inputs), taps.dtype)
     for k in range(axis.kernel):
@@ -450,7 +449,7 @@ class _Separable:
     def __init__(
         self, problem: ConvProblem, parts: list[Array], dtype: np.dtype[np.generic]
     ) -> None:
-        axes = geo.axes_of(problem)
+        axes = deconvolution.axes_of(problem)
         self.problem = problem
         self.why = f"filters of rank 1, estimated {_cost(problem) / 1e3:.0f} us"
         self.rows = _matrix(parts[0].astype(dtype), axes[0])

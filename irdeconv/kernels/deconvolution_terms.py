@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import deconvolution as geo
+from irdeconv.kernels import deconvolution
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import Candidate, ConvProblem, Epilogue, best_of, trailing
 from irdeconv.kernels.deconvolution import (
@@ -65,7 +65,7 @@ class TermsLayout:
     """How the work is cut: blocks of positions, then `channels` output channels at a time."""
 
     problem: ConvProblem
-    axes: tuple[geo.DeconvAxis, ...]
+    axes: tuple[deconvolution.DeconvAxis, ...]
     blocks: Blocking
     channels: int
 
@@ -112,7 +112,7 @@ def layouts_of(problem: ConvProblem) -> Iterator[TermsLayout]:
         if len(blocks) not in known:
             known.add(len(blocks))
             channels = _channels(problem, blocks, room)
-            yield TermsLayout(problem, geo.axes_of(problem), blocks, channels)
+            yield TermsLayout(problem, deconvolution.axes_of(problem), blocks, channels)
 
 
 def _channels(problem: ConvProblem, blocks: Blocking, room: int) -> int:
@@ -162,7 +162,7 @@ class _Terms:
         self.layout = layout
         m, step = layout.problem.group_outputs, layout.channels
         self.chunks = pieces(m, step)
-        self.shifts = geo.shifts(layout.axes)
+        self.shifts = deconvolution.shifts(layout.axes)
         kinds = [
             [min(a.step, a.kernel - i * a.step) for i, a in zip(q, layout.axes, strict=True)]
             for q in self.shifts
@@ -179,7 +179,7 @@ class _Terms:
     def _filter(self, w: Array, group: int, chunk: slice) -> Array:
         slabs = []
         for q in self.shifts:
-            taps = geo.group_filters(w, group, q, self.layout.axes)[:, chunk]
+            taps = deconvolution.group_filters(w, group, q, self.layout.axes)[:, chunk]
             slabs.append(np.moveaxis(taps, (1, 0), (-2, -1)).reshape(-1, taps.shape[0]))
         return np.ascontiguousarray(np.concatenate(slabs))
 
@@ -398,11 +398,14 @@ class _Wide:
 
     def __init__(self, problem: ConvProblem, blocks: Blocking, w: Array) -> None:
         self.problem, self.blocks = problem, blocks
-        self.axes = geo.axes_of(problem)
+        self.axes = deconvolution.axes_of(problem)
         self.c, self.m = w.shape[1:3]
-        self.shifts = geo.shifts(self.axes)
+        self.shifts = deconvolution.shifts(self.axes)
         slabs = [
-            [geo.group_filters(w, g, q, self.axes).reshape(self.c, -1) for q in self.shifts]
+            [
+                deconvolution.group_filters(w, g, q, self.axes).reshape(self.c, -1)
+                for q in self.shifts
+            ]
             for g in range(problem.groups)
         ]
         self.filters = [np.ascontiguousarray(np.concatenate(s)) for s in slabs]
@@ -457,20 +460,20 @@ class _Wide:
             _place_lines(source, into, last)
             return
         source = runs.transpose(0, *range(rank + 1, 2 * rank + 1), *range(1, rank + 1), -1)
-        for r in geo.residues(self.axes[:-1]):
+        for r in deconvolution.residues(self.axes[:-1]):
             reaches = [p.reach(i) for p, i in zip(outer, r, strict=True)]
             taken: Any = (slice(None), slice(None), *r, *(rows for rows, _ in reaches))
             lines = trailing(tile, (*(where for _, where in reaches), slice(None)))
             _place_lines(source[taken], lines, last)
 
 
-def _is_whole(part: geo.OutputSpan) -> bool:
+def _is_whole(part: deconvolution.OutputSpan) -> bool:
     """Whether the part consists of all outputs of some grown positions."""
     a = part.axis
     return part.start * a.stride - a.begin == part.lo and part.stop * a.stride - a.begin == part.hi
 
 
-def _place_lines(runs: Array, lines: Array, part: geo.OutputSpan) -> None:
+def _place_lines(runs: Array, lines: Array, part: deconvolution.OutputSpan) -> None:
     """Write runs `[..., grown positions, S]` into `lines [..., outputs]`; some may be cut off."""
     a, count = part.axis, part.outputs
     origin = part.first * a.stride - a.begin - part.lo  # where the first grown position lands
@@ -498,7 +501,7 @@ def _moved(stride: int, itemsize: int) -> np.dtype[Any] | None:
 
 def wide_candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernel for wide strides where it applies."""
-    axes = geo.axes_of(problem)
+    axes = deconvolution.axes_of(problem)
     if any(a.kernel % a.stride or a.dilation != 1 for a in axes) or axes[-1].stride < SHORTEST_RUN:
         return []
     g, c, m = problem.groups, problem.group_inputs, problem.group_outputs

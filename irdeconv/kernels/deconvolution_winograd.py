@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import deconvolution as geo
-from irdeconv.kernels import jit
+from irdeconv.kernels import deconvolution, jit
 from irdeconv.kernels.candidate import ConvProblem, Epilogue, trailing
 from irdeconv.kernels.compiled import RUN
 from irdeconv.kernels.deconvolution import Blocking, OutputBlock, close_tile, open_tile
@@ -52,7 +51,7 @@ class Tiling:
     """
 
     problem: ConvProblem
-    axes: tuple[geo.DeconvAxis, ...]
+    axes: tuple[deconvolution.DeconvAxis, ...]
     tiles: tuple[int, ...]
     blocks: Blocking
     channels: int
@@ -140,7 +139,7 @@ class WinogradDeconvolution:
         axes = self.tiling.axes
         counts = [a.counts[0] for a in axes]
         rows = np.zeros((self.tiling.residues, m, c, *counts), np.float64)
-        for i, r in enumerate(geo.residues(axes)):
+        for i, r in enumerate(deconvolution.residues(axes)):
             own_taps = trailing(w, (slice(k, None, a.step) for k, a in zip(r, axes, strict=True)))
             trailing(rows[i], (slice(n) for n in own_taps.shape[2:]))[...] = own_taps.swapaxes(0, 1)
         matrix = kron(taps, np.float64)
@@ -286,7 +285,7 @@ class WinogradDeconvolution:
 
     def _place(self, host: Array, block: OutputBlock, tile: Array) -> None:
         axes, tiles = self.tiling.axes, self.tiling.tiles
-        for i, r in enumerate(geo.residues(axes)):
+        for i, r in enumerate(deconvolution.residues(axes)):
             pairs = [p.reach(k) for p, k in zip(block.parts, r, strict=True)]
             for at in np.ndindex(*tiles):
                 cut = [_every(s, d, a, t) for (s, d), a, t in zip(pairs, at, tiles, strict=True)]

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.kernels import deconvolution as geo
-from irdeconv.kernels import jit
+from irdeconv.kernels import deconvolution, jit
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import SHARES, Candidate, ConvProblem, Estimate, shared
 from irdeconv.kernels.compiled import LANES, RUN, ZIPPED
@@ -85,7 +84,7 @@ def candidates(problem: ConvProblem, limit: float = math.inf) -> list[Candidate]
 
     Those are left out, too, that clearly take more than `limit` nanoseconds.
     """
-    axes = geo.axes_of(problem)
+    axes = deconvolution.axes_of(problem)
     if any(a.shift > 1 and a.counts[0] > 1 for a in axes) or all(a.counts[0] == 1 for a in axes):
         return []
     choices = [
@@ -103,7 +102,10 @@ def candidates(problem: ConvProblem, limit: float = math.inf) -> list[Candidate]
 
 
 def _tiling(
-    problem: ConvProblem, axes: tuple[geo.DeconvAxis, ...], tiles: tuple[int, ...], blocks: Blocking
+    problem: ConvProblem,
+    axes: tuple[deconvolution.DeconvAxis, ...],
+    tiles: tuple[int, ...],
+    blocks: Blocking,
 ) -> Tiling:
     """Return the tiling that computes all output channels at a time."""
     behind = not (jit.available() and problem.compute.kind == "f")
@@ -111,7 +113,7 @@ def _tiling(
 
 
 def _tilings(
-    problem: ConvProblem, axes: tuple[geo.DeconvAxis, ...], tiles: tuple[int, ...]
+    problem: ConvProblem, axes: tuple[deconvolution.DeconvAxis, ...], tiles: tuple[int, ...]
 ) -> Iterator[Tiling]:
     """Yield the ways to cut the output channels."""
     c, m = problem.group_inputs, problem.group_outputs

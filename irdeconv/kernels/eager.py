@@ -23,7 +23,11 @@ from typing import Any
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import deconvolution_direct as residues
+from irdeconv.kernels import (
+    deconvolution_direct,
+    deconvolution_terms,
+    deconvolution_winograd_cuts,
+)
 from irdeconv.kernels import (
     deconvolution_phases as phases,
 )
@@ -33,10 +37,6 @@ from irdeconv.kernels import (
 from irdeconv.kernels import (
     deconvolution_terms as terms,
 )
-from irdeconv.kernels import (
-    deconvolution_terms as wide,
-)
-from irdeconv.kernels import deconvolution_winograd_cuts as winograd
 from irdeconv.kernels.candidate import ZERO, Candidate, ConvProblem, Kernel, reversed_filter
 from irdeconv.kernels.convolution_candidates import MOST_AXES, convolution_candidates
 from irdeconv.kernels.deconvolution import axes_of
@@ -90,7 +90,7 @@ def as_deconvolution(problem: ConvProblem, limit: float = math.inf) -> list[Cand
     back = problem.reversed
     found = single.single_candidates(back)
     if available():  # else those for convolutions are better
-        found += winograd.candidates(back, limit)
+        found += deconvolution_winograd_cuts.candidates(back, limit)
     return [_turned(c, back) for c in found]
 
 
@@ -120,12 +120,12 @@ def for_deconvolution(problem: ConvProblem, *, direct: bool = False) -> list[Can
 def _of_deconvolution(problem: ConvProblem, direct: bool) -> list[Candidate]:
     if problem.empty:
         return [ZERO]
-    candidates = residues.candidates(problem)
+    candidates = deconvolution_direct.candidates(problem)
     listing = DIRECT
     if not candidates or problem.strides[-1] >= FAR_APART:
-        listing = (*DIRECT, wide.wide_candidates)
+        listing = (*DIRECT, deconvolution_terms.wide_candidates)
     if not direct:
-        listing = (*listing, winograd.candidates)
+        listing = (*listing, deconvolution_winograd_cuts.candidates)
     candidates += [c for kernels in listing for c in kernels(problem)]
     candidates += as_convolution(problem)
     if direct:

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import products as special
+from irdeconv.kernels import products
 
 Function = Callable[..., Any]  # (*arrays, out=array)
 Rule = Callable[..., Any]  # a ufunc, or (emitter, *values, *parameters) -> value
@@ -425,15 +425,15 @@ def mish(e: Emitter, x: int) -> int:
 def erf(e: Emitter, x: int) -> int:
     """The error function; in f32 the roundings of the quotient's steps add up to 7 u at most."""
     if not e.approximates or e.dtype != np.float32:
-        return e.call(special.erf, x)
-    v = e.call(clip_loop, x, -special.ERF_END, special.ERF_END)
+        return e.call(products.erf, x)
+    v = e.call(clip_loop, x, -products.ERF_END, products.ERF_END)
     square = e.call(np.square, v)
-    over = e.call(np.multiply, square, special.ERF_P[0])
-    for term in special.ERF_P[1:-1]:
+    over = e.call(np.multiply, square, products.ERF_P[0])
+    for term in products.ERF_P[1:-1]:
         over = e.call(np.multiply, e.call(np.add, over, term), square)
-    over = e.call(np.multiply, e.call(np.add, over, special.ERF_P[-1]), v)
-    under = e.call(np.add, square, special.ERF_Q[0])
-    for term in special.ERF_Q[1:]:
+    over = e.call(np.multiply, e.call(np.add, over, products.ERF_P[-1]), v)
+    under = e.call(np.add, square, products.ERF_Q[0])
+    for term in products.ERF_Q[1:]:
         under = e.call(np.add, e.call(np.multiply, under, square), term)
     return e.call(clip_loop, e.call(np.divide, over, under), -1.0, 1.0)
 

@@ -18,8 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import jit
-from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels import jit, scratch
 from irdeconv.kernels.copies import Nearest, take
 from irdeconv.kernels.recorded_calls import Recorded, Repeated
 from irdeconv.kernels.scratch import ScratchPlace, ScratchPlan, pieces
@@ -304,7 +303,7 @@ class Interpolation:
         ahead = min(one.axis for one in self.passes)
         planes = x.reshape(-1, *x.shape[ahead:])
         results = out.reshape(len(planes), *out.shape[ahead:])
-        step = max(1, blocking.SIZES.row_elements * len(planes) // out.size)
+        step = max(1, scratch.SIZES.row_elements * len(planes) // out.size)
         some = pieces(len(planes), step)
         return Repeated(tuple(self._recorded(planes[p], results[p], ahead - 1) for p in some))
 

@@ -24,8 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import jit
-from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels import jit, scratch
 from irdeconv.kernels.candidate import WindowAxis, reads, trailing
 from irdeconv.kernels.elementwise import clip
 from irdeconv.kernels.products import row_sums
@@ -273,7 +272,7 @@ class Pooling:
             for t in self.axes
         )
         plane = math.prod(shape[2:]) * self.kind.itemsize
-        group = max(1, blocking.SIZES.pooling_bytes // max(1, plane))
+        group = max(1, scratch.SIZES.pooling_bytes // max(1, plane))
         planes = math.prod(shape[:2])
         last = self.axes[-1]
         self.single = len(self.axes) == 2 and last.plain and last.size == 1

@@ -41,7 +41,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels import scratch
 from irdeconv.kernels.candidate import ConvProblem, WindowAxis, trailing
 from irdeconv.kernels.machine import multiplies_in_place, rate, relative, scaled
 from irdeconv.kernels.scratch import Space
@@ -135,7 +135,7 @@ def product_calls(a: Array, b: Array, out: Array) -> list[ProductCall]:
 
 def tile(m: int, k: int, n: int) -> tuple[int, int]:
     """Return the rows and columns of the small products a product is split into, or zeros."""
-    small = blocking.SIZES.small_macs
+    small = scratch.SIZES.small_macs
     if not multiplies_in_place() or m * k * n <= small or k == 0:
         return 0, 0
     if k >= PACKED_DEPTH and min(m, n) >= PACKED_SIDES:
@@ -204,7 +204,7 @@ def product_cost(m: int, k: int, n: int, rates: ProductRates | None = None) -> f
     if k == 1:
         return rates.outer_row * m + rates.outer * work + fixed
     rows, columns = tile(m, k, n)
-    if work <= blocking.SIZES.small_macs or rows:
+    if work <= scratch.SIZES.small_macs or rows:
         width = columns or n
         waste = columns_computed(n) / n * (1 + 2.0 / (rows or m))
         tiles = (m / rows) * (n / width) if rows else 1
@@ -219,7 +219,7 @@ def stack_cost(count: int, m: int, k: int, n: int) -> float:
     rates = scaled(PRODUCT)
     far = max(0, count * m * k - NEAR_LEFT) - count * max(0, m * k - NEAR_LEFT)
     each = product_cost(m, k, n) - rates.call
-    if k > 1 and m * k * n <= blocking.SIZES.small_macs:
+    if k > 1 and m * k * n <= scratch.SIZES.small_macs:
         each += rates.stacked - rates.tile
         if m > 1 and not multiplies_in_place():
             each += rates.stacked_packed

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels import scratch
 from irdeconv.kernels.products import row_sums
 from irdeconv.kernels.recorded_calls import Repeated, recorded_means, recorded_softmax
 from irdeconv.kernels.scratch import Space, pieces
@@ -33,7 +33,7 @@ def rows_of(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, int, int] |
 def by_rows(x: Array, out: Array, team: Team, work: Work) -> None:
     """Call `work(part of x, part of out, space)` for groups of the first axis."""
     size = x.size // max(1, len(x))
-    step = max(1, blocking.SIZES.row_elements // max(1, size))
+    step = max(1, scratch.SIZES.row_elements // max(1, size))
     if step >= len(x):
         team.each([0], lambda _, space: work(x, out, space))
         return

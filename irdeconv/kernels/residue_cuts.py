@@ -10,8 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from irdeconv.kernels import deconvolution as geo
-from irdeconv.kernels import jit
+from irdeconv.kernels import deconvolution, jit
 from irdeconv.kernels.candidate import ConvProblem
 from irdeconv.kernels.compiled import TURNS
 from irdeconv.kernels.deconvolution import Blocking, OutputBlock
@@ -71,7 +70,7 @@ class ResidueProduct:
     extra: int
 
 
-def products_of(axes: Sequence[geo.DeconvAxis], apart: bool) -> list[ResidueProduct]:
+def products_of(axes: Sequence[deconvolution.DeconvAxis], apart: bool) -> list[ResidueProduct]:
     """Return the products of a block.
 
     Residues are computed together where they make whole rows, if they are not wanted apart.
@@ -85,7 +84,7 @@ def products_of(axes: Sequence[geo.DeconvAxis], apart: bool) -> list[ResidueProd
     )
     every = tuple(range(len(last.counts)))
     found = []
-    for residue in geo.residues(outer):
+    for residue in deconvolution.residues(outer):
         counts = [range(a.counts[r]) for a, r in zip(outer, residue, strict=True)]
         for members in [every] if whole else [(r,) for r in every]:
             # Residues have falling numbers of taps, which differ by one at most.
@@ -119,9 +118,9 @@ class ResidueCut:
     channels: int
 
     @cached_property
-    def axes(self) -> tuple[geo.DeconvAxis, ...]:
+    def axes(self) -> tuple[deconvolution.DeconvAxis, ...]:
         """The spatial axes."""
-        return geo.axes_of(self.problem)
+        return deconvolution.axes_of(self.problem)
 
     @cached_property
     def products(self) -> list[ResidueProduct]:

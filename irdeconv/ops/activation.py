@@ -31,8 +31,7 @@ from irdeconv.ir.op import (
     roundings,
 )
 from irdeconv.ir.spec import Array, Spec, format_shape, is_static, merge
-from irdeconv.kernels import elementwise as steps
-from irdeconv.kernels import reductions
+from irdeconv.kernels import elementwise, reductions
 from irdeconv.kernels.elementwise import Rule
 from irdeconv.ops import ranges
 from irdeconv.ops.checks import (
@@ -60,23 +59,23 @@ def _activation(
 
 Sigmoid = unary(
     "Sigmoid",
-    steps.sigmoid,
+    elementwise.sigmoid,
     row("1 / (1 + exp(-x))", "activation/Sigmoid-1"),
     rounding=COMPOSITE,
 )
 ReLU = unary(
     "ReLU",
-    steps.relu,
+    elementwise.relu,
     row("max(0, x)", "activation/ReLU-1"),
     rounding=MOVES,
     integers=lambda x: np.maximum(x, x.dtype.type(0)),
     scalar=lambda v: ranges.maximum(v, 0),
 )
-SoftPlus = _activation("SoftPlus", steps.softplus, "ln(exp(x) + 1)", 4)
-Mish = _activation("Mish", steps.mish, "x * tanh(SoftPlus(x))", 4)
-HSwish = _activation("HSwish", steps.hswish, "x * min(ReLU(x + 3), 6) / 6", 4, "number")
-HSigmoid = _activation("HSigmoid", steps.hsigmoid, "min(ReLU(x + 3), 6) / 6", 5, "number")
-SoftSign = _activation("SoftSign", steps.softsign, "x / (1 + |x|)", 9)
+SoftPlus = _activation("SoftPlus", elementwise.softplus, "ln(exp(x) + 1)", 4)
+Mish = _activation("Mish", elementwise.mish, "x * tanh(SoftPlus(x))", 4)
+HSwish = _activation("HSwish", elementwise.hswish, "x * min(ReLU(x + 3), 6) / 6", 4, "number")
+HSigmoid = _activation("HSigmoid", elementwise.hsigmoid, "min(ReLU(x + 3), 6) / 6", 5, "number")
+SoftSign = _activation("SoftSign", elementwise.softsign, "x / (1 + |x|)", 9)
 
 
 @op("Elu")
@@ -87,7 +86,7 @@ class Elu(UnaryFunction):
     alpha: float = attribute(0.0, documented=True)
 
     def formula(self) -> tuple[Rule, tuple[Any, ...]]:
-        return steps.elu, (self.alpha,)
+        return elementwise.elu, (self.alpha,)
 
 
 @op("Clamp")
@@ -107,7 +106,7 @@ class Clamp(UnaryFunction):
             yield Problem("E210", message, attribute="min")
 
     def formula(self) -> tuple[Rule, tuple[Any, ...]]:
-        return steps.clamp, (self.min, self.max)
+        return elementwise.clamp, (self.min, self.max)
 
     def compute(self, data: Array) -> Array:
         if data.dtype.kind not in "iu":
@@ -123,7 +122,7 @@ class Gelu2(UnaryFunction):
 
     rounding = COMPOSITE
     accepts: ClassVar[Types] = "real"
-    rule: ClassVar[Rule] = steps.gelu_erf
+    rule: ClassVar[Rule] = elementwise.gelu_erf
 
 
 @op("Gelu", since=7)
@@ -135,7 +134,10 @@ class Gelu(UnaryFunction):
     approximation_mode: Literal["ERF", "TANH"] = attribute("ERF", documented=True)
 
     def formula(self) -> tuple[Rule, tuple[Any, ...]]:
-        return steps.gelu_erf if self.approximation_mode == "ERF" else steps.gelu_tanh, ()
+        return (
+            elementwise.gelu_erf if self.approximation_mode == "ERF" else elementwise.gelu_tanh,
+            (),
+        )
 
 
 class _Parametric(Op):
@@ -162,7 +164,7 @@ class _Parametric(Op):
 class Swish(_Parametric):
     """x * sigmoid(beta * x); beta: a scalar, 1 by default.  [activation/Swish-4]"""
 
-    rule: ClassVar[Rule] = steps.swish
+    rule: ClassVar[Rule] = elementwise.swish
     absent = (1.0,)
 
     def infer(self, data: Spec, beta: Spec | None = None) -> Spec:
@@ -230,7 +232,7 @@ class PReLU(Op):
             return None
         by_channel = len(slope) == 1 and len(data) > 1 and slope[0] == data[1]
         seen = (slope[0], *(1,) * (len(data) - 2)) if by_channel else None
-        return ChainStep(steps.prelu, (Operand(0), Operand(1, seen)))
+        return ChainStep(elementwise.prelu, (Operand(0), Operand(1, seen)))
 
 
 @op("HardSigmoid")
@@ -240,7 +242,7 @@ class HardSigmoid(_Parametric):
     [activation/HardSigmoid-1]
     """
 
-    rule: ClassVar[Rule] = steps.hard_sigmoid
+    rule: ClassVar[Rule] = elementwise.hard_sigmoid
 
     def infer(self, data: Spec, alpha: Spec, beta: Spec) -> Spec:
         want_type(data, "number", 0, "data")
@@ -257,7 +259,7 @@ class Selu(_Parametric):
     [activation/Selu-1]
     """
 
-    rule: ClassVar[Rule] = steps.selu
+    rule: ClassVar[Rule] = elementwise.selu
 
     def infer(self, data: Spec, alpha: Spec, lambda_: Spec) -> Spec:
         want_type(data, "real", 0, "data")

@@ -10,7 +10,7 @@ from irdeconv.base.errors import OpError
 from irdeconv.ir.dtypes import u8
 from irdeconv.ir.op import Op, op
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, merge
-from irdeconv.kernels import regions as color
+from irdeconv.kernels import regions
 from irdeconv.ops.checks import one_type, want_rank
 
 
@@ -91,7 +91,7 @@ class _Colours(Op):
             u, v = planes[1][..., 0], planes[1][..., 1]
         else:
             u, v = planes[1][..., 0], planes[2][..., 0]
-        out = color.to_rgb(*(p.astype(np.float32) for p in (y, u, v)))
+        out = regions.to_rgb(*(p.astype(np.float32) for p in (y, u, v)))
         if planes[0].dtype == np.uint8:
             out = np.rint(out)
         return np.ascontiguousarray(out[..., ::-1] if self.reverse else out).astype(y.dtype)

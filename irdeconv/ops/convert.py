@@ -17,8 +17,7 @@ from irdeconv.base.errors import OpError
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType, f32, low_bits, of_numpy
 from irdeconv.ir.op import CONVERSION, Bound, ChainStep, Op, Operand, attribute, op
 from irdeconv.ir.spec import Array, Dim, Interval, Spec
-from irdeconv.kernels import elementwise as integers
-from irdeconv.kernels import elementwise as steps
+from irdeconv.kernels import elementwise
 from irdeconv.ops import ranges
 
 
@@ -51,7 +50,7 @@ def _to_integer(values: Array, dtype: ElementType) -> Array:
     if dtype.bits == 64 or dtype.name == "u32":
         return _within_64(values, np.dtype(np.uint64 if dtype.name == "u64" else np.int64))
     if values.dtype == np.float64:
-        return integers.cut(values, np.dtype(dtype.container))
+        return elementwise.cut(values, np.dtype(dtype.container))
     whole = np.trunc(values.astype(np.float64))
     fits = (whole >= -(2.0**31)) & (whole < 2.0**31)
     return np.where(fits, whole, -(2.0**31)).astype(np.int64)
@@ -143,7 +142,7 @@ class Convert(_Conversion):
             return None
         if target in ("f64", "f32", source):
             return ChainStep(np.positive, (Operand(0),))
-        return ChainStep(steps.narrow, (Operand(0),), (self.destination_type.container,))
+        return ChainStep(elementwise.narrow, (Operand(0),), (self.destination_type.container,))
 
 
 @op("ConvertLike")

@@ -17,7 +17,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
-from irdeconv.ir import geometry as geometry_conv
+from irdeconv.ir import geometry
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.geometry import AutoPad, filled
 from irdeconv.ir.op import JUMPS, SCALE, SUM, Op, attribute, op
@@ -130,9 +130,9 @@ class FilterWindows(Op):
         for a, (i, k) in enumerate(zip(sizes, kernel, strict=True)):
             if k == 0:
                 raise OpError(f"the kernel has size 0 on spatial axis {a}", code="E302", port=1)
-            reach = geometry_conv.dilated(k, dilations[a])
+            reach = geometry.dilated(k, dilations[a])
             pad = (begin[a], end[a])
-            o = geometry_conv.output_size(self.auto_pad, i, reach, strides[a], pad, least=least)
+            o = geometry.output_size(self.auto_pad, i, reach, strides[a], pad, least=least)
             if isinstance(o, int) and o < least:
                 padded = i + sum(pad) if self.auto_pad == "explicit" else i
                 raise OpError(
@@ -163,7 +163,7 @@ class FilterWindows(Op):
     def effective_pads(self, sizes: Ints, kernel: Ints) -> tuple[Ints, Ints]:
         """Return (pads_begin, pads_end) after auto_pad, for exact spatial sizes."""
         axes = len(sizes)
-        return geometry_conv.pads(
+        return geometry.pads(
             self.auto_pad,
             sizes,
             kernel,

@@ -29,7 +29,7 @@ from irdeconv.ir.spec import (
     merge,
     non_negative,
 )
-from irdeconv.kernels import candidate as resampling
+from irdeconv.kernels import candidate
 from irdeconv.kernels.candidate import ConvProblem
 from irdeconv.kernels.eager import deconvolution
 from irdeconv.ops.checks import want_type
@@ -67,7 +67,7 @@ class ZeroInsertion(Op):
         return Spec(data.dtype, (*data.shape[:2], *spatial))
 
     def evaluate(self, data: Array) -> Array:
-        return resampling.zero_insert(data, self.strides, self.trailing)
+        return candidate.zero_insert(data, self.strides, self.trailing)
 
 
 def _spread(size: Dim, stride: int) -> Dim:

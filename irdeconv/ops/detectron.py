@@ -31,9 +31,6 @@ from irdeconv.kernels import regions as sampled
 from irdeconv.kernels import (
     suppression,
 )
-from irdeconv.kernels import (
-    suppression as ordering,
-)
 from irdeconv.kernels.boxes import Anchors
 from irdeconv.kernels.regions import SampledAxis
 from irdeconv.ops.checks import (
@@ -124,7 +121,7 @@ class ExperimentalDetectronTopKROIs(Op):
 
     def evaluate(self, input_rois: Array, input_probs: Array) -> Array:
         want_shapes(self, input_rois, input_probs)
-        order = ordering.ascending(-input_probs.astype(np.float32))
+        order = suppression.ascending(-input_probs.astype(np.float32))
         out = np.zeros((self.max_rois, 4), input_rois.dtype)
         out[: len(order)] = input_rois[order[: self.max_rois]]
         return out
@@ -254,7 +251,9 @@ class ExperimentalDetectronDetectionOutput(Op):
         if len(place) > count:
             # Equal scores of one region stand as the runtime's partial sorting leaves them.
             keys = np.stack([-scores[place, kind], place])
-            order = ordering.first(np.unique(keys, axis=1, return_inverse=True)[1].ravel(), count)
+            order = suppression.first(
+                np.unique(keys, axis=1, return_inverse=True)[1].ravel(), count
+            )
             kind, place = kind[order], place[order]
         rows = np.zeros((count, 4), input_rois.dtype)
         kinds, values = np.zeros(count, np.int32), np.zeros(count, input_rois.dtype)

@@ -12,7 +12,7 @@ from irdeconv.ir.attributes import Ints
 from irdeconv.ir.geometry import Semantics, Window, WindowTerms
 from irdeconv.ir.op import Builder, attribute, op
 from irdeconv.ir.spec import Spec
-from irdeconv.ops import dialect_base as base
+from irdeconv.ops import dialect_base
 from irdeconv.ops.dialect_base import CommonTerms, Setting
 from irdeconv.ops.dialect_system import PLAIN, Cannot, DialectSystem
 from irdeconv.ops.dialect_template import DialectDeconvolution
@@ -103,7 +103,7 @@ class OneDnnConvTranspose(DialectDeconvolution):
         return t.strides if self.semantics == "runtime" else super().padding_limits(t)
 
     def check_attributes(self, data: Spec, filter: Spec, axes: int | None) -> None:
-        base.check_not_negative("output_padding", self.output_padding, self.system)
+        dialect_base.check_not_negative("output_padding", self.output_padding, self.system)
         if self.auto_pad == "none":
             self._check_pads()
         if axes is None:
@@ -121,9 +121,9 @@ class OneDnnConvTranspose(DialectDeconvolution):
 
     def _check_pads(self) -> None:
         """Refuse negative pads; the library takes those at the end that are above -stride."""
-        base.check_not_negative("pads_begin", self.pads_begin, self.system)
+        dialect_base.check_not_negative("pads_begin", self.pads_begin, self.system)
         if self.semantics == "document":
-            base.check_not_negative("pads_end", self.pads_end, self.system)
+            dialect_base.check_not_negative("pads_end", self.pads_end, self.system)
         for axis, (pad, stride) in enumerate(zip(self.pads_end, self.strides, strict=False)):
             if pad <= -stride:
                 raise OpError(
@@ -174,7 +174,7 @@ class OneDnnConvTranspose(DialectDeconvolution):
                 hint="name the layout",
             )
         if self.semantics == "document":
-            yield from base.large_padding(s, "the library refuses it")
+            yield from dialect_base.large_padding(s, "the library refuses it")
         if s.same and s.short:
             yield Problem(
                 "W300",

@@ -13,7 +13,7 @@ from irdeconv.ir.attributes import Ints
 from irdeconv.ir.geometry import Semantics, Window, WindowTerms, filled, size_hint
 from irdeconv.ir.op import Builder, attribute, op
 from irdeconv.ir.spec import Spec, is_static, maximum
-from irdeconv.ops import dialect_base as base
+from irdeconv.ops import dialect_base
 from irdeconv.ops.dialect_base import (
     CommonTerms,
     PadsRule,
@@ -136,7 +136,7 @@ class ConvTranspose(DialectDeconvolution):
         return [max(s, d) for s, d in zip(t.strides, t.dilations, strict=True)]
 
     def check_attributes(self, data: Spec, filter: Spec, axes: int | None) -> None:
-        base.check_list("pads", self.pads, axes, per_axis=2)
+        dialect_base.check_list("pads", self.pads, axes, per_axis=2)
         if axes is None:
             return
         allowed = (axes, axes + 2) if self.whole_output_shape else (axes,)
@@ -187,7 +187,7 @@ class ConvTranspose(DialectDeconvolution):
         if self.output_shape and any(self.pads):
             yield Problem("W301", "output_shape is given, so pads are ignored", attribute="pads")
         if self.semantics == "document":
-            yield from base.large_padding(s, "ONNX Runtime refuses it")
+            yield from dialect_base.large_padding(s, "ONNX Runtime refuses it")
             yield from self._unreachable(s)
         yield from self._tools(s)
         if inputs[1].shape:

@@ -13,8 +13,7 @@ from irdeconv.ir.dtypes import i64
 from irdeconv.ir.geometry import IntVector, Vector, Window, WindowTerms
 from irdeconv.ir.op import Builder, Op, SpecBuilder, SugarOp, attributes, ports
 from irdeconv.ir.spec import DYNAMIC, Dim, Interval, Shape, Spec, dims, ints, is_static, merge
-from irdeconv.ops import core
-from irdeconv.ops import dialect_base as base
+from irdeconv.ops import core, dialect_base
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.dialect_base import (
     PADS,
@@ -123,7 +122,7 @@ class DialectDeconvolution(SugarOp):
         for name in self.positive:
             yield from core.positive(name, lists[name])
         yield from core.equal_lengths(lists)
-        yield from base.at_least_one(self.groups_name, self._groups)
+        yield from dialect_base.at_least_one(self.groups_name, self._groups)
 
     def build(
         self, b: Builder[Any], data: Any, filter: Any, bias: Any = None, output_shape: Any = None
@@ -139,22 +138,22 @@ class DialectDeconvolution(SugarOp):
             name = ports(type(self)).name(1)
             raise OpError(f"the rank of data and {name} is unknown", code="E400", port=0)
         data, filter, t = self._resolve(b, data, filter, output_shape, axes)
-        y = base.deconvolve(b, data, filter, t, self.window(t), self.least_size)
+        y = dialect_base.deconvolve(b, data, filter, t, self.window(t), self.least_size)
         wanted = self.common_terms(axes).output_shape if shape is None else dims(shape)
         if wanted is not None:
             y = b.refine(y, _with_size(b.spec(y), wanted))
-        y = self.activate(b, base.add_bias(b, y, bias, axes))
-        return base.to_channels_last(b, y, axes) if self.channels_last else y
+        y = self.activate(b, dialect_base.add_bias(b, y, bias, axes))
+        return dialect_base.to_channels_last(b, y, axes) if self.channels_last else y
 
     def _resolve(
         self, b: Builder[Any], data: Any, filter: Any, output_shape: Any, axes: int
     ) -> tuple[Any, Any, WindowTerms]:
         """Return data (N, C, *I), filter (g, C/g, M/g, *K) and what the window depends on."""
         if self.channels_last:
-            data = base.to_channels_first(b, data, axes)
+            data = dialect_base.to_channels_first(b, data, axes)
         if self.group_count is not None:
-            filter = base.permute(b, filter, self.filter_order(axes))
-            filter = base.split_groups(b, filter, self.group_count, axes)
+            filter = dialect_base.permute(b, filter, self.filter_order(axes))
+            filter = dialect_base.split_groups(b, filter, self.group_count, axes)
         t = self.common_terms(axes).filled(axes)
         wanted: Vector | None = None
         if output_shape is not None:
@@ -191,36 +190,38 @@ class DialectDeconvolution(SugarOp):
         """Raise OpError where the inputs do not fit what the system accepts."""
         self.check_ranks(data, filter, axes)
         self.check_types(data, filter, bias)
-        base.check_output_type(output_shape)
+        dialect_base.check_output_type(output_shape)
         self.check_lists(axes)
-        base.check_output_shape(output_shape, axes)
+        dialect_base.check_output_shape(output_shape, axes)
         self.check_attributes(data, filter, axes)
         groups, channels, outputs, kernel = self._filter_parts(filter.shape, axes)
         self.check_channels(data, filter, channels, outputs)
-        base.check_bias(bias, self.output_channels(groups * outputs))
-        base.check_kernel(kernel)
-        base.check_kernel_size(self.kernel_name, self.lists.get(self.kernel_name, ()), kernel)
+        dialect_base.check_bias(bias, self.output_channels(groups * outputs))
+        dialect_base.check_kernel(kernel)
+        dialect_base.check_kernel_size(
+            self.kernel_name, self.lists.get(self.kernel_name, ()), kernel
+        )
         s = self.setting(data, filter)
         if s is not None:
             self.check_setting(s)
 
     def check_ranks(self, data: Spec, filter: Spec, axes: int | None) -> None:
         """Require the ranks that the system accepts; E301."""
-        base.check_ranks(data, filter, self.ranks, self.layout)
+        dialect_base.check_ranks(data, filter, self.ranks, self.layout)
 
     def check_types(self, data: Spec, filter: Spec, bias: Spec | None) -> None:
         """Require one element type of those that the system computes; E303."""
-        base.check_types((data, filter, bias), self.element_types, self.system)
+        dialect_base.check_types((data, filter, bias), self.element_types, self.system)
 
     def check_lists(self, axes: int | None) -> None:
         """Require a value per spatial axis; E304."""
         for name, values in self.lists.items():
-            base.check_list(name, values, axes)
+            dialect_base.check_list(name, values, axes)
 
     def check_channels(self, data: Spec, filter: Spec, channels: Dim, outputs: Dim) -> None:
         """Require the data's channels to be the filter's, in whole groups; E302, E304."""
         here = DYNAMIC if data.shape is None else data.shape[-1 if self.channels_last else 1]
-        base.check_groups(here, channels, self._groups, self.groups_name)
+        dialect_base.check_groups(here, channels, self._groups, self.groups_name)
 
     @property
     def _groups(self) -> int:

@@ -11,7 +11,7 @@ from irdeconv.ir.attributes import Ints
 from irdeconv.ir.geometry import Window, WindowTerms, filled
 from irdeconv.ir.op import Builder, attribute, op
 from irdeconv.ir.spec import Dim, Spec, is_static
-from irdeconv.ops import dialect_base as base
+from irdeconv.ops import dialect_base
 from irdeconv.ops.dialect_base import CommonTerms, Setting
 from irdeconv.ops.dialect_system import PLAIN, Cannot, DialectSystem
 from irdeconv.ops.dialect_template import DialectDeconvolution
@@ -68,7 +68,7 @@ class TensorRtDeconvolution(DialectDeconvolution):
 
     def check(self) -> Iterator[Problem]:
         yield from super().check()
-        yield from base.at_least_one("num_output_maps", self.num_output_maps)
+        yield from dialect_base.at_least_one("num_output_maps", self.num_output_maps)
         if self.padding and (self.pre_padding or self.post_padding):
             yield Problem(
                 "E210",
@@ -122,7 +122,7 @@ class TensorRtDeconvolution(DialectDeconvolution):
 
     def check_attributes(self, data: Spec, filter: Spec, axes: int | None) -> None:
         for name in ("pre_padding", "post_padding", "padding"):
-            base.check_not_negative(name, self.lists[name], self.system)
+            dialect_base.check_not_negative(name, self.lists[name], self.system)
 
     def check_channels(self, data: Spec, filter: Spec, channels: Dim, outputs: Dim) -> None:
         super().check_channels(data, filter, channels, outputs)

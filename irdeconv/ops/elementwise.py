@@ -39,9 +39,8 @@ from irdeconv.ir.op import (
     roundings,
 )
 from irdeconv.ir.spec import Array, Interval, Spec, is_static
-from irdeconv.kernels import elementwise as calls
+from irdeconv.kernels import elementwise
 from irdeconv.kernels import elementwise as integers
-from irdeconv.kernels import elementwise as steps
 from irdeconv.kernels.elementwise import Rule, rounded, saturated
 from irdeconv.ops import ranges
 from irdeconv.ops.checks import (
@@ -199,17 +198,17 @@ Multiply = _arithmetic(
     "Multiply", np.multiply, "a * b", roundings(1, "products"), scalar=ranges.multiply
 )
 Maximum = _arithmetic(
-    "Maximum", np.maximum, "Larger one", MOVES, rule=steps.maximum, scalar=ranges.maximum
+    "Maximum", np.maximum, "Larger one", MOVES, rule=elementwise.maximum, scalar=ranges.maximum
 )
 Minimum = _arithmetic(
     "Minimum",
     np.minimum,
     "Smaller one",
     Rounding("exact", carry="larger"),
-    rule=steps.minimum,
+    rule=elementwise.minimum,
     scalar=ranges.minimum,
 )
-Power = _arithmetic("Power", _power, "a to the power b", FUNCTION, rule=steps.power)
+Power = _arithmetic("Power", _power, "a to the power b", FUNCTION, rule=elementwise.power)
 Mod = _arithmetic(
     "Mod", _remainder(np.fmod), "Remainder of a / b, sign of a", REMAINDER, rule=np.fmod
 )
@@ -223,10 +222,10 @@ FloorMod = _arithmetic(
 )
 SquaredDifference = _arithmetic(
     "SquaredDifference",
-    lambda a, b: calls.evaluate(steps.squared_difference, (a, b)),
+    lambda a, b: elementwise.evaluate(elementwise.squared_difference, (a, b)),
     "(a - b) squared",
     roundings(3),
-    rule=steps.squared_difference,
+    rule=elementwise.squared_difference,
 )
 
 
@@ -390,7 +389,7 @@ def wide(fn: Callable[..., Array], *, clips: bool = False) -> Callable[..., Arra
 
 def compute(rule: Rule, x: Array, *params: Any, clips: bool = False) -> Array:
     """Compute what a rule says of a tensor."""
-    return wide(lambda real: calls.evaluate(rule, (real,), params), clips=clips)(x)
+    return wide(lambda real: elementwise.evaluate(rule, (real,), params), clips=clips)(x)
 
 
 @dataclass(frozen=True)
@@ -523,7 +522,7 @@ Abs = unary(
 )
 Negative = unary(
     "Negative",
-    steps.negative,
+    elementwise.negative,
     row("-x", "arithmetic/Negative-1"),
     rounding=KEEPS,
     integers=_saturating(np.negative),
@@ -562,7 +561,7 @@ Acosh = _function("Acosh", np.arccosh, "Inverse hyperbolic cosine", since=4, cli
 Atanh = _function("Atanh", np.arctanh, "Inverse hyperbolic tangent", since=4, clips=True)
 Tanh = _function("Tanh", np.tanh, "Hyperbolic tangent")
 # Runtimes take polynomials that are equally far off everywhere: OpenVINO's 9.2 u at -0.05.
-Erf = _function("Erf", steps.erf, "Error function", rounding=replace(COMPOSITE, count=2))
+Erf = _function("Erf", elementwise.erf, "Error function", rounding=replace(COMPOSITE, count=2))
 
 
 @op("Round", since=5)
@@ -574,7 +573,7 @@ class Round(UnaryFunction):
     mode: Literal["half_to_even", "half_away_from_zero"] = "half_to_even"
 
     def formula(self) -> tuple[Rule, tuple[Any, ...]]:
-        return np.rint if self.mode == "half_to_even" else steps.round_half_away, ()
+        return np.rint if self.mode == "half_to_even" else elementwise.round_half_away, ()
 
 
 @op("LogicalNot")

@@ -20,9 +20,7 @@ from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.dtypes import ElementType, i32, of_numpy
 from irdeconv.ir.op import DRAWN, JUMPS, MOVES, Op, Rounding, op
 from irdeconv.ir.spec import DYNAMIC, Array, Interval, Spec, bounds, non_negative
-from irdeconv.kernels import random_numbers as numbers
-from irdeconv.kernels import random_numbers as sampling
-from irdeconv.kernels import random_numbers as twister
+from irdeconv.kernels import random_numbers
 from irdeconv.ops.checks import (
     elements,
     index_type,
@@ -214,11 +212,13 @@ class Multinomial(Op):
             return np.zeros((rows, count), kind)
         if not probs.shape[1]:
             raise OpError("probs has no class to draw", code="E302", port=0)
-        words = twister.words_of_sequence((self.global_seed, self.op_seed), rows * count)
+        words = random_numbers.words_of_sequence((self.global_seed, self.op_seed), rows * count)
         drawn = (words.astype(np.float32) / np.float32(2**32)).reshape(rows, count)
         with np.errstate(all="ignore"):
             chances = np.exp(probs.astype(np.float32)) if self.log_probs else probs
-            found = sampling.draw(chances.astype(np.float32), drawn, again=self.with_replacement)
+            found = random_numbers.draw(
+                chances.astype(np.float32), drawn, again=self.with_replacement
+            )
         return found.astype(kind)
 
 
@@ -299,5 +299,5 @@ class RandomUniform(Op):
         low, high = (np.asarray(v).astype(kind)[()] for v in limits)
         seeds = self.global_seed, self.op_seed
         torch = self.alignment == "pytorch"
-        drawn = numbers.uniform(math.prod(shape), low, high, seeds, torch=torch)
+        drawn = random_numbers.uniform(math.prod(shape), low, high, seeds, torch=torch)
         return drawn.astype(self.output_type.container).reshape(shape)

@@ -18,9 +18,7 @@ import numpy as np
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.op import Bound, ChainStep, Op, Operand, attribute, op
 from irdeconv.ir.spec import Array, Spec, merge
-from irdeconv.kernels import copies as neighbours
-from irdeconv.kernels import elementwise as steps
-from irdeconv.kernels import reductions
+from irdeconv.kernels import copies, elementwise, reductions
 from irdeconv.kernels.elementwise_chain import computing_type
 from irdeconv.kernels.reductions import rows_of
 from irdeconv.ops.channels import divided
@@ -227,7 +225,7 @@ class _BatchNorm(Op):
         gamma, beta, mean, variance = (np.asarray(p, kind).reshape(shape) for p in parameters)
         with np.errstate(all="ignore"):
             factor = gamma / np.sqrt(variance + kind.type(self.epsilon))
-        return ChainStep(steps.affine, (Operand(self.first), mean, factor, beta))
+        return ChainStep(elementwise.affine, (Operand(self.first), mean, factor, beta))
 
 
 @op("BatchNormInference", until=4)
@@ -345,7 +343,7 @@ class LRN(Op):
     def _normalize(self, x: Array, axes: tuple[int, ...]) -> Any:
         total = x * x
         for axis in axes:
-            total = neighbours.sums(total, axis, (self.size - 1) // 2)
+            total = copies.sums(total, axis, (self.size - 1) // 2)
         kind = x.dtype.type
         base = kind(self.bias) + kind(self.alpha / self.size ** len(axes)) * total
         if self.beta == 0.5:

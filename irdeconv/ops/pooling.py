@@ -15,15 +15,13 @@ from typing import Any, Literal
 import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
-from irdeconv.ir import dtypes
-from irdeconv.ir import geometry as geometry_conv
+from irdeconv.ir import dtypes, geometry
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.geometry import AutoPad, Rounding, filled
 from irdeconv.ir.op import MOVES, SUM, Bound, Op, attribute, op
 from irdeconv.ir.spec import Array, Dim, Interval, Shape, Spec, bounds, format_shape, non_negative
 from irdeconv.kernels import pooling
-from irdeconv.kernels import pooling as adaptive
 from irdeconv.kernels.candidate import WindowAxis, window_axes
 from irdeconv.ops.checks import axis_of, elements, exact, index_type, shape_of, want_rank, want_type
 from irdeconv.ops.core import positive
@@ -74,7 +72,7 @@ class Pool(_Windows):
         """Return where the windows lie in data of that shape, and whether anything is padded."""
         outputs = exact((self.output_shape(Spec(None, shape)) or ())[2:]) or ()
         strides, dilations, explicit = self._filled()
-        begin, end = geometry_conv.pads(
+        begin, end = geometry.pads(
             self.auto_pad, shape[2:], self.kernel, strides, dilations, explicit
         )
         axes = window_axes(shape[2:], outputs, self.kernel, strides, dilations, begin)
@@ -119,11 +117,9 @@ class Pool(_Windows):
 
     def _size(self, axis: int, size: Dim) -> Dim:
         strides, dilations, (begin, end) = self._filled()
-        reach = geometry_conv.extent(self.kernel[axis], dilations[axis])
+        reach = geometry.extent(self.kernel[axis], dilations[axis])
         pad = (begin[axis], end[axis]) if self.auto_pad == "explicit" else (0, 0)
-        o = geometry_conv.output_size(
-            self.auto_pad, size, reach, strides[axis], pad, self.rounding_type
-        )
+        o = geometry.output_size(self.auto_pad, size, reach, strides[axis], pad, self.rounding_type)
         same = self.auto_pad in ("same_upper", "same_lower")
         top = bounds(size)[1]
         if not same and top is not None and top + sum(pad) < reach:
@@ -154,10 +150,10 @@ class AvgPoolBase(Pool):
         _, dilations, pads = self._filled()
         for axis, (k, d) in enumerate(zip(self.kernel, dilations, strict=True)):
             for name, pad in zip(("pads_begin", "pads_end"), pads, strict=True):
-                if pad[axis] >= geometry_conv.extent(k, d):
+                if pad[axis] >= geometry.extent(k, d):
                     raise OpError(
                         f"{name} is {pad[axis]} on spatial axis {axis}, so that windows of size "
-                        f"{geometry_conv.extent(k, d)} lie wholly in the padding and have no mean",
+                        f"{geometry.extent(k, d)} lie wholly in the padding and have no mean",
                         code="E304",
                         attribute=name,
                     )
@@ -318,7 +314,7 @@ class AdaptiveAvgPool(Op):
         shape = _shape(data, output_shape)
         if 0 in shape:
             return np.zeros(shape, data.dtype)
-        return wide(adaptive.means)(data, shape[2:])
+        return wide(pooling.means)(data, shape[2:])
 
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
         taps = 1
@@ -350,5 +346,5 @@ class AdaptiveMaxPool(Op):
         kind: Any = self.index_element_type.container
         if 0 in shape:
             return np.zeros(shape, data.dtype), np.zeros(shape, kind)
-        y, places = adaptive.maxima(data, shape[2:])
+        y, places = pooling.maxima(data, shape[2:])
         return y, places.astype(kind)

@@ -23,10 +23,8 @@ from irdeconv.ir.attributes import Floats, Strings
 from irdeconv.ir.dtypes import ElementType, i32
 from irdeconv.ir.op import JUMPS, Op, attribute, op, ports
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Spec, bounds, merge
-from irdeconv.kernels import elementwise as calls
+from irdeconv.kernels import elementwise, jit, recurrent
 from irdeconv.kernels import elementwise as steps
-from irdeconv.kernels import jit, recurrent
-from irdeconv.kernels import recurrent as ctc
 from irdeconv.ops.checks import (
     axis_sizes,
     index_type,
@@ -40,7 +38,7 @@ from irdeconv.ops.checks import (
 )
 
 ACTIVATIONS: dict[str, recurrent.Activation] = {
-    "sigmoid": lambda x: calls.evaluate(steps.sigmoid, (x,)),
+    "sigmoid": lambda x: elementwise.evaluate(steps.sigmoid, (x,)),
     "tanh": np.tanh,
     "relu": lambda x: np.maximum(x, 0),
 }
@@ -491,7 +489,7 @@ class CTCGreedyDecoder(Op):
         want_shapes(self, data, sequence_mask)
         used = np.logical_and.accumulate(sequence_mask != 0, 0).T
         classes, blank = np.argmax(data.astype(np.float32, copy=False), 2).T, data.shape[2] - 1
-        out, _ = ctc.decoded(classes, used, blank, merge=self.ctc_merge_repeated)
+        out, _ = recurrent.decoded(classes, used, blank, merge=self.ctc_merge_repeated)
         return out.astype(data.dtype)[..., None, None]
 
 
@@ -534,7 +532,7 @@ class CTCGreedyDecoderSeqLen(Op):
         blank = data.shape[2] - 1 if blank_index is None else int(blank_index.item())
         used = np.arange(data.shape[1]) < sequence_length[:, None]
         classes = np.argmax(data.astype(np.float32, copy=False), 2)
-        out, counts = ctc.decoded(classes, used, blank, merge=self.merge_repeated)
+        out, counts = recurrent.decoded(classes, used, blank, merge=self.merge_repeated)
         return (
             out.astype(self.classes_index_type.container),
             counts.astype(self.sequence_length_type.container),
@@ -600,7 +598,7 @@ class CTCLoss(Op):
                 raise OpError(f"{text}; there are {classes} classes", code="E305", port=2)
             steps = row[: logit_length[n]]
             with np.errstate(all="ignore"):  # logits may be infinite
-                out[n] = ctc.loss(steps, wanted, blank, merge=self.ctc_merge_repeated)
+                out[n] = recurrent.loss(steps, wanted, blank, merge=self.ctc_merge_repeated)
         return out.astype(logits.dtype)
 
     def _read(self, labels: Array) -> Array:

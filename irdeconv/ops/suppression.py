@@ -21,16 +21,6 @@ from irdeconv.ir.dtypes import ElementType, f32, i64
 from irdeconv.ir.op import Op, as_tuple, attribute, op
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds, merge
 from irdeconv.kernels import suppression
-from irdeconv.kernels import (
-    suppression as matrix,
-)
-from irdeconv.kernels import (
-    suppression as multiclass,
-)
-from irdeconv.kernels import (
-    suppression as ordering,
-)
-from irdeconv.kernels import suppression as rotated
 from irdeconv.ops.checks import (
     index_type,
     one_type,
@@ -248,9 +238,9 @@ class MatrixNms(_ByClass):
     def select(self, boxes: Array, scores: Array) -> tuple[Array, Array]:
         which = np.flatnonzero(scores > np.float32(self.score_threshold))
         count = len(which) if self.nms_top_k < 0 else min(self.nms_top_k, len(which))
-        which = which[ordering.first(-scores[which], count)]
+        which = which[suppression.first(-scores[which], count)]
         sigma = self.gaussian_sigma if self.decay_function == "gaussian" else None
-        lowered = scores[which] * matrix.decays(boxes[which], sigma, self.unit)
+        lowered = scores[which] * suppression.decays(boxes[which], sigma, self.unit)
         kept = lowered > np.float32(self.post_threshold)
         return which[kept], lowered[kept]
 
@@ -281,7 +271,7 @@ class _Multiclass(_ByClass):
     def select(self, boxes: Array, scores: Array) -> tuple[Array, Array]:
         count = None if self.nms_top_k < 0 else self.nms_top_k
         limits = (self.score_threshold, self.iou_threshold, self.nms_eta)
-        which = multiclass.multiclass_select(boxes, scores, count, *limits, self.unit)
+        which = suppression.multiclass_select(boxes, scores, count, *limits, self.unit)
         return which, scores[which]
 
     def ordered(self, found: Found) -> Found:
@@ -576,6 +566,6 @@ class NMSRotated(_ThreeOutputs):
         turned = np.array([1, 1, 1, 1, 1 if self.clockwise else -1], np.float32)
         ready = boxes[order] * turned
         kept = suppression.greedy(
-            ready, limit, lambda box, others: rotated.rotated_overlap(box, others.T) > iou
+            ready, limit, lambda box, others: suppression.rotated_overlap(box, others.T) > iou
         )
         return [(float(scores[i]), int(i)) for i in order[kept]]

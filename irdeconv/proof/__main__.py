@@ -7,13 +7,12 @@ that the first file declares, which are listed, are true; 1: not proved.
 import sys
 import textwrap
 
-from irdeconv.proof import linear as explicit
-from irdeconv.proof import symbolic
+from irdeconv.proof import linear, symbolic
 from irdeconv.proof.model import Unproved
 from irdeconv.proof.pairing import check
 from irdeconv.proof.reader import read
 
-PROVERS = (symbolic.prove, explicit.prove)
+PROVERS = (symbolic.prove, linear.prove)
 
 
 def main() -> int:

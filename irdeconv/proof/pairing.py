@@ -17,8 +17,7 @@ from itertools import chain, islice
 
 import numpy as np
 
-from irdeconv.proof import linear as explicit
-from irdeconv.proof import symbolic
+from irdeconv.proof import linear, symbolic
 from irdeconv.proof.definition import is_deconvolution
 from irdeconv.proof.language import listed_call
 from irdeconv.proof.model import RULES, Array, Fact, Layer, Model, Obligation, Port, Proof, Unproved
@@ -122,7 +121,7 @@ def check(
     source: Model,
     lowered: Model,
     fact: Callable[[Port], Fact] | None = None,
-    provers: Sequence[Prover] = (symbolic.prove, explicit.prove),
+    provers: Sequence[Prover] = (symbolic.prove, linear.prove),
     inside: Inside | None = None,
     *,
     body: bool = False,

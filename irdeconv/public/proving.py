@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from os import PathLike
 
-from irdeconv.base import gc_pause as garbage
+from irdeconv.base import gc_pause
 from irdeconv.base.limits import current
 from irdeconv.base.opening import read_text
 from irdeconv.formats.models import ModelLike
@@ -15,7 +15,7 @@ from irdeconv.verify.certificates import Certificate, Certificates, CheckReport
 from irdeconv.verify.proving import sides
 
 
-@garbage.paused()
+@gc_pause.paused()
 def certify(
     model: ModelLike,
     lowered: ModelLike,
@@ -46,7 +46,7 @@ def certify(
     return check.certified(*sides(model, lowered, shapes=sizes), probe=probe, seed=seed)
 
 
-@garbage.paused()
+@gc_pause.paused()
 def check_certificate(
     model: ModelLike,
     lowered: ModelLike,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from irdeconv.base import gc_pause as garbage
+from irdeconv.base import gc_pause
 from irdeconv.base.errors import Collector, Diagnostic, InferenceError, UnsupportedError, UsageError
 from irdeconv.base.limits import Limits, current
 from irdeconv.base.source import Location, SourceFile
@@ -136,7 +136,7 @@ def validate(
         return _in_file_order(found)
 
 
-@garbage.paused()
+@gc_pause.paused()
 def _problems(model: ModelLike, loaded: Loaded, reading: Reading) -> list[Diagnostic]:
     """Infer a model that was read; everything found."""
     if loaded.graph is None:

@@ -71,7 +71,7 @@ class GraphBuilder:
 
     An operation whose inputs are all constants becomes a constant at once, unless that would be
     too much work. One that only moves
-    elements goes in front of what converts or dequantizes a constant (rewrite/compressed_filters.py).
+    elements goes in front of the conversion of a constant (rewrite/compressed_filters.py).
     """
 
     checks: ClassVar[bool] = False  # whether operations come from a file

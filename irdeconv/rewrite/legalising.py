@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from irdeconv.ir.spec import is_static
-from irdeconv.rewrite import layer_rules as rule
+from irdeconv.rewrite import layer_rules
 from irdeconv.rewrite.convolving import ConvolutionLayer, convolution_facts
 from irdeconv.rewrite.emit import RuleCall
 from irdeconv.rewrite.native import DeconvolutionLayer
@@ -127,7 +127,7 @@ def proposals(b: Any, layer: Any) -> list[RuleCall]:
     words = set(re.findall(r"[A-Za-z_]+", " ".join(texts)))
     words |= {w[:-2] for w in words if w[-2:] in ("_d", "_h", "_w")}
     if limits.crop_failures():
-        return [RuleCall(rule.uncropped)]
+        return [RuleCall(layer_rules.uncropped)]
     calls: list[RuleCall] = []
     for stage, names, propose in STAGES:
         if stage > layer.stage and words & names:
@@ -139,20 +139,20 @@ def _flatter(limits: LayerLimits) -> Iterator[RuleCall]:
     """1-D as 2-D; 3-D as 2-D."""
     axes = len(limits.kernel)
     if axes == 1:
-        yield from (RuleCall(rule.as_plane, (place,)) for place in (0, 1))
+        yield from (RuleCall(layer_rules.as_plane, (place,)) for place in (0, 1))
     if axes == 3 and isinstance(limits.size[2], int):
-        yield RuleCall(rule.as_planes)
+        yield RuleCall(layer_rules.as_planes)
 
 
 def _ungrouped(limits: LayerLimits) -> Iterator[RuleCall]:
     if limits.groups > 1:
-        yield RuleCall(rule.dense)
-        yield RuleCall(rule.group_by_group)
+        yield RuleCall(layer_rules.dense)
+        yield RuleCall(layer_rules.group_by_group)
 
 
 def _undilated(limits: LayerLimits) -> Iterator[RuleCall]:
     if any(d > 1 for d in limits.layer.dilations):
-        yield RuleCall(rule.undilated)
+        yield RuleCall(layer_rules.undilated)
 
 
 def _unstrided(limits: LayerLimits) -> Iterator[RuleCall]:
@@ -161,7 +161,7 @@ def _unstrided(limits: LayerLimits) -> Iterator[RuleCall]:
     options = itertools.product(*([d for d in range(s, 0, -1) if s % d == 0] for s in strides))
     better = [s for s in options if len(limits.failures(strides=s)) < now and s != strides]
     better.sort(key=math.prod, reverse=True)
-    yield from (RuleCall(rule.sliced_stride, (s,)) for s in better[:MOST_CANDIDATES])
+    yield from (RuleCall(layer_rules.sliced_stride, (s,)) for s in better[:MOST_CANDIDATES])
 
 
 def _kernels(limits: LayerLimits) -> Iterator[RuleCall]:
@@ -171,12 +171,12 @@ def _kernels(limits: LayerLimits) -> Iterator[RuleCall]:
     ranges = [sorted({*range(k, k + MOST_FILLED + 1), *kernel} - {*range(k)}) for k in kernel]
     wider = sorted(itertools.product(*ranges), key=math.prod)
     fits = (k for k in wider if k != kernel and len(limits.failures(pads=pads, kernel=k)) < now)
-    yield from (RuleCall(rule.filled_kernel, (k,)) for k in itertools.islice(fits, 2))
+    yield from (RuleCall(layer_rules.filled_kernel, (k,)) for k in itertools.islice(fits, 2))
     parts = sorted(_splits(limits, now), key=lambda n: _products(kernel, n))
     for n in parts[:MOST_CANDIDATES]:
-        yield RuleCall(rule.kernel_as_channels, (n,))
+        yield RuleCall(layer_rules.kernel_as_channels, (n,))
     if limits.b.sums:
-        yield from (RuleCall(rule.kernel_as_sum, (n,)) for n in parts[:MOST_CANDIDATES])
+        yield from (RuleCall(layer_rules.kernel_as_sum, (n,)) for n in parts[:MOST_CANDIDATES])
 
 
 def _splits(limits: LayerLimits, now: int) -> Iterator[Ints]:
@@ -205,7 +205,10 @@ def _channels(limits: LayerLimits) -> Iterator[RuleCall]:
         return
     pads = limits.no_pads
     now = len(limits.failures(pads=pads))
-    for name, split in (("inputs", rule.inputs_split), ("outputs", rule.outputs_split)):
+    for name, split in (
+        ("inputs", layer_rules.inputs_split),
+        ("outputs", layer_rules.outputs_split),
+    ):
         count = getattr(limits, name)
         if name == "inputs" and not limits.b.sums:
             continue
@@ -215,7 +218,7 @@ def _channels(limits: LayerLimits) -> Iterator[RuleCall]:
                 break
     more = _filling(limits)
     if more != (0, 0):
-        yield RuleCall(rule.filled_channels, more)
+        yield RuleCall(layer_rules.filled_channels, more)
 
 
 def _filling(limits: LayerLimits) -> tuple[int, int]:
@@ -253,13 +256,13 @@ def _evened(limits: LayerLimits) -> Iterator[RuleCall]:
     by_axis = tuple(map(max, begin, end))
     for pads in dict.fromkeys((by_axis, (max(by_axis),) * len(begin))):
         if (pads, pads) != (begin, end):
-            yield RuleCall(rule.equal_pads, (pads,))
-    yield RuleCall(rule.even_kernel_pads)
+            yield RuleCall(layer_rules.equal_pads, (pads,))
+    yield RuleCall(layer_rules.even_kernel_pads)
     now = len(limits.failures())
     for most in (n for n in (31, 15, 7, 3, 2, 1) if n < max(by_axis)):
         less = tuple(tuple(min(p, most) for p in v) for v in (begin, end))
         if len(limits.failures(pads=less)) < now:
-            yield RuleCall(rule.pads_by_convolution, (most,))
+            yield RuleCall(layer_rules.pads_by_convolution, (most,))
             break
 
 
@@ -273,7 +276,7 @@ def _tiles(limits: LayerLimits) -> Iterator[RuleCall]:
             part = -(-n // parts) + limits.kernel[axis]
             tile = (*size[:axis], part, *size[axis + 1 :])
             if part < n and len(limits.failures(pads=limits.no_pads, size=tile)) < now:
-                yield RuleCall(rule.tiles, (axis, parts))
+                yield RuleCall(layer_rules.tiles, (axis, parts))
                 break
 
 

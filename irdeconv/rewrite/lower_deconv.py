@@ -9,8 +9,7 @@ from operator import attrgetter
 from os import PathLike
 from typing import Any
 
-from irdeconv.base import gc_pause as garbage
-from irdeconv.base import progress
+from irdeconv.base import gc_pause, progress
 from irdeconv.base.errors import Collector, LimitError, LoweringError, Note, OpError, TargetError
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.graph import Graph, Node, Value
@@ -93,7 +92,7 @@ def lower(
     return checked(low, request)
 
 
-@garbage.paused()
+@gc_pause.paused()
 def lower_for(
     graph: Graph, request: LoweringRequest, budget: NodeBudget, style: Style = IR_STYLE
 ) -> Lowered:

@@ -26,7 +26,7 @@ from irdeconv.ops.dialect_openvino import backprop_data
 from irdeconv.ops.movement import Concat
 from irdeconv.ops.shape import Squeeze1
 from irdeconv.ops.vectors import sizes, vector
-from irdeconv.rewrite import layer_rules as rule
+from irdeconv.rewrite import layer_rules
 from irdeconv.rewrite.builder import Skip
 from irdeconv.rewrite.convolving import AXIS_0, ConvolutionLayer, convolution_facts, convolve
 from irdeconv.rewrite.emit import (
@@ -81,9 +81,9 @@ def _without_joined_zeros(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> De
     if not any((*less, *more)):
         return layer
     ones = (1,) * len(less)
-    w = rule.spread_taps(b, layer.w, layer.dilations)
+    w = layer_rules.spread_taps(b, layer.w, layer.dilations)
     for a, (front, back) in enumerate(zip(less, more, strict=True)):
-        w = rule.padded_axis(b, w, 3 + a, back, front)
+        w = layer_rules.padded_axis(b, w, 3 + a, back, front)
     begin = tuple(p + n for p, n in zip(layer.begin, less, strict=True))
     end = tuple(p + n for p, n in zip(layer.end, more, strict=True))
     return replace(layer, w=w, dilations=ones, begin=begin, end=end)
@@ -158,7 +158,7 @@ def as_plane(b: FormBuilder[X], layer: DeconvolutionLayer[X], place: int) -> X:
         dilations=wide(layer.dilations, 1),
         begin=wide(layer.begin, 0),
         end=wide(layer.end, 0),
-        bias=rule.bias_of(b, layer.bias, 2),
+        bias=layer_rules.bias_of(b, layer.bias, 2),
         stage=1,
     )
     y = deconvolve(b, made)
@@ -167,7 +167,7 @@ def as_plane(b: FormBuilder[X], layer: DeconvolutionLayer[X], place: int) -> X:
 
 def dense(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> X:
     """Groups -> one group with a block-diagonal filter."""
-    return deconvolve(b, replace(layer, w=rule.block_diagonal(b, layer.w), stage=2))
+    return deconvolve(b, replace(layer, w=layer_rules.block_diagonal(b, layer.w), stage=2))
 
 
 def group_by_group(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> X:
@@ -177,8 +177,8 @@ def group_by_group(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> X:
     g, c, m = shape[:3]
 
     def group(i: int) -> X:
-        bias = None if layer.bias is None else rule.window(b, layer.bias, 1, i * m, m)
-        x, w = rule.window(b, layer.x, 1, i * c, c), rule.window(b, layer.w, 0, i, 1)
+        bias = None if layer.bias is None else layer_rules.window(b, layer.bias, 1, i * m, m)
+        x, w = layer_rules.window(b, layer.x, 1, i * c, c), layer_rules.window(b, layer.w, 0, i, 1)
         return deconvolve(b, replace(layer, x=x, w=w, bias=bias, stage=2))
 
     key = (id(layer), "group")
@@ -187,17 +187,17 @@ def group_by_group(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> X:
 
 def undilated(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> X:
     """Dilation -> zeros between the taps of the filter."""
-    w, ones = rule.spread_taps(b, layer.w, layer.dilations), (1,) * len(layer.strides)
+    w, ones = layer_rules.spread_taps(b, layer.w, layer.dilations), (1,) * len(layer.strides)
     return deconvolve(b, replace(layer, w=w, dilations=ones, stage=3))
 
 
 def stride_in_steps(b: FormBuilder[X], layer: DeconvolutionLayer[X], first: Ints) -> X:
     """A stride -> zeros inserted by a deconvolution with one tap, and the rest of the stride."""
     ones, zero = (1,) * len(first), (0,) * len(first)
-    channels = rule.size_of(b, layer.x, 1)
+    channels = layer_rules.size_of(b, layer.x, 1)
     dtype = b.spec(layer.x).dtype
     copy = b.const(np.ones((channels, 1, 1, *ones), dtype.container if dtype else np.float32))
-    ways = (copy, rule.block_diagonal(b, copy))
+    ways = (copy, layer_rules.block_diagonal(b, copy))
     steps = (DeconvolutionLayer(layer.x, w, first, ones, zero, zero, stage=4) for w in ways)
     x = b.choose([Option("copy", partial(deconvolve, b, step)) for step in steps])
     rest = tuple(s // f for s, f in zip(layer.strides, first, strict=True))
@@ -210,7 +210,7 @@ def filled_kernel(b: FormBuilder[X], layer: DeconvolutionLayer[X], kernel: Ints,
     begin, end = list(layer.begin), list(layer.end)
     for a, (k, n, f) in enumerate(zip(have, kernel, front, strict=True)):
         assert isinstance(k, int)
-        w = rule.padded_axis(b, w, 3 + a, n - k - f, f)
+        w = layer_rules.padded_axis(b, w, 3 + a, n - k - f, f)
         begin[a] += layer.dilations[a] * f
         end[a] += layer.dilations[a] * (n - k - f)
     made = replace(layer, w=w, begin=tuple(begin), end=tuple(end), stage=5)
@@ -271,14 +271,14 @@ def kernel_in_parts(
     assert is_static(shape)
     rows = zip(shape[3:], part, layer.strides, layer.begin, layer.end, strict=True)
     axes = [
-        _axis_parts(k, n, s, rule.size_of(b, layer.x, 2 + a), p, q)
+        _axis_parts(k, n, s, layer_rules.size_of(b, layer.x, 2 + a), p, q)
         for a, (k, n, s, p, q) in enumerate(rows)
     ]
     x = (_shifted_by_convolution if by_convolution else _shifted)(b, layer.x, axes)
-    w = rule.taken_taps(b, layer.w, [a.taps for a in axes])
+    w = layer_rules.taken_taps(b, layer.w, [a.taps for a in axes])
     begin, end = list(layer.begin), list(layer.end)
     for a, axis in enumerate(axes):
-        size = rule.size_of(b, layer.x, 2 + a)
+        size = layer_rules.size_of(b, layer.x, 2 + a)
         begin[a] -= axis.low * layer.strides[a]
         grown = axis.high - size + 1
         end[a] += layer.strides[a] * grown + part[a] - shape[3 + a]
@@ -286,17 +286,17 @@ def kernel_in_parts(
 
 
 def _shifted(b: FormBuilder[X], x: X, axes: Sequence[_AxisParts]) -> X:
-    size = [rule.size_of(b, x, 2 + a) for a in range(len(axes))]
+    size = [layer_rules.size_of(b, x, 2 + a) for a in range(len(axes))]
     copies = []
     for shift in itertools.product(*(a.shifts for a in axes)):
         begin = [q - a.low for q, a in zip(shift, axes, strict=True)]
         rows = zip(shift, axes, size, strict=True)
-        copies.append(rule.outside(b, x, begin, [a.high - q - n + 1 for q, a, n in rows]))
+        copies.append(layer_rules.outside(b, x, begin, [a.high - q - n + 1 for q, a, n in rows]))
     return b.add(Concat(1), *copies)
 
 
 def _shifted_by_convolution(b: FormBuilder[X], x: X, axes: Sequence[_AxisParts]) -> X:
-    channels, n = rule.size_of(b, x, 1), len(axes)
+    channels, n = layer_rules.size_of(b, x, 1), len(axes)
     kernel = tuple(a.shifts[-1] + 1 for a in axes)
     shifts = list(itertools.product(*(a.shifts for a in axes)))
     dtype = b.spec(x).dtype
@@ -307,7 +307,7 @@ def _shifted_by_convolution(b: FormBuilder[X], x: X, axes: Sequence[_AxisParts])
         taps[at] = np.eye(channels)
     w = b.const(taps.reshape(1, len(shifts) * channels, channels, *kernel))
     begin = IntVector(tuple(a.shifts[-1] - a.low for a in axes))
-    size = (rule.size_of(b, x, 2 + a) for a in range(n))
+    size = (layer_rules.size_of(b, x, 2 + a) for a in range(n))
     end = IntVector(tuple(a.high - s + 1 for a, s in zip(axes, size, strict=True)))
     return convolve(b, ConvolutionLayer(x, w, (1,) * n, (1,) * n, begin, end))
 

@@ -18,9 +18,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from irdeconv.base import gc_pause as garbage
+from irdeconv.base import gc_pause
 from irdeconv.base.errors import Collector, Diagnostic, OpError, UnsupportedError
-from irdeconv.ir import geometry as geometry_conv
+from irdeconv.ir import geometry
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.geometry import IntVector
 from irdeconv.ir.graph import Graph, Node, Value
@@ -236,7 +236,7 @@ def _upstream(graph: Graph, reshape: Node, source: Value) -> set[int]:
     return found
 
 
-@garbage.paused()
+@gc_pause.paused()
 def standardize(graph: Graph) -> Graph:
     """Return an inferred copy of a graph in operations that OpenVINO knows, computing the same.
 
@@ -369,7 +369,7 @@ def _empty_convolution(op: ConvolutionBase, b: GraphBuilder, x: Value, w: Value)
     for axis, (o, i, k) in enumerate(zip(out, data, taps, strict=False)):  # a rank may be unknown
         if o == 0 and isinstance(i, int) and isinstance(k, int):
             own = op.pads_begin[axis] + op.pads_end[axis]
-            lack[axis], surplus[axis] = geometry_conv.extent(k, op.dilations[axis]) - i - own, -1
+            lack[axis], surplus[axis] = geometry.extent(k, op.dilations[axis]) - i - own, -1
     none = IntVector((0,) * len(out))
     padded = pad_spatial(b, x, none, IntVector(tuple(lack)))
     y = b.add(replace(op, unrestricted=False), padded, w)

@@ -18,7 +18,7 @@ from irdeconv.ops.image import Resizing
 from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.padding import Pad1, Pad12
 from irdeconv.ops.slicing import Slice, StridedSlice
-from irdeconv.rewrite import target_facts as of
+from irdeconv.rewrite import target_facts
 from irdeconv.rewrite.target_conditions import ALIASES, Facts, Number
 from irdeconv.rewrite.target_facts import Tensors
 from irdeconv.rewrite.targets import Target
@@ -109,17 +109,19 @@ class _CheckedLayer:
         if isinstance(op, ConvolutionBase):
             return name, self._convolution(op)
         if isinstance(op, Concat):
-            return name, of.joining(tensors, op.axis, self.inputs)
+            return name, target_facts.joining(tensors, op.axis, self.inputs)
         if isinstance(op, Resizing):
-            return name, of.resizing(tensors, self.output, op.mode)
+            return name, target_facts.resizing(tensors, self.output, op.mode)
         if isinstance(op, Slice | StridedSlice):
-            return name, of.slicing(tensors, *self._steps(op))
+            return name, target_facts.slicing(tensors, *self._steps(op))
         return name, tensors.facts(*self._particulars(op))
 
-    def _particulars(self, op: Op) -> tuple[of.Values, of.Axes]:
+    def _particulars(self, op: Op) -> tuple[target_facts.Values, target_facts.Axes]:
         """Return the values that only this operation has."""
         if isinstance(op, Pad1 | Pad12):
-            return of.padding(op.pad_mode, self._ints(1), self._ints(2), self._fill(), self.tensors)
+            return target_facts.padding(
+                op.pad_mode, self._ints(1), self._ints(2), self._fill(), self.tensors
+            )
         if isinstance(op, Transpose):
             order = self._ints(1)
             rank = self.tensors.data.rank
@@ -140,7 +142,7 @@ class _CheckedLayer:
         if len(self.inputs) < 4:
             return 0
         known = self.inputs[3].known
-        return None if known is None else of.number(float(known.reshape(-1)[0]))
+        return None if known is None else target_facts.number(float(known.reshape(-1)[0]))
 
     def _steps(self, op: Op) -> tuple[dict[int, int | None] | None, Shape | None]:
         """Return the step of each axis that a Slice names, and the sizes behind it."""
@@ -177,20 +179,22 @@ class _CheckedLayer:
         """Return the facts; the filter is [M, C, *K] or [g, M/g, C/g, *K]."""
         shape, data = self.inputs[1].shape, self.inputs[0]
         axes = (data.rank or len(shape or (0, 0)) - op.grouped) - 2
-        sizes = [of.exact(d) for d in shape or (DYNAMIC,) * (axes + 2 + op.grouped)]
+        sizes = [target_facts.exact(d) for d in shape or (DYNAMIC,) * (axes + 2 + op.grouped)]
         groups = sizes[0] if op.grouped else 1
         m, c = sizes[op.grouped : op.grouped + 2]
-        channels = (of.product(groups, c), of.product(groups, m), groups)
+        channels = (target_facts.product(groups, c), target_facts.product(groups, m), groups)
         lists = (op.strides, op.dilations, op.pads_begin, op.pads_end)
-        layer = of.convolution(data, channels, sizes[op.grouped + 2 :], lists, op.auto_pad)
+        layer = target_facts.convolution(
+            data, channels, sizes[op.grouped + 2 :], lists, op.auto_pad
+        )
         return self._windows(layer, has_bias=self.bias is not None)
 
     def _deconvolution(self, op: DialectDeconvolution) -> tuple[str, Facts]:
         has_bias = "bias" in ports(type(op)).names[: len(self.inputs)] or self.bias is not None
-        name, layer = of.deconvolution(op, self.inputs, self.output)
+        name, layer = target_facts.deconvolution(op, self.inputs, self.output)
         return name, self._windows(layer, has_bias=has_bias)
 
-    def _windows(self, layer: of.WindowFacts, *, has_bias: bool) -> Facts:
+    def _windows(self, layer: target_facts.WindowFacts, *, has_bias: bool) -> Facts:
         filter = self.graph.inputs_of(self.node.id)[1].node
         return layer.facts(self.tensors, constant_filter=filter in self.constant, has_bias=has_bias)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from irdeconv.ir import geometry as geometry_conv
+from irdeconv.ir import geometry
 from irdeconv.ir.spec import Dim, Shape, Spec
 from irdeconv.ops.dialect_base import Setting
 from irdeconv.ops.dialect_template import DialectDeconvolution
@@ -117,7 +117,7 @@ def convolution(
     known = [n for n in (*sizes, *kernel) if n is not None]
     pads: tuple[Sizes, Sizes] = ((None,) * axes, (None,) * axes)
     if auto_pad in ("explicit", "valid") or len(known) == 2 * axes:
-        pads = geometry_conv.pads(
+        pads = geometry.pads(
             auto_pad,
             known[:axes] or (0,) * axes,
             known[axes:],

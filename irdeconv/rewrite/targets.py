@@ -16,7 +16,7 @@
 
 Every key may be absent. Without `max_rank`, `types` or `[operations]` nothing is limited by it;
 with `[operations]` a layer runs only if its operation is listed and meets each condition.
-`rewrite/target_conditions.py` describes conditions, `rewrite/target_conditions.py` has the operations and their
+`rewrite/target_conditions.py` describes conditions and has the operations with their
 names. `rewrite/profiles/` has the packaged targets.
 """
 

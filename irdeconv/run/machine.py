@@ -25,8 +25,7 @@ import numpy as np
 
 from irdeconv import __version__
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import convolution_direct as direct
-from irdeconv.kernels import jit
+from irdeconv.kernels import convolution_direct, jit
 from irdeconv.kernels.blas import blas_name, one_blas_thread
 from irdeconv.kernels.candidate import ConvProblem
 from irdeconv.kernels.machine import FITTED, PACKAGED, MachineProfile, packaged_name, profile
@@ -292,7 +291,7 @@ def _compiled_probes(some: Callable[..., Array]) -> dict[str, SpeedProbe]:
 
     m, c, n = PRODUCT_ROWS, PRODUCT_DEPTH, PRODUCT_COLUMNS
     layer = ConvProblem((1, c, 1, n), m, 1, (1, 1), (1, 1), (1, 1), (0, 0), (1, n))
-    (candidate,) = direct.candidates(layer)
+    (candidate,) = convolution_direct.candidates(layer)
     kernel, x, out = candidate.prepare(some(1, m, c, 1, 1)), some(1, c, 1, n), some(1, m, 1, n)
     row, none, number, team = some(1, 16), some(0, 0), some(1), Threads(1)
     arguments = row, number, number, none, none, np.float32(0), np.float32(1), NOTHING

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.base import gc_pause as garbage
+from irdeconv.base import gc_pause
 from irdeconv.base.errors import Diagnostic, ExecutionError, OpError, UsageError, count
 from irdeconv.base.markup import html_table, line
 from irdeconv.formats.document import NoWeights, sources_of
@@ -238,7 +238,7 @@ class Plan:
 
     def _build(self, graph: Graph, *, fuse: bool) -> Program:
         settings = replace(self.settings, fuse=fuse)
-        with self._kernels(graph), garbage.paused():
+        with self._kernels(graph), gc_pause.paused():
             return retried(lambda: compiled(graph, settings))
 
     def _kernels(self, graph: Graph) -> AbstractContextManager[object]:

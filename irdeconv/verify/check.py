@@ -12,8 +12,7 @@ import numpy as np
 from irdeconv.base import progress
 from irdeconv.base.errors import count
 from irdeconv.ir.graph import Graph
-from irdeconv.proof import linear as explicit
-from irdeconv.proof import pairing, symbolic
+from irdeconv.proof import linear, pairing, symbolic
 from irdeconv.proof.definition import is_deconvolution
 from irdeconv.proof.model import Layer, Model, Obligation, Port, Proof, TypedArray, Unproved
 from irdeconv.proof.reader import signature
@@ -31,7 +30,7 @@ from irdeconv.verify.adapter import (
 )
 from irdeconv.verify.certificates import Certificate, Certificates, CheckReport, LayerCheck
 
-PROVERS: tuple[Prover, ...] = (symbolic.prove, explicit.prove)
+PROVERS: tuple[Prover, ...] = (symbolic.prove, linear.prove)
 LISTED = 64  # longer vectors are given by their hash
 
 

@@ -14,7 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from irdeconv.base import gc_pause as garbage
+from irdeconv.base import gc_pause
 from irdeconv.base.errors import InferenceError
 from irdeconv.base.opening import open_file
 from irdeconv.formats.bodies import as_version_10
@@ -74,7 +74,7 @@ def sides(
     return both_sides(Given(model), Given(lowered), shapes)
 
 
-@garbage.paused()
+@gc_pause.paused()
 def both_sides(
     a: Given, b: Given, shapes: Mapping[str, ShapeLike] | None = None
 ) -> tuple[ProofSide, ProofSide]:

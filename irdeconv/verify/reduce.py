@@ -24,13 +24,7 @@ from irdeconv.rewrite.lower_deconv import lower
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.run.feeds import Binder, Feeds
 from irdeconv.verify import (
-    reduce_steps as by_layers,
-)
-from irdeconv.verify import (
-    reduce_steps as by_sizes,
-)
-from irdeconv.verify import (
-    reduce_steps as by_values,
+    reduce_steps,
 )
 from irdeconv.verify.openvino import openvino
 from irdeconv.verify.raising import raise_proved
@@ -52,11 +46,11 @@ ROUNDS = 3  # of all stages; what one leaves out may let another leave out more
 
 Stage = Callable[[Search], None]
 STAGES: Mapping[str, Stage] = {
-    "leaving out layers": by_layers.fewer_layers,
-    "shrinking sizes": by_sizes.smaller,
-    "simplifying attributes": by_values.plainer_attributes,
-    "simplifying numbers": by_values.simpler_numbers,
-    "leaving out notes": by_values.without_notes,
+    "leaving out layers": reduce_steps.fewer_layers,
+    "shrinking sizes": reduce_steps.smaller,
+    "simplifying attributes": reduce_steps.plainer_attributes,
+    "simplifying numbers": reduce_steps.simpler_numbers,
+    "leaving out notes": reduce_steps.without_notes,
 }
 
 
@@ -180,7 +174,7 @@ def shrink(
 
 
 def _search(search: Search) -> None:
-    by_values.exact_shapes(search)
+    reduce_steps.exact_shapes(search)
     for number in range(ROUNDS):
         before = search.best
         for what, stage in STAGES.items():

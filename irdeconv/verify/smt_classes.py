@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from irdeconv.proof.model import Obligation, Port, Unproved
-from irdeconv.verify import smt_sizes as sizes
+from irdeconv.verify import smt_sizes
 from irdeconv.verify.smt_meaning import Meaning, is_deconvolution
 from irdeconv.verify.smt_operations import RULES
 from irdeconv.verify.smt_reading import (
@@ -103,14 +103,14 @@ class EqualityProblem:
         """Read both sides as far as sizes go; Unproved where something is not followed."""
         space = SizeSpace(ob.source, ob.fact)
         own = {p: p for p in ob.twins.values()}
-        source = ReadSide(ob.source, own, space, sizes.RULES, is_source=True)
-        lowered = ReadSide(ob.lowered, ob.twins, space, sizes.RULES)
+        source = ReadSide(ob.source, own, space, smt_sizes.RULES, is_source=True)
+        lowered = ReadSide(ob.lowered, ob.twins, space, smt_sizes.RULES)
         side, port = _deconvolution(source, ob.wanted) or _deconvolution(lowered, ob.output) or (
             source, ob.wanted)  # fmt: skip
         layer = side.model.of(port)
         if not is_deconvolution(layer):
             raise Unproved(f"no deconvolution is found behind {ob.source.of(ob.wanted)}")
-        found, filter, _ = sizes.deconvolution_windows(side, layer)
+        found, filter, _ = smt_sizes.deconvolution_windows(side, layer)
         output, other = source.dims(ob.wanted), lowered.dims(ob.output)
         if len(output) != len(other):
             raise Unproved(f"the output has {len(other)} axes, not {len(output)}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from irdeconv.proof.model import Array, Layer, Port, Unproved
-from irdeconv.verify import smt_sizes as sizes
+from irdeconv.verify import smt_sizes
 from irdeconv.verify.smt_arrays import axis_of, list_of, text_of
 from irdeconv.verify.smt_meaning import DECONVOLUTIONS
 from irdeconv.verify.smt_reading import (
@@ -86,18 +86,18 @@ def _function(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -> N
 
 
 def _transpose(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -> None:
-    order = sizes.order_of(w.side, layer, len(r.index))
+    order = smt_sizes.order_of(w.side, layer, len(r.index))
     w.read(layer.inputs[0], r.at(*(r.index[order.index(a)] for a in range(len(order)))))
 
 
 def _unsqueeze(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -> None:
-    new = sizes.new_axes(w.side, layer, len(w.side.dims(layer.inputs[0])))
+    new = smt_sizes.new_axes(w.side, layer, len(w.side.dims(layer.inputs[0])))
     w.read(layer.inputs[0], r.at(*(c for a, c in enumerate(r.index) if a not in new)))
 
 
 def _squeeze(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -> None:
     dims, left = w.side.dims(layer.inputs[0]), list(r.index)
-    for axis in sorted(sizes.lost_axes(w.side, layer, dims)):
+    for axis in sorted(smt_sizes.lost_axes(w.side, layer, dims)):
         left.insert(axis, term(0))
     w.read(layer.inputs[0], r.at(*left))
 
@@ -107,7 +107,7 @@ def _pad(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -> None:
     index: list[Component] = []
     conditions: list[SmtCondition] = []
     kept = np.ones(r.rows.size, bool)
-    for c, size, b, e in zip(r.index, dims, *sizes.pads_of(w.side, layer), strict=True):
+    for c, size, b, e in zip(r.index, dims, *smt_sizes.pads_of(w.side, layer), strict=True):
         if isinstance(c, MergedAxes):
             if b == 0 and e == 0:
                 index.append(c)
@@ -165,7 +165,7 @@ def _concat(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -> Non
 
 def _slice(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -> None:
     index, dims = list(r.index), w.side.dims(layer.inputs[0])
-    for axis, first, step, size in sizes.slices_of(w.side, layer):
+    for axis, first, step, size in smt_sizes.slices_of(w.side, layer):
         c = index[axis]
         if first == 0 and step == 1 and size == dims[axis]:
             continue
@@ -180,7 +180,7 @@ def _slice(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -> None
 
 def _split(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -> None:
     index = list(r.index)
-    axis, first, _ = sizes.part_of(w.side, port, layer)
+    axis, first, _ = smt_sizes.part_of(w.side, port, layer)
     c = index[axis]
     index[axis] = c + np.int64(fixed(first)) if isinstance(c, np.ndarray) else c + first
     w.read(layer.inputs[0], r.at(*index))
@@ -266,7 +266,7 @@ def _convolution(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -
     index: list[Component] = [r.index[0], (rows // each * inputs)[:, None] + np.arange(inputs)]
     conditions: list[SmtCondition] = []
     data = w.side.dims(layer.inputs[0])[2:]
-    axes = sizes.convolution_windows(layer, data, kernel)
+    axes = smt_sizes.convolution_windows(layer, data, kernel)
     for a, (c, size, (s, d, b, e)) in enumerate(zip(r.index[2:], data, axes, strict=True)):
         at = _whole(c) * s + variable(f"t{a + 1}", 0, kernel[a] - 1) * d - b
         index.append(at)
@@ -286,7 +286,7 @@ def _weighted(r: ElementReading, weights: Array, numbered: Port | None) -> Eleme
 
 def _deconvolution(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -> None:
     """Read by definition: output o takes input s and tap k where s*S + k*D = o + begin."""
-    found, (_, _, each, *kernel), axes = sizes.deconvolution_windows(w.side, layer)
+    found, (_, _, each, *kernel), axes = smt_sizes.deconvolution_windows(w.side, layer)
     for name in found.functions():
         if r.conditions or r.added or r.factor is not None:
             raise Unproved(f"{layer}: its activation is not the last that is computed")

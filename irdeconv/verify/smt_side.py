@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from irdeconv.proof.model import Array, Layer, Model, Port, Unproved
-from irdeconv.verify import smt_arrays as arrays
+from irdeconv.verify import smt_arrays
 from irdeconv.verify.smt_arrays import PlainValue
 from irdeconv.verify.smt_space import SizeSpace
 from irdeconv.verify.smt_terms import SizeTerm, SmtCondition, term
@@ -80,11 +80,11 @@ class ReadSide:
 
     def vector(self, port: Port) -> list[SizeTerm]:
         """Return a vector of sizes."""
-        return arrays.terms_of(self.elements(port))
+        return smt_arrays.terms_of(self.elements(port))
 
     def ints(self, port: Port) -> list[int]:
         """Return a vector of integers that depend on nothing."""
-        return arrays.ints_of(self.model.of(port), self.elements(port))
+        return smt_arrays.ints_of(self.model.of(port), self.elements(port))
 
     def is_constant(self, port: Port) -> bool:
         """Whether a value is computed from constants alone."""
@@ -132,25 +132,25 @@ class ReadSide:
 
     def _elements(self, port: Port, layer: Layer) -> PlainValue:
         if layer.elements is not None:
-            return PlainValue(arrays.constant(layer))
+            return PlainValue(smt_arrays.constant(layer))
         if layer.type == "ShapeOf":
             return PlainValue(np.array(self.dims(layer.inputs[0]), object))
         given = [self.elements(p) for p in layer.inputs]
         if layer.type == "Concat":
-            (axis,) = arrays.list_of(layer, "axis", 1)
+            (axis,) = smt_arrays.list_of(layer, "axis", 1)
             if len({e.of for e in given}) > 1:
                 raise Unproved(f"{layer} joins elements of several inputs")
             return PlainValue(np.concatenate([e.array for e in given], axis), given[0].of)
         if layer.type == "Convert":
-            return PlainValue(arrays.converted(layer, given[0].array), given[0].of)
-        move = arrays.MOVES.get(layer.type)
+            return PlainValue(smt_arrays.converted(layer, given[0].array), given[0].of)
+        move = smt_arrays.MOVES.get(layer.type)
         if move is not None:
             return PlainValue(move(layer, given[0].array, given[1:]), given[0].of)
-        if layer.type not in arrays.ARITHMETIC:
+        if layer.type not in smt_arrays.ARITHMETIC:
             raise Unproved(f"{layer} is not followed")
         if layer.type == "Divide" and given[0].array.dtype.kind in "iO":
             self._rounds_one_way(layer, given[0].array)
-        made = arrays.arithmetic(layer, given)
+        made = smt_arrays.arithmetic(layer, given)
         if made.dtype == object:
             known = [v.known for v in map(term, made.reshape(-1).tolist())]
             if any(v is not None and not -(2**31) <= v < 2**31 for v in known):
@@ -169,7 +169,7 @@ class ReadSide:
 
     def _named(self, value: object, layer: Layer) -> SizeTerm:
         made = term(value)
-        return self.space.name(made, str(layer)) if layer.type in arrays.NAMED else made
+        return self.space.name(made, str(layer)) if layer.type in smt_arrays.NAMED else made
 
     def deeper(self, port: Port, rule: Callable[[Port, Layer], Found]) -> Found:
         """Apply a rule to a layer; Unproved where layers are too many or do not fit."""

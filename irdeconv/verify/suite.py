@@ -25,7 +25,7 @@ from irdeconv.ir.spec import Array
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.standardize import recognise
 from irdeconv.run.plan import build_plan
-from irdeconv.verify import suite_manifest as manifest
+from irdeconv.verify import suite_manifest
 from irdeconv.verify.suite_cases import SuiteCase, chosen_dialects, chosen_sets, packaged, selected
 from irdeconv.verify.suite_file import read_layers
 from irdeconv.verify.suite_manifest import StoredCase, Suite
@@ -56,7 +56,7 @@ def run(suite: Suite, peer: str, *, lowered: bool = False) -> RanCases:
         raise misused(message, did_you_mean(peer, PEERS))
     file = file_of(peer, lowered=lowered)
     if not any(case.has(file) for case in suite.cases):
-        option = "--form" if file == manifest.LOWERED else "--dialect onnx --onnx"
+        option = "--form" if file == suite_manifest.LOWERED else "--dialect onnx --onnx"
         raise misused(f"no case of the suite has a {file}", f"suite make {option} writes them")
     call, out = _runner(peer), RanCases({}, {})
     with progress.stage(f"running {peer}", total=len(suite.cases)) as step:
@@ -69,10 +69,10 @@ def run(suite: Suite, peer: str, *, lowered: bool = False) -> RanCases:
 def file_of(peer: str, *, lowered: bool) -> str:
     """Return which model of a case a peer runs; UsageError for a lowered .onnx."""
     if peer != "onnxruntime":
-        return manifest.LOWERED if lowered else manifest.MODEL
+        return suite_manifest.LOWERED if lowered else suite_manifest.MODEL
     if lowered:
         raise misused("onnxruntime runs model.onnx, of which there is no lowered one")
-    return manifest.ONNX
+    return suite_manifest.ONNX
 
 
 def _one(case: StoredCase, file: str, call: Run, out: RanCases) -> None:

@@ -24,7 +24,7 @@ from irdeconv.base.extras import ExtraError, extra
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.spec import Array
 from irdeconv.kernels.products import accumulate_in_order
-from irdeconv.verify import judge as rounding
+from irdeconv.verify import judge
 from irdeconv.verify.difference import Allowed
 from irdeconv.verify.suite_cases import SuiteCase
 from irdeconv.verify.suite_layer import SuiteLayer
@@ -77,13 +77,13 @@ def judged(layer: SuiteLayer, arrays: Mapping[str, Array], *, exact: bool) -> tu
     """Return what the arrays of all ports give, and how far a device may be off that."""
     op, values = layer.op, [arrays[port] for port in layer.port_shapes]
     with accumulate_in_order(not exact), np.errstate(all="ignore"):
-        (made,) = rounding.evaluate(op, values)
+        (made,) = judge.evaluate(op, values)
         if exact:
             bits = _EXACT_BITS[layer.element_type]
             made = made.astype(layer.dtype.container, copy=False)  # activations compute in f32
             return made, Allowed(0.0, f"exact: integers, every sum at most 2^{bits}")
-        (wide,) = rounding.precise(op, values, (made,))
-        (allowed,) = rounding.allowed(op, values, (made,))
+        (wide,) = judge.precise(op, values, (made,))
+        (allowed,) = judge.allowed(op, values, (made,))
     return wide, allowed
 
 

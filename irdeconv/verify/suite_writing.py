@@ -25,7 +25,7 @@ from irdeconv.ir.graph import Graph
 from irdeconv.rewrite.form_names import require_form
 from irdeconv.rewrite.lower_deconv import lower
 from irdeconv.rewrite.standardize import standardize
-from irdeconv.verify import suite_manifest as manifest
+from irdeconv.verify import suite_manifest
 from irdeconv.verify.suite_cases import SuiteCase, graph_of
 from irdeconv.verify.suite_manifest import Suite, heading, is_suite
 from irdeconv.verify.suite_report import known
@@ -77,7 +77,7 @@ def require_place(folder: Path, *, force: bool) -> None:
         return
     if not folder.is_dir():
         raise misused(f"{folder} is a file; a suite is a folder")
-    require_writable(folder / manifest.MANIFEST)
+    require_writable(folder / suite_manifest.MANIFEST)
     held = sorted(p.name for p in folder.iterdir())
     if not held:
         return
@@ -92,7 +92,7 @@ def require_place(folder: Path, *, force: bool) -> None:
 
 
 def _own(suite: Suite) -> set[str]:
-    return {manifest.MANIFEST, *(case.name for case in suite.cases)}
+    return {suite_manifest.MANIFEST, *(case.name for case in suite.cases)}
 
 
 def make(folder: Path, cases: Sequence[SuiteCase], recipe: Recipe, *, force: bool = False) -> Suite:
@@ -111,7 +111,7 @@ def make(folder: Path, cases: Sequence[SuiteCase], recipe: Recipe, *, force: boo
                 entries.append(_write(stage, case, recipe))
                 step(detail=case.name)
         document = {
-            "schema": manifest.SCHEMA,
+            "schema": suite_manifest.SCHEMA,
             "irdeconv": __version__,
             "data": recipe.data,
             "seed": recipe.seed,
@@ -120,7 +120,7 @@ def make(folder: Path, cases: Sequence[SuiteCase], recipe: Recipe, *, force: boo
             "cases": entries,
         }
         text = _LIST.sub(lambda m: " ".join(m[0].split()), json.dumps(document, indent=1)) + "\n"
-        (stage / manifest.MANIFEST).write_text(text, "utf-8")
+        (stage / suite_manifest.MANIFEST).write_text(text, "utf-8")
     return Suite.open(folder)
 
 
@@ -144,8 +144,8 @@ def _replace(folder: Path, new: Path, old: Path) -> None:
     own = _own(Suite.open(folder)) if is_suite(folder) else set()
     moved: list[tuple[Path, Path]] = []
     # The manifest goes first and comes last: a suite without one is none.
-    there = sorted((folder / n for n in own), key=lambda p: p.name != manifest.MANIFEST)
-    here = sorted(new.iterdir(), key=lambda p: p.name == manifest.MANIFEST)
+    there = sorted((folder / n for n in own), key=lambda p: p.name != suite_manifest.MANIFEST)
+    here = sorted(new.iterdir(), key=lambda p: p.name == suite_manifest.MANIFEST)
     try:
         for source, target in [
             *((p, old / p.name) for p in there if p.exists()),
@@ -165,20 +165,22 @@ def _write(stage: Path, case: SuiteCase, recipe: Recipe) -> dict[str, Any]:
     place.mkdir()
     made = vectors(case.layer, case.name, recipe.data, recipe.seed, case.spoil)
     graph = graph_of(case, dict(made.inputs), dict(made.constants))
-    _write_ir(graph, place / manifest.MODEL)
+    _write_ir(graph, place / suite_manifest.MODEL)
     entry = heading(case) | _arrays(case, made)
     if recipe.form is not None:
         lowered = lower(graph, recipe.form)
-        _write_ir(lowered.graph, place / manifest.LOWERED)
+        _write_ir(lowered.graph, place / suite_manifest.LOWERED)
         (row,) = lowered.report.layers
         entry["lowered"] = {"form": row.form, "reason": row.reason}
     if recipe.onnx and case.layer.dialect == "onnx":
-        (place / manifest.ONNX).write_bytes(onnx_model(case, made))
-    bound = {} if made.exact else {manifest.BOUND: np.asarray(made.allowed.limit)}
-    (place / manifest.INPUTS).write_bytes(npz(made.inputs))
+        (place / suite_manifest.ONNX).write_bytes(onnx_model(case, made))
+    bound = {} if made.exact else {suite_manifest.BOUND: np.asarray(made.allowed.limit)}
+    (place / suite_manifest.INPUTS).write_bytes(npz(made.inputs))
     if made.constants:
-        (place / manifest.CONSTANTS).write_bytes(npz(made.constants))
-    (place / manifest.EXPECTED).write_bytes(npz({manifest.OUTPUT: made.expected, **bound}))
+        (place / suite_manifest.CONSTANTS).write_bytes(npz(made.constants))
+    (place / suite_manifest.EXPECTED).write_bytes(
+        npz({suite_manifest.OUTPUT: made.expected, **bound})
+    )
     files = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(place.iterdir())}
     return entry | {"files": files, "known": known(case.layer, case.spoil, exact=made.exact)}
 
@@ -213,5 +215,5 @@ def _arrays(case: SuiteCase, made: Vectors) -> dict[str, Any]:
     return {
         "inputs": facts(made.inputs),
         "constants": facts(made.constants),
-        "outputs": {manifest.OUTPUT: output},
+        "outputs": {suite_manifest.OUTPUT: output},
     }

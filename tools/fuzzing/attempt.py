@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 
 import irdeconv as ird
 from fuzzing.guard import Guard
-from irdeconv.cli import main as command_line
+from irdeconv.cli import main
 
 SLOW = 1.0  # seconds of processor time
 NEVER_ENDS = 8.0
@@ -67,8 +67,8 @@ def attempt(args: tuple[str, ...], guard: Guard) -> Attempt:
         made.error = error
         return report(verb, console, error)
 
-    report = command_line._report
-    command_line._report = kept
+    report = main._report
+    main._report = kept
     signal.signal(signal.SIGPROF, late)
     start = time.process_time()
     signal.setitimer(signal.ITIMER_PROF, SLOW)
@@ -80,13 +80,13 @@ def attempt(args: tuple[str, ...], guard: Guard) -> Attempt:
             warnings.catch_warnings(record=True) as warned,
         ):
             warnings.simplefilter("always")
-            made.code = command_line.main(args)
+            made.code = main.main(args)
     except BaseException as e:
         made.error = e
     finally:
         guard.on = False
         signal.setitimer(signal.ITIMER_PROF, 0)
-        command_line._report = report
+        main._report = report
     made.seconds = time.process_time() - start
     made.out, made.err = out.getvalue(), err.getvalue()
     made.warned = [_warning(w) for w in warned]
