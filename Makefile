@@ -14,7 +14,7 @@ READY = $(VENV)/.ready
 PYTEST = $(PY) -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL = help
-.PHONY: help dev hooks check format quick test slow browser golden pages docs bench ci clean
+.PHONY: help dev hooks check format quick test slow browser golden pages docs bench size ci clean
 
 help:  ## list the tasks
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -56,15 +56,7 @@ golden: $(READY)  ## write expected outputs anew: tests/golden, README.md, docs
 	$(MAKE) pages
 
 pages: $(READY)  ## write anew what tools/ generates: pages of docs/, the drawing of imports
-	$(PY) tools/make_forms_table.py
-	$(PY) tools/make_operation_pages.py
-	$(PY) tools/make_code_pages.py
-	$(PY) tools/make_targets_pages.py
-	$(PY) tools/make_faults_table.py
-	$(PY) tools/make_verb_pages.py
-	$(PY) tools/make_pictures.py
-	$(PY) tools/make_schema_page.py
-	$(PY) tools/make_python_reference.py
+	$(PY) tools/make_pages.py
 	$(PY) tools/draw_imports.py --write
 
 docs: $(READY)  ## build the documentation into HTML, build/docs/index.html, and check its links
@@ -72,6 +64,9 @@ docs: $(READY)  ## build the documentation into HTML, build/docs/index.html, and
 
 bench: $(READY)  ## time layers of public networks; BASELINE=before.json compares
 	$(PY) tools/bench_regression.py $(if $(BASELINE),--baseline $(BASELINE),-o bench.json)
+
+size: $(READY)  ## lines by room, and the difference to the commit before
+	$(PY) tools/size.py
 
 ci:  ## all that must hold before a change lands, in a fresh copy of the checkout
 	.ci/run

@@ -18,8 +18,8 @@ from irdeconv.ops.basic import Const, Parameter
 from irdeconv.ops.matrix import MatMul
 from irdeconv.verify import judge
 from support.layers import parameter, result
+from support.planted import faults
 from support.raising_graphs import Net
-from support.scripts import script
 from support.wide_network import SHAPE, wide_network
 
 TYPES = pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["f16", "bf16"])
@@ -163,11 +163,10 @@ INVISIBLE = {"rounding_type-avgpool31", "rounding_type-maxpool32", "eps_mode-nor
     "step", [pytest.param(9, marks=pytest.mark.thorough), pytest.param(1, marks=pytest.mark.slow)]
 )
 def test_planted_faults_are_found_in_f16(step: int) -> None:
-    planted: Any = script("plant_faults")
     whole = retyped(ird.infer(wide_network()), np.float16)
     x = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float16)
     missed, count = set(), 0
-    for fault in list(planted.faults(whole))[::step]:
+    for fault in list(faults(whole))[::step]:
         wrong = fault.planted(whole)
         if wrong is None:
             continue

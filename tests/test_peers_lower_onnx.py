@@ -13,12 +13,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 import irdeconv as ird
 from support.onnx_deconvolutions import FORMS, Layer, checked, run_onnx, types
-from support.scripts import script
 
 pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.oracles
 
-TOOL = script("lower_onnx_models")
 CHUNKS, CASES = 6, 16
 NEWEST = onnx.defs.onnx_opset_version()
 
@@ -114,34 +112,3 @@ def test_a_loop_and_operations_that_irdeconv_does_not_know(tmp_path: Path) -> No
         (after,) = run_onnx(str(tmp_path / "low.onnx"), layer.feeds)
         assert before.shape == after.shape == (1, 4, 23)
         assert np.max(np.abs(before - after)) <= 1e-6 * np.max(np.abs(before))
-
-
-def test_the_tool_tries_every_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "net.onnx"
-    layer = Layer(
-        data=(1, 4, 5, 6), filter=(4, 3, 4, 4), open=(0, 2), attributes={"strides": [2, 2]}
-    )
-    onnx.save(layer.model(), path)
-    assert TOOL.main([str(path), "--dim", "d2=7"]) == 0
-    rows = capsys.readouterr().out.splitlines()[2:]
-    assert [row.split()[3] for row in rows] == list(FORMS)
-    assert all(row.split()[4:6] == ["0", "1"] for row in rows)
-    assert TOOL.main([str(tmp_path / "missing.onnx")]) == 1
-
-
-def test_the_tool_sees_another_filter(tmp_path: Path) -> None:
-    """A bound that nothing exceeds would be worth nothing."""
-    layer = Layer(data=(1, 4, 5, 6), filter=(4, 3, 4, 4), attributes={"strides": [2, 2]})
-    made = layer.model()
-    path, other = tmp_path / "net.onnx", tmp_path / "low.onnx"
-    onnx.save(made, path)
-    low = ird.lower_onnx(path, other).proto
-    weights = next(t for t in low.graph.initializer if len(t.dims) == 4)
-    array = numpy_helper.to_array(weights) * np.float32(1 + 1e-4)
-    weights.CopyFrom(numpy_helper.from_array(array, weights.name))
-    original, changed = TOOL.load_file(path), TOOL.load_file(low.SerializeToString())
-    proof = TOOL.compare_models(original, changed)
-    assert TOOL.certify_models(proof)[0].holds_for is None
-    inputs = layer.feeds
-    values = TOOL.observed(path, inputs, tmp_path)
-    assert TOOL.worst_layer(original, changed, proof, values) > 1

@@ -121,6 +121,12 @@ def test_what_is_not_exact_is_refused(case: str, tmp_path: Path) -> None:
         written(tmp_path, XML.replace(old, new, 1))
 
 
+def test_a_constant_without_data_is_refused(tmp_path: Path) -> None:
+    data = CONST[CONST.index("<data") : CONST.index("<output")]
+    with pytest.raises(Unproved, match='Const "c": it has no data'):
+        written(tmp_path, XML.replace(data, ""))
+
+
 def test_a_file_that_is_cut_off_meanwhile_is_no_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

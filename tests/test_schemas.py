@@ -13,14 +13,8 @@ import irdeconv as ird
 from irdeconv.cli.main import VERBS, verb_parser
 from support.commands import command
 from support.schemas import require_schema, schemas
-from support.scripts import script
 
 HEAD = "ir_samples/openvino/segmentation_head.xml"
-
-
-def test_the_page_is_current() -> None:
-    tool = script("make_schema_page")
-    assert tool.TARGET.read_text() == tool.page(), "run tools/make_schema_page.py"
 
 
 @pytest.mark.parametrize("name", schemas())

@@ -25,7 +25,7 @@ def test_the_checkout_is_imported_first(path: Path) -> None:
 def test_another_installation_is_not_taken(tmp_path: Path) -> None:
     (tmp_path / "irdeconv").mkdir()
     (tmp_path / "irdeconv" / "__init__.py").write_text("raise RuntimeError('the other one')\n")
-    command = [sys.executable, str(TOOLS / "plant_faults.py"), "--help"]
+    command = [sys.executable, str(TOOLS / "mutate_lowered.py"), "--help"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

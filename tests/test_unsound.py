@@ -12,13 +12,15 @@ import pytest
 
 pytest.importorskip("openvino")
 
+import irdeconv as ird
 from support import unsound_resources
-from support.mutation import REFUSED, answer, core_answer
 from support.pair_truth import SAME, difference
 from support.sweeps import parts
 from support.unsound_pairs import CAUSES, of
 from support.unsound_resources import CASES
+from support.verdicts import ACCEPTED, REFUSED, answer, core_answer
 
+SAMPLES = Path(__file__).resolve().parent.parent / "ir_samples"
 HEAVY = (
     "deep",
     "deep_backwards",
@@ -108,3 +110,16 @@ def alone(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*command, *files], capture_output=True, text=True, preexec_fn=limit, env=environment
     )
+
+
+def test_a_slice_with_one_mask_of_two_is_refused(tmp_path: Path) -> None:
+    """OpenVINO does not load it; with no bounds that matter, it would compute the same."""
+    source = ird.read(SAMPLES / "openvino/group_deconv.xml")
+    ird.write(source, tmp_path / "original.xml")
+    ird.write(ird.lower(source, "stacked").graph, tmp_path / "lowered.xml")
+    assert core_answer(tmp_path / "original.xml", tmp_path / "lowered.xml")[0] == ACCEPTED
+    text = (tmp_path / "lowered.xml").read_text("utf-8")
+    (tmp_path / "lowered.xml").write_text(text.replace('begin_mask="1,1,1,1" ', ""), "utf-8")
+    verdict, reason = core_answer(tmp_path / "original.xml", tmp_path / "lowered.xml")
+    assert verdict == REFUSED
+    assert "StridedSlice" in reason

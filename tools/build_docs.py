@@ -82,18 +82,7 @@ def leads(page: Path, target: str, pages: dict[Path, Links]) -> bool:
 
 def build(folder: Path) -> int:
     """Run Sphinx; warnings are errors."""
-    command = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "-b",
-        "html",
-        "-c",
-        "docs",
-        "-W",
-        "--keep-going",
-        "-q",
-    ]
+    command = [sys.executable, "-m", *"sphinx -b html -c docs -W --keep-going -q".split()]
     places = ["-d", str(folder.with_name(f"{folder.name}.cache")), ".", str(folder)]
     return subprocess.run([*command, *places], cwd=ROOT, check=False).returncode
 

@@ -2,7 +2,6 @@
 
     python tools/fuzz.py --count 40000 --jobs 2          all formats, the mutants 0 to 39,999
     python tools/fuzz.py --format ir --only 123          one mutant, with its files in fuzz-ir-123/
-    python tools/fuzz.py --count 1000000 --jobs 2 -o F   resumes where it was ended, if F was begun
 
 A mutant is a small file (`tools/fuzzing/seeds.py`) that was changed in a few ways, or in its bytes,
 and one or two commands that read it, called in a process of its own with 512 MB more than it
@@ -10,7 +9,7 @@ starts with. These are faults: an exception or exit code 70, a crash, more than 
 time, memory, an open or a call that no reader has to do, a warning of Python, a control character
 in what is printed, output that does not parse, a written model that `validate` refuses, a refusal
 without a diagnostic. They are grouped by cause and the smallest file of each is kept in the folder
-of -o, with `--shrink` smaller still. Exit code 1 where there was one.
+of -o. Exit code 1 where there was one.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def main() -> int:
     runs = Runs(options.seed, formats, options.output, options.jobs)
     runs.go(options.start, options.count, _progress(options, started))
     _summary(runs.tally, time.monotonic() - started)
-    for line in runs.groups(options.shrink):
+    for line in runs.groups():
         print(line)
     return 1 if runs.tally.found else 0
 
@@ -61,7 +60,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--only", type=int, metavar="K", help="mutant K of the format alone")
-    parser.add_argument("--shrink", action="store_true", help="shrink what is kept")
     parser.add_argument("-o", "--output", type=Path, help="folder of what was found")
     return parser
 

@@ -276,6 +276,8 @@ class _LayerFile:
         outputs, elements, (rest, inner) = self._facts[index], None, self._bodies(e, index)
         names = tuple(_names(p.get("names", "")) for p in ports)
         if kind == "Const":
+            if data is None:
+                raise Unproved(f"{_label(e)}: it has no data")
             held = self._constant(e, attributes)
             elements, rest = (None, held) if isinstance(held, str) else (held, "")
         if kind in ("Parameter", "Const"):

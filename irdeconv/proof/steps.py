@@ -100,7 +100,9 @@ def _strided_slice(
     ends, call = [vector(v, True) for v in (begin, end)], language.listed_call(layer)[0]
     steps = [1] * len(ends[0]) if step is None else whole(step)
     names = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
-    first, last, *others = ([*call.ints(n)] or [0] * len(steps) for n in names)
+    masks = [call.ints(n) for n in names]
+    need(len(masks[0]) == len(masks[1]), f"{layer} has masks that OpenVINO refuses")
+    first, last, *others = ([*m] or [0] * len(steps) for m in masks)
     fits = len(steps) <= len(x.runs) and not any(map(any, others)) and min(steps) > 0
     need(fits and {*first, *last} <= {0, 1}, f"{layer} is not followed for all sizes")
     rows = [

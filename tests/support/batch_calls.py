@@ -45,12 +45,6 @@ def call(payload: dict[str, Any]) -> dict[str, Any]:
             np.ones(payload["bytes"], np.uint8)
         except MemoryError:
             return {**row("refused"), "exit_code": 5, "last": True}
-    if how == "burn":  # for tools/measure_batch.py
-        start, text = time.process_time(), "0.000"
-        while float(text) < payload["seconds"]:
-            np.sort(np.arange(100_000)[::-1])
-            text = f"{time.process_time() - start:.3f}"
-        return row(text)
     if how == "mark":  # leaves a file for each time that it is called
         Path(payload["folder"], f"{payload['name']}-{os.getpid()}-{time.monotonic_ns()}").touch()
         time.sleep(payload.get("seconds", 0))

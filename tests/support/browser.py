@@ -1,4 +1,4 @@
-"""A headless Chromium for the tests of the page, and for tools/measure_page.py."""
+"""A headless Chromium for the tests of the page, and for screenshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults in lowered graphs: each mutant differs from its source layer, by construction.
+"""Changes of layers in graphs. Each mutant of a lowered layer differs from it, by construction.
 
 The layers have distinct weights without zeros, several channels on both sides and data that every
 tap reaches, so that every change below moves, drops or adds a product.
@@ -16,6 +16,7 @@ from irdeconv.ir.constant import ArrayData
 from irdeconv.ir.dtypes import of_numpy
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ops.basic import Const
+from irdeconv.ops.convert import Convert
 from irdeconv.ops.movement import Transpose
 from irdeconv.ops.shape import Reshape
 
@@ -23,14 +24,17 @@ Mutant = tuple[str, Graph]
 
 
 def array_of(g: Graph, value: Value) -> Any:
-    """The array of a constant, None for anything else."""
+    """The array of a constant, also of a compressed one behind its Convert; else None."""
     op = g.node(value.node).op
+    if isinstance(op, Convert):
+        compressed = array_of(g, g.inputs_of(value.node)[0])
+        return None if compressed is None else op.evaluate(compressed)
     return op.data.array() if isinstance(op, Const) else None
 
 
 def constant(g: Graph, array: Any, name: str = "mutated") -> Value:
     """Add a constant."""
-    array = np.ascontiguousarray(array)
+    array = np.asarray(array, order="C")
     dtype = of_numpy(array.dtype)
     op = Const(element_type=dtype, shape=array.shape, data=ArrayData.of(array, dtype))
     return Value(g.add(op, name=name).id)
@@ -50,14 +54,26 @@ def with_op(g: Graph, node: Node, **changes: Any) -> Graph:
     return out
 
 
-def bypassed(g: Graph, node: Node, port: int = 0) -> Graph:
-    """A copy in which a node's users take one of its inputs; the input takes over the name."""
+def bypassed(g: Graph, node: Node, *, renamed: bool = True) -> Graph:
+    """A copy in which a node's users take its first input, which takes over the name."""
     out = g.copy()
-    value = out.inputs_of(node.id)[port]
+    value = out.inputs_of(node.id)[0]
     out.replace_uses(Value(node.id), value)
     out.remove(node.id)
     kept = out.node(value.node)
-    kept.name, kept.tensor_names = node.name, node.tensor_names
+    kept.tensor_names = node.tensor_names if renamed else node.tensor_names or kept.tensor_names
+    kept.name = node.name if renamed else kept.name
+    return out
+
+
+def exchanged(g: Graph, node: Node, a: int, b: int) -> Graph | None:
+    """A copy in which a node's inputs at two ports are exchanged; None where they are one."""
+    inputs = g.inputs_of(node.id)
+    if inputs[a] == inputs[b]:
+        return None
+    out = g.copy()
+    out.set_input(node.id, a, inputs[b])
+    out.set_input(node.id, b, inputs[a])
     return out
 
 
@@ -65,6 +81,8 @@ def pads(g: Graph) -> Iterator[Mutant]:
     """Each pad 1 more or less on either side and axis; the window shifted by 1; no pad at all."""
     for node in g.nodes("Pad"):
         both = [array_of(g, v) for v in g.inputs_of(node.id)[1:3]]
+        if any(ends is None for ends in both):
+            continue
         rank = both[0].size
         for axis in range(2, rank):
             unit = np.eye(rank, dtype=np.int64)[axis]
@@ -151,10 +169,8 @@ def interleavings(g: Graph) -> Iterator[Mutant]:
     for node in g.nodes("Concat"):
         inputs = g.inputs_of(node.id)
         for i in range(len(inputs) - 1):
-            out = g.copy()
-            out.set_input(node.id, i, inputs[i + 1])
-            out.set_input(node.id, i + 1, inputs[i])
-            yield f"phases {i} and {i + 1} swapped", out
+            if (out := exchanged(g, node, i, i + 1)) is not None:
+                yield f"phases {i} and {i + 1} swapped", out
         out = g.copy()
         out.set_input(node.id, 0, inputs[1])
         yield "phase 1 twice", out
@@ -165,8 +181,7 @@ def interleavings(g: Graph) -> Iterator[Mutant]:
     for node in g.nodes("Transpose"):
         order = array_of(g, g.inputs_of(node.id)[1])
         shape = g.spec(g.inputs_of(node.id)[0]).shape
-        assert shape is not None
-        for i in range(1, order.size):
+        for i in range(1, order.size) if order is not None and shape is not None else ():
             for j in range(i + 1, order.size):
                 if shape[order[i]] != 1 and shape[order[j]] != 1:
                     changed = order.copy()
@@ -179,6 +194,8 @@ def tails(g: Graph) -> Iterator[Mutant]:
     for node in g.nodes("Add"):
         bias = array_of(g, g.inputs_of(node.id)[1])
         yield "bias dropped", bypassed(g, node)
+        if bias is None:
+            continue
         axis = int(np.argmax(bias.shape))
         yield "bias rolled", with_input(g, node, 1, np.roll(bias, 1, axis))
         yield (
@@ -189,7 +206,9 @@ def tails(g: Graph) -> Iterator[Mutant]:
         if node.type in ("ReLU", "Tanh", "PReLU", "HardSigmoid", "Clamp"):
             yield "activation dropped", bypassed(g, node)
         if node.type in ("PReLU", "HardSigmoid"):
-            yield "activation parameter", with_input(g, node, 1, np.float32(0.75))
+            old = array_of(g, g.inputs_of(node.id)[1])
+            if old is not None:
+                yield "activation parameter", with_input(g, node, 1, np.full_like(old, 0.75))
         if node.type == "Clamp":
             yield "activation bound", with_op(g, node, max=7.0)
 
@@ -198,11 +217,10 @@ def shuffled(g: Graph) -> Iterator[Mutant]:
     """Output channels interleaved over the groups instead of one group behind the other."""
     for node in convolutions(g):
         shape, spec = g.spec(Value(node.id)).shape, g.spec(g.inputs_of(node.id)[1]).shape
-        assert shape is not None
-        assert spec is not None
-        groups, outputs = spec[0], spec[1]
-        if node.type != "GroupConvolution" or outputs == 1:
+        known = all(isinstance(n, int) for s in (shape, spec) for n in s or (None,))
+        if node.type != "GroupConvolution" or not known or spec[1] == 1:
             continue
+        groups, outputs = spec[:2]
         out = g.copy()
         users = out.users(Value(node.id))
         rest = shape[2:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from pathlib import Path
@@ -21,3 +22,11 @@ def script(name: str) -> Any:
     sys.modules[name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
+
+
+def page_maker(name: str) -> Any:
+    """Return a module of tools/pages/."""
+    for folder in (str(TOOLS), str(TOOLS.parent / "tests")):
+        if folder not in sys.path:
+            sys.path.append(folder)
+    return importlib.import_module(f"pages.{name}")

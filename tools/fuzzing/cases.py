@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
-from lxml import etree
-
-from fuzzing.mutate_bytes import mutate_bytes
-from fuzzing.mutate_json import mutate_json
-from fuzzing.mutate_npy import mutate_npy, mutate_npz
-from fuzzing.mutate_text import mutate_text
-from fuzzing.mutate_wire import mutate_wire, parse
-from fuzzing.mutate_xml import mutate_ir
+from fuzzing.formats import mutate
 from fuzzing.seeds import FORMATS, Seed, seeds
 
 # Of 40 mutants in a row so many have each format.
@@ -24,7 +15,6 @@ SHARES = {
 }  # fmt: skip
 CYCLE = sum(SHARES.values())
 FORMS = ("zero-insertion", "phases", "stacked", "gemm", "auto")
-BYTES = 0.2  # the share of mutants whose bytes are changed, without a look at what they mean
 
 _LIMITS = "--threads 1 --max-memory 64M"
 _MEMORY = "--limit memory=64M"  # what a comparison holds beside it is some times as much
@@ -107,62 +97,8 @@ def make(format: str, number: int, seed: int) -> Case:
     rng = random.Random(f"{seed} {format} {number}")
     found = seeds(format)
     start = found[number % len(found)]
-    files = _changed(rng, format, start)
+    files = mutate(rng, format, start.main, start.files)
     return Case(format, number, start.name, start.main, files, _commands(rng, format, start))
-
-
-def _changed(rng: random.Random, format: str, start: Seed) -> dict[str, bytes]:
-    data = start.files[start.main]
-    if format != "bin" and rng.random() < BYTES:
-        return {**start.files, start.main: mutate_bytes(rng, data)}
-    if format in ("ir", "lowered"):
-        weights = start.main.replace(".xml", ".bin")
-        xml, blob = mutate_ir(rng, _tree(data), start.files[weights])
-        return {**start.files, start.main: xml, weights: blob}
-    if format == "bin":
-        return {**start.files, "m.bin": mutate_bytes(rng, start.files["m.bin"])}
-    return {**start.files, start.main: _CHANGES[format](rng, data)}
-
-
-@cache
-def _tree(data: bytes) -> Any:
-    return etree.fromstring(data, etree.XMLParser(resolve_entities=False))
-
-
-@cache
-def _members(data: bytes) -> dict[str, bytes]:
-    import io
-    import zipfile
-
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-@cache
-def _content(data: bytes) -> Any:
-    import json
-
-    return json.loads(data)
-
-
-@cache
-def _fields(data: bytes) -> Any:
-    return parse(data)
-
-
-def _text(rng: random.Random, data: bytes) -> bytes:
-    return mutate_text(rng, data.decode()).encode("utf-8", "surrogatepass")
-
-
-_CHANGES: dict[str, Any] = {
-    "onnx": lambda rng, data: mutate_wire(rng, _fields(data)),
-    "onednn": lambda rng, data: mutate_json(rng, _content(data)),
-    "certificate": lambda rng, data: mutate_json(rng, _content(data)),
-    "npy": mutate_npy,
-    "npz": lambda rng, data: mutate_npz(rng, data, _members(data)),
-    "toml": _text,
-    "text": _text,
-}
 
 
 def _commands(rng: random.Random, format: str, start: Seed) -> tuple[tuple[str, ...], ...]:

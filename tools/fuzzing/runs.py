@@ -1,10 +1,10 @@
-"""Ranges of mutants over some processes, with a journal to resume by and groups of faults."""
+"""Ranges of mutants over some processes, and groups of faults."""
 
 from __future__ import annotations
 
-import pickle
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -45,7 +45,7 @@ def _forced(command: tuple[str, ...]) -> list[str]:
 
 
 class Runs:
-    """Runs ranges chunk by chunk; what is done is kept in a folder, if one is given."""
+    """Runs ranges chunk by chunk; the smallest mutant of each fault is kept in a folder."""
 
     def __init__(self, seed: int, formats: list[str], folder: Path | None, jobs: int) -> None:
         self.seed = seed
@@ -57,49 +57,20 @@ class Runs:
 
     def go(self, start: int, count: int, tell: Callable[[Tally], None]) -> None:
         """Run the mutants of a range."""
-        chunks = [(s, min(CHUNK, start + count - s)) for s in range(start, start + count, CHUNK)]
-        todo = iter(chunks)
-        if self.jobs == 1:
-            return self._work(todo, tell)
-        threads = [threading.Thread(target=self._work, args=(todo, tell)) for _ in range(self.jobs)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return None
-
-    def _work(self, todo: Iterator[tuple[int, int]], tell: Callable[[Tally], None]) -> None:
-        while True:
-            with self._lock:
-                chunk = next(todo, None)
-            if chunk is None:
-                return
-            self._chunk(*chunk, tell)
-
-    def _chunk(self, start: int, count: int, tell: Callable[[Tally], None]) -> None:
-        kept = None
-        if self.folder:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            names = "-".join(self.formats) if len(self.formats) == 1 else "all"
-            kept = self.folder / f"{names}-{self.seed}-{start}-{count}.done"
-        own = Tally()
 
         def add(tally: Tally) -> None:
-            own.add(tally)
             with self._lock:
                 self.tally.add(tally)
                 tell(self.tally)
 
-        if kept and kept.exists():
-            add(pickle.loads(kept.read_bytes()))
-            return
-        run_numbers(self.seed, numbers_of(self.formats, start, count), add)
-        if kept:
-            part = kept.with_suffix(".part")
-            part.write_bytes(pickle.dumps(own))
-            part.replace(kept)
+        def run(at: int) -> None:
+            numbers = numbers_of(self.formats, at, min(CHUNK, start + count - at))
+            run_numbers(self.seed, numbers, add)
 
-    def groups(self, shrink: bool) -> Iterator[str]:
+        with ThreadPoolExecutor(self.jobs) as pool:
+            list(pool.map(run, range(start, start + count, CHUNK)))
+
+    def groups(self) -> Iterator[str]:
         """Yield a line for each cause, and keep its smallest mutant."""
         causes: dict[tuple[str, str], list[Found]] = {}
         for found in self.tally.found:
@@ -109,16 +80,12 @@ class Runs:
             shown = " ".join((least.case, *least.command))
             yield f"{len(every):6} x {': '.join(key)}\n         {shown}"
             if self.folder:
-                self._keep(self.folder / f"{i:03}-{key[0].replace(' ', '-')}", least, shrink)
+                self._keep(self.folder / f"{i:03}-{key[0].replace(' ', '-')}", least)
 
-    def _keep(self, folder: Path, found: Found, shrink: bool) -> None:
-        folder.mkdir(exist_ok=True)
+    def _keep(self, folder: Path, found: Found) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
         format, _, number = found.case.partition(":")
         case = make(format, int(number), self.seed)
-        if shrink:
-            from fuzzing.shrink import shrunk
-
-            case = shrunk(case, found)
         for name, data in case.files.items():
             (folder / name).write_bytes(data)
         about = f"{found.case}\nirdeconv {' '.join(found.command)}\n{found.fault.detail}\n"

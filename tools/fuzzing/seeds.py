@@ -176,7 +176,7 @@ def _arrays() -> Iterator[Seed]:
 
 
 def _archives() -> Iterator[Seed]:
-    from fuzzing.mutate_npy import archive, bomb
+    from fuzzing.formats import archive
 
     base = model_of_arrays().files
     x = _npy(np.ones((2, 6, 4, 5), np.float32))
@@ -189,7 +189,8 @@ def _archives() -> Iterator[Seed]:
         ("empty", [], 0),
     ):
         yield Seed(f"npz/{name}", "x.npz", {**base, "x.npz": archive(members, method)})
-    yield Seed("npz/bomb", "x.npz", {**base, "x.npz": bomb(30_000_000)})
+    bomb = archive([("x.npy", _npy(np.zeros(30_000_000, np.uint8)))])
+    yield Seed("npz/bomb", "x.npz", {**base, "x.npz": bomb})
 
 
 def _profiles() -> Iterator[Seed]:

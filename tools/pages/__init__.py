@@ -1,0 +1,33 @@
+"""The generated pages of docs/: each module's `pages` returns their texts by their paths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from checkout import ROOT
+
+DOCS = ROOT / "docs"
+MARK = "<!-- Generated; `make pages` writes it anew. -->\n\n"
+_PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of the generated part -->)", re.S)
+
+
+def with_parts(page: Path, parts: dict[str, str]) -> dict[Path, str]:
+    """Return a page with its generated parts: what stands between two marks."""
+    text = page.read_text("utf-8")
+    assert {found[2] for found in _PART.finditer(text)} == set(parts), page
+    return {page: _PART.sub(lambda m: f"{m[1]}{parts[m[2]].rstrip()}\n{m[3]}", text)}
+
+
+def table(columns: Iterable[str], rows: Iterable[str]) -> str:
+    """Return a table of rows that are written already."""
+    names = list(columns)
+    return "\n".join([f"| {' | '.join(names)} |", f"|{'---|' * len(names)}", *rows])
+
+
+def plain(text: str) -> str:
+    """Return text in which nothing but code is Markdown."""
+    pieces = re.split(r"(`[^`]+`)", text)
+    pieces[::2] = [re.sub(r"([\\*_\[\]<>$|])", r"\\\1", piece) for piece in pieces[::2]]
+    return "".join(pieces)
