@@ -1,18 +1,40 @@
-"""What is raised is also the built-in error that says the same, and survives pickling."""
+"""Errors: what they say, codes, limits, budgets."""
 
 from __future__ import annotations
 
 import copy
 import errno
+import io
+import json
 import pickle
+import re
+import shlex
+import sys
+import textwrap
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.base import errors
+from irdeconv.base import errors, limits
+from irdeconv.base.code_pages import FOLDER, GROUPS, CodePage, code_page, path_of
+from irdeconv.base.codes import CODES
 from irdeconv.base.errors import Diagnostic, FileAccessError, IrdeconvError, Note, no_access
-from irdeconv.cli.main import main
+from irdeconv.cli.main import VERBS, main, verb_parser
+from irdeconv.cli.usage import option_names
+from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.dtypes import f32
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ops.basic import Const, Result
+from irdeconv.rewrite.builder import GraphBuilder
+from support.commands import command
+from support.printed import printed
+
+# What is raised is also the built-in error that says the same, and survives pickling.
 
 KINDS = {
     "InputError": ValueError,
@@ -114,3 +136,397 @@ def test_a_name_with_a_line_break_stays_on_its_line() -> None:
     for text in (str(found), found.render()):
         assert "\nmodel.xml" not in text
     assert len(found.render().splitlines()) == 3
+
+
+# Diagnostic codes: every one is explained, and its example reports exactly this code.
+
+# The text of `compare` has words for it; its code stands in JSON.
+WITHOUT_CODE_IN_TEXT = {"E504"}
+# What no file alone can provoke.
+WITHOUT_EXAMPLE = {"E125", "E401", "E402", "E506", "E520", "E610", "W502"}
+TYPES = {"f32": np.float32, "i64": np.int64}
+REPORTED = re.compile(r"\b(?:error|warning|note)\[([EW]\d{3})\]")
+
+
+def write_files(page: CodePage, folder: Path) -> None:
+    for name, body in page.files.items():
+        file, _, element_type = name.partition(" ")
+        if element_type:
+            numbers = np.array(body.split(), TYPES[element_type])
+            (folder / file).write_bytes(numbers.tobytes())
+        else:
+            (folder / file).write_text(body, "utf-8")
+
+
+def raised(program: str) -> str:
+    with pytest.raises(IrdeconvError) as e:
+        exec(compile(program, "example", "exec"), {})
+    return f"{e.value}\n"
+
+
+@pytest.mark.usefixtures("pipe")
+@pytest.mark.parametrize("code", sorted(set(CODES) - WITHOUT_EXAMPLE))
+def test_an_example_reports_its_code_and_no_other(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, update: bool
+) -> None:
+    page = code_page(code)
+    write_files(page, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert page.steps
+    found = [raised(s.what) if s.python else printed(s.what) for s in page.steps]
+    if update:
+        rewrite(page, found)
+    assert [s.printed for s in page.steps] == found
+    reported = set(REPORTED.findall("".join(found)))
+    assert reported == (set() if code in WITHOUT_CODE_IN_TEXT else {code})
+
+
+def rewrite(page: CodePage, found: list[str]) -> None:
+    """Put what the steps print now into the file of a code."""
+    path = path_of(page.code)
+    text = path.read_text("utf-8")
+    for step, new in zip(page.steps, found, strict=True):
+        head = "--- raises\n" if step.python else f"--- $ {step.what}\n"
+        text = text.replace(head + step.printed, head + new)
+    path.write_text(text, "utf-8")
+
+
+def test_where_the_text_has_no_code_the_document_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = code_page("E504")
+    write_files(page, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (step,) = page.steps
+    main([*shlex.split(step.what)[1:], "--format", "json"])
+    found = json.loads(capsys.readouterr().out)["diagnostics"]
+    assert {d["code"] for d in found} == {"E504"}
+
+
+def test_every_code_is_explained_and_nothing_else_is() -> None:
+    assert {p.stem for p in FOLDER.glob("*.txt")} == set(CODES)
+    assert {c[:2] for c in CODES} == set(GROUPS)
+    assert {c for c in CODES if not code_page(c).steps} == WITHOUT_EXAMPLE
+    for page in map(code_page, CODES):
+        assert page.why.endswith(".")
+        assert page.fix
+        assert page.steps or page.when
+
+
+def test_the_list_has_every_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("codes") == 0
+    out = capsys.readouterr().out
+    assert re.findall(r"^  ([EW]\d{3})  ", out, re.M) == [
+        c for group in GROUPS for c in CODES if c.startswith(group)
+    ]
+    assert command("codes", "--format", "json") == 0
+    listed = json.loads(capsys.readouterr().out)["codes"]
+    assert {c["code"]: c["severity"] for c in listed} == {
+        c: "error" if c[0] == "E" else "warning" for c in CODES
+    }
+
+
+def test_a_code_is_explained_in_any_case(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("codes", "e302") == 0
+    out = capsys.readouterr().out
+    page = code_page("E302")
+    assert out.startswith(
+        f"E302: {CODES['E302'].title}\n\n{page.why}\n\nHow to fix it: {page.fix}\n"
+    )
+    assert textwrap.indent(page.files["model.xml"], "    ") in out
+    (step,) = page.steps
+    assert out.endswith(f"\n\n$ {step.what}\n{step.printed}")
+    assert "error[E302]" in out
+
+
+def test_several_codes_and_beginnings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("codes", "W4", "E310") == 0
+    out = capsys.readouterr().out
+    assert [c for c in CODES if f"{c}: {CODES[c].title}" in out] == ["E310", "W400", "W401", "W402"]
+    assert command("codes", "w4") == 0
+    out = capsys.readouterr().out
+    assert "W402" in out
+    assert "model.xml" not in out
+
+
+def test_the_document_of_a_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("codes", "E600", "--format", "json") == 0
+    (found,) = json.loads(capsys.readouterr().out)["codes"]
+    assert found["severity"] == "error"
+    assert list(found["files"]) == ["model.xml"]
+    assert "limits=ird.Limits" in found["steps"][0]["python"]
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("302", "did you mean E302 or W302?"),
+        ("E309", "there are E300, E301, E302"),
+        ("X", "irdeconv codes lists all of them"),
+        ("", "irdeconv codes lists all of them"),
+    ],
+)
+def test_an_unknown_code_is_told_its_neighbours(
+    text: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("codes", text) == 2
+    assert hint in capsys.readouterr().err
+
+
+def test_limits_in_the_texts_are_those_of_the_code() -> None:
+    limits = ird.Limits()
+    assert f"{limits.layers:,}" in code_page("E601").why
+    assert f"{limits.edges:,}" in code_page("E601").why
+    assert f"({limits.ports:,})" in code_page("E601").why
+    assert f"({limits.attributes:,})" in code_page("E601").why
+    assert f"{limits.depth} levels" in code_page("E603").why
+    assert f"{limits.xml_bytes // 2**30} GiB" in code_page("E600").why
+
+
+@pytest.mark.parametrize(("terminal", "arguments"), [(True, []), (True, ["-q"]), (False, [])])
+def test_validate_points_to_the_codes_at_a_terminal(
+    terminal: bool, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = code_page("E213")
+    write_files(page, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    out, err = io.StringIO(), io.StringIO()
+    monkeypatch.setattr(out, "isatty", lambda: terminal)
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    assert main(["validate", "model.xml", *arguments]) == 1
+    assert ("irdeconv codes E213 explains" in err.getvalue()) == (terminal and not arguments)
+    assert "irdeconv codes" not in out.getvalue()
+
+
+def test_options_in_the_texts_exist() -> None:
+    known = {option for verb in VERBS for option in option_names(verb_parser(verb))}
+    for page in map(code_page, CODES):
+        named = re.findall(r"(?<![\w-])--[a-z][a-z-]*", f"{page.why} {page.fix}")
+        assert set(named) <= known, page.code
+        for line in re.findall(r"`irdeconv ([a-z-]+)[ `]", f"{page.why} {page.fix}"):
+            assert line in (*VERBS, "help"), page.code
+
+
+# The limits: shown, set, and held by whoever reads, infers, lowers or runs.
+
+
+def test_limits_are_shown_and_set(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("doctor", "--limits", "--limit", "layers=2") == 0
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [words[1:3] for words in shown if words[0] == "layers"] == [["2", "layers"]]
+    assert command("doctor", "--limits", "--format", "json", "--limit", "tensor_bytes=1.5G") == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["limits"]}
+    assert rows["tensor_bytes"]["value"] == 3 * 2**29
+    assert rows["layers"]["value"] == rows["layers"]["default"] == ird.Limits().layers
+    sample = "ir_samples/openvino/group_deconv.xml"
+    for verb in ("validate", "infer", "run", "lower"):
+        assert command(verb, sample, "--limit", "layers=3") == 5
+        assert "--limit layers=N" in "".join(capsys.readouterr())
+        assert command(verb, sample, "--limit", "layers=4", "-q") == 0
+        capsys.readouterr()
+
+
+def test_every_value_that_is_shown_can_be_set() -> None:
+    for row in limits.table():
+        assert limits.setting(f"{row['name']}={limits.shown(row)}") == (row["name"], row["value"])
+    assert limits.setting("memory=None") == ("memory", limits.LARGEST_INT)
+    assert limits.setting(" xml-bytes = 1.5 KiB") == ("xml_bytes", 1536)
+    assert limits.setting("memory=8191P".replace("P", "T")) == ("memory", 8191 * 2**40)
+
+
+def test_the_environment_sets_limits_and_options_go_first(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IRDECONV_LIMITS", "layers=3, memory=2 GiB,ports=1,000, edges=7")
+    assert limits.of_environment() == [
+        ("layers", 3),
+        ("memory", 2**31),
+        ("ports", 1000),
+        ("edges", 7),
+    ]
+    sample = "ir_samples/openvino/group_deconv.xml"
+    assert command("validate", sample) == 5
+    assert command("validate", sample, "--limit", "layers=9") == 0
+    capsys.readouterr()
+    assert command("doctor", "--limits", "--limit", "edges=8", "--format", "json") == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["limits"]}
+    assert [rows[n]["source"] for n in ("layers", "edges", "rank")] == [
+        "IRDECONV_LIMITS",
+        "--limit",
+        "default",
+    ]
+    assert command("doctor", "--limits") == 0
+    assert "(E601); set by IRDECONV_LIMITS" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", ["validate", "batch"])
+def test_a_bad_environment_is_one_diagnostic(
+    verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IRDECONV_LIMITS", "layers=3;edges=4")
+    words = ["validate"] if verb == "batch" else []
+    assert command(verb, *words, "ir_samples/openvino/group_deconv.xml", "--format=json") == 2
+    [found] = json.loads(capsys.readouterr().out)["diagnostics"]
+    assert found["code"] == "E700"
+    assert found["message"].startswith("IRDECONV_LIMITS: ")
+    assert command("codes", "E601") == 0
+
+
+def test_a_batch_hands_the_limits_of_its_environment_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IRDECONV_LIMITS", "layers=3")
+    sample = "ir_samples/openvino/group_deconv.xml"
+    assert command("batch", "validate", sample, "--jobs=0", "-q") == 5
+    assert command("batch", "validate", sample, "--jobs=0", "-q", "--limit=layers=9") == 0
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked"])
+def test_all_nodes_of_a_lowering_together_are_limited(form: str) -> None:
+    graph, target = ird.read("ir_samples/openvino/group_deconv.xml"), "generic"
+    with ird.Limits(lowered_total=99).applied():
+        ird.lower(graph, form, target)
+    with (
+        ird.Limits(lowered_total=1).applied(),
+        pytest.raises(ird.LimitError, match="lowered_total=N") as caught,
+    ):
+        ird.lower(graph, form, target)
+    [found] = caught.value.diagnostics
+    assert (found.code, found.severity) == ("E601", "error")
+    assert found.location is not None
+
+
+def test_too_many_nodes_are_refused_before_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = '%0 "x" = opset1.Parameter() {shape = [1, 1, 2, 2], element_type = f32}'
+    w = '%1 "w" = opset1.Parameter() {shape = [1, 1, 9, 9], element_type = f32}'
+    up = '%2 "up" = opset1.ConvolutionBackpropData(%0, %1) {strides = [9, 9], dilations = [1, 1]}'
+    graph = ird.parse(f'graph 1 "g" {{ {x} {w} {up} %3 "y" = opset1.Result(%2) }}')
+    monkeypatch.setattr(GraphBuilder, "add", None)
+    with (
+        ird.Limits(lowered_total=2 * 81 - 1).applied(),
+        pytest.raises(ird.LimitError, match="lowered_total=N"),
+    ):
+        ird.lower(graph, "phases")
+
+
+@pytest.mark.parametrize(
+    "text",
+    "layers layer=1 layers=x layers=-1 edges=9e9 edges=² layers=1.5 layers=1,00 edges=99999999999G "
+    "layers= layers=nones rank=33 rank=none".split(),
+)
+def test_limits_that_are_none(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("infer", "ir_samples/openvino/dynamic.xml", "--limit", text) == 2
+    assert "E700" in capsys.readouterr().err
+
+
+def test_the_rank_cannot_be_raised() -> None:
+    """Sorting and iterators of NumPy take 32 axes; a tensor of more is no crash, only too much."""
+    with pytest.raises(ValueError, match="from 0 to 32"):
+        ird.Limits(rank=33)
+    axes = (1,) * 40 + (3,)
+    graph = Graph()
+    data = ArrayData.of(np.arange(3, dtype=np.float32).reshape(axes))
+    x = graph.add(Const(f32, axes, data), name="x")
+    graph.add(Result(), [Value(x.id)], name="y")
+    assert "[0.0, 1.0, 2.0]" in ird.dump(graph)
+    with pytest.raises(ird.InferenceError, match="has rank 41; the limit is 32") as caught:
+        ird.infer(graph)
+    assert "more than 32" in str(caught.value)
+    with ird.Limits(rank=4).applied():
+        assert limits.raise_hint("rank").endswith("Limits(rank=N)")
+
+
+# Memory and work are counted before anything is allocated or multiplied.
+
+LIMIT = 1 << 20
+SIZES = """graph 1 "g" {{
+  %0 "n" = opset1.Parameter() {{shape = [{shape}], element_type = i64}}
+  %1 "a" = opset1.Const() {{element_type = {type}, shape = [{ones}], data = [{a}]}}
+  %2 "b" = opset1.Const() {{element_type = {type}, shape = [{ones}], data = [{b}]}}
+  %3 "made" = {made}
+  %4 "r" = opset1.Result(%3)
+}}
+"""
+MADE = {
+    "Broadcast": ('opset3.Broadcast(%1, %0) {mode = "numpy"}', "1", "1"),
+    "Tile": ("opset1.Tile(%1, %0)", "1", "1"),
+    "Range": ("opset4.Range(%1, %0, %2) {output_type = f32}", "", ""),
+    "RandomUniform": ("opset8.RandomUniform(%0, %1, %2) {output_type = f32}", "1", ""),
+}
+
+
+def peak(function: Callable[[], Any]) -> int:
+    """The memory that a call takes at most."""
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+SAMPLE = "ir_samples/openvino/group_deconv.xml"
+X = np.zeros((2, 6, 4, 5), np.float32)
+
+
+def test_work_is_limited() -> None:
+    with ird.Limits(macs=10).applied(), pytest.raises(ird.LimitError, match="multiply-accumulates"):
+        ird.run(SAMPLE, X)
+    assert ird.run(SAMPLE, X)
+
+
+ROWS = """graph 1 "g" {{
+  %0 "x" = opset1.Parameter() {{shape = [{rows}, 4], element_type = f32}}
+  %1 "each" = opset1.TensorIterator(%0)
+    body {{inputs = [[0, 0, [0]]], outputs = [[3, 0, [0]]], edges = []}} {{
+      %0 "row" = opset1.Parameter() {{shape = [1, 4], element_type = f32}}
+      %1 "w" = opset1.Const() {{element_type = f32, shape = [4, 1], data = [1.0, 2.0, 3.0, 4.0]}}
+      %2 "m" = opset1.MatMul(%0, %1)
+      %3 "out" = opset1.Result(%2)
+    }}
+  %2 "y" = opset1.Result(%1)
+}}
+"""
+
+
+@pytest.mark.parametrize("rows", ["5", "?"])
+def test_bodies_count_as_often_as_they_run(rows: str) -> None:
+    graph = ird.parse(ROWS.format(rows=rows))
+    feeds = {"x": np.ones((5, 4), np.float32)}
+    with ird.Limits(macs=20).applied():
+        ird.run(graph, feeds)
+    with ird.Limits(macs=19).applied(), pytest.raises(ird.LimitError, match="takes 20 multi"):
+        ird.run(graph, feeds)
+
+
+def test_memory_is_limited_by_the_limits_in_force() -> None:
+    with ird.Limits(memory=100).applied(), pytest.raises(ird.LimitError, match="the limit is 100"):
+        ird.run(SAMPLE, X)
+    with ird.Limits(memory=100).applied():
+        assert ird.run(SAMPLE, X, max_memory=2**30)
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+@pytest.mark.parametrize("kind", MADE)
+def test_sizes_that_only_values_tell_are_limited(kind: str, fuse: bool) -> None:
+    made, shape, ones = MADE[kind]
+    text = SIZES.format(shape=shape, ones=ones, type="f32", made=made, a="0.0", b="1.0")
+    plan = ird.compile(ird.parse(text), fuse=fuse, max_memory=LIMIT)
+    feed = np.array([1000] if shape else 1000, np.int64)
+    assert plan.run({"n": feed})["r"].shape == (1000,)
+
+    def fail() -> None:
+        with pytest.raises(ird.LimitError, match="the limit is 1,048,576"):
+            plan.run({"n": feed * 1_000_000})
+
+    assert peak(fail) < LIMIT
+
+
+def test_constants_that_are_folded_are_counted_first() -> None:
+    def fail() -> None:
+        with pytest.raises(ird.LimitError, match="constants take"):
+            ird.compile("tests/hostile/files/bc1e9.xml", max_memory=100 << 20)
+
+    assert peak(fail) < LIMIT

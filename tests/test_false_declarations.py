@@ -22,6 +22,7 @@ from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from support import irbuild as ib
 from support.layers import constant, parameter, result
 from support.raising_graphs import numbers
+from support.runtime_truth import outputs
 
 RNG = np.random.default_rng(31)
 W = numbers(RNG, 2, 3, 3, 3)
@@ -64,10 +65,8 @@ def by_hand(x: Any) -> Any:
 
 
 def shown_by_openvino(path: Path, x: Any) -> Any:
-    ov = pytest.importorskip("openvino")
-    core = ov.Core()
-    config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
-    return core.compile_model(core.read_model(path), "CPU", config)([x])[0]
+    pytest.importorskip("openvino")
+    return outputs(path, [x])[0]
 
 
 def written(path: Path) -> Graph:

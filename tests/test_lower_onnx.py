@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import irdeconv as ird
 from irdeconv.formats.onnx_container import scopes
-from support.onnx_deconvolutions import FORMS, Layer, checked, types
+from support.onnx_models import FORMS, Layer, checked, types
 
 UP = Layer(data=(1, 4, 5, 6), filter=(4, 3, 4, 4), attributes={"strides": [2, 2], "pads": [1] * 4})
 F32 = TensorProto.FLOAT

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("onnx")
 
 import irdeconv as ird
-from support.onnx_deconvolutions import Layer, checked, types
+from support.onnx_models import Layer, checked, types
 
 PLAIN = {"strides": [2, 2], "pads": [1] * 4}
 SIZED = {"strides": [2, 2], "output_shape": [10, 13]}

@@ -18,7 +18,14 @@ pytestmark = pytest.mark.oracles
 
 from onnx import helper  # noqa: E402
 
-from support.onnx_models import convert, info, model, runtime, single  # noqa: E402
+from support.onnx_models import (  # noqa: E402
+    convert,
+    info,
+    model,
+    openvino,
+    runtime,
+    single,
+)
 from support.scripts import script  # noqa: E402
 
 backend = script("run_onnx_backend")
@@ -49,17 +56,6 @@ def test_nothing_of_the_core_is_refused(kind: str) -> None:
 
 
 # Peers -------------------------------------------------------------------------------------------
-
-CORE = ov.Core()
-
-
-def openvino(graph: ird.Graph, feeds: dict[str, Any], path: Path) -> list[Any]:
-    """OpenVINO's outputs of the IR that irdeconv writes."""
-    ird.write(graph, path)
-    config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
-    compiled = CORE.compile_model(CORE.read_model(path), "CPU", config)
-    found = compiled(feeds)
-    return [found[o] for o in compiled.outputs]
 
 
 def agree(made: Any, feeds: dict[str, Any], folder: Path, rtol: float = 1e-5) -> None:

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import irdeconv as ird
-from support.onnx_deconvolutions import FORMS, Layer, checked
+from support.onnx_models import FORMS, Layer, checked
 
 GROUPED = Layer(
     data=(1, 4, 5, 6),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from onnx import helper
 
 import irdeconv as ird
-from support.onnx_deconvolutions import Layer, checked, types
+from support.onnx_models import Layer, checked, types
 
 UP = Layer(data=(1, 4, 5, 6), filter=(4, 3, 4, 4), attributes={"strides": [2, 2], "pads": [1] * 4})
 

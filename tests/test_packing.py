@@ -1,16 +1,38 @@
-"""Bytes to arrays and back for every element type; expected values are worked out by hand."""
+"""Packed types, quantized filters, random numbers."""
 
 from __future__ import annotations
 
 import struct
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import irdeconv as ird
 from irdeconv.ir.dtypes import ELEMENT_TYPES
-from irdeconv.ir.graph import Value
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.op import REGISTRY, infer_op
 from irdeconv.ir.packing import NF4, decode, encode
+from irdeconv.ir.spec import Spec
+from irdeconv.kernels import (
+    random_numbers as numbers,
+)
+from irdeconv.kernels import (
+    random_numbers as philox,
+)
+from irdeconv.kernels import (
+    random_numbers as twister,
+)
+from irdeconv.ops.elementwise import Add
+from irdeconv.ops.generation import RandomUniform
+from irdeconv.rewrite.compressed_filters import stored
+from support.layers import Layer, constant, expected, parameter, result
+from support.plan_graphs import Builder
+from support.runtime_truth import outputs
+
+# Bytes to arrays and back for every element type; expected values are worked out by hand.
 
 BIT_LAYOUTS = [
     ("u1", "81", [1, 0, 0, 0, 0, 0, 0, 1]),
@@ -172,3 +194,233 @@ def test_sums_keep_the_low_bits(type_: str, numbers: list[int], want: list[int])
     for trace in (None, lambda node, arrays: None):  # as planned, and node by node
         (sums,) = ird.run(given, [x], trace=trace).values()
         assert sums.tolist() == want
+
+
+# Filters that are stored in few bits stay so in every form, zero points and scales included.
+
+FORMS = ["zero-insertion", "phases", "stacked", "auto"]
+LAYER: dict[str, Any] = {
+    "batch": 2,
+    "size": (3, 4),
+    "kernel": (3, 2),
+    "strides": (2, 3),
+    "dilations": (1, 2),
+    "pads_begin": (1, 0),
+    "pads_end": (0, 2),
+    "output_padding": (1, 0),
+}
+PLAIN, GROUPED = Layer(groups=None, c=3, m=2, **LAYER), Layer(groups=2, c=3, m=2, **LAYER)
+GEMM = Layer(
+    **LAYER | {"kernel": (2, 3), "strides": (2, 3), "dilations": (1, 1), "pads_begin": (0, 0)}
+    | {"pads_end": (0, 0), "output_padding": (0, 0)},
+    groups=None, c=3, m=2,
+)  # fmt: skip
+# Along which axes of [C/g, M/g, *K] zero points and scales change.
+PER = {"tensor": (), "input channel": (0,), "output channel": (1,)}
+TYPES = {"i8": (-128, 127), "u8": (0, 255), "i4": (-8, 7), "u4": (0, 15)}
+
+
+def op(type: str, *args: Any) -> Any:
+    return REGISTRY[type, "opset1"](*args)
+
+
+def parameters(shape: tuple[int, ...], per: str, groups: bool) -> tuple[int, ...]:
+    """Return the shape of zero points and scales; those of groups differ, too."""
+    axes = [a + groups for a in PER[per]] + [0] * (groups and per != "tensor")
+    return tuple(n if a in axes else 1 for a, n in enumerate(shape))
+
+
+def quantized(layer: Layer, stored_in: str, per: str) -> tuple[Graph, Any, Any]:
+    """Return a graph, its data and its filter: (levels - zero points) * scales, exactly."""
+    rng = np.random.default_rng(len(stored_in + per))
+    low, high = TYPES[stored_in]
+    shape = layer.filter_shape
+    some = parameters(shape, per, layer.groups is not None)
+    levels = rng.integers(low, high + 1, shape)
+    zeros = rng.integers(low // 2 + 1, high // 2 + 1, some)
+    scales = 2.0 ** rng.integers(-3, 2, some)
+    container = ELEMENT_TYPES[stored_in].container
+    g = Graph()
+    x = rng.integers(-9, 10, layer.data_shape).astype(np.float32)
+    data = parameter(g, x.shape, np.float32, "x")
+    f32 = ELEMENT_TYPES["f32"]
+    w, z = (constant(g, v.astype(container), f"{v.shape}", stored_in) for v in (levels, zeros))
+    w, z = (Value(g.add(op("Convert", f32), [v], name=f"{v.node}").id) for v in (w, z))
+    w = Value(g.add(op("Subtract"), [w, z], name="centered").id)
+    s = constant(g, scales.astype(np.float32), "scales")
+    w = Value(g.add(op("Multiply"), [w, s], name="filter").id)
+    result(g, Value(g.add(layer.op, [data, w], name="deconv").id))
+    return g, x, ((levels - zeros) * scales).astype(np.float32)
+
+
+def filters(graph: Graph) -> list[tuple[Node, Any]]:
+    nodes = [*graph.nodes("Convolution"), *graph.nodes("GroupConvolution")]
+    return [(n, stored(graph, graph.inputs_of(n.id)[1])) for n in nodes]
+
+
+@pytest.mark.parametrize("per", PER)
+@pytest.mark.parametrize("stored_in", TYPES)
+@pytest.mark.parametrize(
+    "layer", [PLAIN, GROUPED, GEMM], ids=["plain", "grouped", "kernel is stride"]
+)
+def test_every_form_keeps_the_bits(layer: Layer, stored_in: str, per: str) -> None:
+    g, x, w = quantized(layer, stored_in, per)
+    y = expected(layer, x, w)
+    for form in FORMS:
+        lowered = ird.lower(g, form).graph
+        found = filters(lowered)
+        assert found
+        for node, filter in found:
+            assert filter is not None, (form, node)
+            assert str(filter.dtype) == stored_in
+            assert [s.node.type for s in filter.steps] == ["Convert", "Subtract", "Multiply"]
+            small = sum(p.values.size for s in filter.steps for p in s.parameters)
+            assert small <= max(filter.values.size, 4 * w.size)
+        assert np.array_equal(ird.run(lowered, {"x": x}, form=None)["y"], y), form
+        assert ird.certify(g, lowered), form
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_quantized_by_fake_quantize(form: str) -> None:
+    """Data and filter in f32, as training leaves them; 0 is a level of both."""
+    _, x, w = quantized(GROUPED, "i8", "tensor")
+    graph = Graph()
+    y = parameter(graph, x.shape, np.float32, "x")
+    limits = [[constant(graph, np.float32(v), str(v)) for v in (-128, 127, -64, 63.5)]] * 2
+    y = Value(graph.add(op("FakeQuantize", 256), [y, *limits[0]], name="levels of x").id)
+    inputs = [constant(graph, w, "w"), *limits[1]]
+    filter = Value(graph.add(op("FakeQuantize", 256), inputs, name="filter").id)
+    result(graph, Value(graph.add(GROUPED.op, [y, filter], name="deconv").id))
+    lowered = ird.lower(graph, form).graph
+    wanted = expected(GROUPED, x / 2, np.clip(np.round(w), -128, 127) / 2)
+    assert np.array_equal(ird.run(lowered, {"x": x}, form=None)["y"], wanted)
+    assert ird.certify(graph, lowered)
+
+
+def test_a_zero_that_has_no_number_stays_outside() -> None:
+    """Zero points of 0.5: what pads the filter is no level of it."""
+    g, x, _ = quantized(PLAIN, "u8", "tensor")
+    node = next(n for n in g.nodes() if n.name == "centered")
+    g.replace_uses(g.inputs_of(node.id)[1], constant(g, np.float32(0.5), "half"))
+    (before,) = ird.run(g, {"x": x}).values()
+    for form in FORMS:
+        lowered = ird.lower(g, form).graph
+        assert np.array_equal(ird.run(lowered, {"x": x}, form=None)["y"], before)
+
+
+@pytest.mark.oracles
+@pytest.mark.parametrize("per", ["tensor", "output channel"])
+def test_openvino_executes_them(per: str, tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    for layer in (PLAIN, GROUPED, GEMM):
+        g, x, w = quantized(layer, "u8", per)
+        for form in FORMS:
+            path = tmp_path / f"{form}.xml"
+            ird.write(ird.lower(g, form), path)
+            assert np.array_equal(outputs(path, [x])[0], expected(layer, x, w)), form
+
+
+# Random numbers in graphs, and their bits against exact arithmetic and live OpenVINO.
+
+SHAPE = (2, 3)
+
+
+def uniform(seed: int) -> RandomUniform:
+    return RandomUniform(ELEMENT_TYPES["f32"], global_seed=seed)
+
+
+def noisy(seed: int = 7) -> Graph:
+    """x plus the same random numbers twice, all of their inputs being constants."""
+    b = Builder()
+    x = b.input(SHAPE)
+    given = np.array(SHAPE), np.float32(-1), np.float32(1)
+    first, second = (b.add(uniform(seed), *given) for _ in range(2))
+    return b.done(b.add(Add(), b.add(Add(), x, first), second))
+
+
+def drawn(graph: Graph) -> int:
+    return sum(n.type == "RandomUniform" for n in graph.nodes())
+
+
+def test_nothing_is_folded_or_joined() -> None:
+    graph = ird.infer(noisy())
+    assert drawn(graph) == 2
+    assert drawn(ird.simplify(graph).graph) == 2
+    (out,) = infer_op(uniform(7), (Spec.of(np.array(SHAPE)), *map(Spec.of, scalars(-1, 1))))
+    assert (out.shape, out.value) == (SHAPE, None)
+
+
+def scalars(*values: float, kind: Any = np.float32) -> list[Any]:
+    return [np.array(v, kind) for v in values]
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_runs_of_a_plan_repeat(seed: int) -> None:
+    plan = ird.compile(noisy(seed))
+    feeds = {"x": np.zeros(SHAPE, np.float32)}
+    (first,), (second,) = plan.run(feeds).values(), plan.run(feeds).values()
+    assert np.array_equal(first, second)
+    assert np.array_equal(first, 2 * uniform(seed).evaluate(np.array(SHAPE), *scalars(-1, 1)))
+
+
+def test_pieces_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = philox.words(3, 1 << 40, 100)
+    monkeypatch.setattr(philox, "GROUPS_AT_ONCE", 7)
+    assert np.array_equal(philox.words(3, 1 << 40, 100), whole)
+    limits = np.float32(-3.7), np.float32(1000.3)
+    numbers_of_all = numbers.uniform(400, *limits, (3, 1 << 40), torch=False)
+    monkeypatch.setattr(numbers, "CONVERTED_AT_ONCE", 9)
+    assert np.array_equal(numbers.uniform(400, *limits, (3, 1 << 40), torch=False), numbers_of_all)
+
+
+def test_the_sequence_of_two_seeds_is_that_of_cpp() -> None:
+    # std::seed_seq{3, 5} and std::mt19937, as OpenVINO's Multinomial shows them among 4096 classes.
+    words = twister.words_of_sequence((3, 5), 8).astype(np.uint64)
+    assert (words * 4096 >> 32).tolist() == [788, 1254, 2170, 2615, 244, 2303, 1941, 948]
+
+
+def test_sums_are_rounded_once() -> None:
+    r = np.random.default_rng(0)
+    products = np.ldexp(r.integers(-(2**46), 2**46, 4000).astype(float), r.integers(-60, 10, 4000))
+    for low in (1.0, -3.7, 2.0**-20, 16777217.0):
+        found = numbers.rounded_sum(products, low)
+        for product, got in zip(products.tolist(), found.tolist(), strict=True):
+            exact = Fraction(product) + Fraction(low)
+            apart = abs(Fraction(got) - exact)
+            for side in (-np.inf, np.inf):
+                other = float(np.nextafter(np.float32(got), np.float32(side)))
+                assert apart <= abs(Fraction(other) - exact)
+
+
+LIMITS = [
+    ("f32", 2, 100),
+    ("f32", -3.7, 1000.3),
+    ("f32", 0, 1),
+    ("i32", -(2**31), 5),
+    ("i64", 2, 99),
+]
+
+
+@pytest.mark.oracles
+@pytest.mark.parametrize(("name", "low", "high"), LIMITS)
+@pytest.mark.parametrize("alignment", ["tensorflow", "pytorch"])
+def test_openvino_draws_the_same_bits(name: str, low: float, high: float, alignment: Any) -> None:
+    ov = pytest.importorskip("openvino")
+    ops = ov.opset16
+    seeds = 2**40 + 3, 2**35 + 1
+    size = np.array([2999])
+    limits = scalars(low, high, kind=ELEMENT_TYPES[name].container)
+    given = [ops.constant(v) for v in (size, *limits)]
+    y = ops.random_uniform(*given, name, *seeds, alignment)
+    (theirs,) = outputs(ov.Model([y], []))
+    ours = RandomUniform(ELEMENT_TYPES[name], *seeds, alignment).evaluate(size, *limits)
+    assert ours.tobytes() == theirs.tobytes()
+
+
+@pytest.mark.oracles
+def test_numbers_from_the_time_are_not_compared() -> None:
+    pytest.importorskip("openvino")
+    report = ird.compare(noisy(0), "openvino", [np.zeros(SHAPE, np.float32)])
+    assert report.passed, report
+    rules = {t.type_a: t.rule for t in report.tensors}
+    assert rules["RandomUniform"] == "drawn anew in every run"

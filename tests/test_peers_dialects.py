@@ -20,18 +20,13 @@ from support.dialect_layers import (
     problems,
 )
 from support.dialect_random import random_layer
+from support.runtime_truth import outputs
 from support.sweeps import parts
 
-ov = pytest.importorskip("openvino")
+pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles
 
 CHUNKS, CASES = 3, 9
-CORE = ov.Core()
-
-
-def run_ov(path: Path, x: Any) -> Any:
-    config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
-    return CORE.compile_model(CORE.read_model(path), "CPU", config)([x])[0]
 
 
 def lowered_defect(layer: DialectLayer) -> bool:
@@ -65,13 +60,13 @@ def check_layer(rng: np.random.Generator, version: str, folder: Path) -> str:
     x, compared = arrays[0], []
     if not native_defect(layer):
         ird.write(graph, folder / "native.xml")
-        assert agrees(layer, run_ov(folder / "native.xml", x), want), layer
+        assert agrees(layer, outputs(folder / "native.xml", [x])[0], want), layer
         compared.append("native")
     low = ird.lower(graph).graph
     if not lowered_defect(layer):
         ird.write(low, folder / "lowered.xml")
         assert "BackpropData" not in (folder / "lowered.xml").read_text("utf-8")
-        assert agrees(layer, run_ov(folder / "lowered.xml", x), want), layer
+        assert agrees(layer, outputs(folder / "lowered.xml", [x])[0], want), layer
         compared.append("lowered")
     return " and ".join(compared)
 

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import irdeconv as ird
-from support.onnx_deconvolutions import FORMS, Layer, checked, run_onnx, types
+from support.onnx_models import FORMS, Layer, checked, run_onnx, types
 
 pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.oracles

@@ -1,24 +1,24 @@
-"""If, Loop and Scan: imported and written for OpenVINO they compute what ONNX Runtime does."""
+"""ONNX control flow and Microsoft operations against ONNX Runtime."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import irdeconv as ird
+from support.onnx_models import agree, convert, info, integers, model, real
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles
 
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402
-
-from support.onnx_models import convert, info, model  # noqa: E402
-from support.onnx_peers import agree, real  # noqa: E402
+# If, Loop and Scan: imported and written for OpenVINO they compute what ONNX Runtime does.
 
 BOOL, I64 = TensorProto.BOOL, TensorProto.INT64
 
@@ -204,3 +204,143 @@ def test_what_is_wrong_inside_is_told() -> None:
     (found,) = e.value.diagnostics
     assert found.layer == "choice"
     assert "in its body: TfIdfVectorizer" in found.message
+
+
+# ONNX Runtime's own operations: imported and written for OpenVINO they compute what it does.
+
+Rng = np.random.Generator
+MICROSOFT = "com.microsoft"
+
+
+def made(
+    type: str,
+    feeds: dict[str, Any],
+    constants: dict[str, Any] | None = None,
+    *,
+    outputs: dict[str, Any] | None = None,
+    inputs: str = "",
+    domain: str = MICROSOFT,
+    **attributes: Any,
+) -> tuple[Any, dict[str, Any]]:
+    """A model of one node; `outputs` are names with types, `inputs` words; -, -- are left out."""
+    names = [i.strip("-") for i in inputs.split()] or [*feeds, *(constants or {})]
+    ends = {k.strip("-"): t for k, t in (outputs or {"y": np.float32}).items()}
+    written = [k.strip("-") for k in outputs or ends]
+    node = helper.make_node(type, names, written, name="n", domain=domain, **attributes)
+    kind = helper.np_dtype_to_tensor_dtype
+    given = [info(k, v.shape, kind(v.dtype)) for k, v in feeds.items()]
+    results = [info(k, None, kind(np.dtype(t))) for k, t in ends.items() if k]
+    out = model([node], given, results, constants, opset=17)
+    out.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
+    return out, feeds
+
+
+def plain_functions(rng: Rng) -> list[Any]:
+    x, bias = real(rng, 2, 3, 4), real(rng, 4)
+    return [
+        made("Gelu", {"x": x}),
+        made("BiasGelu", {"x": x}, {"b": bias}),
+        made("FastGelu", {"x": x}),
+        made("FastGelu", {"x": x}, {"b": bias}),
+        made("QuickGelu", {"x": x}, alpha=1.3),
+        made("QuickGelu", {"x": x}),
+        made("ExpandDims", {"x": x}, {"a": np.array(-2, np.int32)}),
+    ]
+
+
+def fused(rng: Rng) -> list[Any]:
+    x, w = real(rng, 2, 3, 5, 6), real(rng, 4, 3, 2, 3)
+    z, b = real(rng, 2, 4, 4, 4), real(rng, 4)
+    rows = [
+        made("FusedConv", {"x": x}, {"w": w, "b": b}, activation="Relu"),
+        made("FusedConv", {"x": x}, {"w": w, "b": b, "z": z}, activation="Relu"),
+        made("FusedConv", {"x": x}, {"w": w}, activation="Tanh", strides=[2, 1]),
+    ]
+    for name, numbers in (("LeakyRelu", [0.3]), ("Clip", [-0.5, 0.7]), ("HardSigmoid", [0.3, 0.4])):
+        extra = {"activation": name, "activation_params": numbers}
+        rows.append(made("FusedConv", {"x": x}, {"w": w, "b": b}, **extra))
+    a, c = real(rng, 3, 4), real(rng, 3, 5)
+    gemm = {"transA": 1, "alpha": 0.5, "beta": 2.0}
+    rows.append(made("FusedGemm", {"a": a, "c": c}, {"d": real(rng, 5)}, activation="Relu", **gemm))
+    return rows
+
+
+def matrix_products(rng: Rng) -> list[Any]:
+    a, b = real(rng, 2, 3, 4, 5), real(rng, 2, 3, 6, 5)
+    rows = [made("FusedMatMul", {"a": a, "b": b}, transB=1, alpha=0.3)]
+    left, right = real(rng, 4, 2, 3, 5), real(rng, 2, 3, 5, 6)
+    rows.append(made("FusedMatMul", {"a": left, "b": right}, transBatchA=1))
+    both = real(rng, 6, 2, 3, 5)
+    flags = {"transBatchA": 1, "transBatchB": 1, "transB": 1}
+    rows.append(made("FusedMatMul", {"a": left, "b": both}, **flags))
+    wide = real(rng, 5, 2, 3, 4)
+    rows.append(made("FusedMatMul", {"a": wide, "b": right}, transBatchA=1, transA=1))
+    for zeros in (False, True):
+        packed = rng.integers(0, 256, (6, 2, 8)).astype(np.uint8)
+        constants = {"b": packed, "s": rng.uniform(0.1, 0.2, 12).astype(np.float32)}
+        constants |= {"z": rng.integers(0, 256, 6).astype(np.uint8)} if zeros else {}
+        sizes = {"K": 32, "N": 6, "bits": 4, "block_size": 16}
+        rows.append(made("MatMulNBits", {"a": real(rng, 3, 32)}, constants, **sizes))
+    return rows
+
+
+def normalizations(rng: Rng) -> list[Any]:
+    x, s = real(rng, 2, 3, 8), real(rng, 2, 3, 8)
+    g, b, c = real(rng, 8), real(rng, 8), real(rng, 8)
+    rows = [
+        made("SkipLayerNormalization", {"x": x, "s": s}, {"g": g, "b": b}, epsilon=1e-5),
+        made("SkipLayerNormalization", {"x": x, "s": s}, {"g": g, "b": b, "c": c}),
+        made("SkipSimplifiedLayerNormalization", {"x": x, "s": s}, {"g": g}, epsilon=1e-5),
+        made("SkipSimplifiedLayerNormalization", {"x": x, "s": s}, {"g": g, "c": c}),
+        made("SimplifiedLayerNormalization", {"x": x}, {"g": g}, domain="", axis=-1),
+    ]
+    total = {"y": np.float32, "-": np.float32, "--": np.float32, "sum": np.float32}
+    return [*rows, made("SkipLayerNormalization", {"x": x, "s": s}, {"g": g}, outputs=total)]
+
+
+def grid(rng: Rng, name: str, kind: str = "u1") -> dict[str, Any]:
+    scale = np.float32(rng.uniform(0.01, 0.05))
+    return {f"{name}s": scale, f"{name}z": integers(rng, np.dtype(kind))[()]}
+
+
+def quantised(rng: Rng) -> list[Any]:
+    x = integers(rng, np.uint8, 1, 4, 6, 5)
+    y = integers(rng, np.uint8, 1, 4, 6, 5)
+    gx, gy, gz = grid(rng, "x"), grid(rng, "y"), grid(rng, "z")
+    two = {"inputs": "x xs xz y ys yz zs zz", "outputs": {"o": np.uint8}}
+    one = {"inputs": "x xs xz zs zz", "outputs": {"o": np.uint8}}
+    every = {**gx, **gy, **gz}
+    single = {**gx, **gz}
+    window = {"kernel_shape": [3, 2], "strides": [2, 1]}
+    joined = {"inputs": "zs zz x xs xz y ys yz", "outputs": {"o": np.uint8}}
+    return [
+        made("QLinearAdd", {"x": x, "y": y}, every, **two),
+        made("QLinearMul", {"x": x, "y": y}, every, **two),
+        made("QLinearSigmoid", {"x": x}, single, **one),
+        made("QLinearLeakyRelu", {"x": x}, single, alpha=0.2, **one),
+        made("QLinearAveragePool", {"x": x}, single, **window, **one),
+        made("QLinearAveragePool", {"x": x}, single, channels_last=1, **window, **one),
+        made("QLinearGlobalAveragePool", {"x": x}, single, **one),
+        made("QLinearGlobalAveragePool", {"x": x}, single, channels_last=1, **one),
+        made("QLinearSoftmax", {"x": x}, single, axis=-1, opset=13, **one),
+        made("QLinearConcat", {"x": x, "y": y}, every, axis=1, **joined),
+    ]
+
+
+def dynamic(rng: Rng) -> list[Any]:
+    a, b = real(rng, 3, 8), integers(rng, np.int8, 8, 5)
+    s, z, bias = np.float32(0.02), np.int8(3), real(rng, 5)
+    x = integers(rng, np.uint8, 3, 8)
+    floats = {"b": b, "s": s, "t": np.float32(0.5), "p": np.uint8(7), "q": z, "c": bias}
+    return [
+        made("DynamicQuantizeMatMul", {"a": a}, {"b": b, "s": s, "z": z, "c": bias}),
+        made("MatMulIntegerToFloat", {"a": x}, floats),
+    ]
+
+
+@pytest.mark.parametrize(
+    "rows", [plain_functions, fused, matrix_products, normalizations, quantised, dynamic]
+)
+def test_against_the_runtime(rows: Callable[[Rng], list[Any]], tmp_path: Path) -> None:
+    for row in rows(np.random.default_rng([71, len(rows.__name__)])):
+        agree(*row, tmp_path / "m.xml", steps=int(rows is quantised))

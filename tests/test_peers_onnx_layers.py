@@ -23,12 +23,15 @@ ov = pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles
 
 from irdeconv.formats.convert import import_model  # noqa: E402
-from support.onnx_models import runtime, single  # noqa: E402
+from support.onnx_models import (  # noqa: E402
+    openvino,
+    runtime,
+    single,
+)
 from support.sweeps import parts  # noqa: E402
 
 Case = tuple[Any, dict[str, Any]]
 Rng = np.random.Generator
-CORE = ov.Core()
 EMPTY = np.zeros(0, np.float32)
 CEILING = 1e-4  # no derived bound is above this, of 1 or of the value
 
@@ -235,14 +238,6 @@ MAKERS: tuple[Callable[[Rng], Case], ...] = (
     scatter,
     normalization,
 )
-
-
-def openvino(graph: ird.Graph, feeds: dict[str, Any], path: Path) -> list[Any]:
-    ird.write(graph, path)
-    config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
-    compiled = CORE.compile_model(CORE.read_model(path), "CPU", config)
-    found = compiled(feeds)
-    return [found[o] for o in compiled.outputs]
 
 
 def agree(graph: ird.Graph, arrays: list[Any], feeds: dict[str, Any]) -> None:

@@ -17,8 +17,12 @@ pytestmark = pytest.mark.oracles
 
 from onnx import helper, numpy_helper  # noqa: E402
 
-from support.onnx_models import single  # noqa: E402
-from support.onnx_peers import agree, integers, real  # noqa: E402
+from support.onnx_models import (  # noqa: E402
+    agree,
+    integers,
+    real,
+    single,
+)
 
 Rng = np.random.Generator
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}

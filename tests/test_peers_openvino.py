@@ -14,23 +14,17 @@ import irdeconv as ird
 from irdeconv.rewrite.forms import FORMS
 from support.ir_text import write_ir
 from support.layers import EMPTY_DATA, EMPTY_OUTPUT, Layer, build, expected, numbers, random_layer
+from support.runtime_truth import compiled, core, outputs
 from support.sweeps import parts
 
 ov = pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles
 
 CHUNKS, CASES = 16, 22
-CORE = ov.Core()
-
-
-def compile_ov(path: Path) -> Any:
-    # Without the hint the plugin may compute in bf16.
-    config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
-    return CORE.compile_model(CORE.read_model(path), "CPU", config)
 
 
 def run_ov(path: Path, feeds: Any) -> Any:
-    return compile_ov(path)(feeds)[0]
+    return outputs(path, feeds)[0]
 
 
 def native_defect(layer: Layer) -> str | None:
@@ -175,8 +169,8 @@ def test_the_size_of_another_input(size: int, tmp_path: Path) -> None:
     w = numbers(rng, layer.filter_shape, np.float32)
     graph, feeds = build(layer, x, w, shape_source="computed")
     ird.write(ird.lower(graph).graph, tmp_path / "net.xml")
-    compiled = compile_ov(tmp_path / "net.xml")
-    y = compiled([feeds[p.node.friendly_name] for p in compiled.inputs])[0]
+    made = compiled(tmp_path / "net.xml")
+    y = made([feeds[p.node.friendly_name] for p in made.inputs])[0]
     assert np.array_equal(y, expected(layer, x, w))
 
 
@@ -193,8 +187,8 @@ def check_dynamic(rng: np.random.Generator, folder: Path, shape_input: bool) -> 
     low = ird.lower(graph).graph
     ird.write(low, written)
     assert "BackpropData" not in written.read_text("utf-8")
-    native = None if shape_input else compile_ov(source)
-    lowered = compile_ov(written)
+    native = None if shape_input else compiled(source)
+    lowered = compiled(written)
     plan = ird.compile(low, form=None, fuse=False)
     compared = 0
     for _ in range(3):
@@ -244,7 +238,7 @@ def test_the_size_that_empty_data_gives(
     graph, _ = build(layer, x, w, data_shape=shape)
     low = ird.lower(graph, form)
     ird.write(low.graph, tmp_path / "net.xml")
-    model = CORE.read_model(tmp_path / "net.xml")
+    model = core().read_model(tmp_path / "net.xml")
     if open_sizes and low.report.layers[0].form == "gemm":
         with pytest.raises(RuntimeError, match=r"data shape after padding \(dim: 0\)"):
             model.reshape(list(x.shape))  # its Convolution refuses data without positions
@@ -260,4 +254,4 @@ def test_the_layout_of_an_input_stays(tmp_path: Path) -> None:
     info = '<attribute name="layout" version="0" layout="[N,C,H,W]"/>'
     graph.parameters[0].port_rt_info = (("output", 0, f"<rt_info>{info}</rt_info>"),)
     ird.write(ird.lower(graph).graph, tmp_path / "net.xml")
-    assert str(CORE.read_model(tmp_path / "net.xml").parameters[0].layout) == "[N,C,H,W]"
+    assert str(core().read_model(tmp_path / "net.xml").parameters[0].layout) == "[N,C,H,W]"

@@ -15,18 +15,16 @@ from support.forms_grid import form_layer
 from support.layers import Layer, build, expected
 from support.layers import numbers as layer_numbers
 from support.raising_graphs import Net, end, left, numbers, raised_types, resize, source
+from support.runtime_truth import outputs
 from support.sweeps import parts
 
-ov = pytest.importorskip("openvino")
+pytest.importorskip("openvino")
 onnx = pytest.importorskip("onnx")
 pytestmark = pytest.mark.oracles
 
-CORE = ov.Core()
-
 
 def run_ov(path: Path, feeds: dict[str, Any]) -> Any:
-    config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
-    return CORE.compile_model(CORE.read_model(path), "CPU", config)(list(feeds.values()))[0]
+    return outputs(path, list(feeds.values()))[0]
 
 
 def raised_and_written(graph: ird.Graph, path: Path) -> ird.Graph:

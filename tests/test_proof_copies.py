@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("openvino")
 
 from support.rewritings import OPEN, PLANE, S2, Case, deconvolution
-from support.rewritings_legal import WIDE_OPEN, copies_filter, of_copies
+from support.rewritings_few import WIDE_OPEN, copies_filter, of_copies
 from test_proof_few_axes import compared
 
 pytestmark = pytest.mark.oracles

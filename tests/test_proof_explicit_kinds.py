@@ -12,13 +12,11 @@ from irdeconv.proof.linear import prove
 from irdeconv.proof.model import Model, Obligation, Port, Unproved
 from irdeconv.proof.reader import read
 from support import (  # noqa: F401
+    rewritings,
     rewritings_around,
+    rewritings_few,
     rewritings_files,
-    rewritings_filters,
-    rewritings_legal,
-    rewritings_parts,
     rewritings_sums,
-    rewritings_zeros,
 )
 from support.rewritings import KINDS, Case, Kind
 

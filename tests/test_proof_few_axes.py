@@ -13,8 +13,8 @@ ov = pytest.importorskip("openvino")
 
 from irdeconv.proof import pairing, reader, symbolic  # noqa: E402
 from irdeconv.proof.model import Unproved  # noqa: E402
+from support import rewritings_few  # noqa: E402, F401
 from support import rewritings_few as few  # noqa: E402
-from support import rewritings_legal  # noqa: E402, F401
 from support.rewritings import KINDS, Case, Value, deconvolution, floats, model, rank_of  # noqa: E402
 from support.sweeps import parts  # noqa: E402
 from test_rewritings import differ, feeds, outputs  # noqa: E402

@@ -17,9 +17,19 @@ import pytest
 
 from irdeconv.proof.language import ATTRIBUTES, evaluate
 from irdeconv.proof.model import MOVES, RULES, TypedArray, Unproved
-from support.language_domains import DOMAINS, counted, layer, scalar
-from support.language_values import PAIRS, TYPES, UNARY, combined
-from support.live_language import LiveCase, Mode, live
+from support.language_domains import (
+    DOMAINS,
+    PAIRS,
+    TYPES,
+    UNARY,
+    LiveCase,
+    Mode,
+    combined,
+    counted,
+    layer,
+    live,
+    scalar,
+)
 
 pytestmark = pytest.mark.oracles
 pytest.importorskip("openvino")

@@ -10,7 +10,7 @@ import pytest
 
 from irdeconv.proof.model import Fact, Layer, Model, Obligation, Proof, Unproved
 from irdeconv.proof.pairing import ProofVerdict, check
-from support.pairing_models import (
+from support.proof_models import (
     WEIGHTS,
     constant,
     model,

@@ -20,14 +20,12 @@ from openvino import opset13 as op  # noqa: E402
 from irdeconv.proof import pairing, reader  # noqa: E402
 from irdeconv.proof.model import Unproved  # noqa: E402
 from support import (  # noqa: E402, F401
+    rewritings,
     rewritings_around,
     rewritings_few,
     rewritings_files,
-    rewritings_filters,
-    rewritings_legal,
-    rewritings_parts,
     rewritings_sums,
-    rewritings_zeros,
+    runtime_truth,
 )
 from support.rewritings import (  # noqa: E402
     KINDS,
@@ -43,8 +41,6 @@ from support.rewritings import (  # noqa: E402
 
 pytestmark = pytest.mark.oracles
 
-CORE = ov.Core()
-CONFIG = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
 
 # Kinds that are not followed, and why. They may only become fewer.
 NOT_PROVED = {
@@ -103,15 +99,13 @@ def answer(paths: tuple[Path, Path]) -> int:
 
 
 def outputs(path: Path, feeds: list[dict[str, Any]]) -> list[Any]:
-    compiled = CORE.compile_model(CORE.read_model(path), "CPU", CONFIG)
-    found = [compiled(feed) for feed in feeds]
-    return [np.array(f[i]) for f in found for i in range(len(compiled.outputs))]
+    return [y for feed in feeds for y in runtime_truth.outputs(path, feed)]
 
 
 def feeds(path: Path, case: Case) -> list[dict[str, Any]]:
     """Integers for each shape of the case."""
     rng = np.random.default_rng(12)
-    inputs = CORE.read_model(path).inputs
+    inputs = runtime_truth.core().read_model(path).inputs
     made = []
     for shape in case.shapes():
         shapes = {i.any_name: shape if i.any_name == "x" else tuple(i.shape) for i in inputs}

@@ -1,20 +1,41 @@
-"""Arrays of others: headers are held against what is there, archives listed before unpacking."""
+"""Arrays and weights in files: saved, mapped, missing; what opens files."""
 
 from __future__ import annotations
 
 import io
+import json
+import os
+import re
+import signal
+import socket
 import struct
+import subprocess
+import sys
+import threading
 import warnings
 import zipfile
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from irdeconv.base.errors import LimitError
+import irdeconv as ird
+from irdeconv.base.errors import FileAccessError, InputError, LimitError
 from irdeconv.base.limits import Limits
+from irdeconv.base.opening import parse_json, parse_toml, read_file, shown
+from irdeconv.cli.main import main
 from irdeconv.formats import arrays as saved_arrays
 from irdeconv.formats.arrays import SavedArrays, UnreadableArray, npy, npy_header, npz, read_npy
+from irdeconv.formats.document import WeightsFile
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ops.elementwise import Add
+from support.commands import command
+from support.ir_text import write_ir
+from support.layers import Layer, constant, parameter, result
+
+# Arrays of others: headers are held against what is there, archives listed before unpacking.
 
 DATA = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -202,3 +223,313 @@ def test_every_damage_is_told() -> None:
                     assert arrays[name].nbytes <= 1 << 20
         except (UnreadableArray, LimitError):
             pass
+
+
+# Files that change while they are mapped, and processes that fork while a plan runs.
+
+SIZE = 1 << 20
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """x + 4 MiB of ones."""
+    g = Graph()
+    x = parameter(g, (SIZE,), np.float32, "x")
+    w = constant(g, np.ones(SIZE, np.float32), "w")
+    result(g, Value(g.add(Add(), [x, w], name="sum").id), "y")
+    ird.write(ird.infer(g), tmp_path / "m.xml")
+    return tmp_path / "m.xml"
+
+
+def cut(model: Path, size: int = 5000) -> None:
+    os.truncate(model.with_suffix(".bin"), size)
+
+
+X = {"x": np.zeros(SIZE, np.float32)}
+
+
+def test_weights_cut_off_before_a_run_are_told(model: Path) -> None:
+    plan = ird.compile(ird.read(model))
+    cut(model)
+    with pytest.raises(InputError, match="it had 4194304 bytes, and has 5000") as e:
+        plan.run(X)
+    assert [d.code for d in e.value.diagnostics] == ["E125"]
+
+
+def test_weights_cut_off_and_grown_again_are_told(model: Path) -> None:
+    plan = ird.compile(ird.read(model))
+    cut(model)
+    cut(model, 4 * SIZE)
+    with pytest.raises(InputError, match="something wrote to it"):
+        plan.run(X)
+
+
+def test_weights_cut_off_before_writing_leave_the_target(model: Path, tmp_path: Path) -> None:
+    graph = ird.read(model)
+    cut(model, 0)
+    with pytest.raises(InputError, match=r"m\.bin was changed while it was in use"):
+        ird.write(graph, tmp_path / "new.xml")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m.bin", "m.xml"]
+
+
+def test_weights_that_are_replaced_are_those_that_were_read(model: Path) -> None:
+    plan = ird.compile(ird.read(model))
+    ird.write(ird.read(model), model)
+    assert set(plan.run(X)["y"].tolist()) == {1.0}
+
+
+def test_weights_cut_off_while_they_are_read(model: Path) -> None:
+    weights = WeightsFile(model.with_suffix(".bin"))
+    values = np.frombuffer(weights.read(0, 4 * SIZE), np.float32)
+    cutting = threading.Thread(target=cut, args=(model,))
+    cutting.start()
+    sums = {float(values.sum()) for _ in range(50)}
+    cutting.join()
+    sums.add(float(values.sum()))
+    assert max(sums) <= SIZE
+    assert min(sums) >= 1250
+    with pytest.raises(InputError, match="E125"):
+        weights.require_intact()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the number of SIGBUS")
+def test_a_fault_of_another_mapping_ends_the_process_as_ever(model: Path) -> None:
+    program = (
+        "import mmap, os, sys\n"
+        "from irdeconv.formats.document import WeightsFile\n"
+        "held = WeightsFile(sys.argv[1])\n"
+        "with open(sys.argv[2], 'w+b') as file:\n"
+        "    file.truncate(100000)\n"
+        "    other = mmap.mmap(file.fileno(), 0)\n"
+        "    file.truncate(0)\n"
+        "    other[50000]\n"
+    )
+    paths = str(model.with_suffix(".bin")), str(model.with_name("other"))
+    done = subprocess.run([sys.executable, "-c", program, *paths], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGBUS
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_child_forked_while_a_plan_runs_runs_it_too(model: Path, threads: int) -> None:
+    plan = ird.compile(ird.read(model), threads=threads)
+    over, running = threading.Event(), threading.Event()
+
+    def work() -> None:
+        while not over.is_set():
+            plan.run(X, trace=lambda *_: running.set())
+
+    other = threading.Thread(target=work)
+    other.start()
+    try:
+        for _ in range(4):
+            running.clear()
+            assert running.wait(60)
+            assert waited(in_child(lambda: float(plan.run(X)["y"][7]) == 1.0)) == 0
+    finally:
+        over.set()
+        other.join()
+
+
+def test_a_child_forked_by_a_callback_goes_on_with_the_run(model: Path) -> None:
+    plan = ird.compile(ird.read(model))
+    children: list[int] = []
+
+    def trace(*_: object) -> None:
+        children.append(os.fork())
+
+    out = plan.run(X, trace=trace)
+    if 0 in children:
+        os._exit(0 if float(out["y"][7]) == 1.0 else 1)
+    assert [waited(child) for child in children] == [0] * len(children)
+
+
+def in_child(work: Callable[[], bool]) -> int:
+    """Return the process that calls `work`; it ends with 0 where that is true."""
+    child = os.fork()
+    if child:
+        return child
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(60)
+    code = 2
+    try:
+        code = 0 if work() else 1
+    finally:
+        os._exit(code)
+
+
+def waited(child: int) -> int:
+    """Return the exit code of a child; one that hangs is killed by its own alarm."""
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+# Weights that are missing, and those that are left out, on the command line.
+
+LAYER = Layer(1, (4, 4), None, 2, 3, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    write_ir(tmp_path / "net.xml", LAYER, np.ones((2, 3, 3, 3), np.float32))
+    return tmp_path / "net.xml"
+
+
+def test_missing_weights_are_an_unreadable_model(
+    net: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    net.with_suffix(".bin").unlink()
+    assert command("validate", net) == 1
+    for verb in ("run", "infer", "lower", "inspect", "explain"):
+        capsys.readouterr()
+        assert command(verb, net) == 3
+        err = capsys.readouterr().err
+        assert (err.count("error"), f"{net.with_suffix('.bin')} is missing" in err) == (1, True)
+
+
+def test_a_shape_that_only_values_confirm_is_wider(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layer = replace(LAYER, output_shape=(7, 7), pads_begin=(0, 0), pads_end=(0, 0))
+    write_ir(tmp_path / "net.xml", layer, np.ones((2, 3, 3, 3), np.float32))
+    for more, status in ([], "same"), (["--no-weights"], "wider"):
+        assert command("infer", tmp_path / "net.xml", "--format", "json", *more) == 0
+        tensors = {t["name"]: t for t in json.loads(capsys.readouterr().out)["tensors"]}
+        assert tensors["deconv"]["status"] == status
+
+
+def test_no_weights_is_the_structure_alone(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net.with_suffix(".bin").unlink()
+    assert command("validate", net, "--no-weights") == 0
+    assert capsys.readouterr().out.endswith("valid, 0 errors, 0 warnings, without weights\n")
+    assert command("infer", net, "--no-weights") == 0
+    assert "structure alone" in capsys.readouterr().out
+    assert command("inspect", net, "--no-weights") == 0
+    assert command("explain", net, "--no-weights") == 0
+    capsys.readouterr()
+    assert command("infer", net, "--no-weights", "-o", net.with_name("x.xml")) == 2
+    assert "-o needs the weights" in capsys.readouterr().err
+    assert command("infer", net, "--no-weights", "--weights", "w.bin") == 2
+    assert "exclude each other" in capsys.readouterr().err
+    assert command("run", net, "--no-weights") == 2
+    assert "it is one of validate, infer, inspect, explain" in capsys.readouterr().err
+
+
+# Files of others: what is no regular file is refused at once, whatever it is given for.
+
+MODEL = "ir_samples/openvino/deconv_3x3_to_5x5.xml"
+OTHER = "ir_samples/onnx/default.xml"
+
+# The suffix of the file that is none, and how it is given.
+COMMANDS = {
+    "validate": ("", "validate {}"),
+    "infer": (".xml", "infer {}"),
+    "inspect": (".ird", "inspect {}"),
+    "onnx": (".onnx", "convert {} -o out.xml"),
+    "dump": (".json", "convert {} -o out.xml"),
+    "weights of a dump": (".npz", "convert DUMP --weights {} -o out.xml"),
+    "lower": (".onnx", "lower {}"),
+    "weights": (".bin", "validate MODEL --weights {}"),
+    "array": (".npy", "run MODEL x=@{}"),
+    "arrays": (".npz", "run MODEL {}"),
+    "picture": (".png", "run MODEL x=@{}"),
+    "saved arrays": (".npz", "compare MODEL {}"),
+    "target": (".toml", "lower MODEL --target {}"),
+    "certificate": (".json", "check-certificate MODEL OTHER --certificate {}"),
+    "report": (".json", "bench MODEL --against {}"),
+    "measurements": (".json", "run MODEL --tune={}"),
+    "layers": (".toml", "suite make made --layers {}"),
+    "demo": (".png", "demo --input {} -o made"),
+}
+DUMP = {"id": 0, "kind": "ReLU", "inputs": [], "outputs": [], "attrs": {}}
+
+
+def _fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+@pytest.mark.parametrize("make", [_fifo, _device, _socket])
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_only_regular_files_are_read(
+    name: str,
+    make: Callable[[Path], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    suffix, text = COMMANDS[name]
+    model, other = (Path(name).resolve() for name in (MODEL, OTHER))
+    monkeypatch.chdir(tmp_path)
+    bad = f"it{suffix}"
+    make(Path(bad))
+    Path("dump.json").write_text(json.dumps({"graph": [DUMP]}))
+    words = {"MODEL": str(model), "OTHER": str(other), "DUMP": "dump.json", "{}": bad}
+    args = [re.sub("MODEL|OTHER|DUMP|{}", lambda m: words[m.group()], w) for w in text.split()]
+    before = sorted(Path().rglob("*"))
+    code = main(args)
+    said = " ".join("".join(capfd.readouterr()).split())
+    assert code in (2, 3, 6), said
+    assert "bug" not in said
+    assert "not a regular file" in said, said
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_the_limit_comes_before_the_bytes(tmp_path: Path) -> None:
+    file = tmp_path / "large"
+    with file.open("wb") as made:
+        made.truncate(1 << 40)
+    with pytest.raises(LimitError, match=r"1,099,511,627,776 bytes; the limit is 100") as e:
+        read_file(file, 100)
+    assert [d.code for d in e.value.diagnostics] == ["E600"]
+    with pytest.raises(FileAccessError):
+        read_file("a\0b", 100)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "nul", "[" * 100_000, '{"a": 1, "a": 2}', "9" * 5000, '{"a": ' * 50_000, "\ufeff\ufeff1"],
+)
+def test_json_that_nobody_can_use(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_json(text.encode())
+
+
+def test_json_is_unicode() -> None:
+    with pytest.raises(ValueError, match="utf-8"):
+        parse_json(b'"\xff"')
+    assert parse_json(b'\xef\xbb\xbf{"a": [1]}') == {"a": [1]}
+
+
+@pytest.mark.parametrize("text", ["a", "a = " + "9" * 5000, "a = " + "[" * 50_000])
+def test_toml_that_nobody_can_use(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_toml(text)
+
+
+def test_values_in_messages() -> None:
+    assert shown(1 << 100_000) == "a number of 100,001 bits"
+    text = shown("a\n\x1b" + "b" * 500)
+    assert (len(text), text[:9], text[-5:]) == (63, r"'a\n\x1bb", "bb...")
+    assert shown([1, 2]) == "[1, 2]"
+
+
+@pytest.mark.parametrize("value", [1, True, "x", [1], {"xml": "x"}, {"xml": None}, {"xml": [1]}])
+def test_files_that_no_certificate_names(
+    value: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    low, held = str(tmp_path / "low.xml"), tmp_path / "c.json"
+    assert main(["lower", MODEL, "-o", low, "--certify", str(held)]) == 0
+    held.write_text(json.dumps({**json.loads(held.read_text()), "lowered": value}))
+    assert main(["check-certificate", MODEL, low, "--certificate", str(held)]) == 2
+    assert "what it says of its files" in " ".join(capsys.readouterr().err.split())

@@ -1,22 +1,42 @@
-"""Simplified graphs: what goes, what has to stay, and that every bit of the results does."""
+"""Simplified graphs, moved layers, divided convolutions."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import pickle
 import random
+import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import irdeconv as ird
+from irdeconv.base.errors import InputError
 from irdeconv.cli.main import main
+from irdeconv.formats.xml_writer import Blobs
+from irdeconv.ir.constant import ArrayData
 from irdeconv.ir.dtypes import f16, f32, i32, i64
 from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.lazy_filter import NO_ELEMENT, MovedData
 from irdeconv.ir.op import REGISTRY
+from irdeconv.ir.spec import Array
+from irdeconv.kernels import candidate, divided
+from irdeconv.kernels.candidate import GAIN, LONG, Candidate, ConvProblem, shared
+from irdeconv.kernels.divided import DividedKernel, LayerPart, parts_of
+from irdeconv.kernels.eager import for_convolution, for_deconvolution
+from irdeconv.kernels.threads import Threads, arithmetic
 from irdeconv.ops.activation import ReLU, Sigmoid
+from irdeconv.ops.basic import Const
 from irdeconv.ops.channels import Split
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.elementwise import Add, Divide, Multiply, Subtract
@@ -24,9 +44,15 @@ from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.ops.slicing import Slice
+from irdeconv.rewrite import compressed_filters as moving
 from support import irbuild as ib
+from support.kernels import every_kernel
+from support.layers import Layer, constant, parameter, result
 from support.networks import image, network
+from support.oracle import convolution, deconvolution
 from support.plan_graphs import Builder
+
+# Simplified graphs: what goes, what has to stay, and that every bit of the results does.
 
 SHAPE = (2, 1, 3)
 SPECIAL = np.array([[[0.0, -0.0, 1.5]], [[np.inf, np.nan, 1e-40]]], np.float32)
@@ -322,3 +348,286 @@ def test_openvino_agrees_on_a_network(tmp_path: Path, capsys: Any):
     ird.write(ird.infer(network()), tmp_path / "net.xml")
     assert main(["simplify", str(tmp_path / "net.xml"), "--check", "openvino"]) == 0
     check_bits(network(), ird.simplify(network()).graph, image())
+
+
+# Constants that are moved without being copied: what they hold, what is written, in how little.
+
+FORMS = ["zero-insertion", "phases", "stacked", "gemm"]
+
+
+def split(draw: Any, n: int) -> list[int]:
+    """Return divisors whose product is n."""
+    out = [draw(st.sampled_from([d for d in range(1, n + 1) if n % d == 0]))]
+    return [*out, n // out[0]]
+
+
+def turn(draw: Any, data: Array, moved: MovedData) -> tuple[Array, MovedData | None]:
+    order = draw(st.permutations(range(data.ndim)))
+    return data.transpose(order), moved.transposed(order)
+
+
+def take(draw: Any, data: Array, moved: MovedData) -> tuple[Array, MovedData | None]:
+    axis = draw(st.integers(0, data.ndim - 1))
+    index = np.array(draw(st.lists(st.integers(-1, data.shape[axis] - 1), min_size=1, max_size=5)))
+    zeros = np.zeros([1 if a == axis else n for a, n in enumerate(data.shape)], data.dtype)
+    assert NO_ELEMENT == -1
+    return np.concatenate([data, zeros], axis).take(index, axis), moved.taken(axis, index)
+
+
+def reshape(draw: Any, data: Array, moved: MovedData) -> tuple[Array, MovedData | None]:
+    shape: list[int] = []
+    for n in data.shape:
+        shape += split(draw, n) if draw(st.booleans()) else [n]
+    if len(shape) > 1 and draw(st.booleans()):
+        at = draw(st.integers(0, len(shape) - 2))
+        shape[at : at + 2] = [shape[at] * shape[at + 1]]
+    return data.reshape(shape), moved.reshaped(shape)
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_movements_are_those_of_numpy(data: Any) -> None:
+    draw = data.draw
+    shape = draw(st.lists(st.integers(1, 6), min_size=1, max_size=4))
+    values = 1 + np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    moved = MovedData.of(ArrayData.of(values), f32, shape)
+    for step in draw(st.lists(st.sampled_from([turn, take, reshape]), max_size=6)):
+        want, next = step(draw, values, moved)
+        if next is not None:  # else it would be copied
+            values, moved = want, next
+    assert moved.shape == values.shape
+    np.testing.assert_array_equal(moved.array(), values)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("irdeconv.ir.lazy_filter.PART_BYTES", draw(st.integers(4, 200)))
+        assert b"".join(moved.pieces()) == values.tobytes()
+
+
+@pytest.mark.parametrize("rows", [(6,), (1, 6)])
+def test_what_is_broadcast_is_moved_narrow(rows: tuple[int, ...]) -> None:
+    values = np.arange(6, dtype=np.float32).reshape(rows)
+    moved = MovedData.broadcast(values, f32, (4, 6)).transposed((1, 0)).reshaped((3, 2, 4))
+    assert moved is not None
+    np.testing.assert_array_equal(moved.narrowed(), values.reshape(3, 2, 1))
+
+
+def stored_layer(folder: Path, layer: Layer, kind: str) -> Path:
+    """Write a deconvolution whose filter is f32, or f16 or i8 behind a Convert and a scale."""
+    rng = np.random.default_rng(3)
+    g = Graph()
+    x = parameter(g, layer.data_shape, np.float32, "x")
+    container = {"f32": np.float32, "f16": np.float16, "i8": np.int8}[kind]
+    w = constant(g, rng.integers(-9, 9, layer.filter_shape).astype(container), "w")
+    if kind != "f32":
+        w = Value(g.add(Convert(f32), [w], name="w/f32").id)
+    if kind == "i8":
+        scaled = [1 if a in (0, layer.axes) else n for a, n in enumerate(layer.filter_shape)]
+        scale = constant(g, np.exp2(rng.integers(-3, 3, scaled)).astype(np.float32), "s")
+        w = Value(g.add(Multiply(), [w, scale], name="w/scaled").id)
+    result(g, Value(g.add(layer.op, [x, w], name="up").id), "y")
+    ird.write(ird.infer(g), folder / f"{kind}.xml")
+    return folder / f"{kind}.xml"
+
+
+WINDOW: dict[str, Any] = {"pads_begin": (1, 0), "pads_end": (0, 1), "output_padding": (0, 0)}
+LAYERS = [
+    Layer(1, (3, 4), None, 3, 2, (3, 4), (2, 3), (1, 2), **WINDOW),
+    Layer(2, (4, 3), 2, 3, 5, (4, 4), (2, 2), (1, 1), **WINDOW),
+    Layer(1, (3, 4), 3, 2, 5, (2, 3), (2, 3), (1, 1), **WINDOW),
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["f32", "f16", "i8"])
+@pytest.mark.parametrize("layer", LAYERS)
+def test_moved_filters_are_written_as_copied_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layer: Layer, kind: str, form: str
+) -> None:
+    path = stored_layer(tmp_path, layer, kind)
+    copied = ird.lower(path, form).graph
+    monkeypatch.setattr(moving, "SMALL_BYTES", -1)
+    moved = ird.lower(path, form).graph
+    constants = [n.op for n in moved.nodes("Const")]
+    assert any(isinstance(c, Const) and isinstance(c.data, MovedData) for c in constants)
+    for name, graph in (("copied", copied), ("moved", moved)):
+        ird.write(graph, tmp_path / f"{name}.xml")
+    for suffix in (".xml", ".bin"):
+        assert (tmp_path / f"moved{suffix}").read_bytes() == (
+            tmp_path / f"copied{suffix}"
+        ).read_bytes()
+
+
+LARGE = Layer(1, (2, 2), None, 1024, 512, (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
+SAME = Layer(1, (2, 2), None, 1024, 512, (4, 4), (4, 4), (1, 1), (0, 0), (0, 0), (0, 0))
+
+
+@pytest.mark.parametrize("form", [*FORMS, "auto"])
+@pytest.mark.parametrize("kind", ["f32", "i8"])
+def test_lowering_and_writing_need_a_part_of_the_weights(
+    tmp_path: Path, kind: str, form: str
+) -> None:
+    path = stored_layer(tmp_path, SAME if form == "gemm" else LARGE, kind)
+    ird.write(ird.lower(path, form).graph, tmp_path / "first.xml")  # imports
+    tracemalloc.start()
+    try:
+        ird.write(ird.lower(path, form).graph, tmp_path / "low.xml")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (tmp_path / "low.bin").stat().st_size >= path.with_suffix(".bin").stat().st_size
+    assert peak < 28 << 20  # the filter has 32 MiB as f32, what stacked makes of it 72
+
+
+def test_a_file_cut_off_after_lowering_is_told(tmp_path: Path) -> None:
+    path = stored_layer(tmp_path, SAME, "f32")
+    graph = ird.lower(path, "gemm").graph
+    os.truncate(path.with_suffix(".bin"), 5000)
+    with pytest.raises(InputError, match="was changed while it was in use"):
+        ird.write(graph, tmp_path / "low.xml")
+    assert not (tmp_path / "low.xml").exists()
+
+
+def test_a_moved_constant_is_pickled_by_what_it_is_made_of() -> None:
+    values = np.arange(12, dtype=np.float32).reshape(3, 4)
+    moved = MovedData.of(ArrayData.of(values), f32, (3, 4)).transposed((1, 0))
+    np.testing.assert_array_equal(moved.array(), values.T)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(moved)).array(), values.T)
+
+
+def test_blobs_that_are_alike_are_stored_once() -> None:
+    file = BytesIO()
+    blobs = Blobs(file)
+    pieces = [b"abc", b"de", b"f"]
+    places = [blobs.add(p) for p in (pieces, [b"x"], [b"abcdef"], pieces, [b"ab", b"cdef"], [])]
+    assert places == [(0, 6), (6, 1), (0, 6), (0, 6), (0, 6), (7, 1)]
+    assert file.getvalue() == b"abcdefx\0"
+    assert blobs.hash.hexdigest() == hashlib.sha256(b"abcdefx\0").hexdigest()
+
+
+# Layers that a kernel cuts too unevenly for two threads are computed in parts.
+
+PLAIN = ConvProblem((1, 6, 5, 4), 4, 1, (3, 2), (2, 3), (1, 1), (1, 0), (9, 11))
+
+
+def layer(images: int, groups: int, outputs: int) -> ConvProblem:
+    return replace(PLAIN, shape=(images, 6, 5, 4), groups=groups, outputs=outputs)
+
+
+def sizes(parts: list[LayerPart]) -> list[tuple[int, int, int]]:
+    """The images, groups and output channels of each part."""
+    return [(p.problem.shape[0], p.problem.groups, p.problem.outputs) for p in parts]
+
+
+@pytest.mark.parametrize(
+    ("problem", "wanted"),
+    [
+        (layer(4, 1, 3), [(2, 1, 3)] * 2),
+        (layer(5, 1, 3), [(3, 1, 3), (2, 1, 3)]),
+        (layer(1, 2, 4), [(1, 1, 2)] * 2),
+        (layer(3, 2, 4), [(1, 1, 2)] * 6),
+        (layer(1, 1, 4), [(1, 1, 2)] * 2),
+        (layer(3, 1, 4), [(1, 1, 2)] * 6),
+        (layer(1, 3, 6), [(1, 1, 1)] * 6),
+        (layer(1, 1, 1), []),
+        (layer(1, 1, 3), []),  # 2 and 1
+    ],
+)
+def test_parts_are_about_as_long(problem: ConvProblem, wanted: list[tuple[int, ...]]) -> None:
+    assert sizes(parts_of(problem)) == wanted
+
+
+def way(cost: float, items: int) -> Candidate:
+    return Candidate("some", cost, 0, lambda w: lambda x, out, epilogue, team: None, items)
+
+
+def test_more_is_paid_for_pieces_that_two_threads_share() -> None:
+    costs = [(LONG * 2, 1), (LONG * 2.01, 3), (LONG * 2.1, 2), (LONG * 3, 8)]
+    assert shared(way(*c) for c in costs).items == 2
+    assert shared(way(*c) for c in costs[:2]).items == 3
+    assert shared(way(cost / 3, items) for cost, items in costs).items == 3  # it is short
+    assert [way(1, n).gain >= GAIN for n in (1, 2, 3, 4, 5, 7)] == [False, True, False, *[True] * 3]
+
+
+class Finish:
+    """Adds a number for each channel, and one for each place of the output."""
+
+    positional = True
+
+    def __init__(self, problem: ConvProblem) -> None:
+        n, m = problem.out_shape[:2]
+        self.bias = 100 * np.arange(m)
+        self.places = 1000 * np.arange(n * m * np.prod(problem.sizes)).reshape(n, m, -1)
+
+    def __call__(self, tile: Any, image: int, channels: slice, positions: slice) -> None:
+        tile += self.bias[channels, None]
+        tile += self.places[image, channels, positions]
+
+    def whole(self) -> Any:
+        return self.bias[:, None] + self.places
+
+
+@pytest.fixture
+def every_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Divide short layers, too, whatever that costs."""
+    for module in (candidate, divided):
+        monkeypatch.setattr(module, "LONG", 0.0)
+    monkeypatch.setattr(divided, "DEARER", 1e9)
+
+
+@pytest.mark.usefixtures("every_part")
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    "problem",
+    [
+        layer(1, 1, 4),
+        layer(3, 1, 4),
+        layer(4, 1, 3),
+        layer(1, 2, 4),
+        layer(1, 3, 6),
+        replace(layer(3, 2, 4), dtype="float64"),
+        replace(layer(3, 1, 4), strides=(1, 1), sizes=(6, 5)),
+    ],
+    ids=lambda p: f"{p.shape[0]} images, {p.groups} groups, stride {p.strides[0]}, {p.dtype}",
+)
+def test_parts_compute_the_definition(problem: ConvProblem, threads: int) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(-9, 10, problem.shape).astype(problem.dtype)
+    shape = (problem.groups, problem.group_inputs, problem.group_outputs, *problem.kernel)
+    w = rng.integers(-9, 10, shape).astype(problem.dtype)
+    geometry = problem.strides, problem.dilations, problem.begin
+    want = deconvolution(x, w, *geometry, problem.sizes)
+    compare(for_deconvolution(problem), problem, x, w, want, threads)
+
+
+@pytest.mark.usefixtures("every_part")
+@pytest.mark.parametrize("groups", [1, 2])
+def test_parts_of_convolutions_compute_the_definition(groups: int) -> None:
+    problem = replace(layer(3, groups, 4), strides=(1, 1), begin=(0, 0), sizes=(3, 3))
+    rng = np.random.default_rng(0)
+    x = rng.integers(-9, 10, problem.shape).astype(np.float32)
+    shape = (groups, problem.group_outputs, problem.group_inputs, *problem.kernel)
+    w = rng.integers(-9, 10, shape).astype(np.float32)
+    want = convolution(x, w, (1, 1), (1, 1), (0, 0), (0, 0))
+    compare(every_kernel(for_convolution, problem), problem, x, w, want, 2)
+
+
+def compare(
+    candidates: list[Candidate], problem: ConvProblem, x: Any, w: Any, want: Any, threads: int
+) -> None:
+    """Run those that compute parts, with an epilogue."""
+    finish, times = Finish(problem), 0
+    for some in candidates:
+        with arithmetic():
+            kernel = some.prepare(w)
+        if not isinstance(kernel, DividedKernel):
+            continue
+        times += 1
+        out = np.empty(problem.out_shape, problem.dtype)
+        team = Threads(threads)
+        with team.lock, arithmetic():
+            team.begin()
+            kernel(x, out, finish, team)
+        ends = want + finish.whole().reshape(out.shape)
+        exact = partial(np.array_equal, out)
+        close = partial(np.allclose, out, rtol=0, atol=2e-1)
+        assert (close if some.transforms else exact)(ends), some.name
+    assert times >= 2

@@ -1,11 +1,13 @@
-"""Obligations of layers as SMT-LIB: what the lowering emits is proved, other regions refuted."""
+"""The second proof: its rules, the command line, open sizes."""
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.base.errors import UnsupportedError
+from irdeconv.cli.main import main
+from irdeconv.cli.second_proof import file_name
 from irdeconv.ir.constant import ArrayData
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import REGISTRY
@@ -22,12 +26,14 @@ from irdeconv.rewrite.forms import FORMS
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.verify.smt_formula import obligation
 from irdeconv.verify.smt_meaning import meaning, windows
-from irdeconv.verify.smt_solver import discharge, prove
+from irdeconv.verify.smt_solver import Discharge, discharge, prove
 from irdeconv.verify.smt_terms import larger, smaller, term, variable
 from support import dialect_layers, dialect_random, layers
 from support.dialect_layers import VERSIONS
 from support.obligations import obligations
 from support.proof_layers import OPENVINO, random_model
+
+# Obligations of layers as SMT-LIB: what the lowering emits is proved, other regions refuted.
 
 SECONDS = 10.0
 # Why there may be no answer if several axes are open: a Reshape that merges them needs products.
@@ -352,3 +358,162 @@ def test_terms_by_hand() -> None:
     assert (-x // 2).value({"x": 5}) == -3
     with pytest.raises(Unproved, match="not linear"):
         x * y
+
+
+# `check-certificate --smt`: answers, files, and what it refuses.
+
+SAMPLE = Path(__file__).resolve().parent.parent / "ir_samples/openvino/segmentation_head.xml"
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> list[str]:
+    """A sample and what it is lowered to, as arguments of check-certificate."""
+    lowered = tmp_path / "lowered.xml"
+    assert main(["lower", str(SAMPLE), "-o", str(lowered), "--form", "phases", "--quiet"]) == 0
+    return ["check-certificate", str(SAMPLE), str(lowered)]
+
+
+def test_every_layer_is_proved_twice(
+    pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    folder = tmp_path / "formulas" / "smt"
+    assert main([*pair, "--smt", "--smt-timeout", "30", "--smt-write", str(folder)]) == 0
+    out = capsys.readouterr().out
+    assert "smt ok   up1: proved in" in out
+    assert "smt: z3 proves 2 of 2 layers" in out
+    assert "smt: wrote 2 of 2 formulas to" in out
+    assert sorted(p.name for p in folder.iterdir()) == ["00_up1.smt2", "01_up2.smt2"]
+    text = (folder / "00_up1.smt2").read_text("utf-8")
+    assert text.startswith("; ")
+    assert text.count("(check-sat)") == text.count("; step ")
+
+
+def test_formulas_are_written_without_z3(
+    pair: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "z3", None)
+    assert main([*pair, "--smt-write", str(tmp_path / "smt")]) == 0
+    assert len(list((tmp_path / "smt").iterdir())) == 2
+
+
+def test_z3_that_is_missing(
+    pair: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "z3", None)
+    assert main([*pair, "--smt"]) == 4
+    err = capsys.readouterr().err
+    assert "--smt needs the package z3-solver, which is not installed" in " ".join(err.split())
+    assert "pip install 'irdeconv[smt]'" in err
+
+
+def test_a_time_needs_a_question(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*pair, "--smt-timeout", "1"]) == 2
+    assert "--smt-timeout is of --smt" in capsys.readouterr().err
+
+
+def test_what_is_refuted_fails_and_is_told(
+    pair: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first checker proves what the solver refutes: one of them is wrong, and nothing holds."""
+    answer = Discharge("refuted", {"o1": 3, "i1": 1}, "differs", "these taps have other weights")
+    monkeypatch.setattr("irdeconv.verify.smt_report.prove", lambda *_: (answer, "text"))
+    assert main([*pair, "--smt"]) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert "smt FAIL up1: refuted: these taps have other weights (o1 = 3, i1 = 1)" in out
+    assert main([*pair, "--smt", "--format", "json"]) == 1
+    content: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert content["passed"] is False
+    assert content["smt"][0]["counterexample"] == {"o1": 3, "i1": 1}
+
+
+def test_no_answer_is_no_failure(
+    pair: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = Discharge("unknown", text="no answer within 1 s")
+    monkeypatch.setattr("irdeconv.verify.smt_report.prove", lambda *_: (answer, ""))
+    assert main([*pair, "--smt"]) == 0
+    assert "smt: z3 proves 0 of 2 layers" in capsys.readouterr().out
+
+
+def test_names_of_files() -> None:
+    assert file_name(0, "up.0/deconv") == "00_up.0_deconv.smt2"
+    assert file_name(12, "../..") == "12_layer.smt2"
+    assert len(file_name(1, "x" * 500)) < 80
+
+
+# Obligations of written models whose sizes are open: proved, or unknown with the reason.
+
+RUN_TIME = [
+    (auto_pad, source) for auto_pad in ("explicit", "same_upper", "same_lower", "valid")
+    for source in ("const", "input", "computed")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("auto_pad", "shape_source"), RUN_TIME)
+def test_pads_that_follow_from_sizes(auto_pad: str, shape_source: str) -> None:
+    made = layer(auto_pad=auto_pad, output_shape=(9, 8), output_padding=(0, 1))
+    for shape in ([2, 2, 4, 3], [None, 2, 4, 3], [2, 2, None, 3], [2, 2, 4, None]):
+        graph = source_of(made, shape, shape_source)
+        for standard in (False, True):
+            (ob,) = obligations(graph, lowered(graph, "zero-insertion", standard=standard))
+            answer, text = prove(ob, SECONDS)
+            assert answer, (shape, str(answer))
+            assert ("declare-const output_shape" in text) == (shape_source == "input")
+
+
+@pytest.mark.parametrize(("auto_pad", "shape_source"), RUN_TIME)
+def test_several_open_axes(auto_pad: str, shape_source: str) -> None:
+    """ZeroInsertion keeps axes apart. What is written merges them: no answer, and never a wrong."""
+    made = layer(auto_pad=auto_pad, output_shape=(9, 8), output_padding=(0, 1))
+    graph = source_of(made, [None, 2, None, None], shape_source)
+    (ob,) = obligations(graph, lowered(graph, "zero-insertion"))
+    answer, _ = prove(ob, SECONDS)
+    assert answer, str(answer)
+    (ob,) = obligations(graph, lowered(graph, "zero-insertion", standard=True))
+    answer, _ = prove(ob, SECONDS)
+    assert answer.verdict == "unknown"
+    assert answer.text == "the product of (* 2 x_0_0) and x_0_2 is not linear"
+
+
+@pytest.mark.parametrize("form", ["phases", "stacked"])
+@pytest.mark.parametrize("strides", [(2, 2), (2, 3)])
+def test_interleaving_of_several_open_axes(form: str, strides: tuple[int, int]) -> None:
+    """DepthToSpace is followed at every size, Transposes only with one open axis."""
+    made = layer(strides=strides, dilations=(1, 1), output_padding=(0, 0))
+    for shape, answered in (([2, 2, None, 3], True), ([None, 2, None, None], strides == (2, 2))):
+        graph = source_of(made, shape)
+        (ob,) = obligations(graph, lowered(graph, form, standard=True))
+        answer, _ = prove(ob, SECONDS)
+        assert answer.verdict == ("proved" if answered else "unknown"), str(answer)
+        assert answered or OPEN.search(answer.text)
+
+
+def test_a_computed_bound_that_may_be_negative_is_not_proved() -> None:
+    """The StridedSlice of computed pads; with one more cropped its end counts from the end."""
+    made = layer(auto_pad="explicit", output_shape=(9, 8), output_padding=(0, 1))
+    graph = source_of(made, [2, 2, None, 3])
+    low = lowered(graph, "zero-insertion", standard=True)
+    (ob,) = obligations(graph, low)
+    assert prove(ob, SECONDS)[0]
+    (crop,) = low.nodes("StridedSlice")
+    limit = layers.constant(low, np.array([0, 0, 1000, 0]), "limit")
+    inputs = [low.inputs_of(crop.id)[2], limit]
+    less = low.add(REGISTRY["Subtract", "opset1"](), inputs, name="less")
+    low.set_input(crop.id, 2, Value(less.id))
+    (ob,) = obligations(graph, low)
+    assert prove(ob, SECONDS)[0].verdict != "proved"
+
+
+def test_channels_that_depend_on_pads_of_open_size() -> None:
+    """What is interleaved is cut by pads that follow at run time."""
+    made = layer(groups=None, kernel=(4, 2), strides=(4, 2), dilations=(1, 1), size=(4, 3))
+    made = replace(made, auto_pad="same_upper", output_shape=(15, 5), output_padding=(0, 0))
+    for shape in ([None, 1, 4, 3], [1, 1, None, 3], [2, 1, 4, None]):
+        graph = source_of(made, shape)
+        (ob,) = obligations(graph, lowered(graph, "gemm", standard=True))
+        answer, text = prove(ob, SECONDS)
+        assert answer, (shape, str(answer))
+        axis = shape.index(None)
+        position = {0: "", 2: " for o1 = (- (+ (* 4 q1) 3) (", 3: " for o2 = (- (+ (* 2 q2) 1) ("}
+        assert f"which taps read the same element{position[axis]}" in text

@@ -1,12 +1,21 @@
-"""Tables and sentences that fit a width; names that somebody pastes stay whole."""
+"""Tables and progress in the terminal."""
 
 from __future__ import annotations
 
+import io
 import random
+import re
+import threading
 
 import pytest
 
+from irdeconv.base import progress
 from irdeconv.base.tables import columns, printable, table, wrap
+from irdeconv.cli.console import Console
+from irdeconv.cli.progress_bars import Drawing, drawn
+from irdeconv.cli.rich_bars import duration
+
+# Tables and sentences that fit a width; names that somebody pastes stay whole.
 
 HEAD = ("id", "name", "type", "inputs", "MACs")
 
@@ -115,3 +124,197 @@ def test_a_word_is_never_broken() -> None:
 def test_lines_that_fit_stay_as_they_are() -> None:
     text = "a  b\n\n" + "x" * 80 + "\n  c"
     assert wrap(text) == text
+
+
+# Progress: what a listener hears, and that nobody pays for it who does not listen.
+
+
+class Notes:
+    """Writes down what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.open: list[progress.Stage] = []
+
+    def begin(self, stage: progress.Stage) -> None:
+        self.heard.append(f"+{stage.what} {stage.done}/{stage.total}")
+        self.open.append(stage)
+
+    def end(self, stage: progress.Stage) -> None:
+        self.heard.append(f"-{stage.what} {stage.done}/{stage.total} {stage.detail}".rstrip())
+        assert self.open.pop() is stage
+
+
+def test_stages_nest_and_count() -> None:
+    notes = Notes()
+    with progress.listening(notes), progress.stage("comparing", total=3) as step:
+        step()
+        with progress.stage("compiling") as compiled:
+            compiled(5)
+        step(2, "conv1")
+    assert notes.heard == [
+        "+comparing 0/3",
+        "+compiling 0/None",
+        "-compiling 5/None",
+        "-comparing 3/3 conv1",
+    ]
+
+
+def test_a_listener_sees_the_count_while_the_work_goes_on() -> None:
+    notes = Notes()
+    with progress.listening(notes), progress.stage("reading", total=100) as step:
+        step(40)
+        assert (notes.open[0].done, notes.open[0].total) == (40, 100)
+
+
+def test_an_exception_ends_its_stages() -> None:
+    notes = Notes()
+    with (
+        pytest.raises(KeyboardInterrupt),
+        progress.listening(notes),
+        progress.stage("a"),
+        progress.stage("b"),
+    ):
+        raise KeyboardInterrupt
+    assert notes.heard == ["+a 0/None", "+b 0/None", "-b 0/None", "-a 0/None"]
+    assert not notes.open
+
+
+def test_without_a_listener_there_is_one_stage_for_all() -> None:
+    assert not progress.heard()
+    assert progress.stage("a", total=1) is progress.stage("b")
+    with progress.stage("a", total=1) as step:
+        step()
+        step(2, "x")
+    notes = Notes()
+    with progress.listening(notes):
+        assert progress.heard()
+        with progress.listening(None), progress.stage("silent"):
+            assert not progress.heard()
+    assert notes.heard == []
+    assert not progress.heard()
+
+
+def test_other_threads_report_nothing() -> None:
+    notes = Notes()
+
+    def work() -> None:
+        with progress.stage("in a thread"):
+            pass
+
+    with progress.listening(notes):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert notes.heard == []
+
+
+def test_each_goes_through_the_items() -> None:
+    items = ["a", "b"]
+    assert progress.each("reading", items) is items  # nothing is paid for where nobody listens
+    notes = Notes()
+    with progress.listening(notes):
+        for item in progress.each("reading", items, name=str.upper):
+            assert notes.open[0].detail == item.upper()
+            assert notes.open[0].done == items.index(item)
+    assert notes.heard == ["+reading 0/2", "-reading 2/2 B"]
+
+
+class Screenful(io.StringIO):
+    """A terminal, of which the text without codes is of interest."""
+
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", self.getvalue())
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Screenful:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    return Screenful()
+
+
+def test_short_work_is_not_drawn(screen: Screenful) -> None:
+    clock = Clock()
+    drawing = Drawing(screen, clock)
+    with progress.listening(drawing), progress.stage("reading", total=10) as step:
+        step(5)
+        clock.now = 0.9
+        drawing.tick()
+    clock.now = 2
+    drawing.tick()  # nothing is open any more
+    assert screen.getvalue() == ""
+
+
+def test_long_work_says_what_how_far_and_how_long(screen: Screenful) -> None:
+    clock = Clock()
+    drawing = Drawing(screen, clock)
+    with progress.listening(drawing), progress.stage("reading \x1b[2J", total=1000) as step:
+        for clock.now in range(1, 5):
+            step(100, "layer/" * 40)
+            drawing.tick()
+        assert "reading \\x1b[2J" in screen.text
+        assert " 400/1,000 " in screen.text
+        assert " 6 s left " in screen.text  # 100 a second
+        lines = re.split("[\r\n]", screen.text)
+        assert max(map(len, lines)) <= 80
+        with progress.stage("compiling"):
+            clock.now = 9
+            drawing.tick()
+            clock.now = 12
+            drawing.tick()
+            assert re.search(r"compiling .* 8 s ", screen.text)
+    assert screen.getvalue().endswith("\x1b[2K")  # the lines are erased
+    assert "?25l" not in screen.getvalue()  # the cursor was never hidden
+
+
+def test_what_is_written_takes_the_place_of_the_drawing(screen: Screenful) -> None:
+    clock = Clock()
+    drawing = Drawing(screen, clock)
+    console = Console(err=screen, color="never")
+    console.before_writing = drawing.clear
+    with progress.listening(drawing), progress.stage("reading"):
+        clock.now = 2
+        drawing.tick()
+        console.error("a message")
+        assert screen.getvalue().endswith("\x1b[2Ka message\n")
+        drawing.tick()
+        assert re.search(r"a message\n\rreading .* 2 s ", screen.text)
+    drawing.stop()
+
+
+@pytest.mark.parametrize(
+    ("terminal", "quiet", "term", "heard"),
+    [
+        (True, False, "xterm", True),
+        (True, True, "xterm", False),
+        (False, False, "xterm", False),
+        (True, False, "dumb", False),
+    ],
+)
+def test_only_a_terminal_shows_progress(
+    terminal: bool, quiet: bool, term: str, heard: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", term)
+    stream = Screenful() if terminal else io.StringIO()
+    with drawn(Console(err=stream, quiet=quiet)):
+        assert progress.heard() is heard
+    assert not progress.heard()
+    assert stream.getvalue() == ""
+
+
+def test_durations() -> None:
+    assert [duration(s) for s in (0, 59.6, 119, 200, 7199, 9000)] == [
+        "0 s", "60 s", "119 s", "3 min", "120 min", "2.5 h",
+    ]  # fmt: skip

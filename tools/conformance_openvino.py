@@ -1,35 +1,49 @@
-"""Hold every operation of opset1 to opset16 against a live OpenVINO, on random layers.
+"""Hold irdeconv against a live OpenVINO: random layers of every operation, random graphs, mutants.
 
     python tools/conformance_openvino.py                    2 samples of each operation and opset
     python tools/conformance_openvino.py --samples 20 --only 'Gather*' --only Pad
     python tools/conformance_openvino.py --only Pad --opset 12 --seed 17 --show
+    python tools/conformance_openvino.py --graphs 1000 --seed 1       random graphs
+    python tools/conformance_openvino.py --mutants 1000 --write DIR   changed IRs, those left open
+    python tools/conformance_openvino.py --model FILE.xml --inputs FILE.npz
 
 A sample is one layer: a row of tests/op_cases with other element types, sizes, values, attributes
-and declared (open) shapes, or what a generator of tests/support/live_operations makes where inputs
-have a meaning. OpenVINO's CPU plugin runs it in a process of its own. Both sides have to
-agree in element type, inferred and computed shape, and values. Prints a row for each operation,
-then everything that disagrees with the arguments that repeat it, and what has no sample. "wider"
-counts samples that agree although irdeconv leaves a size open which OpenVINO infers. "explained"
-names the row of docs/disagreements.md.
+and declared (open) shapes, or what a generator of tests/support/live makes where inputs have a
+meaning. A random graph has one to some dozen layers of any operation, with branches, shared
+constants, several inputs and outputs, open sizes and all element types; a mutant is an IR that was
+changed. OpenVINO's CPU plugin runs them in a process of its own. Held are: what either side
+refuses; element types and shapes, inferred and computed; values; of graphs also that a run never
+contradicts what inference said, and that the lowered graph gives the same.
 
-Exit code 1 where less than 97 % of what OpenVINO runs agrees.
+Every disagreement is printed with the row of docs/disagreements.md that explains it, if one does.
+"wider" counts where irdeconv leaves a size open which OpenVINO infers. `irdeconv reduce FILE.xml
+--inputs FILE.npz --check 'python tools/conformance_openvino.py --model {} --inputs {inputs}'` makes
+a model small. Exit code 1 where a model has no explanation, or less than 97 % of what OpenVINO runs
+agrees of the samples.
 """
 
 from __future__ import annotations
 
 import argparse
 import fnmatch
-import multiprocessing
 import sys
+from collections import Counter
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
 
 import checkout  # noqa: F401
+import numpy as np
 
-from support.live_operations.explained import explanation
-from support.live_operations.sweep import Table, Target, sweep, targets
-from support.live_operations.verdict import KINDS, Verdict
+from support.live.differences import explanation
+from support.live.graphs import random_model
+from support.live.judging import KINDS
+from support.live.runtime import Runtime
+from support.live.sample import Model
+from support.live.sweep import Table, sweep, targets
+from support.live.trial import Maker, attempt
 
 LEAST = 0.97
-Row = tuple[Target, int, Verdict]
 
 
 def main() -> int:
@@ -37,84 +51,90 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--samples", type=int, default=2, help="of each operation and opset")
-    parser.add_argument("--seed", type=int, help="one sample, or the first of them")
+    parser.add_argument("--seed", type=int, help="one sample, or of the models")
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN")
     parser.add_argument("--opset", type=int, help="one opset")
-    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--show", action="store_true", help="print every sample")
-    parser.add_argument("--kinds", help="list these verdicts only, by commas")
+    parser.add_argument("--graphs", type=int, metavar="COUNT", help="random graphs")
+    parser.add_argument("--mutants", type=int, metavar="COUNT", help="changed IRs")
+    parser.add_argument("--start", type=int, default=0, help="number of the first model")
+    parser.add_argument("--model", type=Path, metavar="XML", help="a model, beside its .bin")
+    parser.add_argument("--inputs", type=Path, metavar="NPZ", help="the inputs of the model")
+    parser.add_argument("--write", type=Path, metavar="DIR", help="write what has no reason here")
     args = parser.parse_args()
-    seeds = range(args.seed or 0, (args.seed or 0) + (1 if args.seed is not None else args.samples))
-    chosen = [
-        t
-        for t in targets()
-        if args.opset in (None, t.opset)
-        and any(fnmatch.fnmatch(t.type, p) for p in args.only or ["*"])
-    ]
+    if args.model or args.graphs or args.mutants:
+        return _models(_makers(args), args.write)
+    return _samples(args)
+
+
+def _makers(args: argparse.Namespace) -> Iterable[tuple[int, Maker]]:
+    if args.model:
+        feeds = dict(np.load(args.inputs)) if args.inputs else {}
+        model = Model(args.model.read_bytes(), args.model.with_suffix(".bin").read_bytes(), feeds)
+        return [(0, lambda: model)]
+    if args.mutants:
+        from support.live.mutants import mutant as make
+    else:
+        make = random_model
+    numbers = range(args.start, args.start + (args.mutants or args.graphs))
+    return [(number, partial(make, args.seed or 0, number)) for number in numbers]
+
+
+def _models(makers: Iterable[tuple[int, Maker]], folder: Path | None) -> int:
+    counts: Counter[tuple[str, str]] = Counter()
+    left = 0
+    with Runtime() as runtime:
+        for number, make in makers:
+            outcome = attempt(make, runtime)
+            counts[outcome.kind, outcome.why] += 1
+            counts["layers inferred wider", ""] += outcome.wider
+            counts["layers inferred narrower", ""] += outcome.narrower
+            if outcome.settled:
+                continue
+            left += 1
+            print(f"--start {number}: {outcome.kind} {outcome.layer}: {outcome.detail}", flush=True)
+            if folder:
+                _write(folder / f"{number}.xml", make())
+    for (kind, why), count in counts.most_common():
+        print(f"{count:7} {kind}{why and ': '}{why}")
+    print(f"{left} have no reason")
+    return 1 if left else 0
+
+
+def _write(path: Path, model: Model | None) -> None:
+    assert model is not None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(model.xml)
+    path.with_suffix(".bin").write_bytes(model.weights)
+    np.savez(path.with_suffix(".npz"), **dict(model.feeds))
+
+
+def _samples(args: argparse.Namespace) -> int:
+    patterns, first = args.only or ["*"], args.seed or 0
+    seeds = range(first, first + (args.samples if args.seed is None else 1))
+    named = [t for t in targets() if any(fnmatch.fnmatch(t.type, p) for p in patterns)]
+    chosen = [t for t in named if args.opset in (None, t.opset)]
     table = Table()
-    for row in _run(chosen, list(seeds), args.jobs):
-        table.add(*row)
+    for target, seed, verdict in sweep(chosen, seeds):
+        table.add(target, seed, verdict)
         if args.show:
-            _print_sample(*row)
-    _print(table, chosen, args.kinds.split(",") if args.kinds else list(KINDS))
-    return 0 if table.rate >= LEAST else 1
-
-
-def _run(chosen: list[Target], seeds: list[int], jobs: int) -> list[Row]:
-    parts = [(chosen[i :: 4 * jobs], seeds) for i in range(4 * jobs)]
-    if jobs == 1:
-        found = map(_part, parts)
-        return sorted((r for part in found for r in part), key=_order)
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(jobs, _not_daemon) as pool:
-        return sorted((r for part in pool.imap(_part, parts) for r in part), key=_order)
-
-
-def _not_daemon() -> None:
-    """Let workers of the pool have children."""
-    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
-
-
-def _part(part: tuple[list[Target], list[int]]) -> list[Row]:
-    return list(sweep(*part))
-
-
-def _order(row: Row) -> tuple[str, int, int]:
-    return row[0].type, row[0].opset, row[1]
-
-
-def _print_sample(target: Target, seed: int, verdict: Verdict) -> None:
-    print(f"{target} --seed {seed}: {verdict.kind}: {verdict.sample}; {verdict.reason}")
-
-
-def _print(table: Table, chosen: list[Target], kinds: list[str]) -> None:
-    head = ("operation", *KINDS, "wider")
-    rows = [head, *table.rows()]
-    widths = [max(len(r[i]) for r in rows) for i in range(len(head))]
+            print(f"{target} --seed {seed}: {verdict.kind}: {verdict.sample}; {verdict.reason}")
+    rows = [("operation", *KINDS, "wider"), *table.rows()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        print(
-            "  ".join(
-                c.rjust(w) if i else c.ljust(w)
-                for i, (c, w) in enumerate(zip(row, widths, strict=True))
-            )
-        )
-    for kind in kinds:
-        found = [f for f in table.found if f[2].kind == kind]
-        if found:
-            print(f"\n{kind}:")
-        for target, seed, verdict in found:
-            print(f"--only {target.type} --opset {target.opset} --seed {seed}")
-            print(f"    {verdict.sample}\n    {verdict.reason}")
-            if verdict.disagrees:
-                print(f"    explained: {explanation(verdict) or 'no'}")
-    without = sorted({t.type for t in chosen if t not in table.counts})
-    if without:
-        print(f"\nwithout a sample: {' '.join(without)}")
+        print("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)))
+    for target, seed, verdict in sorted(table.found, key=lambda f: KINDS.index(f[2].kind)):
+        print(f"{verdict.kind}: --only {target.type} --opset {target.opset} --seed {seed}")
+        why = f"\n    explained: {explanation(verdict) or 'no'}" if verdict.disagrees else ""
+        print(f"    {verdict.sample}\n    {verdict.reason}{why}")
+    without = sorted({t.type for t in chosen} - {t.type for t in table.counts})
     disagree = sum(f[2].disagrees for f in table.found)
+    print(f"without a sample: {' '.join(without) or 'none'}")
     print(
-        f"\n{100 * table.rate:.2f} % of what OpenVINO runs agrees; "
+        f"{100 * table.rate:.2f} % of what OpenVINO runs agrees; "
         f"{len(table.unexplained)} of {disagree} disagreements are not explained"
     )
+    return 0 if table.rate >= LEAST else 1
 
 
 if __name__ == "__main__":

@@ -68,9 +68,9 @@ class Case:
 
     `tolerance` is relative to the largest expected magnitude, by default that of a function and
     three more operations, each rounded to f32; integers compare exactly. `fixed` are ports whose
-    value inference cannot do without. `defect` says why OpenVINO gives something else or refuses:
-    then the peer test fails where it agrees. `crash` says that the row would kill OpenVINO's
-    process, or give anything by chance, so it is not run there.
+    value inference cannot do without. `defect` is the title of what is known to differ in OpenVINO,
+    a row of tests/support/live/differences.toml: the peer test fails where it agrees. `crash` says
+    that the row would kill OpenVINO's process, or give anything by chance: it is not run there.
     """
 
     op: str

@@ -179,8 +179,7 @@ CASES = [
         'levels="5"',
         [f32([[0.0, 0.25, 0.75, 1.25]]), f32(1), f32(0), f32(-1), f32(1)],
         f32([[-1, 0.5, -0.5, 1]]),
-        defect="constant limits with input_low above input_high give output_low everywhere, "
-        "while limits that are inputs follow the formula",
+        defect="a FakeQuantize whose constant limits go down",
     ),
     case(
         "FakeQuantize-1",

@@ -155,7 +155,7 @@ CASES = [
         'iou_threshold="0.65"',
         [(0, 0, 0.875, 1), (0, 0, 0.75, 2), (0, 0, 0.5, 0)],
         real=bf16,
-        defect="OpenVINO does not compile the Convert of bf16 rows behind it",
+        defect="detections of constants",
     ),
     nms("MulticlassNms-9", f'{FEW} background_class="1"', [ALONE[0], ALONE[3]], **TWO),
     nms("MulticlassNms-9", f'{FEW} keep_top_k="1"', [ALONE[0], ALONE[2]], **TWO),

@@ -22,7 +22,7 @@ CASES = [
         equation("i j -&gt; j"),
         [A],
         f32([4, 6]),
-        defect="OpenVINO's constructor drops spaces, its reader of IR refuses them",
+        defect="an Einsum with spaces in its equation",
     ),
     case("Einsum-7", equation("ii-&gt;i"), [A], f32([1, 4])),
     case(

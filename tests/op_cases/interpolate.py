@@ -56,7 +56,7 @@ CASES = [
         row((3 * 1 + 3 * 2 + 4) / 7, (2 + 3 * 4 + 3 * 8) / 7),
         'antialias="true"',
         f32([1, 2, 4, 8], (1, 1, 1, 4)),
-        defect="the CPU plugin ignores antialias in linear mode",
+        defect="antialias in linear mode",
     ),
     # Half way with a = -0.75 the weights are (-3 19 19 -3) / 32; borders repeat.
     sized(

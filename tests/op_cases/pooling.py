@@ -82,7 +82,7 @@ CASES = [
         u8([0, 0, 0], (1, 1, 3)),
         u8([0, 0], (1, 1, 2)),
         [0, 1],
-        defect="OpenVINO starts at 0 and so never sets the place of a zero",
+        defect="places of MaxPool in windows of the lowest number",
     ),
     best(
         rule(3, 3, 1, 1, 'rounding_type="ceil_torch"'),

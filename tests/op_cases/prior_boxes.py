@@ -58,7 +58,7 @@ CASES = [
         [SQUARE, WIDE, TALL, BETWEEN],
         clip=True,
         variance=(0.1, 0.2, 0.3, 0.4),
-        defect="the CPU plugin refuses this order where the grid's size is no constant",
+        defect="priors whose size is no constant",
     ),
     # Ratios that are there already count once; offset and step place the centres.
     row(

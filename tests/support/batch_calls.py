@@ -1,4 +1,4 @@
-"""What the processes of test_batch_processes.py do: well, badly, not at all."""
+"""What the processes of test_batch.py do: well, badly, not at all."""
 
 from __future__ import annotations
 

@@ -1,16 +1,157 @@
-"""Small domains of every operation of the proof's language, malformed operands included."""
+"""Single operations in live OpenVINO, and small domains of every one of the proof's language."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from irdeconv.proof.language import MOVES, output_type
 from irdeconv.proof.model import Layer, TypedArray
-from support.live_language import NATIVE, LiveCase
+from support.live.sample import IrText
+
+# Single operations in live OpenVINO: folded, run on parameters, and run with vectors unknown.
+
+Mode = Literal["folded", "run", "unknown"]
+NATIVE = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "boolean": np.bool_}
+NATIVE |= {f"{k}{8 * b}": np.dtype(f"{k}{b}").type for k in "iu" for b in (1, 2, 4, 8)}
+
+
+class LiveCase(NamedTuple):
+    """One operation and its inputs."""
+
+    layer: Layer
+    inputs: list[TypedArray]
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{x.type}{x.array.tolist()}" for x in self.inputs)
+        said = " ".join(f"{k}={v}" for k, v in self.layer.attributes.items())
+        return f"{self.layer.type} {self.layer.version} {said}: {given}"
+
+
+def raw(x: TypedArray) -> bytes:
+    """Return elements as a .bin file holds them; bf16 is held in float32, i4 and u4 in bytes."""
+    if x.type == "bf16":
+        return (
+            (np.ascontiguousarray(x.array, np.float32).view(np.uint32) >> 16)
+            .astype("<u2")
+            .tobytes()
+        )
+    if x.type in ("i4", "u4"):
+        low = np.asarray(x.array, np.int64).reshape(-1) & 15
+        pairs = np.append(low, low[:0] if low.size % 2 == 0 else [0]).astype(int).reshape(-1, 2)
+        return (pairs[:, 0] | pairs[:, 1] << 4).astype(np.uint8).tobytes()
+    return np.ascontiguousarray(x.array, NATIVE[x.type]).tobytes()
+
+
+def _source(text: IrText, x: TypedArray, mode: Mode, carried: bool, fed: list[TypedArray]) -> int:
+    shape = ",".join(map(str, x.array.shape))
+    if mode == "folded" or (mode == "run" and not carried) or x.type in ("i4", "u4"):
+        data = raw(x)
+        size = max(len(data), 1) if x.array.size else 0
+        at = f'offset="{len(text.blob)}" size="{size}"'
+        text.blob += data or b"\0"
+        return text.layer("Const", "opset1", f'element_type="{x.type}" shape="{shape}" {at}', [], 1)
+    fed.append(x)
+    if mode == "unknown" and carried:
+        shape = ",".join("?" * x.array.ndim)
+    return text.layer("Parameter", "opset1", f'element_type="{x.type}" shape="{shape}"', [], 1)
+
+
+def _add(text: IrText, case: LiveCase, mode: Mode, outputs: int, fed: list[TypedArray]) -> None:
+    kind = case.layer.type
+    ports = MOVES.get(kind, range(99))
+    sources = [(_source(text, x, mode, p in ports, fed), 0) for p, x in enumerate(case.inputs)]
+    said = " ".join(f'{k}="{v}"' for k, v in case.layer.attributes.items())
+    here = text.layer(kind, case.layer.version, said, sources, outputs)
+    for o in range(outputs):
+        place = (here, len(sources) + o)
+        if output_type(case.layer, [x.type for x in case.inputs]) == "bf16":  # no NumPy array
+            place = (text.layer("Convert", "opset1", 'destination_type="f32"', [place], 1), 1)
+        text.layer("Result", "opset1", "", [place], 0)
+
+
+def live(cases: Sequence[LiveCase], mode: Mode, outputs: Sequence[int]) -> list[Any]:
+    """Return for each case its outputs in OpenVINO as arrays, or why it is refused, as a text."""
+    try:
+        got = _together(cases, mode, outputs)
+    except RuntimeError as e:
+        if len(cases) == 1:
+            return [str(e)]
+        half = len(cases) // 2
+        return live(cases[:half], mode, outputs[:half]) + live(cases[half:], mode, outputs[half:])
+    each = iter(got)
+    return [[next(each) for _ in range(n)] for n in outputs]
+
+
+def _together(cases: Sequence[LiveCase], mode: Mode, outputs: Sequence[int]) -> list[Any]:
+    import openvino as ov
+    from openvino.passes import ConstantFolding, Manager
+
+    text, given = IrText(), list[TypedArray]()
+    for case, n in zip(cases, outputs, strict=True):
+        _add(text, case, mode, n, given)
+    blob = np.frombuffer(text.blob or b"\0", np.uint8)
+    core = ov.Core()
+    model = core.read_model(text.xml().encode(), ov.Tensor(blob.copy()))
+    if mode == "folded":
+        manager = Manager()
+        manager.register_pass(ConstantFolding())
+        manager.run_passes(model)
+        sources = [r.input_value(0).get_node() for r in model.get_results()]
+        if any(s.get_type_name() != "Constant" for s in sources):
+            raise RuntimeError("not folded")
+        return [np.array(s.get_data()) for s in sources]
+    hints = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+    compiled = core.compile_model(model, "CPU", hints)
+    fed = []
+    for x in given:
+        memory = np.frombuffer(raw(x) or b"\0", np.uint8).copy()
+        fed.append(ov.Tensor(memory, list(x.array.shape), getattr(ov.Type, x.type)))
+    request = compiled.create_infer_request()
+    for i, tensor in enumerate(fed):
+        request.set_input_tensor(i, tensor)
+    request.infer()
+    return [np.array(request.get_output_tensor(i).data) for i in range(len(compiled.outputs))]
+
+
+# Values of every element type, one by one, for what the proof's language computes with them.
+
+REAL = "0 1 -1 0.5 -2.5 3 7.25 100 -128.5 255 300 40000 65504 0.125"
+WHOLE = (0, 1, 2, 3, 7, 100, 127, 128, 200, 255, 300, 32767, 65535, 70000, 2**24 - 1, 2**24)
+WHOLE += (2**24 + 1, 2**31 - 1, 2**31, 2**32 - 1, 2**40)
+TYPES = "f32 f16 bf16 f64 i64 i32 i16 i8 u64 u32 u16 u8 boolean".split()
+PAIRS = "Add Subtract Multiply Divide FloorMod Maximum Minimum Equal NotEqual Less LessEqual "
+PAIRS += "Greater GreaterEqual"
+UNARY = ("Negative-1", "Abs-1", "ReLU-1", "Clamp-1 min=-2 max=100")
+
+
+def held(type: str) -> np.ndarray[Any, Any]:
+    """Return values that a type has."""
+    if type in ("u4", "i4"):
+        return np.arange(16, dtype=np.uint8) if type == "u4" else np.arange(-8, 8, dtype=np.int8)
+    if type == "boolean":
+        return np.array([False, True])
+    if type[0] in "fb":
+        values = np.array(REAL.split()).astype(NATIVE.get(type, np.float32))
+        bf16 = (values.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)  # if f32
+        return bf16 if type == "bf16" else values
+    info = np.iinfo(NATIVE[type])
+    signed = {v for n in WHOLE for v in (n, -n, -n - 1) if info.min <= v <= info.max}
+    return np.array(sorted(signed), NATIVE[type])
+
+
+def combined(layer: Layer, *types: str) -> Iterator[LiveCase]:
+    """Yield a case of one element each for every combination of values."""
+    for places in product(*(range(held(t).size) for t in types)):
+        given = [TypedArray(held(t)[i : i + 1], t) for i, t in zip(places, types, strict=True)]
+        yield LiveCase(layer, given)
+
+
+# Small domains of every operation of the proof's language, malformed operands included.
 
 Domain = Iterator[LiveCase]
 FAR = (2**63 - 1, -(2**63), 2**31 - 1, -(2**31))

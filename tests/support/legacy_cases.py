@@ -1,327 +1,62 @@
-"""Legacy layers with numbers worked by hand, those above all that mean something else today."""
+"""The legacy layers of legacy_cases.txt, with what they are fed and what comes out."""
 
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
+from typing import Any
 
-from support.legacy import Case, channels, f, row
-from support.legacy_detection import MORE
-from support.legacy_more import IMAGES, NORMALIZATIONS, ORDERING, REDUCTIONS, SHAPES
+import numpy as np
 
-LINE = row(1, 2, 3, 4, 5)
-CONVOLUTIONS = [
-    Case(
-        "convolution: kernel, bias",
-        "Convolution",
-        [row(1, 2, 3)],
-        [row(5.5, 8.5)],
-        {"kernel": "1,2", "output": 1},
-        {"weights": f(1, 2), "biases": f(0.5)},
-    ),
-    Case(
-        "convolution: groups",
-        "Convolution",
-        [channels(1, 2, 3, 4)],
-        [channels(21, 43)],
-        {"kernel": "1,1", "output": 2, "group": 2},
-        {"weights": f(1, 10, 1, 10)},
-    ),
-    Case(
-        "convolution: pads at the end are those at the begin",
-        "Convolution",
-        [row(1, 2)],
-        [row(10, 21, 2)],
-        {"kernel": "1,2", "output": 1, "pads_begin": "0,1"},
-        {"weights": f(1, 10)},
-    ),
-    Case(
-        "convolution: same_upper",
-        "Convolution",
-        [row(1, 2, 3, 4)],
-        [row(21, 32, 43, 4)],
-        {"kernel": "1,2", "output": 1, "auto_pad": "same_upper"},
-        {"weights": f(1, 10)},
-    ),
-    Case(
-        "convolution: same_lower",
-        "Convolution",
-        [row(1, 2, 3)],
-        [row(100, 320)],
-        {"kernel": "1,2", "output": 1, "strides": "1,2", "auto_pad": "same_lower"},
-        {"weights": f(10, 100)},
-    ),
-    Case(
-        "convolution: version 2, blobs in the layer",
-        "Convolution",
-        [row(1, 2, 3)],
-        [row(1, 2, 3)],
-        {"kernel-x": 1, "kernel-y": 1, "output": 1, "group": 1},
-        {"weights": f(1), "biases": f(0)},
-        version=2,
-        tag="convolution_data",
-        grouped=False,
-    ),
-    Case(
-        "deconvolution: one group, filter [C, M]",
-        "Deconvolution",
-        [f(1, 5, 2, 6).reshape(1, 2, 1, 2)],
-        [row(7, 10, 23, 34)],
-        {"kernel": "1,2", "output": 1, "strides": "1,2"},
-        {"weights": f(1, 2, 3, 4)},
-    ),
-    Case(
-        "deconvolution: one group, several outputs",
-        "Deconvolution",
-        [row(1, 5)],
-        [f(1, 2, 5, 10, 3, 4, 15, 20).reshape(1, 2, 1, 4)],
-        {"kernel": "1,2", "output": 2, "strides": "1,2"},
-        {"weights": f(1, 2, 3, 4)},
-    ),
-    Case(
-        "deconvolution: groups",
-        "Deconvolution",
-        [f(1, 5, 2, 6).reshape(1, 2, 1, 2)],
-        [f(1.5, 2.5, 5.5, 10.5, 6, 8, 18, 24).reshape(1, 2, 1, 4)],
-        {"kernel": "1,2", "output": 2, "strides": "1,2", "group": 2},
-        {"weights": f(1, 2, 3, 4), "biases": f(0.5, 0)},
-    ),
-    Case(
-        "deconvolution: pads cut off",
-        "Deconvolution",
-        [row(1, 2)],
-        [row(2, 5, 4)],
-        {"kernel": "1,3", "output": 1, "strides": "1,2", "pads_begin": "0,1", "pads_end": "0,1"},
-        {"weights": f(1, 2, 3)},
-    ),
-    Case(
-        "deconvolution: same_upper is S * I",
-        "Deconvolution",
-        [row(1, 2)],
-        [row(1, 2, 5, 4)],
-        {"kernel": "1,3", "output": 1, "strides": "1,2", "auto_pad": "same_upper"},
-        {"weights": f(1, 2, 3)},
-    ),
-    Case(
-        "deconvolution: same_lower, a kernel shorter than the stride",
-        "Deconvolution",
-        [row(1, 2)],
-        [row(1, 2, 0, 2, 4, 0)],
-        {"kernel": "1,2", "output": 1, "strides": "1,3", "auto_pad": "same_lower"},
-        {"weights": f(1, 2)},
-    ),
-    Case(
-        "deconvolution: version 2",
-        "Deconvolution",
-        [row(1, 2)],
-        [row(2, 5, 4)],
-        {"kernel-x": 3, "kernel-y": 1, "stride-x": 2, "pad-x": 1, "output": 1},
-        {"weights": f(1, 2, 3)},
-        version=2,
-        tag="deconvolution_data",
-        grouped=False,
-    ),
-    Case(
-        "fully connected: all axes but the first",
-        "FullyConnected",
-        [f(1, 2, 3, 4).reshape(1, 2, 1, 2)],
-        [f(10.5, 9).reshape(1, 2)],
-        {"out-size": 2},
-        {"weights": f(1, 1, 1, 1, 1, 0, 0, 2), "biases": f(0.5, 0)},
-    ),
-    Case(
-        "fully connected: the last axis",
-        "InnerProduct",
-        [f(1, 2, 3, 4).reshape(1, 2, 2)],
-        [f(21, 43).reshape(1, 2, 1)],
-        {"out-size": 1},
-        {"weights": f(1, 10)},
-        tag="fc_data",
-    ),
-]
-POOLINGS = [
-    Case(
-        "pooling: rounds up unless told otherwise",
-        "Pooling",
-        [LINE],
-        [row(2, 4, 5)],
-        {"kernel": "1,2", "strides": "1,2", "pool-method": "max"},
-    ),
-    Case(
-        "pooling: floor",
-        "Pooling",
-        [LINE],
-        [row(2, 4)],
-        {"kernel": "1,2", "strides": "1,2", "rounding_type": "floor"},
-    ),
-    Case(
-        "pooling: floor by its other name",
-        "Pooling",
-        [LINE],
-        [row(2, 4)],
-        {"kernel": "1,2", "strides": "1,2", "rounding-type": "floor"},
-    ),
-    Case(
-        "pooling: a window that would begin behind the data is left out",
-        "Pooling",
-        [row(1, 2)],
-        [row(2)],
-        {"kernel": "1,2", "strides": "1,2", "pads_end": "0,1"},
-    ),
-    Case(
-        "pooling: means divide by the data where nothing is padded in front",
-        "Pooling",
-        [LINE],
-        [row(1.5, 3.5, 5)],
-        {"kernel": "1,2", "strides": "1,2", "pool-method": "avg", "exclude-pad": "false"},
-    ),
-    Case(
-        "pooling: means over the data alone",
-        "Pooling",
-        [row(1, 2, 3, 4)],
-        [row(1.5, 3, 4)],
-        {
-            "kernel": "1,3",
-            "strides": "1,2",
-            "pads_begin": "0,1",
-            "pads_end": "0,1",
-            "pool-method": "avg",
-            "exclude-pad": "true",
-        },
-    ),
-    Case(
-        "pooling: means over the pads too, but not beyond them",
-        "Pooling",
-        [row(1, 2, 3, 4)],
-        [row(1, 3, 2)],
-        {
-            "kernel": "1,3",
-            "strides": "1,2",
-            "pads_begin": "0,1",
-            "pads_end": "0,1",
-            "pool-method": "avg",
-            "exclude-pad": "false",
-        },
-    ),
-    Case(
-        "pooling: version 2",
-        "Pooling",
-        [LINE],
-        [row(1, 3, 5)],
-        {"kernel-x": 2, "kernel-y": 1, "stride-x": 2, "pad-x": 1, "pad-r": 0, "pool-method": "max"},
-        version=2,
-        tag="pooling_data",
-    ),
-]
-ARITHMETIC = [
-    Case(
-        "power",
-        "Power",
-        [f(1, 2)],
-        [f(27, 125)],
-        {"power": 3, "scale": 2, "shift": 1},
-        tag="power_data",
-    ),
-    Case("power: of 1", "Power", [f(1, 2)], [f(3, 5)], {"power": 1, "scale": 2, "shift": 1}),
-    Case(
-        "scale and shift by channel",
-        "ScaleShift",
-        [f(1, 2, 3, 4).reshape(1, 2, 1, 2)],
-        [f(3, 5, 30, 40).reshape(1, 2, 1, 2)],
-        blobs={"weights": f(2, 10), "biases": f(1, 0)},
-    ),
-    Case(
-        "shift alone",
-        "ScaleShift",
-        [channels(1, 2)],
-        [channels(2, 5)],
-        blobs={"biases": f(1, 3)},
-    ),
-    Case("relu with a slope", "ReLU", [f(-2, 3)], [f(-0.5, 3)], {"negative_slope": 0.25}),
-    Case("relu6", "ReLU6", [f(-2, 3, 7)], [f(0, 3, 6)]),
-    Case("clamp", "Clamp", [f(-2, 3, 7)], [f(-1, 3, 5)], {"min": -1, "max": 5}),
-    Case(
-        "prelu by channel",
-        "PReLU",
-        [channels(-2, -4)],
-        [channels(-1, -1)],
-        {"channel_shared": 0},
-        {"weights": f(0.5, 0.25)},
-    ),
-    Case(
-        "prelu shared",
-        "PReLU",
-        [channels(-2, 4)],
-        [channels(-1, 4)],
-        {"channel_shared": "true"},
-        {"weights": f(0.5)},
-    ),
-    Case("activation tanh", "Activation", [f(1)], [f(math.tanh(1))], {"type": "tanh"}),
-    Case("activation elu", "Activation", [f(-1, 2)], [f(math.exp(-1) - 1, 2)], {"type": "elu"}),
-    Case("activation not", "Activation", [f(0, 3)], [f(1, 0)], {"type": "not"}),
-    Case("activation exp", "Activation", [f(0, 1)], [f(1, math.e)], {"type": "exp"}),
-    Case(
-        "eltwise: a sum with factors",
-        "Eltwise",
-        [f(1, 2), f(10, 20), f(100, 100)],
-        [f(92, 84)],
-        {"operation": "sum", "coeff": "2,-1,1"},
-    ),
-    Case("eltwise: mean", "Eltwise", [f(1, 2), f(3, 8)], [f(2, 5)], {"operation": "mean"}),
-    Case(
-        "eltwise: one after the other",
-        "Eltwise",
-        [f(10), f(3), f(2)],
-        [f(5)],
-        {"operation": "sub"},
-        tag="elementwise_data",
-    ),
-    Case(
-        "eltwise: comparisons give numbers",
-        "Eltwise",
-        [f(1, 5, 3), f(3, 3, 3)],
-        [f(0, 1, 1)],
-        {"operation": "greater_equal"},
-    ),
-    Case(
-        "eltwise: logical and of numbers",
-        "Eltwise",
-        [f(1, 0, 2), f(3, 3, 0)],
-        [f(1, 0, 0)],
-        {"operation": "logical_and"},
-    ),
-    Case("eltwise: no operation", "Eltwise", [f(1), f(2)], [f(3)]),
-    Case(
-        "select by numbers",
-        "Select",
-        [f(2, 0), f(1, 2), f(3, 4)],
-        [f(1, 4)],
-    ),
-    Case("reciprocal", "Reciprocal", [f(4)], [f(0.25)]),
-    Case("softsign", "Softsign", [f(-3)], [f(-0.75)]),
-    Case(
-        "gemm with factors",
-        "Gemm",
-        [f(1, 2).reshape(1, 2), f(3, 4).reshape(1, 2), f(1).reshape(1, 1)],
-        [f(23).reshape(1, 1)],
-        {"alpha": 2, "beta": 1, "transpose_b": "True"},
-    ),
-    Case(
-        "quantize",
-        "Quantize",
-        [f(-1, 0.4, 0.6, 9), f(0), f(2), f(0), f(4)],
-        [f(0, 0, 2, 4)],
-        {"levels": 3},
-        fixed=(1, 2, 3, 4),
-    ),
-]
-CASES = [
-    *MORE,
-    *CONVOLUTIONS,
-    *POOLINGS,
-    *ARITHMETIC,
-    *NORMALIZATIONS,
-    *IMAGES,
-    *ORDERING,
-    *SHAPES,
-    *REDUCTIONS,
-]
+from support.legacy import Case
+
+TYPES = {"int": np.int64, "int32": np.int32}
+
+
+def number(text: str) -> float:
+    """Return 3, -0.5, 1/3, log(3/4): any function of math."""
+    if made := re.fullmatch(r"(-?)(\w+)\((.*)\)", text):
+        value: float = getattr(math, made[2])(number(made[3]))
+        return -value if made[1] else value
+    above, _, below = text.partition("/")
+    return float(above) / float(below or 1)
+
+
+def array(text: str) -> Any:
+    words = text.removeprefix("const ").split()
+    dtype = TYPES[words.pop(0)] if words and words[0] in TYPES else np.float32
+    head = words.pop(0) if words and re.match(r"row|channels|scalar|.*:$", words[0]) else ""
+    if words and words[-1].endswith("*"):
+        values = np.array(number(words[0][:-1]))
+    elif words and ".." in words[-1]:
+        first, last = map(number, words[0].split(".."))
+        values = np.arange(first, last + 1)
+    else:
+        values = np.array([number(w) for w in words])
+    shapes = {"": (-1,), "row": (1, 1, 1, -1), "channels": (1, -1, 1, 1), "scalar": ()}
+    shape = shapes[head] if head in shapes else tuple(map(int, head[:-1].split("x")))
+    if not values.ndim:
+        return np.full(tuple(map(abs, shape)), values, dtype)
+    return values.astype(dtype).reshape(shape)
+
+
+def case(name: str, layer: str, arrays: str) -> Case:
+    blobs = {k: array(text) for k, text in re.findall(r" (\w+)\[([^]]*)\]", layer)}
+    kind, *words = re.sub(r" \w+\[[^]]*\]", "", layer).split()
+    said = dict(w.split("=", 1) for w in words)
+    more: dict[str, Any] = {k[1:]: said.pop(k) for k in list(said) if k.startswith("@")}
+    if "version" in more:
+        more["version"] = int(more["version"])
+    if "grouped" in more:
+        more["grouped"] = more["grouped"] == "True"
+    inputs, outputs = (side.split(" ; ") for side in arrays.split(" -> "))
+    fixed = tuple(i for i, text in enumerate(inputs) if text.startswith("const "))
+    return Case(
+        name, kind, [*map(array, inputs)], [*map(array, outputs)], said, blobs, fixed, **more
+    )
+
+
+LINES = Path(__file__).with_suffix(".txt").read_text("utf-8").splitlines()
+ROWS = [line.strip() for line in LINES if not line.startswith("#")]
+CASES = [case(*ROWS[i : i + 3]) for i in range(0, len(ROWS), 3)]

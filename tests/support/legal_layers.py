@@ -30,7 +30,7 @@ from support.dialect_layers import build as build_dialect
 from support.dialect_layers import data as dialect_data
 from support.dialect_layers import expected as dialect_expected
 from support.layers import Layer, constant, expected, numbers, parameter, result
-from support.onnx_deconvolutions import run_onnx
+from support.onnx_models import run_onnx
 
 Ints = tuple[int, ...]
 FREE = (

@@ -26,11 +26,10 @@ from support.rewritings import (
     floats,
     model,
     pair,
+    spread_out,
 )
-from support.rewritings_around import bias_of, both
-from support.rewritings_parts import lowered
+from support.rewritings_around import bias_of, both, lowered
 from support.rewritings_sums import FLAT, FLAT_OPEN, WIDE
-from support.rewritings_zeros import spread_out
 
 # Several layers
 

@@ -26,6 +26,26 @@ def core() -> Any:
     return openvino.Core()
 
 
+def compiled(model: Any) -> Any:
+    """A model that OpenVINO runs in f32: of a path, of the two files' bytes, or one of its own."""
+    if isinstance(model, tuple):
+        import openvino
+
+        xml, weights = model
+        held = np.frombuffer(weights or b"\0", np.uint8).copy()
+        model = core().read_model(xml, openvino.Tensor(held))
+    elif isinstance(model, Path):
+        model = core().read_model(model)
+    return core().compile_model(model, "CPU", CONFIG)
+
+
+def outputs(model: Any, feeds: Any = ()) -> list[Any]:
+    """What a model computes, output by output; feeds by place or by name."""
+    made = compiled(model)
+    found = made(feeds)
+    return [np.array(found[o]) for o in made.outputs]
+
+
 class Compiled:
     """A model that OpenVINO accepts."""
 

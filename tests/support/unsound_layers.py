@@ -1,4 +1,4 @@
-"""Pairs in which another layer differs: its version, an attribute, a constant, what it reads."""
+"""Pairs that differ in layers, and in numbers."""
 
 from __future__ import annotations
 
@@ -17,15 +17,20 @@ from support.pair_parts import (
     WEIGHTS,
     Node,
     beside,
+    concat,
     conv,
     deconv,
     floats,
+    group_deconv,
     model,
     named,
     parameter,
+    size,
     twins,
     vector,
 )
+
+# Pairs in which another layer differs: its version, an attribute, a constant, what it reads.
 
 ATTRIBUTES = "versions and attributes"
 
@@ -223,3 +228,178 @@ def _behind_another(low: bool) -> ov.Model:
 
 twins(ELSEWHERE, "reads_another_input", _reads_another, DATA, DATA)
 twins(ELSEWHERE, "reads_another_layer", _behind_another, DATA)
+
+
+# Pairs whose numbers differ: weights, groups, channels, batches, bias, activation.
+
+WEIGHT = "weights"
+
+
+def weights(name: str, right: Any, change: Callable[[Any], None], *shape: int) -> None:
+    """Add a pair whose lowered filter was changed in place."""
+
+    def make(low: bool) -> Any:
+        w = right.astype(np.float32)
+        x = parameter("x", shape or DATA)
+        if low:
+            change(w)
+        return model({"y": named(conv(x, w), "deconv") if low else deconv(x, w)}, [x])
+
+    twins(WEIGHT, name, make, shape or DATA)
+
+
+def put(value: float, *at: int) -> Callable[[Any], None]:
+    def change(w: Any) -> None:
+        w[at] = value
+
+    return change
+
+
+def last_place(w: Any) -> None:
+    w[0, 2, 0, 0] = np.nextafter(w[0, 2, 0, 0], np.float32(np.inf))
+
+
+def rows_exchanged(w: Any) -> None:
+    """Two filters of nearly the same numbers."""
+    w[:, [1, 2]] = w[:, [2, 1]]
+
+
+def flipped(w: Any) -> None:
+    w[...] = w[:, :, ::-1, ::-1]
+
+
+def transposed(w: Any) -> None:
+    w[...] = w.swapaxes(2, 3)
+
+
+def rounded(w: Any) -> None:
+    w[...] = w.astype(np.float16)
+
+
+ALIKE = WEIGHTS.copy()
+ALIKE[:, 2] = ALIKE[:, 1]
+ALIKE[1, 2, 2, 2] += 1
+WIDE = np.ones((512, 3, 1, 1)) * (1 + np.arange(3)).reshape(1, 3, 1, 1)
+SINGLE = np.array([3, 0, 5, 7]).reshape(1, 4, 1, 1)
+TALL = np.tile(np.arange(1, 10).reshape(1, 1, 3, 3), (2, 300, 1, 1))
+weights("not_a_number", WEIGHTS, put(np.nan, 0, 1, 2, 0))
+weights("infinite", WEIGHTS, put(np.inf, 1, 3, 0, 0))
+weights("minus_infinite", WEIGHTS, put(-np.inf, 0, 0, 0, 0))
+weights("one_of_512_channels", WIDE, put(2, 500, 0, 0, 0), 1, 512, 2, 2)
+weights("one_of_300_outputs", TALL, put(4, 1, 287, 0, 1), 1, 2, 3, 3)
+weights("rows_exchanged", ALIKE, rows_exchanged)
+weights("last_place", SINGLE, last_place, 1, 1, 3, 3)
+weights("tiny", SINGLE, put(1e-30, 0, 1, 0, 0), 1, 1, 3, 3)
+weights("sign", WEIGHTS, put(-float(WEIGHTS[1, 1, 1, 1]), 1, 1, 1, 1))
+weights("not_flipped", WEIGHTS, flipped)
+weights("transposed_taps", WEIGHTS, transposed)
+weights("rounded_to_f16", WEIGHTS * 500 + 1, rounded)
+
+ORDER = "groups, channels, batch, bias, activation"
+Change = Callable[[Node, Node], Node]  # of data and the right result
+
+
+def after(
+    name: str, right: Change, wrong: Change, shape: Any = DATA, at: tuple[int, ...] = DATA
+) -> None:
+    """Add a pair with something behind the deconvolution that differs."""
+
+    def make(low: bool) -> Any:
+        x = parameter("x", shape)
+        y = conv(x) if low else deconv(x)
+        y = named(y, "deconv")
+        last = (wrong if low else right)(x, y)
+        return model({"y": last}, [x])
+
+    twins(ORDER, name, make, at)
+
+
+def nothing(x: Node, y: Node) -> Node:
+    return named(op.multiply(y, op.constant(np.float32(1))), "same")
+
+
+def taken(axis: int, order: Any) -> Change:
+    return lambda x, y: named(op.gather(y, vector(*order), op.constant(np.int64(axis))), "same")
+
+
+def bias(*values: float, shape: tuple[int, ...] = (1, 4, 1, 1)) -> Change:
+    return lambda x, y: named(
+        op.add(y, op.constant(np.array(values, np.float32).reshape(shape))), "biased"
+    )
+
+
+def activated(function: Callable[[Node], Node]) -> Change:
+    return lambda x, y: named(function(y), "activated")
+
+
+def by_batch(x: Node, y: Node) -> Node:
+    """Batch entries in another order where there are several."""
+    last = op.subtract(size(x, 0), vector(1))
+    indices = op.range(
+        op.squeeze(last, vector(0)), op.constant(np.int64(-1)), op.constant(np.int64(-1)), "i64"
+    )
+    return named(op.gather(y, indices, op.constant(np.int64(0))), "same")
+
+
+def large_channels(x: Node, y: Node) -> Node:
+    """Output channels in another order where the data are high."""
+    more = op.maximum(vector(0), op.minimum(vector(1), op.subtract(size(x, 2), vector(100))))
+    first = concat(more, op.subtract(vector(1), more), vector(2, 3))
+    return named(op.gather(y, first, op.constant(np.int64(1))), "same")
+
+
+after("channels_exchanged", taken(1, range(4)), taken(1, [0, 2, 1, 3]))
+after("channels_above_100", nothing, large_channels, "1,2,?,4", (1, 2, 101, 4))
+after("batch_backwards", nothing, by_batch, "?,2,3,3", (2, 2, 3, 3))
+after("rows_backwards", nothing, taken(2, range(6, -1, -1)))
+after("another_bias", bias(1, 2, 3, 4), bias(1, 2, 3, 5))
+after("bias_exchanged", bias(1, 2, 3, 4), bias(2, 1, 3, 4))
+after("bias_per_column", bias(*[1] * 7, shape=(1, 1, 1, 7)), bias(*range(7), shape=(1, 1, 1, 7)))
+after("bias_per_position", bias(0, 0, 0, 0), bias(*[0] * 48, 1, shape=(1, 1, 7, 7)))
+after("bias_subtracted", bias(1, 2, 3, 4), bias(-1, -2, -3, -4))
+after(
+    "leaky_slope",
+    activated(lambda y: op.prelu(y, op.constant(np.float32([0.25])))),
+    activated(lambda y: op.prelu(y, op.constant(np.float32([0.5])))),
+)
+after(
+    "clamp_bound",
+    activated(lambda y: op.clamp(y, 0.0, 6.0)),
+    activated(lambda y: op.clamp(y, 0.0, 7.0)),
+)
+after("elu_alpha", activated(lambda y: op.elu(y, 1.0)), activated(lambda y: op.elu(y, 2.0)))
+after("no_activation", activated(op.relu), nothing)
+after("another_activation", activated(op.relu), activated(op.absolute))
+after(
+    "hard_sigmoid",
+    activated(
+        lambda y: op.hard_sigmoid(y, op.constant(np.float32(2**-14)), op.constant(np.float32(0.5)))
+    ),
+    activated(
+        lambda y: op.hard_sigmoid(y, op.constant(np.float32(2**-15)), op.constant(np.float32(0.5)))
+    ),
+)
+
+
+def grouped(name: str, change: Callable[[Any], Any], rows: list[int] | None = None) -> None:
+    """Add a pair of two groups whose filter or channels are in another order."""
+
+    def make(low: bool) -> Any:
+        x = parameter("x", (2, 4, 4, 4))
+        w = np.arange(1, 109).reshape(2, 2, 3, 3, 3).astype(np.float32)
+        if not low:
+            y = group_deconv(x, w)
+            return model({"y": named(y, "deconv")}, [x])
+        filter = np.ascontiguousarray(change(np.flip(w, (3, 4)).transpose(0, 2, 1, 3, 4)))
+        y = x if rows is None else op.gather(x, vector(*rows), op.constant(np.int64(1)))
+        y = op.group_convolution(y, op.constant(filter), [1, 1], [2, 2], [2, 2], [1, 1])
+        return model({"y": named(y, "deconv")}, [x])
+
+    twins(ORDER, name, make, (2, 4, 4, 4))
+
+
+grouped("groups_exchanged_filter", lambda w: w[::-1])
+grouped("groups_regrouped", lambda w: w.transpose(1, 0, 2, 3, 4).reshape(w.shape))
+grouped("inputs_of_groups", lambda w: w, [0, 2, 1, 3])
+grouped("data_of_groups", lambda w: w, [2, 3, 0, 1])
+grouped("group_used_twice", lambda w: np.stack([w[0], w[0]]))

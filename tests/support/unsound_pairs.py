@@ -5,11 +5,7 @@ from __future__ import annotations
 from support import (  # noqa: F401 -- importing fills the registry
     unsound_bodies,
     unsound_core,
-    unsound_declared,
-    unsound_interface,
     unsound_layers,
-    unsound_numbers,
-    unsound_single,
     unsound_sizes,
 )
 from support.pair_parts import PAIRS, Pair

@@ -1,1 +1,0 @@
-"""Random graphs and mutants of IRs, held against a live OpenVINO."""

@@ -1,0 +1,79 @@
+"""What graphs have that no layer alone has: loops, states, constants; see conditions.py."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from irdeconv.ir.graph import Graph, Node
+from irdeconv.ops.basic import Const, ReadingOp, VariableOp
+from irdeconv.ops.bodies import bodies_of
+
+
+def nodes(graph: Graph) -> Iterator[Node]:
+    """Yield all nodes, those of bodies included."""
+    for node in graph.nodes():
+        yield node
+        for body in bodies_of(node):
+            yield from nodes(body.graph)
+
+
+def _first(graph: Graph, node: Node, port: int) -> int | None:
+    """Return what a Loop counts to or begins with, where that is known."""
+    known = graph.spec(graph.inputs_of(node.id)[port]).known
+    return None if known is None or not known.size else int(known.reshape(-1)[0])
+
+
+def counts_below(graph: Graph) -> bool:
+    """Whether a Loop has a trip_count below -1."""
+    return any((_first(graph, n, 0) or 0) < -1 for n in graph.nodes("Loop"))
+
+
+def never_begins(graph: Graph) -> bool:
+    """Whether a Loop runs its body in no iteration."""
+    return any(0 in (_first(graph, n, 0), _first(graph, n, 1)) for n in graph.nodes("Loop"))
+
+
+def may_end_early(graph: Graph) -> bool:
+    """Whether a Loop counts to a known number and asks its body whether to go on."""
+    return any((_first(graph, n, 0) or 0) > 0 for n in graph.nodes("Loop"))
+
+
+def joins_other_parts(graph: Graph) -> bool:
+    """Whether a Loop of unknown length joins parts that are, or may be, no `part_size` wide."""
+    for node in graph.nodes("Loop"):
+        (body,) = bodies_of(node)
+        unknown = (_first(graph, node, 0) or -1) < 0
+        for output in body.outputs if unknown else ():
+            cut, shape = output.slicing, body.graph.node(output.result).spec().shape
+            if cut is not None and (shape is None or shape[cut.axis] != cut.part_size):
+                return True
+    return False
+
+
+def has_other_bytes(graph: Graph) -> bool:
+    """Whether a constant of booleans has another byte than 0 and 1."""
+    constants = [n.op for n in nodes(graph) if isinstance(n.op, Const)]
+    flags = [op.data.raw() for op in constants if op.element_type.kind == "bool"]
+    return any(max(bytes(raw), default=0) > 1 for raw in flags)
+
+
+def reads_only(graph: Graph) -> bool:
+    """Whether a variable is read that nothing assigns."""
+    held = [n.op for n in nodes(graph) if isinstance(n.op, VariableOp)]
+    written = {op.variable_id for op in held if not isinstance(op, ReadingOp)}
+    return any(op.variable_id not in written for op in held)
+
+
+def leaves_out(graph: Graph, error: str) -> bool:
+    """Whether all that reads the layer of an error is known without it, as its shape is."""
+    found: set[int] = set()
+    rest = [n.id for n in graph.nodes() if n.type in ("Result", "Assign")]
+    while rest:
+        node = graph.node(rest.pop())
+        known = bool(node.specs) and all(s.known is not None for s in node.specs or ())
+        if node.id not in found and not known:
+            found.add(node.id)
+            rest += [v.node for v in graph.inputs_of(node.id)]
+    named = re.search(r'error\[E\d+\]: \w+ "([^"\n]*)"', error)
+    return named is not None and named.group(1) not in {graph.node(n).name for n in found}
