@@ -16,7 +16,7 @@ from irdeconv.cli.main import main
 from irdeconv.formats.convert import import_model
 from irdeconv.ir.op import Op, infer_op, lookup, parse_attributes
 from irdeconv.ir.spec import Spec
-from irdeconv.kernels import pooling as adaptive
+from irdeconv.kernels import pooling
 from irdeconv.ops import core
 from irdeconv.rewrite import subpixel
 from op_cases import count, f32, i64
@@ -145,7 +145,7 @@ def test_a_grid_without_cells() -> None:
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_windows_of_many_outputs(size: int) -> None:
     for number in (1, 3, 4, 10**5):
-        parts, which = adaptive.windows(size, number)
+        parts, which = pooling.windows(size, number)
         assert len(parts) <= min(2 * size, number)
         for o in (0, number // 3, number // 2, number - 1):
             want = slice(o * size // number, -(-(o + 1) * size // number))

@@ -17,13 +17,13 @@ from irdeconv.ir.op import REGISTRY, infer_op
 from irdeconv.ir.packing import NF4, decode, encode
 from irdeconv.ir.spec import Spec
 from irdeconv.kernels import (
+    random_numbers,
+)
+from irdeconv.kernels import (
     random_numbers as numbers,
 )
 from irdeconv.kernels import (
     random_numbers as philox,
-)
-from irdeconv.kernels import (
-    random_numbers as twister,
 )
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.generation import RandomUniform
@@ -375,7 +375,7 @@ def test_pieces_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_sequence_of_two_seeds_is_that_of_cpp() -> None:
     # std::seed_seq{3, 5} and std::mt19937, as OpenVINO's Multinomial shows them among 4096 classes.
-    words = twister.words_of_sequence((3, 5), 8).astype(np.uint64)
+    words = random_numbers.words_of_sequence((3, 5), 8).astype(np.uint64)
     assert (words * 4096 >> 32).tolist() == [788, 1254, 2170, 2615, 244, 2303, 1941, 948]
 
 

@@ -412,7 +412,7 @@ def oklab(colour: str) -> np.ndarray:
 
 @pytest.mark.parametrize(("theme", "sign"), [("light", -1), ("dark", 1)])
 def test_the_ramp_is_even_and_its_lightness_alone_tells_the_order(theme: str, sign: int) -> None:
-    text = files("irdeconv.page").joinpath("assets", "ramp.js").read_text("utf-8")
+    text = files("irdeconv.show").joinpath("assets", "ramp.js").read_text("utf-8")
     line = re.search(rf"{theme}: \[(.*?)\]", text)
     assert line
     points = [oklab(c) for c in re.findall(r"#[0-9a-f]{6}", line.group(1))]

@@ -208,7 +208,7 @@ def test_writers_are_killed_at_any_moment(tmp_path: Path) -> None:
         os.waitpid(child, 0)
         if codes(path) != [("error", "E124")]:
             assert value_of(path) in (0, 1)
-    strays._swept.clear()
+    atomic._swept.clear()
     ird.write(old, path)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m.bin", "m.xml"]
 
