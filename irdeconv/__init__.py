@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from irdeconv.rewrite.raising import Raised, RaisingReport
     from irdeconv.rewrite.records import Lowered, LoweringReport
     from irdeconv.rewrite.targets import Target
-    from irdeconv.run.bench_report import BenchReport
-    from irdeconv.run.plan import Plan
-    from irdeconv.run.simplify import SimplificationReport, Simplified
+    from irdeconv.runtime.bench_report import BenchReport
+    from irdeconv.runtime.plan import Plan
+    from irdeconv.runtime.simplify import SimplificationReport, Simplified
     from irdeconv.show.explanation import Explanation
     from irdeconv.show.inspection import Inspection
     from irdeconv.show.operations import Operations
@@ -90,9 +90,9 @@ _OFFERS = {
     "rewrite.raising": "Raised RaisingReport",
     "rewrite.records": "Lowered LoweringReport",
     "rewrite.targets": "Target",
-    "run.bench_report": "BenchReport",
-    "run.plan": "Plan",
-    "run.simplify": "SimplificationReport Simplified",
+    "runtime.bench_report": "BenchReport",
+    "runtime.plan": "Plan",
+    "runtime.simplify": "SimplificationReport Simplified",
     "show.explanation": "Explanation",
     "show.inspection": "Inspection",
     "show.operations": "Operations",

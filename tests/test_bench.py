@@ -16,11 +16,11 @@ import irdeconv as ird
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.elementwise import Add
-from irdeconv.run import machine
-from irdeconv.run.bench import bench
-from irdeconv.run.bench_report import BenchReport
-from irdeconv.run.machine import SIDE, Ceilings, Conditions, gflops, measure_ceilings, rate
-from irdeconv.run.measure import (
+from irdeconv.runtime import machine
+from irdeconv.runtime.bench import bench
+from irdeconv.runtime.bench_report import BenchReport
+from irdeconv.runtime.machine import SIDE, Ceilings, Conditions, gflops, measure_ceilings, rate
+from irdeconv.runtime.measure import (
     MOST,
     Clock,
     Effort,
@@ -36,7 +36,7 @@ from irdeconv.run.measure import (
     timed,
     traffic,
 )
-from irdeconv.run.peers import Peer, difference
+from irdeconv.runtime.peers import Peer, difference
 from support.layers import Layer, build, constant, numbers, parameter, result
 
 LAYER = Layer(2, (4, 5), None, 3, 6, (3, 2), (2, 2), (1, 1), (1, 0), (0, 1), (0, 0))
@@ -397,6 +397,6 @@ def test_options_that_do_not_fit(options: dict[str, Any]) -> None:
 
 
 def test_a_peer_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irdeconv.run.peers.installed", lambda package: None)
+    monkeypatch.setattr("irdeconv.runtime.peers.installed", lambda package: None)
     with pytest.raises(ird.UnsupportedError, match="needs the package onnxruntime"):
         ird.bench(network(), [X], against=["onnxruntime"])

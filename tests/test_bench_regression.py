@@ -12,7 +12,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.ops.basic import Const
-from irdeconv.run.measure import Clock, Sample
+from irdeconv.runtime.measure import Clock, Sample
 from support import oracle
 from support.scripts import script
 

@@ -11,8 +11,8 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.run.bench_report import Interval95, Ratio, SavedReport, against
-from irdeconv.run.machine import Ceilings
+from irdeconv.runtime.bench_report import Interval95, Ratio, SavedReport, against
+from irdeconv.runtime.machine import Ceilings
 
 MODEL = str(Path(__file__).resolve().parent.parent / "ir_samples/openvino/segmentation_head.xml")
 QUICK = ("--iterations", "3", "--rounds", "1", "--time", "0")
@@ -21,7 +21,7 @@ QUICK = ("--iterations", "3", "--rounds", "1", "--time", "0")
 @pytest.fixture(autouse=True)
 def ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Ceilings(gemm=80.0, gemm_all=150.0, copy=20.0, cores=2)
-    monkeypatch.setattr("irdeconv.run.bench.measure_ceilings", lambda clock: found)
+    monkeypatch.setattr("irdeconv.runtime.bench.measure_ceilings", lambda clock: found)
 
 
 @pytest.fixture

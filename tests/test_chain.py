@@ -28,7 +28,7 @@ from irdeconv.ops import (
     normalization,
     quantize,
 )
-from irdeconv.run.fusion import chain_step
+from irdeconv.runtime.fusion import chain_step
 
 assert irdeconv.ops
 TYPES = {

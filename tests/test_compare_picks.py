@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from irdeconv.run.measure import Clock
+from irdeconv.runtime.measure import Clock
 from support.scripts import script
 
 tool = script("compare_picks")

@@ -57,8 +57,8 @@ def test_what_is_imported_must_be_named(text: str, tmp_path: Path) -> None:
     "text", ["import irdeconv", "from irdeconv import lower", "import_module('irdeconv')"]
 )
 def test_the_package_itself_is_the_top(text: str, tmp_path: Path) -> None:
-    assert broken(tmp_path, {"run/plan": text}) == ["run.plan imports __init__: upwards"]
-    assert broken(tmp_path, {"run/plan": "from irdeconv import __version__"}) == []
+    assert broken(tmp_path, {"runtime/plan": text}) == ["runtime.plan imports __init__: upwards"]
+    assert broken(tmp_path, {"runtime/plan": "from irdeconv import __version__"}) == []
 
 
 def test_a_package_must_not_load_others_behind_a_wall(tmp_path: Path) -> None:
@@ -86,9 +86,12 @@ def test_circles_are_refused(tmp_path: Path) -> None:
     rooms = {"cli/a": "import irdeconv.show.b", "show/b": "", "show/c": "import irdeconv.cli.d"}
     found = broken(tmp_path / "rooms", {**rooms, "cli/d": ""})
     assert "imports run in a circle: cli -> show -> cli" in found
-    modules = {"run/a": "import irdeconv.run.b", "run/b": "def f():\n    import irdeconv.run.a"}
+    modules = {
+        "runtime/a": "import irdeconv.runtime.b",
+        "runtime/b": "def f():\n    import irdeconv.runtime.a",
+    }
     found = broken(tmp_path / "modules", modules)
-    assert found == ["imports run in a circle: run.a -> run.b -> run.a"]
+    assert found == ["imports run in a circle: runtime.a -> runtime.b -> runtime.a"]
 
 
 def test_the_page_is_written_and_checked(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:

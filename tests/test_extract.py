@@ -20,8 +20,8 @@ from irdeconv.ir.op import REGISTRY, Op
 from irdeconv.ops.activation import ReLU, Sigmoid
 from irdeconv.ops.control import TensorIterator
 from irdeconv.ops.elementwise import Add, Multiply
-from irdeconv.run.extract import cut_out, extract, record
-from irdeconv.run.selection import Selection
+from irdeconv.runtime.extract import cut_out, extract, record
+from irdeconv.runtime.selection import Selection
 from support import irbuild as ib
 from support.layers import constant, parameter, result
 from support.networks import image, network

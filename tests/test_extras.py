@@ -30,7 +30,7 @@ from irdeconv.kernels.eager import for_convolution, for_deconvolution
 from irdeconv.kernels.jit import is_wanted, retried
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.convolution import Convolution
-from irdeconv.run.plan import COMPILED_SAVES, LOADING, gains_by_compiling
+from irdeconv.runtime.plan import COMPILED_SAVES, LOADING, gains_by_compiling
 from support.layers import constant, parameter, result
 from support.networks import image, network
 from support.small_net import write_small_net
@@ -141,11 +141,11 @@ def test_a_runtime_that_does_not_start(
 def test_a_broken_peer_does_not_end_a_measurement(
     net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code: str
 ) -> None:
-    from irdeconv.run.machine import Ceilings
+    from irdeconv.runtime.machine import Ceilings
 
     found = Ceilings(gemm=80.0, gemm_all=150.0, copy=20.0, cores=2)
-    monkeypatch.setattr("irdeconv.run.bench.measure_ceilings", lambda clock: found)
-    monkeypatch.setattr("irdeconv.run.peers.installed", lambda package: "1.0")
+    monkeypatch.setattr("irdeconv.runtime.bench.measure_ceilings", lambda clock: found)
+    monkeypatch.setattr("irdeconv.runtime.peers.installed", lambda package: "1.0")
     install(net.parent / "site", monkeypatch, "openvino", code)
     given = ("--against", "openvino", "--rounds", "1", "--time", "0", "--format", "json")
     assert main(["bench", str(net), *given]) == 0
@@ -254,7 +254,7 @@ def test_a_plan_for_many_runs_takes_compiled_kernels(monkeypatch: pytest.MonkeyP
         asked.append(is_wanted())
         return retried(choose)
 
-    monkeypatch.setattr("irdeconv.run.plan.retried", choosing)
+    monkeypatch.setattr("irdeconv.runtime.plan.retried", choosing)
     ird.compile(network()).run(image())
     assert set(asked) == {True}
     asked.clear()

@@ -14,7 +14,7 @@ import pytest
 from irdeconv.kernels import jit
 from irdeconv.kernels.candidate import Estimate
 from irdeconv.kernels.machine import unscaled
-from irdeconv.run.measure import Clock
+from irdeconv.runtime.measure import Clock
 from support.scripts import script
 
 tool = script("fit_rates")

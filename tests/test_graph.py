@@ -20,7 +20,7 @@ from irdeconv.ir.graph import Graph, GraphError, Value, unique
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Parameter, Result
 from irdeconv.ops.elementwise import Add
-from irdeconv.run.rename import rename
+from irdeconv.runtime.rename import rename
 from support.networks import image, network
 from support.sources import imports, parsed
 

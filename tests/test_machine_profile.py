@@ -28,8 +28,8 @@ from irdeconv.kernels.candidate import ConvProblem, worthwhile
 from irdeconv.kernels.eager import for_convolution, for_deconvolution
 from irdeconv.kernels.machine import FITTED, NUMBERS, PACKAGED, MachineProfile
 from irdeconv.kernels.threads import Threads, arithmetic
-from irdeconv.run import machine as calibration
-from irdeconv.run.measure import Clock
+from irdeconv.runtime import machine as calibration
+from irdeconv.runtime.measure import Clock
 from support.oracle import convolution, deconvolution
 
 INSTALLED = {"version": "1.0", "problem": None}

@@ -37,8 +37,8 @@ from irdeconv.ops.basic import Assign3, Assign6, ReadValue3, ReadValue6
 from irdeconv.ops.control import If, Loop, TensorIterator
 from irdeconv.ops.elementwise import Binary, Power
 from irdeconv.ops.reduction import ReduceSum
-from irdeconv.run.fusion import chain_step
-from irdeconv.run.plan import build_plan
+from irdeconv.runtime.fusion import chain_step
+from irdeconv.runtime.plan import build_plan
 from irdeconv.verify.judge import allowed, evaluate, precise, worth_precision
 from op_cases import Case, Tensor, all_cases, count, differs, f32, i64, u1
 from support.commands import command

@@ -11,7 +11,7 @@ import pytest
 
 from irdeconv.kernels import jit
 from irdeconv.kernels.jit import is_private, private_folder, processor, user_folder
-from irdeconv.run.choice import MEASUREMENTS_SCHEMA, Tuner
+from irdeconv.runtime.choice import MEASUREMENTS_SCHEMA, Tuner
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners of files here")
 

@@ -17,7 +17,7 @@ from irdeconv.base.errors import UsageError
 from irdeconv.cli.main import main
 from irdeconv.ir.graph import Graph
 from irdeconv.ops.activation import Elu
-from irdeconv.run.machine import Ceilings
+from irdeconv.runtime.machine import Ceilings
 from irdeconv.verify.difference import TensorDifference
 
 HEAD = "ir_samples/openvino/segmentation_head.xml"
@@ -28,7 +28,7 @@ IMAGE = np.random.default_rng(3).standard_normal((1, 3, 32, 32)).astype(np.float
 def known_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not measure the machine, which takes seconds."""
     known = Ceilings(gemm=80.0, gemm_all=150.0, copy=20.0, cores=2)
-    monkeypatch.setattr("irdeconv.run.bench.measure_ceilings", lambda clock: known)
+    monkeypatch.setattr("irdeconv.runtime.bench.measure_ceilings", lambda clock: known)
 
 
 def data_of(file: Path) -> Any:

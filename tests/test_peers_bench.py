@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.run.machine import Ceilings
-from irdeconv.run.peers import Source, difference, peers
+from irdeconv.runtime.machine import Ceilings
+from irdeconv.runtime.peers import Source, difference, peers
 from support.commands import command
 from support.ir_text import write_ir
 from support.layers import Layer, build, expected, numbers, random_layer
@@ -28,7 +28,7 @@ W = np.arange(54, dtype=np.float32).reshape(3, 2, 3, 3)
 @pytest.fixture(autouse=True)
 def ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Ceilings(gemm=80.0, gemm_all=150.0, copy=20.0, cores=2)
-    monkeypatch.setattr("irdeconv.run.bench.measure_ceilings", lambda clock: found)
+    monkeypatch.setattr("irdeconv.runtime.bench.measure_ceilings", lambda clock: found)
 
 
 @pytest.fixture

@@ -32,10 +32,10 @@ from irdeconv.ops.padding import Pad12
 from irdeconv.ops.pooling import MaxPool14
 from irdeconv.ops.shape import Reshape
 from irdeconv.ops.slicing import Slice
-from irdeconv.run import choice
-from irdeconv.run import plan as plan_module
-from irdeconv.run.choice import Tuner
-from irdeconv.run.program import Lifetime, layout, most_alive
+from irdeconv.runtime import choice
+from irdeconv.runtime import plan as plan_module
+from irdeconv.runtime.choice import Tuner
+from irdeconv.runtime.program import Lifetime, layout, most_alive
 from support import oracle
 from support.layers import build as build_layer
 from support.layers import expected, numbers, random_layer

@@ -15,7 +15,7 @@ from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.pooling import AvgPool1, MaxPool1
 from irdeconv.ops.reduction import ReduceMean, ReduceSum
-from irdeconv.run.program import joined
+from irdeconv.runtime.program import joined
 from support.plan_graphs import Builder, randn, same
 
 VIEWED = {

@@ -21,7 +21,7 @@ from irdeconv.ops.elementwise import Add, Maximum, Multiply
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Transpose
 from irdeconv.ops.reduction import ReduceMean
-from irdeconv.run.program import bind
+from irdeconv.runtime.program import bind
 from irdeconv.verify.difference import Allowed
 from irdeconv.verify.judge import (
     LAMBDA,

@@ -18,7 +18,7 @@ from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Opaque, Parameter, Result
 from irdeconv.ops.elementwise import Add, Multiply
 from irdeconv.ops.shape import Reshape
-from irdeconv.run.feeds import NoArrayError, array_of, is_array
+from irdeconv.runtime.feeds import NoArrayError, array_of, is_array
 from support.layers import constant, parameter, result
 
 # Plans: feeds, order of outputs, freeing, tracing, errors that name the layer.

@@ -13,8 +13,8 @@ import pytest
 from irdeconv.kernels.candidate import Candidate, ConvProblem, best_of, every_cut, shared
 from irdeconv.kernels.eager import for_convolution, for_deconvolution
 from irdeconv.kernels.threads import Threads, arithmetic
-from irdeconv.run import choice
-from irdeconv.run.choice import CLOSE, REPEATS, RIVAL, WORTH, Tuner
+from irdeconv.runtime import choice
+from irdeconv.runtime.choice import CLOSE, REPEATS, RIVAL, WORTH, Tuner
 from support.oracle import convolution, deconvolution
 
 LAYER = ConvProblem((1, 2, 9), 3, 1, (3,), (1,), (1,), (1,), (9,))

@@ -30,8 +30,8 @@ from irdeconv.ir.graph import Graph, Value
 from irdeconv.kernels.blas import one_blas_thread
 from irdeconv.ops.basic import Const, Parameter, Result
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
-from irdeconv.run.machine import Conditions
-from irdeconv.run.measure import Clock, Effort, Sample, interleaved
+from irdeconv.runtime.machine import Conditions
+from irdeconv.runtime.measure import Clock, Effort, Sample, interleaved
 
 LAYERS = Path(__file__).resolve().parent / "bench_layers.json"
 SCHEMA = "irdeconv/bench-regression/1"

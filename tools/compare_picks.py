@@ -49,8 +49,8 @@ from irdeconv.kernels.candidate import Candidate, ConvProblem, FixedKernel, wort
 from irdeconv.kernels.eager import for_convolution, for_deconvolution
 from irdeconv.kernels.jit import wanted
 from irdeconv.kernels.threads import Threads, arithmetic
-from irdeconv.run.machine import Conditions
-from irdeconv.run.measure import Call, Clock, Effort, interleaved
+from irdeconv.runtime.machine import Conditions
+from irdeconv.runtime.measure import Call, Clock, Effort, interleaved
 
 HELD_OUT = Path(__file__).resolve().parent / "held_out_layers.json"
 LISTS = ("public", "held-out", "random")

@@ -36,7 +36,7 @@ LEVELS = (
     ("ops extension", "one frozen dataclass per operation; all that your own operations import"),
     ("rewrite", "inference, lowering, legalisation for targets, raising"),
     ("formats", "OpenVINO IR of all versions, ONNX, oneDNN Graph, the text form"),
-    ("run", "plans that execute graphs; pieces of graphs; benchmarks"),
+    ("runtime", "plans that execute graphs; pieces of graphs; benchmarks"),
     ("verify", "certificates, comparison, reduction, conformance suites"),
     ("show", "tables, explanations, drawings, the graph page"),
     ("public", "the public functions by topic"),

@@ -54,8 +54,8 @@ from irdeconv.kernels.candidate import Candidate, ConvProblem, Estimate, FixedKe
 from irdeconv.kernels.convolution_candidates import convolution_candidates
 from irdeconv.kernels.machine import scaled, unscaled
 from irdeconv.kernels.threads import Threads, arithmetic
-from irdeconv.run.machine import Conditions
-from irdeconv.run.measure import Call, Clock, Effort, interleaved, percentile
+from irdeconv.runtime.machine import Conditions
+from irdeconv.runtime.measure import Call, Clock, Effort, interleaved, percentile
 
 # The record of each family of kernels, the file and constant that hold it, and what lists kernels.
 Records = dict[str, tuple[Any, str, Callable[[ConvProblem], list[Candidate]]]]

@@ -54,7 +54,7 @@ from irdeconv.ir.spec import Array
 
 if TYPE_CHECKING:
     from irdeconv.ir.spec import Array
-    from irdeconv.run.plan import Plan
+    from irdeconv.runtime.plan import Plan
 
 
 RESULT = "result.json"
@@ -369,7 +369,7 @@ def _with_file(text: str, file: str) -> str:
 
 def _batch_part_run(payload: dict[str, Any], places: Places | None, console: Console) -> int:
     from irdeconv.cli.output import save_arrays, statistics
-    from irdeconv.run.plan import run_rows
+    from irdeconv.runtime.plan import run_rows
 
     args, plan, names = compiled(payload["model"], tuple(payload["words"]))
     rows = None if payload["part"] is None else tuple(payload["part"])
@@ -401,7 +401,7 @@ def compiled(model: str, words: tuple[str, ...]) -> tuple[argparse.Namespace, Pl
     import irdeconv as ird
     from irdeconv.base.limits import of_settings
     from irdeconv.cli.model import inferred, read
-    from irdeconv.run.selection import with_outputs
+    from irdeconv.runtime.selection import with_outputs
 
     args = verb_parser("run").parse([model, "--threads=1", *words])
     for path in args.extension:

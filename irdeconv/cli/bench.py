@@ -146,9 +146,9 @@ def _check(args: argparse.Namespace) -> None:
     """Refuse what cannot be measured, compared or saved, before anything is read."""
     from irdeconv.base.errors import misused
     from irdeconv.formats.atomic import require_writable
-    from irdeconv.run.bench import require_measurable
-    from irdeconv.run.bench_report import sorted_out
-    from irdeconv.run.measure import Effort
+    from irdeconv.runtime.bench import require_measurable
+    from irdeconv.runtime.bench_report import sorted_out
+    from irdeconv.runtime.measure import Effort
 
     systems, saved = sorted_out(args.against)
     require_measurable(Effort(**_effort(args)), systems, args.threads)

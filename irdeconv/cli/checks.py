@@ -163,7 +163,7 @@ def _check_measurements(path: Path) -> None:
     """Refuse a file of --tune that cannot be written, or that holds something else."""
     from irdeconv.base.opening import read_json
     from irdeconv.formats.atomic import require_writable
-    from irdeconv.run.choice import MEASUREMENTS_SCHEMA
+    from irdeconv.runtime.choice import MEASUREMENTS_SCHEMA
 
     require_writable(_first_missing(path))
     if not path.exists():

@@ -50,8 +50,8 @@ def calibrate(console: Console) -> int:
     """
     from irdeconv.formats.atomic import failures, write_file
     from irdeconv.kernels.machine import IGNORED, forget, heeded, profile_text, take
-    from irdeconv.run.machine import calibrate as measured
-    from irdeconv.run.measure import Clock
+    from irdeconv.runtime.machine import calibrate as measured
+    from irdeconv.runtime.measure import Clock
 
     if not heeded():
         raise misused(f"--calibrate changes nothing: {IGNORED}=0 is set", "unset it")

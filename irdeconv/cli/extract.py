@@ -36,7 +36,7 @@ from irdeconv.cli.options import (
 if TYPE_CHECKING:
     from irdeconv.ir.graph import Graph
     from irdeconv.ir.spec import Array
-    from irdeconv.run.extract import Piece, PieceEnd
+    from irdeconv.runtime.extract import Piece, PieceEnd
 
 
 def configure(parser: OptionParser) -> None:
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.formats.atomic import together
     from irdeconv.formats.xml_writer import stage_ir
     from irdeconv.rewrite.standardize import standardize
-    from irdeconv.run.extract import cut_out, with_specs
+    from irdeconv.runtime.extract import cut_out, with_specs
 
     if not (args.begin or args.end or args.add):
         raise misused("nothing to cut: name --from, --to or --add-output")
@@ -147,7 +147,7 @@ def _flowing_in(
 ) -> dict[str, Array]:
     """Return what flows into the piece, by its input names."""
     from irdeconv.cli.inputs import gather, open_npz, outputs_of, specialize, typed
-    from irdeconv.run.extract import node_by_node, record, recorded
+    from irdeconv.runtime.extract import node_by_node, record, recorded
 
     items = args.inputs
     if args.inputs_from:
@@ -171,7 +171,7 @@ def _require_inputs(whole: Graph, piece: Piece, arrays: Mapping[str, Array], pat
     """
     from irdeconv.base.errors import misused
     from irdeconv.cli.model import input_names
-    from irdeconv.run.extract import needed
+    from irdeconv.runtime.extract import needed
 
     known = input_names(whole)
     have = {known[name] for name in arrays if name in known}

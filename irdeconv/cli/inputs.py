@@ -28,8 +28,8 @@ from irdeconv.formats.kinds import BEGIN, kind_of
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array, Shape, Spec, format_shape, is_static
-from irdeconv.run.budget import memory_limit
-from irdeconv.run.feeds import Binder
+from irdeconv.runtime.budget import memory_limit
+from irdeconv.runtime.feeds import Binder
 
 if TYPE_CHECKING:
     from irdeconv.ir.graph import Graph
@@ -329,7 +329,7 @@ def outputs_of(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
     UsageError where the package is missing.
     """
     from irdeconv.base.errors import Diagnostic, UnsupportedError
-    from irdeconv.run.peers import Source, peers
+    from irdeconv.runtime.peers import Source, peers
 
     with peers(["openvino"], Source(graph), inputs) as (openvino,):
         if openvino.run is None:

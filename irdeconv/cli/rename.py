@@ -18,7 +18,7 @@ from irdeconv.cli.options import OptionParser, add_format, add_model, add_output
 
 if TYPE_CHECKING:
     from irdeconv.ir.graph import Graph
-    from irdeconv.run.rename import Substitution
+    from irdeconv.runtime.rename import Substitution
 
 _FLAGS = {"": False, "g": True}
 
@@ -48,7 +48,7 @@ def configure(parser: OptionParser) -> None:
 
 def substitution(text: str) -> Substitution:
     """Parse s/RE/NEW/ or s/RE/NEW/g."""
-    from irdeconv.run.rename import Substitution
+    from irdeconv.runtime.rename import Substitution
 
     parts = re.split(rf"(?<!\\){re.escape(text[1])}", text) if len(text) > 1 else []
     if len(parts) != 4 or parts[0] != "s" or parts[3] not in _FLAGS:
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     import irdeconv as ird
     from irdeconv.base.errors import misused
     from irdeconv.cli.model import inferred, protect, read
-    from irdeconv.run.rename import KINDS, rename
+    from irdeconv.runtime.rename import KINDS, rename
 
     if not (args.names or args.patterns):
         raise misused("nothing to rename: give OLD=NEW or --pattern s/OLD/NEW/")

@@ -27,8 +27,8 @@ from irdeconv.cli.options import (
 if TYPE_CHECKING:
     from irdeconv.ir.graph import Graph, Node
     from irdeconv.ir.spec import Array
-    from irdeconv.run.plan import Plan, Trace
-    from irdeconv.run.program import Step
+    from irdeconv.runtime.plan import Plan, Trace
+    from irdeconv.runtime.program import Step
 
 
 def configure(parser: OptionParser) -> None:
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.cli.inputs import gather, specialize
     from irdeconv.cli.model import inferred, read
     from irdeconv.cli.output import check_array_file, check_single, save_arrays, statistics
-    from irdeconv.run.selection import Selection
+    from irdeconv.runtime.selection import Selection
 
     _require_place(args)
     items = [*args.inputs, *args.values]
@@ -114,7 +114,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def _asked(graph: Graph, texts: list[str]) -> tuple[Graph, list[str]]:
     """Return what computes the outputs that are asked for, and their names."""
-    from irdeconv.run.selection import with_outputs
+    from irdeconv.runtime.selection import with_outputs
 
     return with_outputs(graph, texts, "--outputs") if texts else (graph, graph.outputs)
 

@@ -28,7 +28,7 @@ from irdeconv.cli.options import (
 
 if TYPE_CHECKING:
     from irdeconv.ir.graph import Graph
-    from irdeconv.run.simplify import SimplificationReport
+    from irdeconv.runtime.simplify import SimplificationReport
 
 _FUSED_OTHERWISE = (
     1e-4  # of an output's largest value: what fusing otherwise may change in OpenVINO
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     import irdeconv as ird
     from irdeconv.base.errors import misused
     from irdeconv.cli.model import inferred, protect, read
-    from irdeconv.run.simplify import simplify
+    from irdeconv.runtime.simplify import simplify
 
     if args.inputs and not args.check:
         raise misused("--input is for --check, which is not asked for")
@@ -98,7 +98,7 @@ def _check(
     """Run both on the same inputs; return what came out."""
     import irdeconv as ird
     from irdeconv.cli.inputs import gather, outputs_of, specialize
-    from irdeconv.run.peers import difference
+    from irdeconv.runtime.peers import difference
 
     inputs = gather(before, args.inputs, args.seed, console)
     graphs = [specialize(graph, inputs) for graph in (before, after)]

@@ -21,8 +21,8 @@ from irdeconv.public.reading import infer
 from irdeconv.public.running import compile
 from irdeconv.rewrite.form_names import FALLBACK
 from irdeconv.rewrite.infer_specs import inferred
-from irdeconv.run.feeds import Binder
-from irdeconv.run.plan import Plan, batch_size, require_whole, run_rows
+from irdeconv.runtime.feeds import Binder
+from irdeconv.runtime.plan import Plan, batch_size, require_whole, run_rows
 
 PLANS = 4  # kept by each thread
 _local = threading.local()

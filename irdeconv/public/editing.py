@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from irdeconv.formats.models import ModelLike, graph_of
 from irdeconv.ir.graph import Graph
-from irdeconv.run.extract import extract as _extract
-from irdeconv.run.rename import Substitution
-from irdeconv.run.rename import rename as _rename
-from irdeconv.run.simplify import MAX_GROWTH, Simplified
-from irdeconv.run.simplify import simplify as _simplify
+from irdeconv.runtime.extract import extract as _extract
+from irdeconv.runtime.rename import Substitution
+from irdeconv.runtime.rename import rename as _rename
+from irdeconv.runtime.simplify import MAX_GROWTH, Simplified
+from irdeconv.runtime.simplify import simplify as _simplify
 
 
 def extract(

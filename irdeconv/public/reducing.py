@@ -9,7 +9,7 @@ from irdeconv.formats.models import ModelLike, graph_of
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array
 from irdeconv.rewrite.infer_specs import inferred
-from irdeconv.run.feeds import Feeds
+from irdeconv.runtime.feeds import Feeds
 from irdeconv.verify.reduce import PEER, TIMEOUT, Reduced, Task, guessed_feeds, reduce_model
 
 

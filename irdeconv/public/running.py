@@ -16,16 +16,16 @@ from irdeconv.kernels.threads import Threads, processors
 from irdeconv.rewrite.form_names import FALLBACK
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.lower_deconv import lower as _lower
-from irdeconv.run.bench import bench as _bench
-from irdeconv.run.bench import require_measurable
-from irdeconv.run.bench_report import BenchReport, sorted_out
-from irdeconv.run.choice import Tuner
-from irdeconv.run.feeds import Binder, Feeds
-from irdeconv.run.measure import Effort
-from irdeconv.run.peers import Source, peers
-from irdeconv.run.plan import Plan, Trace, build_plan
-from irdeconv.run.schedule import Settings
-from irdeconv.run.selection import with_outputs
+from irdeconv.runtime.bench import bench as _bench
+from irdeconv.runtime.bench import require_measurable
+from irdeconv.runtime.bench_report import BenchReport, sorted_out
+from irdeconv.runtime.choice import Tuner
+from irdeconv.runtime.feeds import Binder, Feeds
+from irdeconv.runtime.measure import Effort
+from irdeconv.runtime.peers import Source, peers
+from irdeconv.runtime.plan import Plan, Trace, build_plan
+from irdeconv.runtime.schedule import Settings
+from irdeconv.runtime.selection import with_outputs
 
 
 def compile(

@@ -20,9 +20,9 @@ from irdeconv.public.running import compile
 from irdeconv.rewrite.infer_specs import ShapeLike, input_shapes
 from irdeconv.rewrite.records import Lowered
 from irdeconv.rewrite.targets import Target, load_target
-from irdeconv.run.bench_report import BenchReport
-from irdeconv.run.feeds import Feeds
-from irdeconv.run.plan import Plan
+from irdeconv.runtime.bench_report import BenchReport
+from irdeconv.runtime.feeds import Feeds
+from irdeconv.runtime.plan import Plan
 from irdeconv.show.explanation import Explanation
 from irdeconv.show.explanation import explain as _explain
 from irdeconv.show.inspection import Inspection, Order

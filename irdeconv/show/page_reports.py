@@ -11,8 +11,8 @@ from irdeconv.base.errors import count, misused
 from irdeconv.ir.graph import Graph
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.records import LoweringReport
-from irdeconv.run.bench_report import BenchReport
-from irdeconv.run.measure import StepReport
+from irdeconv.runtime.bench_report import BenchReport
+from irdeconv.runtime.measure import StepReport
 from irdeconv.show.page import PageContent, graph_page
 from irdeconv.show.page_details import Overlay
 from irdeconv.show.page_values import PICTURE_BYTES, ValueCollector

@@ -26,8 +26,8 @@ from irdeconv.base.tables import printable
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.spec import Array
 from irdeconv.kernels.blas import one_blas_thread
-from irdeconv.run.feeds import Feeds
-from irdeconv.run.plan import Plan, Step
+from irdeconv.runtime.feeds import Feeds
+from irdeconv.runtime.plan import Plan, Step
 from irdeconv.verify import judge as rounding
 from irdeconv.verify.difference import Allowed, TensorDifference, difference, same_values
 from irdeconv.verify.judge import Followed, Judge, limited

@@ -23,7 +23,7 @@ from irdeconv.base.extras import needed
 from irdeconv.base.opening import missing
 from irdeconv.ir.graph import Node
 from irdeconv.ir.spec import Array
-from irdeconv.run.plan import Plan
+from irdeconv.runtime.plan import Plan
 from irdeconv.verify.partner import Fetched, Partner, Precision, layer_keys, other_parts
 
 PIECE_BYTES = 1 << 26  # outputs of one piece, unless a single layer has more

@@ -28,8 +28,8 @@ from irdeconv.formats.arrays import SavedArrays, UnreadableArray
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.spec import Array
-from irdeconv.run.feeds import Feeds
-from irdeconv.run.plan import Plan
+from irdeconv.runtime.feeds import Feeds
+from irdeconv.runtime.plan import Plan
 
 Precision = Literal["f32", "bf16", "int8"]
 

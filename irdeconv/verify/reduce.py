@@ -22,7 +22,7 @@ from irdeconv.ir.spec import Array
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.lower_deconv import lower
 from irdeconv.rewrite.standardize import standardize
-from irdeconv.run.feeds import Binder, Feeds
+from irdeconv.runtime.feeds import Binder, Feeds
 from irdeconv.verify import (
     reduce_steps,
 )

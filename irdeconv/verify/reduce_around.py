@@ -16,8 +16,8 @@ from irdeconv.formats.xml_writer import stage_ir
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.spec import Array
 from irdeconv.rewrite.standardize import standardize
-from irdeconv.run.feeds import Feeds
-from irdeconv.run.plan import Plan
+from irdeconv.runtime.feeds import Feeds
+from irdeconv.runtime.plan import Plan
 from irdeconv.verify.comparison import Comparison, compare_plan
 from irdeconv.verify.difference import TensorDifference
 from irdeconv.verify.partner import Fetched, Partner, layer_keys

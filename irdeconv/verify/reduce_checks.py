@@ -35,8 +35,8 @@ from irdeconv.kernels.threads import Threads
 from irdeconv.ops.basic import Parameter
 from irdeconv.rewrite.infer_specs import infer_specs
 from irdeconv.rewrite.standardize import standardize
-from irdeconv.run.plan import Plan, build_plan
-from irdeconv.run.schedule import Settings
+from irdeconv.runtime.plan import Plan, build_plan
+from irdeconv.runtime.schedule import Settings
 from irdeconv.verify.comparison import Comparison, compare_plan
 from irdeconv.verify.openvino import AS_STATED, OpenVinoPartner, openvino, refused
 from irdeconv.verify.partner import Fetched, Partner, PlanPartner

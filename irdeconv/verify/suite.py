@@ -24,7 +24,7 @@ from irdeconv.formats.reading import load
 from irdeconv.ir.spec import Array
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.standardize import recognise
-from irdeconv.run.plan import build_plan
+from irdeconv.runtime.plan import build_plan
 from irdeconv.verify import suite_manifest
 from irdeconv.verify.suite_cases import SuiteCase, chosen_dialects, chosen_sets, packaged, selected
 from irdeconv.verify.suite_file import read_layers

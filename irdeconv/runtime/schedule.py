@@ -31,9 +31,9 @@ from irdeconv.ops.bodies import BodyOp, bodies_of
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.elementwise import Multiply, Subtract
 from irdeconv.rewrite.lower_deconv import canonicalized
-from irdeconv.run.budget import ALLOW, FoldBudget, failure, require_macs
-from irdeconv.run.choice import Tuner
-from irdeconv.run.executors import (
+from irdeconv.runtime.budget import ALLOW, FoldBudget, failure, require_macs
+from irdeconv.runtime.choice import Tuner
+from irdeconv.runtime.executors import (
     Executor,
     body_executor,
     choose_executor,
@@ -42,8 +42,8 @@ from irdeconv.run.executors import (
     node_executor,
     outputs_of,
 )
-from irdeconv.run.fusion import FusionGroup, GroupFinder, dense_inputs
-from irdeconv.run.program import (
+from irdeconv.runtime.fusion import FusionGroup, GroupFinder, dense_inputs
+from irdeconv.runtime.program import (
     COPIED_BYTES,
     MOVED_BYTES,
     Always,

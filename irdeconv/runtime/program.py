@@ -37,7 +37,7 @@ from irdeconv.kernels.recorded_calls import Recorded, Repeated
 from irdeconv.kernels.scratch import ALIGNMENT
 from irdeconv.kernels.threads import Team, Threads, arithmetic
 from irdeconv.ops.basic import ReadingOp, VariableOp, unfit
-from irdeconv.run.fusion import chain_step
+from irdeconv.runtime.fusion import chain_step
 
 
 @dataclass(frozen=True)

@@ -32,14 +32,14 @@ from irdeconv.kernels.threads import Threads
 from irdeconv.ops.basic import Parameter
 from irdeconv.ops.bodies import bodies_of
 from irdeconv.rewrite.infer_specs import infer_specs
-from irdeconv.run.budget import failure, memory_limit
-from irdeconv.run.choice import Tuner
-from irdeconv.run.feeds import Binder, Feeds
-from irdeconv.run.program import Around, Program, StepError, Variables
-from irdeconv.run.program import Step as Step
-from irdeconv.run.program import Trace as Trace
-from irdeconv.run.program import Watch as Watch
-from irdeconv.run.schedule import Settings, compiled, fold
+from irdeconv.runtime.budget import failure, memory_limit
+from irdeconv.runtime.choice import Tuner
+from irdeconv.runtime.feeds import Binder, Feeds
+from irdeconv.runtime.program import Around, Program, StepError, Variables
+from irdeconv.runtime.program import Step as Step
+from irdeconv.runtime.program import Trace as Trace
+from irdeconv.runtime.program import Watch as Watch
+from irdeconv.runtime.schedule import Settings, compiled, fold
 
 # Nanoseconds on one thread, with NumPy alone, measured on networks of all kinds.
 MAC = 0.03  # of a (de)convolution or product of matrices

@@ -27,9 +27,9 @@ from irdeconv.kernels.blas import one_blas_thread
 from irdeconv.ops.basic import macs as macs_of
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.core import ZeroInsertion, scatter_macs
-from irdeconv.run.feeds import Feeds
-from irdeconv.run.plan import Plan
-from irdeconv.run.program import VIEW, Program, Step, Values
+from irdeconv.runtime.feeds import Feeds
+from irdeconv.runtime.plan import Plan
+from irdeconv.runtime.program import VIEW, Program, Step, Values
 
 Call = Callable[[], Any]
 MOST = 100_000  # calls in one round, so that a clock that stands still ends as well

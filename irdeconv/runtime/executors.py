@@ -31,9 +31,9 @@ from irdeconv.kernels.recorded_calls import FixedCall
 from irdeconv.kernels.threads import Team, Threads
 from irdeconv.ops.bodies import Body, BodyOp
 from irdeconv.rewrite.infer_specs import infer_specs
-from irdeconv.run.budget import guarded
-from irdeconv.run.choice import Tuner
-from irdeconv.run.fusion import (
+from irdeconv.runtime.budget import guarded
+from irdeconv.runtime.choice import Tuner
+from irdeconv.runtime.fusion import (
     ChainGroup,
     ChainPlan,
     ConvolutionGroup,
@@ -41,7 +41,7 @@ from irdeconv.run.fusion import (
     FusionGroup,
     plan_chain,
 )
-from irdeconv.run.program import (
+from irdeconv.runtime.program import (
     VIEW,
     Always,
     Call,

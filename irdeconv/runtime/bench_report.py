@@ -19,8 +19,15 @@ from irdeconv.base.markup import html_text, line
 from irdeconv.base.opening import read_json
 from irdeconv.base.tables import WIDTH, scaled, table, wrap
 from irdeconv.ir.graph import Graph
-from irdeconv.run.machine import SIDE, Ceilings, Conditions, gflops, rate
-from irdeconv.run.measure import Effort, Histogram, ParallelReport, Quantiles, StepReport, Timing
+from irdeconv.runtime.machine import SIDE, Ceilings, Conditions, gflops, rate
+from irdeconv.runtime.measure import (
+    Effort,
+    Histogram,
+    ParallelReport,
+    Quantiles,
+    StepReport,
+    Timing,
+)
 
 SUFFIX = ".json"
 SCHEMA = "irdeconv/bench/1"

@@ -21,10 +21,10 @@ from irdeconv.ops.core import Deconvolution
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.lower_deconv import canonicalized
 from irdeconv.rewrite.standardize import standardize
-from irdeconv.run.feeds import Binder, Feeds
-from irdeconv.run.fusion import FusedConvolution, Users, fuse_convolution
-from irdeconv.run.machine import installed
-from irdeconv.run.schedule import fold
+from irdeconv.runtime.feeds import Binder, Feeds
+from irdeconv.runtime.fusion import FusedConvolution, Users, fuse_convolution
+from irdeconv.runtime.machine import installed
+from irdeconv.runtime.schedule import fold
 
 Outputs = Callable[[], Sequence[Array]]
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from irdeconv.base import progress
 from irdeconv.base.errors import misused
 from irdeconv.ir.spec import Array
-from irdeconv.run.bench_report import BenchReport, MemoryReport, PeerReport
-from irdeconv.run.feeds import Feeds
-from irdeconv.run.machine import Ceilings, Conditions, measure_ceilings
-from irdeconv.run.measure import (
+from irdeconv.runtime.bench_report import BenchReport, MemoryReport, PeerReport
+from irdeconv.runtime.feeds import Feeds
+from irdeconv.runtime.machine import Ceilings, Conditions, measure_ceilings
+from irdeconv.runtime.measure import (
     Call,
     Clock,
     Effort,
@@ -23,9 +23,9 @@ from irdeconv.run.measure import (
     interleaved,
     report_steps,
 )
-from irdeconv.run.peers import Peer, difference, require_peer
-from irdeconv.run.plan import Plan
-from irdeconv.run.program import Program
+from irdeconv.runtime.peers import Peer, difference, require_peer
+from irdeconv.runtime.plan import Plan
+from irdeconv.runtime.program import Program
 
 OWN, STEPS = "irdeconv", "steps"
 MOST_SECONDS, MOST_REQUESTS = 86_400, 256

@@ -38,7 +38,7 @@ from irdeconv.ops.shape import Reshape, Squeeze, Squeeze1, Unsqueeze
 from irdeconv.rewrite.builder import GraphBuilder, remove_dead, replace_node, unique_names
 from irdeconv.rewrite.compressed_filters import constant
 from irdeconv.rewrite.infer_specs import infer_specs, inferred
-from irdeconv.run.rename import feeds_result, give_names, may_stand_for
+from irdeconv.runtime.rename import feeds_result, give_names, may_stand_for
 
 
 def merge_duplicates(graph: Graph) -> int:

@@ -21,10 +21,10 @@ from irdeconv.ir.graph import FreshNames, Graph, Node, Value
 from irdeconv.ir.spec import Array, is_static
 from irdeconv.ops.basic import Const, Parameter, ReadValue6, Result, VariableOp
 from irdeconv.rewrite.infer_specs import infer_specs, require_specs
-from irdeconv.run.feeds import Binder
-from irdeconv.run.plan import build_plan
-from irdeconv.run.schedule import Settings
-from irdeconv.run.selection import Place, Selection
+from irdeconv.runtime.feeds import Binder
+from irdeconv.runtime.plan import build_plan
+from irdeconv.runtime.schedule import Settings
+from irdeconv.runtime.selection import Place, Selection
 
 
 @dataclass

@@ -32,7 +32,7 @@ from irdeconv.kernels.machine import FITTED, PACKAGED, MachineProfile, packaged_
 from irdeconv.kernels.products import matrix, multiply
 from irdeconv.kernels.scratch import Space
 from irdeconv.kernels.threads import Threads, arithmetic, processors
-from irdeconv.run.measure import Call, Clock, Effort, interleaved, timed
+from irdeconv.runtime.measure import Call, Clock, Effort, interleaved, timed
 
 SIDE = 512  # of the square matrices: 3 MiB of operands, like the blocks of the kernels
 CEILING_RUNS = 12
