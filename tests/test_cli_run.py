@@ -105,7 +105,7 @@ def test_text_and_json(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "[1, 2, 7, 7]" in captured.out
     assert command("run", net, "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["schema"], found["seed"]) == ("irdeconv/runtime/1", 0)
+    assert (found["schema"], found["seed"]) == ("irdeconv/run/1", 0)
     assert found["outputs"]["y"]["shape"] == [1, 2, 7, 7]
 
 

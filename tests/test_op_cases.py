@@ -398,7 +398,7 @@ def test_negative_pads_of_bits_crop() -> None:
 
 
 def test_bounds_below_an_unsigned_type_leave_its_lowest() -> None:
-    data = Tensor(ird.dtypes.ELEMENT_TYPES["u32"], np.array([0, 7], np.uint32))
+    data = Tensor(dtypes.ELEMENT_TYPES["u32"], np.array([0, 7], np.uint32))
     np.testing.assert_array_equal(run("Clamp-1", "min=-1.5 max=-1.0", data), [0, 0])
 
 

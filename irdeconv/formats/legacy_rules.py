@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
+    legacy_arithmetic,
+    legacy_convolution,
+    legacy_shape,
+)
 from irdeconv.formats.importing import ImportBuilder, Refusal
 from irdeconv.formats.legacy_layer import RULES, LegacyLayer, Outputs, as_kind
 

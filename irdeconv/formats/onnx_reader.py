@@ -16,6 +16,17 @@ from typing import Any
 
 from irdeconv.base.errors import did_you_mean
 from irdeconv.base.source import Location, SourceFile
+from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
+    onnx_control,
+    onnx_convolution,
+    onnx_elementwise,
+    onnx_microsoft,
+    onnx_normalization,
+    onnx_quantization,
+    onnx_recurrent,
+    onnx_resize,
+    onnx_shape,
+)
 from irdeconv.formats.importing import (
     ImportBuilder,
     Imported,

@@ -37,11 +37,9 @@ from irdeconv.ir.spec import Array
 from irdeconv.kernels import (
     compiled_chain,
     compiled_convolution,
+    compiled_micro_kernel,
     compiled_sums,
     jit,
-)
-from irdeconv.kernels import (
-    compiled_micro_kernel as micro_kernel,
 )
 from irdeconv.kernels.compiled import TILES
 from irdeconv.kernels.scratch import ScratchPlace, address
@@ -354,7 +352,7 @@ def fill(record: Any, bases: Any) -> None:
 def _tiles_step(step: str) -> tuple[Callable[[Any, Any], None], types.BaseTuple]:
     """Make a function of the micro-kernel from its name; see `panels.step_name`."""
     rows, vectors, *counts = map(int, step.removeprefix(TILES).split("_"))
-    kernel = getattr(micro_kernel, f"tiles{rows}x{vectors}")
+    kernel = getattr(compiled_micro_kernel, f"tiles{rows}x{vectors}")
     many = types.BaseTuple.from_types([types.UniTuple(types.int64, n) for n in counts])
     kinds = types.BaseTuple.from_types([*_TILES, many])
     read = arguments_of(kinds)

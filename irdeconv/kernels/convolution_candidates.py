@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from irdeconv.kernels import (
-    convolution_depthwise as depthwise,
-)
-from irdeconv.kernels import (
+    convolution_depthwise,
     convolution_direct,
     convolution_im2col,
-)
-from irdeconv.kernels import (
-    convolution_im2col as im2col,
-)
-from irdeconv.kernels import (
-    convolution_im2col as pointwise,
-)
-from irdeconv.kernels import (
-    convolution_rows as interleaved,
-)
-from irdeconv.kernels import (
-    convolution_winograd as winograd,
+    convolution_rows,
+    convolution_winograd,
 )
 from irdeconv.kernels.candidate import ZERO, Candidate, ConvProblem
 
-# Modules whose `candidates(problem)` lists what they have for it, maybe nothing.
-KERNELS = (pointwise, im2col, winograd, depthwise)
+# Each lists its kernels for a problem, perhaps none.
+KERNELS = (
+    convolution_im2col.pointwise_candidates,
+    convolution_im2col.candidates,
+    convolution_winograd.candidates,
+    convolution_depthwise.candidates,
+)
 MOST_AXES = 3  # spatial axes that they know
 
 
@@ -39,7 +32,7 @@ def convolution_candidates(problem: ConvProblem) -> list[Candidate]:
         return [ZERO]
     compiled = convolution_direct.candidates(problem)
     # Where `direct` is listed it is as fast as `interleaved`, or faster.
-    kernels = KERNELS if compiled else (*KERNELS, interleaved)
-    candidates = compiled + [c for kernel in kernels for c in kernel.candidates(problem)]
+    listing = KERNELS if compiled else (*KERNELS, convolution_rows.candidates)
+    candidates = compiled + [c for kernels in listing for c in kernels(problem)]
     candidates += convolution_im2col.decimated_candidates(problem, convolution_candidates)
     return sorted(candidates, key=lambda c: c.cost)

@@ -25,17 +25,9 @@ import numpy as np
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import (
     deconvolution_direct,
+    deconvolution_phases,
     deconvolution_terms,
     deconvolution_winograd_cuts,
-)
-from irdeconv.kernels import (
-    deconvolution_phases as phases,
-)
-from irdeconv.kernels import (
-    deconvolution_phases as single,
-)
-from irdeconv.kernels import (
-    deconvolution_terms as terms,
 )
 from irdeconv.kernels.candidate import ZERO, Candidate, ConvProblem, Kernel, reversed_filter
 from irdeconv.kernels.convolution_candidates import MOST_AXES, convolution_candidates
@@ -48,7 +40,11 @@ from irdeconv.kernels.products import convolve_in_order, deconvolve_in_order, in
 from irdeconv.kernels.threads import Threads
 
 # They list what they have for a deconvolution, maybe nothing; these transform nothing.
-DIRECT = tuple(kernel.candidates for kernel in (terms, phases, single))
+DIRECT: tuple[Callable[..., list[Candidate]], ...] = (
+    deconvolution_terms.candidates,
+    deconvolution_phases.candidates,
+    deconvolution_phases.single_candidates,
+)
 FAR_APART = 16  # the stride from which on `wide` moves outputs faster than `residues`
 # Kernels of convolutions and of deconvolutions were measured apart: the part of the cost of the
 # one that the other may take at most, and the same where both transform tiles.
@@ -88,7 +84,7 @@ def as_deconvolution(problem: ConvProblem, limit: float = math.inf) -> list[Cand
         return []
 
     back = problem.reversed
-    found = single.single_candidates(back)
+    found = deconvolution_phases.single_candidates(back)
     if available():  # else those for convolutions are better
         found += deconvolution_winograd_cuts.candidates(back, limit)
     return [_turned(c, back) for c in found]
@@ -133,7 +129,7 @@ def _of_deconvolution(problem: ConvProblem, direct: bool) -> list[Candidate]:
     else:
         candidates = [c.changed(partial(separable, problem)) for c in candidates]
     if problem.compute.kind == "f":
-        alone = terms.candidates(problem)[0]
+        alone = deconvolution_terms.candidates(problem)[0]
         candidates = [c.changed(partial(_with_finite_filters, alone)) for c in candidates]
     if problem.narrow:
         candidates = [c.changed(partial(_converting, problem)) for c in candidates]

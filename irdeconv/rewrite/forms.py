@@ -11,8 +11,7 @@ from irdeconv.ir.geometry import IntVector
 from irdeconv.ir.spec import Spec
 from irdeconv.ops import core
 from irdeconv.ops.vectors import sizes, vector
-from irdeconv.rewrite import site as reach
-from irdeconv.rewrite import subpixel
+from irdeconv.rewrite import site, subpixel
 from irdeconv.rewrite.builder import Skip
 from irdeconv.rewrite.convolving import ConvolutionLayer, convolve
 from irdeconv.rewrite.emit import DeconvolutionInputs, FormBuilder, X, channels_swapped, flip
@@ -54,7 +53,7 @@ class Form:
 
     name: str
     rule: FormRule
-    reach: reach.Reach
+    reach: site.Reach
     skips: FormCheck = skip_nothing
     least_nodes: Callable[[core.Deconvolution, Spec], int] = few_nodes
 
@@ -86,31 +85,31 @@ _FORMS = (
     Form(
         name=FALLBACK,
         rule=zero_insertion,
-        reach=reach.Reach(taps=reach.every_output, inputs=reach.input_by_definition),
+        reach=site.Reach(taps=site.every_output, inputs=site.input_by_definition),
     ),
     Form(
         name="phases",
         rule=subpixel.phases,
         skips=subpixel.skip_open_axes,
         least_nodes=subpixel.least_nodes,
-        reach=reach.Reach(taps=reach.outputs_of_residue, inputs=reach.input_by_definition),
+        reach=site.Reach(taps=site.outputs_of_residue, inputs=site.input_by_definition),
     ),
     Form(
         name="stacked",
         rule=subpixel.stacked,
         skips=subpixel.skip_stacked,
-        reach=reach.Reach(taps=reach.outputs_of_residue, inputs=reach.outputs_of_span),
+        reach=site.Reach(taps=site.outputs_of_residue, inputs=site.outputs_of_span),
     ),
     Form(
         name="gemm",
         rule=subpixel.gemm,
         skips=subpixel.skip_gemm,
-        reach=reach.BY_DEFINITION,
+        reach=site.BY_DEFINITION,
     ),
 )
 FORMS = {form.name: form for form in _FORMS}
 # For targets that have a deconvolution of their own; it is never chosen without a target.
-NATIVE = Form(name="native", rule=native, reach=reach.BY_DEFINITION)
+NATIVE = Form(name="native", rule=native, reach=site.BY_DEFINITION)
 
 
 def forms_for(target: Target) -> dict[str, Form]:
