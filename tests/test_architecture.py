@@ -33,7 +33,7 @@ MODULES = {module_name(p): p for p in sorted(PACKAGE.rglob("*.py"))}
 PYTHON = sorted(p for d in ("irdeconv", "tests", "tools") for p in (ROOT / d).rglob("*.py"))
 
 
-def test_imports_keep_to_the_rooms() -> None:
+def test_imports_keep_to_the_folders() -> None:
     assert DRAWN.problems(imports()) == []
 
 

@@ -83,8 +83,8 @@ def test_upward_arrows_are_refused(tmp_path: Path) -> None:
 
 
 def test_circles_are_refused(tmp_path: Path) -> None:
-    rooms = {"cli/a": "import irdeconv.show.b", "show/b": "", "show/c": "import irdeconv.cli.d"}
-    found = broken(tmp_path / "rooms", {**rooms, "cli/d": ""})
+    folders = {"cli/a": "import irdeconv.show.b", "show/b": "", "show/c": "import irdeconv.cli.d"}
+    found = broken(tmp_path / "folders", {**folders, "cli/d": ""})
     assert "imports run in a circle: cli -> show -> cli" in found
     modules = {
         "runtime/a": "import irdeconv.runtime.b",

@@ -24,6 +24,7 @@ BLOCK = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
 SPAN = re.compile(r"`([^`]+)`")
 PATH = re.compile(r"(?<![\w./<>-])\.?\w[\w.*-]*/[^\s,;:()|]*")
 DOTTED = re.compile(r"(?<![\w./-])([a-z]\w*(?:\.\w+)+)(?![\w/(-])")
+FILES = (".py", ".npz", ".xml", ".bin", ".onnx", ".json", ".toml")  # names of files, not of modules
 
 
 def code(page: str) -> Iterator[str]:
@@ -53,7 +54,7 @@ def names(page: str) -> set[str]:
     """Return dotted names that begin with the package or one of its modules."""
     found = {m[1] for text in code(page) for m in DOTTED.finditer(text)}
     known = {n for n in found if n.split(".")[0] in {"irdeconv", *MODULES}}
-    return {n for n in known if not n.endswith(".py")}
+    return {n for n in known if not n.endswith(FILES)}
 
 
 def is_name(name: str) -> bool:
@@ -133,9 +134,9 @@ def test_anchors_are_those_of_code_hosts() -> None:
 
 
 def test_what_does_not_exist_is_found() -> None:
-    assert not exists("passes/nothing.py")
+    assert not exists("rewrite/nothing.py")
     assert not exists("tests/nothing*.py")
     assert exists("tests/test_deconv*.py")
-    assert not is_name("passes.nothing")
+    assert not is_name("rewrite.nothing")
     assert not is_name("irdeconv.nothing")
-    assert is_name("passes.forms.FORMS")
+    assert is_name("rewrite.forms.FORMS")

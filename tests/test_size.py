@@ -43,8 +43,8 @@ def test_code_is_no_blank_line_comment_or_docstring() -> None:
     assert size.code_lines(TEXT) == 4
 
 
-def test_rooms_are_folders_and_the_files_beside_them(project: Path) -> None:
-    assert size.rooms(size.working_tree(project)) == {
+def test_rows_are_folders_and_the_files_beside_them(project: Path) -> None:
+    assert size.folders(size.working_tree(project)) == {
         "irdeconv/*.py": (300, 300), "irdeconv/ops": (12, 4), "tests": (50, 50), "tools": (1, 1),
     }  # fmt: skip
 

@@ -1,13 +1,12 @@
-"""Draw the imports between the rooms of irdeconv/ and hold them to their order.
+"""Draw the imports between the folders of irdeconv/ and hold them to their order.
 
     python tools/draw_imports.py            print the drawing, and every import that breaks a rule
     python tools/draw_imports.py --write    put the drawing into ARCHITECTURE.md
     python tools/draw_imports.py --check    exit code 1 where a rule is broken or the page is old
 
-A room is a folder of irdeconv/, or a file directly in it. LEVELS is the only place that orders the
-rooms, WALLS lists all that some modules may import. All is read from the sources: imports in
-functions and for type checking count, and so do modules that are named in a text, as for
-`import_module("irdeconv.x")`.
+A file directly in irdeconv/ counts as a folder. LEVELS orders the folders, WALLS lists everything
+that some modules may import. The sources are parsed: imports in functions and for type checking
+count, and so do names of modules in texts, as in `import_module("irdeconv.x")`.
 """
 
 from __future__ import annotations
@@ -73,8 +72,8 @@ class Sources:
         *folders, file = path.relative_to(self.folder).with_suffix("").parts
         return ".".join(folders if folders and file == "__init__" else [*folders, file])
 
-    def room(self, module: str) -> str:
-        """Return the room of a module: its folder, or a file directly in irdeconv/."""
+    def folder_of(self, module: str) -> str:
+        """Return the folder of a module, or its name if it is directly in irdeconv/."""
         return "irdeconv" if module == "__init__" else module.split(".")[0]
 
     def _resolved(self, name: str) -> str:
@@ -106,12 +105,12 @@ class Sources:
         return out
 
     @cached_property
-    def rooms(self) -> dict[str, set[str]]:
-        """What every room imports."""
+    def folders(self) -> dict[str, set[str]]:
+        """What every folder imports."""
         out: dict[str, set[str]] = {}
         for module in self.files:
-            to = out.setdefault(self.room(module), set())
-            to |= {self.room(t) for t in self.loaded(module)} - {self.room(module)}
+            to = out.setdefault(self.folder_of(module), set())
+            to |= {self.folder_of(t) for t in self.loaded(module)} - {self.folder_of(module)}
         return out
 
 
@@ -148,9 +147,9 @@ def _literal(name: ast.expr) -> str:
     return first.value if known and first.value[:1] not in ("", ".") else "?"
 
 
-def level(room: str) -> int | None:
-    """Return the number of a room's level, from the bottom up."""
-    return next((n for n, (rooms, _) in enumerate(LEVELS) if room in rooms.split()), None)
+def level(folder: str) -> int | None:
+    """Return the number of a folder's level, from the bottom up."""
+    return next((n for n, (folders, _) in enumerate(LEVELS) if folder in folders.split()), None)
 
 
 def allowed(module: str, target: str) -> bool:
@@ -161,21 +160,23 @@ def allowed(module: str, target: str) -> bool:
 
 def problems(sources: Sources) -> list[str]:
     """Return everything that the imports break."""
-    out = [f"{room} has no place in LEVELS" for room in sources.rooms if level(room) is None]
+    out = [
+        f"{folder} has no place in LEVELS" for folder in sources.folders if level(folder) is None
+    ]
     out += [
         f"{m} imports what the source does not name"
         for m, names in sources.names.items()
         if "?" in names and m not in COMPUTED
     ]
     for module in sources.files:
-        here = sources.room(module)
+        here = sources.folder_of(module)
         for target in sorted(sources.loaded(module)):
-            there = sources.room(target)
+            there = sources.folder_of(target)
             if (level(there) or 0) > (level(here) or 0):
                 out.append(f"{module} imports {target}: upwards")
             if not allowed(module, target):
                 out.append(f"{module} imports {target}: through its wall")
-    for arrows in (sources.rooms, sources.arrows):
+    for arrows in (sources.folders, sources.arrows):
         round_trip = circle(arrows)
         out += [f"imports run in a circle: {' -> '.join(round_trip)}"] if round_trip else []
     return out
@@ -199,16 +200,16 @@ def circle(arrows: Mapping[str, set[str]]) -> list[str]:
 
 
 def drawing(sources: Sources) -> str:
-    """Return the levels, the highest on top: behind each room what it imports."""
-    order = [room for rooms, _ in reversed(LEVELS) for room in rooms.split()]
+    """Return the levels, the highest on top: behind each folder what it imports."""
+    order = [folder for folders, _ in reversed(LEVELS) for folder in folders.split()]
     wide = max(map(len, order)) + 2
     lines = []
-    for rooms, about in reversed(LEVELS):
+    for folders, about in reversed(LEVELS):
         lines.append(f"-- {about} ".ljust(WIDTH, "-"))
-        for room in (r for r in rooms.split() if r in sources.rooms):
-            to = ", ".join(r for r in order if r in sources.rooms[room])
+        for folder in (r for r in folders.split() if r in sources.folders):
+            to = ", ".join(r for r in order if r in sources.folders[folder])
             lines += textwrap.wrap(
-                f"{room:<{wide}}-> {to}" if to else room,
+                f"{folder:<{wide}}-> {to}" if to else folder,
                 WIDTH,
                 subsequent_indent=" " * (wide + 3),
                 break_on_hyphens=False,

@@ -60,25 +60,33 @@ from irdeconv.runtime.measure import Call, Clock, Effort, interleaved, percentil
 # The record of each family of kernels, the file and constant that hold it, and what lists kernels.
 Records = dict[str, tuple[Any, str, Callable[[ConvProblem], list[Candidate]]]]
 CONVOLUTIONS: Records = {
-    "convolution": (convolution.WORK, "work.py: WORK", convolution_candidates),
-    "depthwise": (convolution.DEPTHWISE, "work.py: DEPTHWISE", convolution_depthwise.candidates),
+    "convolution": (convolution.WORK, "convolution.py: WORK", convolution_candidates),
+    "depthwise": (
+        convolution.DEPTHWISE,
+        "convolution.py: DEPTHWISE",
+        convolution_depthwise.candidates,
+    ),
     "interleaved": (
         convolution_rows.INTERLEAVED,
-        "interleaved.py: INTERLEAVED",
+        "convolution_rows.py: INTERLEAVED",
         convolution_rows.candidates,
     ),
-    "banded": (convolution_rows.BANDED, "interleaved.py: BANDED", convolution_rows.candidates),
-    "direct": (convolution_direct.DIRECT, "direct.py: DIRECT", convolution_direct.candidates),
+    "banded": (convolution_rows.BANDED, "convolution_rows.py: BANDED", convolution_rows.candidates),
+    "direct": (
+        convolution_direct.DIRECT,
+        "convolution_direct.py: DIRECT",
+        convolution_direct.candidates,
+    ),
 }
 DECONVOLUTIONS: Records = {
     "winograd": (
         deconvolution_winograd_cuts.TILED,
-        "winograd_candidates.py: TILED",
+        "deconvolution_winograd_cuts.py: TILED",
         deconvolution_winograd_cuts.candidates,
     ),
     "winograd-numpy": (
         deconvolution_winograd_cuts.PASSES,
-        "winograd_candidates.py: PASSES",
+        "deconvolution_winograd_cuts.py: PASSES",
         deconvolution_winograd_cuts.candidates,
     ),
     "residues": (
@@ -86,9 +94,21 @@ DECONVOLUTIONS: Records = {
         "residue_cuts.py: RESIDUES",
         deconvolution_direct.candidates,
     ),
-    "phases": (deconvolution_col2im.PHASES, "passes.py: PHASES", deconvolution_phases.candidates),
-    "terms": (deconvolution_col2im.TERMS, "passes.py: TERMS", deconvolution_terms.candidates),
-    "wide": (deconvolution_col2im.WIDE, "passes.py: WIDE", deconvolution_terms.wide_candidates),
+    "phases": (
+        deconvolution_col2im.PHASES,
+        "deconvolution_col2im.py: PHASES",
+        deconvolution_phases.candidates,
+    ),
+    "terms": (
+        deconvolution_col2im.TERMS,
+        "deconvolution_col2im.py: TERMS",
+        deconvolution_terms.candidates,
+    ),
+    "wide": (
+        deconvolution_col2im.WIDE,
+        "deconvolution_col2im.py: WIDE",
+        deconvolution_terms.wide_candidates,
+    ),
 }
 
 SCHEMA = "irdeconv/fit-rates/1"

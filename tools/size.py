@@ -1,14 +1,14 @@
 """Count the lines of the package, the tests and the tools, and hold them below ceilings.
 
-    python tools/size.py                    by room, and the difference to the commit before
+    python tools/size.py                    by folder, and the difference to the commit before
     python tools/size.py --against REV      the difference to another commit
     python tools/size.py --check            exit code 1 above a ceiling, or far below one
-    python tools/size.py --write            set the ceilings to what there is
+    python tools/size.py --write            set the ceilings to the sizes of now
 
-A room is a folder directly in irdeconv/; the files directly in it are a room, too. Lines are all
-lines of .py files. Code is what is no blank line, comment or docstring. The ceilings stand in
-.ci/ceilings.toml. One may be at most 1 % above what there is, so whoever makes something smaller
-lowers it. Without git there are no differences.
+Rows are the folders of irdeconv/, and one row for the files beside them. "lines" counts all lines
+of .py files, "code" those that are not blank, comment or docstring. .ci/ceilings.toml has the
+ceilings. A ceiling may be at most 1 % above the size, so after a reduction it must be lowered.
+Without git there are no differences.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CEILINGS = ".ci/ceilings.toml"
 PARTS = ("irdeconv", "tests", "tools")
 SLACK = 0.01
 Files = Mapping[str, str]
-Sizes = Mapping[str, tuple[int, int]]  # lines and lines of code by room
+Sizes = Mapping[str, tuple[int, int]]  # lines and lines of code by folder
 
 
 def working_tree(root: Path) -> Files:
@@ -69,16 +69,18 @@ def code_lines(text: str) -> int:
     return len(code)
 
 
-def rooms(files: Files) -> Sizes:
-    """Return the sizes of all rooms, and of tests and tools as a whole."""
+def folders(files: Files) -> Sizes:
+    """Return the sizes of all folders, and of tests and tools as a whole."""
     lines: Counter[str] = Counter()
     code: Counter[str] = Counter()
     for path, text in files.items():
         part, *inner = path.split("/")
-        room = f"irdeconv/{inner[0] if len(inner) > 1 else '*.py'}" if part == "irdeconv" else part
-        lines[room] += len(text.splitlines())
-        code[room] += code_lines(text)
-    return {room: (lines[room], code[room]) for room in sorted(lines)}
+        folder = (
+            f"irdeconv/{inner[0] if len(inner) > 1 else '*.py'}" if part == "irdeconv" else part
+        )
+        lines[folder] += len(text.splitlines())
+        code[folder] += code_lines(text)
+    return {folder: (lines[folder], code[folder]) for folder in sorted(lines)}
 
 
 def measured(files: Files, root: Path) -> dict[str, int]:
@@ -109,15 +111,15 @@ def problems(found: Mapping[str, int], ceilings: Mapping[str, int]) -> list[str]
 
 
 def table(now: Sizes, before: Sizes | None) -> str:
-    """Return a row for each room, with differences where there are some."""
-    rows = [("room", "lines", "", "code", "")]
+    """Return a row for each folder, with differences where there are some."""
+    rows = [("folder", "lines", "", "code", "")]
     totals = [tuple(map(sum, zip(*s.values(), strict=True))) for s in (now, before) if s]
     sums = {"all": totals[0]}, {"all": totals[1]} if before else None
     for new, old in ((now, before), sums):
-        for room in sorted({*new, *(old or {})}):
-            sizes, earlier = new.get(room, (0, 0)), (old or new).get(room, (0, 0))
+        for folder in sorted({*new, *(old or {})}):
+            sizes, earlier = new.get(folder, (0, 0)), (old or new).get(folder, (0, 0))
             signed = [f"{n - o:+,}" if n != o else "" for n, o in zip(sizes, earlier, strict=True)]
-            rows.append((room, f"{sizes[0]:,}", signed[0], f"{sizes[1]:,}", signed[1]))
+            rows.append((folder, f"{sizes[0]:,}", signed[0], f"{sizes[1]:,}", signed[1]))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     pairs = [list(zip(row, widths, strict=True)) for row in rows]
     lines = ["  ".join([f"{r[0][0]:<{r[0][1]}}", *(f"{t:>{w}}" for t, w in r[1:])]) for r in pairs]
@@ -142,7 +144,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
         print("\n".join(wrong) or "all sizes are below their ceilings, and close to them")
         return 1 if wrong else 0
     before = committed(root, options.against)
-    print(table(rooms(files), rooms(before) if before is not None else None))
+    print(table(folders(files), folders(before) if before is not None else None))
     print(*(f"{name} {size:,}" for name, size in found.items()), sep=", ")
     return 0
 

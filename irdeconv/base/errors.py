@@ -1,11 +1,4 @@
-"""Diagnostics, the exceptions that carry them, and words for messages.
-
-Diagnostics, their codes, and the exceptions that carry them.
-
-Did-you-mean hints.
-
-Numbers of things in sentences.
-"""
+"""Diagnostics, the exceptions that carry them, and words for messages."""
 
 from __future__ import annotations
 

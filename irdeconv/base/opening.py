@@ -1,11 +1,8 @@
 """Opening untrusted files.
 
-Files that cannot be opened, read or written: the error, and what helps.
-
-Files of others: opened where they are regular, held against a limit, read once.
-
-A pipe, a socket or a device may give bytes for ever, or none: each is refused before a byte of it
-is read. What a file is called decides nothing about how it is read; nothing is unpacked.
+Only regular files are opened, each within a limit, and read once. A pipe, a socket or a device may
+give bytes without end, so it is refused before a byte is read. The name of a file does not decide
+how it is read, and nothing is unpacked. Errors of the system become diagnostics with a remedy.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Wrapped texts and plain text tables.
-
-Lines that fit a width: how wide a text is, where it may be broken, what must not be shown.
-
-Plain text tables that fit a width, and numbers for people.
-"""
+"""Texts and plain tables that fit a width, and numbers in readable form."""
 
 from __future__ import annotations
 

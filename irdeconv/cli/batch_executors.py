@@ -1,13 +1,9 @@
-"""Processes that execute the items of a batch.
+"""Executors of batch items: this process, or a pool of processes.
 
-A process that does items one after the other, seen from the process that gives it items.
-
-Both talk in lines of JSON over two pipes of their own: nothing is pickled, a process that dies
-spoils nothing of others, and unlike a `multiprocessing.Process` it may be started by the workers of
-Dask, which are daemons. It ends when the pipe to it is closed, so it outlives nobody, and what it
-has started itself ends with it.
-
-Who does the items: this process, or a pool of processes; `dask_cluster.py` has a third.
+`dask_cluster.py` has a third one. Parent and child exchange lines of JSON over two pipes: nothing
+is pickled, and a crash of a child spoils no data of others. Workers of Dask are daemons and cannot
+start a `multiprocessing.Process`, but they can start these children. A child ends when its pipe is
+closed, and ends all processes that it has started.
 """
 
 from __future__ import annotations

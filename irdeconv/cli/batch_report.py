@@ -1,9 +1,4 @@
-"""The report and the progress of a batch.
-
-The report of a batch: text, JSON, JUnit, SARIF, HTML; all of the same rows, in their order.
-
-How far a batch is, how fast, how long still: a bar on a terminal, a line a minute elsewhere.
-"""
+"""The report of a batch as text, JSON, JUnit, SARIF or HTML, and its progress on the terminal."""
 
 from __future__ import annotations
 

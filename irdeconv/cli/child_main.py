@@ -1,4 +1,4 @@
-"""The process of `child.py` itself: it takes lines from a pipe and does what they say."""
+"""The process of a pool (`batch_executors.py`): reads lines from a pipe and executes them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""`demo`: enlarge a picture with a network.
+"""`demo`: enlarge a picture with a network, before and after lowering.
 
-Enlarge a picture piece by piece with a network, and check it by one that should do the same.
-
-The steps of a demonstration: a line each, with a tick, what came of it, and the time it took.
-
-`demo`: a picture is enlarged by a network, as it stands and without its deconvolutions.
+The picture is enlarged piece by piece, and a second network checks the result. Each step prints a
+line with its outcome and its time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Input values from the command line.
+"""Input values from the command line: files, images, generated data.
 
-Input values from the command line: files, images, generated data.
-
-Run a graph in OpenVINO, for verbs that let the user choose.
+Also runs a graph in OpenVINO, for verbs with a choice of runtime.
 """
 
 from __future__ import annotations

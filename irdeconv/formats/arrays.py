@@ -1,13 +1,8 @@
 """Arrays in `.npy` and `.npz` files.
 
-Arrays as the bytes of `.npy` and `.npz` files, without pickled objects.
-
-The header of an .npy: read by itself and held against the bytes behind it, never executed.
-
-Arrays of `.npy` and `.npz` files of others: headers first, then just what is asked for.
-
-Nothing is unpickled or executed. A shape has to fit the bytes that are there before memory is taken
-for it; members of an archive are listed and held against limits before one of them is unpacked.
+Nothing is unpickled or executed. Headers are read first, then only the requested arrays. A shape
+must fit the bytes of the file before memory is allocated for it. Members of an archive are listed
+and checked against limits before one of them is unpacked.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Files that appear whole or not at all.
+"""Files that appear whole or not at all: written beside their targets, then renamed.
 
-Writers of one folder take turns, and sweep away what killed ones have left behind.
-
-Both rest on locks of the system (flock): they leave no files of their own, and end with the process
-that holds them. Where there are none (Windows, some network drives), nothing waits and nothing is
-swept.
-
-Files that appear whole or not at all: written beside their targets, then renamed onto them.
+Writers of one folder take turns, and remove the temporary files of killed writers. Both use locks
+of the system (flock), which leave no files and end with their process. On systems without such
+locks (Windows, some network drives), nothing waits and nothing is removed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Bodies of layers, and the differences of version 10.
-
-Port maps, back edges and bodies of Loop, TensorIterator and If.
-
-What version 10 says otherwise: names of inputs and outputs, and their element types.
-"""
+"""Port maps, back edges and bodies of Loop, TensorIterator and If; facts of version 10."""
 
 from __future__ import annotations
 

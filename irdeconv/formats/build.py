@@ -1,8 +1,6 @@
-"""From a Document to a Graph.
+"""Make a Graph from a Document, and report every structural problem.
 
-Which layers the results need, and cycles: from the edges alone, before there is a graph.
-
-A Document becomes a Graph; every structural problem is reported on the way.
+The edges alone, before there is a graph, decide which layers the results need, and show cycles.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """From a `<layer>` to an operation, known or unknown.
 
-Operations that irdeconv knows only by their declaration: which of them a file may have.
-
-From a `<layer>` to an operation: type and version looked up, attributes checked.
-
-Whether every input that an operation needs is there, and no more ports than it has.
+Type and version are looked up, attributes and ports checked. An unknown operation is known only by
+its declaration; a file may have it only under some conditions.
 """
 
 from __future__ import annotations

@@ -1,15 +1,8 @@
-"""Reading an IR of version 2 to 7.
-
-The `<pre-process>` of a model: a mean is subtracted from its input image.
-
-Building the layers of a file or of a body: views for the rules, checks of what they give.
-
-Reading an IR of version 2 to 7: its layers become operations of today's sets.
+"""Reading an IR of version 2 to 7: its layers become operations of current opsets.
 
 The file declares all shapes. An output whose inferred shape differs is refused, so a misread layer
-is found.
-
-Reading the files of a legacy IR: the `.xml`, and the `.bin` or random blobs.
+is found. The `<pre-process>` of a model subtracts a mean from its input image. Weights are the
+`.bin`, or random blobs.
 """
 
 from __future__ import annotations

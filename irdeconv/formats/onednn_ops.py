@@ -1,9 +1,4 @@
-"""The operations of oneDNN Graph.
-
-One operation of a oneDNN Graph dump as rules see it, and the registry of rules.
-
-The operations of oneDNN Graph that have exact counterparts.
-"""
+"""The operations of oneDNN Graph with exact counterparts, and the registry of their rules."""
 
 from __future__ import annotations
 

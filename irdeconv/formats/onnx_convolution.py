@@ -1,11 +1,4 @@
-"""ONNX's convolutions, poolings and pads.
-
-ONNX's Conv, ConvTranspose and poolings.
-
-ONNX's LpPool, GlobalLpPool and MaxUnpool.
-
-ONNX's Pad.
-"""
+"""ONNX's Conv, ConvTranspose, poolings, MaxUnpool and Pad."""
 
 from __future__ import annotations
 

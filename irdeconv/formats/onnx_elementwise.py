@@ -1,11 +1,4 @@
-"""ONNX's element-wise operations and casts.
-
-ONNX's element-wise operations: arithmetic, comparison, logic, activations, Cast, Where.
-
-ONNX's operations that consist of several arithmetic ones: CumProd, Det.
-
-ONNX's Cast and CastLike.
-"""
+"""ONNX's element-wise operations, casts, CumProd and Det."""
 
 from __future__ import annotations
 

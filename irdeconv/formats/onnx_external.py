@@ -1,14 +1,8 @@
-"""ONNX models in files, and their limits.
+"""Loading ONNX models from files: limits, local functions, external data.
 
-ONNX models held against the limits before anything is built of them.
-
-ONNX models in files: the message, held against a limit, and data in other files beside it.
-
-A model may name regular files in its own folder, or below it, and nothing else: no absolute path,
-no "..", no link that leads out. What a tensor says of offset and length has to lie in the file, and
-to be what its shape takes.
-
-Loading ONNX models: local functions inlined, external data read.
+The message is checked against the limits before a graph is built. A model may name regular files in
+its own folder or below it: no absolute path, no "..", no link that leads out. Offset and length of
+a tensor must lie in the file and fit its shape. Local functions are inlined.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Lowering ONNX models in place.
-
-Lower the deconvolutions of an ONNX model where they stand.
-
-ONNX files in, ONNX files out: the public function, and writing.
-"""
+"""Lower the deconvolutions of an ONNX model in place; the other nodes stay as they are."""
 
 from __future__ import annotations
 

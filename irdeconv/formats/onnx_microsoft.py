@@ -1,8 +1,7 @@
-"""Operations of com.microsoft, the quantised ones included.
+"""Operations of com.microsoft, which ONNX Runtime's optimizer and exporters write.
 
-ONNX Runtime's own operations (com.microsoft) that its optimizer and exporters write.
-
-ONNX Runtime's quantised operations: to real numbers, the operation, back onto a grid.
+A quantized operation becomes a conversion to real numbers, the operation, and a rounding to its
+grid.
 """
 
 from __future__ import annotations

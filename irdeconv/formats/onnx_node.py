@@ -1,11 +1,4 @@
-"""One ONNX node as rules see it: names, tensors, registry.
-
-ONNX element types, tensors and declared shapes.
-
-One ONNX node as rules see it, and the registry of rules.
-
-What the tensors of an ONNX graph, body or function are called, and its nodes in order.
-"""
+"""One ONNX node as rules see it: names, types, tensors, shapes; the registry of rules."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""ONNX's normalizations, matrix products and reductions.
-
-ONNX's normalizations, softmax families, and matrix products.
-
-ONNX's reductions, arg-extremes and cumulative sums.
-"""
+"""ONNX's normalizations, softmax, matrix products, reductions and cumulative sums."""
 
 from __future__ import annotations
 

@@ -1,10 +1,6 @@
-"""Reading ONNX models.
+"""Reading ONNX models: each node by the rule of its type, or by its ONNX definition.
 
-Importing the nodes of an ONNX graph: each by the rule of its type, or by its definition.
-
-Operations that ONNX defines by others and that have no rule are imported as what they consist of.
-
-Reading ONNX models: inputs, nodes and outputs, into a graph.
+Operations without a rule that ONNX defines by others are imported as those others.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
 """ONNX's RNN, GRU and LSTM.
 
-Recurrent layers that OpenVINO's sequences lack, step by step in a TensorIterator.
-
-These have peepholes, coupled gates or other activations. Axis letters: T steps, N batch, H hidden
-units, G gates times H.
-
-ONNX's RNN, GRU and LSTM as the sequences of OpenVINO.
+They become sequences of OpenVINO. Layers that these do not cover (peepholes, coupled gates, other
+activations) become a TensorIterator, step by step.
 
 Axis letters: T steps, N batch, D directions, I inputs, H hidden units, G gates times H.
 """

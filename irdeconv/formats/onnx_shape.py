@@ -1,9 +1,4 @@
-"""ONNX's operations on shapes, layouts and indices.
-
-ONNX's operations on shapes and layouts: Reshape, Transpose, Concat, Split, Slice, Pad, ...
-
-ONNX's operations on places: Compress, Unique, EyeLike, NonMaxSuppression, sampling, ...
-"""
+"""ONNX's operations on shapes, layouts and indices, and on sampling positions."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Lowered layers as ONNX nodes.
-
-A lowered layer as ONNX nodes: standard operations as the model's operation set spells them.
-
-How each operation that a lowering emits is spelled in ONNX.
-"""
+"""Lowered layers as ONNX nodes, in the spelling of the model's operation set."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Printing a graph as text.
+"""Print a graph as text that `text.py` reads back.
 
-Print a graph as text that `parser` reads back.
-
-What the text form keeps for the `.xml` alone: it has to be what a file can hold there.
+Facts for the `.xml` alone are printed only if a file can contain them.
 """
 
 from __future__ import annotations

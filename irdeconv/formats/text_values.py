@@ -1,13 +1,8 @@
-"""Values in the text form: tokens, literals, printing.
+"""Values in the text form: tokens with places, literals, specs, arrays.
 
-Tokens of the text form, with places, and the errors that point at them.
-
-Values in the text form: strings, dimensions, specs, arrays. Arrays are bit-exact.
-
-A value is written as readable numbers only where reading them back gives the same bytes; anything
-else (large arrays, NaN payloads, padding bits) is the base64 of the `.bin` encoding.
-
-Parse the values of the text form: numbers, strings, lists, specs, constants' data.
+Arrays are bit-exact. A value is written as readable numbers only if reading them back gives the
+same bytes. Others (large arrays, NaN payloads, padding bits) are written as base64 of the `.bin`
+encoding.
 """
 
 from __future__ import annotations

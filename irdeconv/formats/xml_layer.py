@@ -1,9 +1,4 @@
-"""One `<layer>` element and the specs of its ports.
-
-One `<layer>` element and everything below it, as parts of a Document.
-
-Declared specs: the precision and the `<dim>`s of a port, with what is wrong in them.
-"""
+"""One `<layer>` element with its children and declared specs, as parts of a Document."""
 
 from __future__ import annotations
 

@@ -1,14 +1,7 @@
-"""Writing a graph as `.xml` and `.bin`.
+"""Write a graph of standard operations as `.xml` and `.bin`.
 
-The `.bin` while it is written: part by part, each constant once.
-
-What a graph must hold before it is written: layers and attributes that readers take.
-
-A graph that a program built, or that the text form holds, may have operations that no file has.
-
-Attribute values in XML.
-
-Write a graph of standard operations as `.xml` and `.bin`.
+The graph is checked first: a graph built by a program, or read from the text form, may have
+operations or attribute values that no file can contain. Each constant is written once.
 """
 
 from __future__ import annotations

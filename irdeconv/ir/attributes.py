@@ -1,9 +1,4 @@
-"""Attributes of operations: their texts, and how classes declare them.
-
-Attribute types: how the text of an XML attribute becomes a typed value and back.
-
-Declaring attributes: what a field of an operation's class says about its XML attribute.
-"""
+"""Attributes of operations: how classes declare them, and their values as XML text."""
 
 from __future__ import annotations
 

@@ -1,12 +1,8 @@
-"""Graphs of nodes and values.
+"""Graphs: nodes by id, the producer of every input port, the users of every node.
 
-What a graph consists of: nodes, their outputs, and what belongs to the whole model.
-
-The graph: nodes by id, the producer of every input port, the users of every node.
-
-Every mutator keeps two invariants: one producer per input port and dense input ports. `lint` checks
-the absence of cycles. Every walk of a model comes by here, so the edges lie in plain dictionaries;
-whoever wants the algorithms of networkx gets a multigraph of them. Only this module imports it.
+Every mutator keeps two invariants: one producer per input port, and dense input ports. `lint`
+checks that there are no cycles. Edges are in plain dictionaries, because every walk reads them. For
+the algorithms of networkx there is a multigraph; only this module imports it.
 """
 
 from __future__ import annotations

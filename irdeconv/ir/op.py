@@ -1,11 +1,8 @@
-"""Operations: the base class, the registry, and traits that passes ask for.
+"""Operations: the base class, the registry, attributes from text, and traits for passes.
 
-What an operation declares besides its meaning: how it is executed fast, and how it rounds.
-
-Operations: the base class, the registry, attributes from text, and builders.
-
-An operation is one frozen dataclass. Its fields are the attributes, its docstring the
-documentation, the signature of `infer` the list of input ports; `evaluate` stands beside it.
+An operation is one frozen dataclass. Its fields are the attributes, its docstring is the
+documentation, the signature of `infer` lists the input ports, `evaluate` computes. Traits state how
+it is executed fast, and how it rounds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Threads of NumPy's BLAS, and locks that survive a fork.
+"""The number of threads of NumPy's BLAS, and locks that survive a fork.
 
-What threads hold when their process forks, the child makes anew: it has none of them.
-
-The number of threads of NumPy's BLAS while a plan runs.
+After a fork the child process makes its locks anew, because its threads do not exist there.
 """
 
 from __future__ import annotations

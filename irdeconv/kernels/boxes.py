@@ -310,7 +310,7 @@ LARGEST = math.log(1000 / 16)  # of the logarithm by which a side of an anchor m
 
 
 def corrected(boxes: Array, deltas: Array, unit: float, largest: float) -> Array:
-    """Return boxes as `anchors.shifted`, whose last pixel belongs to them where `unit` is 1."""
+    """Return boxes as `shifted`, whose last pixel belongs to them where `unit` is 1."""
     out = shifted(boxes, deltas, unit, largest)
     out[..., 2:] -= np.float32(unit)
     return out

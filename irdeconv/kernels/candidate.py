@@ -2,8 +2,6 @@
 
 Kernels prepared for exact sizes: chosen and given their filter once, run often.
 
-The letters are those of `shared.problem`.
-
 Where windows lie along an axis, and which of their taps meet data.
 
 What is computed: a convolution or deconvolution at exact sizes, and how one becomes the other.

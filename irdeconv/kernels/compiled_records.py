@@ -7,7 +7,7 @@ record holds what the call needs to know of its arguments, in words of 64 bits: 
 memory begins, its sizes and strides; numbers; the members of tuples one behind the other. Imported
 only where numba is installed.
 
-Compiled functions that a table can call; see `records`. Imported only where numba is installed.
+Compiled functions that a table can call. Imported only where numba is installed.
 
 Each reads its arguments from a record. One is compiled when the first call of it is written down.
 """
@@ -296,13 +296,13 @@ def fill_all(record: Any, bases: Any) -> None:
 
 @_step(_FINISH)
 def finish_rows(record: Any, bases: Any) -> None:
-    """See `chain.finish_rows`."""
+    """See `compiled_chain.finish_rows`."""
     compiled_chain.finish_rows(*_finish(record, bases))
 
 
 @_step(_PROGRAM)
 def run_program(record: Any, bases: Any) -> None:
-    """See `programs.run_program`."""
+    """See `compiled_chain.run_program`."""
     compiled_chain.run_program(*_program(record, bases))
 
 

@@ -1,14 +1,10 @@
 """Convolution and deconvolution of arrays, and the choice of their kernels.
 
-Which kernels could compute a convolution or a deconvolution: at stride 1 each is the other.
-
-Convolution and deconvolution of arrays of any sizes and types, with kernels prepared for a call.
-
     convolution:    y[o] = sum over k of x[o*S + k*D - begin] * w[k],  0 outside of x
     deconvolution:  full[s*S + k*D] += x[s] * w[k],  y[o] = full[o + begin],  0 outside of full
 
-A plan prepares its kernels once. Letters: see `shared.problem`. IEEE 754 is followed silently: Inf
-and NaN in the data are results, not warnings.
+At stride 1 each is the other. A plan prepares its kernels once. Letters: see `candidate.py`. IEEE
+754 is followed silently: Inf and NaN in the data are results, not warnings.
 """
 
 from __future__ import annotations

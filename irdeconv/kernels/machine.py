@@ -3,7 +3,7 @@
 How fast the processor is: a profile of a few times, of which the costs of kernels are made.
 
 The rates of the kernels' cost formulas were fitted on one processor, whose profile is `FITTED`;
-`shared.rates` turns them into those of another. Without a calibration of this machine a packaged
+`relative` turns them into those of another. Without a calibration of this machine a packaged
 profile is taken, by what OpenBLAS has chosen.
 
 The file that keeps what a calibration of this machine measured: private, by what it depends on.

@@ -235,7 +235,7 @@ class ProgramCode:
 
 
 def recorded_program(code: ProgramCode, inputs: Sequence[Array], out: Array) -> Recorded | None:
-    """Write down a program of element-wise operations; see `programs.run_program`.
+    """Write down a program of element-wise operations; see `compiled_chain.run_program`.
 
     Inputs broadcast to `out`.
     """

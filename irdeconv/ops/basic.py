@@ -1,11 +1,4 @@
-"""Inputs, outputs, constants, variables, strings.
-
-Model inputs, outputs, constants, and operations that are known only by their declaration.
-
-Variables: what a model keeps from one inference to the next.
-
-Tensors of strings as bytes and back: StringTensorUnpack, StringTensorPack.
-"""
+"""Model inputs, outputs, constants, variables, tensors of strings, unknown operations."""
 
 from __future__ import annotations
 

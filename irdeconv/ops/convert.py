@@ -1,9 +1,4 @@
-"""Changes of the element type.
-
-Change of element type: Convert, ConvertLike.
-
-ConvertPromoteTypes.
-"""
+"""Changes of the element type: Convert, ConvertLike, ConvertPromoteTypes."""
 
 from __future__ import annotations
 

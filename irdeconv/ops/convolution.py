@@ -1,11 +1,4 @@
-"""Convolutions: ordinary, grouped, binary, deformable.
-
-Convolution and GroupConvolution.
-
-BinaryConvolution.
-
-DeformableConvolution.
-"""
+"""Convolution, GroupConvolution, BinaryConvolution, DeformableConvolution."""
 
 from __future__ import annotations
 

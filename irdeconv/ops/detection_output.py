@@ -1,9 +1,4 @@
-"""DetectionOutput and the prior boxes.
-
-DetectionOutput.
-
-PriorBox and PriorBoxClustered.
-"""
+"""DetectionOutput, PriorBox and PriorBoxClustered."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""Generated tensors: Range, Eye, random numbers.
-
-Range, Eye and Identity.
-
-Multinomial.
-
-RandomUniform.
-"""
+"""Generated tensors: Range, Eye, Identity, RandomUniform, Multinomial."""
 
 from __future__ import annotations
 

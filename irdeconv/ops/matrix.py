@@ -1,11 +1,4 @@
-"""MatMul, Einsum and Inverse.
-
-MatMul.
-
-Einsum.
-
-Inverse.
-"""
+"""MatMul, Einsum and Inverse."""
 
 from __future__ import annotations
 

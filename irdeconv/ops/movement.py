@@ -1,9 +1,4 @@
-"""Operations that move or repeat whole tensors.
-
-Operations that move whole tensors: Concat, Transpose, Tile, Broadcast, channel shuffles.
-
-Repetition of data: Broadcast, Tile.
-"""
+"""Operations that move or repeat whole tensors: Concat, Transpose, Tile, Broadcast, ..."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Normalizations.
-
-Normalizations: NormalizeL2, MVN, BatchNormInference.
-
-LRN and GRN: elements divided by the size of their neighbours.
-"""
+"""Normalizations: NormalizeL2, MVN, BatchNormInference, LRN, GRN."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""TopK, CumSum, sorted search, Unique.
-
-Order along an axis: TopK, CumSum.
-
-Places in sorted numbers: Bucketize, SearchSorted.
-
-Unique.
-"""
+"""Order along an axis: TopK, CumSum, Bucketize, SearchSorted, Unique."""
 
 from __future__ import annotations
 

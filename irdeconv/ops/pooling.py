@@ -1,9 +1,4 @@
-"""Pooling over windows, fixed and adaptive.
-
-Pooling over windows: AvgPool and MaxPool of every operation set.
-
-AdaptiveAvgPool and AdaptiveMaxPool.
-"""
+"""Pooling over windows: AvgPool and MaxPool of every opset, adaptive pooling."""
 
 from __future__ import annotations
 

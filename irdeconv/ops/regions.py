@@ -1,11 +1,4 @@
-"""Pooled regions, RegionYolo and ReorgYolo.
-
-ROIAlign and ROIAlignRotated.
-
-ROIPooling, PSROIPooling and DeformablePSROIPooling.
-
-RegionYolo and ReorgYolo.
-"""
+"""Pooled regions (ROIAlign, ROIPooling and variants), RegionYolo and ReorgYolo."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Parts of tensors: Slice, Gather, StridedSlice.
-
-Parts of tensors: Slice, Gather.
-
-StridedSlice.
-"""
+"""Parts of tensors: Slice, Gather, StridedSlice."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
-"""Values at exact sizes, and proofs of whatever is linear in the data.
+"""Proofs at exact sizes of everything that is linear in the data, element by element.
 
-Evaluates values at exact sizes: constants and vectors of sizes as arrays, all else as sums.
-
-The sums are those of numbered elements (taps.py). A convolution, a deconvolution by its definition,
-and a product of matrices add numbers for their outputs.
-
-Proofs at exact sizes for whatever is linear in the data, element by element.
+Constants and vectors of sizes are evaluated as arrays, all other values as sums of numbered
+elements (sums.py). A convolution, a deconvolution by its definition, and a product of matrices add
+numbers for their outputs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The graph builder, and the replacement of single nodes.
 
-The graph builder: new nodes inherit place, origins and name; constants are folded.
-
-Rewriting: one node is replaced by others, or a rule says why it does not apply.
+New nodes inherit place, origins and name, and constants are folded. A rule replaces one node by
+others, or returns the reason why it does not apply.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Raising: decompositions become one deconvolution again.
-
-What raising returns: the graph and a record of every decomposition.
-
-Raising: every decomposition that is one deconvolution becomes one, and a report.
-"""
+"""Raising: every decomposition of one deconvolution becomes one again; a report has the reasons."""
 
 from __future__ import annotations
 

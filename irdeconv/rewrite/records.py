@@ -1,9 +1,4 @@
-"""Requests for a lowering, and its results.
-
-What lowering returns: the graph and a record of every deconvolution.
-
-What a caller wants to be lowered, and how.
-"""
+"""Requests for a lowering, and its results: the graph and a record of every deconvolution."""
 
 from __future__ import annotations
 

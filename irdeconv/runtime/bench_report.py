@@ -1,8 +1,6 @@
-"""Reports of benchmarks, and their comparison.
+"""The report of a benchmark as text and JSON, and its comparison with a saved one.
 
-A report that was saved, and how much has changed since: ratios of medians with intervals.
-
-The report of a benchmark: text and JSON of the same facts.
+A comparison has ratios of medians with intervals.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""Cutting a piece out of a graph.
+"""Cut a piece out of a graph: from some layers or tensors to others.
 
-Which layers a piece consists of, and which tensors flow into it.
-
-Build the graph of a piece: new inputs and outputs around copies of the layers.
-
-Cut a piece out of a graph: from some layers or tensors to others.
-
-What flows into a piece when the whole runs: computed, or taken from saved arrays.
+The piece has new inputs and outputs around copies of the layers. Values of its inputs come from a
+run of the whole graph, or from saved arrays.
 """
 
 from __future__ import annotations

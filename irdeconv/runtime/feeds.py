@@ -1,8 +1,6 @@
-"""Model inputs as checked arrays.
+"""Model inputs: from the caller's values to checked arrays in Parameter order.
 
-Arrays of other packages as NumPy's, with a message that helps where that cannot be.
-
-Model inputs: from what the caller passes to checked arrays in Parameter order.
+Arrays of other packages become arrays of NumPy, or an error explains why they cannot.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Plans: graphs compiled once and run often, also row by row.
+"""Plans: graphs compiled once and run often.
 
-Whether a plan that runs a single time gains by compiled kernels.
-
-The plan: a graph compiled once, run often.
-
-A plan over many samples: as many rows of the first axis at a time as its model takes.
+A plan over many samples runs as many rows of the first axis at a time as its model takes.
 """
 
 from __future__ import annotations
@@ -82,7 +78,7 @@ class Plan:
     What a run assigns to variables (Assign), the next one reads (ReadValue), until `reset`. A fused
     plan executes several nodes at once, and keeps its memory from run to run. If input shapes are
     open, it has one program for each set of shapes. An `exact` plan adds the terms of
-    (de)convolutions in the order of kernels/exact.py, node by node. `static` says that the input
+    (de)convolutions in the order of kernels/products.py, node by node. `static` says that the input
     shapes are exact. The arrays that `run` returns belong to the caller.
     """
 
@@ -256,7 +252,7 @@ class Plan:
 def build_plan(graph: Graph, *, exact: bool = False, settings: Settings | None = None) -> Plan:
     """Compile an inferred graph; UnsupportedError lists every operation that cannot be executed.
 
-    `exact` sums (de)convolutions in the order of kernels/exact.py: slower, and the same bits for
+    `exact` sums (de)convolutions in the order of kernels/products.py: slower, and the same bits for
     every lowering form.
     """
     static = all(is_static(s.shape) for n in graph.parameters for s in n.specs or ())

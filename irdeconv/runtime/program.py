@@ -1,17 +1,8 @@
-"""Programs: the steps of a plan with their memory.
+"""Programs: the steps of a plan for one set of input shapes, with their memory.
 
-Memory for the values of a plan: one block, in which values that never live together overlap.
-
-Which memory the outputs of nodes need, and which of them are rather copied.
-
-Operations bound to exact shapes: calls that write into given memory, and views.
-
-The variables of a plan: values that live from one run to the next.
-
-A program: the steps of a plan for one set of input shapes, with its memory.
-
-Slots are numbered values. What the kernels write lies in one block of memory (arena.py) for as long
-as the program lives; outputs of the model are fresh arrays, the caller's own.
+Slots are numbered values. Outputs of kernels are in one block of memory, the arena, in which values
+that never live together overlap. It exists as long as the program. Outputs of the model are fresh
+arrays and belong to the caller. Variables live from one run to the next.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Renaming layers and tensors.
-
-Give layers and tensors other names.
-
-Names that stay when one tensor takes the place of another.
-"""
+"""Rename layers and tensors, and keep names if one tensor replaces another."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""From a graph to a program.
-
-What is known before a run: constants, and what depends on constants alone.
-
-From a graph to a program: constants folded, nodes fused, kernels bound, memory laid out.
-"""
+"""From a graph to a program: fold constants, fuse nodes, bind kernels, plan the memory."""
 
 from __future__ import annotations
 

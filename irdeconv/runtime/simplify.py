@@ -1,12 +1,7 @@
-"""Simplifying graphs.
+"""Simplify a graph: the same results from fewer layers.
 
-Layers that compute the same: one of them is enough.
-
-Constants in place of what is computed of constants, or follows from shapes.
-
-Layers that change nothing, and pairs of layers that are one.
-
-Take away what a graph can do without: the same results of fewer layers.
+Constant results become constants, duplicates one layer. Layers that change nothing are dropped, and
+pairs that are one layer are joined.
 """
 
 from __future__ import annotations

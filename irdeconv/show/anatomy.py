@@ -6,7 +6,7 @@ Everything stands at positions of the uncropped scatter. Input i stands at S*i, 
 tap k at S*i + D*k, output o at o + begin. The zero-inserted data has input i at S*i as well, and
 the tap k of output o lies over o + begin - D*k there. So both views share one ruler.
 
-`assets/anatomy.js` of the page makes the same rows of the same integers; a test compares them.
+`show/assets/anatomy.js` of the page makes the same rows of the same integers; a test compares them.
 
 How many taps reach each output: the overlap map of a kernel, and what it says.
 

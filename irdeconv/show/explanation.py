@@ -1,10 +1,6 @@
-"""Explanations of deconvolutions.
+"""The explanation of one deconvolution, and of all in a graph, as text, JSON and pictures.
 
-The explanation of one deconvolution: terms per axis, rule, picture, verdicts, solutions.
-
-The drawn anatomy of explained deconvolutions: which axes are drawn, and what stands above.
-
-The explanations of a graph's deconvolutions as text and JSON.
+An explanation has terms per axis, the rule, verdicts of other systems, and solutions.
 """
 
 from __future__ import annotations

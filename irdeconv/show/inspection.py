@@ -1,19 +1,4 @@
-"""Inspections of graphs: text, JSON, DOT.
-
-Graphviz output.
-
-What there is to say about a graph, before it becomes text, DOT or a page.
-
-The JSON of an inspection: all of a graph but the values of its constants.
-
-Which layers of a graph a target cannot execute.
-
-Which layers are shown, and in which order.
-
-An inspection in a notebook: its tables as a part of a page.
-
-The inspection of a graph: text, JSON and DOT of the same facts.
-"""
+"""The inspection of a graph: its facts as text, JSON, DOT, and as a table in a notebook."""
 
 from __future__ import annotations
 

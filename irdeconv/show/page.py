@@ -1,17 +1,7 @@
-"""The graph page: one HTML file.
+"""The graph page: one HTML file with its styles, scripts and data, which loads nothing.
 
-The layers of a graph as the page has them.
-
-A page's data made small: what is said again and again is written once.
-
-One HTML file of what a page shows: styles, script and data in it, and nothing to load.
-
-The policy names the style and the script by their hashes, so nothing else is obeyed or run,
-whatever a model's texts say.
-
-What is on a page, before it becomes HTML. docs/page.md says what the keys mean.
-
-The content of a page, made of graphs.
+Its Content-Security-Policy allows the style and the script by their hashes, so no text of a model
+can be executed. docs/page.md describes the keys of its data. Repeated data are written once.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Certificates, their file, and the verdict on them.
+"""Certificates of a rewritten model, their file, and the verdict on them.
 
-What a certificate states: of one rewritten layer, and of the two files that it belongs to.
-
-The certificates of a rewritten model together, the files that they are of, their own file.
-
-The verdict on a rewritten model and on each of its layers.
+A certificate describes one rewritten layer, and the two files that it belongs to.
 """
 
 from __future__ import annotations

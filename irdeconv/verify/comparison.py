@@ -1,14 +1,10 @@
-"""Comparing a graph layer by layer.
+"""Compare a graph layer by layer with another, with saved arrays or with OpenVINO.
 
-Run a graph beside a partner and judge every layer by what it makes of the partner's inputs.
-
-Two values are known of a tensor: the graph's own and the partner's. A layer is computed from both
-sides' inputs; the second result and the partner's may differ by the rounding of this one layer,
-whatever has happened before it. So a wrong layer is found where it is, small mistakes do not hide
-behind errors that grow, and errors that do grow raise no alarm. Layers that the partner does not
-have are bridged: their bounds are carried along (carry.py). Memory holds both sides' live tensors.
-
-Compare a graph layer by layer with another, with saved arrays or with OpenVINO.
+Every tensor has two values: the graph's own and the partner's. A layer is computed from both sides'
+inputs. Its second result and the partner's may differ by the rounding of this one layer, whatever
+happened before it. So a wrong layer is found where it is, small mistakes do not hide behind errors
+that grow, and errors that grow raise no alarm. Layers that the partner does not have are bridged:
+`judge.py` carries their bounds along. Memory contains both sides' live tensors.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
-"""Proofs about lowered ONNX models.
+"""Certificates of a lowered ONNX model.
 
-Two ONNX models side by side: what was rewritten, and what else differs.
-
-Everything is compared as it stands in the messages, element for element; only what took the place
-of a deconvolution may be new.
-
-Certificates of a lowered ONNX model: regions proved as graphs, all else compared as it stands.
-
-Nothing of the rewriting is used. The two models are read from their files, what differs is found by
-comparing messages, and what took a deconvolution's place is imported like any other ONNX model.
+Rewritten regions are proved as graphs, all else is compared as it is in the messages, element for
+element. The proof uses nothing of the rewriting: it reads both files, compares the messages, and
+imports the nodes that replace a deconvolution like any other ONNX model.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Reducing a failing model.
-
-Shrink a model that shows a fault, stage by stage, until nothing more can be left out.
-
-Make the check that a caller describes, see the model fail it, and shrink the model.
-"""
+"""Reduce a failing model stage by stage, until no smaller one still fails."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """The search for a smaller variant that still fails.
 
-A variant of a model: its graph, or those of both sides, and the values of its inputs.
-
-The search for a smaller variant that still fails: what was tried, what is best.
+A variant is a graph, or those of both sides, and the values of its inputs.
 """
 
 from __future__ import annotations

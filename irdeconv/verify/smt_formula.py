@@ -2,9 +2,9 @@
 
 What is shown: at every size, both outputs have the same shape, and for every position o of the
 output and every position i of the data both sides multiply element i by the same weights and add
-the same numbers. Along an axis a class of outputs (classes.py) reads element i through some taps of
-the source's filter and some emitted taps; which ones together is a finite list, found by looking at
-samples. The formula then says, step by step:
+the same numbers. Along an axis a class of outputs (smt_classes.py) reads element i through some
+taps of the source's filter and some emitted taps. Which ones together is a finite list, found by
+looking at samples. The formula then says, step by step:
 
     sizes    the outputs have the same size on every axis
     defined  what the reading takes for granted: element counts of Reshape, no negative sizes

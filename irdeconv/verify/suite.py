@@ -1,9 +1,4 @@
-"""Conformance suites: make, run, judge.
-
-Run the cases of a suite in a runtime that is here, for results to try the suite with.
-
-The public functions: make a suite, run it in a runtime that is here, judge results.
-"""
+"""Conformance suites: the public functions that make, run and judge one."""
 
 from __future__ import annotations
 

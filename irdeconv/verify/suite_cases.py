@@ -1,14 +1,8 @@
-"""The cases of a suite.
+"""The cases of a suite: layers, names, order.
 
-Layers at the limits: what implementations get wrong once pairs of attributes are right.
-
-One deconvolution layer of each of a number of published networks, with its hyper-parameters.
-
-Covering arrays: few rows in which every pair of values that may occur together does.
-
-The packaged grids: values of every attribute of every dialect, crossed pairwise.
-
-The cases of a suite: which layers, under which names, in which order.
+Packaged grids cross the values of every attribute of every dialect, so that every pair of values
+that may occur together does (covering arrays). Others are layers at the limits, and one
+deconvolution of each of several published networks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""A suite on disk, and the results of a device.
+"""A suite on disk (`manifest.json`, a folder per case), and the results of a device.
 
-A suite on disk: `manifest.json` and a folder of files for every case.
-
-What a device gave back: a folder of .npz and .npy files, one .npz, or arrays in memory.
+Results are a folder of .npz and .npy files, one .npz, or arrays in memory.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
-"""Judging results.
+"""The verdict on a device's results: a line per case, common causes, JSON, JUnit.
 
-Judge one result: within its bound or not, and which known mistake explains it.
-
-What failures have in common: values of attributes, by themselves or two at a time.
-
-What peers are known to compute otherwise, so that nobody takes it for a mistake of the suite.
-
-docs/disagreements.md tells the same with reasons; tests hold both against the running systems.
-
-The verdict on a device's results: a line per case, what failures share, JSON, JUnit.
+A result is judged by its bound. Known mistakes and known differences of peers explain failures;
+docs/disagreements.md has the reasons.
 """
 
 from __future__ import annotations

@@ -10,14 +10,15 @@ from checkout import ROOT
 
 DOCS = ROOT / "docs"
 MARK = "<!-- Generated; `make pages` writes it anew. -->\n\n"
-_PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of the generated part -->)", re.S)
+_PART = re.compile(r"(<!-- generated: (\w+) -->\n)(.*?)(<!-- end of the generated part -->)", re.S)
 
 
 def with_parts(page: Path, parts: dict[str, str]) -> dict[Path, str]:
-    """Return a page with its generated parts: what stands between two marks."""
+    """Return a page with new text between the marks of these parts; other parts stay."""
     text = page.read_text("utf-8")
-    assert {found[2] for found in _PART.finditer(text)} == set(parts), page
-    return {page: _PART.sub(lambda m: f"{m[1]}{parts[m[2]].rstrip()}\n{m[3]}", text)}
+    assert {found[2] for found in _PART.finditer(text)} >= set(parts), page
+    new = {name: f"{part.rstrip()}\n" for name, part in parts.items()}
+    return {page: _PART.sub(lambda m: f"{m[1]}{new.get(m[2], m[3])}{m[4]}", text)}
 
 
 def table(columns: Iterable[str], rows: Iterable[str]) -> str:

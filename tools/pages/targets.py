@@ -281,7 +281,7 @@ def _becomes(found: Outcome) -> str:
 
 
 def _file(name: str) -> str:
-    profiles = files("irdeconv.targets") / "profiles"
+    profiles = files("irdeconv.rewrite") / "profiles"
     return (profiles / f"{name}.toml").read_text("utf-8")
 
 
