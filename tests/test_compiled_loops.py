@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.kernels import compiled, convolution_depthwise, jit
+from irdeconv import kernels
+from irdeconv.kernels import convolution_depthwise, jit
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import ConvProblem
 from irdeconv.kernels.convolution_candidates import convolution_candidates
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.thorough
 
 
 def copied(lanes: int, skip: int = 1) -> Any:
-    """Do what a copy of kernels.compiled.vectors does, inside of the arrays."""
+    """Do what a copy of `compiled_vectors` does, inside of the arrays."""
 
     def copy(source: Any, start: int, target: Any, place: int) -> None:
         assert min(start, place) >= 0
@@ -33,7 +34,7 @@ def copied(lanes: int, skip: int = 1) -> Any:
 
 
 def summed(lanes: int, skip: int) -> Any:
-    """Do what sums of kernels.compiled.vectors do, inside of the arrays."""
+    """Do what sums of `compiled_vectors` do, inside of the arrays."""
 
     def sums(x: Any, at: Any, w: Any, start: int, offsets: Any, out: Any, to: Any) -> None:
         for source, target in zip(at, to, strict=True):
@@ -77,7 +78,7 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(sys.modules, "numba", SimpleNamespace(njit=None))
     monkeypatch.setattr(jit, "compiled", lambda function: function)
     monkeypatch.setitem(sys.modules, "irdeconv.kernels.compiled_vectors", VECTORS)
-    monkeypatch.setattr(compiled, "vectors", VECTORS, raising=False)
+    monkeypatch.setattr(kernels, "compiled_vectors", VECTORS, raising=False)
     monkeypatch.delitem(sys.modules, "irdeconv.kernels.compiled_convolution", raising=False)
     monkeypatch.setattr(jit, "available", lambda: True)
     monkeypatch.setattr(blocking, "SIZES", SMALL)

@@ -1,50 +1,20 @@
-"""Compiled depthwise convolutions, frames and recurrent cells.
-
-Depthwise convolution and frames, compiled; imported only where numba is installed.
-
-Recurrent cells along sequences, compiled: N batch, T steps, H hidden units.
-
-Import it only where jit.available(). Every function takes the projected input (N, T, G*H), whose
-memory it uses, the recurrent weights transposed (H, G*H), and the states (N, H), which it replaces
-by the last ones; it writes the outputs (N, T, H). Sequences end after their own lengths; in reverse
-they are read from there. Activations are the usual ones, behind a clip (infinity for none).
-"""
+"""Depthwise convolution and frames, compiled; imported only where numba is installed."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from irdeconv.kernels import compiled_vectors
-from irdeconv.kernels.compiled_chain import _exp, _sigmoid
-from irdeconv.kernels.jit import compiled, compiled_for
+from irdeconv.kernels import compiled_vectors as vectors
+from irdeconv.kernels.jit import compiled
 
 NEAR_ELEMENTS = 1 << 12  # of planes that are read once more for each phase
-LANES, copy_vector, clear_vector = (
-    compiled_vectors.NATIVE,
-    compiled_vectors.copy_vector,
-    compiled_vectors.clear_vector,
-)
-copy8, copy4, copy1 = compiled_vectors.copy8, compiled_vectors.copy4, compiled_vectors.copy1
-sums16, sums8, sums4, sums1 = (
-    compiled_vectors.sums16,
-    compiled_vectors.sums8,
-    compiled_vectors.sums4,
-    compiled_vectors.sums1,
-)
-clear4 = compiled_vectors.clear4
-copy_vector_by_2, copy4_by_2 = compiled_vectors.copy_vector_by_2, compiled_vectors.copy4_by_2
-copy8_by_2, copy8_by_3, copy8_by_4 = (
-    compiled_vectors.copy8_by_2,
-    compiled_vectors.copy8_by_3,
-    compiled_vectors.copy8_by_4,
-)
-sums16_by_2, sums8_by_2, sums4_by_2 = (
-    compiled_vectors.sums16_by_2,
-    compiled_vectors.sums8_by_2,
-    compiled_vectors.sums4_by_2,
-)
+LANES, copy_vector, clear_vector = vectors.NATIVE, vectors.copy_vector, vectors.clear_vector
+copy8, copy4, copy1 = vectors.copy8, vectors.copy4, vectors.copy1
+sums16, sums8, sums4, sums1 = vectors.sums16, vectors.sums8, vectors.sums4, vectors.sums1
+clear4 = vectors.clear4
+copy_vector_by_2, copy4_by_2 = vectors.copy_vector_by_2, vectors.copy4_by_2
+copy8_by_2, copy8_by_3, copy8_by_4 = vectors.copy8_by_2, vectors.copy8_by_3, vectors.copy8_by_4
+sums16_by_2, sums8_by_2, sums4_by_2 = vectors.sums16_by_2, vectors.sums8_by_2, vectors.sums4_by_2
 
 
 @compiled
@@ -316,131 +286,3 @@ def fill_all(x: Any, frames: Any, first: int, shape: Any, axes: Any) -> None:
     for c in range(0, x.shape[0], together):
         count = min(together, x.shape[0] - c)
         fill(data, (c, count), x.shape, flat, (c * far + first, far), shape, axes, True)
-
-
-_F = np.float32
-_ONE, _TWO, _NEAR = _F(1), _F(2), _F(0.625)
-# tanh(x) = x + x^3 p(x^2) near 0, where 1 - exp(-2x) cancels.
-_T0, _T1, _T2 = _F(-5.70498872745e-3), _F(2.06390887954e-2), _F(-5.37397155531e-2)
-_T3, _T4 = _F(1.33314422036e-1), _F(-3.33332819422e-1)
-
-_ONE_STATE = "void(f4[:,:,::1], f4[:,::1], f4[:,::1], i8[::1], f4, b1, f4[:,:,::1])"
-_GRU = "void(f4[:,:,::1], f4[:,::1], f4[::1], b1, f4[:,::1], i8[::1], f4, b1, f4[:,:,::1])"
-_TWO_STATES = "void(f4[:,:,::1], f4[:,::1], f4[:,::1], f4[:,::1], i8[::1], f4, b1, f4[:,:,::1])"
-
-
-@compiled
-def _tanh(x: Any) -> Any:
-    z = x * x
-    near = ((((_T0 * z + _T1) * z + _T2) * z + _T3) * z + _T4) * z * x + x
-    power = _exp(-_TWO * abs(x))
-    far = (_ONE - power) / (_ONE + power)
-    return near if abs(x) < _NEAR else (-far if x < 0 else far)
-
-
-@compiled
-def _clipped(x: Any, clip: Any) -> Any:
-    x = -clip if x < -clip else x
-    return clip if x > clip else x
-
-
-@compiled
-def _add_products(row: Any, h: Any, r: Any, first: int) -> None:
-    """Add h R to a row, from its column `first` to its end; four units at a time."""
-    units, columns = r.shape
-    whole = units - units % 4
-    for k in range(0, whole, 4):
-        a, b, c, d = h[k], h[k + 1], h[k + 2], h[k + 3]
-        r0, r1, r2, r3 = r[k], r[k + 1], r[k + 2], r[k + 3]
-        for j in range(first, columns):
-            row[j] += (a * r0[j] + b * r1[j]) + (c * r2[j] + d * r3[j])
-    for k in range(whole, units):
-        a, r0 = h[k], r[k]
-        for j in range(first, columns):
-            row[j] += a * r0[j]
-
-
-@compiled
-def row_products(x: Any, w: Any, out: Any) -> None:
-    """Write x (N, C) times w (C, M) into out (N, M)."""
-    for n in range(len(x)):
-        row = out[n]
-        for j in range(len(row)):
-            row[j] = 0
-        _add_products(row, x[n], w, 0)
-
-
-@compiled_for(_ONE_STATE)
-def rnn(x: Any, r: Any, hidden: Any, lengths: Any, clip: Any, reverse: bool, out: Any) -> None:
-    """H' = tanh(x + H R)."""
-    for n in range(len(x)):
-        for t in range(lengths[n]):
-            at = lengths[n] - 1 - t if reverse else t
-            row = x[n, at]
-            _add_products(row, hidden[n], r, 0)
-            for i in range(len(row)):
-                out[n, at, i] = _tanh(_clipped(row[i], clip))
-            hidden[n] = out[n, at]
-
-
-@compiled_for(_GRU)
-def gru(
-    x: Any,
-    r: Any,
-    reset_bias: Any,
-    linear: bool,
-    hidden: Any,
-    lengths: Any,
-    clip: Any,
-    reverse: bool,
-    out: Any,
-) -> None:
-    """H' = (1 - z) n + z H; `linear` lets the reset gate act on the product and its bias."""
-    size = hidden.shape[1]
-    update, behind = np.empty(size, _F), np.empty(3 * size, _F)
-    reset = np.empty(size, _F)
-    gates = np.ascontiguousarray(r[:, : 2 * size])
-    for n in range(len(x)):
-        h = hidden[n]
-        for t in range(lengths[n]):
-            at = lengths[n] - 1 - t if reverse else t
-            row = x[n, at]
-            _add_products(row, h, gates, 0)
-            for i in range(size):
-                update[i] = _sigmoid(_clipped(row[i], clip))
-                reset[i] = _sigmoid(_clipped(row[size + i], clip))
-            behind[2 * size :] = reset_bias
-            if linear:
-                _add_products(behind, h, r, 2 * size)
-                for i in range(size):
-                    row[2 * size + i] += reset[i] * behind[2 * size + i]
-            else:
-                for i in range(size):
-                    reset[i] *= h[i]
-                _add_products(row, reset, r, 2 * size)
-            for i in range(size):
-                new = _tanh(_clipped(row[2 * size + i], clip))
-                h[i] = (_ONE - update[i]) * new + update[i] * h[i]
-            out[n, at] = h
-
-
-@compiled_for(_TWO_STATES)
-def lstm(
-    x: Any, r: Any, hidden: Any, cell: Any, lengths: Any, clip: Any, reverse: bool, out: Any
-) -> None:
-    """C' = f C + i c, H' = o tanh(C')."""
-    size = hidden.shape[1]
-    for n in range(len(x)):
-        c, h = cell[n], hidden[n]
-        for t in range(lengths[n]):
-            at = lengths[n] - 1 - t if reverse else t
-            row = x[n, at]
-            _add_products(row, h, r, 0)
-            for i in range(2 * size):
-                row[i] = _sigmoid(_clipped(row[i], clip))
-            for i in range(2 * size, 3 * size):
-                row[i] = _tanh(_clipped(row[i], clip))
-            for i in range(size):
-                c[i] = row[i] * c[i] + row[size + i] * row[2 * size + i]
-                h[i] = _sigmoid(_clipped(row[3 * size + i], clip)) * _tanh(c[i])
-            out[n, at] = h

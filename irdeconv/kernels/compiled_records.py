@@ -38,6 +38,7 @@ from irdeconv.kernels import (
     compiled_chain,
     compiled_convolution,
     compiled_micro_kernel,
+    compiled_recurrent,
     compiled_sums,
     jit,
 )
@@ -321,7 +322,7 @@ def softmax_rows(record: Any, bases: Any) -> None:
 @_step(_PRODUCTS)
 def row_products(record: Any, bases: Any) -> None:
     """See `recurrent.row_products`."""
-    compiled_convolution.row_products(*_products(record, bases))
+    compiled_recurrent.row_products(*_products(record, bases))
 
 
 @_step(_POOL)

@@ -114,7 +114,7 @@ class CompiledScan:
     def __post_init__(self) -> None:
         jit.load()
         self.r = np.array(self.r.T, order="C")  # loops take no memory that is read only
-        from irdeconv.kernels import compiled_convolution as loops
+        from irdeconv.kernels import compiled_recurrent as loops
 
         self._loops = loops
 
