@@ -383,7 +383,7 @@ def test_rows_and_their_order(graph: tuple[int, list[Arrow]]) -> None:
 
 
 SCRIPT = """
-from tests.test_drawing_layout import scene
+from tests.test_drawing import scene
 arrows = [(n, n + d) for n in range(60) for d in (1, 2, 7, 23) if (n * d) % 5 != 2 and n + d < 60]
 print(scene(60, arrows))
 """

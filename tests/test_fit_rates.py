@@ -122,7 +122,7 @@ def test_what_is_printed_and_written(
     assert found["ratio_after"] == {"median": pytest.approx(1, 1e-3), "p90": pytest.approx(1, 1e-3)}
     out = capsys.readouterr().out
     assert document["conditions"]["cpu"] in out
-    assert "shared/products.py: PRODUCT" in out
+    assert "products.py: PRODUCT" in out
     assert f"{unscaled(fake.rates).packed:.4g}" in out
     assert "1.000" in out
 

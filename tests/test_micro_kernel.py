@@ -308,7 +308,7 @@ def test_lesser_processors(name: str, lanes: int, tmp_path: Path) -> None:
         "for tile in t.TILES: t.test_a_product_is_exact_and_writes_only_its_rows(tile, 29, True)\n"
         "p = t.replace(t.wide(4), dtype='float32')\n"
         "x, w = t.filters(p, 1)\n"
-        "for c in (t.residues, ):\n"
+        "for c in (t.deconvolution_direct,):\n"
         "    (k,) = c.candidates(p)\n"
         "    for y in t.guarded(p, k, x, w): assert (y == t.expected(p, x, w)).all()\n"
     )

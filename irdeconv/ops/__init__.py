@@ -12,6 +12,7 @@ from irdeconv.ops import (
     core,
     detection_output,
     detectron,
+    dialects,
     elementwise,
     generation,
     image,

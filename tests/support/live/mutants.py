@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from fuzzing import mutate_xml
+from fuzzing import formats
 from fuzzing.seeds import irs
 from lxml import etree
 
@@ -25,11 +25,6 @@ from support.live.graphs import random_graph
 from support.live.mutate import cast, mutate_attributes, numbers
 from support.live.sample import PLAIN, Model
 
-# Changes after which most files are models still.
-SOFT = tuple(
-    getattr(mutate_xml, name)
-    for name in ("_attribute", "_edge", "_kind", "_values", "_values", "_undeclared", "_undeclared")
-)
 LARGEST = 1 << 18  # elements of an input or a layer: larger ones are not run
 
 
@@ -58,20 +53,13 @@ def mutant(seed: int, number: int) -> Model | None:
         xml, weights = ir_bytes(ird.infer(made.graph))
         root, given = etree.fromstring(xml), made.feeds
     share = rng.random()
-    change = mildly if share < 0.6 else _softly if share < 0.85 else mutate_xml.mutate_ir
-    xml, weights = change(rng, root, weights)
+    if share < 0.6:
+        xml, weights = mildly(rng, root, weights)
+    else:  # one or two changes leave a model in most cases
+        times = rng.choice((1, 1, 2)) if share < 0.85 else None
+        xml, weights = formats.mutate_ir(rng, etree.tostring(root), weights, times)
     feeds = _feeds(xml, weights, given, np.random.default_rng(rng.randrange(1 << 30)))
     return None if feeds is None else Model(xml, weights, feeds)
-
-
-def _softly(rng: random.Random, root: Any, weights: bytes) -> tuple[bytes, bytes]:
-    made = mutate_xml.Mutant(rng, copy.deepcopy(root), weights)
-    for _ in range(rng.choice((1, 1, 2))):
-        try:
-            rng.choice(SOFT)(made)
-        except ValueError:  # a character that XML cannot hold
-            continue
-    return etree.tostring(made.root, encoding="utf-8"), made.weights
 
 
 def _feeds(
