@@ -49,7 +49,7 @@ slow: $(READY)  ## the full sweeps
 	$(PYTEST) -m slow
 
 browser: $(READY)  ## the graph page in a headless Chromium
-	$(PY) -m pytest -m browser tests/test_page*_browser.py
+	$(PY) -m pytest -m browser tests/show/test_page*_browser.py
 
 golden: $(READY)  ## write expected outputs anew: tests/golden, README.md, docs
 	$(PYTEST) -q --update
