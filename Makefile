@@ -65,8 +65,8 @@ docs: $(READY)  ## build the documentation into HTML, build/docs/index.html, and
 bench: $(READY)  ## time layers of public networks; BASELINE=before.json compares
 	$(PY) tools/bench_regression.py $(if $(BASELINE),--baseline $(BASELINE),-o bench.json)
 
-size: $(READY)  ## lines by folder, and the difference to the commit before
-	$(PY) tools/size.py
+size:  ## lines by folder, and the difference to the commit before
+	$(PYTHON) tools/size.py
 
 ci:  ## all that must hold before a change lands, in a fresh copy of the checkout
 	.ci/run
