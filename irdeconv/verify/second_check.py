@@ -28,7 +28,7 @@ from irdeconv.verify.second_reading import (
     Unfollowed,
 )
 from irdeconv.verify.second_relations import Step, whole
-from irdeconv.verify.second_side import FAILURES, Facts, Side, openvino_facts, tabulate
+from irdeconv.verify.second_side import FAILURES, Facts, Side, normal, openvino_facts, tabulate
 
 AGREES, DIFFERS, NOT_APPLICABLE = "agrees", "differs", "does not apply"
 MOST_OPERATIONS = 1_000_000  # of isl for one comparison
@@ -171,7 +171,11 @@ class _Check:
                     [SecondPort(at) for at in model.places(kind)] if kind == "Parameter" else ports
                 )
                 named = [[*sorted(model.layers[p.layer].names[p.port])] for p in ports]
-                ends.append([[numbers[p], n] for p, n in zip(ports, named, strict=True)])
+                kept = [
+                    model.layers[at].attributes.get("variable_id", "") for at in model.places(kind)
+                ]
+                rows = zip(ports, kept, named, strict=True)
+                ends.append([[v, numbers[p], v or n] for p, v, n in rows])
             if kind == "Assign":
                 ends = [sorted(e) for e in ends]
             if ends[0] != ends[1]:
@@ -256,10 +260,16 @@ class _Walk:
             functions = (*functions, step.function)
         if step.kind == "block":
             return [Leaf(m.domain(), functions, self._block(step, m, factors, depth))]
-        if step.kind == "sum":
-            return self._sum(step, m, factors, functions, depth)
-        if step.kind == "scale":
-            return self._scaled(step, m, factors, functions, depth)
+        if step.kind in ("sum", "scale"):
+            rule = self._sum if step.kind == "sum" else self._scaled
+            return rule(step, m, factors, functions, depth)
+        return self._moved(step, m, factors, functions, depth)
+
+    def _moved(
+        self, step: Step, m: isl.Map, factors: tuple[Factor, ...], functions: Any, depth: int
+    ) -> list[Leaf]:
+        """Return what every input becomes; the rest is zeros, which need no part of a sum."""
+        inside = m.dim(IN) > len(self.shape)
         made, rest = [], m.domain()
         for one in step.reads:
             inner = self._follow(m, one.text)
@@ -481,7 +491,7 @@ def _weight(arrays: Sequence[Array], places: Sequence[Array]) -> Array:
                 raise Unfollowed("unknown elements are multiplied")
             total = symbol
         else:
-            total = total * value.astype(np.float64)
+            total = normal(total * value.astype(np.float64))
     return total
 
 

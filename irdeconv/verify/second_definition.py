@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -60,9 +60,9 @@ class Attributes:
     document: bool = False
     groups: int = 1
     last: bool = False
-    bias: int | None = None
+    bias: bool = False
     function: tuple[Any, ...] | None = None
-    inverted: bool = field(default=False)  # same_upper means the larger half at the begin
+    inverted: bool = False  # same_upper means the larger half at the begin
 
     def window(self, a: int, size: Size, kernel: int) -> tuple[Size, Size]:
         """Return `begin` and the number of outputs on an axis."""
@@ -111,54 +111,62 @@ def _attributes(s: Any, y: SecondLayer, axes: int) -> Attributes:
     system = _system(y)
     if system is None:
         raise Unfollowed(f"{y} of {y.version} is not followed")
-    taps = [f"t{1 + a}" for a in range(axes)]
-    if system == "tensorrt":
-        names = {
-            k.removesuffix("_nd").removeprefix("nb_").removeprefix("num_"): k for k in y.attributes
-        }
-        of = {k: y.ints(names.get(k, k), axes, d) for k, d in (("stride", 1), ("dilation", 1))}
-        pads = [
-            y.ints(names.get(k, names.get("padding", k)), axes)
-            for k in ("pre_padding", "post_padding")
-        ]
-        made = Attributes(system, ["C", "m", *taps], of["stride"], of["dilation"], *pads)
-        made.mode, made.groups = (
-            _mode(y, "padding_mode", "explicit"),
-            *y.ints(names.get("groups", ""), 1, 1),
-        )
-    else:
-        steps = y.ints("strides", axes, 1), y.ints("dilations", axes, 1)
-        pads = [y.ints("pads_begin", axes), y.ints("pads_end", axes)]
-        if system == "onnx":
-            both = y.ints("pads", 2 * axes)
-            pads = [both[:axes], both[axes:]]
-        made = Attributes(system, ["C", "m", *taps], *steps, *pads)
-        made.extra = y.ints("output_padding", axes)
-        made.mode = _mode(y, "auto_pad", "none" if system == "onednn" else "explicit")
-        made.document = s.document
-        (made.groups,) = y.ints("groups" if system == "onednn" else "group", 1, 1)
-    if system == "openvino":
-        made.filter = [*(["g"] if y.type.startswith("Group") else []), "c", "m", *taps]
-        made.asked = s.sizes(y.inputs[2]) if len(y.inputs) > 2 else ()
-        made.inverted = True
-        return made
-    made.bias = 2 if len(y.inputs) > 2 else None
-    if system == "onednn":
-        letters = y.text("weights_format") or y.text("filter_format") or "xio"
-        axis_of = {"i": ["C"], "o": ["m"], "x": taps}
-        made.filter = [name for letter in letters for name in axis_of[letter]]
-        made.last = y.text("data_format", "nxc") == "nxc"
-    if system == "onnx":
-        made.asked = y.ints("output_shape")[-axes:]
-        made.last = "nhwc" in y.version
-        made.inverted = s.document and (made.last or y.version == "onnx_opset1")
-        name = y.attributes.get("activation", "").strip() if made.last else ""
-        values = [t for t in y.attributes.get("activation_params", "").split(",") if t.strip()]
-        numbers = () if name == "Relu" else tuple(float(np.float32(t)) for t in values)
-        made.function = (_FUNCTIONS.get(name, name), numbers) if name else None
-    return made
+    return _RULES[system](s, y, axes, [f"t{1 + a}" for a in range(axes)])
 
 
+def _openvino(s: Any, y: SecondLayer, axes: int, taps: list[str]) -> Attributes:
+    keys = ("strides", 1), ("dilations", 1), ("pads_begin", 0), ("pads_end", 0)
+    filter = [*(["g"] if y.type.startswith("Group") else []), "c", "m", *taps]
+    d = Attributes("openvino", filter, *(y.ints(k, axes, n) for k, n in keys))
+    d.extra, d.mode = y.ints("output_padding", axes), _mode(y, "auto_pad", "explicit")
+    d.asked = s.sizes(y.inputs[2]) if len(y.inputs) > 2 else ()
+    d.document, d.inverted = s.document, True
+    return d
+
+
+def _onednn(s: Any, y: SecondLayer, axes: int, taps: list[str]) -> Attributes:
+    same = {**y.attributes, "auto_pad": "explicit"}
+    d = _openvino(s, replace(y, attributes=same, inputs=y.inputs[:2]), axes, taps)
+    axis_of = {"i": ["C"], "o": ["m"], "x": taps}
+    letters = y.text("weights_format") or y.text("filter_format") or "xio"
+    d.filter = [name for letter in letters for name in axis_of[letter]]
+    d.system, d.mode, d.inverted = "onednn", _mode(y, "auto_pad", "none"), False
+    d.last, d.bias = y.text("data_format", "nxc") == "nxc", len(y.inputs) > 2
+    (d.groups,) = y.ints("groups", 1, 1)
+    return d
+
+
+def _onnx(s: Any, y: SecondLayer, axes: int, taps: list[str]) -> Attributes:
+    pads = y.ints("pads", 2 * axes)
+    steps = y.ints("strides", axes, 1), y.ints("dilations", axes, 1)
+    d = Attributes("onnx", ["C", "m", *taps], *steps, pads[:axes], pads[axes:])
+    d.extra, d.mode = y.ints("output_padding", axes), _mode(y, "auto_pad", "notset")
+    d.asked, d.last, d.bias = y.ints("output_shape")[-axes:], "nhwc" in y.version, len(y.inputs) > 2
+    d.inverted = s.document and (d.last or y.version == "onnx_opset1")
+    (d.groups,) = y.ints("group", 1, 1)
+    name = y.attributes.get("activation", "").strip() if d.last else ""
+    values = [t for t in y.attributes.get("activation_params", "").split(",") if t.strip()]
+    numbers = () if name == "Relu" else tuple(float(np.float32(t)) for t in values)
+    d.function = (_FUNCTIONS.get(name, name), numbers) if name else None
+    return d
+
+
+def _tensorrt(s: Any, y: SecondLayer, axes: int, taps: list[str]) -> Attributes:
+    said = {
+        k.removesuffix("_nd").removeprefix("nb_").removeprefix("num_"): v
+        for k, v in y.attributes.items()
+    }
+    z = replace(y, attributes={"pre_padding": "", "post_padding": "", **said})
+    both = z.ints("padding", axes)
+    pads = [z.ints(k, axes) if said.get(k) else both for k in ("pre_padding", "post_padding")]
+    steps = z.ints("stride", axes, 1), z.ints("dilation", axes, 1)
+    d = Attributes("tensorrt", ["C", "m", *taps], *steps, *pads)
+    d.mode, d.bias = _mode(z, "padding_mode", "explicit"), len(y.inputs) > 2
+    (d.groups,) = z.ints("groups", 1, 1)
+    return d
+
+
+_RULES = {"openvino": _openvino, "onednn": _onednn, "onnx": _onnx, "tensorrt": _tensorrt}
 Window = Callable[[int, Size, int], tuple[Size, Size]]
 
 
@@ -206,28 +214,24 @@ def _block(s: Any, y: SecondLayer, d: Attributes, window: Window, equation: str)
     s.demand(product(runs[channel]), Size.of(groups * inputs), y)
     out: Runs = [runs[0]] * (axes + 2)
     out[channel] = run_of(groups * outputs)
-    begins = []
+    exprs, bounds = {0: names_of(out)[0]}, []
     for i, a in enumerate(space):
         begin, count = window(i, product(runs[a]), of[f"t{1 + i}"])
-        out[a] = run_of(count)
-        begins.append(begin)
         s.assume(count)
-    m = plain(out, channel)
-    group = f"floor(({m})/{outputs})"
-    exprs = {0: names_of(out)[0], channel: parts(f"{inputs}*{group} + t0", runs[channel])}
-    bounds = []
-    for i, a in enumerate(space):
+        out[a] = run_of(count)
         exprs[a] = [f"u{i}_{j}" for j in range(len(runs[a]))]
         bounds += [inside(u, n) for u, n in zip(exprs[a], runs[a], strict=True)]
-        row = {"s": d.strides[i], "d": d.dilations[i], "t": f"t{1 + i}", "b": begins[i].text}
+        row = {"s": d.strides[i], "d": d.dilations[i], "t": f"t{1 + i}", "b": begin.text}
         bounds.append(equation.format(o=plain(out, a), u=whole(exprs[a], runs[a]), **row))
+    m = plain(out, channel)
+    group = f"floor(({m})/{outputs})"
+    exprs[channel] = parts(f"{inputs}*{group} + t0", runs[channel])
     taps = (inputs, *(of[f"t{1 + i}"] for i in range(axes)))
     at = relation(out, [e for a in sorted(exprs) for e in exprs[a]], bounds, len(taps))
     index = {"g": group, "c": "t0", "C": f"{inputs}*{group} + t0", "m": f"(({m}) mod {outputs})"}
     filter = Read(y.inputs[1], relation(out, [index.get(k, k) for k in d.filter], taps=len(taps)))
     bias = None
-    if d.bias is not None:
-        to = parts(m, s.runs(y.inputs[d.bias])[0])
-        bias = Read(y.inputs[d.bias], relation(out, to))
+    if d.bias:
+        bias = Read(y.inputs[2], relation(out, parts(m, s.runs(y.inputs[2])[0])))
     reads = [Read(y.inputs[0], at)]
     return Step("block", out, reads, filter=filter, taps=taps, bias=bias, function=d.function)

@@ -104,7 +104,8 @@ def _layers(root: Any, weights: bytes) -> list[SecondLayer]:
     order = TopologicalSorter({i: [f.get("from-layer") for f in row] for i, row in feeds.items()})
     done: dict[str, int] = {}
     made = []
-    ordered = [*order.static_order()]
+    results = [i for i in layers if layers[i].get("type") == "Result"]  # their order counts
+    ordered = [i for i in order.static_order() if i not in set(results)] + results
     for at in [i for i in layers if layers[i].get("type") == "Parameter"] + ordered:
         if at not in done:
             rows = [(f.get("from-layer"), f.get("from-port")) for f in feeds[at]]

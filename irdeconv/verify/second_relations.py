@@ -25,9 +25,7 @@ from irdeconv.verify.second_reading import (
 Run = tuple[Size, ...]
 Runs = list[Run]
 ONE = Size.of(1)
-FUNCTIONS = frozenset(
-    "ReLU Sigmoid Tanh PReLU Clamp HardSigmoid Elu HSwish HSigmoid Gelu Mish SoftPlus Swish".split()
-)
+FUNCTIONS = ("ReLU", "Sigmoid", "Tanh", "PReLU", "Clamp", "HardSigmoid")
 
 
 class Read(NamedTuple):

@@ -249,12 +249,11 @@ class Side:
 
     def _array(self, y: SecondLayer, port: SecondPort) -> Array:
         if y.type == "Const":
-            if y.array is None or y.array.size > MOST_ELEMENTS:
+            if y.array is None or y.array.size > MOST_ELEMENTS or y.array.dtype == np.uint64:
                 raise Unfollowed(f"{y} is not read")
-            half = y.array.dtype == np.float16
-            wide = np.float64 if y.array.dtype.kind == "f" else np.int64
-            return y.array if half else y.array.astype(wide)
-        if y.type == "ShapeOf":
+            wide = y.array.dtype.kind == "f" and y.array.dtype != np.float16
+            return y.array.astype(np.float64) if wide else y.array
+        if y.type == "ShapeOf" and y.text("output_type", "i64") == "i64":
             return np.array([*self.shape(y.inputs[0]), None], object)[:-1]
         inputs = [self.array(p) for p in y.inputs]
         if y.type == "Gather" and y.ints("batch_dims", 1) == [0]:
@@ -293,7 +292,9 @@ class Side:
         if any(a.dtype.kind == "f" for a in inputs):
             if y.type not in ("Add", "Subtract", "Multiply", "Negative"):
                 raise Unfollowed(f"{y} of weights is not followed")
-            return np.asarray(ARITHMETIC[y.type](*(a.astype(np.float64) for a in inputs)))
+            return normal(ARITHMETIC[y.type](*(a.astype(np.float64) for a in inputs)))
+        if any(a.dtype not in (object, np.int64, np.int32) for a in inputs):
+            raise Unfollowed(f"{y} of narrow integers")
         sizes = [np.frompyfunc(Size.of, 1, 1)(a) for a in inputs]
         every = [v for a in sizes for v in np.ravel(a).tolist()] if y.type == "Divide" else []
         if not all(self.facts.always(f"{v.text} >= 0") for v in every):
@@ -326,6 +327,14 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
 }
 
 
+def normal(x: Array) -> Array:
+    """Return products and sums, which must be numbers of f32 that keep all digits."""
+    size = abs(x[x != 0])
+    if size.size and not 2.0**-126 <= size.min() <= size.max() < 2.0**127:
+        raise Unfollowed("a weight is too small or too large")
+    return np.asarray(x)
+
+
 def _converted(y: SecondLayer, x: Array) -> Array:
     kind = {"f64": np.float64, "f32": np.float32, "f16": np.float16}.get(y.text("destination_type"))
     if x.dtype == np.uint64:
@@ -337,8 +346,8 @@ def _converted(y: SecondLayer, x: Array) -> Array:
         with np.errstate(over="ignore"):
             if np.array_equal(wide.astype(kind), wide):
                 return wide
-    if y.text("destination_type") in ("i64", "i32") and x.dtype.kind in "iO":
-        return x
+    if y.text("destination_type") == "i64" and x.dtype.kind in "iuO":
+        return x if x.dtype == object else x.astype(np.int64)
     raise Unfollowed(f"{y} rounds")
 
 
