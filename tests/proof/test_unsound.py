@@ -31,6 +31,8 @@ HEAVY = (
     "doubling_additions",
     "long_list",
 )
+# Equal by the definition of each operation; OpenVINO folds the bounds of an interval otherwise.
+RUNTIME = ("folded", "longer_minimum")
 MEMORY, SECONDS = 2 << 30, 30
 
 
@@ -61,7 +63,7 @@ def test_none_is_called_equal(cause: str, tmp_path: Path) -> None:
         verdict, reason = core_answer(at / "original.xml", at / "lowered.xml")
         assert verdict == REFUSED, (name, reason)
         files = [at / f"{n}.xml" for n in ("original", "lowered")]
-        if cause not in BELIEVED:
+        if (cause, name) != RUNTIME:
             assert second_of_files(*files)[0] != AGREES, name
 
 

@@ -26,6 +26,7 @@ from irdeconv.rewrite.forms import FORMS
 from irdeconv.rewrite.legalising import STAGES
 from irdeconv.rewrite.lower_convolution import plan_convolution
 from irdeconv.rewrite.lower_deconv import IR_STYLE
+from irdeconv.verify.second_check import AGREES
 from legal_layers import (
     Subject,
     Written,
@@ -38,7 +39,6 @@ from legal_layers import (
     target_of,
 )
 from legal_rules import EVERY, SPARE, Rule, both
-from irdeconv.verify.second_check import AGREES
 from support.dialect_layers import ONEDNN, TENSORRT
 from support.ir_text import write_ir
 from support.layers import (
