@@ -56,6 +56,8 @@ class Step:
 def run_of(size: Any) -> Run:
     """Return the run of an axis: none of size 1."""
     made = Size.of(size)
+    if (made.known or 0) < 0:
+        raise Unfollowed("an axis of negative size")
     return () if made.known == 1 else (made,)
 
 
@@ -181,7 +183,9 @@ def _regrouped(y: SecondLayer, runs: Runs, dims: Sequence[Size]) -> Step:
     for axis, d in enumerate(dims):
         run: list[Size] = []
         while (need := d.over(product(run))) is None or need.known != 1:
-            at, n = queue.pop(0) if queue else (0, ONE)
+            if not queue:
+                return _linear(y, flat, dims)
+            at, n = queue.pop(0)
             taken = n if need is not None and need.over(n) is not None else need
             left = None if taken is None else n.over(taken)
             if taken is None or left is None:

@@ -184,9 +184,13 @@ class Side:
             if y.type not in STEPS or (y.type in RULES and not OPSET.fullmatch(y.version)):
                 raise Unfollowed(f"{y} of {y.version} is not followed")
             try:
-                self._steps[port] = STEPS[y.type](self, y, port.port)
+                made = STEPS[y.type](self, y, port.port)
             except FAILURES as e:
                 raise Unfollowed(f"{y}: {type(e).__name__} {e}") from None
+            sizes = (n for run in made.runs for n in run if n.known is None)
+            if self.index and not all(self.facts.always(f"{n.text} >= 0") for n in sizes):
+                raise Unfollowed(f"{y} has a negative size where the original has none")
+            self._steps[port] = made
         return self._steps[port]
 
     def demand(self, a: Size, b: Size, y: SecondLayer) -> None:
