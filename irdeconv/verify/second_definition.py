@@ -33,10 +33,8 @@ MOST_WEIGHTS = 1 << 25
 _SYSTEMS = {"opset": "openvino", "onednn_graph": "onednn", "onnx_opset": "onnx"}
 _SYSTEMS |= {"com.ms.internal.nhwc": "onnx", "tensorrt": "tensorrt"}
 _TYPES = {"openvino": "BackpropData", "onednn": "ConvTranspose", "onnx": "ConvTranspose"}
-_TYPES |= {"tensorrt": "Deconvolution"}
-DECONVOLUTIONS = (
-    *("ConvolutionBackpropData", "GroupConvolutionBackpropData", "ConvTranspose", "Deconvolution"),
-)
+_TYPES["tensorrt"] = "Deconvolution"
+DECONVOLUTIONS = "ConvolutionBackpropData", "GroupConvolutionBackpropData", *_TYPES.values()
 _FUNCTIONS = {"Relu": "ReLU", "LeakyRelu": "PReLU", "Clip": "Clamp"}
 
 

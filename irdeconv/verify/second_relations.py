@@ -407,24 +407,19 @@ def _function(s: Any, y: SecondLayer, port: int) -> Step:
 
 
 def _interpolate(s: Any, y: SecondLayer, port: int) -> Step:
-    """Follow nearest-neighbour enlargement by whole factors, which repeats elements."""
+    """Follow nearest-neighbour enlargement by whole scales, which repeats elements."""
     runs = s.runs(y.inputs[0])
-    how = y.text("coordinate_transformation_mode", "half_pixel"), y.text("nearest_mode")
-    known = how in (("asymmetric", "floor"), ("half_pixel", "round_prefer_floor"))
+    keys = "mode", "shape_calculation_mode", "coordinate_transformation_mode", "nearest_mode"
     pads = any(y.ints("pads_begin") + y.ints("pads_end"))
-    if y.text("mode") != "nearest" or not known or pads or y.text("antialias") in ("true", "1"):
+    if pads or [y.text(k) for k in keys] != ["nearest", "scales", "asymmetric", "floor"]:
         raise Unfollowed(f"{y} is not followed")
-    scales = y.text("shape_calculation_mode") == "scales"
-    values = s.array(y.inputs[2 if scales else 1]).reshape(-1).tolist()
+    scales = s.array(y.inputs[2]).reshape(-1).tolist()
     axes = s.ints(y.inputs[3]) if len(y.inputs) > 3 else [*range(len(runs))]
     changes = {}
-    for axis, value in zip([_axis(y, a, len(runs)) for a in axes], values, strict=True):
-        size = product(runs[axis])
-        times = value if scales else (value / size.known if size.known else 0)
-        if times != int(times) or times < 1:
-            raise Unfollowed(f"{y} enlarges by {times}")
-        if times > 1:
-            changes[axis] = size * int(times), f"floor({{o}}/{int(times)})", False
+    for axis, scale in zip([_axis(y, a, len(runs)) for a in axes], scales, strict=True):
+        if scale != int(scale) or scale < 1:
+            raise Unfollowed(f"{y} enlarges by {scale}")
+        changes[axis] = product(runs[axis]) * int(scale), f"floor({{o}}/{int(scale)})", False
     return _move(y, runs, changes)
 
 
