@@ -53,7 +53,7 @@ WALLS = {
     "verify.adapter": f"{CERTIFIES} verify.certificates",
     "verify.evaluation": f"{CERTIFIES} verify.adapter",
     "verify.probe": f"{CERTIFIES} verify.adapter verify.certificates verify.evaluation",
-    "verify.smt_*": "verify.smt_* proof* base.errors base.extras base.progress",
+    "verify.second_*": "verify.second_* base.extras base.progress",
 }
 
 # What is imported there is known when it runs: packages that the caller asks for.

@@ -11,11 +11,11 @@ from irdeconv.base.errors import Diagnostic, UnsupportedError
 INSTALLED_BY = {
     "dask": "distributed",
     "distributed": "distributed",
+    "islpy": "isl",
     "numba": "fast",
     "onnx": "onnx",
     "onnxruntime": "onnxruntime",
     "openvino": "openvino",
-    "z3": "smt",
     "zarr": "distributed",
 }
 CAUSE_LENGTH = 200  # characters of the cause
@@ -36,11 +36,10 @@ def needed(what: str, module: str, *names: str) -> Any:
 def lacking(what: str, module: str, problem: str = "is not installed") -> UnsupportedError:
     """Return the error (E520) of a package that is missing or broken, and what installs it."""
     package = module.partition(".")[0]
-    name = {"z3": "z3-solver"}.get(package, package)
     hint = f"pip install 'irdeconv[{INSTALLED_BY[package]}]'"
     if not problem.endswith("not installed"):
-        hint = f"install it anew: pip install --force-reinstall {name}"
-    message = f"{what} needs the package {name}, which {problem}"
+        hint = f"install it anew: pip install --force-reinstall {package}"
+    message = f"{what} needs the package {package}, which {problem}"
     return UnsupportedError(Diagnostic("E520", "error", message, hint=hint))
 
 

@@ -19,7 +19,7 @@ PASSED = {
     "lower": f"{ALL} --form --target --explain-costs --certify",
     "run": f"{ALL} --input --seed --form --threads --no-fuse --max-memory --exact --outputs --dump",
     "compare": f"{ALL} --input --seed --form --target --tolerance --peer-precision",
-    "check-certificate": f"{ALL} --certificate --probe --seed --sizes --smt --smt-timeout",
+    "check-certificate": f"{ALL} --certificate --probe --seed --sizes --second",
 }
 # What is not said as the verbs say it.
 OWN_HELP = {

@@ -35,9 +35,9 @@ EXTRAS = {
     "onnxruntime": "check results and compare times with ONNX Runtime",
     "distributed": "batch and map_blocks on a cluster of Dask",
     "zarr": "read the arrays of a .zarr",
-    "z3-solver": "a second proof of lowered layers, by an SMT solver",
+    "islpy": "a second check of lowered layers, by relations between elements",
 }
-MODULES = {"pillow": "PIL.Image", "z3-solver": "z3"}  # what to import where it is called otherwise
+MODULES = {"pillow": "PIL.Image"}  # what to import where it is called otherwise
 
 
 def configure(parser: OptionParser) -> None:

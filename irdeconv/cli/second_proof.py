@@ -1,138 +1,83 @@
-"""`--smt` of check-certificate: layers are proved once more, by an SMT solver."""
+"""`--second` of check-certificate: a checker on isl that shares nothing with the proof."""
 
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, real
+from irdeconv.cli.options import OptionParser
 
 if TYPE_CHECKING:
     from irdeconv.ir.spec import Shape
-    from irdeconv.verify.adapter import ProofSide
-    from irdeconv.verify.smt_report import SecondCheck, SecondTask
-
-LONGEST_NAME = 60  # characters of a layer's name in that of a file
-LONGEST_TIME = 86400.0
+    from irdeconv.verify.second_check import SecondAnswer
+    from irdeconv.verify.second_reading import SecondModel
 
 
 def configure(parser: OptionParser) -> None:
-    """Add the options."""
-    parser.add_argument(
-        "--smt",
-        action="store_true",
-        help="also let z3 prove every layer, by a formula over positions and sizes (extra smt)",
-    )
-    parser.add_argument(
-        "--smt-timeout",
-        metavar="SECONDS",
-        type=real(0.001, LONGEST_TIME),
-        help="how long z3 may think about one layer (default: 10)",
-    )
-    parser.add_argument(
-        "--smt-write",
-        metavar="DIR",
-        help="write the formula of every layer as DIR/NN_NAME.smt2, for any solver",
-    )
+    """Add the option."""
+    text = "also compare both models by relations between elements, with isl (extra isl)"
+    parser.add_argument("--second", action="store_true", help=text)
 
 
 def refuse(args: argparse.Namespace) -> None:
-    """Raise UsageError for options that do not go together, or before work that is in vain."""
-    from irdeconv.base.errors import misused
+    """Raise UnsupportedError if the option needs a package that is missing."""
     from irdeconv.base.extras import needed
 
-    if args.smt_timeout is not None and not args.smt:
-        raise misused("--smt-timeout is of --smt", "write --smt as well, or leave it out")
-    if args.smt:
-        needed("--smt", "z3", "SolverFor")
+    if args.second:
+        needed("--second", "islpy", "Map")
 
 
-def run(
-    args: argparse.Namespace, shapes: Mapping[str, Shape | None], *, onnx: bool
-) -> list[SecondCheck] | None:
-    """Do what the options ask for; returns an answer for each rewritten layer, None unasked."""
-    from irdeconv.verify.smt_report import second_checks, written
-
-    if not args.smt and not args.smt_write:
+def run(args: argparse.Namespace, shapes: Mapping[str, Shape | None]) -> list[SecondAnswer] | None:
+    """Return an answer for each rewritten layer and for the model, None without the option."""
+    if not args.second:
         return None
-    tasks = _tasks_onnx(args, shapes) if onnx else _tasks(args, shapes)
-    if args.smt:
-        made = second_checks(tasks, 10.0 if args.smt_timeout is None else args.smt_timeout)
-    else:
-        made = written(tasks)
-    if args.smt_write:
-        _write(Path(args.smt_write), made)
+    from irdeconv.verify.second_check import NOT_APPLICABLE, SecondAnswer, second_check
+    from irdeconv.verify.second_reading import Unfollowed
+
+    document = args.semantics == "document"
+    try:
+        source = _model(args.file, args.weights, document)
+        lowered = _model(args.lowered, args.lowered_weights, document)
+        source.shapes = lowered.shapes = _by_place(source, shapes)
+        return second_check(source, lowered)
+    except Unfollowed as e:
+        return [SecondAnswer("the model", NOT_APPLICABLE, str(e))]
+
+
+def _model(file: str, weights: str | None, document: bool) -> SecondModel:
+    """Return an IR as its files are, any other model as the IR that irdeconv writes for it."""
+    from irdeconv.cli.model import given
+    from irdeconv.formats.models import graph_of
+    from irdeconv.formats.xml_writer import ir_bytes
+    from irdeconv.verify.second_reading import SecondModel
+
+    one = given(file, weights)
+    if one.is_ir:
+        path = Path(weights) if weights else Path(file).with_suffix(".bin")
+        held = path.read_bytes() if path.exists() else b""
+        return SecondModel(Path(file).read_bytes(), held, document)
+    graph = graph_of(one.model, one.weights, name=one.name, recognised=False)
+    return SecondModel(*ir_bytes(graph), document)
+
+
+def _by_place(model: SecondModel, shapes: Mapping[str, Shape | None]) -> dict[int, list[str]]:
+    """Return the shapes of inputs by their number, as texts."""
+    from irdeconv.ir.spec import bounds
+
+    made = {}
+    for number, at in enumerate(model.places("Parameter")):
+        y = model.layers[at]
+        for name in {"", y.name, *y.names[0]} & {*shapes}:
+            rows = [bounds(d) for d in shapes[name] or ()]
+            made[number] = [f"{a}" if a == b else f"{a}..{b or ''}" for a, b in rows]
     return made
 
 
-def _tasks(args: argparse.Namespace, shapes: Mapping[str, Shape | None]) -> list[SecondTask]:
-    from irdeconv.cli.model import given
-    from irdeconv.verify.proving import both_sides
-
-    sides = both_sides(
-        given(args.file, args.weights, args.semantics),
-        given(args.lowered, args.lowered_weights, args.semantics),
-        shapes,
-    )
-    return _of_sides(*sides)
-
-
-def _tasks_onnx(args: argparse.Namespace, shapes: Mapping[str, Shape | None]) -> list[SecondTask]:
-    from irdeconv.cli.lower_onnx import compared
-    from irdeconv.verify.adapter import side_of
-
-    pairs = [(s, w) for _, s, w, _ in compared(args, shapes).layers if s is not None]
-    return [t for s, w in pairs if w is not None for t in _of_sides(side_of(s), side_of(w))]
-
-
-def _of_sides(source: ProofSide, lowered: ProofSide) -> list[SecondTask]:
-    from irdeconv.verify.check import obligations
-    from irdeconv.verify.smt_report import SecondTask
-
-    found = obligations(source, lowered)
-    return [SecondTask(n, ob, p is not None, p.rounding if p else 0.0) for n, ob, p in found]
-
-
-def _write(folder: Path, made: Sequence[SecondCheck]) -> None:
-    from irdeconv.base.opening import reason_of, unwritable
-    from irdeconv.formats.atomic import together
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise unwritable(folder, e.errno, reason_of(e)) from None
-    with together() as files:
-        for number, one in enumerate(made):
-            if one.text:
-                files.write(folder / file_name(number, one.layer), one.text.encode("utf-8"))
-
-
-def file_name(number: int, layer: str) -> str:
-    """Return the name of a layer's file."""
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", layer).strip("._")[:LONGEST_NAME]
-    return f"{number:02d}_{plain or 'layer'}.smt2"
-
-
-def show(args: argparse.Namespace, made: Sequence[SecondCheck] | None, console: Console) -> None:
-    """Print the answers, and what was written."""
-    if made is None:
-        return
-    for one in made if args.smt else ():
-        if one.answer:
-            console.text(f"smt ok   {one}")
-        else:
-            refuted = one.answer.verdict == "refuted"
-            console.text((f"smt {'FAIL' if refuted else '    '} {one}", "red" if refuted else ""))
-    if args.smt:
-        done = sum(map(bool, (one.answer for one in made)))
-        console.text(f"smt: z3 proves {done} of {len(made)} layers")
-    if args.smt_write:
-        count = sum(bool(one.text) for one in made)
-        console.text(f"smt: wrote {count} of {len(made)} formulas to {args.smt_write}")
-        for one in () if args.smt else made:
-            if not one.text:
-                console.text(f"smt      {one.layer}: no formula: {one.answer.text}")
+def show(made: Sequence[SecondAnswer] | None, console: Console) -> None:
+    """Print the answers."""
+    for one in made or ():
+        word = {"agrees": "ok  ", "differs": "FAIL"}.get(one.verdict, "    ")
+        console.text((f"second {word} {one}", "red" if word == "FAIL" else ""))

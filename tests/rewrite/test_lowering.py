@@ -26,6 +26,7 @@ from irdeconv.rewrite.forms import FORMS
 from irdeconv.rewrite.legalising import STAGES
 from irdeconv.rewrite.lower_convolution import plan_convolution
 from irdeconv.rewrite.lower_deconv import IR_STYLE
+from irdeconv.verify.second_check import AGREES
 from legal_layers import (
     Subject,
     Written,
@@ -50,6 +51,7 @@ from support.layers import (
     random_layer,
     result,
 )
+from support.second import second_answer
 from support.sweeps import parts
 
 # What lowering makes of a graph: its language, names, places, filters, shapes and report.
@@ -472,6 +474,9 @@ def test_a_rule_is_exact_and_legal_and_proved(rule: Rule, dialect: str, seed: in
     assert low.violations() == [], subject.note
     if is_provable(rule, low) and low.report.layers:
         require_proof(low)
+        if dialect != "ONNX" and not rule.convolution:
+            verdict, text = second_answer(subject.model, low.model)
+            assert verdict == AGREES, (subject.note, text)
 
 
 @pytest.mark.thorough

@@ -1,0 +1,235 @@
+"""Convolutions, and the deconvolutions of all dialects by their definition, for the second check.
+
+On an axis, input i times tap k is added to element S*i + D*k of the full scatter, which has
+FULL = S*(I-1) + D*(K-1) + 1 elements. Output o is element o + begin, or 0 outside. The attributes
+decide `begin` and the number of outputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from irdeconv.verify.second_reading import SecondLayer, Size, Unfollowed, larger
+from irdeconv.verify.second_relations import (
+    Read,
+    Runs,
+    Step,
+    inside,
+    names_of,
+    parts,
+    plain,
+    product,
+    relation,
+    run_of,
+    whole,
+)
+
+MOST_WEIGHTS = 1 << 25
+_SYSTEMS = {"opset": "openvino", "onednn_graph": "onednn", "onnx_opset": "onnx"}
+_SYSTEMS |= {"com.ms.internal.nhwc": "onnx", "tensorrt": "tensorrt"}
+_TYPES = {"openvino": "BackpropData", "onednn": "ConvTranspose", "onnx": "ConvTranspose"}
+_TYPES["tensorrt"] = "Deconvolution"
+DECONVOLUTIONS = "ConvolutionBackpropData", "GroupConvolutionBackpropData", *_TYPES.values()
+_FUNCTIONS = {"Relu": "ReLU", "LeakyRelu": "PReLU", "Clip": "Clamp"}
+
+
+@dataclass
+class Attributes:
+    """A layer's attributes by one set of names, whatever its system calls them.
+
+    `filter` names the axes of the filter: C all input channels, c those of a group, m the outputs
+    of a group, t1, t2, ... the taps.
+    """
+
+    system: str
+    filter: list[str]
+    strides: list[int]
+    dilations: list[int]
+    before: list[int]
+    after: list[int]
+    mode: str = "explicit"
+    extra: Sequence[int] = (0,) * 8
+    asked: Sequence[Any] = ()
+    document: bool = False
+    groups: int = 1
+    last: bool = False
+    bias: bool = False
+    function: tuple[Any, ...] | None = None
+    inverted: bool = False  # same_upper means the larger half at the begin
+
+    def window(self, a: int, size: Size, kernel: int) -> tuple[Size, Size]:
+        """Return `begin` and the number of outputs on an axis."""
+        reach, stride = self.dilations[a] * (kernel - 1) + 1, self.strides[a]
+        longest = (size - 1) * stride + reach + self.extra[a]
+        asked = self.asked[a] if self.asked else None
+        same, upper = self.mode.startswith("same"), self.mode == "same_upper"
+        total = None
+        if self.system == "openvino" and asked is not None and self.document:
+            return (longest - asked + int(upper)) // 2, Size.of(asked)
+        if self.system == "onnx" and (same or asked is not None):
+            total = longest - (size * stride if asked is None else asked)
+        elif self.system == "openvino" and same and asked is not None:
+            total = longest - asked
+        elif self.system in ("onednn", "tensorrt") and same:
+            total = Size.of(reach - stride)
+        if total is not None:
+            total = larger(total, 0)
+            begin = total // 2 if upper != self.inverted else total - total // 2
+            return begin, longest - total if asked is None else Size.of(asked)
+        explicit = self.mode == "explicit"
+        begin, end = (Size.of(p[a] if explicit else 0) for p in (self.before, self.after))
+        return begin, longest - begin - end if asked is None else Size.of(asked)
+
+
+def is_deconvolution(y: SecondLayer) -> bool:
+    """Whether a layer is a deconvolution of a known dialect."""
+    return _system(y) is not None
+
+
+def _system(y: SecondLayer) -> str | None:
+    found = next((s for start, s in _SYSTEMS.items() if y.version.startswith(start)), None)
+    return found if found and y.type.endswith(_TYPES[found]) else None
+
+
+def _mode(y: SecondLayer, key: str, explicit: str) -> str:
+    mode = y.text(key, explicit).removeprefix("k")
+    if mode in (explicit, "notset") or mode.startswith(("explicit_", "caffe_")):
+        return "explicit"
+    if mode not in ("valid", "same_upper", "same_lower"):
+        raise Unfollowed(f"{y}: {key} is {mode[:40]!r}")
+    return mode
+
+
+def _attributes(s: Any, y: SecondLayer, axes: int) -> Attributes:
+    system = _system(y)
+    if system is None:
+        raise Unfollowed(f"{y} of {y.version} is not followed")
+    return _RULES[system](s, y, axes, [f"t{1 + a}" for a in range(axes)])
+
+
+def _openvino(s: Any, y: SecondLayer, axes: int, taps: list[str]) -> Attributes:
+    keys = ("strides", 1), ("dilations", 1), ("pads_begin", 0), ("pads_end", 0)
+    filter = [*(["g"] if y.type.startswith("Group") else []), "c", "m", *taps]
+    d = Attributes("openvino", filter, *(y.ints(k, axes, n) for k, n in keys))
+    d.extra, d.mode = y.ints("output_padding", axes), _mode(y, "auto_pad", "explicit")
+    d.asked = s.sizes(y.inputs[2]) if len(y.inputs) > 2 else ()
+    d.document, d.inverted = s.document, True
+    return d
+
+
+def _onednn(s: Any, y: SecondLayer, axes: int, taps: list[str]) -> Attributes:
+    same = {**y.attributes, "auto_pad": "explicit"}
+    d = _openvino(s, replace(y, attributes=same, inputs=y.inputs[:2]), axes, taps)
+    axis_of = {"i": ["C"], "o": ["m"], "x": taps}
+    letters = y.text("weights_format") or y.text("filter_format") or "xio"
+    d.filter = [name for letter in letters for name in axis_of[letter]]
+    d.system, d.mode, d.inverted = "onednn", _mode(y, "auto_pad", "none"), False
+    d.last, d.bias = y.text("data_format", "nxc") == "nxc", len(y.inputs) > 2
+    (d.groups,) = y.ints("groups", 1, 1)
+    return d
+
+
+def _onnx(s: Any, y: SecondLayer, axes: int, taps: list[str]) -> Attributes:
+    pads = y.ints("pads", 2 * axes)
+    steps = y.ints("strides", axes, 1), y.ints("dilations", axes, 1)
+    d = Attributes("onnx", ["C", "m", *taps], *steps, pads[:axes], pads[axes:])
+    d.extra, d.mode = y.ints("output_padding", axes), _mode(y, "auto_pad", "notset")
+    d.asked, d.last, d.bias = y.ints("output_shape")[-axes:], "nhwc" in y.version, len(y.inputs) > 2
+    d.inverted = s.document and (d.last or y.version == "onnx_opset1")
+    (d.groups,) = y.ints("group", 1, 1)
+    name = y.attributes.get("activation", "").strip() if d.last else ""
+    values = [t for t in y.attributes.get("activation_params", "").split(",") if t.strip()]
+    numbers = () if name == "Relu" else tuple(float(np.float32(t)) for t in values)
+    d.function = (_FUNCTIONS.get(name, name), numbers) if name else None
+    return d
+
+
+def _tensorrt(s: Any, y: SecondLayer, axes: int, taps: list[str]) -> Attributes:
+    said = {
+        k.removesuffix("_nd").removeprefix("nb_").removeprefix("num_"): v
+        for k, v in y.attributes.items()
+    }
+    z = replace(y, attributes={"pre_padding": "", "post_padding": "", **said})
+    both = z.ints("padding", axes)
+    pads = [z.ints(k, axes) if said.get(k) else both for k in ("pre_padding", "post_padding")]
+    steps = z.ints("stride", axes, 1), z.ints("dilation", axes, 1)
+    d = Attributes("tensorrt", ["C", "m", *taps], *steps, *pads)
+    d.mode, d.bias = _mode(z, "padding_mode", "explicit"), len(y.inputs) > 2
+    (d.groups,) = z.ints("groups", 1, 1)
+    return d
+
+
+_RULES = {"openvino": _openvino, "onednn": _onednn, "onnx": _onnx, "tensorrt": _tensorrt}
+Window = Callable[[int, Size, int], tuple[Size, Size]]
+
+
+def deconvolution(s: Any, y: SecondLayer, port: int) -> Step:
+    """Follow S*i + D*k = o + begin on every axis."""
+    d = _attributes(s, y, len(s.runs(y.inputs[0])) - 2)
+    return _block(s, y, d, d.window, "{s}*({u}) + {d}*{t} = {o} + {b}")
+
+
+def convolution(s: Any, y: SecondLayer, port: int) -> Step:
+    """Follow S*o + D*k = i + begin on every axis."""
+    axes = len(s.runs(y.inputs[0])) - 2
+    filter = ["m", "c", *(f"t{1 + a}" for a in range(axes))]
+    filter = ["g", *filter] if y.type.startswith("Group") else filter
+    steps = y.ints("strides", axes, 1), y.ints("dilations", axes, 1)
+    pads = y.ints("pads_begin", axes), y.ints("pads_end", axes)
+    d = Attributes("", filter, *steps, *pads, mode=_mode(y, "auto_pad", "explicit"))
+
+    def window(a: int, size: Size, kernel: int) -> tuple[Size, Size]:
+        reach, stride = d.dilations[a] * (kernel - 1) + 1, d.strides[a]
+        begin, end = (Size.of(p[a] if d.mode == "explicit" else 0) for p in pads)
+        if d.mode.startswith("same"):
+            count = (size + (stride - 1)) // stride
+            total = larger((count - 1) * stride + reach - size, 0)
+            begin = total // 2 if d.mode == "same_upper" else total - total // 2
+            end = total - begin
+        return begin, (size + begin + end - reach) // stride + 1
+
+    return _block(s, y, d, window, "{s}*({o}) + {d}*{t} = {u} + {b}")
+
+
+def _block(s: Any, y: SecondLayer, d: Attributes, window: Window, equation: str) -> Step:
+    """Return sums of products over taps: the input channel of a group, a place on every axis."""
+    runs, shape = s.runs(y.inputs[0]), [n.known or 0 for n in s.shape(y.inputs[1])]
+    axes = len(runs) - 2
+    steps = all(0 < v < 1 << 20 for v in (*d.strides, *d.dilations, d.groups))
+    if not steps or not 1 <= axes <= 6 or len(shape) != len(d.filter):
+        raise Unfollowed(f"{y}: its strides, its dilations, or the rank of its filter")
+    if 0 in shape or math.prod(shape) > MOST_WEIGHTS:
+        raise Unfollowed(f"{y}: the shape of its filter is open, empty or too large")
+    of = dict(zip(d.filter, shape, strict=True))
+    groups, outputs = of.get("g", d.groups), of["m"]
+    inputs = of["c"] if "c" in of else of["C"] // groups
+    channel, space = (axes + 1, range(1, axes + 1)) if d.last else (1, range(2, axes + 2))
+    s.demand(product(runs[channel]), Size.of(groups * inputs), y)
+    out: Runs = [runs[0]] * (axes + 2)
+    out[channel] = run_of(groups * outputs)
+    exprs, bounds = {0: names_of(out)[0]}, []
+    for i, a in enumerate(space):
+        begin, count = window(i, product(runs[a]), of[f"t{1 + i}"])
+        s.assume(count)
+        out[a] = run_of(count)
+        exprs[a] = [f"u{i}_{j}" for j in range(len(runs[a]))]
+        bounds += [inside(u, n) for u, n in zip(exprs[a], runs[a], strict=True)]
+        row = {"s": d.strides[i], "d": d.dilations[i], "t": f"t{1 + i}", "b": begin.text}
+        bounds.append(equation.format(o=plain(out, a), u=whole(exprs[a], runs[a]), **row))
+    m = plain(out, channel)
+    group = f"floor(({m})/{outputs})"
+    exprs[channel] = parts(f"{inputs}*{group} + t0", runs[channel])
+    taps = (inputs, *(of[f"t{1 + i}"] for i in range(axes)))
+    at = relation(out, [e for a in sorted(exprs) for e in exprs[a]], bounds, len(taps))
+    index = {"g": group, "c": "t0", "C": f"{inputs}*{group} + t0", "m": f"(({m}) mod {outputs})"}
+    filter = Read(y.inputs[1], relation(out, [index.get(k, k) for k in d.filter], taps=len(taps)))
+    bias = None
+    if d.bias:
+        bias = Read(y.inputs[2], relation(out, parts(m, s.runs(y.inputs[2])[0])))
+    reads = [Read(y.inputs[0], at)]
+    return Step("block", out, reads, filter=filter, taps=taps, bias=bias, function=d.function)

@@ -1,0 +1,316 @@
+"""The second checker: it agrees with the proof, finds every fault, and says where it stops."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import irdeconv as ird
+from irdeconv.cli.main import main
+from irdeconv.formats.xml_writer import ir_bytes
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
+from irdeconv.proof.definition import LayerDefinition
+from irdeconv.rewrite.forms import FORMS
+from irdeconv.verify import second_check
+from irdeconv.verify.check import check
+from irdeconv.verify.second_check import AGREES, DIFFERS, NOT_APPLICABLE, SecondAnswer
+from irdeconv.verify.second_definition import _attributes
+from irdeconv.verify.second_reading import SecondLayer, SecondModel, Size, Unfollowed, larger
+from irdeconv.verify.second_side import openvino_facts
+from support import dialect_layers, dialect_random, layers
+from support.dialect_layers import VERSIONS
+from support.mutants import mutants
+from support.proof_layers import OPENVINO, random_model
+from support.second import second_answer
+from support.sweeps import parts
+from test_certificate import mutable
+
+# Reasons for no answer at open sizes: products of sizes, and many combinations of cases.
+OPEN = re.compile("merges axes of open sizes|product of open sizes|too many operations|isl_")
+
+
+def check_random(seed: int, form: str | None = None, system: str | None = None) -> str:
+    """Both checkers agree on a random layer in a form."""
+    rng = np.random.default_rng(seed)
+    model = random_model(rng)
+    while system not in (None, model.system):
+        model = random_model(rng)
+    chosen = form or str(rng.choice(list(FORMS)))
+    low = ird.lower(model.graph, chosen).graph
+    verdict, text = second_answer(model.graph, low)
+    assert check(model.graph, low).equal
+    note = (seed, chosen, model.system, model.text, text)
+    computed = model.dynamic or "output_shape" in model.text
+    assert verdict == AGREES or (verdict == NOT_APPLICABLE and computed and OPEN.search(text)), note
+    return verdict
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("system", [OPENVINO, *VERSIONS])
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_every_system(form: str, system: str) -> None:
+    check_random(sum(map(ord, form + system)), form, system)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("block", parts(2, 22))
+def test_random_layers(block: int) -> None:
+    verdicts = [check_random(seed) for seed in range(40 * block, 40 * block + 40)]
+    assert verdicts.count(AGREES) >= 36
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("step", parts(1, range(9)))
+def test_mutants_are_never_called_equal(step: int) -> None:
+    """Every fault of `support.mutants` changes the result; nearly all are called different."""
+    verdicts = []
+    for name, source, low in mutable():
+        assert second_answer(source, low)[0] == AGREES
+        for text, mutant in list(mutants(low))[step::9]:
+            verdict, reason = second_answer(source, mutant)
+            assert verdict != AGREES, (name, text, reason)
+            verdicts.append(verdict)
+    assert verdicts.count(DIFFERS) >= 0.9 * len(verdicts) > 20
+
+
+def layer(**changes: Any) -> layers.Layer:
+    """Two groups with C/g != M/g, other numbers on each axis."""
+    made = layers.Layer(
+        batch=2,
+        size=(4, 3),
+        groups=2,
+        c=1,
+        m=3,
+        kernel=(3, 4),
+        strides=(2, 3),
+        dilations=(1, 2),
+        pads_begin=(1, -2),
+        pads_end=(0, 1),
+        output_padding=(1, 0),
+    )
+    return replace(made, **changes)
+
+
+def source_of(made: layers.Layer, data_shape: Any = None, shape_source: str = "const") -> Graph:
+    size = int(np.prod(made.filter_shape))
+    w = (np.random.default_rng(5).permutation(size) + 1).reshape(made.filter_shape)
+    x = np.zeros(made.data_shape, np.float32)
+    sizes = {"data_shape": data_shape, "shape_source": shape_source}
+    return ird.infer(layers.build(made, x, w.astype(np.float32), **sizes)[0])
+
+
+def test_a_fault_of_the_core_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The core reads pads that are one less at the begin; what it proves then is different."""
+    source = source_of(layer())
+    low = ird.lower(source_of(layer(pads_begin=(0, -2), pads_end=(1, 1))), "stacked").graph
+    window = LayerDefinition.window
+
+    def shifted(self: Any, a: int, *args: Any) -> Any:
+        begin, count = window(self, a, *args)
+        return begin - (a == 0 and not self.forward), count
+
+    assert not check(source, low).equal
+    monkeypatch.setattr(LayerDefinition, "window", shifted)
+    assert check(source, low).equal
+    verdict, text = second_answer(source, low)
+    assert verdict == DIFFERS, text
+
+
+@pytest.mark.parametrize("version", [OPENVINO, *VERSIONS])
+def test_windows_by_their_own_definition(version: str) -> None:
+    """Begin and size of every axis, against the rules that the tests are written from."""
+    rng = np.random.default_rng(11)
+    for _ in range(60):
+        made: Any
+        if version == OPENVINO:
+            made = layers.random_layer(rng)
+            wanted, document = made.output_shape, made.semantics == "document"
+        else:
+            made, wanted = dialect_random.random_layer(rng, version), None
+            document = made.get("semantics") == "document"
+
+        sizes = [Size.of(v) for v in wanted or ()]
+        side = SimpleNamespace(sizes=lambda port, made=sizes: made, document=document)
+        inputs: Any = (None,) * (3 if wanted else 2)
+        named = made.op.type, made.op.version, made.op.to_attributes()
+        found = _attributes(side, SecondLayer("x", *named, inputs, ()), made.axes)
+        rows = enumerate(zip(made.size, made.kernel, strict=True))
+        got = [found.window(a, Size.of(n), k) for a, (n, k) in rows]
+        assert [(b.known, o.known) for b, o in got] == made.window()
+
+
+def changed(graph: Graph, node: int, op: Any) -> Graph:
+    out = graph.copy()
+    out.replace_op(node, op)
+    return out
+
+
+def test_sums_of_several_taps() -> None:
+    """A filter as the sum of two: each element of the data is read twice for an output."""
+    made = layer(strides=(1, 1), dilations=(1, 1), pads_begin=(0, 0), pads_end=(0, 0))
+    source = source_of(replace(made, output_padding=(0, 0)))
+    for off, wanted in ((0, AGREES), (1, DIFFERS)):
+        low = ird.lower(source, "zero-insertion").graph
+        (conv,) = low.nodes("GroupConvolution")
+        x, w = low.inputs_of(conv.id)
+        array = low.node(w.node).op.data.array()  # type: ignore[attr-defined]
+        low.set_input(conv.id, 1, layers.constant(low, array - 2, "less"))
+        other = layers.constant(low, np.full_like(array, 2 + off), "more")
+        more = low.add(conv.op, [x, other], name="second")
+        inputs = [Value(conv.id), Value(more.id)]
+        total = low.add(REGISTRY["Add", "opset1"](), inputs, name="total")
+        (result,) = low.results
+        low.set_input(result.id, 0, Value(total.id))
+        total.tensor_names, conv.tensor_names = conv.tensor_names, ()
+        verdict, text = second_answer(source, ird.infer(low))
+        assert verdict == wanted, text
+
+
+def test_biases_and_activations() -> None:
+    rng = np.random.default_rng(3)
+    made = dialect_random.random_layer(rng, "com.ms.internal.nhwc_11", semantics="runtime")
+    made = replace(made, bias=0, attributes={"strides": (2,) * made.axes, "activation": "Relu"})
+    arrays = [np.zeros(s, np.float32) + 1 for s in replace(made, groups=1).shapes]
+    graph = ird.infer(dialect_layers.build(replace(made, groups=1), arrays, inputs=(0,))[0])
+    low = ird.lower(graph, "zero-insertion").graph
+    assert second_answer(graph, low)[0] == AGREES
+    (relu,) = low.nodes("ReLU")
+    verdict, text = second_answer(graph, changed(low, relu.id, REGISTRY["Tanh", "opset1"]()))
+    assert verdict == DIFFERS
+    assert "activations" in text
+    adds = [n for n in low.nodes("Add") if n.origins and (n.spec().rank or 0) > 2]
+    subtract = REGISTRY["Subtract", "opset1"]()
+    verdict, text = second_answer(graph, changed(low, adds[0].id, subtract))
+    assert verdict == DIFFERS, text
+
+
+def test_what_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = source_of(layer())
+    low = ird.lower(graph, "zero-insertion").graph
+    pad = next(n for n in low.nodes("Pad") if n.origins)
+    verdict, text = second_answer(graph, changed(low, pad.id, replace(pad.op, pad_mode="edge")))  # type: ignore
+    assert verdict == NOT_APPLICABLE
+    assert "pads with something else than zeros" in text
+    monkeypatch.setattr(second_check, "MOST_VISITS", 2)
+    assert "too many layers" in second_answer(graph, low)[1]
+    monkeypatch.setattr(second_check, "MOST_OPERATIONS", 100)
+    assert second_answer(graph, low)[0] == NOT_APPLICABLE
+    with pytest.raises(Unfollowed, match="not in the weights"):
+        SecondModel(ir_bytes(low)[0], b"")
+
+
+def test_a_difference_at_large_sizes_only() -> None:
+    """Pads that are right up to a size of 1000."""
+    graph = source_of(layer(groups=None, pads_begin=(1, 0)), [1, 1, None, 3])
+    low = ird.lower(graph, "zero-insertion").graph
+    (pad,) = [n for n in low.nodes("Pad") if n.origins]
+    assert second_answer(graph, low)[0] == AGREES
+    data, begin = low.inputs_of(pad.id)[:2]
+
+    def add(name: str, version: str, *inputs: Any) -> Value:
+        ports = [
+            i if isinstance(i, Value) else layers.constant(low, np.array(i), "c") for i in inputs
+        ]
+        return Value(low.add(REGISTRY[name, version](), ports, name=name).id)
+
+    beyond = add("Subtract", "opset1", add("ShapeOf", "opset3", data), [0, 0, 1000, 1000])
+    one = add("Multiply", "opset1", add("Maximum", "opset1", beyond, [0] * 4), [0, 0, 1, 0])
+    low.set_input(pad.id, 1, add("Add", "opset1", begin, one))
+    verdict, text = second_answer(graph, low)
+    assert verdict == DIFFERS, text
+
+
+@pytest.mark.parametrize("auto_pad", ["explicit", "same_upper", "same_lower", "valid"])
+@pytest.mark.parametrize("shape_source", ["const", "input", "computed"])
+def test_pads_that_follow_from_sizes(auto_pad: str, shape_source: str) -> None:
+    """Half of what is cut off at open sizes makes too many cases for isl, which is said."""
+    made = layer(auto_pad=auto_pad, output_shape=(9, 8), output_padding=(0, 1))
+    halves = auto_pad.startswith("same") and shape_source != "const"
+    for shape in ([2, 2, 4, 3], [None, 2, 4, 3]):
+        graph = source_of(made, shape, shape_source)
+        verdict, text = second_answer(graph, ird.lower(graph, "zero-insertion").graph)
+        assert verdict == AGREES or (halves and "too many operations" in text), (shape, text)
+
+
+def test_sizes_by_hand() -> None:
+    x, y = Size.of("x"), Size.of("y")
+    assert ((x * 4 + y * 8) // 4).same(x + y * 2)
+    assert (x * 6 + y * 2 - 5).text == "(6*x + 2*y + -5)"
+    assert ((x * 4 + 3) % 4).text == "(4*x + 3 + -4*floor((4*x + 3)/4))"
+    assert (x * y * 6).over(x * 3) is not None
+    assert x.over(y) is None
+    assert larger(Size.of(2), 3).known == 3
+    with pytest.raises(Unfollowed, match="product"):
+        print((x * y).text)
+
+
+# `check-certificate --second`.
+
+SAMPLE = Path(__file__).resolve().parents[2] / "ir_samples/openvino/segmentation_head.xml"
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> list[str]:
+    """A sample and what it is lowered to, as arguments of check-certificate."""
+    lowered = tmp_path / "lowered.xml"
+    assert main(["lower", str(SAMPLE), "-o", str(lowered), "--form", "phases", "--quiet"]) == 0
+    return ["check-certificate", str(SAMPLE), str(lowered), "--second"]
+
+
+@pytest.mark.oracles
+def test_every_layer_is_checked_twice(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Layers without a rule lie in front: OpenVINO tells their shapes."""
+    assert main(pair) == 0
+    out = capsys.readouterr().out
+    assert "second ok   up1: agrees" in out
+    assert "second ok   the model: agrees" in out
+    shapes, folded = openvino_facts(SecondModel(SAMPLE.read_bytes(), b"\0" * (1 << 20)))
+    assert shapes["up1", 0] == [1, 8, 16, 16]
+    assert folded == {}
+
+
+@pytest.mark.parametrize("verdict", [DIFFERS, NOT_APPLICABLE])
+def test_a_difference_fails(
+    pair: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    verdict: str,
+) -> None:
+    made = [SecondAnswer("up1", verdict, "because")]
+    monkeypatch.setattr(second_check, "second_check", lambda *_: made)
+    code = 1 if verdict == DIFFERS else 0
+    assert main(pair) == code
+    assert f"{'FAIL' if code else '    '} up1: {verdict}: because" in capsys.readouterr().out
+    assert main([*pair, "--format", "json"]) == code
+    content: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert content["passed"] is (code == 0)
+    assert content["second"] == [{"layer": "up1", "verdict": verdict, "text": "because"}]
+
+
+def test_islpy_that_is_missing(
+    pair: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "islpy", None)
+    assert main(pair) == 4
+    err = capsys.readouterr().err
+    assert "--second needs the package islpy, which is not installed" in " ".join(err.split())
+    assert "pip install 'irdeconv[isl]'" in err
+
+
+def test_exact_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--sizes makes open sizes exact, for both checkers."""
+    graph = source_of(layer(), [None, 2, None, 3])
+    ird.write(graph, tmp_path / "a.xml")
+    ird.write(ird.lower(graph, "stacked").graph, tmp_path / "b.xml")
+    names = [str(tmp_path / n) for n in ("a.xml", "b.xml")]
+    assert main(["check-certificate", *names, "--second", "--sizes", "x=2,2,4,3"]) == 0
+    assert "second ok   the model: agrees" in capsys.readouterr().out
