@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from op_cases import Case, Tensor, case, count, f32, i32, i64
+from op_cases import Case, Tensor, case, f32, i32, i64
 
 LOG2 = math.log(2)
 # Two anchors, the second moved by half its side and doubled in width: [2, 2, 10, 6].
@@ -166,31 +166,6 @@ CASES = [
         [BEST[2], [1, 0.25, *REGIONS[2]], *BEST[:2]],
     ),
     detected('post_nms_count="1"', REGIONS, np.zeros((4, 12)), SCORES, [BEST[2], BEST[0], NOTHING]),
-    case(
-        GRID,
-        'flatten="false"',
-        [PRIORS, count((1, 5, 2, 3)), count((1, 3, 8, 6))],
-        f32([[[[x - 1, y - 2, x + 1, y + 3]] for x in (1, 3, 5)] for y in (2, 6)]),
-    ),
-    case(
-        GRID,
-        'flatten="true" stride_x="4" stride_y="10" h="2" w="1"',
-        [f32([[0, 1, 2, 3], [4, 5, 6, 7]]), count((1, 5, 2, 1)), count((1, 3, 8, 6))],
-        f32([[2, 6, 4, 8], [6, 10, 8, 12], [2, 16, 4, 18], [6, 20, 8, 22]]),
-    ),
-    case(
-        TOP,
-        'max_rois="2"',
-        [count((4, 4)), f32([0.25, 0.5, 1, 0.125])],
-        f32([[8, 9, 10, 11], [4, 5, 6, 7]]),
-    ),
-    case(
-        TOP,
-        'max_rois="3"',
-        [count((2, 4), 1), f32([0.25, 0.5])],
-        f32([[5, 6, 7, 8], [1, 2, 3, 4], [0, 0, 0, 0]]),
-        crash="OpenVINO leaves rows without a region unwritten",
-    ),
     # Samples of a ramp have the mean of the bin's centre: 1.5 and 2.5 elements from the corner.
     features(
         f'{REGION} sampling_ratio="2"',

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from op_cases import Case, Tensor, case, f16, f32, i32, i64, u8
+from op_cases import Case, Tensor, case, f16, f32, i64, u8
 
 X = f32([1, 2, 4], (1, 1, 1, 3))
 SQUARE = f32([1, 2, 3, 4], (1, 1, 2, 2))
@@ -88,33 +88,6 @@ CASES = [
     scaled("nearest", 1.49999, row(*[5] * 8), x=f32([5] * 6, (1, 1, 1, 6))),
     sized("linear", 4, f16([1, 1.5, 2.5, 3], (1, 1, 1, 4)), x=f16([1, 3], (1, 1, 1, 2))),
     sized("nearest", 5, row(0, 1, 2, 4, 0), 'pads_begin="0,0,0,1" pads_end="0,0,0,1"'),
-    case(
-        "Interpolate-11",
-        'mode="nearest" shape_calculation_mode="sizes"',
-        [SQUARE, i64([4, 2]), i32([3, 2])],
-        f32([1, 1, 2, 2, 3, 3, 4, 4], (1, 1, 2, 4)),
-        fixed=(2,),
-    ),
-    case(
-        "Interpolate-11",
-        'mode="linear_onnx" shape_calculation_mode="sizes"',
-        [SQUARE, i64([1, 1, 3, 3])],
-        f32([1, 1.5, 2, 2, 2.5, 3, 3, 3.5, 4], (1, 1, 3, 3)),
-    ),
-    case(
-        "Interpolate-4",
-        'mode="nearest" shape_calculation_mode="scales"',
-        [X, i64([0]), f32([2]), LAST],
-        row(1, 1, 2, 2, 4, 4),
-        fixed=(2, 3),
-    ),
-    case(
-        "Interpolate-4",
-        'mode="linear" shape_calculation_mode="sizes"',
-        [X, i64([6]), f32([9]), LAST],
-        row(1, 1.25, 1.75, 2.5, 3.5, 4),
-        fixed=(3,),
-    ),
     first("nearest", 6, row(1, 1, 2, 2, 4, 4), 'align_corners="false"'),
     first("nearest", 2, row(1, 4), 'align_corners="false"'),
     first("nearest", 5, row(1, 1, 2, 2, 4)),
@@ -125,25 +98,5 @@ CASES = [
         6,
         row(1, (-3 + 19 + 38 - 12) / 32, 2, (-3 + 38 + 76 - 12) / 32, 4, (-6 + 76 + 76 - 12) / 32),
         'align_corners="false"',
-    ),
-    # Without align_corners: by x / scale on the axes 2 and 3 of four, and where there are pads.
-    case(
-        "Interpolate-1",
-        f'axes="2,3" mode="linear" align_corners="false" {NO_PADS}',
-        [SQUARE, i64([2, 4])],
-        f32([1, 1.5, 2, 2, 3, 3.5, 4, 4], (1, 1, 2, 4)),
-    ),
-    case(
-        "Interpolate-1",
-        'axes="3" mode="linear" align_corners="false" pads_begin="0" pads_end="0,0,0,1"',
-        [SQUARE, i64([6])],
-        f32([1, 1.5, 2, 1, 0, 0, 3, 3.5, 4, 2, 0, 0], (1, 1, 2, 6)),
-    ),
-    # The runtime sorts the axes.
-    case(
-        "Interpolate-1",
-        f'axes="3,2" mode="nearest" align_corners="false" {NO_PADS}',
-        [SQUARE, i64([2, 4])],
-        f32([1, 1, 2, 2, 3, 3, 4, 4], (1, 1, 2, 4)),
     ),
 ]
