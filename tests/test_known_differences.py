@@ -5,16 +5,13 @@ No test of this file asks OpenVINO.
 
 from __future__ import annotations
 
-import json
 import re
 
-import numpy as np
 import pytest
 
 import irdeconv as ird
 from irdeconv.formats.xml_writer import ir_bytes
-from irdeconv.ir.dtypes import ELEMENT_TYPES
-from op_cases import Tensor, all_cases, count
+from op_cases import all_cases, tensor_of
 from support.live.differences import (
     BY_OTHER_MEANS,
     PAGE,
@@ -37,7 +34,6 @@ DIFFERS = "output 0: 1 of 2 values; at [0] 1, OpenVINO 2"
 OTHER_DIFFERENCES = (
     "irdeconv fails: KeyError", "output 0: type i32, OpenVINO i64", "output 0: inferred 2",
 )  # fmt: skip
-MAKERS = {"zeros": np.zeros, "ones": np.ones, "count": lambda shape: count(shape, 1).values}
 EXAMPLES = [
     pytest.param(row.title, *example, id=f"{row.title}, {example[0]}, {i}")
     for row in table()
@@ -58,12 +54,11 @@ def layer(text: str) -> Sample:
 
 
 def port(text: str) -> Given:
-    mode, dtype, made, values = re.fullmatch(r"(open |const )?(\w+) ([a-z]*)(.*)", text).groups()  # type: ignore[union-attr]
-    kind, array = ELEMENT_TYPES[dtype], json.loads(values)
-    tensor = Tensor(kind, np.asarray(MAKERS[made](array) if made else array, kind.container))
-    if mode == "open ":
+    mode = next((m for m in ("open", "const") if text.startswith(f"{m} ")), "")
+    tensor = tensor_of(text.removeprefix(mode))
+    if mode == "open":
         return Given(tensor, declared=(-1,) * tensor.values.ndim)
-    return given(tensor, constant=mode == "const ")
+    return given(tensor, constant=mode == "const")
 
 
 def test_the_page_is_what_the_table_writes(update: bool) -> None:

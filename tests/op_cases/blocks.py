@@ -1,4 +1,4 @@
-"""BatchToSpace, SpaceToBatch, ReverseSequence, Roll, SliceScatter.
+"""BatchToSpace, SpaceToBatch.
 
 Expected tensors are built element by element from what the operations say of places.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from op_cases import Case, Tensor, case, count, f32, i32, i64
+from op_cases import Case, case, count, f32, i32, i64
 
 
 def spread(
@@ -51,13 +51,6 @@ def to_batch(shape: Any, block: Any, begin: Any, end: Any) -> Case:
     return case("SpaceToBatch-2", "", inputs, f32(want.reshape(target)))
 
 
-def scatter(data: Tensor, updates: Tensor, lists: Sequence[Sequence[int]], want: Any) -> Case:
-    kind = {"f32": f32, "i32": i32}[data.dtype.name]
-    return case("SliceScatter-15", "", [data, updates, *map(i64, lists)], kind(want))
-
-
-A = count((2, 3, 4))
-REVERSED = 'batch_axis="0" seq_axis="1"'
 CASES = [
     to_space((4, 1), (1, 2), (0, 0), (0, 0), i32),
     to_space((12, 2, 3), (1, 2, 3), (0, 0, 0), (0, 0, 0)),
