@@ -14,6 +14,7 @@ from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.recurrent import RNNSequence
 from op_cases import Tensor, boolean, case, count, f32, i32, i64, u8
 from support.refusals import Row, check_attribute, check_refusal, row, spec
+from support.rows import each_row
 
 # What operations say about inputs and attributes that do not fit: code, port, numbers.
 
@@ -236,7 +237,7 @@ def test_real_to_integer_beyond_the_range() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("op", "given", "name"),
     [
         ("NonZero-3", {"output_type": "u8"}, "output_type"),
@@ -397,7 +398,7 @@ DETECTION_CHECKS = [
 ]
 
 
-@pytest.mark.parametrize(("op", "given", "name"), [*CHECKS, *DETECTION_CHECKS])
+@each_row(("op", "given", "name"), [*CHECKS, *DETECTION_CHECKS])
 def test_attribute_check(op: str, given: dict[str, str], name: str | None) -> None:
     check_attribute(op, given, name)
 
@@ -477,7 +478,7 @@ LIST_ROWS = [
 ALL = [*ROWS, *DETECTION_ROWS, *LIST_ROWS]
 
 
-@pytest.mark.parametrize("r", ALL, ids=[f"{i}-{r.op}" for i, r in enumerate(ALL)])
+@each_row("r", ALL)
 def test_refusal(r: Row) -> None:
     check_refusal(r)
 
@@ -490,7 +491,7 @@ def test_updates_of_a_slice_that_only_the_run_knows() -> None:
     assert (e.value.problem.code, e.value.problem.port) == ("E302", 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "attributes", "inputs", "words"),
     [
         ("SegmentMax-16", "", [f32([1]), i32([0, 1])], "2 segment_ids for 1 rows"),
@@ -514,7 +515,7 @@ def test_sizes_that_only_the_run_knows(
     assert (e.value.problem.code, e.value.problem.port) == (code, 1)
 
 
-@pytest.mark.parametrize("length", [-1, 3])
+@each_row("length", [-1, 3])
 def test_lengths_of_sequences(length: int) -> None:
     inputs = [np.zeros(s, np.float32) for s in ((1, 2, 1), (1, 1, 1))]
     weights = [np.zeros(s, np.float32) for s in ((1, 1, 1), (1, 1, 1), (1, 1))]
