@@ -12,7 +12,6 @@ import pytest
 import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.formats.onnx_external import file_inside
-from support.rows import each_row
 
 onnx = pytest.importorskip("onnx")
 DATA = np.arange(4, dtype=np.float32)
@@ -34,16 +33,16 @@ def model(folder: Path, *, constant: bool = False, data_type: int = 1, **place: 
     return folder / "m.onnx"
 
 
-@each_row("constant", [False, True])
-@each_row("place", [{}, {"offset": 0, "length": 16}, {"location": "./w.data"}])
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("place", [{}, {"offset": 0, "length": 16}, {"location": "./w.data"}])
 def test_data_in_the_folder(constant: bool, place: dict[str, Any], tmp_path: Path) -> None:
     graph = ird.read(model(tmp_path, constant=constant, **place))
     assert np.array_equal(ird.run(graph, {"x": DATA})["y"], 2 * DATA)
     assert [Path(f).name for f in graph.info.files] == ["w.data"]
 
 
-@each_row("constant", [False, True])
-@each_row(
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize(
     ("place", "says"),
     [
         ({"location": "/etc/passwd"}, "no name of a file in the model's folder"),
@@ -111,7 +110,7 @@ def _functions(text: str, folder: Path) -> str:
 OPSETS = '<domain: "l", opset_import: ["":17, "l":1]>'
 
 
-@each_row("verb", ["validate", "lower", "convert"])
+@pytest.mark.parametrize("verb", ["validate", "lower", "convert"])
 def test_functions_without_end(
     verb: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -122,7 +121,7 @@ def test_functions_without_end(
     assert "calls itself" in "".join(capfd.readouterr())
 
 
-@each_row("verb", ["validate", "lower", "convert"])
+@pytest.mark.parametrize("verb", ["validate", "lower", "convert"])
 def test_functions_of_functions(
     verb: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,7 +156,7 @@ def test_names_of_files() -> None:
         file_inside(Path("a"), "")
 
 
-@each_row("link", ["", "symbolic", "hard"])
+@pytest.mark.parametrize("link", ["", "symbolic", "hard"])
 def test_converting_onto_the_data_that_is_read(link: str, tmp_path: Path) -> None:
     path = model(tmp_path, location="w.bin")
     data = (tmp_path / "w.data").rename(tmp_path / "w.bin")
