@@ -1,8 +1,8 @@
 """Rows of operation cases: what each operation gives for written-down inputs.
 
 Each family has a table `<family>.txt`, and a module with `CASES = [case(...), ...]` if Python
-computes the expected numbers. The rows run through tests/test_op_cases.py (attributes, inference,
-evaluation) and tests/test_peers_ops.py (OpenVINO).
+computes the expected numbers. The rows run through tests/ops/test_op_cases.py (attributes,
+inference, evaluation) and tests/ops/test_peers_ops.py (OpenVINO).
 
 A row of a table is the operation with its attributes, the inputs, `->` and the outputs. A tensor is
 its element type, an expression of numpy and math, and `as` a shape if it has another one; `zeros`,
