@@ -16,8 +16,8 @@ from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.graph import Value
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Parameter
-from legacy import Case, Layer, text
-from legacy_cases import CASES
+from support.legacy import Case, Layer, text
+from support.legacy_cases import CASES
 from support.rows import each_row
 from support.runtime_truth import outputs
 
