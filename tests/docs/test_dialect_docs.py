@@ -7,14 +7,13 @@ from itertools import product
 from pathlib import Path
 from xml.etree import ElementTree
 
-import pytest
-
 import irdeconv as ird
 import irdeconv.ops.dialects
 from irdeconv.ir import geometry
 from irdeconv.ir.geometry import IntVector, WindowTerms
 from irdeconv.ir.op import REGISTRY, parse_attributes
 from irdeconv.ops import core
+from support.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs/dialects.md").read_text("utf-8")
@@ -27,7 +26,7 @@ def test_every_dialect_has_an_example() -> None:
     assert len(LAYERS) == len(SAMPLES) == len(SIZES)
 
 
-@pytest.mark.parametrize(("xml", "sample", "size"), list(zip(LAYERS, SAMPLES, SIZES, strict=True)))
+@each_row(("xml", "sample", "size"), list(zip(LAYERS, SAMPLES, SIZES, strict=True)))
 def test_an_example_is_its_sample(xml: str, sample: str, size: str) -> None:
     layer = ElementTree.fromstring(xml)
     data = layer.find("data")
@@ -87,7 +86,7 @@ def numbers(row: tuple[str, str, bool, str, str, str], **given: int) -> tuple[in
     return scope["O"], halves[begin] if begin in halves else eval(begin, {}, scope)
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: "-".join(map(str, row[:3])))
+@each_row("row", rows())
 def test_the_formulas_are_those_of_the_code(row: tuple[str, str, bool, str, str, str]) -> None:
     system, mode, shaped = row[:3]
     for i, k, s, d, op, pad, o in product(

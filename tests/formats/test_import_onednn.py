@@ -12,6 +12,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.cli.main import main
 from support import oracle
+from support.rows import each_row
 
 RNG = np.random.default_rng(7)
 
@@ -84,9 +85,9 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", ["weights_format", "filter_format"])
+@each_row("data_format", ["NXC", "NCX"])
+@each_row("layout", list(LAYOUTS))
+@each_row("name", ["weights_format", "filter_format"])
 def test_deconvolution(data_format: str, layout: str, name: str, tmp_path: Path) -> None:
     x, w = numbers(2, 6, 4, 5), numbers(6, 2, 3, 3)
     grouped = w.reshape(2, 3, 2, 3, 3)
@@ -105,7 +106,7 @@ def test_deconvolution(data_format: str, layout: str, name: str, tmp_path: Path)
         assert np.array_equal(ird.run(graph, {"t0": to(x)}, form=form)["t2"], y)
 
 
-@pytest.mark.parametrize(("version", "layout"), [("3.1.0", "XOI"), ("2.7.0", "XIO")])
+@each_row(("version", "layout"), [("3.1.0", "XOI"), ("2.7.0", "XIO")])
 def test_the_default_layout_depends_on_the_version(version: str, layout: str) -> None:
     ends = tensor(0, (1, 4, 4, 2)), tensor(1, (3, 3, 2, 2)), tensor(2, (1, 9, 9, 2))
     lists = {"pads_begin": [0, 0], "pads_end": [0, 0], "strides": [2, 2], "dilations": [1, 1]}
@@ -114,8 +115,8 @@ def test_the_default_layout_depends_on_the_version(version: str, layout: str) ->
     assert graph.inputs == ["t0", "t1"]
 
 
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize(("data_format", "layout"), [("NXC", "XIO"), ("NCX", "OIX")])
+@each_row("groups", [1, 2])
+@each_row(("data_format", "layout"), [("NXC", "XIO"), ("NCX", "OIX")])
 def test_convolution(groups: int, data_format: str, layout: str) -> None:
     x, w, bias = numbers(2, 4, 6, 5), numbers(6, 4 // groups, 3, 2), numbers(6)
     grouped = w.reshape(groups, 6 // groups, *w.shape[1:])
@@ -150,7 +151,7 @@ POOL = {"strides": [2, 2], "kernel": [2, 2], "pads_begin": [0, 0], "pads_end": [
 BLOCKS = X.reshape(2, 3, 2, 2, 3, 2)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "attributes", "want"),
     [
         ("ReLU", {}, np.maximum(X, 0)),
@@ -175,7 +176,7 @@ def test_operations_of_one_input(kind: str, attributes: dict[str, Any], want: An
     np.testing.assert_allclose(shared(kind, X, want, **attributes), want, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "shape", "attributes", "want"),
     [
         ("Add", (4, 1), {"auto_broadcast": "numpy"}, lambda b: X + b),
@@ -243,7 +244,7 @@ def test_everything_uncovered_is_listed() -> None:
     assert {d.code for d in found} == {"E502"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "error", "text"),
     [
         (b"{", ird.InputError, "<stdin>:1:2: error[E103]: not a JSON document"),
@@ -275,7 +276,7 @@ def places(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(p for k in keys for p in places(content[k], (*path, k)))]
 
 
-@pytest.mark.parametrize("junk", JUNK, ids=str)
+@each_row("junk", JUNK)
 def test_no_junk_is_a_crash(junk: Any) -> None:
     """Each value of the dump in turn is replaced: it is imported or refused with a diagnostic."""
     for *path, last in places(json.loads(small()))[1:]:
@@ -299,7 +300,7 @@ def test_weights_that_do_not_fit(tmp_path: Path) -> None:
         ird.convert(small(), tmp_path / "none.npz")
 
 
-@pytest.mark.parametrize("array", [np.full((2, 3, 3, 3), "a"), np.zeros((2, 3, 3, 3), "V3"), 1j])
+@each_row("array", [np.full((2, 3, 3, 3), "a"), np.zeros((2, 3, 3, 3), "V3"), 1j])
 def test_weights_that_are_no_real_numbers(array: Any, tmp_path: Path) -> None:
     filled = np.broadcast_to(array, (2, 3, 3, 3))
     with pytest.raises(ird.UnsupportedError, match="no real numbers"):

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.oracles
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from support.onnx_models import convert, info, model, run, single  # noqa: E402
+from support.rows import each_row  # noqa: E402
 
 X = np.arange(2 * 3 * 4 * 4, dtype=np.float32).reshape(2, 3, 4, 4)
 W = np.arange(3 * 2 * 3 * 3, dtype=np.float32).reshape(3, 2, 3, 3)
@@ -60,7 +61,7 @@ def test_names_and_versions(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(("opset", "version"), [(7, 1), (10, 1), (11, 11), (21, 11), (22, 22)])
+@each_row(("opset", "version"), [(7, 1), (10, 1), (11, 11), (21, 11), (22, 22)])
 def test_the_operation_set_selects_the_deconvolution(opset: int, version: int) -> None:
     graph = convert(single("ConvTranspose", {"x": X}, {"w": W}, opset=opset))
     assert graph.find("n")[0].op.version == f"onnx_opset{version}"
@@ -131,8 +132,8 @@ def test_local_functions_are_inlined() -> None:
 TYPES = "FLOAT DOUBLE FLOAT16 BFLOAT16 INT64 INT32 INT16 INT8 UINT64 UINT32 UINT16 UINT8 BOOL INT4"
 
 
-@pytest.mark.parametrize("name", TYPES.split())
-@pytest.mark.parametrize("raw", [True, False])
+@each_row("name", TYPES.split())
+@each_row("raw", [True, False])
 def test_constant_types(name: str, raw: bool) -> None:
     kind = getattr(TensorProto, name)
     values = np.array([0, 1, 3]).astype(helper.tensor_dtype_to_np_dtype(kind))
@@ -244,7 +245,7 @@ def test_one_line_for_what_is_uncovered_in_many_layers() -> None:
     assert [d.layer for d in found] == ["La", "Lr"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("made", "text"),
     [
         (single("Relu", {"x": X}, opset=999), "operation set 999"),

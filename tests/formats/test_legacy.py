@@ -16,14 +16,15 @@ from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.graph import Value
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Parameter
-from legacy import Case, Layer, text
-from legacy_cases import CASES
+from support.legacy import Case, Layer, text
+from support.legacy_cases import CASES
+from support.rows import each_row
 from support.runtime_truth import outputs
 
 # IR of version 2 to 7: numbers of single layers, whole files, what is refused.
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@each_row("case", CASES)
 def test_a_layer_gives_what_is_worked_by_hand(case: Case) -> None:
     graph = case.graph()
     found = ird.run(graph, case.feeds())
@@ -73,7 +74,7 @@ def cells() -> list[Case]:
     ]
 
 
-@pytest.mark.parametrize("case", cells(), ids=str)
+@each_row("case", cells())
 def test_a_cell_keeps_weights_of_data_and_state_in_one_blob(case: Case) -> None:
     found = list(ird.run(case.graph(), case.feeds()).values())
     for array, want in zip(found, case.want, strict=True):
@@ -81,7 +82,7 @@ def test_a_cell_keeps_weights_of_data_and_state_in_one_blob(case: Case) -> None:
 
 
 @pytest.mark.oracles
-@pytest.mark.parametrize("case", [*CASES, *cells()], ids=str)
+@each_row("case", [*CASES, *cells()])
 def test_openvino_computes_the_same_of_what_is_written(case: Case, tmp_path: Path) -> None:
     graph = case.graph()
     ird.write(graph, tmp_path / "new.xml")
@@ -252,7 +253,7 @@ def test_all_layers_that_are_not_covered_are_named_at_once() -> None:
         assert name in said
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "said"),
     [
         ({"outputs": [(1, 2, 1, 3)]}, "output 0 is declared"),
@@ -289,7 +290,7 @@ def test_a_blob_outside_the_bin_and_a_missing_bin(tmp_path: Path) -> None:
         ird.read(tmp_path / "old.xml")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "code"),
     [
         ('<edge from-layer="1"', '<edge from-layer="9"', "E202"),
@@ -341,7 +342,7 @@ def test_the_page_lists_the_layers() -> None:
     assert {n.strip().lower() for n in refused.split(",")} == set(REFUSED)
 
 
-@pytest.mark.parametrize("kind", ["BatchNormalization", "ScaleShift", "PReLU", "Convolution"])
+@each_row("kind", ["BatchNormalization", "ScaleShift", "PReLU", "Convolution"])
 def test_a_size_that_only_the_file_claims_is_not_allocated(kind: str) -> None:
     size = 10**12
     data = {"epsilon": 1, "kernel": "1,1", "output": size, "group": size}
@@ -435,7 +436,7 @@ def test_a_negative_stride_runs_backwards() -> None:
         np.testing.assert_allclose(found[name], want, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "said"),
     [
         ('internal_layer_id="2"', 'internal_layer_id="7"', "no layer 7"),
@@ -516,7 +517,7 @@ def shown(graph: ird.Graph) -> tuple[str, str]:
     return str(x.spec().dtype), str(inferred.input_specs(y.id)[0].dtype)
 
 
-@pytest.mark.parametrize("dtype", ENDS)
+@each_row("dtype", list(ENDS))
 def test_ends(dtype: str) -> None:
     graph = ird.read(net(dtype, 10), b"")
     assert shown(graph) == ENDS[dtype]
@@ -526,7 +527,7 @@ def test_ends(dtype: str) -> None:
     assert shown(ird.read(net(dtype, 11), b"")) == (dtype, dtype)
 
 
-@pytest.mark.parametrize("dtype", ["f16", "i64"])
+@each_row("dtype", ["f16", "i64"])
 def test_written_ends_stay(dtype: str, tmp_path: Path) -> None:
     graph = ird.read(net(dtype, 10), b"")
     ird.write(graph, tmp_path / "m.xml")
@@ -572,7 +573,7 @@ def test_values_pass_through_the_inner_type() -> None:
 
 
 @pytest.mark.oracles
-@pytest.mark.parametrize("dtype", ENDS)
+@each_row("dtype", list(ENDS))
 def test_openvino_shows_the_same(dtype: str) -> None:
     ov = pytest.importorskip("openvino")
     model = ov.Core().read_model(net(dtype, 10), b"")
@@ -642,7 +643,7 @@ def test_what_is_lowered_is_proved(dtype: str, last: bool, names: str, tmp_path:
 
 
 @pytest.mark.oracles
-@pytest.mark.parametrize("names", ["", ' names="tensor"'])
+@each_row("names", ["", ' names="tensor"'])
 def test_openvino_knows_the_lowered_output_by_the_same_names(names: str, tmp_path: Path) -> None:
     ov = pytest.importorskip("openvino")
     data = deconvolution("f16", last=True, names=names)

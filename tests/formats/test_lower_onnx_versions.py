@@ -8,6 +8,7 @@ pytest.importorskip("onnx")
 
 import irdeconv as ird
 from support.onnx_models import Layer, checked, types
+from support.rows import each_row
 
 PLAIN = {"strides": [2, 2], "pads": [1] * 4}
 SIZED = {"strides": [2, 2], "output_shape": [10, 13]}
@@ -26,7 +27,7 @@ def layer(opset: int, **attributes: list[int]) -> bytes:
     return data
 
 
-@pytest.mark.parametrize("opset", [7, 9, 10])
+@each_row("opset", [7, 9, 10])
 def test_an_old_set_in_which_all_can_be_said(opset: int) -> None:
     low, report = ird.lower_onnx(layer(opset, **PLAIN))
     assert [r.reason for r in report] == [None]
@@ -34,7 +35,7 @@ def test_an_old_set_in_which_all_can_be_said(opset: int) -> None:
     assert ird.check_onnx(layer(opset, **PLAIN), low.SerializeToString()).passed
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("opset", "attributes", "reason"),
     [
         (1, PLAIN, "the nodes of a lowering need operation set 7; the model has 1"),

@@ -26,6 +26,7 @@ from support.onnx_models import (  # noqa: E402
     runtime,
     single,
 )
+from support.rows import each_row  # noqa: E402
 from support.scripts import script  # noqa: E402
 
 backend = script("run_onnx_backend")
@@ -48,7 +49,7 @@ def test_a_wrong_value_is_seen() -> None:
     assert backend.judge(replace(test, data_sets=false)).state == "wrong"
 
 
-@pytest.mark.parametrize("kind", ["ConvTranspose", "Conv", "Pad"])
+@each_row("kind", ["ConvTranspose", "Conv", "Pad"])
 def test_nothing_of_the_core_is_refused(kind: str) -> None:
     tests = [t for t in backend.node_tests() if backend.kinds_of(t) == {kind}]
     assert len(tests) >= 5
@@ -104,7 +105,7 @@ def random_deconvolution(rng: np.random.Generator) -> tuple[Any, dict[str, Any]]
     return single("ConvTranspose", {"x": x}, constants, opset=opset, **attributes), {"x": x}
 
 
-@pytest.mark.parametrize("chunk", range(4))
+@each_row("chunk", range(4))
 def test_random_deconvolutions(chunk: int, tmp_path: Path) -> None:
     rng = np.random.default_rng([35, chunk])
     for _ in range(25):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import irdeconv as ird
+from support.rows import each_row
 
 onnx = pytest.importorskip("onnx")
 
@@ -27,7 +28,7 @@ def node(kind: str, inputs: list[str], outputs: list[str], **attributes: Any) ->
     return onnx.helper.make_node(kind, inputs, outputs, **attributes)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("limits", "nodes", "says"),
     [
         (ird.Limits(ports=7), [node("Sum", ["x"] * 8, ["y"])], "8 inputs or outputs; the limit is"),

@@ -26,6 +26,7 @@ from irdeconv.ir.spec import DYNAMIC, Interval, Spec
 from irdeconv.ops.basic import Const, Opaque, Parameter
 from irdeconv.ops.catalog import CATALOG, opsets, spelling
 from support import irbuild as ib
+from support.rows import each_row
 
 # What a well-formed IR becomes: nodes, names, specs, constants, order, sections.
 
@@ -38,7 +39,7 @@ def graph_of(xml: str, weights: bytes | None = ib.CHAIN_BYTES) -> Graph:
     return loaded.graph
 
 
-@pytest.mark.parametrize("version", [10, 11])
+@each_row("version", [10, 11])
 def test_chain(version: int) -> None:
     graph = graph_of(ib.chain(version=version))
     assert [(n.id, n.name, n.type) for n in graph.nodes()] == [
@@ -56,7 +57,7 @@ def test_chain(version: int) -> None:
     assert str(graph.node(1).location) == "net.xml:7:1"
 
 
-@pytest.mark.parametrize("lead", ["\n", " \r\n\t", "\ufeff\n"])
+@each_row("lead", ["\n", " \r\n\t", "\ufeff\n"])
 def test_blanks_in_front_of_the_declaration(lead: str) -> None:
     """XML forbids them, OpenVINO reads such a file; places are those of the file as it is."""
     xml = f"{lead}<?xml version='1.0'\nencoding='x'?>\n{ib.chain()}"
@@ -91,7 +92,7 @@ def test_constants_start_anywhere() -> None:
     assert got.tolist() == [[0, 1, 2], [3, 4, 5]]  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("size", [0, 1])
+@each_row("size", [0, 1])
 def test_empty_constants(size: int) -> None:
     xml = ib.net([ib.const(0, "c", (0, 3), 0, size), ib.result(1, "y", (0, 3))], (0, 0, 1, 0))
     assert graph_of(xml, bytes(size)).node(0).op.evaluate().shape == (0, 3)  # type: ignore[union-attr]
@@ -139,7 +140,7 @@ def test_names_and_what_is_kept() -> None:
     assert graph.info.rt_info == '<rt_info><info name="x" value="1"/></rt_info>'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("a", ("a",)),
@@ -342,7 +343,7 @@ def test_unknown_elements_among_many_layers_are_each_told_once_in_their_places()
     assert len(loaded.graph) == 301
 
 
-@pytest.mark.parametrize("marks", ["", '"', "'", "\"'", "<&>", "\n\r\t", "<\"&'>\n"])
+@each_row("marks", ["", '"', "'", "\"'", "<&>", "\n\r\t", "<\"&'>\n"])
 def test_attributes_are_quoted_as_the_standard_library_does(marks: str) -> None:
     text = f"a{marks}b&amp;{marks}" if marks else "a b.c/0"
     assert quoted(text) == quoteattr(text)
@@ -387,8 +388,8 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize(("anchor", "expected"), PLACES)
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@each_row(("anchor", "expected"), PLACES)
+@each_row("encoding", ["utf-8", "utf-16"])
 def test_elements(anchor: Anchor, expected: tuple[int, int] | None, encoding: str) -> None:
     text = TEXT.encode(encoding)
     found = SourceFile("net.xml", text).position(anchor)
@@ -412,7 +413,7 @@ ATTRIBUTES = [
 ]
 
 
-@pytest.mark.parametrize(("anchor", "name", "expected"), ATTRIBUTES)
+@each_row(("anchor", "name", "expected"), ATTRIBUTES)
 def test_attributes(anchor: Anchor, name: str, expected: tuple[int, int]) -> None:
     source = SourceFile("net.xml", TEXT.encode())
     assert Location(source, anchor).at(name).position == expected

@@ -34,6 +34,7 @@ from irdeconv.ops.elementwise import Add
 from support.commands import command
 from support.ir_text import write_ir
 from support.layers import Layer, constant, parameter, result
+from support.rows import each_row
 
 # Arrays of others: headers are held against what is there, archives listed before unpacking.
 
@@ -56,7 +57,7 @@ def _read(tmp_path: Path, content: bytes) -> np.ndarray:
     return read_npy(file)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "array",
     [
         DATA,
@@ -93,13 +94,13 @@ def test_rows_of_an_array(tmp_path: Path) -> None:
         assert arrays.header("a").shape == (5, 4, 3)
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@each_row("version", [1, 2, 3])
 def test_versions_of_the_header(version: int, tmp_path: Path) -> None:
     found = _read(tmp_path, _npy(_header(shape="(2L, 3L)"), DATA.tobytes(), version))
     assert np.array_equal(found, DATA)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "says"),
     [
         (b"", "empty"),
@@ -179,7 +180,7 @@ def test_limits_of_archives() -> None:
         arrays["a"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "packed",
     [
         b"",
@@ -195,7 +196,7 @@ def test_no_archives(packed: bytes) -> None:
         SavedArrays(packed)
 
 
-@pytest.mark.parametrize("packed", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@each_row("packed", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_only_what_numpy_packs_is_unpacked(packed: int) -> None:
     made = _zip(("a.npy", npy(DATA)), packed=packed)
     with SavedArrays(made) as arrays, pytest.raises(UnreadableArray, match="NumPy never writes"):
@@ -496,7 +497,7 @@ def test_the_limit_comes_before_the_bytes(tmp_path: Path) -> None:
         read_file("a\0b", 100)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["", "nul", "[" * 100_000, '{"a": 1, "a": 2}', "9" * 5000, '{"a": ' * 50_000, "\ufeff\ufeff1"],
 )
@@ -511,7 +512,7 @@ def test_json_is_unicode() -> None:
     assert parse_json(b'\xef\xbb\xbf{"a": [1]}') == {"a": [1]}
 
 
-@pytest.mark.parametrize("text", ["a", "a = " + "9" * 5000, "a = " + "[" * 50_000])
+@each_row("text", ["a", "a = " + "9" * 5000, "a = " + "[" * 50_000])
 def test_toml_that_nobody_can_use(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_toml(text)
@@ -524,7 +525,7 @@ def test_values_in_messages() -> None:
     assert shown([1, 2]) == "[1, 2]"
 
 
-@pytest.mark.parametrize("value", [1, True, "x", [1], {"xml": "x"}, {"xml": None}, {"xml": [1]}])
+@each_row("value", [1, True, "x", [1], {"xml": "x"}, {"xml": None}, {"xml": [1]}])
 def test_files_that_no_certificate_names(
     value: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

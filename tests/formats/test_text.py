@@ -21,6 +21,7 @@ from irdeconv.ops.basic import Const, Opaque, Parameter, Section
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from support.layers import build as build_layer
 from support.layers import constant, numbers, parameter, random_layer, result
+from support.rows import each_row
 
 NAMES = ['quote "', "back\\slash", "new\nline", "tab\t", "ünï", "\u202e", "\x85", "", "%1", "// no"]
 
@@ -98,7 +99,7 @@ def test_internal_attributes_and_every_kind_of_spec() -> None:
     assert np.array_equal(back.spec(3).value, node.spec(3).value)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("shape", [(1,) * 65, (2**63, 1)])
+@each_row("shape", [(1,) * 65, (2**63, 1)])
 def test_what_exceeds_limits_reads_back_for_inference_to_refuse(shape: tuple[int, ...]) -> None:
     g = Graph()
     parameter(g, shape, np.float32, "x")
@@ -132,7 +133,7 @@ VALUES: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "values"), VALUES)
+@each_row(("name", "values"), VALUES)
 def test_constants_are_bit_exact(name: str, values: Any) -> None:
     dtype, values = ELEMENT_TYPES[name], np.asarray(values)
     op = Const(dtype, values.shape, ArrayData.of(values, dtype))
@@ -145,7 +146,7 @@ def test_constants_are_bit_exact(name: str, values: Any) -> None:
     assert known.dtype == dtype.container
 
 
-@pytest.mark.parametrize("name", ["bf16", "f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1"])
+@each_row("name", ["bf16", "f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1"])
 def test_every_small_float_is_bit_exact(name: str) -> None:
     dtype = ELEMENT_TYPES[name]
     count = 2 ** min(dtype.bits, 8)
@@ -242,7 +243,7 @@ def test_a_cycle_is_printed_as_well() -> None:
     assert dump(parse(dump(g))) == dump(g)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("count", "options", "elided"),
     [
         (100, {"elide": 0}, True),
@@ -359,7 +360,7 @@ BROKEN_OPAQUE = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "message"), BROKEN_OPAQUE, ids=lambda v: str(v)[:40])
+@each_row(("fields", "message"), BROKEN_OPAQUE)
 def test_nodes_without_details_are_checked(fields: str, message: str) -> None:
     text = 'graph 1 "m" {\n  %0 "a" = opaque opset1.Strange() {' + fields + "}\n}\n"
     with pytest.raises(InputError) as caught:
@@ -385,7 +386,7 @@ def test_what_an_operation_writes_itself_is_no_further_attribute() -> None:
             parse(dump(g))
 
 
-@pytest.mark.parametrize(("old", "new", "place", "message"), BROKEN, ids=lambda v: str(v)[:20])
+@each_row(("old", "new", "place", "message"), BROKEN)
 def test_errors_have_line_and_column(old: str, new: str, place: str, message: str) -> None:
     text = small()
     assert old in text

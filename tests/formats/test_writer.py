@@ -32,6 +32,7 @@ from support.layers import (
     result,
 )
 from support.loading import structure
+from support.rows import each_row
 
 LAYER = Layer(2, (4, 5), 2, 2, 3, (3, 2), (2, 3), (1, 2), (1, 0), (0, 1), (0, 1))
 
@@ -42,7 +43,7 @@ def sample(layer: Layer = LAYER, **options):
     return build(layer, x, w, **options)
 
 
-@pytest.mark.parametrize("lowered", [False, True])
+@each_row("lowered", [False, True])
 def test_reading_again_gives_the_same_graph_and_numbers(tmp_path, lowered):
     g, feeds = sample()
     g = ird.lower(g).graph if lowered else ird.infer(g)
@@ -74,7 +75,7 @@ def test_writing_twice_gives_the_same_bytes(tmp_path):
     assert (tmp_path / "b.bin").read_bytes() == (tmp_path / "c.bin").read_bytes()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each_row("seed", range(40))
 def test_random_lowered_layers_survive_writing(tmp_path, seed):
     rng = np.random.default_rng(seed)
     layer = random_layer(rng)
@@ -92,7 +93,7 @@ def test_random_lowered_layers_survive_writing(tmp_path, seed):
     np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_row("seed", range(20))
 def test_the_canonical_deconvolution_is_written(tmp_path, seed):
     rng = np.random.default_rng(seed)
     g = Graph()
@@ -208,7 +209,7 @@ def test_reading_back_walks_the_graph_a_fixed_number_of_times(tmp_path, monkeypa
     assert len(walks) == 6
 
 
-@pytest.mark.parametrize("target", [[1, 1, 4, 17], [1, 4, 1, 16], [1, 1, 16, 4], [1, 2, 8, 4]])
+@each_row("target", [[1, 1, 4, 17], [1, 4, 1, 16], [1, 1, 16, 4], [1, 2, 8, 4]])
 def test_the_mark_of_a_zero_insertion_is_not_believed(tmp_path, target):
     g = Graph()
     x = parameter(g, (1, 1, 2, 8), np.float32, "x")
@@ -234,7 +235,7 @@ def replace_constant(file, name, numbers):
     file.write_text(head + found + re.sub(r'offset="\d+"', f'offset="{offset}"', tail, count=1))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "same"),
     [
         ({"Const_9": [0, 1, 0, 1], "Const_10": [2]}, True),
@@ -316,7 +317,7 @@ STORED = ib.const(7, "held", (1, 3), 0, 12)
 HELD = ib.loop().replace("<body>\n<layers>", f"<body>\n<layers>\n{STORED}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("xml", "layer"),
     [
         (ib.chain(), "c"),
@@ -334,7 +335,7 @@ def test_a_model_without_its_weights_is_not_written(tmp_path, xml, layer):
     assert [p.name for p in tmp_path.iterdir()] == ["m.xml"]
 
 
-@pytest.mark.parametrize("name", ["m.bin", "missing/folder/m.xml"])
+@each_row("name", ["m.bin", "missing/folder/m.xml"])
 def test_paths_that_cannot_be_written(tmp_path, name):
     g, _ = sample()
     with pytest.raises((ird.UsageError, ird.FileAccessError)):
@@ -411,8 +412,8 @@ def test_a_crop_beyond_the_tensor_is_a_pad_and_a_slice(tmp_path):
     np.testing.assert_array_equal(ird.run(again, feeds, form=None)["y"], want)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("layer", EMPTY_OUTPUT)
+@each_row("form", list(FORMS))
+@each_row("layer", EMPTY_OUTPUT)
 def test_an_empty_output_is_written_in_valid_operations(tmp_path, layer, form):
     g, feeds = sample(layer)
     ird.write(ird.lower(g, form).graph, tmp_path / "net.xml")

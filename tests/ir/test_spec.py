@@ -53,6 +53,7 @@ from irdeconv.ops.slicing import Gather, Slice, StridedSlice
 from irdeconv.rewrite.forms import FORMS
 from open_shapes import LOOSER, contradictions, holds, opened, specs, undeclared
 from support.layers import constant, parameter, result
+from support.rows import each_row
 
 # Dimensions, shapes and their arithmetic; the element types.
 
@@ -69,8 +70,8 @@ def contains(dim: object, value: int) -> bool:
     return lo <= value and (hi is None or value <= hi)
 
 
-@pytest.mark.parametrize("a", RANGES)
-@pytest.mark.parametrize("b", RANGES)
+@each_row("a", RANGES)
+@each_row("b", RANGES)
 def test_interval_arithmetic_contains_every_result(a, b):
     x, y = Interval(*a), Interval(*b)
     for p, q in itertools.product(members(a), members(b)):
@@ -83,8 +84,8 @@ def test_interval_arithmetic_contains_every_result(a, b):
             assert contains(x // y, p // q)
 
 
-@pytest.mark.parametrize("a", [r for r in RANGES if r[1] is not None])
-@pytest.mark.parametrize("b", [r for r in RANGES if r[1] is not None])
+@each_row("a", [r for r in RANGES if r[1] is not None])
+@each_row("b", [r for r in RANGES if r[1] is not None])
 def test_bounded_interval_arithmetic_is_tight(a, b):
     x, y = Interval(*a), Interval(*b)
     pairs = list(itertools.product(members(a), members(b)))
@@ -118,7 +119,7 @@ def test_numbers_of_a_value_beyond_64_bits_are_not_known():
         parse_dim("18446744073709551616")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "dim"),
     [("3", 3), (" 7 ", 7), ("?", DYNAMIC), ("-1", DYNAMIC), ("3..9", Interval(3, 9)),
      ("..9", Interval(0, 9)), ("3..", Interval(3, None)), ("4..4", 4)],
@@ -127,13 +128,13 @@ def test_parse_dim(text, dim):
     assert parse_dim(text) == dim
 
 
-@pytest.mark.parametrize("text", ["", "-7", "five", "5.9", "9..3", "1e3", "٣", "3...9", "1" * 60])
+@each_row("text", ["", "-7", "five", "5.9", "9..3", "1e3", "٣", "3...9", "1" * 60])
 def test_parse_dim_rejects(text):
     with pytest.raises(ValueError, match=r'"|range'):
         parse_dim(text)
 
 
-@pytest.mark.parametrize("text", ["1,3,?,16..512", "...", "", "..9", "3.."])
+@each_row("text", ["1,3,?,16..512", "...", "", "..9", "3.."])
 def test_shape_text_round_trip(text):
     shape = parse_shape(text)
     assert parse_shape(format_shape(shape)[1:-1]) == shape
@@ -152,7 +153,7 @@ def test_merge():
     assert not compatible((3,), (4,))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("a", "b", "out"),
     [((2, 1), (3,), (2, 3)), ((1,), (0,), (0,)), ((DYNAMIC,), (3,), (3,)),
      ((DYNAMIC,), (1,), (DYNAMIC,)), ((Interval(2, 4),), (Interval(3, 9),), (Interval(3, 4),)),
@@ -163,7 +164,7 @@ def test_broadcast(a, b, out):
     assert broadcast(b, a) == out
 
 
-@pytest.mark.parametrize(("a", "b"), [((2,), (3,)), ((Interval(4, 9),), (3,))])
+@each_row(("a", "b"), [((2,), (3,)), ((Interval(4, 9),), (3,))])
 def test_broadcast_rejects(a, b):
     with pytest.raises(ValueError, match="broadcast"):
         broadcast(a, b)
@@ -186,7 +187,7 @@ def test_every_element_type_has_one_precision():
     assert {dtypes.BY_PRECISION[p].name for p in names} == set(dtypes.ELEMENT_TYPES)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "elements", "size"),
     [("u1", 11, 2), ("u3", 11, 6), ("u6", 11, 9), ("i4", 3, 2), ("f64", 2, 16), ("nf4", 5, 3)],
 )
@@ -226,7 +227,7 @@ def test_shape_of() -> None:
     assert b.add(ShapeOf(), Spec(f32, None)) == Spec(i64, (DYNAMIC,))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("op", "operand", "want"),
     [
         (Add(), 3, Interval(13, 23)),
@@ -328,9 +329,9 @@ def test_an_unknown_part_is_as_wide_as_the_others() -> None:
     assert values(joined)[:2] == [3, 4]
 
 
-@pytest.mark.parametrize("step", [-3, -1, 1, 2])
-@pytest.mark.parametrize("start", [-6, -2, 0, 1, 5])
-@pytest.mark.parametrize("stop", [-7, -1, 0, 3, 8, 2**63 - 1])
+@each_row("step", [-3, -1, 1, 2])
+@each_row("start", [-6, -2, 0, 1, 5])
+@each_row("stop", [-7, -1, 0, 3, 8, 2**63 - 1])
 def test_slice_bounds_hold_every_size_and_are_reached(start: int, stop: int, step: int) -> None:
     for low, high in ((0, 4), (2, 9), (3, None)):
         data = Spec(f32, (Interval(low, high),))
@@ -353,7 +354,7 @@ def test_slice_bounds_hold_every_size_and_are_reached(start: int, stop: int, ste
 # Models of which little is declared: inference never says something wrong, and they run.
 
 SAMPLES = sorted((Path(__file__).resolve().parents[2] / "ir_samples/openvino").glob("*.xml"))
-each_sample = pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
+each_sample = each_row("path", SAMPLES)
 
 
 @each_sample
@@ -367,7 +368,7 @@ def test_without_declarations_the_declared_shapes_are_inferred(path: Path) -> No
             assert holds(want.shape, got.shape), node.name
 
 
-@pytest.mark.parametrize("what", LOOSER)
+@each_row("what", LOOSER)
 @each_sample
 def test_open_inputs_never_contradict_exact_ones(path: Path, what: str) -> None:
     graph = ird.read(path)
@@ -382,7 +383,7 @@ def feeds(graph: Graph, batch: int) -> list[np.ndarray]:
     ]
 
 
-@pytest.mark.parametrize("path", [p for p in SAMPLES if p.stem != "dynamic"], ids=lambda p: p.stem)
+@each_row("path", [p for p in SAMPLES if p.stem != "dynamic"])
 def test_open_models_compute_what_exact_ones_do(path: Path) -> None:
     graph = ird.read(path)
     data = feeds(graph, graph.parameters[0].spec().shape[0])
@@ -417,8 +418,8 @@ OPEN = """graph 1 "open" {
 }"""
 
 
-@pytest.mark.parametrize("size", ["?", "..3", "1..2"])
-@pytest.mark.parametrize("form", FORMS)
+@each_row("size", ["?", "..3", "1..2"])
+@each_row("form", list(FORMS))
 def test_what_a_lowering_convolves_to_nothing_is_inferred(form: str, size: str) -> None:
     """One element gives 2(I - 1) + 2 - 2 = 0: inference may not say that there is an output."""
     graph = ird.infer(ird.parse(OPEN.replace("SIZE", size)))
@@ -437,7 +438,7 @@ def test_what_a_lowering_convolves_to_nothing_is_inferred(form: str, size: str) 
     assert wrong == []
 
 
-@pytest.mark.parametrize(("size", "want"), [((0, 3), (0, 1)), ((2, 5), (0, 3)), ((3, 5), (1, 3))])
+@each_row(("size", "want"), [((0, 3), (0, 1)), ((2, 5), (0, 3)), ((3, 5), (1, 3))])
 def test_a_convolution_of_a_lowering_may_have_no_output(
     size: tuple[int, int], want: tuple[int, int]
 ) -> None:
@@ -451,7 +452,7 @@ def test_a_convolution_of_a_lowering_may_have_no_output(
     assert bounds(plain[2]) == (1, want[1])
 
 
-@pytest.mark.parametrize("kept", [0, 1, 3])
+@each_row("kept", [0, 1, 3])
 def test_sizes_that_depend_on_values(kept: int) -> None:
     """The places that are not 0, gathered: as many as there are, whatever stands behind them."""
     g = Graph()

@@ -1,18 +1,30 @@
 """Rows of operation cases: what each operation gives for written-down inputs.
 
-A module of this package is a table for one family: `CASES = [case(...), ...]`. Its rows run through
-tests/ops/test_op_cases.py (attributes, inference, evaluation) and, in OpenVINO, through
-tests/ops/test_peers_ops.py.
+Each family has a table `<family>.txt`, and a module with `CASES = [case(...), ...]` if Python
+computes the expected numbers. The rows run through tests/ops/test_op_cases.py (attributes,
+inference, evaluation) and tests/ops/test_peers_ops.py (OpenVINO).
+
+A row of a table is the operation with its attributes, the inputs, `->` and the outputs. A tensor is
+its element type, an expression of numpy and math, and `as` a shape if it has another one; `zeros`,
+`ones` and `count` (1, 2, 3, ...) are made of a shape. `NAME = ...` names an expression. Indented
+lines continue a row or set `tolerance`, `fixed`, `defect`, `crash`. `Pad-1|12` are two rows.
+
+    Pad-12 pad_mode=edge // f32 [1, 2] // i64 [1] // i64 [0] -> f32 [1, 1, 2]
+      defect: the title of a known difference
 """
 
 from __future__ import annotations
 
 import importlib
-import pkgutil
-from collections.abc import Sequence
+import math
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import quoteattr
 
 import numpy as np
 from lxml import etree
@@ -116,14 +128,87 @@ def case(
     return Case(op, attributes, tuple(inputs), outs, **more)
 
 
+@dataclass(frozen=True)
+class Filled:
+    """zeros[2, 3]: an array of a shape."""
+
+    fill: Callable[[tuple[int, ...]], Array]
+
+    def __getitem__(self, shape: int | tuple[int, ...]) -> Array:
+        return self.fill(shape if isinstance(shape, tuple) else (shape,))
+
+
+NAMES = {
+    **vars(math),
+    "np": np,
+    "zeros": Filled(np.zeros),
+    "ones": Filled(np.ones),
+    "count": Filled(lambda s: np.arange(1, math.prod(s) + 1).reshape(s)),
+    "NaN": math.nan,
+    "Infinity": math.inf,
+}
+
+
+def array_of(text: str, names: Mapping[str, Any] = NAMES) -> Array:
+    """Return the array that a table writes as `[1, 2, 3, 4] as (2, 2)`."""
+    values, _, shape = text.partition(" as ")
+    array = np.array(eval(values, dict(names)))
+    return array.reshape(eval(shape)) if shape else array
+
+
+def tensor_of(text: str, names: Mapping[str, Any] = NAMES) -> Tensor:
+    """Return the tensor that a table writes as `f32 [1, 2]`."""
+    dtype, _, values = text.strip().partition(" ")
+    return tensor(dtype, array_of(values, names))
+
+
+OPTIONS: dict[str, Callable[[str], Any]] = {
+    "tolerance": lambda text: float(array_of(text)),
+    "fixed": lambda text: tuple(map(int, text.split(","))),
+    "defect": str,
+    "crash": str,
+}
+
+
+def rows_of(text: str) -> list[Case]:
+    """Return the rows of a table."""
+    names, found = dict(NAMES), []
+    for block in re.split(r"\n(?=\S)", text):
+        first, *rest = (line.rstrip() for line in block.split("\n"))
+        if first.startswith("#") or not first:
+            continue
+        if named := re.fullmatch(r"([A-Z_]+) = (.*)", first):
+            names[named[1]] = array_of(named[2], names)
+            continue
+        options = [re.fullmatch(rf"  ({'|'.join(OPTIONS)}): (.*)", line) for line in rest]
+        more = {o[1]: OPTIONS[o[1]](o[2]) for o in options if o}
+        lines = [line.strip() for line, o in zip(rest, options, strict=True) if not o]
+        left, right = " ".join((first, *lines)).rsplit(" -> ", 1)
+        head, *inputs = left.split(" // ")
+        op, *words = shlex.split(head)
+        attributes = " ".join(f"{k}={quoteattr(v)}" for k, v in (w.split("=", 1) for w in words))
+        ins, outs = ([tensor_of(t, names) for t in side] for side in (inputs, right.split(" // ")))
+        kind, *versions = op.split("|")
+        stem = kind.rstrip("0123456789")
+        found += [
+            case(o, attributes, ins, outs, **more) for o in (kind, *map(stem.__add__, versions))
+        ]
+    return found
+
+
 @cache
 def all_cases() -> dict[str, Case]:
     """Return the rows of every table by a unique id."""
     found: dict[str, Case] = {}
-    for info in pkgutil.iter_modules(__path__):
-        table = importlib.import_module(f"{__name__}.{info.name}")
-        for i, row in enumerate(table.CASES):
-            found[f"{info.name}-{i}-{row.op}"] = row
+    files = [p for p in sorted(Path(__file__).parent.glob("[a-z]*")) if p.suffix in (".py", ".txt")]
+    for family in sorted({p.stem for p in files}):
+        rows: list[Case] = []
+        for path in (p for p in files if p.stem == family):
+            if path.suffix == ".txt":
+                rows += rows_of(path.read_text("utf-8"))
+            else:
+                rows += importlib.import_module(f"{__name__}.{family}").CASES
+        found |= {f"{family}-{i}-{row.op}": row for i, row in enumerate(rows)}
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from op_cases import Case, case, count, f32, i32
+from op_cases import Case, case, count, f32
 
 RAW = f32((np.arange(2 * 14 * 2 * 3) * 5 % 31 - 15) / 4, (2, 14, 2, 3))  # two regions of seven
 
@@ -56,29 +56,9 @@ CASES = [
         tolerance=2.0**-20,
     ),
     case(
-        "RegionYolo-1",
-        'coords="2" classes="1" do_softmax="false" num="3" mask="2"',
-        [f32([0, math.log(3), -math.log(3), 0, 5], (1, 5, 1, 1))],
-        f32([0.5, 0.75, 0.25, 0.5], (1, 4, 1, 1)),
-        tolerance=2.0**-20,
-    ),
-    case(
         "ReorgYolo-1",
         'stride="2"',
         [count((2, 8, 2, 4))],
         f32(reorganized(8, 2, 4), (2, 32, 1, 2)),
-    ),
-    case(
-        "ReorgYolo-2",
-        'stride="2,2"',
-        [count((1, 4, 2, 2), dtype="i32")],
-        i32([0, 2, 8, 10, 1, 3, 9, 11, 4, 6, 12, 14, 5, 7, 13, 15], (1, 16, 1, 1)),
-    ),
-    # Five channels: those of the last are taken from where a second plane would be.
-    case(
-        "ReorgYolo-2",
-        'stride="2"',
-        [count((1, 5, 2, 2))],
-        f32([0, 2, 8, 10, 1, 3, 9, 11, 4, 6, 12, 14, 5, 7, 13, 15, 8, 10, 16, 18], (1, 20, 1, 1)),
     ),
 ]

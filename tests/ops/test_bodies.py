@@ -18,11 +18,12 @@ from irdeconv.ops.bodies import change_bodies, every_node
 from irdeconv.proof import reader
 from irdeconv.proof.pairing import check as core_check
 from support import body_models as bm
+from support.rows import each_row
 from support.runtime_truth import outputs
 
 # Loops and branches: inference, running, text form, limits, and what is refused.
 
-each = pytest.mark.parametrize("given", bm.MODELS.values(), ids=list(bm.MODELS))
+each = each_row("given", bm.MODELS)
 
 
 def check(given: bm.BodyModel, made: dict[str, np.ndarray]) -> None:
@@ -83,7 +84,7 @@ def test_a_mistake_inside_a_body_is_reported_with_its_place() -> None:
     assert found.location.position == (line, 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "code", "message"),
     [
         (bm.iterator("[2]", "[0]")[0], "E305", "axis 2 is outside"),
@@ -92,7 +93,6 @@ def test_a_mistake_inside_a_body_is_reported_with_its_place() -> None:
         (bm.loop(trip=[1, 2]), "E302", "trip_count has 2 values"),
         (bm.loop(condition=1).replace("boolean, data = [1]", "u8, data = [1]"), "E303", "boolean"),
     ],
-    ids=range(5),
 )
 def test_what_does_not_fit(text: str, code: str, message: str) -> None:
     found = problem(text)
@@ -156,7 +156,7 @@ def test_unknown_operations_inside_a_body_are_named() -> None:
     assert (found.code, found.layer) == ("E502", "n1")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "message"),
     [
         ("inputs = [[0, 0, [0]]]", "inputs = [[9, 0, [0]]]", "has no Parameter 9"),
@@ -169,7 +169,6 @@ def test_unknown_operations_inside_a_body_are_named() -> None:
         ("edges = []", "edges = 3", "list of lists"),
         ("edges = []", "back = []", "no field"),
     ],
-    ids=range(9),
 )
 def test_malformed_bodies_of_the_text_form(old: str, new: str, message: str) -> None:
     text = bm.MODELS["parts"].text
@@ -187,7 +186,7 @@ def test_bodies_are_copied_with_what_changes(tmp_path: Path) -> None:
     assert str(next(other.nodes("TensorIterator")).spec()) == "f32[6,2]"
 
 
-@pytest.mark.parametrize("fuse", [True, False])
+@each_row("fuse", [True, False])
 def test_no_iteration_gives_rows_as_wide_as_the_first_would_be(fuse: bool) -> None:
     text = bm.MODELS["no part"].text.replace("shape = [?,2]", "shape = [?,?]")
     (made,) = ird.run(ird.parse(text), {"x": np.zeros((0, 5), np.float32)}, fuse=fuse).values()
@@ -254,7 +253,7 @@ MODELS = {
     "branch": (branch(), (1, 2, 3, 4)),
     "nested": (branch(nested=True), (2, 2, 3, 4)),
 }
-each_model = pytest.mark.parametrize(("text", "shape"), MODELS.values(), ids=list(MODELS))
+each_model = each_row(("text", "shape"), MODELS)
 forms = pytest.mark.parametrize(
     "form",
     ["phases", *(pytest.param(f, marks=pytest.mark.thorough) for f in ("stacked", "auto"))],
@@ -339,7 +338,7 @@ def test_another_filter_in_a_body_is_refused(text: str, shape: tuple[int, ...], 
     assert ird.check_certificate(graph, changed(graph)).equal is False
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "old", "new"),
     [
         ("iterator", "[[0, 0, [0]]]", "[[0, 0, [0, -1, 0, -1]]]"),

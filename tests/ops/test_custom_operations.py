@@ -16,6 +16,7 @@ from irdeconv.cli.main import VERBS, main
 from irdeconv.cli.model import read_file
 from irdeconv.verify.check import check
 from support.ir_edit import unmark
+from support.rows import each_row
 
 # Operations that irdeconv does not know: kept as they are, no reason to refuse the rest.
 
@@ -120,7 +121,7 @@ def test_what_needs_the_operation_names_it(model: Path, capsys: pytest.CaptureFi
     assert "cannot execute Blur (mine), layer" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", [("ConvTranspose", "opset1"), ("ConvolutionBackpropData", "my")])
+@each_row("kind", [("ConvTranspose", "opset1"), ("ConvolutionBackpropData", "my")])
 def test_a_deconvolution_of_an_unknown_version_is_refused(
     kind: tuple[str, str], tmp_path: Path
 ) -> None:
@@ -258,10 +259,8 @@ OPERATIONS = {  # by what is wrong with them
 }
 
 
-@pytest.mark.parametrize(
-    ("operation", "code"), [(each, code) for code in OPERATIONS for each in OPERATIONS[code]]
-)
-@pytest.mark.parametrize("needed", [True, False], ids=["needed", "dead"])
+@each_row(("operation", "code"), [(each, code) for code in OPERATIONS for each in OPERATIONS[code]])
+@each_row("needed", [True, False])
 def test_the_text_form_is_judged_as_the_file_that_is_written_from_it(
     operation: str, code: str, needed: bool, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ from support.dialect_layers import (
     build,
     problems,
 )
+from support.rows import each_row
 
 PADS = {"pads_begin": (1, 0), "pads_end": (0, 1)}
 LISTS = {"strides": (2, 3), "dilations": (1, 2)}
@@ -170,10 +171,9 @@ REJECTED: list[tuple[tuple[str, ...], dict[str, Any], str, str | None, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("version", "row"),
     [(version, row) for row in REJECTED for version in row[0]],
-    ids=lambda v: v if isinstance(v, str) else f"{v[2]}-{v[3]}-{v[4]}",
 )
 def test_rejections(version: str, row: Any) -> None:
     _, changes, code, attribute, words = row
@@ -184,8 +184,8 @@ def test_rejections(version: str, row: Any) -> None:
     assert problems(layer(version)) == []
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(
+@each_row("version", VERSIONS)
+@each_row(
     ("types", "words"),
     [
         (("i32", "i32"), "data is i32"),
@@ -212,7 +212,7 @@ ACCEPTED = {
 }
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each_row("version", VERSIONS)
 def test_every_element_type(version: str) -> None:
     for name in ("f64", "f32", "f16", "bf16", "i8", "u8", "i32", "i64"):
         made = replace(layer(version), c=4, m=4)
@@ -226,7 +226,7 @@ def test_every_element_type(version: str) -> None:
                 infer_op(made.op, specs)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("groups", "c", "m", "words"),
     [
         (1, 4, 8, ""),
@@ -252,7 +252,7 @@ def test_tensorrt_has_two_or_three_axes() -> None:
         assert [p.code for p in problems(made)] == ([] if axes in (2, 3) else ["E301"])
 
 
-@pytest.mark.parametrize("text", ["NXC", "nxc"])
+@each_row("text", ["NXC", "nxc"])
 def test_onednn_reads_any_case(text: str) -> None:
     made = layer(ONEDNN)
     values, found = parse_attributes(made.cls, made.texts() | {"data_format": text})
@@ -278,7 +278,7 @@ def warnings(made: DialectLayer) -> list[Any]:
     return [d for d in ird.validate(graph) if d.severity != "note"]
 
 
-@pytest.mark.parametrize(("version", "changes", "code", "words"), WARNINGS)
+@each_row(("version", "changes", "code", "words"), WARNINGS)
 def test_warnings(version: str, changes: dict[str, Any], code: str, words: str) -> None:
     made = layer(version, **changes)
     assert problems(made) == []
@@ -286,13 +286,13 @@ def test_warnings(version: str, changes: dict[str, Any], code: str, words: str) 
     assert [d.code for d in found if words in d.message] == [code], found
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each_row("version", VERSIONS)
 def test_no_warnings_without_reason(version: str) -> None:
     made = layer(version)
     assert warnings(made) == []
 
 
-@pytest.mark.parametrize("version", ONNX[1:])
+@each_row("version", ONNX[1:])
 def test_versions_whose_text_is_the_runtime_do_not_warn(version: str) -> None:
     made = layer(version, output_shape=(6, 12))
     assert warnings(made) == []

@@ -1,4 +1,4 @@
-"""Classification of sequences against sums over all paths and a loop over steps; refusals."""
+"""Classification of sequences against sums over all paths and a loop over steps."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import random
 import numpy as np
 import pytest
 
-import test_op_errors as errors
 from irdeconv.kernels import recurrent
-from op_cases import count, f32, i32
 
 
 def read(path: tuple[int, ...], blank: int, *, merge: bool) -> list[int]:
@@ -51,37 +49,3 @@ def test_decoding_reads_each_sequence(seed: int, merge: bool) -> None:
         want = read(tuple(steps[:length]), 1, merge=merge)
         assert list(found) == want + [-1] * (7 - len(want))
         assert number == len(want)
-
-
-DATA = count((2, 3, 4))
-LABELS, ENDS = i32([[0, 1, 2], [0, 1, 2]]), i32([3, 3])
-TREE = [i32([[[1, 2]], [[3, 4]]]), i32([[[0, 0]], [[0, 2]]]), i32([2]), i32(9)]
-LOSS = "CTCLoss-4"
-ROWS = [
-    errors.row(
-        "CTCGreedyDecoder-1", "", ["f32[5,2,4]", "f32[2,5]"], "E302", 1, "size 2", "5 is needed"
-    ),
-    errors.row("CTCGreedyDecoder-1", "", ["f32[5,2,0]", "f32[5,2]"], "E302", 0, "0 classes"),
-    errors.row("CTCGreedyDecoder-1", "", ["f32[5,2,4]", "i32[5,2]"], "E303", 1, "i32"),
-    errors.row(
-        "CTCGreedyDecoderSeqLen-6", "", [DATA, i32([3, 4])], "E305", 1, "sequence 1 is 4", "0 to 3"
-    ),
-    errors.row("CTCGreedyDecoderSeqLen-6", "", [DATA, i32([-1, 3])], "E305", 1, "sequence 0 is -1"),
-    errors.row("CTCGreedyDecoderSeqLen-6", "", [DATA, ENDS, i32([1, 2])], "E302", 2, "2 values"),
-    errors.row(LOSS, "", [DATA, i32([3, 4]), LABELS, i32([1, 1])], "E305", 1, "sequence 1 is 4"),
-    errors.row(LOSS, "", [DATA, i32([3, 1]), LABELS, i32([3, 2])], "E305", 3, "is 2", "0 to 1"),
-    errors.row(
-        LOSS, "", [DATA, ENDS, i32([[0, 9, 9], [0, 9, 9]]), i32([1, 2])], "E305", 2, "9", "4"
-    ),
-    errors.row(LOSS, "", [DATA, ENDS, LABELS, i32([1, 1]), i32(4)], "E305", 4, "4", "4 classes"),
-    errors.row(LOSS, "", [DATA, ENDS, LABELS, i32([1, 1]), i32([3])], "E301", 4, "rank 1"),
-    errors.row(LOSS, "", ["f32[2,3,4]", "i32[2]", "i32[2,4]", "i32[2]"], "E302", 2, "size 4", "3"),
-    errors.row("GatherTree-1", "", TREE, "E305", 1, "step 1 is 2", "2 beams"),
-    errors.row("GatherTree-1", "", [*TREE[:3], f32(9)], "E303", 3, "i32", "f32"),
-    errors.row("GatherTree-1", "", [*TREE[:3], i32([9])], "E301", 3, "rank 1"),
-]
-
-
-@pytest.mark.parametrize("r", ROWS, ids=[f"{i}-{r.op}" for i, r in enumerate(ROWS)])
-def test_what_does_not_fit_is_refused(r: errors.Row) -> None:
-    errors.test_refusal(r)

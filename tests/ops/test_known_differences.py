@@ -5,16 +5,11 @@ No test of this file asks OpenVINO.
 
 from __future__ import annotations
 
-import json
 import re
-
-import numpy as np
-import pytest
 
 import irdeconv as ird
 from irdeconv.formats.xml_writer import ir_bytes
-from irdeconv.ir.dtypes import ELEMENT_TYPES
-from op_cases import Tensor, all_cases, count
+from op_cases import all_cases, tensor_of
 from support.live.differences import (
     BY_OTHER_MEANS,
     PAGE,
@@ -30,6 +25,7 @@ from support.live.differences import (
 from support.live.judging import Finding, Verdict
 from support.live.sample import Given, Sample, answer, given
 from support.live.wholes import leaves_out
+from support.rows import each_row
 
 RANGES = "indices and labels out of range"
 REFUSED = "only irdeconv"
@@ -37,14 +33,9 @@ DIFFERS = "output 0: 1 of 2 values; at [0] 1, OpenVINO 2"
 OTHER_DIFFERENCES = (
     "irdeconv fails: KeyError", "output 0: type i32, OpenVINO i64", "output 0: inferred 2",
 )  # fmt: skip
-MAKERS = {"zeros": np.zeros, "ones": np.ones, "count": lambda shape: count(shape, 1).values}
-EXAMPLES = [
-    pytest.param(row.title, *example, id=f"{row.title}, {example[0]}, {i}")
-    for row in table()
-    for i, example in enumerate(row.examples)
-]
-ALONE = [e for e in EXAMPLES if e.values[1] == "differ"]
-CODES = [e for e in EXAMPLES if re.fullmatch(r"E\d+", e.values[1])]
+EXAMPLES = [(row.title, *example) for row in table() for example in row.examples]
+ALONE = [e for e in EXAMPLES if e[1] == "differ"]
+CODES = [e for e in EXAMPLES if re.fullmatch(r"E\d+", e[1])]
 WITHIN = [e for e in EXAMPLES if e not in ALONE and e not in CODES]
 
 
@@ -58,12 +49,11 @@ def layer(text: str) -> Sample:
 
 
 def port(text: str) -> Given:
-    mode, dtype, made, values = re.fullmatch(r"(open |const )?(\w+) ([a-z]*)(.*)", text).groups()  # type: ignore[union-attr]
-    kind, array = ELEMENT_TYPES[dtype], json.loads(values)
-    tensor = Tensor(kind, np.asarray(MAKERS[made](array) if made else array, kind.container))
-    if mode == "open ":
+    mode = next((m for m in ("open", "const") if text.startswith(f"{m} ")), "")
+    tensor = tensor_of(text.removeprefix(mode))
+    if mode == "open":
         return Given(tensor, declared=(-1,) * tensor.values.ndim)
-    return given(tensor, constant=mode == "const ")
+    return given(tensor, constant=mode == "const")
 
 
 def test_the_page_is_what_the_table_writes(update: bool) -> None:
@@ -91,7 +81,7 @@ def test_defects_of_op_cases_are_rows() -> None:
     assert {row.defect for row in all_cases().values() if row.defect} <= titles
 
 
-@pytest.mark.parametrize(("title", "kind", "words", "fits", "misses"), ALONE)
+@each_row(("title", "kind", "words", "fits", "misses"), ALONE)
 def test_what_a_layer_does_alone(title: str, kind: str, words: str, fits: str, misses: str) -> None:
     """Other differences of it stay without an explanation, or one of a kind of sizes."""
     assert explanation(Verdict("differ", layer(fits), words or DIFFERS)) == title
@@ -100,7 +90,7 @@ def test_what_a_layer_does_alone(title: str, kind: str, words: str, fits: str, m
         assert explanation(Verdict("differ", layer(fits), reason)) != title
 
 
-@pytest.mark.parametrize(("title", "code", "words", "fits", "misses"), CODES)
+@each_row(("title", "code", "words", "fits", "misses"), CODES)
 def test_what_is_refused(title: str, code: str, words: str, fits: str, misses: str) -> None:
     """Another refusal of the operation is not explained, nor is another code."""
     said = answer(layer(fits))
@@ -111,7 +101,7 @@ def test_what_is_refused(title: str, code: str, words: str, fits: str, misses: s
     assert explanation(Verdict("only OpenVINO", layer(fits), "error[E999]")) == ""
 
 
-@pytest.mark.parametrize(("title", "kind", "words", "fits", "misses"), WITHIN)
+@each_row(("title", "kind", "words", "fits", "misses"), WITHIN)
 def test_a_reason_is_what_the_layer_has(
     title: str, kind: str, words: str, fits: str, misses: str
 ) -> None:
@@ -122,7 +112,7 @@ def test_a_reason_is_what_the_layer_has(
     assert reason_for(Finding(kind, layer(fits).type, words), None) == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "why"),
     [
         ('a:1:2: error[E212]: Slice "s": the precision "x" is not an element type', "ports"),
@@ -147,17 +137,13 @@ TWINS = b"""<net><layers>
 <edge from-layer="1" to-layer="3"/></edges></net>"""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("xml", "titles"),
-    [
-        pytest.param(TWINS, {"first": "", "second": UNUSED}, id="no Result needs it"),
-        pytest.param(
-            TWINS.replace(b'id="2"', b'id="1"'), {"first": PORTS, "second": ""}, id="of one id"
-        ),
-        pytest.param(
-            re.sub(b"first|second", b"twin", TWINS), {3: "", 4: UNUSED}, id="the line tells which"
-        ),
-    ],
+    {
+        "no Result needs it": (TWINS, {"first": "", "second": UNUSED}),
+        "of one id": (TWINS.replace(b'id="2"', b'id="1"'), {"first": PORTS, "second": ""}),
+        "the line tells which": (re.sub(b"first|second", b"twin", TWINS), {3: "", 4: UNUSED}),
+    },
 )
 def test_layers_are_looked_at_in_the_file(xml: bytes, titles: dict[str | int, str]) -> None:
     for key, title in titles.items():
@@ -165,9 +151,7 @@ def test_layers_are_looked_at_in_the_file(xml: bytes, titles: dict[str | int, st
         assert lenient(f'm.xml:{line}:1: error[E301]: ReLU "{name}": it is wrong', xml) == title
 
 
-@pytest.mark.parametrize(
-    ("ratio", "title"), [("-1", "a sampling_ratio below 0"), ("1", ""), ("x", "")]
-)
+@each_row(("ratio", "title"), [("-1", "a sampling_ratio below 0"), ("1", ""), ("x", "")])
 def test_attributes_are_looked_at_in_the_file(ratio: str, title: str) -> None:
     xml = f"""<net><layers>
 <layer id="1" name="r" type="ROIAlign" version="opset3"><data sampling_ratio="{ratio}"/></layer>
@@ -177,7 +161,7 @@ def test_attributes_are_looked_at_in_the_file(ratio: str, title: str) -> None:
     assert lenient(error, xml.encode()) == title
 
 
-@pytest.mark.parametrize(("shape", "title"), [("1,?,2", RANGES), ("0,3", RANGES), ("1,10,2", "")])
+@each_row(("shape", "title"), [("1,?,2", RANGES), ("0,3", RANGES), ("1,10,2", "")])
 def test_an_axis_is_looked_at_where_there_are_data(shape: str, title: str) -> None:
     error = 'm.xml:2:1: error[E305]: CumSum "c": axis 11 is outside a tensor of rank 3 (-3 to 2)'
     assert lenient(f'{error}\nnote: data is f16[{shape}] from "x"') == title
@@ -216,7 +200,7 @@ LOOP = """graph 1 "m" <ir_version = 11> {{
 }}"""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("trips", "begins", "message", "why"),
     [
         (-2, 1, "overflow while multiplying dim", "a Loop of a trip_count below -1"),

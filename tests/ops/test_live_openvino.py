@@ -21,6 +21,7 @@ from support.live.runtime import Runtime
 from support.live.sample import Answer, Model, Sample, given
 from support.live.sweep import Table, sample_of, sweep, targets
 from support.live.trial import Outcome, attempt
+from support.rows import each_row
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
@@ -62,7 +63,7 @@ def ran(values: object, specs: object = TWO) -> Answer:
     return Answer("ran", specs, (values,))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("live", "ours", "kind", "reason"),
     [
         (ran(f32([4, 6]).values), ran(f32([4, 6]).values), "agree", ""),
@@ -127,7 +128,7 @@ def test_mutants_agree_or_are_refused(runtime: Runtime) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [random_model, mutant])
+@each_row("make", [random_model, mutant])
 def test_many_agree(runtime: Runtime, make: Make) -> None:
     found = outcomes(runtime, make, range(400))
     assert not [o for o in found if not o.settled]
@@ -143,13 +144,13 @@ def test_mutants_repeat() -> None:
     assert other is None or other.xml != first.xml
 
 
-@pytest.mark.parametrize("number", [236, 253])
+@each_row("number", [236, 253])
 def test_the_number_of_outputs_is_always_known(number: int) -> None:
     """A VariadicSplit whose lengths are an input of open size has no known number of outputs."""
     assert random_model(11, number) is not None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seed", "number", "why"),
     [
         (500, 1342, EXACT),
@@ -232,7 +233,7 @@ def values(graph: ird.Graph) -> list[ird.Value]:
     return [ird.Value(n.id) for n in graph.nodes() if n.type not in ("Result",)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("spec", "array", "wrong"),
     [
         (Spec(ELEMENT_TYPES["f32"], (2, DYNAMIC)), np.zeros((2, 5), np.float32), ""),

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +44,12 @@ from irdeconv.verify.judge import allowed, evaluate, precise, worth_precision
 from op_cases import Case, Tensor, all_cases, count, differs, f32, i64, u1
 from support.commands import command
 from support.live.sample import Given, Sample, build, given
+from support.rows import each_row
 
 # Every row of op_cases through attributes, inference with ever less knowledge, and evaluation.
 
 assert irdeconv.ops
-CASES = all_cases()
-each_case = pytest.mark.parametrize("row", CASES.values(), ids=CASES.keys())
+each_case = each_row("row", all_cases)
 
 
 def built(row: Case) -> Op:
@@ -183,9 +184,9 @@ OPERATIONS = sorted(
 )
 
 
-@pytest.mark.parametrize("cls", OPERATIONS, ids=lambda c: f"{c.type}-{c.version}")
+@each_row("cls", OPERATIONS)
 def test_operation_has_a_row(cls: type[Op]) -> None:
-    assert any(REGISTRY[r.type, r.version] is cls for r in CASES.values())
+    assert any(REGISTRY[r.type, r.version] is cls for r in all_cases().values())
 
 
 # The support table: `irdeconv inspect --operations`, ird.operations, docs/operations.md.
@@ -229,7 +230,7 @@ def test_element_types_are_those_that_rows_have() -> None:
         assert spelled & set(allowed), (row, case)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("type", "opset", "types"),
     [
         ("Abs", 1, "floating-point, integers"),
@@ -260,7 +261,7 @@ def test_the_command_prints_the_table(capsys: pytest.CaptureFixture[str]) -> Non
     assert len(found["operations"]) == len(ROWS)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments",
     [
         ("inspect",),
@@ -301,7 +302,7 @@ def run(op: str, attributes: str, *tensors: Tensor) -> Any:
     return out
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("op", "attributes", "tensors", "text"),
     [
         ("GatherElements-6", "axis=0", (X, i64([[3, 0]])), "index 3 is outside axis 0 of size 3"),
@@ -500,21 +501,21 @@ def assert_within(op: Op, arrays: Sequence[Array], got: Array) -> None:
     assert not wrong.any(), (bound.rule, result[wrong], plain[wrong])
 
 
-def rows() -> Iterator[tuple[str, Op, int, str, list[Array]]]:
-    """Yield every row that is a step in a type: its name, operation, data port, type and inputs."""
+@cache
+def formulas() -> dict[str, tuple[Op, int, str, list[Array]]]:
+    """Return every row that is a step in a type: its operation, data port, type and inputs."""
+    found = {}
     for name, row in all_cases().items():
         op = row.build()[0]
         for dtype in TYPES if type(op) in STEPS else ():
             arrays = [typed(t.values, dtype) for t in row.inputs]
             port = data_port(op, arrays)
             if port is not None:
-                yield f"{name}-{dtype}", op, port, dtype, arrays
+                found[f"{name}-{dtype}"] = op, port, dtype, arrays
+    return found
 
 
-FORMULAS = {name: rest for name, *rest in rows()}
-
-
-@pytest.mark.parametrize(("op", "port", "dtype", "arrays"), FORMULAS.values(), ids=FORMULAS)
+@each_row(("op", "port", "dtype", "arrays"), formulas)
 def test_alone_and_in_a_chain(
     op: Op, port: int, dtype: str, arrays: list[Array], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -530,8 +531,8 @@ def test_alone_and_in_a_chain(
                     assert_within(op, before, as_chain(op, inputs, data, {port}))
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("cls", ARITHMETIC)
+@each_row("dtype", TYPES)
+@each_row("cls", ARITHMETIC)
 def test_two_tensors_and_constants(cls: type[Binary], dtype: str) -> None:
     op, values = cls(), typed(np.array(specials(dtype)), dtype)
     with np.errstate(all="ignore"):
@@ -545,10 +546,11 @@ def test_two_tensors_and_constants(cls: type[Binary], dtype: str) -> None:
             assert_within(op, inputs, as_chain(op, inputs, np.empty_like(values), {0}))
 
 
-MOVING = {k: row for k, row in all_cases().items() if row.build()[0].moves}
+def moving() -> dict[str, Case]:
+    return {k: row for k, row in all_cases().items() if row.build()[0].moves}
 
 
-@pytest.mark.parametrize("row", MOVING.values(), ids=MOVING)
+@each_row("row", moving)
 def test_what_moves_elements_commutes_with_a_conversion(row: Case) -> None:
     """So rewriting may put it in front of the Convert of a compressed constant."""
     op, (data, *others) = row.build()[0], [t.values for t in row.inputs]
@@ -566,7 +568,7 @@ def test_what_moves_elements_commutes_with_a_conversion(row: Case) -> None:
 
 def test_every_step_is_tested() -> None:
     """A new operation has a row in op_cases with which it is a step."""
-    assert {c for c in STEPS if c.type not in {op.type for op, *_ in FORMULAS.values()}} == set()
+    assert {c for c in STEPS if c.type not in {op.type for op, *_ in formulas().values()}} == set()
 
 
 def test_arithmetic_is_a_step() -> None:

@@ -13,10 +13,10 @@ from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.op import infer_op, ports
 from irdeconv.ir.spec import DYNAMIC, Dim, Interval, Spec
 from op_cases import Case, all_cases
+from support.rows import each_row
 
 pytestmark = pytest.mark.thorough
 
-CASES = all_cases()
 TYPES = [ELEMENT_TYPES[n] for n in ("f32", "f16", "i64", "i32", "u8", "boolean")]
 DIMS: list[Dim] = [0, 1, 2, 3, 7, DYNAMIC, Interval(1, 4), Interval(2, None)]
 
@@ -50,12 +50,12 @@ def answered(row: Case, tries: int) -> None:
             infer_op(op, tuple(specs))
 
 
-@pytest.mark.parametrize("row", CASES.values(), ids=CASES.keys())
+@each_row("row", all_cases)
 def test_nothing_but_op_errors(row: Case) -> None:
     answered(row, 20)
 
 
 @pytest.mark.slow
 def test_nothing_but_op_errors_in_many_tries() -> None:
-    for row in CASES.values():
+    for row in all_cases().values():
         answered(row, 200)

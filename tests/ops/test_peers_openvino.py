@@ -14,6 +14,7 @@ import irdeconv as ird
 from irdeconv.rewrite.forms import FORMS
 from support.ir_text import write_ir
 from support.layers import EMPTY_DATA, EMPTY_OUTPUT, Layer, build, expected, numbers, random_layer
+from support.rows import each_row
 from support.runtime_truth import compiled, core, outputs
 from support.sweeps import parts
 
@@ -217,8 +218,8 @@ def resized(layer: Layer, rng: np.random.Generator) -> Layer:
     return replace(other, output_shape=tuple(max(n, 1) for n in near))
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("layer", EMPTY_OUTPUT)
+@each_row("form", list(FORMS))
+@each_row("layer", EMPTY_OUTPUT)
 def test_an_empty_output(tmp_path: Path, layer: Layer, form: str) -> None:
     x, w = (np.ones(s, np.float32) for s in (layer.data_shape, layer.filter_shape))
     graph, feeds = build(layer, x, w)
@@ -226,9 +227,9 @@ def test_an_empty_output(tmp_path: Path, layer: Layer, form: str) -> None:
     assert run_ov(tmp_path / "net.xml", list(feeds.values())).shape == expected(layer, x, w).shape
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("open_sizes", [True, False])
-@pytest.mark.parametrize("layer", EMPTY_DATA)
+@each_row("form", list(FORMS))
+@each_row("open_sizes", [True, False])
+@each_row("layer", EMPTY_DATA)
 def test_the_size_that_empty_data_gives(
     tmp_path: Path, layer: Layer, open_sizes: bool, form: str
 ) -> None:

@@ -28,6 +28,7 @@ from support.live.differences import reason_for
 from support.live.judging import judge
 from support.live.runtime import Runtime
 from support.live.sample import PLAIN, Answer, Sample, answer, build, given, ir_of, plain_name
+from support.rows import each_row
 from support.runtime_truth import outputs
 
 ov = pytest.importorskip("openvino")
@@ -89,24 +90,36 @@ def difference(row: Case, runtime: Runtime, folder: Path) -> str:
     return "; ".join(f for f in found if f)
 
 
-def rows() -> Iterator[Any]:
-    """Yield every third row of each operation; the others run only when asked for."""
+def every_third(*, others: bool) -> dict[str, Case]:
+    """Return every third row of each operation, or all the others."""
     seen: Counter[tuple[str, str]] = Counter()
+    found = {}
     for name, row in all_cases().items():
-        marks = [pytest.mark.slow] if seen[row.type, row.version] % 3 else []
+        if bool(seen[row.type, row.version] % 3) == others:
+            found[name] = row
         seen[row.type, row.version] += 1
-        yield pytest.param(row, id=name, marks=marks)
+    return found
 
 
-@pytest.mark.parametrize("row", list(rows()))
-def test_openvino_agrees(row: Case, live: Live) -> None:
+def check(row: Case, live: Live) -> None:
     if row.crash:
-        pytest.xfail(row.crash)
+        return
     found = difference(row, *live)
     if row.defect:
         assert found, f"the listed defect is gone: {row.defect}"
     else:
         assert found == ""
+
+
+@each_row("row", lambda: every_third(others=False))
+def test_openvino_agrees(row: Case, live: Live) -> None:
+    check(row, live)
+
+
+@pytest.mark.slow
+@each_row("row", lambda: every_third(others=True))
+def test_openvino_agrees_in_the_other_rows(row: Case, live: Live) -> None:
+    check(row, live)
 
 
 # Equal scores in live OpenVINO: which boxes come first decides which are kept.
@@ -130,7 +143,7 @@ def boxes(r: np.random.Generator, shape: tuple[int, ...]) -> Tensor:
     return f32(np.concatenate([low, low + r.integers(2, 12, (*shape, 2))], -1))
 
 
-@pytest.mark.parametrize("count", [7, 16, 17, 40, 300, 3000])
+@each_row("count", [7, 16, 17, 40, 300, 3000])
 def test_top_regions(count: int, live: Live) -> None:
     r = np.random.default_rng(count)
     inputs = [boxes(r, (count,)), ties(r, (count,))]
@@ -139,7 +152,7 @@ def test_top_regions(count: int, live: Live) -> None:
     agrees(op, f'max_rois="{most}"', inputs, f32, live)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@each_row("seed", range(6))
 def test_proposals(seed: int, live: Live) -> None:
     r = np.random.default_rng(seed)
     info, anchors = f32([[40, 50, 1]]), boxes(r, (5, 6, 3))
@@ -149,7 +162,7 @@ def test_proposals(seed: int, live: Live) -> None:
     agrees("GenerateProposals-9", limits, inputs, i64, live)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@each_row("seed", range(6))
 def test_matrix_nms(seed: int, live: Live) -> None:
     r = np.random.default_rng(seed)
     inputs = [boxes(r, (2, 60)), ties(r, (2, 2, 60))]
@@ -181,8 +194,8 @@ def steps_apart(a: Any, b: Any) -> Any:
     return np.abs(keys[0] - keys[1])
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=["f16", "bf16"])
-@pytest.mark.parametrize("name", LAYERS)
+@each_row("dtype", TYPES)
+@each_row("name", list(LAYERS))
 def test_one_unit_from_openvino(name: str, dtype: Any, tmp_path: Path) -> None:
     kind, shape, filter_shape, strides, pads = LAYERS[name]
     rng = np.random.default_rng(len(name))
@@ -247,11 +260,11 @@ IR = """<net name="m" version="11"><layers>
 <edge from-layer="1" from-port="1" to-layer="2" to-port="0"/></edges></net>"""
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     ["u1", "u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1", "f8e4m3", "f8e5m2", "f8e8m0", "bf16"],
 )
-@pytest.mark.parametrize("count", [1, 3, 8, 13, 64, 101])
+@each_row("count", [1, 3, 8, 13, 64, 101])
 def test_decodes_like_openvino(name: str, count: int) -> None:
     dtype = ELEMENT_TYPES[name]
     raw = np.random.default_rng(count).integers(0, 256, dtype.nbytes(count), dtype=np.uint8)
@@ -266,7 +279,7 @@ def test_decodes_like_openvino(name: str, count: int) -> None:
 # Loops and branches in live OpenVINO, from the files that irdeconv writes.
 
 
-@pytest.mark.parametrize("given", bm.MODELS.values(), ids=list(bm.MODELS))
+@each_row("given", bm.MODELS)
 def test_openvino_runs_bodies_alike(given: bm.BodyModel) -> None:
     graph = ird.infer(ird.parse(given.text))
     feeds = [given.feeds[name] for name in graph.inputs]
@@ -283,7 +296,7 @@ def test_openvino_runs_bodies_alike(given: bm.BodyModel) -> None:
         np.testing.assert_array_equal(got, want, strict=True)
 
 
-@pytest.mark.parametrize("name", ["nested", "carried", "while", "growing"])
+@each_row("name", ["nested", "carried", "while", "growing"])
 def test_compare_runs_a_loop_as_one_layer(name: str) -> None:
     given = bm.MODELS[name]
     report = ird.compare(ird.parse(given.text), "openvino", given.feeds)

@@ -37,6 +37,7 @@ from irdeconv.verify.judge import (
 )
 from op_cases import Case, Tensor, all_cases, boolean, differs, f32, i64
 from support.blocks import SMALL
+from support.rows import each_row
 
 # The bounds of rounding: they hold, they are close, every operation has one rule at most.
 
@@ -133,7 +134,7 @@ def test_errors_without_a_bound_stay_so() -> None:
     assert carried(Add(), (x, x), (0.0, 0.0), (x,)) == [0.0]
 
 
-@pytest.mark.parametrize("row", all_cases().values(), ids=all_cases())
+@each_row("row", all_cases)
 def test_every_operation_stays_within_its_bound(row: Case) -> None:
     op, inputs = row.build()[0], [t.values for t in row.inputs]
     try:
@@ -170,8 +171,6 @@ def test_errors_that_are_all_zero_carry_nothing() -> None:
 
 # Operations bound to exact shapes give what their evaluators give.
 
-CASES = all_cases()
-
 
 def apply(
     bound: Bound, arrays: Sequence[Array], outputs: Sequence[Spec], team: Threads
@@ -198,7 +197,7 @@ def bound_of(op: Op, tensors: Sequence[Tensor]) -> tuple[Bound | None, tuple[Spe
     return bind(op, specs, outputs), outputs
 
 
-@pytest.mark.parametrize("row", CASES.values(), ids=CASES.keys())
+@each_row("row", all_cases)
 def test_rows(row: Case) -> None:
     """Every row of op_cases, its first input as a view of every second element too."""
     op = row.build()[0]
@@ -229,10 +228,10 @@ Squeeze StridedSlice Swish Tanh Tile Transpose Unsqueeze VariadicSplit
 """.split()
 
 
-@pytest.mark.parametrize("name", BOUND)
+@each_row("name", BOUND)
 def test_is_bound(name: str) -> None:
     """Some row of each of these operations is bound, so that the test above checks something."""
-    found = [r for r in CASES.values() if r.type == name]
+    found = [r for r in all_cases().values() if r.type == name]
     assert any(bound_of(r.build()[0], r.inputs)[0] is not None for r in found)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.base.errors import OpError
+from irdeconv.ir.dtypes import of_numpy
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY, SugarOp, attributes, infer_op, parse_attributes
 from irdeconv.ir.spec import Spec
@@ -267,8 +268,9 @@ def problems(layer: DialectLayer, dtype: Any = np.float32) -> list[Any]:
     found = [p for p in op.check() if p.severity == "error"]
     if found:
         return found
+    element = of_numpy(np.dtype(dtype))
     try:
-        infer_op(op, tuple(Spec.of(np.zeros(s, dtype)) for s in layer.shapes))
+        infer_op(op, tuple(Spec(element, s) for s in layer.shapes))
     except OpError as e:
         return [e.problem]
     return []

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import irdeconv as ird
 from support.onnx_models import FORMS, Layer, checked
+from support.rows import each_row
 
 GROUPED = Layer(
     data=(1, 4, 5, 6),
@@ -57,7 +57,7 @@ def mutants(low: Any) -> Iterator[tuple[str, Any]]:
     yield "another operation set", out
 
 
-@pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked"])
+@each_row("form", ["zero-insertion", "phases", "stacked"])
 def test_mutants_are_refused(form: str) -> None:
     made = GROUPED.model()
     low = ird.lower_onnx(made, form=form).proto
@@ -72,9 +72,7 @@ def test_mutants_are_refused(form: str) -> None:
     assert seen > 8
 
 
-@pytest.mark.parametrize(
-    "dtype", [TensorProto.BFLOAT16, TensorProto.DOUBLE, TensorProto.FLOAT16], ids=str
-)
+@each_row("dtype", [TensorProto.BFLOAT16, TensorProto.DOUBLE, TensorProto.FLOAT16])
 def test_element_types_stay(dtype: int) -> None:
     layer = Layer(
         data=(1, 4, 5, 6), filter=(4, 3, 3, 3), open=(0, 2), opset=22, ir=10, dtype=dtype,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from legacy import Case
+from support.legacy import Case
 
 TYPES = {"int": np.int64, "int32": np.int32}
 
