@@ -7,25 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from irdeconv.base.errors import count, misused
+from irdeconv.base.json_form import json_form
 from irdeconv.base.markup import html_text, line
 from irdeconv.base.opening import read_json
 from irdeconv.base.tables import WIDTH, scaled, table, wrap
 from irdeconv.ir.graph import Graph
+from irdeconv.runtime import measure
 from irdeconv.runtime.machine import SIDE, Ceilings, Conditions, gflops, rate
-from irdeconv.runtime.measure import (
-    Effort,
-    Histogram,
-    ParallelReport,
-    Quantiles,
-    StepReport,
-    Timing,
-)
 
 SUFFIX = ".json"
 SCHEMA = "irdeconv/bench/1"
@@ -74,7 +68,7 @@ class Ratio:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return asdict(self) | {"verdict": self.verdict}
+        return json_form(self, "before now ratio low high verdict")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,13 +91,8 @@ class BaselineReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {
-            "name": self.name,
-            "date": self.date,
-            "network": None if self.network is None else self.network.to_dict(),
-            "steps": [{"layer": name, **ratio.to_dict()} for name, ratio in self.steps],
-            "unlike": list(self.unlike),
-        }
+        steps = [{"layer": name, **ratio.to_dict()} for name, ratio in self.steps]
+        return json_form(self, steps=steps)
 
 
 @dataclass(frozen=True)
@@ -224,7 +213,7 @@ class PeerReport:
 
     name: str
     version: str
-    timing: Timing | None = None
+    timing: measure.Timing | None = None
     ratio: float | None = None
     difference: float | None = None
     problem: str | None = None
@@ -245,15 +234,15 @@ class BenchReport:
     form: str | None
     fused: bool
     threads: int
-    effort: Effort
+    effort: measure.Effort
     conditions: Conditions
     ceilings: Ceilings
-    network: Timing
-    histogram: Histogram
+    network: measure.Timing
+    histogram: measure.Histogram
     throughput: float
-    steps: tuple[StepReport, ...]
+    steps: tuple[measure.StepReport, ...]
     memory: MemoryReport
-    parallel: ParallelReport | None = None
+    parallel: measure.ParallelReport | None = None
     peers: tuple[PeerReport, ...] = ()
     baselines: tuple[BaselineReport, ...] = ()
     source: Graph | None = field(default=None, compare=False)
@@ -264,7 +253,7 @@ class BenchReport:
         """The clock that shares and rates come from: cpu or wall."""
         return "cpu" if self.threads == 1 else "wall"
 
-    def time(self, timing: Timing) -> float:
+    def time(self, timing: measure.Timing) -> float:
         """Return the shortest time by that clock in seconds."""
         return (timing.cpu if self.clock == "cpu" else timing.wall).minimum
 
@@ -274,11 +263,11 @@ class BenchReport:
         return sum(self.time(s.timing) for s in self.steps)
 
     @property
-    def slowest(self) -> list[StepReport]:
+    def slowest(self) -> list[measure.StepReport]:
         """The steps, the slowest first."""
         return sorted(self.steps, key=lambda s: (-self.time(s.timing), s.index))
 
-    def figures(self, step: StepReport) -> dict[str, float | None]:
+    def figures(self, step: measure.StepReport) -> dict[str, float | None]:
         """Return a step's share of all steps, GF/s and GB/s, and these relative to the machine's.
 
         None where sizes are unknown; GF/s also where a step multiplies nothing, GB/s where it
@@ -298,26 +287,13 @@ class BenchReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form (`irdeconv/bench/1`): seconds, bytes, shares of 1."""
-        steps = (s.to_dict() | self.figures(s) for s in self.slowest)
-        return {
-            "schema": SCHEMA,
-            "name": self.name,
-            "form": self.form,
-            "fused": self.fused,
-            "threads": self.threads,
-            **asdict(self.effort),
-            "clock": self.clock,
-            "conditions": asdict(self.conditions),
-            "ceilings": asdict(self.ceilings),
-            "network": asdict(self.network),
-            "throughput": self.throughput,
-            "parallel": None if self.parallel is None else self.parallel.to_dict(),
-            "histogram": asdict(self.histogram),
-            "steps": list(steps),
-            "memory": asdict(self.memory),
-            "peers": [asdict(p) for p in self.peers],
-            "baselines": [b.to_dict() for b in self.baselines],
-        }
+        steps = [s.to_dict() | self.figures(s) for s in self.slowest]
+        effort = json_form(self.effort)
+        keys = (
+            f"schema name form fused threads {' '.join(effort)} clock conditions ceilings network"
+            " throughput parallel histogram steps memory peers baselines"
+        )
+        return json_form(self, keys, schema=SCHEMA, steps=steps, **effort)
 
     def __str__(self) -> str:
         return self.to_text()
@@ -446,7 +422,7 @@ def _ratio(name: str, r: Ratio) -> tuple[str, ...]:
     return (name, *times, f"{r.ratio:.2f}", f"{r.low:.2f} to {r.high:.2f}", r.verdict)
 
 
-def _milliseconds(times: Quantiles) -> tuple[str, ...]:
+def _milliseconds(times: measure.Quantiles) -> tuple[str, ...]:
     values = (times.minimum, times.median, times.p90, times.p95, times.p99, times.maximum)
     return tuple(f"{v * 1e3:.3f}" for v in values)
 

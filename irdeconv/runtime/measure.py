@@ -1,13 +1,4 @@
-"""Measured times of calls, steps and parallel requests.
-
-Times of calls: two clocks, interleaved rounds, order statistics.
-
-How often a run took how long, as bars.
-
-Several requests at once: what a machine gets done, and how long each request takes.
-
-What each step of a program does: products, bytes, and its time in every run.
-"""
+"""Times by two clocks, in interleaved rounds: of calls, steps of a program, parallel requests."""
 
 from __future__ import annotations
 
@@ -17,11 +8,12 @@ import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 from irdeconv.base import progress
+from irdeconv.base.json_form import json_form
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.kernels.blas import one_blas_thread
 from irdeconv.ops.basic import macs as macs_of
@@ -244,7 +236,7 @@ class ParallelReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return asdict(self) | {"throughput": self.throughput}
+        return json_form(self, "requests runs seconds latency throughput")
 
 
 @dataclass
@@ -336,8 +328,8 @@ class StepReport:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         layers = [{"type": type, "name": name} for type, name in self.nodes]
-        facts = {k: v for k, v in vars(self).items() if k not in ("nodes", "ids", "timing")}
-        return {**facts, "layers": layers, "timing": asdict(self.timing)}
+        keys = "index kernel why scratch macs bytes layers timing"
+        return json_form(self, keys, layers=layers)
 
     @property
     def types(self) -> str:
