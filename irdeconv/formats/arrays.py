@@ -393,9 +393,3 @@ def _require_short_list(file: BinaryIO, name: str) -> None:
         message = f"the list of its members has {length:,} bytes; the limit is {most:,}"
         raise _limit(name, message, "members")
     file.seek(0)
-
-
-def is_archive(path: PathText) -> bool:
-    """Whether a regular file ends as a zip archive does; OSError where it cannot be read."""
-    with open_file(path) as file:
-        return zipfile.is_zipfile(file)

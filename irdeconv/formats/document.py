@@ -1,25 +1,14 @@
-"""An IR file as parts: document, weights, and the context of its checks.
+"""An IR file as parts: its elements, its weights, and the context of its checks.
 
-What an IR file says, element by element and not yet interpreted.
+Texts stay as they are in the file. Every element has a place: layers and edges an `Anchor`,
+elements inside a layer their number below it (`sub`).
 
-Texts are kept as they stand in the file. Every element knows its place: a layer and an edge by an
-`Anchor`, the elements inside a layer by their number below it (`sub`).
+The `.bin` is mapped into memory. Reading a page that a file has lost is SIGBUS, which ends the
+process. Here zeros replace such pages, and `require_intact` reports afterwards that the result is
+void.
 
-Files that are mapped into memory, and may be cut off or overwritten while they are.
-
-Reading a page that a file no longer has is SIGBUS, which ends the process. Here zeros take the
-place of such pages, the work goes on, and `require_intact`, called when it is done, says that it
-counts for nothing.
-
-The `.bin` file: mapped into memory, never read as a whole.
-
-What the checks of one file share: where to report, the limits, the weights, parsed numbers.
-
-The mark by which an `.xml` knows its `.bin`: attributes of its `<rt_info>`.
-
-Two files cannot be replaced at once, so a pair may get mixed: by a writer that is killed, by two
-writers, by a copy of one file. OpenVINO reads what is inside `<rt_info>` and ignores its
-attributes: it loads the file, and what it writes itself, with other weights, has no mark.
+Two files cannot be replaced at once, so a pair may get mixed. The mark of an `.xml`, attributes of
+its `<rt_info>`, names its `.bin`. OpenVINO ignores these attributes and does not write them.
 """
 
 from __future__ import annotations

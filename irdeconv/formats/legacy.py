@@ -350,8 +350,6 @@ class LegacyReader(LegacyLayersReader):
         )
         self.out.add("W100", message, location=self.location, hint="quantise the converted model")
 
-    # Ends --------------------------------------------------------------------------------------
-
     def _results(self, wiring: Wiring) -> None:
         """Make an output of each tensor that nothing reads, as the Inference Engine did."""
         self.builder.begin("outputs")

@@ -74,8 +74,6 @@ class LegacyLayer(SourceNode):
     iterate: Rule | None = None
     used: set[str] = field(default_factory=set)
 
-    # Attributes --------------------------------------------------------------------------------
-
     def text(self, name: str, default: str | None = None) -> str:
         """Return an attribute's text; without a default it is required."""
         self.asked.add(name)
@@ -151,8 +149,6 @@ class LegacyLayer(SourceNode):
         """Attributes that no rule has asked for."""
         return sorted(set(self.attributes) - self.asked)
 
-    # Shapes ------------------------------------------------------------------------------------
-
     @property
     def shape(self) -> Ints:
         """The declared shape of the first output."""
@@ -172,8 +168,6 @@ class LegacyLayer(SourceNode):
         if not -rank <= axis < rank:
             raise Refusal(f"{name}={axis} is no axis of {rank} dimensions")
         return axis % rank
-
-    # Blobs -------------------------------------------------------------------------------------
 
     def elements(self, name: str) -> int:
         """Return how many elements a blob has; 0 where there is none."""
@@ -240,9 +234,6 @@ def decompressed(b: ImportBuilder, value: Value) -> Value:
 def computed(dtype: ElementType | None) -> ElementType | None:
     """Return the element type in which a layer of a declared one computes."""
     return f32 if dtype == f16 else dtype
-
-
-# What rules make -------------------------------------------------------------------------------
 
 
 def standard(kind: str, version: str, **attributes: Any) -> Op:

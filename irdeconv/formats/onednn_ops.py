@@ -105,25 +105,16 @@ def rule(kinds: str) -> Callable[[Rule], Rule]:
 AUTO_PADS = "none same_upper same_lower valid"
 
 
-def permute(b: ImportBuilder, x: Value, order: tuple[int, ...]) -> Value:
-    """Transpose, unless the order changes nothing."""
-    return x if order == tuple(range(len(order))) else b.add(Transpose(), x, b.ints(*order))
-
-
 def to_ncx(n: DumpNode, b: ImportBuilder, x: Value) -> Value:
     """Return data with the channels in front, wherever data_format has them."""
-    rank = b.rank(x)
-    if n.word("data_format", "NXC", "NXC NCX") == "NCX":
-        return x
-    return permute(b, x, (0, rank - 1, *range(1, rank - 1)))
+    last = n.word("data_format", "NXC", "NXC NCX") == "NXC"
+    return b.channels_first(x) if last else x
 
 
 def from_ncx(n: DumpNode, b: ImportBuilder, y: Value) -> Value:
     """Return a result in data_format."""
-    rank = b.rank(y)
-    if n.word("data_format", "NXC", "NXC NCX") == "NCX":
-        return y
-    return permute(b, y, (0, *range(2, rank), 1))
+    last = n.word("data_format", "NXC", "NXC NCX") == "NXC"
+    return b.channels_last(y) if last else y
 
 
 def _windows(n: DumpNode, axes: int) -> dict[str, Any]:
@@ -150,7 +141,7 @@ def convolution(n: DumpNode, b: ImportBuilder) -> Value:
     name = "filter_format" if "filter_format" in n else "weights_format"
     layout = n.word(name, "XIO", "XIO OIX")
     order = (axes + 1, axes, *range(axes)) if layout == "XIO" else tuple(range(axes + 2))
-    w = permute(b, n[1], order)
+    w = b.permute(n[1], order)
     y = b.convolution(x, w, groups, **_windows(n, axes))
     if len(n.inputs) > 2:
         y = b.add(elementwise.Add(), y, b.per_channel(n[2], axes))

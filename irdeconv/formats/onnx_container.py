@@ -1,8 +1,6 @@
-"""ONNX files and their scopes.
+"""ONNX files and their scopes: the graph, the bodies of nodes, functions.
 
-The scopes of an ONNX model: its graph, the bodies of nodes, its functions.
-
-An ONNX model's file: read without the data that lies in other files, written with it.
+A model is read without its external data, and written with it.
 """
 
 from __future__ import annotations

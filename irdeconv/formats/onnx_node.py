@@ -17,29 +17,15 @@ from irdeconv.ir.op import Op
 from irdeconv.ir.spec import DYNAMIC, Array, Shape, Spec
 
 # TensorProto.DataType by name; complex numbers and the FNUZ types have no counterpart.
-_BY_ONNX_NAME = {
-    "FLOAT": "f32",
-    "DOUBLE": "f64",
-    "FLOAT16": "f16",
-    "BFLOAT16": "bf16",
-    "FLOAT8E4M3FN": "f8e4m3",
-    "FLOAT8E5M2": "f8e5m2",
-    "FLOAT8E8M0": "f8e8m0",
-    "FLOAT4E2M1": "f4e2m1",
-    "INT64": "i64",
-    "INT32": "i32",
-    "INT16": "i16",
-    "INT8": "i8",
-    "INT4": "i4",
-    "UINT64": "u64",
-    "UINT32": "u32",
-    "UINT16": "u16",
-    "UINT8": "u8",
-    "UINT4": "u4",
-    "UINT2": "u2",
-    "BOOL": "boolean",
-    "STRING": "string",
-}
+_BY_ONNX_NAME = dict(
+    pair.split("=")
+    for pair in """
+        FLOAT=f32 DOUBLE=f64 FLOAT16=f16 BFLOAT16=bf16 FLOAT8E4M3FN=f8e4m3 FLOAT8E5M2=f8e5m2
+        FLOAT8E8M0=f8e8m0 FLOAT4E2M1=f4e2m1 INT64=i64 INT32=i32 INT16=i16 INT8=i8 INT4=i4
+        UINT64=u64 UINT32=u32 UINT16=u16 UINT8=u8 UINT4=u4 UINT2=u2 BOOL=boolean
+        STRING=string
+    """.split()
+)
 
 
 def onnx_module(name: str = "onnx", *names: str) -> Any:

@@ -31,14 +31,8 @@ from irdeconv.ops.bodies import BodyInput, BodyOp, BodyOutput, Slicing, bodies_o
 _WORD = re.compile(r"(?!inf\Z)[A-Za-z_][A-Za-z0-9_]*")  # inf is read as a number
 # Fields of a node that stand behind it, in < >.
 KEPT = (
-    "declared",
-    "declared_inputs",
-    "tensor_names",
-    "origins",
-    "rt_info",
-    "port_rt_info",
-    "extra",
-    "extra_data",
+    *("declared", "declared_inputs", "tensor_names", "origins", "rt_info"),
+    *("port_rt_info", "extra", "extra_data"),
 )
 
 

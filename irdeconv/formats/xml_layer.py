@@ -71,8 +71,6 @@ class LayerReader:
             hint=did_you_mean(str(e.tag), known),
         )
 
-    # Below a layer -----------------------------------------------------------------------------
-
     def _anchor(self) -> Anchor:
         return Anchor(self._section, self._item, self._sub)
 

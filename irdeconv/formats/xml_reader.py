@@ -1,11 +1,7 @@
-"""From the bytes of an `.xml` to a Document.
+"""From the bytes of an `.xml` to a Document, as a stream: memory follows the layers, not the XML.
 
-A look at the beginning of an XML file by expat, before lxml sees any of it.
-
-A DOCTYPE can only stand before the root element, and entities only in a DOCTYPE: a file that passes
-cannot expand or fetch anything.
-
-Bytes of an `.xml` to a Document: a stream, so that memory follows the layers, not the XML.
+Expat reads the beginning first. A DOCTYPE can only be before the root element, and entities only in
+a DOCTYPE, so a file that passes cannot expand or fetch anything in lxml.
 """
 
 from __future__ import annotations
