@@ -20,7 +20,6 @@ from irdeconv.base.errors import (
     FileAccessError,
     LimitError,
     did_you_mean,
-    misused,
     no_access,
 )
 from irdeconv.base.limits import current
@@ -259,18 +258,6 @@ def is_file(path: PathText) -> bool:
         return Path(path).is_file()
     except (OSError, ValueError):
         return False
-
-
-def read_toml(path: PathText) -> dict[str, Any]:
-    """Return the table of a TOML file.
-
-    Raises FileAccessError, LimitError, UsageError (E700) where it is none.
-    """
-    data = read_file(path, current().toml_bytes)
-    try:
-        return parse_toml(data.decode("utf-8"))
-    except ValueError as e:
-        raise misused(f"{os.fspath(path)}: not TOML: {e}") from None
 
 
 def parse_toml(text: str) -> dict[str, Any]:

@@ -1,15 +1,4 @@
-"""Boxes of detectors: anchors, priors, proposals, decoding.
-
-Anchors: boxes of all ratios and scales at each cell of a grid, and how a network shifts them.
-
-From scores and encoded boxes to detections: decoding, suppression, the best of an image.
-
-Prior boxes: candidates of fixed sizes around the centre of every cell of a grid.
-
-Boxes that a network proposes: corrected anchors, and their suppression.
-
-The levels of a feature pyramid.
-"""
+"""Boxes of detectors: anchors, priors, proposals, decoding, levels of a feature pyramid."""
 
 from __future__ import annotations
 

@@ -1,15 +1,7 @@
-"""Problems, and the kernels that could compute them.
-
-Kernels prepared for exact sizes: chosen and given their filter once, run often.
-
-Where windows lie along an axis, and which of their taps meet data.
-
-What is computed: a convolution or deconvolution at exact sizes, and how one becomes the other.
+"""Problems (a convolution or deconvolution at exact sizes), and kernels prepared for one.
 
 Letters: N batch, C input channels, M output channels, g groups, I, O spatial sizes, K kernel sizes,
 S strides, D dilations; `*` stands for the spatial axes.
-
-Zero-insertion and windows on zero-extended tensors.
 """
 
 from __future__ import annotations

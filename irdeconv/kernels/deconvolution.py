@@ -1,14 +1,10 @@
 """The common parts of deconvolution kernels: residues and blocks of the output.
 
-The geometry that the deconvolution kernels share, axis by axis: residues of the output.
-
     full[s*S + k*D] += x[s] * w[k];   y[o] = full[o + begin]
 
 Taps k = r + q*step, with step = S / gcd(S, D), fall onto the same outputs modulo S; they form the
 *residue* r and differ by q shifts of D / gcd(S, D) positions. The *grown* plane of a residue,
 P_r[u] = sum over q of w[r + q*step] x[u - q*shift], lands at the outputs u*S + r*D - begin.
-
-The output of a deconvolution in blocks: how it is cut, and how a block is read and written.
 """
 
 from __future__ import annotations

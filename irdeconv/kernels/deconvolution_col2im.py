@@ -1,11 +1,7 @@
-"""Tables for compiled col2im, and the cost of passes over memory.
-
-Which terms reach which rows of the output: tables for the compiled code of Winograd's kernel.
+"""Tables for compiled col2im, and the cost of col2im with NumPy.
 
 A row of the output is the sum, over the *pairs* of (input row, row of taps) that reach it, of the
 same few sums along the row; those are described by *entries*, eight outputs of a residue at a time.
-
-How long kernels take that pass over memory with NumPy: phases, terms, wide.
 """
 
 from __future__ import annotations

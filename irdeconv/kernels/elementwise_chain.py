@@ -1,14 +1,9 @@
-"""Chains of element-wise operations, tile by tile.
-
-How arrays that broadcast to one shape are cut into tiles.
-
-Which chains of f32 have a compiled form: a bias, an activation, tensors added around it.
-
-Chains of element-wise operations, computed tile by tile while the tile is in the cache.
+"""Chains of element-wise operations on arrays that broadcast, tile by tile in the cache.
 
 A chain is a straight-line program: register 0 is the main tensor, 1..k are operands, then one
 register for each instruction. f32 and f64 are computed as they are; f16, bf16 and f8 in f32 and
-rounded once, at the chain's end (separate operations would round after each of them).
+rounded once, at the chain's end (separate operations would round after each of them). Some chains
+of f32 have a compiled form: a bias, an activation, tensors added around it.
 """
 
 from __future__ import annotations

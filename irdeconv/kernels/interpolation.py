@@ -1,11 +1,7 @@
-"""Interpolation and its weights.
-
-How interpolation weighs neighbours: each axis is a sparse matrix from input to output positions.
+"""Interpolation, one axis after the other: each axis is a sparse matrix of weights.
 
 Coordinates are computed in f32, as OpenVINO does: whether a position is exactly on a half decides
 which neighbour `nearest` takes. I is the input's size along the axis, O the output's.
-
-Interpolation, one axis after the other: of any tensor, and prepared for exact sizes.
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
-"""Recorded calls of compiled functions; needs no numba.
+"""Compiled calls with fixed memory, recorded once and made together; needs no numba.
 
-Compiled calls whose memory stays where it is, written down once and made together.
-
-A step of a plan is such a list of calls where all that it does is compiled; steps that follow each
-other then take one call from Python. See `kernels.compiled_records`.
-
-Copies and programs of f32 written down as compiled calls, where they can be.
-
-All functions return None for what no compiled code is made for.
+A step of a plan is a list of such calls if all of it is compiled; consecutive steps then take one
+call from Python (`compiled_records`). Functions return None if there is no compiled code.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Regions of feature maps, and conversion of colours.
 
-Regions of feature maps divided into bins: their largest elements, means, or one point each.
-
-Regions of feature maps read at samples between elements: ROIAlign, straight and rotated.
-
-Colours: luma and two differences, as cameras and decoders give them, to red, green and blue.
+Regions are divided into bins (largest elements, means, single points) or read at samples between
+elements (ROIAlign, straight and rotated).
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Scratch memory of kernels, and the sizes of blocks.
+"""Scratch memory of kernels, and the sizes of blocks, for caches and for threads.
 
-The scratch memory that kernels work in.
-
-Into how large pieces work is cut, for memory to stay in a cache and for threads to share it.
-
-No result depends on the number of threads, since none of these sizes does.
+The sizes do not depend on the number of threads, so results do not either.
 """
 
 from __future__ import annotations

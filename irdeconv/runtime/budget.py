@@ -1,9 +1,4 @@
-"""Memory and work counted before a run; layers that fail in one.
-
-Memory and work that are counted before anything is allocated or multiplied.
-
-A layer that fails while a graph is running: what to say of it.
-"""
+"""Memory and work, counted before anything is allocated; errors of layers in a run."""
 
 from __future__ import annotations
 

@@ -1,17 +1,9 @@
-"""Fusion groups, chains of element-wise nodes, fused convolutions.
+"""Fusion groups: the nodes of a graph that a plan executes as one step each.
 
-From element-wise nodes to a chain that computes them tile by tile.
-
-A convolution fused with what stands in front of it: zero-insertion and pads.
-
-A convolution of stride 1 behind ZeroInsertion and Pad is a deconvolution; a Pad alone becomes pads
-of the convolution.
-
-Fusion groups: the nodes of a graph that a plan executes as one step each.
-
-The graph stays as it is; only the plan knows them. Two kinds of fusion make them: what surrounds a
-convolution (ZeroInsertion and Pad in front, element-wise operations behind), and runs of
-element-wise operations. Everything inside a group is used by the group alone.
+Only the plan knows them; the graph stays as it is. Two kinds of fusion make them: the neighbours of
+a convolution (ZeroInsertion and Pad in front, element-wise operations behind), and runs of
+element-wise operations. Only the group uses the values inside it. A convolution of stride 1 behind
+ZeroInsertion and Pad is a deconvolution; a Pad alone becomes pads of the convolution.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""The machine: its load, its limits, its calibration.
+"""The machine: what it is, how busy it is, the most that it can do, and its calibration.
 
-The machine: what it is, how busy it is, and the most that it can do.
-
-Measure the few numbers of a machine of which the costs of kernels are made.
-
-Each is the least of many short measurements, in which all take turns, so that other programs
-disturb little. Processor time counts, but for a thread that wakes up. The shapes are fixed, the
-elements seeded.
+A calibration takes the least of many short measurements in turns, so that other programs disturb
+little. It counts processor time, except for the wake-up of a thread.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Selecting layers, tensors and outputs by text.
-
-What a text names in a graph: a layer, a tensor, one port of a layer.
-
-A graph with other outputs: those that somebody asks for, and what they need.
-"""
+"""Selection by text: a layer, a tensor, one port of a layer; a graph with these as outputs."""
 
 from __future__ import annotations
 

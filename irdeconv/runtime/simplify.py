@@ -322,9 +322,6 @@ def _is_neutral(op: Op, values: Array, dtype: ElementType | None) -> bool:
     return bool(np.all(np.signbit(values.astype(np.float64)) == isinstance(op, Add)))
 
 
-# Pairs ------------------------------------------------------------------------------------------
-
-
 def joined_with_producer(graph: Graph, node: Node) -> bool:
     """Let one layer do what a node and its producer do together; whether it does."""
     inputs = graph.inputs_of(node.id)

@@ -1,12 +1,7 @@
-"""Groups of layers: repeated blocks and scopes of names.
+"""Groups of layers: scopes of names (`encoder/layer.0/dense`), and repeated blocks.
 
-Groups by the scopes of names: `encoder/layer.0/dense` is in `encoder`, `layer`, `0`.
-
-A scope becomes a group only where that helps: its layers are connected with one another, no link
-leads out of it and back into it, and the scene around it neither has a handful of boxes nor loses
-most of its own to it.
-
-Groups of what repeats: blocks of the same layers in the same order, one behind the other.
+A scope becomes a group only if its layers are connected, no link leads out of it and back, and the
+scene around it keeps most of its boxes and has more than a handful.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from irdeconv.show.text import ADVANCE, FONT
 
@@ -25,19 +25,9 @@ Change = Literal["same", "added", "rewritten", "removed"]
 Style = Literal["type", "name", "fact"]
 Point = tuple[int, int]
 
-KINDS: tuple[Kind, ...] = (
-    "layer",
-    "deconvolution",
-    "input",
-    "output",
-    "constant",
-    "body",
-    "group",
-    "repeat",
-    "port",
-)
-CHANGES: tuple[Change, ...] = ("same", "added", "rewritten", "removed")
-STYLES: tuple[Style, ...] = ("type", "name", "fact")
+KINDS: tuple[Kind, ...] = get_args(Kind)
+CHANGES: tuple[Change, ...] = get_args(Change)
+STYLES: tuple[Style, ...] = get_args(Style)
 
 SIZES: dict[Style, int] = {"type": 12, "name": 12, "fact": 10}
 LABEL_SIZE = 10

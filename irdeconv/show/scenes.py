@@ -1,11 +1,4 @@
-"""Scenes of groups, composed for a drawing.
-
-Make scenes of what a caller wants to have drawn.
-
-The scenes of groups: every group has one of its own, with ports for what crosses its border.
-
-The drawing of a whole graph.
-"""
+"""Scenes of groups, each with ports for the links that cross its border, and drawings of graphs."""
 
 from __future__ import annotations
 

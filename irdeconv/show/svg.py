@@ -1,13 +1,7 @@
-"""Scenes as SVG, and their colours.
+"""Scenes as SVG, without scripts, links or fonts; light and dark colours are a style sheet in it.
 
-The colours of pictures, light and dark, as a style sheet that an SVG carries in itself.
-
-The rules name one class each, so that readers of SVG that know little CSS obey them, too. Colours
-come in pairs whose text has a contrast of 4.5 or more.
-
-Scenes as SVG: one file without script, links or fonts, so it is shown wherever an image is.
-
-Kinds and changes differ in shape as well as in colour. The same scene always gives the same bytes.
+The rules name one class each, for readers of SVG with little CSS. Text has a contrast of at least
+4.5. Kinds and changes differ in shape as well as in colour. The same scene gives the same bytes.
 """
 
 from __future__ import annotations

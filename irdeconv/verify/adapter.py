@@ -1,14 +1,7 @@
-"""Graphs as models of the trusted core, and the sides of a proof.
+"""Graphs as models of the trusted core, the sides of a proof, and provers.
 
-What is compared of a layer that is kept as its file has it: version, children, bodies.
-
-A Graph as a Model of the trusted core: for graphs in memory, and files that are no IR.
-
-The two sides of a proof: each a model of the core, and what is known of its values.
-
-The layers of a model between values that are given and one that they compute.
-
-Provers that remember what they were asked, and what of that only a file declares.
+A side is a model and the known values in it. An obligation has the layers between given values and
+a computed one. Provers record the questions, and which answers depend on a file's declarations.
 """
 
 from __future__ import annotations

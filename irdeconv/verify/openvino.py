@@ -45,21 +45,7 @@ STANDARD = (
 # In the midst of patterns (GELU, HSwish, RMS, ...) that OpenVINO takes as one layer for the readers
 # of the last one, with what this layer rounds differently, though all the others are Results.
 FUSED = frozenset(["Clamp", "Erf", "ReduceMean", "ReduceSum", "Sigmoid", "SoftPlus", "Tanh"])
-READABLE = (
-    "f64",
-    "f32",
-    "f16",
-    "bf16",
-    "i64",
-    "i32",
-    "i16",
-    "i8",
-    "u64",
-    "u32",
-    "u16",
-    "u8",
-    "boolean",
-)
+READABLE = tuple("f64 f32 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8 boolean".split())
 
 Key = tuple[str, int]  # a layer's name and output port
 

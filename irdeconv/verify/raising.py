@@ -1,14 +1,8 @@
-"""Raising that keeps only proved deconvolutions.
+"""Raising that keeps only proved deconvolutions, and puts back all others.
 
-A proof for a resize that became a depthwise deconvolution: both as matrices, in exact fractions.
-
-What Interpolate computes is written down here once more, from its definition, for copies and linear
-weights without pads. The proof is for the exact sizes that the graph has.
-
-Raise decompositions, prove every deconvolution that came of it, put back what is not proved.
-
-Lowering is the rewriting that the proof knows: the raised graph is its original, and the graph that
-was given is what a lowering would have made of it.
+To the proof the raised graph is the original, the given graph its lowering. A resize that became a
+depthwise deconvolution is proved at exact sizes: both are matrices of exact fractions. Interpolate
+is defined here once more for this, for copies and linear weights without pads.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""Pieces of a variant, and the values that flow through it.
+"""Pieces of a variant: some of its layers, with the values that flow into them as inputs.
 
-The values that flow through a graph, computed as far as they are asked for.
-
-Pieces of a variant: some of its layers, what flows into them as inputs, the rest left out.
-
-Both sides of a comparison are cut at the same places: layers are matched by name, and a layer that
-only one side has belongs to the matched layers that read it.
+Both sides of a comparison are cut at the same places. Layers are matched by name; a layer that only
+one side has belongs to the matched layers that read it. Values are computed lazily.
 """
 
 from __future__ import annotations

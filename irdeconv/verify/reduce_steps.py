@@ -1,10 +1,7 @@
-"""Steps of a reduction: layers, sizes, values.
+"""Steps of a reduction: fewer layers, then smaller tensors, then simpler attributes and numbers.
 
-Fewer layers: the suspects alone, later outputs cut off, earlier layers, then any others.
-
-Smaller tensors: inputs and constants lose elements, the same sizes everywhere together.
-
-Simpler attributes and numbers: neutral attributes, constants and inputs of ones and zeros.
+Layers: the suspects alone, later outputs cut off, earlier layers, others. Tensors: all axes of one
+size lose elements together. Numbers: neutral attributes; constants and inputs of ones and zeros.
 """
 
 from __future__ import annotations
