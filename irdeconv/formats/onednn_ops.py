@@ -143,9 +143,7 @@ def convolution(n: DumpNode, b: ImportBuilder) -> Value:
     order = (axes + 1, axes, *range(axes)) if layout == "XIO" else tuple(range(axes + 2))
     w = b.permute(n[1], order)
     y = b.convolution(x, w, groups, **_windows(n, axes))
-    if len(n.inputs) > 2:
-        y = b.add(elementwise.Add(), y, b.per_channel(n[2], axes))
-    return from_ncx(n, b, y)
+    return from_ncx(n, b, b.plus(y, b.per_channel(n[2], axes)) if len(n.inputs) > 2 else y)
 
 
 @rule("ConvTranspose")
@@ -217,16 +215,9 @@ def batch_norm(n: DumpNode, b: ImportBuilder) -> Value:
     return from_ncx(n, b, y)
 
 
-_ARITHMETIC = (
-    elementwise.Add,
-    elementwise.Subtract,
-    elementwise.Multiply,
-    elementwise.Divide,
-    elementwise.Maximum,
-    elementwise.Minimum,
-)
 _BINARY: dict[str, type[elementwise.Binary]] = {
-    c.type: c for c in (*_ARITHMETIC, elementwise.SquaredDifference)
+    name: getattr(elementwise, name)
+    for name in "Add Subtract Multiply Divide Maximum Minimum SquaredDifference".split()
 }
 
 
@@ -360,12 +351,10 @@ def transpose(n: DumpNode, b: ImportBuilder) -> Value:
     return b.add(Transpose(), n[0], b.ints(*order))
 
 
-_NORMS, _EXTREMES = (
-    (reduction.ReduceL1, reduction.ReduceL2),
-    (reduction.ReduceMax, reduction.ReduceMin),
-)
-_SUMS = (reduction.ReduceMean, reduction.ReduceProd, reduction.ReduceSum)
-_REDUCE: dict[str, type[reduction.Reduction]] = {c.type: c for c in (*_NORMS, *_EXTREMES, *_SUMS)}
+_REDUCE: dict[str, type[reduction.Reduction]] = {
+    f"Reduce{name}": getattr(reduction, f"Reduce{name}")
+    for name in ("L1", "L2", "Max", "Min", "Mean", "Prod", "Sum")
+}
 
 
 @rule(" ".join(_REDUCE))

@@ -111,8 +111,8 @@ def fused_matmul(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("Gelu BiasGelu FastGelu", "1", MICROSOFT)
 def gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """x * Phi(x), of FastGelu by tanh; of the sum of both inputs, if there are two."""
-    mode = "TANH" if n.type == "FastGelu" else "ERF"
-    return b.add(activation.Gelu(mode), b.plus(n[0], n.input(1)))
+    op = activation.Gelu("TANH" if n.type == "FastGelu" else "ERF")
+    return b.add(op, b.plus(n[0], n.input(1)))
 
 
 @rule("QuickGelu", "1", MICROSOFT)
