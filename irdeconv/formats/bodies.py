@@ -43,10 +43,7 @@ _PURPOSES = {"input": ("current_iteration",), "output": ("execution_condition",)
 
 
 def read_bodies(layer: XmlLayer, context: Context, build: Build) -> tuple[Body, ...] | None:
-    """Return the bodies of a layer with all that points into them; None where something is wrong.
-
-    The bodies are checked as graphs, also those of an operation that is not known.
-    """
+    """Return the bodies of a layer, checked as graphs, and their maps; None after an error."""
     tags = {b.tag for b in layer.bodies} | {m.tag for m in layer.maps}
     missing = [tag for tag in _WANTED.get(layer.type or "", ()) if tag not in tags]
     for tag in missing:

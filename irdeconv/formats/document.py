@@ -267,10 +267,7 @@ def _answer(number: int) -> None:
 
 
 class NoWeights:
-    """Stands for a weights file that is missing or was left out; a `ByteSource`.
-
-    `reason` is what `read` says.
-    """
+    """A `ByteSource` in place of weights that are missing or left out; `reason` says why."""
 
     def __init__(self, path: str, reason: str | None = None) -> None:
         self.path = path
@@ -307,10 +304,7 @@ class NoWeights:
         """Give back the memory of a part that has been read and can be read anew."""
 
     def require_intact(self) -> None:
-        """Raise InputError (E125) where a file has been cut off or written to since it was opened.
-
-        What was read of it before counts for nothing.
-        """
+        """Raise InputError (E125) if a file has changed since it was opened: all is void."""
 
     def sha256(self) -> str:
         """Return the hash of all bytes, in hexadecimal digits; they are there."""
@@ -422,10 +416,7 @@ class Context:
         notes: Sequence[Note] = (),
         hint: str | None = None,
     ) -> None:
-        """Report a problem.
-
-        Without an anchor its place is the layer, or the element `sub` inside it.
-        """
+        """Report a problem; without an anchor at the layer, or the element `sub` in it."""
         severity = severity or severity_of(code)
         if severity == "error":
             self._count()
@@ -531,10 +522,7 @@ def marked(rt_info: str | None, size: int, sha256: str) -> str:
 
 
 def check_mark(mark: Mark, weights: NoWeights, chosen: bool, context: Context) -> None:
-    """Report weights that are not those with which the `.xml` was written (E124).
-
-    Where the user has named them (`chosen`) that is a warning.
-    """
+    """Report weights that are not the `.xml`'s (E124), a warning if the user has chosen them."""
     if weights.size is None or not mark:
         return
     name, held = SIZE, str(weights.size)

@@ -493,10 +493,7 @@ class SourceNode:
 
 
 def operation(cls: type[Op], attributes: Mapping[str, Any]) -> Op:
-    """Return an operation by its attributes as XML spells them, lists and numbers being plain.
-
-    Refuses attributes that it does not have, lacks or cannot read.
-    """
+    """Return an operation by its attributes as XML spells them; Refusal for wrong ones."""
     values, problems = parse_attributes(cls, {k: _spelled(v) for k, v in attributes.items()})
     for problem in problems:
         if problem.severity == "error" or problem.code == "W100":
@@ -514,10 +511,7 @@ def _spelled(value: Any) -> str:
 
 
 def producers_first(waits: list[set[int]]) -> list[int]:
-    """Return numbers behind those that they wait for, otherwise as they stand.
-
-    What cannot come behind what it waits for, in a circle, is left out.
-    """
+    """Return numbers behind those that they wait for, else in order; circles are left out."""
     if all(w < at for at, ws in enumerate(waits) for w in ws):
         return list(range(len(waits)))
     readers: defaultdict[int, list[int]] = defaultdict(list)

@@ -38,10 +38,7 @@ class BlobSource:
     seed: int | None = None
 
     def data(self, blob: Blob, dtype: ElementType, shape: Ints, key: Sequence[int]) -> ConstantData:
-        """Return the constant of a blob, or numbers that depend on seed and key alone.
-
-        Integers are 0 then: as an index that is always right.
-        """
+        """Return the constant of a blob, or numbers drawn by seed and key; integers are 0."""
         if self.seed is None:
             if self.weights.size is not None:
                 self.weights.read(blob.offset, blob.size)  # says where it lies outside

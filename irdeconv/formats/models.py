@@ -161,11 +161,7 @@ def _wanted(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Shape | 
 
 
 def _prevents(error: Diagnostic, graph: Graph) -> bool:
-    """Whether an error leaves no graph to work with.
-
-    An operation that irdeconv does not know stays as it is, by its declared shapes; where it is to
-    be a deconvolution, nobody could tell which.
-    """
+    """Whether an error leaves no graph: unknown operations stay, if they are no deconvolutions."""
     if error.code not in UNKNOWN:
         return True
     unknown = (n.op for n in graph.nodes() if isinstance(n.op, Opaque))
@@ -173,10 +169,7 @@ def _prevents(error: Diagnostic, graph: Graph) -> bool:
 
 
 def diagnose(model: ModelLike, how: Reading) -> Loaded:
-    """Return the graph of a model, None where there is none, and everything found.
-
-    Raises only what says nothing of the model: UsageError, UnsupportedError without onnx.
-    """
+    """Return the graph of a model, or None, and all diagnostics; UsageError, UnsupportedError."""
     try:
         return _loaded(model, how)
     except UsageError:

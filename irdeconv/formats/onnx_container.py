@@ -111,10 +111,7 @@ class Scope:
         return owner._settled[name]
 
     def constant(self, name: str) -> tuple[list[Any], list[Any]] | None:
-        """Return the initializers and nodes that a constant comes from; None for what is none.
-
-        Each is there once, a node behind those that it reads.
-        """
+        """Return the initializers and nodes, in order, that a constant comes from; else None."""
         owner = self.owner(name)
         found = owner._behind(name) if owner and owner._settled.get(name, True) else None
         if found is None:
@@ -153,10 +150,7 @@ class Scope:
         return list(done)
 
     def _origin(self, name: str) -> tuple[Any, Any]:
-        """Return the initializer or the node that gives one of the scope's own names its value.
-
-        Only nodes are looked at that make constants of constants.
-        """
+        """Return the initializer of an own name, or the node that computes it of constants."""
         tensor = self.initializers.get(name)
         node = None if tensor is not None else self.producers.get(name)
         if node is None or node.domain not in STANDARD:

@@ -156,10 +156,7 @@ _SPELLED = {"&": "&amp;", ">": "&gt;", "<": "&lt;", "\n": "&#10;", "\r": "&#13;"
 
 
 def quoted(text: str) -> str:
-    """Return an attribute's value with quotes around it, single ones where only double are inside.
-
-    As `xml.sax.saxutils.quoteattr`, which takes longer and imports all of urllib.
-    """
+    """Return a quoted attribute value, as `quoteattr` does, which is slower and imports urllib."""
     if _SPECIAL.search(text) is None:
         return f'"{text}"'
     for char, spelled in _SPELLED.items():
@@ -237,10 +234,7 @@ def _require_fit(char: str, graph: Graph) -> None:
 
 
 def require_model_path(path: Path) -> None:
-    """Raise where a path cannot be that of an `.xml` with its `.bin`: UsageError, FileAccessError.
-
-    Neither file may be a folder or a device, and their folder has to be writable.
-    """
+    """Raise UsageError or FileAccessError if a path cannot be an `.xml` with its `.bin`."""
     require_writable(path)  # so that it has a name
     if path.suffix != ".xml" and (path.is_file() or not path.exists()):
         message = f"{path}: an IR is written as .xml, with its .bin beside it"
@@ -269,10 +263,7 @@ def _has_data(op: Op) -> bool:
 
 
 def file_order(graph: Graph) -> list[Node]:
-    """Return the nodes in the order of writing: as they are where producers come first already.
-
-    Otherwise producers first and Results last, Parameters and Results in their order.
-    """
+    """Return the nodes in order if producers come first, else producers first, Results last."""
     nodes = list(graph.nodes())
     if all(v.node < n.id for n in nodes for v in graph.inputs_of(n.id)):
         return nodes

@@ -285,10 +285,7 @@ def clustered(x: Array, y: Array, sides: Array, image: tuple[int, int]) -> Array
 
 
 def with_variances(boxes: Array, count: int, variance: Sequence[float]) -> Array:
-    """Return (2, count): the first `count` numbers of the boxes, and the variances of each.
-
-    One variance stands for all four numbers of a box, none for 0.1.
-    """
+    """Return (2, count): the first numbers of the boxes, and variances (one for all, or 0.1)."""
     out = np.empty((2, count), np.float32)
     out[0] = boxes.reshape(-1)[:count]
     out[1] = np.resize(np.array(variance or (0.1,), np.float32), count)

@@ -75,10 +75,7 @@ class FixedKernel(Protocol):
 
 @runtime_checkable
 class MovableKernel(FixedKernel, Protocol):
-    """A kernel that takes hardly longer with other memory in every run, where nothing is finished.
-
-    `movable` tells whether that holds for these sizes.
-    """
+    """A kernel that is hardly slower with other memory in every run, if it is `movable`."""
 
     movable: bool
 
@@ -173,10 +170,7 @@ def best_of(best: Candidate, cuts: Iterable[Candidate]) -> Candidate:
 
 
 def worthwhile(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Leave out kernels that transform tiles where they save little: they round more.
-
-    So small layers of integral values are exact.
-    """
+    """Leave out kernels that transform tiles, and so round more, if they save little."""
     plain = min((c.cost for c in candidates if not c.transforms), default=math.inf)
     return [
         c

@@ -302,10 +302,7 @@ def sum_terms(
 def interleave(
     source: Any, begins: Any, out: Any, to: int, width: int, stride: int, end: int
 ) -> None:
-    """Write residues, which begin at `begins`, into a row.
-
-    Behind it, what lies before `end` may be overwritten.
-    """
+    """Write residues, which begin at `begins`, into a row, and anything behind it up to `end`."""
     if stride == 1:
         a, k = begins[0], 0
         while k < width and (k + 8 <= width or to + k + 8 <= end):

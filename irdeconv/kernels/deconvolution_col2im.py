@@ -196,10 +196,7 @@ def halves() -> int:
 
 
 def block_terms(problem: ConvProblem, blocks: Iterable[Sequence[AxisTerms]]) -> list[BlockTerms]:
-    """Return what reaches the rows of blocks in the output, or in tiles of their own.
-
-    Blocks that are alike share it.
-    """
+    """Return what reaches the rows of blocks in the output or in tiles; alike ones share it."""
     known: dict[tuple[AxisTerms, ...], BlockTerms] = {}
     terms = []
     for axes in map(tuple, blocks):

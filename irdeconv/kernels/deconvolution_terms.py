@@ -327,10 +327,7 @@ def _adding(into: Array, more: Array) -> Callable[[], object]:
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
-    """Return the kernel in its cheapest cut.
-
-    Larger blocks than usual, in farther memory, have to save much.
-    """
+    """Return the kernel in its cheapest cut; larger blocks than usual have to save much."""
     usual, *larger = map(_candidate, layouts_of(problem))
     best = min(larger, key=lambda c: c.cost, default=usual)
     return [best_of(best if best.cost < SAVED * usual.cost else usual, (usual, *larger))]

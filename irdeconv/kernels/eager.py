@@ -51,10 +51,7 @@ UNSEEN = 6000  # ns of small layers that the cost formulas of convolutions leave
 
 
 def for_convolution(problem: ConvProblem) -> list[Candidate]:
-    """Return the kernels for a convolution of floats or integers, the cheapest first.
-
-    Those of deconvolutions are listed where they take clearly less.
-    """
+    """Return the kernels for a convolution, the cheapest first; deconvolutions if far cheaper."""
     found = _of_convolution(problem)
     return sorted(divided(problem, found, _of_convolution, 1), key=lambda c: c.cost)
 

@@ -264,10 +264,7 @@ def computing_type(dtype: Any) -> np.dtype[Any]:
 
 @dataclass(frozen=True)
 class Chain:
-    """A compiled chain.
-
-    `constants` are the operands that are known, by register; the others are given when it runs.
-    """
+    """A compiled chain; `constants` are the known operands by register."""
 
     inputs: int
     emitter: Emitter
@@ -476,10 +473,7 @@ class ChainEpilogue:
         )
 
     def give(self, register: int, array: Array) -> None:
-        """Set an operand, which broadcasts to the output.
-
-        Only one that varies along some of several spatial axes is copied.
-        """
+        """Set an operand; it is copied if it varies along some of several spatial axes."""
         shape = (1,) * (len(self._full) - array.ndim) + array.shape
         space = shape[2:]
         full = math.prod(space)

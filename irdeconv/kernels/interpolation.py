@@ -128,10 +128,7 @@ def _cubic_clamped(x: Array, size: int, coeff: float) -> AxisWeights:
 def _filtered(
     center: Array, size: int, kernel: Callable[[Array], Array], stretch: float, support: float
 ) -> AxisWeights:
-    """Weigh all neighbours within `support` by a kernel that is `stretch` times as wide.
-
-    AxisWeights are normalised over the neighbours inside the data.
-    """
+    """Weigh all neighbours within `support` by a kernel `stretch` times as wide; sums are 1."""
     first = np.ceil(center - support).astype(np.int64)
     taps = first[:, None] + np.arange(math.floor(2 * support) + 1)
     weight = kernel((taps - center[:, None]) / stretch)

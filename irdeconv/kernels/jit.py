@@ -146,10 +146,7 @@ def _features() -> dict[str, bool]:
 
 @cache
 def lanes() -> int:
-    """Return how many f32 a vector of the processor has for which is compiled.
-
-    Without importing numba: kernels are chosen by it.
-    """
+    """Return how many f32 a vector of the target has, without importing numba."""
     if os.environ.get("NUMBA_CPU_NAME", "host") != "host":
         return _lanes_of_another()
     found = _features()

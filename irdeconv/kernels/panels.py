@@ -205,10 +205,7 @@ def own_tiles() -> tuple[RegisterTile, ...]:
 
 
 def best_tile(rows: int, vectors: int, multiple: int = 1) -> RegisterTile:
-    """Return the tile that computes least in vain for a result of so many rows and vectors.
-
-    It has a `multiple` of rows.
-    """
+    """Return the tile, with a `multiple` of rows, that wastes least for such a result."""
     return _best_of(own_tiles(), rows, vectors, multiple)
 
 
@@ -222,10 +219,7 @@ def _best_of(
 
 
 def computed(rows: int, vectors: int, tile: RegisterTile) -> float:
-    """Return how many vectors of sums could be computed for a result of so many rows and vectors.
-
-    Some are computed in vain, and some tiles are slower.
-    """
+    """Return how many vectors of sums are computed for such a result, wasted ones included."""
     return -(-rows // tile.rows) * effort(vectors, tile.rows, tile.vectors)
 
 

@@ -172,10 +172,7 @@ def failure(node: Node, arrays: Sequence[Any], error: Exception) -> IrdeconvErro
 
 
 def _told(node: Node, arrays: Sequence[Any], error: Exception) -> Exception:
-    """Return what inference says of these very arrays where it refuses them; else the error.
-
-    Sizes and values that were open when the graph was inferred may be what is wrong.
-    """
+    """Return the error of inference for these very arrays, if it refuses them; else the error."""
     if isinstance(error, OpError | IrdeconvError | MemoryError):
         return error
     try:

@@ -515,10 +515,7 @@ def needed(whole: Graph, piece: Piece) -> list[str]:
 
 
 def recorded(whole: Graph, piece: Piece, arrays: Mapping[str, Array]) -> dict[str, Array] | None:
-    """Take what flows into a piece from arrays by tensor or layer name; None where some is missing.
-
-    The names may be those of `run --dump`: `dump/NAME`, and `NAME.1` for the second output.
-    """
+    """Take a piece's inputs from arrays by tensor or layer name, as `run --dump` has them; None."""
     found = {}
     for end in piece.inputs:
         node, port = whole.node(end.source.node), end.source.port

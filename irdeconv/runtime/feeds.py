@@ -125,10 +125,7 @@ class Binder:
         return out
 
     def _suiting(self, feeds: Feeds) -> list[Array] | None:
-        """Return arrays that are given under the usual names, or in order, and taken as they are.
-
-        None where something has to be looked at more closely, which takes longer.
-        """
+        """Return arrays given by usual names or in order, if usable as they are; else None."""
         if type(feeds) is dict:
             arrays: list[Any] = [feeds.get(name) for name in self.inputs]
         else:

@@ -109,10 +109,7 @@ def plan_chain(
     constants: Mapping[Value, Array],
     main: Value | None = None,
 ) -> ChainPlan:
-    """Compile element-wise nodes, producers first; `main` is what an epilogue finishes.
-
-    Without `main` the first node's first input that is no constant takes its place.
-    """
+    """Compile element-wise nodes; `main`, by default the first open input, is the main tensor."""
     operands = _Operands(constants, main)
     made: dict[Value, int] = {}  # values computed inside
     steps: list[Instruction] = []
@@ -219,10 +216,7 @@ class FusedConvolution:
 def fuse_convolution(
     graph: Graph, node: Node, constants: Mapping[Value, Array], readers: Readers
 ) -> FusedConvolution | None:
-    """Return the layer that ends in a convolution or core.Deconvolution; None where sizes are open.
-
-    Also None for layers without elements, which need no kernel.
-    """
+    """Return the layer that ends in a (de)convolution; None for open sizes or no elements."""
     specs = (*graph.input_specs(node.id), node.spec())
     if not all(is_static(s.shape) and 0 not in s.shape for s in specs):
         return None
@@ -374,10 +368,7 @@ _CONVOLVED = ("float16", "float32", "float64", "bfloat16")
 
 @dataclass(frozen=True)
 class FusionGroup:
-    """Nodes that one step executes, producers first; the last one's outputs are the group's.
-
-    `inputs` are read at run time.
-    """
+    """Nodes that one step executes, producers first; the last one's outputs are its own."""
 
     nodes: tuple[Node, ...]
     inputs: tuple[Value, ...]
@@ -390,10 +381,7 @@ class FusionGroup:
 
 @dataclass(frozen=True)
 class ConvolutionGroup(FusionGroup):
-    """A convolution or deconvolution with what surrounds it.
-
-    `finish` are the element-wise nodes at the end of `nodes`.
-    """
+    """A (de)convolution with its neighbours; `finish` are the element-wise nodes at the end."""
 
     layer: FusedConvolution
     finish: tuple[Node, ...] = ()
@@ -438,10 +426,7 @@ class Users:
 
 @dataclass
 class GroupFinder:
-    """Finds the groups of a graph.
-
-    `order` are the nodes to execute, producers first; `constants` the values that are known.
-    """
+    """Finds the groups of nodes in `order`, producers first; `constants` are known values."""
 
     graph: Graph
     order: list[Node]
@@ -487,10 +472,7 @@ class GroupFinder:
         return is_element_wise(node.op, self.graph.input_specs(node.id), specs[0])
 
     def _behind(self, node: Node) -> tuple[Node, ...]:
-        """Return the element-wise nodes behind `node` that can be executed together with it.
-
-        They have its shape and type, and nothing but the last one is used by anyone else.
-        """
+        """Return the element-wise nodes behind `node`, of its shape and type, each used once."""
         spec = node.spec()
         inside = {node.id}
         chain: list[Node] = []

@@ -133,10 +133,7 @@ def measure_ceilings(clock: Clock, cores: int | None = None) -> Ceilings:
 
 
 def _gemm_seconds(clock: Clock, threads: int) -> float:
-    """Return the least time in which each thread multiplies once.
-
-    Processor time for one thread, which others on the machine do not change; wall time for several.
-    """
+    """Return the least time of a product in each thread: of one processor time, else wall time."""
     matrices = [_matrices(i) for i in range(threads)]
     team = Threads(threads)
 

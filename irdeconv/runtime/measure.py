@@ -31,10 +31,7 @@ NORMAL_95 = 1.96  # standard deviations on either side that hold 95 %
 
 @dataclass(frozen=True)
 class Clock:
-    """Two clocks in seconds: the time that passes, and the processor time of this process.
-
-    On a machine that others use as well only the second one says what the work costs.
-    """
+    """Two clocks in seconds: wall time, and the processor time of this process."""
 
     wall: Callable[[], float] = time.perf_counter
     cpu: Callable[[], float] = time.process_time
@@ -272,10 +269,7 @@ class _Request:
 def in_parallel(
     calls: Sequence[Call], effort: Effort, clock: Clock
 ) -> tuple[ParallelReport, list[float]]:
-    """Run all calls at once, again and again; returns a report and the wall times in seconds.
-
-    What one of them raises is raised here.
-    """
+    """Run all calls at once, repeatedly; return a report and wall times; raises their errors."""
     quota = MOST if effort.iterations is None else max(1, effort.iterations // len(calls))
     requests = [_Request(call, effort, clock, quota) for call in calls]
     start = threading.Barrier(len(calls))
@@ -355,10 +349,7 @@ def products(graph: Graph, step: Step) -> int | None:
 
 
 def traffic(graph: Graph, step: Step) -> int | None:
-    """Return the bytes that come into a step and leave it; what stays inside does not count.
-
-    A view moves nothing.
-    """
+    """Return the bytes that enter and leave a step; inner values and views do not count."""
     if step.kernel == VIEW:
         return 0
     covered = {n.id for n in step.nodes}

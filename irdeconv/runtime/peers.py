@@ -31,10 +31,7 @@ Outputs = Callable[[], Sequence[Array]]
 
 @dataclass(frozen=True)
 class Source:
-    """A model for peers: the graph as it was read, and the file it came from, where there is one.
-
-    `path` is an .xml (with `weights`, the .bin) or an .onnx; peers load it themselves.
-    """
+    """A model for peers: its graph and its file (.xml with `weights`, or .onnx), if any."""
 
     graph: Graph
     path: Path | None = None

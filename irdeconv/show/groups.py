@@ -368,10 +368,7 @@ class _Row:
 
 
 def walk(reads: Sequence[Sequence[int]]) -> list[int]:
-    """Return numbers with all that they read in front of them; alike blocks come out alike.
-
-    Only what nobody reads starts a walk, so all of a block comes together.
-    """
+    """Return numbers behind all that they read, block by block; alike blocks come out alike."""
     read = {u for near in reads for u in near}
     starts = [n for n in range(len(reads)) if n not in read] + list(range(len(reads)))
     out: list[int] = []

@@ -40,10 +40,7 @@ _CONSTANT_NODE = 'style="dashed" color="#888888" fontcolor="#555555"'
 
 
 def dot(graph: Graph, layers: Sequence[LayerFacts], *, constants: bool = False) -> str:
-    """Return a digraph: deconvolutions filled, specs on the edges, constants in their readers.
-
-    With `constants` these are nodes with a dashed border.
-    """
+    """Return a digraph, specs on the edges; constants are nodes, or in their readers."""
     shown = [r for r in layers if constants or not r.constant]
     ids = {r.id for r in shown}
     lines = [

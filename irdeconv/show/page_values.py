@@ -227,10 +227,7 @@ def _read(values: Array) -> tuple[str, Array] | None:
 
 
 def _reduced(values: Array, height: int, width: int) -> Array:
-    """Return the means of the elements that each pixel covers; whole elements count.
-
-    Large tensors are read in parts, so that little of them is float64 at a time.
-    """
+    """Return the means of the elements of each pixel, read in parts; whole elements count."""
     channels, rows, columns = values.shape
     wide = max(1, min(columns, PART_SIZE // channels))
     tall = max(1, PART_SIZE // (channels * wide))

@@ -258,10 +258,7 @@ class _Nesting:
     def _through(
         self, way: Sequence[tuple[int, int]], key: tuple[bool, int, int], wire: Wire
     ) -> int:
-        """Add the links between a layer and the ports of the groups around it.
-
-        Return the port of the outermost group, -1 where the layer is in none of them.
-        """
+        """Link a layer with the ports of its groups; return the outermost one, -1 without."""
         port = -1
         for scene, number in reversed(way[1:]):
             before, port = port, self._port(scene, key, wire)

@@ -117,10 +117,7 @@ class Panel:
 
 
 def svg(panels: Sequence[Panel], title: str, description: str) -> str:
-    """Return the scenes side by side as an SVG document.
-
-    `title` and `description` are what a screen reader says of the picture.
-    """
+    """Return the scenes side by side; screen readers read `title` and `description`."""
     head = max((_HEADING_LINE * len(p.heading) for p in panels), default=0)
     head += _HEADING_LINE // 2 if head else 0
     body, x, height = [], 0, 0

@@ -467,10 +467,7 @@ def _padded(base: Setting, choices: Sequence[AxisPads]) -> Setting:
 
 
 def _choices(system: System, base: Setting, axis: int, wanted: int) -> tuple[list[AxisPads], bool]:
-    """Return what gives the wanted size on one axis, and whether everything was tried.
-
-    All axes are made alike, so that each is judged apart from the others.
-    """
+    """Return the choices on one axis, all axes made alike, and whether all were tried."""
     alike = base.on_axis(axis, base.axes)
     tried = list(itertools.islice(_candidates(alike, wanted), SEARCHED + 1))
     found = []

@@ -96,10 +96,7 @@ class Adapted:
 
 
 def adapted(graph: Graph) -> Adapted:
-    """Return the model of a graph: its inputs and what outputs and states need.
-
-    Constants are views of the graph's.
-    """
+    """Return the model of what a graph's outputs and states need; constants are views."""
     live, parameters = graph.live(), graph.parameters
     inside = [n for n in graph.topological() if n.id in live and n.type != "Parameter"]
     places: dict[int, int] = {}
@@ -225,10 +222,7 @@ def _dim(dim: Dim) -> int | tuple[int, int | None]:
 
 
 def facts(graph: Graph, nodes: Mapping[int, int], adapted: Model | None = None) -> FactOf:
-    """Return what inference knows of the values of a model; `nodes` has the node of each layer.
-
-    What an `adapted` model has besides them says itself what it computes.
-    """
+    """Return what inference knows of a model's values; `nodes` has the node of each layer."""
 
     def fact(port: Port) -> Fact:
         node = nodes.get(port.layer)
@@ -312,11 +306,7 @@ def meant(model: Model, *, document: bool) -> Model:
 
 
 def paired(graph: Graph, model: Model) -> dict[int, int]:
-    """Return which node of a graph a layer of a model is, both read from one file.
-
-    They are walked side by side from the outputs; what one of them has and the other has not is
-    left out.
-    """
+    """Return the node of each layer, walking both from the outputs; others are left out."""
     found = dict(zip(model.parameters, (n.id for n in graph.parameters), strict=False))
     todo = list(zip(model.results, (n.id for n in graph.results), strict=False))
     while todo:

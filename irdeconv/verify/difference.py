@@ -142,10 +142,7 @@ MANY = 512  # channels up to which a permutation is looked for
 
 
 def kind_of(a: Array, b: Array, allowed: float) -> str | None:
-    """Name how `b` differs from `a` (N, C, *S); None where no known mistake explains it.
-
-    `allowed` is the largest difference between equal tensors.
-    """
+    """Name how `b` differs from `a` (N, C, *S) by more than `allowed`; None if unknown."""
     if a.dtype.kind not in "fiub" and a.dtype.kind != "V":
         return None
     x, y = a.astype(np.float64), b.astype(np.float64)

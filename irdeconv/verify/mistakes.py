@@ -75,10 +75,7 @@ def filter_groups(op: Op, inputs: list[Array]) -> tuple[int, ...] | None:
 def filter_mistake(
     compute: Callable[[Array], Array], w: Array, b: Array, allowed: float
 ) -> str | None:
-    """Name the mistake in the filter that gives `b`: `compute(filter)` computes the layer.
-
-    `w` is grouped [g, I, O, *K].
-    """
+    """Name the mistake in the filter `w` [g, I, O, *K] that gives `b` in `compute(filter)`."""
     for text, wrong in _filters(w):
         if _gives(compute(np.ascontiguousarray(wrong)), b, allowed):
             return text

@@ -67,10 +67,7 @@ class Given:
 def sides(
     model: ModelLike, lowered: ModelLike, *, shapes: Mapping[str, ShapeLike] | None = None
 ) -> tuple[ProofSide, ProofSide]:
-    """Return two models as the sides of a proof; `shapes` as for `infer`, for the inputs of both.
-
-    Raises what `read` and `infer` raise, and UsageError for shapes that do not fit.
-    """
+    """Return two models as the sides of a proof, with `shapes` for both; raises as `infer`."""
     return both_sides(Given(model), Given(lowered), shapes)
 
 

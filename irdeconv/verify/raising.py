@@ -146,18 +146,12 @@ def _weighed(x: Fraction, size: int, mode: str, nearest: str) -> Weights:
 
 
 def raise_proved(graph: Graph, only: Collection[str] | None = None) -> Raised:
-    """Return a copy in which the decompositions that are proved are deconvolutions again.
-
-    Raises what `raise_deconvolutions` does.
-    """
+    """Return a copy with proved decompositions raised; raises as `raise_deconvolutions`."""
     return raise_deconvolutions(graph, only, unproved)
 
 
 def unproved(raised: Graph, source: Graph) -> dict[str, str]:
-    """Return the deconvolutions of `raised` that are not proved equal to `source`, and why.
-
-    Where something besides them differs, none is proved.
-    """
+    """Return the deconvolutions not proved equal to `source`, all if others differ; why."""
     before = {n.name for n in source.nodes() if n.op.deconvolution}
     new = [n for n in raised.nodes() if n.op.deconvolution and n.name not in before]
     report = check(raised, source)

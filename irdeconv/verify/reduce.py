@@ -141,10 +141,7 @@ def shrink(
     seconds: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Reduced:
-    """Return the least that was found of a variant with that outcome, within the limits.
-
-    An interruption ends the search as a limit does; `Reduced.stopped` says so.
-    """
+    """Return the smallest failing variant within the limits; an interruption is one."""
     search = Search(check, original, outcome, max_checks, seconds, clock)
     stopped = None
     try:
@@ -226,10 +223,7 @@ def variant_of(graphs: Sequence[Graph], feeds: Feeds) -> Variant:
 
 
 def _named(graph: Graph) -> Graph:
-    """Give every node a name of its own, in place; inputs keep theirs if they can.
-
-    What the file declared is left behind: it would contradict smaller sizes.
-    """
+    """Give every node a unique name in place, inputs first; declarations of sizes go."""
     nodes = sorted(graph.nodes(), key=lambda n: n.type != "Parameter")
     for node, name in zip(nodes, unique(n.name for n in nodes), strict=True):
         node.name = name

@@ -167,10 +167,7 @@ class Knife:
         return [u for u in self.units if self.base.graph.node(u[0]).name in names]
 
     def piece(self, kept: Sequence[Unit], outputs: Sequence[Port] | None = None) -> Variant | None:
-        """Return the kept units and what makes their inputs, with these outputs or all.
-
-        None where the piece does not fit together: an input's type is unknown, for example.
-        """
+        """Return the kept units and what makes their inputs; None if they do not fit."""
         graphs, chosen = self.base.graphs, set(kept)
         sides = [_Side(graph, i, self.units, chosen) for i, graph in enumerate(graphs)]
         wanted = list(outputs) if outputs is not None else self.ends(kept)

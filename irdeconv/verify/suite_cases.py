@@ -115,10 +115,7 @@ _FEW_CHANNELS = 4  # of a group
 
 @dataclass(frozen=True)
 class NetworkLayer:
-    """A layer of a network; all its axes have the same K, S, P and op, dilation 1.
-
-    `inputs` are N, C, *I; `outputs` is M.
-    """
+    """A layer of a network: `inputs` N, C, *I, `outputs` M, the same K, S, P on all axes."""
 
     network: str
     inputs: Ints
@@ -206,10 +203,7 @@ class Covering:
 
 
 def covering(factors: Mapping[str, Sequence[Any]], allows: Allows, strength: int = 2) -> Covering:
-    """Return rows in which every allowed combination of `strength` values occurs, greedily.
-
-    1: every value; 2: every pair. The same arguments give the same rows.
-    """
+    """Return rows with every allowed combination of `strength` (1 or 2) values, greedily."""
     return _Greedy(factors, allows, strength).run()
 
 

@@ -57,10 +57,7 @@ class LayersFile:
 
 
 def read_layers(path: Path, dialects: Sequence[str]) -> LayersFile:
-    """Read a file; FileAccessError where it cannot be read, UsageError with all of its mistakes.
-
-    `dialects` are those of a file that names none.
-    """
+    """Read a file; FileAccessError, UsageError with all mistakes; `dialects` if it names none."""
     data = read_file(path, current().toml_bytes)
     try:
         text = data.decode("utf-8")
@@ -264,10 +261,7 @@ def _misfit(
 
 
 def line_of(text: str, key: str, within: str = "", at: int = 0) -> int | None:
-    """Return the line (from 1) of a key in a table, of the `at`-th one of an array of tables.
-
-    The line of the table's head where the key is not there; None where neither is.
-    """
+    """Return the line of a key in the `at`-th table of a name, or the table's; None."""
     section, seen, head = "", -1, None
     for number, line in enumerate(text.splitlines(), 1):
         start = re.match(r"\s*\[\[?\s*([\w.-]+)\s*\]\]?", line)

@@ -39,10 +39,7 @@ from irdeconv.verify.suite_vectors import is_number, loaded
 
 @np.errstate(all="ignore")
 def judge(case: StoredCase, theirs: Array) -> TensorDifference:
-    """Compare a result with what is expected; `kind` names the mistake where one explains it.
-
-    Kinds are told with the axes N, C, *spatial, whatever the dialect's layout is.
-    """
+    """Compare a result, its axes N, C, *spatial; `kind` names a mistake that explains it."""
     layer, (expected, allowed) = case.layer, case.expected()
     theirs = _typed(theirs, layer)
     names = (case.name, layer.element_type, str(theirs.dtype))
