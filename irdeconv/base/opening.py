@@ -176,11 +176,7 @@ def first_bytes(path: PathText, count: int) -> bytes:
 
 
 def contents(path: PathText, most: int, what: str = "") -> bytes:
-    """Return the bytes of a regular file.
-
-    Raises OSError or ValueError where it cannot be read, LimitError (E600) where it has more than
-    `most` bytes, of which none is read then.
-    """
+    """Return the bytes of a regular file; OSError, ValueError, LimitError (E600) above `most`."""
     with open_file(path) as file:
         size = size_of(file)
         if size > most:
@@ -189,10 +185,7 @@ def contents(path: PathText, most: int, what: str = "") -> bytes:
 
 
 def read_file(path: PathText, most: int, what: str = "") -> bytes:
-    """Return the bytes of a regular file; `what` stands before its name in messages.
-
-    Raises FileAccessError (E100) where it cannot be read, LimitError (E600).
-    """
+    """Return the bytes of a file, `what` before its name; FileAccessError, LimitError (E600)."""
     try:
         return contents(path, most, what)
     except (OSError, ValueError) as e:  # a ValueError: the path has a NUL or a surrogate

@@ -133,10 +133,7 @@ class Depthwise(convolution.FixedBlockwise[ImageChannels]):
 
 
 def vectors(conv: convolution.Conv3d) -> tuple[int, tuple[Array, Array]]:
-    """Return how an output plane is computed by vectors; see `plane` in `kernels.compiled`.
-
-    The last vectors of a row may overlap, and the last ones may be one and the same.
-    """
+    """Return how vectors, which may overlap, compute an output plane; see `plane`."""
     depth, row, column = conv.sizes
     shape = convolution.phase_shape(conv)
     lanes = next(n for n in WIDTHS if n <= column and n <= max(8, jit.lanes()))

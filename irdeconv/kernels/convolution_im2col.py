@@ -240,10 +240,7 @@ def blocks_of(conv: Conv3d) -> list[PositionBlock]:
 
 @dataclass(frozen=True)
 class Pointwise(FixedBlockwise[PositionBlock]):
-    """Multiply blocks of positions, so that what is done to the sums finds them in the cache.
-
-    `matrix` is `[g, M/g, C/g]`.
-    """
+    """Multiplies blocks of positions, still cached afterwards; `matrix` is `[g, M/g, C/g]`."""
 
     matrix: Array
 

@@ -82,10 +82,7 @@ def partition(conv: Conv3d, share: int) -> RowBlocks:
 
 @dataclass(frozen=True)
 class RowBlocks:
-    """Blocks of so many images, groups and rows, made when they are asked for.
-
-    There may be thousands, and most candidates are only counted.
-    """
+    """Blocks of so many images, groups and rows, made lazily: there may be thousands."""
 
     conv: Conv3d
     images: int

@@ -84,10 +84,7 @@ class DeconvAxis:
         )
 
     def kinds(self, height: int) -> list[tuple[OutputSpan, int]]:
-        """Return one part of each kind where each is `height` outputs high, and how many there are.
-
-        Between parts that meet an end of the inputs, all are alike.
-        """
+        """Return one part of each kind, `height` outputs high each, and how many there are."""
         steps = range(0, self.size, height)
         low = (self.kernel - 1 + self.step) * self.dilation - self.begin + self.stride
         high = min(self.size, self.inputs * self.stride - self.begin)
@@ -195,10 +192,7 @@ class OutputBlock:
 
     @cached_property
     def grid(self) -> tuple[int, ...]:
-        """The padded inputs' sizes; reading `halo` positions back never meets another row's data.
-
-        A single image needs no zeros behind its last row.
-        """
+        """The padded inputs' sizes; `halo` positions back there is no other row's data."""
         sizes = [p.extent for p in self.parts]
         if self.count == 1:
             sizes[0] = max(self.parts[0].stop - self.parts[0].first, self.parts[0].inputs)
@@ -270,10 +264,7 @@ class OutputBlock:
 
 @dataclass(frozen=True)
 class Blocking:
-    """The output in blocks: `images` at a time, and along each axis `heights` outputs at a time.
-
-    Large layers have a great many blocks, of a few kinds: costs are estimated from those.
-    """
+    """The output in blocks, `images` and `heights` at a time; `kinds` of them are few."""
 
     problem: ConvProblem
     images: int
@@ -369,10 +360,7 @@ def _parts(taken: Any, where: Any, last: OutputSpan) -> tuple[Any, Any]:
 
 
 def put(plane: Array, r: Sequence[int], block: OutputBlock, tile: Array) -> None:
-    """Write residue r, `plane [images, channels, *grid]`, into `tile [images, channels, *]`.
-
-    There may be several axes of channels. Residues are written in the order `block.order`.
-    """
+    """Write residue r, `plane [images, *channels, *grid]`, into `tile`, by `block.order`."""
     taken, where = block.reaches[tuple(r)]
     _write(plane[taken], tile, where, block)
 
@@ -437,10 +425,7 @@ def _put_doubled(source: Array, lines: Array) -> bool:
 
 
 def pad(x: Array, block: OutputBlock, out: Array) -> None:
-    """Write inputs `x [images, channels, *]` into `out [channels, images, *grid]`, zeros behind.
-
-    There may be several axes of channels.
-    """
+    """Write `x [images, *channels, *]` into `out [*channels, images, *grid]`, zeros behind."""
     for axis, part in enumerate(block.parts):
         rest = [slice(None)] * (len(block.parts) - 1 - axis)
         trailing(out, (slice(part.inputs, None), *rest))[...] = 0

@@ -90,10 +90,7 @@ def call_cost() -> float:
 
 
 def multiply(a: Array, b: Array, out: Array) -> None:
-    """Compute `out [M, N] = a [M, K] @ b [K, N]`; the rows of each are contiguous.
-
-    All three may be stacks of as many matrices, which take no more calls than one.
-    """
+    """Compute `out [M, N] = a [M, K] @ b [K, N]`, contiguous rows; all may be stacks."""
     for fn, left, right, result in product_calls(a, b, out):
         fn(left, right, out=result)
 
@@ -218,10 +215,7 @@ def stack_cost(count: int, m: int, k: int, n: int) -> float:
 
 
 def row_sums(rows: Array, space: Space) -> Array:
-    """Return the sums `[R]` of C-contiguous float rows `[R, n]`, as products with ones.
-
-    Equal pieces of long rows are summed first, so that the error does not grow with n.
-    """
+    """Return the sums `[R]` of C-contiguous float rows `[R, n]`, as products with ones."""
     count, n = rows.shape
     total = space.array((count,), rows.dtype)
     piece = _summed(n)
@@ -298,10 +292,7 @@ def _taps(axes: Sequence[WindowAxis]) -> list[Tap]:
 
 
 def _accumulate(x: Array, w: Array, out: Array, taps: Sequence[Tap]) -> None:
-    """Add every tap's products of a filter `[g,C/g,M/g,*K]` to contiguous `out`, by channel.
-
-    Channels are the outer order, so `taps` is walked once for each of them.
-    """
+    """Add every tap's products of `[g,C/g,M/g,*K]` to contiguous `out`, channel by channel."""
     g, channels, m = w.shape[:3]
     out[...] = 0
     data = x.reshape(x.shape[0], g, channels, *x.shape[2:])

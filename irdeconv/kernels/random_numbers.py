@@ -22,10 +22,7 @@ _WORD = 0xFFFFFFFF
 
 
 def words(key: int, counter: int, groups: int) -> Array:
-    """Return four words for each number 0 to `groups`, as uint32 [groups, 4].
-
-    `key` and `counter` have 64 bits.
-    """
+    """Return four words for each number 0 to `groups`, uint32 [groups, 4]; arguments: 64 bits."""
     out = np.empty((groups, 4), np.uint32)
     for part in pieces(groups, GROUPS_AT_ONCE):
         number = np.arange(part.start, part.stop, dtype=np.uint64)

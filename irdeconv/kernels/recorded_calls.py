@@ -218,10 +218,7 @@ def recorded_fill(target: Array, value: Any) -> Recorded | None:
 
 @dataclass(frozen=True)
 class ProgramCode:
-    """Instructions (operation, slots of one to three operands, slot of the result).
-
-    Slots are inputs, the result, constants, then registers, of which there are so many.
-    """
+    """Instructions (operation, slots of operands, of the result) and the number of registers."""
 
     instructions: Code
     constants: Sequence[Array]
@@ -229,10 +226,7 @@ class ProgramCode:
 
 
 def recorded_program(code: ProgramCode, inputs: Sequence[Array], out: Array) -> Recorded | None:
-    """Write down a program of element-wise operations; see `compiled_chain.run_program`.
-
-    Inputs broadcast to `out`.
-    """
+    """Record a program of element-wise operations on `out`; see `compiled_chain.run_program`."""
     if any(a.dtype != np.float32 for a in (out, *inputs)):
         return None
     arrays = [out, *(np.broadcast_to(a, out.shape) for a in inputs)]

@@ -195,10 +195,7 @@ def axis_of_samples(start: np.float32, extent: np.float32, bins: int, ratio: int
 
 
 def neighbours(places: Array, size: int) -> tuple[Array, Array, Array, Array]:
-    """Return lower and upper element, the weight of the upper one, and what lies inside.
-
-    A place up to one element outside reads the border.
-    """
+    """Return lower and upper element, the upper's weight, and what is at most 1 outside."""
     inside = (places >= -1) & (places <= size)
     at = np.clip(np.where(inside, places, 0), 0, size - 1)
     low = at.astype(np.int64)

@@ -71,10 +71,7 @@ class ResidueProduct:
 
 
 def products_of(axes: Sequence[deconvolution.DeconvAxis], apart: bool) -> list[ResidueProduct]:
-    """Return the products of a block.
-
-    Residues are computed together where they make whole rows, if they are not wanted apart.
-    """
+    """Return the products of a block; residues together if they make whole rows."""
     *outer, last = axes
     whole = (
         not apart

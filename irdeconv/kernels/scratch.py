@@ -218,10 +218,7 @@ def pieces(size: int, step: int) -> list[slice]:
 
 
 def shares(size: int, count: int) -> int:
-    """Return the size of the pieces where `size` things are cut into `count`, or a few more.
-
-    Two threads share an even number of pieces well, so it is even where that is near.
-    """
+    """Return the size of the pieces that `size` is cut into: about `count`, evenly many."""
     count = max(1, min(size, count))
     for wanted in range(count, count + 3):
         step = -(-size // wanted)

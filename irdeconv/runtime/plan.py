@@ -166,11 +166,7 @@ class Plan:
         return {name: array.copy() for name, array in self.settings.variables.kept.items()}
 
     def observe(self, inputs: Feeds, around: Around) -> dict[str, Array]:
-        """Execute as `run` does, every step by `around(step, values)`.
-
-        It calls `step.call(values)`, whose exceptions are not translated, and must not run this
-        plan (RuntimeError).
-        """
+        """Execute as `run` does; `around(step, values)` calls each step, and runs no plan."""
         arrays = self.binder.bind(inputs)
         program = self._program(arrays)
         with self._kernels(program.graph):
@@ -303,10 +299,7 @@ def require_whole(rows: int, size: int | None) -> None:
 
 
 def run_rows(plan: Plan, feeds: Mapping[str, Array], cut: Collection[str]) -> dict[str, Array]:
-    """Run a plan on all rows of the inputs in `cut`; the other inputs are the same for each batch.
-
-    Outputs are joined along their first axis. Each batch begins with the state of the first one.
-    """
+    """Run a plan on the rows of inputs in `cut`, batch by batch from one state; join outputs."""
     size = batch_size(plan.binder, cut, {name: feeds[name].shape for name in cut})
     rows = len(feeds[next(iter(cut))]) if cut else 0
     require_whole(rows, size)

@@ -124,10 +124,7 @@ def scatters(view: Callable[..., Any], inputs: Sequence[Spec]) -> bool:
 
 
 def bind(op: Op, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
-    """Bind an operation to exact shapes; None where only its `evaluate` will do.
-
-    Inputs that are constants have their values in their specs, however many elements these have.
-    """
+    """Bind an operation to exact shapes and constants; None if only `evaluate` will do."""
     specs = (*inputs, *outputs)
     if not all(s.static and s.dtype is not None for s in specs) or any(s.size == 0 for s in specs):
         return None
@@ -283,10 +280,7 @@ Watch = Callable[[Step, list[Array], tuple[Array, ...]], None]
 
 @dataclass(frozen=True)
 class Always:
-    """A call that does the same with the same memory in every run.
-
-    `recorded` is what it does where all of that is compiled.
-    """
+    """A call that does the same with the same memory in every run; `recorded` if compiled."""
 
     prepared: Callable[[Team], None]
     team: Team
@@ -350,11 +344,7 @@ class Program:
     def run(
         self, arrays: Sequence[Array], trace: Trace | None = None, watch: Watch | None = None
     ) -> dict[str, Array]:
-        """Execute with one array per parameter; StepError where a step fails.
-
-        `trace` is called with each step's last node and its outputs, `watch` with the step, its
-        inputs and its outputs.
-        """
+        """Execute; `trace` gets nodes and outputs, `watch` steps and arrays; StepError."""
         with self.team.lock, arithmetic():
             self.variables.begin()
             values = self._begin(arrays)

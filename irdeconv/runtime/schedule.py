@@ -114,11 +114,7 @@ class Folded:
 
 
 def fold(graph: Graph, max_memory: int | None = None) -> Folded:
-    """Evaluate what depends on constants alone, in so many bytes.
-
-    Raises UnsupportedError with every operation that cannot be executed, ExecutionError or
-    LimitError where an evaluation fails.
-    """
+    """Evaluate what depends on constants alone, in so many bytes; IrdeconvError if it fails."""
     order, live = graph.topological(), graph.live()
     _refuse_unsupported(list(_needed(graph)))
     folded = Folded()
@@ -174,10 +170,7 @@ def _is_promised(node: Node) -> bool:
 
 
 def _folded(node: Node, arrays: list[Array]) -> tuple[Array, ...]:
-    """Return a node's constant outputs, to the bit as inference has them.
-
-    Where sums have a defined order they are computed in it.
-    """
+    """Return a node's constant outputs, to the bit as inference has them (in order)."""
     known = [s.known for s in node.specs or ()]
     if known and not in_order() and all(v is not None for v in known):
         return tuple(v for v in known if v is not None)
@@ -395,20 +388,14 @@ class _Scheduler:
             self.buffers[value].last = len(groups)
 
     def _is_small(self, value: Value, still: Container[Value]) -> bool:
-        """Whether an input or output is rather copied than a new place in every run.
-
-        `still` are the values whose memory had better stay where it is.
-        """
+        """Whether an input or output is rather copied than moved; `still` are better not moved."""
         spec = self.graph.spec(value)
         nbytes = spec.nbytes if spec.dtype is not None and spec.dtype.kind != "string" else None
         limit = program.COPIED_BYTES if value in still else program.MOVED_BYTES
         return self.settings.fuse and nbytes is not None and 0 < nbytes <= limit
 
     def _expect(self, outputs: Iterable[Value], step: int) -> None:
-        """Note the sizes of what `evaluate` will allocate, as far as they are known.
-
-        Also of what nothing reads.
-        """
+        """Note the known sizes of what `evaluate` will allocate, read or not."""
         for value in outputs:
             size = self.graph.spec(value).nbytes
             if size is not None:

@@ -46,10 +46,7 @@ class Selection:
                     self._tensors.setdefault(name, []).append(Value(node.id, port))
 
     def collect(self, texts: Iterable[tuple[str, str]], problems: Collector) -> list[Place]:
-        """Return what each text names; those that name nothing are reported (E503).
-
-        A text comes with the option that it was given to, for the messages.
-        """
+        """Return what each text names, given to an option; others are reported (E503)."""
         found = [self._place(text, option, problems) for option, text in texts]
         return [place for place in found if place is not None]
 

@@ -310,10 +310,7 @@ def layer_picture(e: LayerExplanation) -> LayerPicture:
 
 
 def anatomies(e: LayerExplanation) -> list[AxisAnatomy]:
-    """Return the numbers of every axis, an open size as 0.
-
-    There are none where pads or kernel are open, or a number is too large.
-    """
+    """Return the numbers of every axis, an open size as 0; none if others are open or huge."""
     s, crop = e.setting, e.crop
     if s is None or crop is None or not is_static(crop.begin) or not is_static(s.kernel):
         return []
