@@ -63,10 +63,7 @@ def read_bodies(layer: XmlLayer, context: Context, build: Build) -> tuple[Body, 
 
 
 class _MapChecker:
-    """Checks the entries of one port map against the layer's ports and one body's layers.
-
-    `inward`, `outward` and `edges` are what it has read.
-    """
+    """Checks one port map of a layer and body; it reads `inward`, `outward` and `edges`."""
 
     def __init__(self, layer: XmlLayer, body: XmlBody, context: Context) -> None:
         self._layer, self._context = layer, context

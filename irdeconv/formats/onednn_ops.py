@@ -24,10 +24,7 @@ from irdeconv.ops.shape import Reshape
 
 @dataclass(kw_only=True)
 class DumpNode(SourceNode):
-    """An operation: its kind; `target` is the element type of its output.
-
-    `modern` says that the dump was written by oneDNN 3 or later.
-    """
+    """An operation; `target` is the type of its output; `modern`: oneDNN 3 or later wrote it."""
 
     kind: str
     modern: bool

@@ -338,10 +338,7 @@ OnnxSource = str | PathLike[str] | bytes | Any  # or an onnx.ModelProto
 
 
 def load_file(source: OnnxSource) -> OnnxFile:
-    """Read a model from a file, its bytes or a copy of a ModelProto, not what lies in other files.
-
-    Raises InputError where it is no ONNX model, FileAccessError where it cannot be read.
-    """
+    """Read a model without data of other files, or copy one; InputError, FileAccessError."""
     onnx = onnx_module()
     if isinstance(source, onnx.ModelProto):
         copied = onnx.ModelProto()

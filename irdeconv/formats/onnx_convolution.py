@@ -291,10 +291,7 @@ def global_lp_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 @rule("MaxUnpool", "9 11 22")
 def max_unpool(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Put maxima back to their places in the whole tensor, zeros elsewhere.
-
-    Where `output_shape` is larger than what the pooling was of, zeros follow.
-    """
+    """Put maxima back to their places, zeros elsewhere and behind, up to `output_shape`."""
     x, kernel = n[0], n.ints("kernel_shape")
     axes = len(kernel)
     strides, pads = n.ints("strides") or (1,) * axes, n.ints("pads") or (0,) * (2 * axes)

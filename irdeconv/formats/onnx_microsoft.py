@@ -189,10 +189,7 @@ def group_norm(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 @rule("MatMulNBits", "1", MICROSOFT)
 def matmul_bits(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """A times the transposed B (N, K), whose blocks of K are packed integers of 2, 4 or 8 bits.
-
-    B stays compressed: integers, less their zero points, times scales.
-    """
+    """A times the transposed B (N, K), in blocks of K: (packed integers - zero points) * scales."""
     rows, depth = n.integer("N"), n.integer("K")
     bits, block = n.integer("bits", 4), n.integer("block_size")
     n.accept("accuracy_level")

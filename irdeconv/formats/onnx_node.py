@@ -130,10 +130,7 @@ class Reported(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """What an input of a body is: a Parameter of a spec without a value, or a constant.
-
-    `axis` is one of size 1 that the body does not see.
-    """
+    """What an input of a body is: a Parameter of a spec, or a constant; `axis` is hidden."""
 
     spec: Spec
     axis: int | None = None
@@ -142,10 +139,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class ImportedBody:
-    """A body as a graph: its Parameters by input (None: a constant), its Results by output.
-
-    `captured` are the Parameters of values from outside.
-    """
+    """A body: Parameters by input (None: a constant), Results by output, captured Parameters."""
 
     graph: Graph
     parameters: tuple[int | None, ...]

@@ -178,10 +178,7 @@ _WRITTEN = ("data", "input", "output", "rt_info")
 def check_xml(
     lex: Lexer, fields: Mapping[str, tuple[Any, int]], data: Collection[str] = ()
 ) -> None:
-    """Fail at the first field of a model, a body or a node that an `.xml` cannot hold.
-
-    The types of the values are right. `data` are the attributes that the node's operation writes.
-    """
+    """Fail at the first field that an `.xml` cannot hold; `data` are the operation's attributes."""
     for name, (value, offset) in fields.items():
         if value is None:
             continue

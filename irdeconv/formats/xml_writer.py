@@ -37,10 +37,7 @@ from irdeconv.ops.bodies import Body, Slicing, bodies_of, every_node
 
 @dataclass
 class Blobs:
-    """The `.bin` while it is written: identical blobs are stored once, nothing is aligned.
-
-    `hash` is that of all bytes so far.
-    """
+    """The `.bin` while it is written: identical blobs once, unaligned; `hash` is of all bytes."""
 
     file: BinaryIO
     size: int = 0
@@ -183,10 +180,7 @@ def write_ir(graph: Graph, path: Path) -> None:
 
 
 def stage_ir(graph: Graph, path: Path, files: Files) -> tuple[Path, Path]:
-    """Write as `write_ir` does, but leave it to `files` when the IR takes its place.
-
-    Returns where the `.xml` and the `.bin` stand until then. Raises what `write_ir` raises.
-    """
+    """Write as `write_ir`, into place when `files` are put; return the temporary `.xml`, `.bin`."""
     _require_writable(graph)
     require_model_path(path)
     try:

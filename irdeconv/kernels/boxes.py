@@ -106,10 +106,7 @@ def decode(priors: Array, variances: Array | None, deltas: Array, coding: Coding
 
 @dataclass(frozen=True)
 class BestBoxes:
-    """Which candidates stay: thresholds, how many of a class or an image, what is background.
-
-    `top` best scores of a class take part (None: all), `keep` of an image stay (-1: all).
-    """
+    """Which candidates stay: thresholds, `top` of a class, `keep` of an image (-1, None: all)."""
 
     background: int
     confidence: float

@@ -115,10 +115,7 @@ class RowBlocks:
 def row_block(
     conv: Conv3d, images: slice, groups: slice, d: int, h: int, rows: int, tile: int = 0
 ) -> RowBlock:
-    """Describe up to `rows` rows from `h` on of the output depth `d`.
-
-    With a `tile` size the frame has room for whole tiles and one more along rows and columns.
-    """
+    """Describe up to `rows` rows from `h` of depth `d`, the frame with room for whole `tile`s."""
     depth, row, column = conv.axes
     rows = min(rows, row.out - h)
 

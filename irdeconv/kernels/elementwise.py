@@ -45,10 +45,7 @@ class TileCall:
 
 
 class Emitter:
-    """Collects the calls of a program that computes in one element type.
-
-    `approximates` says that rules may take a faster form whose last bits differ from NumPy's.
-    """
+    """Collects the calls of a program in one type; `approximates`: last bits may differ."""
 
     def __init__(
         self,
@@ -103,10 +100,7 @@ class Emitter:
 
 @dataclass(frozen=True)
 class TileProgram:
-    """Calls with memory assigned.
-
-    Slots: the inputs, the destination, the constants, then `registers` pieces of scratch memory.
-    """
+    """Calls with memory: inputs, destination, constants, then `registers` pieces of scratch."""
 
     code: tuple[tuple[Function, tuple[int, ...], int], ...]
     constants: tuple[Array, ...]

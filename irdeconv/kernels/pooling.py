@@ -244,10 +244,7 @@ def _slices_cost(axes: Sequence[WindowAxis]) -> float:
 
 
 class Pooling:
-    """Max (`count` None) or average pooling prepared for exact sizes; run often.
-
-    `shape` is the input's [N, C, *I]; averages divide by `count`, which broadcasts to [*O].
-    """
+    """Max (`count` None) or average pooling prepared for a shape [N, C, *I]; `count` fits [*O]."""
 
     def __init__(
         self, shape: Sequence[int], dtype: Any, axes: Sequence[WindowAxis], count: Array | None

@@ -398,10 +398,7 @@ def _block(x: Array, table: Array) -> Array:
 
 @lru_cache
 def _coefficients(dtype: type[np.floating], terms: int) -> Array:
-    """Return Taylor coefficients [terms, grid].
-
-    The derivatives of exp(-x*x) follow d[n+1] = -2 x d[n] - 2 n d[n-1].
-    """
+    """Return Taylor coefficients [terms, grid], by d[n+1] = -2 x d[n] - 2 n d[n-1] of exp(-x*x)."""
     grid = np.arange(_END * _STEPS + 1) / _STEPS
     rows = [np.array([math.erf(v) for v in grid])]
     before, now = np.zeros_like(grid), 2 / math.sqrt(math.pi) * np.exp(-grid * grid)

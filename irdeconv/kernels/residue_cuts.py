@@ -58,10 +58,7 @@ Shift = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ResidueProduct:
-    """A residue of the outer axes, and of the last one those that are written in turns.
-
-    `shifts` are those of its taps. The last `extra` of them have only the first `longer` members.
-    """
+    """A residue: `shifts` of its taps, the last `extra` only of the first `longer` members."""
 
     outer: Shift
     members: tuple[int, ...]

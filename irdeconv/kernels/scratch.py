@@ -22,10 +22,7 @@ SCRATCH = 1  # the number of the scratch memory among those that places are coun
 
 
 class Space:
-    """Scratch memory that is handed out piece by piece and taken back all at once.
-
-    Fresh arrays cost more in page faults than the arithmetic on them, so the memory is kept.
-    """
+    """Scratch memory handed out by pieces, taken back at once, and kept: fresh pages cost more."""
 
     def __init__(self) -> None:
         self._buffer = np.empty(0, np.uint8)

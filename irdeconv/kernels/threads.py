@@ -228,10 +228,7 @@ class _CallTimes:
     runs: int = 0
 
     def share(self) -> bool:
-        """Whether to share it this time: what took less, but both are tried now and then.
-
-        Long work is shared in any case: a disturbed trial must not decide for many runs.
-        """
+        """Whether to share it now: always long work, else what took less; both are tried again."""
         self.runs += 1
         if self.alone < NEVER_SHARED * relative().wake:
             return False

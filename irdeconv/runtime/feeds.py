@@ -35,11 +35,7 @@ def is_array(value: object) -> bool:
 
 
 def array_of(value: Any) -> Array:
-    """Return a value as an array, where possible without copying it.
-
-    Takes whatever NumPy takes: arrays, numbers, nested lists, what has `__array__` or
-    `__dlpack__`. Raises NoArrayError.
-    """
+    """Return whatever NumPy takes as an array, if possible without a copy; NoArrayError."""
     if isinstance(value, np.ndarray):
         return value
     kind = f"{type(value).__module__.partition('.')[0]}.{type(value).__qualname__}"

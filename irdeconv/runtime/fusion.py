@@ -35,10 +35,7 @@ _CHAINED = frozenset({"f64", "f32", "f16", "bf16"})  # element types that chains
 
 
 def chain_step(op: Op, inputs: Sequence[Spec]) -> ChainStep | None:
-    """Return the operation as a step; None where it is none, or not for these inputs.
-
-    Every input that is an operand and the result are f64 all together, or f32, f16 or bf16.
-    """
+    """Return the operation as a step; None unless operands and result are all f64, or narrower."""
     if not inputs or any(s.dtype is None for s in inputs):
         return None
     step = op.chain_step(inputs)
@@ -57,10 +54,7 @@ def is_element_wise(op: Op, inputs: Sequence[Spec], out: Spec) -> bool:
 
 @dataclass(frozen=True)
 class ChainPlan:
-    """A compiled chain and the values it reads when it runs, in the order of its registers.
-
-    The first register of an epilogue's chain is what it finishes, and no argument.
-    """
+    """A compiled chain and the values it reads, by register (without what an epilogue finishes)."""
 
     chain: Chain
     arguments: tuple[Value, ...]

@@ -216,10 +216,7 @@ class Histogram:
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelReport:
-    """`requests` threads, each with a plan of its own, that began together.
-
-    `seconds` passed from the first beginning to the last end; `latency` is the wall time of a run.
-    """
+    """Parallel requests, each with its plan; `seconds` from first begin to last end."""
 
     requests: int
     runs: int

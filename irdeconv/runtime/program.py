@@ -175,10 +175,7 @@ def _constant(arg: Operand | Array, inputs: Sequence[Spec]) -> Array | None:
 
 @dataclass
 class Variables:
-    """Values by variable: `kept` from run to run; what a run assigns is kept at its end.
-
-    Inside a run `now` is what is read: a body's assignments hold from its next iteration on.
-    """
+    """Values by variable, `kept` from run to run; a body reads `now`, from its last iteration."""
 
     kept: dict[str, Array] = field(default_factory=dict)
     now: dict[str, Array] = field(default_factory=dict)

@@ -121,10 +121,7 @@ class LayerExplanation:
 def explain_layer(
     graph: Graph, node: Node, solve_for: Ints | None = None, *, declared: bool = True
 ) -> LayerExplanation:
-    """Explain one deconvolution of an inferred graph; it may be one that inference refused.
-
-    `declared` says whether the sizes that the file states are to be looked at.
-    """
+    """Explain a deconvolution, even a refused one; `declared`: with the sizes of the file."""
     inputs, op = graph.input_specs(node.id), node.op
     s, crop, remarks, problem = _judged(op, inputs)
     system = find(s.system) if s else None

@@ -241,10 +241,7 @@ def find_repeats(
     arrows: Sequence[Arrow],
     weighty: Collection[int] = (),
 ) -> None:
-    """Put runs of equal blocks into groups, in a group and in all groups inside.
-
-    `weighty` are layers with weights, with which a block begins where there is a choice.
-    """
+    """Put runs of equal blocks into groups, nested ones too; blocks begin with `weighty` layers."""
     for inner, inside in split(group, arrows):
         find_repeats(inner, signatures, inside, weighty)
     row = _Row(group, signatures, arrows, weighty)

@@ -126,10 +126,7 @@ def const_size(op: Op) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class InputFacts:
-    """An input: the node, output port and name that it comes from, and what flows in.
-
-    `parameters` are the elements of the constants behind it, None where it is no constant.
-    """
+    """An input: its producer, and the elements of constants behind it (None: not constant)."""
 
     producer: int
     port: int

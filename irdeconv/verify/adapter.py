@@ -253,10 +253,7 @@ def _declares(node: Node) -> bool:
 
 
 def fitting(model: Model, fact: FactOf) -> FactOf:
-    """Return facts in which the data of deconvolutions have as many channels as their filters.
-
-    With any other number of channels the model computes nothing.
-    """
+    """Return facts with as many channels of data as filters have; otherwise nothing is computed."""
     known: dict[Port, Fact] = {}
     for layer in filter(is_deconvolution, model.layers):
         data, weights = fact(layer.inputs[0]), fact(layer.inputs[1])
@@ -461,10 +458,7 @@ Believed = Callable[[Port], bool]
 
 
 class AskedProver:
-    """A prover that remembers what it was asked, with what was known then.
-
-    Its proofs list the types and shapes that they use and that are only `believed`.
-    """
+    """A prover that records questions and knowledge; proofs list the `believed` facts they use."""
 
     def __init__(self, prover: Prover, believed: Believed) -> None:
         self._prover, self._believed = prover, believed

@@ -271,10 +271,7 @@ def _layers(model: Any) -> dict[str, Any]:
 
 
 def _last_readers(model: Any, pieces: list[list[Key]]) -> dict[Key, int]:
-    """Return, per output of a piece, the number of the last piece that reads it.
-
-    Model outputs are read after the last piece. Nodes that belong to no piece read for theirs.
-    """
+    """Return, per output, the last piece that reads it; model outputs are read at the end."""
     number = {name: i for i, piece in enumerate(pieces) for name, _ in piece}
     last: dict[Key, int] = {}
     for node in reversed(list(model.get_ordered_ops())):

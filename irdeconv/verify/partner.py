@@ -66,10 +66,7 @@ class Partner(ABC):
 
 
 def layer_keys(graph: Graph) -> dict[int, str]:
-    """Return, by node id, the names by which layers are matched, those that are unique.
-
-    The last of the nodes that a rewriting made answers to the name of the source layer.
-    """
+    """Return unique names for matching by node id; a rewriting's last node has its source's."""
     keys = {}
     last: dict[tuple[str, ...], int] = {}
     for node in graph.topological():

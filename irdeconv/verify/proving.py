@@ -35,10 +35,7 @@ HASHED_AT_ONCE = 1 << 24
 
 @dataclass(frozen=True)
 class Given:
-    """A model as it was given, and how it is read.
-
-    `staged` says that an IR was written to `model` and `weights`, whose names do not show it yet.
-    """
+    """A model and how it is read; `staged`: an IR under temporary names."""
 
     model: ModelLike
     weights: Weights | None = None

@@ -194,10 +194,7 @@ READ_BYTES = 1 << 20  # of what a command prints; the end counts
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command did: its exit code (negative: the signal that ended it), what it printed.
-
-    `code` is None where it had to be stopped after `--timeout`.
-    """
+    """What a command did: exit code (negative: a signal, None: the timeout), and its output."""
 
     code: int | None
     printed: str

@@ -283,10 +283,7 @@ class _Side:
                     stack.append(value.node)
 
     def build(self, inputs: _Inputs, outputs: list[Port], order: list[Node]) -> Graph | None:
-        """Return the piece as a graph, inputs first, only what outputs need.
-
-        `order` is that of the whole graph. None where this side has no such outputs.
-        """
+        """Return the piece in the whole's `order`, inputs first; None without its outputs."""
         out = Graph(replace(self.graph.info, file=None))
         values: dict[Value, Value] = {}
         mine = {n.name: n.id for n in self.graph.parameters}

@@ -82,11 +82,7 @@ def layers(graph: Graph) -> list[Node]:
 
 
 def is_valid(graph: Graph, before: Graph | None = None) -> bool:
-    """Infer a graph in place; whether everything fits.
-
-    The shape rule of an unknown operation is its declaration, so its inputs have to be what they
-    were `before`.
-    """
+    """Whether a graph fits, inferred in place; unknown operations need the inputs of `before`."""
     if any(d.severity == "error" for d in infer_specs(graph)):
         return False
     for node in graph.nodes():
@@ -162,10 +158,7 @@ class Outcome:
 
 
 class Check(Protocol):
-    """Says whether the fault that is looked for shows in a variant.
-
-    `hint` says what helps where the fault does not show in the model itself.
-    """
+    """Says whether the fault shows in a variant; `hint` helps if it does not show in the model."""
 
     hint: str
 

@@ -360,10 +360,7 @@ def base(dialect: str) -> dict[str, Any]:
 
 
 def layer_of(dialect: str, row: Mapping[str, Any], *, grow: bool = False) -> SuiteLayer:
-    """Return the layer of a row; Refused where the dialect has none.
-
-    With `grow` the data are enlarged until no output axis is empty or beyond the scatter.
-    """
+    """Return the layer of a row, or Refused; `grow` enlarges data until outputs have products."""
     view = {**base(dialect), **row}
     axes = view["axes"]
     for name in LISTS:
