@@ -81,16 +81,7 @@ def read_grammar(source: SourceFile, out: Collector, limits: Limits) -> LegacyDo
 
 def _root(source: SourceFile, out: Collector) -> Element:
     """Parse the whole file."""
-    events = etree.iterparse(
-        BytesIO(source.data),
-        events=("start-ns",),
-        resolve_entities=False,
-        load_dtd=False,
-        no_network=True,
-        huge_tree=False,
-        remove_comments=True,
-        remove_pis=True,
-    )
+    events = etree.iterparse(BytesIO(source.data), events=("start-ns",), **xml_reader.SAFE)
     for _ in events:
         xml_reader.report_namespace(source, out)
         raise NotReadFurther

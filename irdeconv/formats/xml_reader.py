@@ -214,6 +214,13 @@ def report_syntax(e: etree.XMLSyntaxError, source: SourceFile, out: Collector) -
         report_malformed(source, out, text, line, column)
 
 
+# For lxml: nothing is fetched or expanded.
+SAFE: dict[str, Any] = {
+    **dict.fromkeys(("resolve_entities", "load_dtd", "huge_tree"), False),
+    **dict.fromkeys(("no_network", "remove_comments", "remove_pis"), True),
+}
+
+
 class _Stream:
     """Collects layers and edges while lxml parses, and frees each one's XML at once."""
 
@@ -251,12 +258,7 @@ class _Stream:
             data,
             events=("end", "start-ns"),
             tag=("layer", "edge", "layers", "edges"),
-            resolve_entities=False,
-            load_dtd=False,
-            no_network=True,
-            huge_tree=False,
-            remove_comments=True,
-            remove_pis=True,
+            **SAFE,
         )
         current: Element = None
         done = 0

@@ -33,7 +33,7 @@ class Space:
     def reset(self) -> None:
         """Take everything back; arrays handed out before must no longer be used."""
         if self.peak > self._buffer.nbytes:
-            self._buffer = _aligned(self.peak)
+            self._buffer = allocate(self.peak)
             self._made.clear()
         self.used = 0
 
@@ -69,7 +69,8 @@ class Space:
         return made
 
 
-def _aligned(size: int) -> Array:
+def allocate(size: int) -> Array:
+    """Return that many bytes, aligned to a cache line, not yet touched."""
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size]

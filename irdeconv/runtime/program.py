@@ -78,13 +78,6 @@ def most_alive(lifetimes: Sequence[Lifetime]) -> int:
     return top
 
 
-def allocate(size: int) -> Array:
-    """Return that many bytes, aligned to a cache line, not yet touched."""
-    raw = np.empty(size + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + size]
-
-
 def _padded(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
@@ -207,7 +200,7 @@ class Variables:
                 return op.evaluate(*init) if held is None else _checked(name, own, held)
 
             return read
-        readers = [n for n in graph.nodes("ReadValue") if _variable(n) == name]
+        readers = [n for n in graph.nodes("ReadValue") if variable(n) == name]
         spec = readers[0].spec() if readers else Spec(None, None)
 
         def assign(value: Array) -> Array:
@@ -217,7 +210,8 @@ class Variables:
         return assign
 
 
-def _variable(node: Node) -> str | None:
+def variable(node: Node) -> str | None:
+    """Return the variable that a ReadValue or Assign stands for; None for other layers."""
     return node.op.variable_id if isinstance(node.op, VariableOp) else None
 
 

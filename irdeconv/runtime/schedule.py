@@ -20,6 +20,7 @@ from irdeconv.ir.spec import Array, is_static
 from irdeconv.kernels.machine import relative
 from irdeconv.kernels.products import in_order
 from irdeconv.kernels.recorded_calls import Repeated
+from irdeconv.kernels.scratch import allocate
 from irdeconv.kernels.threads import NEVER_SHARED, Threads
 from irdeconv.ops.basic import Const, Opaque, VariableOp
 from irdeconv.ops.bodies import BodyOp, bodies_of
@@ -407,7 +408,7 @@ class _Scheduler:
         lifetimes = [program.Lifetime(b.size, b.first, b.last) for b in buffers]
         offsets, total = program.layout(lifetimes)
         self._check_memory(total, max((e.scratch for e in executors), default=0))
-        memory = program.allocate(total)
+        memory = allocate(total)
         at = {id(b): offset for b, offset in zip(buffers, offsets, strict=True)}
         for outputs, places in self._placed(executors):
             for value, (shape, dtype) in zip(outputs, places, strict=False):

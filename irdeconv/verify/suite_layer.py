@@ -36,6 +36,12 @@ DIALECTS = {
 _SYSTEMS = {r.key: r for r in READINGS if isinstance(r, DialectSystem)}
 
 
+_SET = (
+    *("size", "kernel", "groups", "channels", "outputs", "dtype", "strides", "dilations"),
+    *("pads_begin", "pads_end", "output_padding", "auto_pad", "output_shape"),
+)
+
+
 class Refused(Exception):
     """The dialect has no such layer; the text says why."""
 
@@ -95,20 +101,7 @@ class SuiteLayer:
     def op(self) -> DialectDeconvolution:
         """The operation of the dialect; Refused where it has none for this layer."""
         setting = Setting(
-            system=DIALECTS[self.dialect],
-            size=self.size,
-            kernel=self.kernel,
-            groups=self.groups,
-            channels=self.channels,
-            outputs=self.outputs,
-            dtype=self.dtype,
-            strides=self.strides,
-            dilations=self.dilations,
-            pads_begin=self.pads_begin,
-            pads_end=self.pads_end,
-            output_padding=self.output_padding,
-            auto_pad=self.auto_pad,
-            output_shape=self.output_shape,
+            system=DIALECTS[self.dialect], **{name: getattr(self, name) for name in _SET}
         )
         try:
             op, _ = _SYSTEMS[setting.system].make(setting)
@@ -415,20 +408,10 @@ def label(value: Any) -> str:
 def terms(layer: SuiteLayer) -> dict[str, str]:
     """Return a layer's attributes in the terms that all dialects share, and its own ones."""
     shape = layer.output_shape
-    out: dict[str, Any] = {
-        "dialect": layer.dialect,
-        "axes": layer.axes,
-        "batch": layer.batch,
-        "groups": layer.groups,
-        "channels": layer.channels,
-        "outputs": layer.outputs,
-        **{name: getattr(layer, name) for name in LISTS},
-        "auto_pad": layer.auto_pad,
-        "output_shape": "none" if shape is None else ",".join(map(str, shape)),
-        "element_type": layer.element_type,
-        "filter": layer.filter,
-        "bias": layer.bias,
-    }
+    before = ("dialect", "axes", "batch", "groups", "channels", "outputs", *LISTS, "auto_pad")
+    out: dict[str, Any] = {name: getattr(layer, name) for name in before}
+    out["output_shape"] = "none" if shape is None else ",".join(map(str, shape))
+    out |= {name: getattr(layer, name) for name in ("element_type", "filter", "bias")}
     own = OWN[layer.dialect]
     out |= {name: layer.extras.get(name, values[0]) for name, values in own.items()}
     out |= {n: getattr(layer, n) for n in ("version", "activation") if n in own}
