@@ -20,7 +20,11 @@ import numpy as np
 from irdeconv.base.errors import InferenceError, InputError
 from irdeconv.base.limits import Limits, current
 from irdeconv.base.source import Location, SourceFile
-from irdeconv.formats import legacy_rules  # importing fills RULES
+from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
+    legacy_arithmetic,
+    legacy_convolution,
+    legacy_shape,
+)
 from irdeconv.formats.build import find_cycles
 from irdeconv.formats.constants import LEFT_OUT, UNREADABLE
 from irdeconv.formats.document import Context, NoWeights, XmlLayer, XmlPort, integer
@@ -43,6 +47,8 @@ from irdeconv.formats.legacy_layer import (
     RULES,
     BlobSource,
     LegacyLayer,
+    Outputs,
+    as_kind,
     computed,
     decompressed,
     exact_shape,
@@ -59,6 +65,17 @@ from irdeconv.ops.basic import Const, Parameter
 from irdeconv.ops.elementwise import Subtract
 from irdeconv.ops.movement import Concat
 from irdeconv.rewrite.infer_specs import ShapeLike, infer_specs, input_shapes
+
+_NO_OPERATION = "no operation of OpenVINO computes it"
+_STATE = "networks with state are not covered"
+REFUSED = {
+    "memory": _STATE,
+    "simplernms": f"{_NO_OPERATION}; its successor is Proposal",
+    "powerfile": _NO_OPERATION,
+    "spatialtransformer": _NO_OPERATION,
+    "binaryconvolution": "the layout of its packed filter is the CPU's own",
+    "gemmbinary": _NO_OPERATION,
+}
 
 
 def preprocess(b: ImportBuilder, x: Value, found: PreProcess, source: BlobSource) -> Value:
@@ -150,7 +167,7 @@ class LegacyLayersReader(ModelReader):
         """Whether there is a rule for a type; what is not covered is reported in all layers."""
         if kind.lower() in RULES or kind.lower() == "activation":
             return True
-        reason = legacy_rules.REFUSED.get(kind.lower(), "the layer type is not covered")
+        reason = REFUSED.get(kind.lower(), "the layer type is not covered")
         self.out.uncovered(name, f'{kind} "{name}": {reason}', _HINT)
         return False
 
@@ -183,7 +200,7 @@ class LegacyLayersReader(ModelReader):
         self, xml: XmlLayer, index: int, title: str, inputs: tuple[Value | None, ...]
     ) -> None:
         view = self._view(xml, self.builder.source.name, inputs)
-        made = legacy_rules.apply(view, self.builder)
+        made = _apply(view, self.builder)
         results = (made,) if isinstance(made, Value) else made
         if len(results) < len(view.declared):
             raise Refusal(f"more outputs than {len(results)} are not covered")
@@ -404,3 +421,13 @@ def read_legacy_files(
     if store.path:
         done.files = (Path(store.path),)
     return done
+
+
+def _apply(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """Apply the rule of a layer's type; an Activation is a layer of the type that it names."""
+    kind = n.kind
+    if kind == "activation":
+        kind = n.text("type").lower()
+        if kind not in RULES:
+            raise Refusal(f'the activation "{kind}" is not covered')
+    return RULES[kind](as_kind(n, kind), b)

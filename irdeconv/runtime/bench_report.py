@@ -18,8 +18,15 @@ from irdeconv.base.markup import html_text, line
 from irdeconv.base.opening import read_json
 from irdeconv.base.tables import WIDTH, scaled, table, wrap
 from irdeconv.ir.graph import Graph
-from irdeconv.runtime import measure
 from irdeconv.runtime.machine import SIDE, Ceilings, Conditions, gflops, rate
+from irdeconv.runtime.measure import (
+    Effort,
+    Histogram,
+    ParallelReport,
+    Quantiles,
+    StepReport,
+    Timing,
+)
 
 SUFFIX = ".json"
 SCHEMA = "irdeconv/bench/1"
@@ -213,7 +220,7 @@ class PeerReport:
 
     name: str
     version: str
-    timing: measure.Timing | None = None
+    timing: Timing | None = None
     ratio: float | None = None
     difference: float | None = None
     problem: str | None = None
@@ -234,15 +241,15 @@ class BenchReport:
     form: str | None
     fused: bool
     threads: int
-    effort: measure.Effort
+    effort: Effort
     conditions: Conditions
     ceilings: Ceilings
-    network: measure.Timing
-    histogram: measure.Histogram
+    network: Timing
+    histogram: Histogram
     throughput: float
-    steps: tuple[measure.StepReport, ...]
+    steps: tuple[StepReport, ...]
     memory: MemoryReport
-    parallel: measure.ParallelReport | None = None
+    parallel: ParallelReport | None = None
     peers: tuple[PeerReport, ...] = ()
     baselines: tuple[BaselineReport, ...] = ()
     source: Graph | None = field(default=None, compare=False)
@@ -253,7 +260,7 @@ class BenchReport:
         """The clock that shares and rates come from: cpu or wall."""
         return "cpu" if self.threads == 1 else "wall"
 
-    def time(self, timing: measure.Timing) -> float:
+    def time(self, timing: Timing) -> float:
         """Return the shortest time by that clock in seconds."""
         return (timing.cpu if self.clock == "cpu" else timing.wall).minimum
 
@@ -263,11 +270,11 @@ class BenchReport:
         return sum(self.time(s.timing) for s in self.steps)
 
     @property
-    def slowest(self) -> list[measure.StepReport]:
+    def slowest(self) -> list[StepReport]:
         """The steps, the slowest first."""
         return sorted(self.steps, key=lambda s: (-self.time(s.timing), s.index))
 
-    def figures(self, step: measure.StepReport) -> dict[str, float | None]:
+    def figures(self, step: StepReport) -> dict[str, float | None]:
         """Return a step's share of all steps, GF/s and GB/s, and these relative to the machine's.
 
         None where sizes are unknown; GF/s also where a step multiplies nothing, GB/s where it
@@ -422,7 +429,7 @@ def _ratio(name: str, r: Ratio) -> tuple[str, ...]:
     return (name, *times, f"{r.ratio:.2f}", f"{r.low:.2f} to {r.high:.2f}", r.verdict)
 
 
-def _milliseconds(times: measure.Quantiles) -> tuple[str, ...]:
+def _milliseconds(times: Quantiles) -> tuple[str, ...]:
     values = (times.minimum, times.median, times.p90, times.p95, times.p99, times.maximum)
     return tuple(f"{v * 1e3:.3f}" for v in values)
 

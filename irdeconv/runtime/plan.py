@@ -166,7 +166,11 @@ class Plan:
         return {name: array.copy() for name, array in self.settings.variables.kept.items()}
 
     def observe(self, inputs: Feeds, around: Around) -> dict[str, Array]:
-        """Execute as `run` does; `around(step, values)` calls each step, and runs no plan."""
+        """Execute as `run` does, every step by `around(step, values)`.
+
+        It calls `step.call(values)`, whose exceptions are not translated, and must not run this
+        plan (RuntimeError).
+        """
         arrays = self.binder.bind(inputs)
         program = self._program(arrays)
         with self._kernels(program.graph):

@@ -201,7 +201,10 @@ class Comparison:
         return printable("\n".join([*self.lines(), self.verdict]))
 
     def lines(self, *, everything: bool = False) -> list[str]:
-        """Return a line for every output and difference, or for everything, none twice."""
+        """Return a line for every output and difference, or for everything.
+
+        What holds for a layer and for the output of its name is said once.
+        """
         said = (str(t) for t in self.tensors if everything or t.output or not t.passed)
         return [*dict.fromkeys(said), *(f"MISSING output {name}" for name in self.missing)]
 
