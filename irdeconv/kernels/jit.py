@@ -1,7 +1,7 @@
 """The optional compiler numba (the extra `fast`), and the folder of its cache.
 
 Compiled code is kept on disk, so only the first use on a machine takes a few seconds. It is loaded
-and run, so it comes only from a folder in which nobody but the user may write. IRDECONV_FAST=0 in
+and run, so it comes only from a folder in which only the user may write. IRDECONV_FAST=0 in
 the environment switches numba off. Importing numba and loading that code takes half a second, so
 kernels are listed and chosen without it; call `load` before preparing a compiled one.
 """
