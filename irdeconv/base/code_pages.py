@@ -16,20 +16,6 @@ from pathlib import Path
 from irdeconv.base.codes import CODES
 
 FOLDER = Path(__file__).parent / "code_texts"
-GROUPS = {
-    "E1": "The input files",
-    "E2": "The graph",
-    "E3": "Inference",
-    "E4": "Lowering",
-    "E5": "Execution and comparison",
-    "E6": "Limits",
-    "E7": "Usage, output, the text form",
-    "W1": "Warnings: the input files",
-    "W2": "Warnings: the graph",
-    "W3": "Warnings: what the model means",
-    "W4": "Warnings: lowering",
-    "W5": "Warnings: comparison",
-}
 
 
 @dataclass(frozen=True)

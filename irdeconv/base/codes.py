@@ -13,9 +13,9 @@ class Code(NamedTuple):
     hint: str
 
 
-# A code and its title, below it the hint. For E700 only the place that reports it knows one.
+# Groups with their titles. A code and its title, below it the hint (for E700 none in general).
 _TABLE = """
-# E1xx: the input files
+# E1xx The input files
 E100 the file cannot be read
      check the path and its permissions
 E101 the file is not well-formed XML
@@ -50,7 +50,7 @@ E124 the weights file is not the one that the .xml was written with
      write both files again; if the .bin is meant, name it: --weights, weights=
 E125 a file was changed while it was in use
      replace files by renaming others onto them; run the command again
-# E2xx: the graph
+# E2xx The graph
 E200 two layers share an id
      give each layer an id of its own and correct the edges
 E201 two ports of a layer share an id
@@ -85,7 +85,7 @@ E215 a variable is assigned or read inconsistently
      each variable has one ReadValue and one Assign
 E220 a structural invariant of the graph is broken
      the graph was changed by hand: each input port needs one producer, without cycles
-# E3xx: inference
+# E3xx Inference
 E300 inputs do not fit the operation
      compare the inputs with the operation's specification
 E301 rank does not fit
@@ -102,7 +102,7 @@ E306 the output would have a negative or empty size
      the window does not fit the padded data: check kernel, dilations, pads, input size
 E310 an input shape override does not fit
      write x[1,3,224,224]; ? and 1..16 leave a dimension open
-# E4xx: lowering
+# E4xx Lowering
 E400 the deconvolution cannot be lowered in this form
      validate tells what keeps the layer from being understood
 E401 an operation outside the lowered language remains
@@ -113,7 +113,7 @@ E421 no lowering of the layer meets the conditions of the target
      --best-effort writes the model all the same; another target may have more operations
 E420 the target cannot execute a layer
      irdeconv lower --target lowers for the target; or change the model or the target
-# E5xx: execution
+# E5xx Execution and comparison
 E500 a layer failed while running
      --dump all keeps what the layers before this one computed
 E501 an input does not fit the model
@@ -136,7 +136,7 @@ E509 there is nothing to reduce
      the check has to fail on the model itself
 E520 a package that is not required is missing or broken
      irdeconv doctor tells which packages are there, and what they add
-# E6xx: limits
+# E6xx Limits
 E600 the file is larger than the limit
      if you trust the file, allow more with --limit, or Limits(...) in Python
 E601 the document has more elements than the limit
@@ -147,7 +147,7 @@ E603 the document is nested deeper than the limit
      if you trust the file, allow more with --limit, or Limits(...) in Python
 E610 an item of a batch took too long
      allow more with --timeout, or look at the model by itself
-# E7xx: usage, output, the text form
+# E7xx Usage, output, the text form
 E700 the command line does not fit
 E701 the output cannot be written
      check the folder, its permissions and the free space
@@ -155,7 +155,7 @@ E702 the text form cannot be parsed
      dump prints the text form of a graph
 E710 the process of an item ended without an answer
      run the same verb on this model alone; if it lacked memory, run fewer --jobs
-# W1xx: the input files
+# W1xx Warnings: the input files
 W100 an attribute that OpenVINO ignores
      delete it, or correct its name
 W101 an attribute that the specification requires is missing
@@ -168,7 +168,7 @@ W120 the weights were left out
      without --no-weights (weights=False) they are read
 W121 bytes of the weights file are not used by any constant
      the .bin may belong to another .xml
-# W2xx: the graph
+# W2xx Warnings: the graph
 W200 two layers share a name
      give each layer a name of its own: tools find layers by name
 W201 a layer that no result needs
@@ -185,7 +185,7 @@ W206 a tensor name stands for two tensors
      give each tensor names of its own: programs ask for tensors by name
 W207 a declared shape that does not hold of the inputs
      give the operation a definition (--extension), or keep the shapes that the file declares
-# W3xx: semantics
+# W3xx Warnings: what the model means
 W300 the document and the runtime compute different numbers
      choose with semantics="runtime" or semantics="document"
 W301 an unusual but legal attribute value
@@ -194,14 +194,14 @@ W302 an empty or zero-sized output
      check the pads and output_shape: no element is computed
 W303 a layer that a runtime is known to compute wrongly or to refuse
      lower the layer, or spell it another way
-# W4xx: lowering
+# W4xx Warnings: lowering
 W400 a body contains deconvolutions that stay as they are
      OpenVINO still needs its deconvolution for the body
 W401 values that the lowering would spread
      run with --form none, or repair the weights
 W402 a lowered layer that the target cannot run
      the model was written on request (--best-effort); --explain-costs shows all forms
-# W5xx: execution
+# W5xx Warnings: comparison
 W500 saved arrays that stand for no tensor of the model
      inspect lists the names of all layers; a name that two layers share stands for none
 W501 a saved array's element type is not the layer's
@@ -213,3 +213,4 @@ CODES = {
     code: Code(title, hint or "")
     for code, title, hint in re.findall(r"^(\w{4}) (.+)(?:\n {5}(.+))?$", _TABLE, re.MULTILINE)
 }
+GROUPS: dict[str, str] = dict(re.findall(r"^# (\w\d)xx (.+)$", _TABLE, re.MULTILINE))

@@ -145,10 +145,7 @@ MODES = {"nearest": "nearest", "linear": "linear_onnx", "cubic": "cubic"}
 # Attributes whose words mean the same in both; the first one is the default.
 CHOICES = {
     "coordinate_transformation_mode": (
-        "half_pixel",
-        "pytorch_half_pixel",
-        "align_corners",
-        "asymmetric",
+        *("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"),
         "tf_half_pixel_for_nn",
     ),
     "nearest_mode": ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),

@@ -53,22 +53,17 @@ _COLOURS: dict[str, dict[str, tuple[str, str]]] = {
 }
 
 _SHARED = {
-    "layer": "stroke-width:1",
+    **dict.fromkeys(("layer", "input", "output", "body", "group", "repeat"), "stroke-width:1"),
     "deconvolution": "stroke-width:1.5",
-    "input": "stroke-width:1",
-    "output": "stroke-width:1",
     "constant": "stroke-width:1;stroke-dasharray:3 2",
-    "body": "stroke-width:1",
-    "group": "stroke-width:1",
-    "repeat": "stroke-width:1",
     "added": "stroke-width:2.5",
     "rewritten": "stroke-width:2.5;stroke-dasharray:9 3",
     "removed": "stroke-width:2.5;stroke-dasharray:3 3",
     "sign": "fill:none;stroke-width:2",
     "link": "fill:none;stroke-width:1.2",
-    "type": f"font-size:{SIZES['type']}px;font-weight:bold;text-anchor:middle",
     "name": f"font-size:{SIZES['name']}px;text-anchor:middle",
     "fact": f"font-size:{SIZES['fact']}px;text-anchor:middle",
+    "type": f"font-size:{SIZES['type']}px;font-weight:bold;text-anchor:middle",
     "label": f"font-size:{LABEL_SIZE}px",
     "heading": "font-size:15px;font-weight:bold",
 }
