@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+_SCALARS = frozenset((str, int, float, bool, type(None)))
+
 
 def json_form(record: Any, keys: str = "", **values: Any) -> dict[str, Any]:
     """Return the JSON document of a record.
@@ -18,12 +20,14 @@ def json_form(record: Any, keys: str = "", **values: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, str | int | float):
+    if type(value) in _SCALARS:  # of a page there are a million
         return value
-    if hasattr(value, "to_dict"):
-        return value.to_dict()
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {key: _plain(v) for key, v in value.items()}
     if isinstance(value, tuple | list):
         return [_plain(v) for v in value]
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return _plain(dict(value))
     return json_form(value) if is_dataclass(value) else value
