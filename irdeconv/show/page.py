@@ -249,8 +249,9 @@ class PageContent:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, as the page's script reads it."""
         keys = "schema title file version graphs changes overlays details values notes headline"
-        overlays = (*self.overlays, *FACTS)
-        return json_form(self, keys, schema=PAGE_SCHEMA, version=__version__, overlays=overlays)
+        large = {"details": dict(self.details), "values": dict(self.values)}  # and plain already
+        more = {"overlays": (*self.overlays, *FACTS), **dict.fromkeys(large)}
+        return json_form(self, keys, schema=PAGE_SCHEMA, version=__version__, **more) | large
 
     def to_html(self) -> str:
         """Return one HTML file that loads nothing."""
