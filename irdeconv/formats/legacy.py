@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from heapq import heapify, heappop, heappush
 from os import PathLike
 from pathlib import Path
 from typing import Literal
@@ -34,6 +33,7 @@ from irdeconv.formats.importing import (
     ModelReader,
     Refusal,
     Report,
+    producers_first,
     source_node,
 )
 from irdeconv.formats.legacy_grammar import (
@@ -135,7 +135,8 @@ class LegacyLayersReader(ModelReader):
     def layers(self, wiring: Wiring, fed: Mapping[Value, Value] | None = None) -> None:
         """Build all layers; what is wrong is recorded."""
         self.fed = dict(fed or {})
-        for index in _order(wiring):
+        sources = [{v.node for v in row if v is not None} for row in wiring.sources]
+        for index in producers_first(sources):
             self._layer(wiring, index)
 
     def inner(self) -> LegacyLayersReader:
@@ -251,28 +252,6 @@ def _declared(port: XmlPort, default: object) -> Spec:
     shape = exact_shape(port)
     dtype = precision_of(port.precision) if port.precision else default
     return Spec(computed(dtype), shape)  # type: ignore[arg-type]
-
-
-def _order(wiring: Wiring) -> list[int]:
-    """Return the positions of the layers, producers first, else in the order of the file."""
-    users: dict[int, list[int]] = {}
-    waiting = {}
-    for index, row in enumerate(wiring.sources):
-        sources = {v.node for v in row if v is not None}
-        waiting[index] = len(sources)
-        for source in sources:
-            users.setdefault(source, []).append(index)
-    ready = [i for i, n in waiting.items() if n == 0]
-    heapify(ready)
-    order = []
-    while ready:
-        index = heappop(ready)
-        order.append(index)
-        for user in users.get(index, ()):
-            waiting[user] -= 1
-            if waiting[user] == 0:
-                heappush(ready, user)
-    return order
 
 
 def read_legacy(
