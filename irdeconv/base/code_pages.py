@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from irdeconv.base.codes import CODES
+from irdeconv.base.codes import GROUPS as GROUPS
 
 FOLDER = Path(__file__).parent / "code_texts"
 

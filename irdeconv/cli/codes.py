@@ -60,7 +60,7 @@ def _hint(text: str) -> str:
 
 def _list(chosen: list[str], console: Console) -> None:
     """Print codes and titles below the headings of their groups."""
-    from irdeconv.base.codes import GROUPS
+    from irdeconv.base.code_pages import GROUPS
     from irdeconv.base.errors import severity_of
 
     if console.wants_json:
