@@ -1,10 +1,10 @@
-"""What stands behind a diagnostic code: why it is reported, how to fix it, an example.
+"""Explanations of diagnostic codes: the reason, the fix, an example.
 
-`codes.CODES` has the titles. Beside this module lies a text for each code: why it is reported,
-then sections that each begin with `--- name`. `fix` says what helps. The files of the example
-follow (`model.bin f32` holds the numbers of a weights file), then what provokes the code, with what
-it prints: commands (`--- $ irdeconv ...`), or a program (`python`) and what it `raises`. Where no
-file can provoke a code, `when` says what does. `pytest --update` rewrites what is printed.
+`codes.CODES` has the titles. `code_texts/` has a text for each code: the reason, then sections that
+each begin with `--- name`. `fix` says what helps. The files of the example follow (`model.bin f32`
+has the numbers of a weights file), then a command (`--- $ irdeconv ...`) with its output, or a
+program (`python`) and what it `raises`. If no file can provoke a code, `when` says what does.
+`pytest --update` rewrites the outputs.
 """
 
 from __future__ import annotations
@@ -14,22 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from irdeconv.base.codes import CODES
+from irdeconv.base.codes import GROUPS as GROUPS
 
 FOLDER = Path(__file__).parent / "code_texts"
-GROUPS = {
-    "E1": "The input files",
-    "E2": "The graph",
-    "E3": "Inference",
-    "E4": "Lowering",
-    "E5": "Execution and comparison",
-    "E6": "Limits",
-    "E7": "Usage, output, the text form",
-    "W1": "Warnings: the input files",
-    "W2": "Warnings: the graph",
-    "W3": "Warnings: what the model means",
-    "W4": "Warnings: lowering",
-    "W5": "Warnings: comparison",
-}
 
 
 @dataclass(frozen=True)

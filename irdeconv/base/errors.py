@@ -293,10 +293,7 @@ def no_access(
 
 @dataclass
 class Collector:
-    """Gathers diagnostics in order, so that one run reports everything.
-
-    Beyond `most` of one code and severity they are only counted; `count_rest` says how many.
-    """
+    """Gathers diagnostics in order; beyond `most` of a kind `count_rest` reports the number."""
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
     most: int | None = None

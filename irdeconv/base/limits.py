@@ -142,10 +142,7 @@ def shown(row: dict[str, Any]) -> str:
 
 
 def setting(text: str) -> tuple[str, int]:
-    """Parse `layers=2000000`, `xml_bytes=4G`, `memory=none`; ValueError says what is wrong.
-
-    N may be anything that `shown` shows.
-    """
+    """Parse `layers=2000000`, `xml_bytes=4G`, `memory=none`; ValueError."""
     name, equals, amount = text.partition("=")
     names = list(_MOST)
     found = name.strip().replace("-", "_")
@@ -167,10 +164,7 @@ def setting(text: str) -> tuple[str, int]:
 
 
 def of_environment() -> list[tuple[str, int]]:
-    """Return the settings of `IRDECONV_LIMITS`; ValueError says what is wrong with them.
-
-    They stand one behind another as `setting` takes them: `layers=2000000, xml_bytes=4G`.
-    """
+    """Return the settings of `IRDECONV_LIMITS` (`layers=2000000, xml_bytes=4G`); ValueError."""
     parts = re.split(r",(?![0-9])", os.environ.get(ENVIRONMENT, ""))
     try:
         return [setting(part) for part in parts if part.strip()]

@@ -20,7 +20,6 @@ from irdeconv.base.errors import (
     FileAccessError,
     LimitError,
     did_you_mean,
-    misused,
     no_access,
 )
 from irdeconv.base.limits import current
@@ -177,11 +176,7 @@ def first_bytes(path: PathText, count: int) -> bytes:
 
 
 def contents(path: PathText, most: int, what: str = "") -> bytes:
-    """Return the bytes of a regular file.
-
-    Raises OSError or ValueError where it cannot be read, LimitError (E600) where it has more than
-    `most` bytes, of which none is read then.
-    """
+    """Return the bytes of a regular file; OSError, ValueError, LimitError (E600) above `most`."""
     with open_file(path) as file:
         size = size_of(file)
         if size > most:
@@ -190,10 +185,7 @@ def contents(path: PathText, most: int, what: str = "") -> bytes:
 
 
 def read_file(path: PathText, most: int, what: str = "") -> bytes:
-    """Return the bytes of a regular file; `what` stands before its name in messages.
-
-    Raises FileAccessError (E100) where it cannot be read, LimitError (E600).
-    """
+    """Return the bytes of a file, `what` before its name; FileAccessError, LimitError (E600)."""
     try:
         return contents(path, most, what)
     except (OSError, ValueError) as e:  # a ValueError: the path has a NUL or a surrogate
@@ -259,18 +251,6 @@ def is_file(path: PathText) -> bool:
         return Path(path).is_file()
     except (OSError, ValueError):
         return False
-
-
-def read_toml(path: PathText) -> dict[str, Any]:
-    """Return the table of a TOML file.
-
-    Raises FileAccessError, LimitError, UsageError (E700) where it is none.
-    """
-    data = read_file(path, current().toml_bytes)
-    try:
-        return parse_toml(data.decode("utf-8"))
-    except ValueError as e:
-        raise misused(f"{os.fspath(path)}: not TOML: {e}") from None
 
 
 def parse_toml(text: str) -> dict[str, Any]:

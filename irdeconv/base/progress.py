@@ -1,12 +1,11 @@
-"""How far long work is, for whoever listens.
+"""Progress reporting of long work.
 
     with progress.stage("inferring shapes", total=len(nodes)) as step:
         for node in nodes:
             step()
 
-Stages nest. Without a listener a stage costs the look at one variable and a step an empty call;
-with one a step is an addition, because listeners look at the open stages when they want to. Threads
-other than the one that listens report nothing.
+Stages nest. Without a listener a stage reads one variable and a step is an empty call; with one a
+step is an addition, because listeners poll. Threads other than the listener's report nothing.
 """
 
 from __future__ import annotations
@@ -97,11 +96,6 @@ def _stepping(stage: Stage, items: Iterable[T], name: Callable[[T], str]) -> Ite
             step(0, name(item))
             yield item
             step(1)
-
-
-def heard() -> bool:
-    """Whether anybody listens: for loops that have no time for a call per step."""
-    return _listener.get() is not None
 
 
 @contextmanager

@@ -66,10 +66,7 @@ class SourceFile:
         return self._outline.position(anchor)
 
     def attribute_position(self, anchor: Anchor, attribute: str) -> Position | None:
-        """Return where an attribute of the element stands; the element where it has none.
-
-        An attribute that a layer itself has not is looked for in its `<data>`.
-        """
+        """Return where an attribute of the element, or of its `<data>`, is; else the element."""
         start = self.position(anchor)
         return None if start is None else self.attribute_at(start, attribute)
 
@@ -256,10 +253,7 @@ class Location:
         return f"{self.file}:{where[0]}:{where[1]}" if where else self.file
 
     def snippet(self, width: int = WIDTH) -> list[str]:
-        """Return the source line and a caret line under the column; nothing for an empty line.
-
-        Of a line that is too long the part around the column is shown, `...` at its ends.
-        """
+        """Return the source line, cut around the column if too long, and a caret line."""
         where = self.position
         text = self.source.line(where[0]) if where else None
         if where is None or not text:

@@ -42,10 +42,7 @@ def npz(arrays: Mapping[str, Array]) -> bytes:
 
 
 def archived(archive: zipfile.ZipFile, name: str, size: int) -> IO[bytes]:
-    """Open a new array of an .npz for that many bytes; nothing in it tells when it was written.
-
-    A lone surrogate in the name, which has no UTF-8, is written as its escape.
-    """
+    """Open a new array of an .npz, without a time; a lone surrogate in `name` is escaped."""
     stored = name.encode("utf-8", "backslashreplace").decode()
     info = zipfile.ZipInfo(f"{stored}.npy", (1980, 1, 1, 0, 0, 0))
     info.file_size = size  # from 2 GiB on it needs another header
@@ -190,10 +187,7 @@ def npy_header(path: PathText) -> ArrayHeader:
 
 
 def read_npy(path: PathText, rows: tuple[int, int] | None = None) -> Array:
-    """Return the array of an .npy, or some `rows` of its first axis.
-
-    Raises FileAccessError, UnreadableArray where it is none or damaged, LimitError.
-    """
+    """Return an .npy, or `rows` of its first axis; FileAccessError, UnreadableArray, LimitError."""
     with _opened(path) as (file, header):
         if rows is None:
             return _data(file, header, os.fspath(path))
@@ -263,11 +257,7 @@ class SavedArrays(Mapping[str, Array]):
     """
 
     def __init__(self, source: PathText | bytes, name: str = "<bytes>") -> None:
-        """Open an archive.
-
-        Raises FileAccessError, UnreadableArray where it is none, LimitError where it has too many
-        members.
-        """
+        """Open an archive; FileAccessError, UnreadableArray, LimitError for its members."""
         self.name = name if isinstance(source, bytes) else os.fspath(source)
         file: BinaryIO | None = None
         try:
@@ -393,9 +383,3 @@ def _require_short_list(file: BinaryIO, name: str) -> None:
         message = f"the list of its members has {length:,} bytes; the limit is {most:,}"
         raise _limit(name, message, "members")
     file.seek(0)
-
-
-def is_archive(path: PathText) -> bool:
-    """Whether a regular file ends as a zip archive does; OSError where it cannot be read."""
-    with open_file(path) as file:
-        return zipfile.is_zipfile(file)

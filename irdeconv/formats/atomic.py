@@ -43,10 +43,7 @@ def beside(target: Path) -> Path:
 
 @contextmanager
 def folder_beside(target: Path, mode: int = 0o700) -> Iterator[Path]:
-    """Make an empty folder beside a target; it is removed in the end.
-
-    Where the process dies before, the next one that makes such a folder there sweeps it away.
-    """
+    """Make an empty folder beside a target; it goes at the end, or when another one is made."""
     with turn(target.parent) as alone:
         if alone:
             sweep(target.parent)
@@ -310,10 +307,7 @@ def _status(path: Path) -> tuple[int, int] | None:
 
 @contextmanager
 def together() -> Iterator[Files]:
-    """Collect files that are put in place at the end: all of them, or none where anything fails.
-
-    Raises FileAccessError where one cannot be finished or put.
-    """
+    """Put the collected files in place at the end, all or none; FileAccessError."""
     files = Files()
     try:
         yield files

@@ -43,10 +43,7 @@ _PURPOSES = {"input": ("current_iteration",), "output": ("execution_condition",)
 
 
 def read_bodies(layer: XmlLayer, context: Context, build: Build) -> tuple[Body, ...] | None:
-    """Return the bodies of a layer with all that points into them; None where something is wrong.
-
-    The bodies are checked as graphs, also those of an operation that is not known.
-    """
+    """Return the bodies of a layer, checked as graphs, and their maps; None after an error."""
     tags = {b.tag for b in layer.bodies} | {m.tag for m in layer.maps}
     missing = [tag for tag in _WANTED.get(layer.type or "", ()) if tag not in tags]
     for tag in missing:
@@ -66,10 +63,7 @@ def read_bodies(layer: XmlLayer, context: Context, build: Build) -> tuple[Body, 
 
 
 class _MapChecker:
-    """Checks the entries of one port map against the layer's ports and one body's layers.
-
-    `inward`, `outward` and `edges` are what it has read.
-    """
+    """Checks one port map of a layer and body; it reads `inward`, `outward` and `edges`."""
 
     def __init__(self, layer: XmlLayer, body: XmlBody, context: Context) -> None:
         self._layer, self._context = layer, context

@@ -133,10 +133,7 @@ def _report(cycle: list[XmlLayer], context: Context) -> None:
 
 
 def build(document: Document, context: Context) -> Graph | None:
-    """Return the graph of a document or body; None where it has a cycle.
-
-    Layers that cannot be built are Opaque nodes with their declared specs.
-    """
+    """Return the graph of a document or body, broken layers as Opaque; None for a cycle."""
     wiring = wire(document, context)
     live = live_layers(wiring)
     graph = Graph()

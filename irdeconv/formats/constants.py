@@ -1,12 +1,6 @@
-"""Constants, names and the use of the weights file.
+"""Constants, names, and the weights file: missing, too short, or with bytes that no constant uses.
 
-`Const` layers: element type, shape, offset and size, checked against the weights file.
-
-Names and variables of a document: doubled layer names, tensor names, ReadValue and Assign.
-
-The weights file as a whole: missing, too short, or with bytes that no constant uses.
-
-Constants without data: their file is missing, was left out, or the text form has elided them.
+The text form leaves out the data of some constants. ReadValue and Assign share variables by name.
 """
 
 from __future__ import annotations

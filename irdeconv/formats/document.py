@@ -1,25 +1,14 @@
-"""An IR file as parts: document, weights, and the context of its checks.
+"""An IR file as parts: its elements, its weights, and the context of its checks.
 
-What an IR file says, element by element and not yet interpreted.
+Texts stay as they are in the file. Every element has a place: layers and edges an `Anchor`,
+elements inside a layer their number below it (`sub`).
 
-Texts are kept as they stand in the file. Every element knows its place: a layer and an edge by an
-`Anchor`, the elements inside a layer by their number below it (`sub`).
+The `.bin` is mapped into memory. Reading a page that a file has lost is SIGBUS, which ends the
+process. Here zeros replace such pages, and `require_intact` reports afterwards that the result is
+void.
 
-Files that are mapped into memory, and may be cut off or overwritten while they are.
-
-Reading a page that a file no longer has is SIGBUS, which ends the process. Here zeros take the
-place of such pages, the work goes on, and `require_intact`, called when it is done, says that it
-counts for nothing.
-
-The `.bin` file: mapped into memory, never read as a whole.
-
-What the checks of one file share: where to report, the limits, the weights, parsed numbers.
-
-The mark by which an `.xml` knows its `.bin`: attributes of its `<rt_info>`.
-
-Two files cannot be replaced at once, so a pair may get mixed: by a writer that is killed, by two
-writers, by a copy of one file. OpenVINO reads what is inside `<rt_info>` and ignores its
-attributes: it loads the file, and what it writes itself, with other weights, has no mark.
+Two files cannot be replaced at once, so a pair may get mixed. The mark of an `.xml`, attributes of
+its `<rt_info>`, names its `.bin`. OpenVINO ignores these attributes and does not write them.
 """
 
 from __future__ import annotations
@@ -278,10 +267,7 @@ def _answer(number: int) -> None:
 
 
 class NoWeights:
-    """Stands for a weights file that is missing or was left out; a `ByteSource`.
-
-    `reason` is what `read` says.
-    """
+    """A `ByteSource` in place of weights that are missing or left out; `reason` says why."""
 
     def __init__(self, path: str, reason: str | None = None) -> None:
         self.path = path
@@ -318,10 +304,7 @@ class NoWeights:
         """Give back the memory of a part that has been read and can be read anew."""
 
     def require_intact(self) -> None:
-        """Raise InputError (E125) where a file has been cut off or written to since it was opened.
-
-        What was read of it before counts for nothing.
-        """
+        """Raise InputError (E125) if a file has changed since it was opened: all is void."""
 
     def sha256(self) -> str:
         """Return the hash of all bytes, in hexadecimal digits; they are there."""
@@ -433,10 +416,7 @@ class Context:
         notes: Sequence[Note] = (),
         hint: str | None = None,
     ) -> None:
-        """Report a problem.
-
-        Without an anchor its place is the layer, or the element `sub` inside it.
-        """
+        """Report a problem; without an anchor at the layer, or the element `sub` in it."""
         severity = severity or severity_of(code)
         if severity == "error":
             self._count()
@@ -542,10 +522,7 @@ def marked(rt_info: str | None, size: int, sha256: str) -> str:
 
 
 def check_mark(mark: Mark, weights: NoWeights, chosen: bool, context: Context) -> None:
-    """Report weights that are not those with which the `.xml` was written (E124).
-
-    Where the user has named them (`chosen`) that is a warning.
-    """
+    """Report weights that are not the `.xml`'s (E124), a warning if the user has chosen them."""
     if weights.size is None or not mark:
         return
     name, held = SIZE, str(weights.size)

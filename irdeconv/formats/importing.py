@@ -1,12 +1,6 @@
-"""The common parts of importers.
+"""The common parts of importers: building, reporting, results, and names that an IR can contain.
 
-What importers build with: inferred nodes, folded constants, names, refusals.
-
-What every importer returns, and how it reports.
-
-Names of other formats that no IR can hold: replaced, still unique, each with a warning.
-
-What the readers of other formats share: a node as rules see it, and how one is imported.
+The builder infers nodes and folds constants. Each replaced name stays unique and has a warning.
 """
 
 from __future__ import annotations
@@ -21,18 +15,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from irdeconv.base.errors import (
-    Collector,
-    Diagnostic,
-    InferenceError,
-    InputError,
-    IrdeconvError,
-    OpError,
-    Problem,
-    UnsupportedError,
-    UsageError,
-    severity_of,
-)
+from irdeconv.base import errors
+from irdeconv.base.json_form import json_form
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.base.source import Location
 from irdeconv.formats.xml_writer import UNFIT
@@ -45,7 +29,9 @@ from irdeconv.ops.basic import Parameter, Result
 from irdeconv.ops.bodies import BodyOp, every_node, infer_bodies, infer_plainly
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import Convolution, GroupConvolution
+from irdeconv.ops.elementwise import Add, Multiply
 from irdeconv.ops.generation import Identity
+from irdeconv.ops.movement import Transpose
 from irdeconv.ops.shape import Reshape, ShapeOf
 from irdeconv.rewrite.builder import GraphBuilder, remove_dead, unique_names
 from irdeconv.rewrite.compressed_filters import constant
@@ -121,8 +107,6 @@ class ImportBuilder(GraphBuilder):
         if max(sizes) > MOST_MADE:
             raise Refusal(f"it needs a constant of {max(sizes):,} elements, above {MOST_MADE:,}")
 
-    # Constants ---------------------------------------------------------------------------------
-
     def ints(self, *values: int) -> Value:
         """Add a vector of i64; Refusal where a number does not exist there."""
         try:
@@ -170,8 +154,6 @@ class ImportBuilder(GraphBuilder):
         numbers: list[Any] = found.tolist()
         return numbers
 
-    # Specs -------------------------------------------------------------------------------------
-
     def dtype(self, value: Value) -> ElementType:
         """Return the element type."""
         found = self.spec(value).dtype
@@ -199,11 +181,31 @@ class ImportBuilder(GraphBuilder):
             raise Refusal(f"{what} has open dimensions; give its size with shapes")
         return found
 
-    # Frequent small subgraphs ------------------------------------------------------------------
-
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
         """Reshape to exact numbers, of which one may be -1."""
         return self.add(Reshape(special_zero=False), value, self.ints(*shape))
+
+    def plus(self, x: Value, y: Value | None) -> Value:
+        """Add an optional tensor."""
+        return x if y is None else self.add(Add(), x, y)
+
+    def times(self, x: Value, factor: float) -> Value:
+        """Multiply by a number."""
+        return x if factor == 1 else self.add(Multiply(), x, self.like(factor, x))
+
+    def permute(self, x: Value, order: Sequence[int]) -> Value:
+        """Transpose, unless the order changes nothing."""
+        same = list(order) == list(range(len(order)))
+        return x if same else self.add(Transpose(), x, self.ints(*order))
+
+    def channels_first(self, x: Value) -> Value:
+        """Move the last axis behind the first one."""
+        rank = self.rank(x)
+        return self.permute(x, (0, rank - 1, *range(1, rank - 1)))
+
+    def channels_last(self, x: Value) -> Value:
+        """Move axis 1 to the end."""
+        return self.permute(x, (0, *range(2, self.rank(x)), 1))
 
     def as_scalar(self, value: Value) -> Value:
         """Return a one-element tensor without axes."""
@@ -241,8 +243,6 @@ class ImportBuilder(GraphBuilder):
     def per_channel(self, values: Value, axes: int) -> Value:
         """Return one value for each channel as it broadcasts to data of so many spatial axes."""
         return self.reshape(values, (1, -1, *(1,) * axes))
-
-    # Names -------------------------------------------------------------------------------------
 
     def stand_in(self, name: str, spec: Spec) -> Value:
         """Add an input of a body that stands for a value of this type and shape from outside."""
@@ -328,21 +328,17 @@ class Imported:
     graph: Graph
     format: str
     kinds: Counter[str] = field(default_factory=Counter)
-    diagnostics: list[Diagnostic] = field(default_factory=list)
+    diagnostics: list[errors.Diagnostic] = field(default_factory=list)
     files: tuple[Path, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {
-            "format": self.format,
-            "node_types": dict(sorted(self.kinds.items())),
-            "layers": len(self.graph),
-            "diagnostics": [d.to_dict() for d in self.diagnostics],
-        }
+        kinds, keys = dict(sorted(self.kinds.items())), "format node_types layers diagnostics"
+        return json_form(self, keys, node_types=kinds, layers=len(self.graph))
 
 
 @dataclass
-class Report(Collector):
+class Report(errors.Collector):
     """Collects what is wrong with a model that is being imported."""
 
     location: Location | None = None
@@ -352,7 +348,7 @@ class Report(Collector):
         """Record a diagnostic; raises all of them where there are more errors than are allowed."""
         super().add(code, message, **more)
         most = current().errors
-        self._errors += severity_of(code) == "error"
+        self._errors += errors.severity_of(code) == "error"
         if self._errors > most:
             text = f"more than {most:,} errors; what else the model has is not looked at"
             super().add("E601", text, location=self.location, hint=raise_hint("errors"))
@@ -366,7 +362,7 @@ class Report(Collector):
         """Record that the file is not what it should be."""
         self.add(code, message, location=self.location, hint=hint or CHECK)
 
-    def problem(self, layer: str, what: str, problem: Problem) -> None:
+    def problem(self, layer: str, what: str, problem: errors.Problem) -> None:
         """Record an operation's own complaint about a layer."""
         place, hint = self.location, problem.hint
         self.add(problem.code, f"{what}: {problem.message}", location=place, layer=layer, hint=hint)
@@ -376,30 +372,30 @@ class Report(Collector):
 
         What is alike is one diagnostic, and of one code no more are kept than are shown.
         """
-        kept = Collector(most=current().reports)
+        kept = errors.Collector(most=current().reports)
         kept.take(merged(self.diagnostics))
         kept.count_rest()
         self.diagnostics = kept.diagnostics
         if not self.errors:
             return
         codes = {d.code for d in self.errors}
-        kind: type[IrdeconvError] = InferenceError
+        kind: type[errors.IrdeconvError] = errors.InferenceError
         if codes == {"E310"}:
-            kind = UsageError
+            kind = errors.UsageError
         elif UNCOVERED in codes:
-            kind = UnsupportedError
+            kind = errors.UnsupportedError
         elif any(c.startswith(("E1", "E20")) for c in codes):
-            kind = InputError
+            kind = errors.InputError
         raise kind(self.diagnostics)
 
 
-def merged(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+def merged(diagnostics: Sequence[errors.Diagnostic]) -> list[errors.Diagnostic]:
     """Return diagnostics in which one stands for all layers that are uncovered alike.
 
     It has the place of the first and names some; an exported network often has an operation that
     is not covered in hundreds of layers.
     """
-    alike: dict[Any, list[Diagnostic]] = {}
+    alike: dict[Any, list[errors.Diagnostic]] = {}
     for at, d in enumerate(diagnostics):
         named = f' "{d.layer}"'
         same = d.code == UNCOVERED and named in d.message
@@ -418,15 +414,17 @@ def merged(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
 
 def malformed(
     location: Location, message: str, hint: str | None = None, *, code: str = "E103"
-) -> InputError:
+) -> errors.InputError:
     """Return the error of a file that is not a model of its format."""
-    return InputError(Diagnostic(code, "error", message, location, hint=hint or CHECK))
+    return errors.InputError(
+        errors.Diagnostic(code, "error", message, location, hint=hint or CHECK)
+    )
 
 
 SHOWN_NAMES = 20
 
 
-def make_names_safe(graph: Graph, out: Collector, location: Location) -> None:
+def make_names_safe(graph: Graph, out: errors.Collector, location: Location) -> None:
     """Replace each character that no XML can hold, or that is for a terminal, by "_".
 
     A name that something has already gets a number; what had one name before has one after.
@@ -495,10 +493,7 @@ class SourceNode:
 
 
 def operation(cls: type[Op], attributes: Mapping[str, Any]) -> Op:
-    """Return an operation by its attributes as XML spells them, lists and numbers being plain.
-
-    Refuses attributes that it does not have, lacks or cannot read.
-    """
+    """Return an operation by its attributes as XML spells them; Refusal for wrong ones."""
     values, problems = parse_attributes(cls, {k: _spelled(v) for k, v in attributes.items()})
     for problem in problems:
         if problem.severity == "error" or problem.code == "W100":
@@ -516,10 +511,7 @@ def _spelled(value: Any) -> str:
 
 
 def producers_first(waits: list[set[int]]) -> list[int]:
-    """Return numbers behind those that they wait for, otherwise as they stand.
-
-    What cannot come behind what it waits for, in a circle, is left out.
-    """
+    """Return numbers behind those that they wait for, else in order; circles are left out."""
     if all(w < at for at, ws in enumerate(waits) for w in ws):
         return list(range(len(waits)))
     readers: defaultdict[int, list[int]] = defaultdict(list)
@@ -580,9 +572,9 @@ class ModelReader:
                 build()
         except Refusal as e:
             self.out.uncovered(name, f"{title}: {e}")
-        except OpError as e:
+        except errors.OpError as e:
             self.out.problem(name, title, e.problem)
-        except IrdeconvError:
+        except errors.IrdeconvError:
             raise
         except MISFITS as e:
             message = f"{title}: its inputs do not fit: {e}"

@@ -13,10 +13,7 @@ Format = Literal["xml", "onnx", "json", "ird"]
 
 
 class Kind(NamedTuple):
-    """What a file is, and what makes a model of it.
-
-    `format` is given for what irdeconv reads, by the suffix that such a file should have.
-    """
+    """What a file is, and what makes a model of it; `format` is the suffix of readable ones."""
 
     name: str
     mend: str

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from lxml import etree
 
-from irdeconv.base.errors import Collector, Diagnostic, OpError, Problem, did_you_mean
+from irdeconv.base.errors import Collector, Diagnostic, OpError, Problem, count, did_you_mean
 from irdeconv.base.limits import current
 from irdeconv.formats.constants import ConstantReader
 from irdeconv.formats.document import Context, XmlLayer, integer
@@ -251,8 +251,6 @@ class OperationReader:
         extra = [name for name, _ in layer.extra if name not in _EXTRA_ATTRIBUTES]
         self._context.unknown_attributes(extra, _LAYER_ATTRIBUTES, "<layer>", layer=layer)
 
-    # Known operations --------------------------------------------------------------------------
-
     def _require_bodies(self, layer: XmlLayer) -> None:
         if not layer.bodies and not layer.maps:
             self._add(layer, "E104", "it has no body")
@@ -297,8 +295,6 @@ class OperationReader:
         if size is None:
             return None
         return FileData(source, 0, size, ELEMENT_TYPES["u8"], (size,))
-
-    # Unknown operations ------------------------------------------------------------------------
 
     def opaque(self, layer: XmlLayer, declared: tuple[Spec, ...]) -> Opaque:
         """Return a node that stands for the layer with its declared specs."""
@@ -442,17 +438,19 @@ def _missing(layer: XmlLayer, port: int, name: str, context: Context) -> None:
 
 
 def _check_count(layer: XmlLayer, op: Op, context: Context) -> None:
-    known, count = ports(type(op)), len(layer.inputs)
-    if count < known.required:
+    known, number = ports(type(op)), len(layer.inputs)
+    if number < known.required:
         names = ", ".join(known.names[: known.required]) or "one input or more"
         context.add(
-            "E208", f"it has {_count(count)}, but needs {known.required}: {names}", layer=layer
+            "E208",
+            f"it has {count(number, 'input port')}, but needs {known.required}: {names}",
+            layer=layer,
         )
-    elif not known.fits(count):
+    elif not known.fits(number):
         names = ", ".join(known.names) or "none"
         context.add(
             "E208",
-            f"it has {_count(count)}, but takes {len(known.names)} at most: {names}",
+            f"it has {count(number, 'input port')}, but takes {len(known.names)} at most: {names}",
             layer=layer,
             sub=layer.inputs[len(known.names)].sub,
         )

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from heapq import heapify, heappop, heappush
 from os import PathLike
 from pathlib import Path
 from typing import Literal
@@ -20,7 +19,11 @@ import numpy as np
 from irdeconv.base.errors import InferenceError, InputError
 from irdeconv.base.limits import Limits, current
 from irdeconv.base.source import Location, SourceFile
-from irdeconv.formats import legacy_rules  # importing fills RULES
+from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
+    legacy_arithmetic,
+    legacy_convolution,
+    legacy_shape,
+)
 from irdeconv.formats.build import find_cycles
 from irdeconv.formats.constants import LEFT_OUT, UNREADABLE
 from irdeconv.formats.document import Context, NoWeights, XmlLayer, XmlPort, integer
@@ -30,6 +33,7 @@ from irdeconv.formats.importing import (
     ModelReader,
     Refusal,
     Report,
+    producers_first,
     source_node,
 )
 from irdeconv.formats.legacy_grammar import (
@@ -43,6 +47,8 @@ from irdeconv.formats.legacy_layer import (
     RULES,
     BlobSource,
     LegacyLayer,
+    Outputs,
+    as_kind,
     computed,
     decompressed,
     exact_shape,
@@ -59,6 +65,17 @@ from irdeconv.ops.basic import Const, Parameter
 from irdeconv.ops.elementwise import Subtract
 from irdeconv.ops.movement import Concat
 from irdeconv.rewrite.infer_specs import ShapeLike, infer_specs, input_shapes
+
+_NO_OPERATION = "no operation of OpenVINO computes it"
+_STATE = "networks with state are not covered"
+REFUSED = {
+    "memory": _STATE,
+    "simplernms": f"{_NO_OPERATION}; its successor is Proposal",
+    "powerfile": _NO_OPERATION,
+    "spatialtransformer": _NO_OPERATION,
+    "binaryconvolution": "the layout of its packed filter is the CPU's own",
+    "gemmbinary": _NO_OPERATION,
+}
 
 
 def preprocess(b: ImportBuilder, x: Value, found: PreProcess, source: BlobSource) -> Value:
@@ -118,7 +135,8 @@ class LegacyLayersReader(ModelReader):
     def layers(self, wiring: Wiring, fed: Mapping[Value, Value] | None = None) -> None:
         """Build all layers; what is wrong is recorded."""
         self.fed = dict(fed or {})
-        for index in _order(wiring):
+        sources = [{v.node for v in row if v is not None} for row in wiring.sources]
+        for index in producers_first(sources):
             self._layer(wiring, index)
 
     def inner(self) -> LegacyLayersReader:
@@ -150,7 +168,7 @@ class LegacyLayersReader(ModelReader):
         """Whether there is a rule for a type; what is not covered is reported in all layers."""
         if kind.lower() in RULES or kind.lower() == "activation":
             return True
-        reason = legacy_rules.REFUSED.get(kind.lower(), "the layer type is not covered")
+        reason = REFUSED.get(kind.lower(), "the layer type is not covered")
         self.out.uncovered(name, f'{kind} "{name}": {reason}', _HINT)
         return False
 
@@ -183,7 +201,7 @@ class LegacyLayersReader(ModelReader):
         self, xml: XmlLayer, index: int, title: str, inputs: tuple[Value | None, ...]
     ) -> None:
         view = self._view(xml, self.builder.source.name, inputs)
-        made = legacy_rules.apply(view, self.builder)
+        made = _apply(view, self.builder)
         results = (made,) if isinstance(made, Value) else made
         if len(results) < len(view.declared):
             raise Refusal(f"more outputs than {len(results)} are not covered")
@@ -234,28 +252,6 @@ def _declared(port: XmlPort, default: object) -> Spec:
     shape = exact_shape(port)
     dtype = precision_of(port.precision) if port.precision else default
     return Spec(computed(dtype), shape)  # type: ignore[arg-type]
-
-
-def _order(wiring: Wiring) -> list[int]:
-    """Return the positions of the layers, producers first, else in the order of the file."""
-    users: dict[int, list[int]] = {}
-    waiting = {}
-    for index, row in enumerate(wiring.sources):
-        sources = {v.node for v in row if v is not None}
-        waiting[index] = len(sources)
-        for source in sources:
-            users.setdefault(source, []).append(index)
-    ready = [i for i, n in waiting.items() if n == 0]
-    heapify(ready)
-    order = []
-    while ready:
-        index = heappop(ready)
-        order.append(index)
-        for user in users.get(index, ()):
-            waiting[user] -= 1
-            if waiting[user] == 0:
-                heappush(ready, user)
-    return order
 
 
 def read_legacy(
@@ -350,8 +346,6 @@ class LegacyReader(LegacyLayersReader):
         )
         self.out.add("W100", message, location=self.location, hint="quantise the converted model")
 
-    # Ends --------------------------------------------------------------------------------------
-
     def _results(self, wiring: Wiring) -> None:
         """Make an output of each tensor that nothing reads, as the Inference Engine did."""
         self.builder.begin("outputs")
@@ -406,3 +400,13 @@ def read_legacy_files(
     if store.path:
         done.files = (Path(store.path),)
     return done
+
+
+def _apply(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """Apply the rule of a layer's type; an Activation is a layer of the type that it names."""
+    kind = n.kind
+    if kind == "activation":
+        kind = n.text("type").lower()
+        if kind not in RULES:
+            raise Refusal(f'the activation "{kind}" is not covered')
+    return RULES[kind](as_kind(n, kind), b)

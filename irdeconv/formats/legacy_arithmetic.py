@@ -1,14 +1,6 @@
-"""Legacy arithmetic, normalization, pooling, reduction, ordering.
+"""Legacy element-wise layers, normalizations, poolings, reductions, and the largest elements.
 
-Legacy element-wise layers: activations, Eltwise, Power, ScaleShift, functions, Gemm.
-
-Legacy normalizations: statistics are blobs, sums over regions, softmax.
-
-Legacy poolings: sizes round up unless told otherwise, means divide in three ways.
-
-Legacy reductions over the axes that the second input names.
-
-Legacy layers that look for the largest: ArgMax, TopK.
+Statistics are blobs. Sizes of poolings round up by default; means divide in three ways.
 """
 
 from __future__ import annotations
@@ -83,39 +75,20 @@ _LOGICAL: dict[str, type[Op]] = {
     "logical_or": elementwise.LogicalOr,
     "logical_xor": elementwise.LogicalXor,
 }
-_FUNCTIONS: dict[str, type[Op]] = {
-    "Abs": elementwise.Abs,
-    "Acos": elementwise.Acos,
-    "Acosh": elementwise.Acosh,
-    "Asin": elementwise.Asin,
-    "Asinh": elementwise.Asinh,
-    "Atan": elementwise.Atan,
-    "Atanh": elementwise.Atanh,
-    "Ceil": elementwise.Ceiling,
-    "Cos": elementwise.Cos,
-    "Cosh": elementwise.Cosh,
-    "Erf": elementwise.Erf,
-    "Exp": elementwise.Exp,
-    "Floor": elementwise.Floor,
-    "Log": elementwise.Log,
-    "Neg": elementwise.Negative,
-    "Sigmoid": Sigmoid,
-    "Logistic": Sigmoid,
-    "Sign": elementwise.Sign,
-    "Sin": elementwise.Sin,
-    "Sinh": elementwise.Sinh,
-    "Sqrt": elementwise.Sqrt,
-    "Tan": elementwise.Tan,
-    "TanH": elementwise.Tanh,
-}
+_FUNCTIONS = (
+    "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor Log Neg Sign Sin Sinh Sqrt"
+    " Tan TanH"
+)
+_RENAMED = {"Ceil": "Ceiling", "Neg": "Negative", "TanH": "Tanh"}
 
 
 def _function(op: type[Op]) -> Callable[[LegacyLayer, ImportBuilder], Outputs]:
     return lambda n, b: b.add(op(), n[0])
 
 
-for _name, _op in _FUNCTIONS.items():
-    layer(_name)(_function(_op))
+for _name in _FUNCTIONS.split():
+    layer(_name)(_function(getattr(elementwise, _RENAMED.get(_name, _name))))
+layer("Sigmoid Logistic")(_function(Sigmoid))
 
 
 @layer("Eltwise")
@@ -128,7 +101,7 @@ def eltwise(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     if any(f != 1 for f in factors):
         if word not in ("sum", "") or len(factors) != len(given):
             raise Refusal(f"the factors {list(factors)} of {len(given)} inputs to a {word}")
-        given = tuple(_scaled(b, v, f) for v, f in zip(given, factors, strict=True))
+        given = tuple(b.times(v, f) for v, f in zip(given, factors, strict=True))
     op = _PAIRS.get(word) or _LOGICAL.get(word)
     if op is None:
         raise Refusal(f'the operation "{word}" is not covered')
@@ -140,15 +113,11 @@ def eltwise(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     return b.add(Divide(), y, b.like(len(given), y)) if word == "mean" else y
 
 
-def _scaled(b: ImportBuilder, x: Value, factor: float) -> Value:
-    return x if factor == 1 else b.add(Multiply(), x, b.like(factor, x))
-
-
 @layer("Power")
 def power(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """(scale * x + shift) ** power; what changes nothing is left out."""
     exponent, scale, shift = n.number("power"), n.number("scale"), n.number("shift")
-    y = _scaled(b, n[0], scale)
+    y = b.times(n[0], scale)
     if shift:
         y = b.add(Add(), y, b.like(shift, y))
     return y if exponent == 1 else b.add(Power(), y, b.like(exponent, y))
@@ -163,7 +132,7 @@ def scale_shift(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     if weights is None and biases is None:
         raise Refusal("it has neither weights nor biases")
     y = y if weights is None else b.add(Multiply(), y, weights)
-    return y if biases is None else b.add(Add(), y, biases)
+    return b.plus(y, biases)
 
 
 def _per_channel(n: LegacyLayer, b: ImportBuilder, name: str) -> Value | None:
@@ -283,9 +252,9 @@ def fake_quantize(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 def gemm(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """alpha * A B + beta * C, A and B transposed where it is said."""
     op = MatMul(transpose_a=n.flag("transpose_a", False), transpose_b=n.flag("transpose_b", False))
-    y = _scaled(b, b.add(op, n[0], n[1]), n.number("alpha", 1))
+    y = b.times(b.add(op, n[0], n[1]), n.number("alpha", 1))
     c, beta = n.input(2), n.number("beta", 1)
-    return y if c is None else b.add(Add(), y, _scaled(b, c, beta))
+    return y if c is None else b.plus(y, b.times(c, beta))
 
 
 @layer("BatchNormalization")
@@ -470,10 +439,6 @@ def _with_zeros(
     return b.add(AvgPool1(exclude_pad=True, **_lists(moved, found, within)), padded)
 
 
-_PLAIN = ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
-_OF_TRUTHS = {"ReduceAnd": "ReduceLogicalAnd", "ReduceOr": "ReduceLogicalOr"}
-
-
 def _reduced(n: LegacyLayer, b: ImportBuilder, x: Value, kind: str) -> Value:
     op = standard(kind, "opset4", keep_dims=n.flag("keep_dims", True))
     return b.add(op, x, integers(b, n[1]))
@@ -487,15 +452,10 @@ def _of_truths(kind: str, n: LegacyLayer, b: ImportBuilder) -> Outputs:
     return _reduced(n, b, truth(b, n[0]), kind)
 
 
-def _register(
-    names: dict[str, str], rule: Callable[[str, LegacyLayer, ImportBuilder], Outputs]
-) -> None:
-    for name, kind in names.items():
-        layer(name)(partial(rule, kind))
-
-
-_register(dict(zip(_PLAIN, _PLAIN, strict=True)), _plain)
-_register(_OF_TRUTHS, _of_truths)
+for _name in ("L1", "L2", "Max", "Mean", "Min", "Prod", "Sum"):
+    layer(f"Reduce{_name}")(partial(_plain, f"Reduce{_name}"))
+for _name in ("And", "Or"):
+    layer(f"Reduce{_name}")(partial(_of_truths, f"ReduceLogical{_name}"))
 
 
 @layer("ReduceLogSum")

@@ -1,13 +1,4 @@
-"""Legacy convolutions, resizes, regions and detectors.
-
-Legacy convolutions, deconvolutions and fully connected layers, whose filters are blobs.
-
-Legacy layers that resize images: Resample, Interp, Upsampling; how places map differs.
-
-Legacy layers that pool regions of interest, and those of YOLO.
-
-Legacy layers of detectors: prior boxes, DetectionOutput, Proposal, suppression, beams.
-"""
+"""Legacy convolutions (filters are blobs), resizes, regions of interest, YOLO and detectors."""
 
 from __future__ import annotations
 
@@ -22,10 +13,10 @@ from irdeconv.formats.legacy_layer import Ints, LegacyLayer, Outputs, integers, 
 from irdeconv.formats.legacy_shape import cropped
 from irdeconv.ir.dtypes import f32, i32, i64
 from irdeconv.ir.graph import Value
+from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
-from irdeconv.ops.elementwise import Add
 from irdeconv.ops.image import Interpolate4
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Broadcast, Concat
@@ -131,23 +122,34 @@ def _weights(n: LegacyLayer, b: ImportBuilder, at: int, shape: Ints) -> Value:
 def _biased(n: LegacyLayer, b: ImportBuilder, y: Value, at: int, shape: Ints) -> Value:
     given = n.input(at)
     bias = n.optional(b, "biases", shape) if given is None else b.reshape(given, shape)
-    return y if bias is None else b.add(Add(), y, bias)
+    return b.plus(y, bias)
+
+
+def _filtered(
+    n: LegacyLayer, b: ImportBuilder, *, transposed: bool = False
+) -> tuple[int, int, int, WindowLists]:
+    """Return input and output channels, groups and windows."""
+    _, channels, *sizes = _image(n, b)
+    outputs = n.integer("output")
+    groups = _groups(n, channels, outputs)
+    return channels, outputs, groups, windows(n, tuple(sizes), transposed=transposed)
+
+
+def _with_bias(n: LegacyLayer, b: ImportBuilder, y: Value, at: int) -> Value:
+    """Add a value for each output channel."""
+    return _biased(n, b, y, at, (1, n.integer("output"), *(1,) * (b.rank(y) - 2)))
 
 
 @layer("Convolution")
 def convolution(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Convolve with a filter [g, M/g, C/g, *K] and add a value for each output channel."""
-    _, channels, *sizes = _image(n, b)
-    outputs = n.integer("output")
-    groups = _groups(n, channels, outputs)
-    w = windows(n, tuple(sizes))
+    channels, outputs, groups, w = _filtered(n, b)
     n.ignore("input")
-    shape = (outputs // groups, channels // groups, *w.kernel)
-    if groups == 1:
-        y = b.add(Convolution(**w.lists), n[0], _weights(n, b, 1, shape))
-    else:
-        y = b.add(GroupConvolution(**w.lists), n[0], _weights(n, b, 1, (groups, *shape)))
-    return _biased(n, b, y, 2, (1, outputs, *(1,) * len(sizes)))
+    shape: Ints = (outputs // groups, channels // groups, *w.kernel)
+    op: Op = Convolution(**w.lists)
+    if groups > 1:
+        op, shape = GroupConvolution(**w.lists), (groups, *shape)
+    return _with_bias(n, b, b.add(op, n[0], _weights(n, b, 1, shape)), 2)
 
 
 @layer("Deconvolution")
@@ -156,10 +158,7 @@ def deconvolution(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 
     Sizes are S * (I - 1) + D * (K - 1) + 1 - pads, under same_upper and same_lower S * I.
     """
-    _, channels, *sizes = _image(n, b)
-    outputs = n.integer("output")
-    groups = _groups(n, channels, outputs)
-    w = windows(n, tuple(sizes), transposed=True)
+    channels, outputs, groups, w = _filtered(n, b, transposed=True)
     n.ignore("input")
     # Under same_upper and same_lower a stride longer than the kernel leaves zeros at the end.
     same = n.text("auto_pad", "").lower().startswith("same")
@@ -167,33 +166,23 @@ def deconvolution(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     lists: dict[str, Any] = w.lists
     if same and any(spare):
         lists["output_padding"] = spare
-    shape = (channels // groups, outputs // groups, *w.kernel)
-    if groups == 1:
-        op = ConvolutionBackpropData(**lists, semantics=n.semantics)
-        y = b.add(op, n[0], _weights(n, b, 1, shape))
-    else:
-        grouped = GroupConvolutionBackpropData(**lists, semantics=n.semantics)
-        y = b.add(grouped, n[0], _weights(n, b, 1, (groups, *shape)))
-    return _biased(n, b, y, 2, (1, outputs, *(1,) * len(sizes)))
+    shape: Ints = (channels // groups, outputs // groups, *w.kernel)
+    op: Op = ConvolutionBackpropData(**lists, semantics=n.semantics)
+    if groups > 1:
+        op = GroupConvolutionBackpropData(**lists, semantics=n.semantics)
+        shape = (groups, *shape)
+    return _with_bias(n, b, b.add(op, n[0], _weights(n, b, 1, shape)), 2)
 
 
 @layer("DeformableConvolution")
 def deformable_convolution(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Convolve at places that the second input moves; a filter [M, C/g, *K] and a bias."""
-    _, channels, *sizes = _image(n, b)
-    outputs = n.integer("output")
-    groups = _groups(n, channels, outputs)
-    w = windows(n, tuple(sizes))
-    op = standard(
-        "DeformableConvolution",
-        "opset1",
-        **w.lists,
-        group=groups,
-        deformable_group=n.integer("deformable_group", 1),
-    )
+    channels, outputs, groups, w = _filtered(n, b)
+    deformable = n.integer("deformable_group", 1)
+    lists: dict[str, Any] = w.lists | {"group": groups, "deformable_group": deformable}
+    op = standard("DeformableConvolution", "opset1", **lists)
     shape = (outputs, channels // groups, *w.kernel)
-    y = b.add(op, n[0], n[1], _weights(n, b, 2, shape))
-    return _biased(n, b, y, 3, (1, outputs, *(1,) * len(sizes)))
+    return _with_bias(n, b, b.add(op, n[0], n[1], _weights(n, b, 2, shape)), 3)
 
 
 @layer("FullyConnected InnerProduct")

@@ -12,15 +12,9 @@ from lxml import etree
 from irdeconv.base.errors import Collector
 from irdeconv.base.limits import Limits
 from irdeconv.base.source import Anchor, Location, SourceFile
+from irdeconv.formats import xml_reader
 from irdeconv.formats.document import Document, Edge, NotReadFurther, XmlLayer
 from irdeconv.formats.xml_layer import LayerReader, Parts, raw_section
-from irdeconv.formats.xml_reader import (
-    LEGACY_VERSIONS,
-    report_namespace,
-    report_size,
-    report_syntax,
-    scan_prolog,
-)
 from irdeconv.ir.attributes import parse_float, parse_int
 
 Element = Any
@@ -70,16 +64,16 @@ class LegacyDocument:
 def read_grammar(source: SourceFile, out: Collector, limits: Limits) -> LegacyDocument | None:
     """Return what the file says, or None where it is not well-formed; problems go to `out`."""
     if len(source.data) > limits.xml_bytes:
-        report_size(source, len(source.data), out, limits)
+        xml_reader.report_size(source, len(source.data), out, limits)
         return None
-    prolog = scan_prolog(source, out)
+    prolog = xml_reader.scan_prolog(source, out)
     version = prolog and prolog.attributes.get("version", "").strip()
-    if prolog is None or prolog.tag != "net" or version not in LEGACY_VERSIONS:
+    if prolog is None or prolog.tag != "net" or version not in xml_reader.LEGACY_VERSIONS:
         return None
     try:
         return _net(_root(source, out), int(version), source, out, limits)
     except etree.XMLSyntaxError as e:
-        report_syntax(e, source, out)
+        xml_reader.report_syntax(e, source, out)
     except NotReadFurther:
         pass
     return None
@@ -87,18 +81,9 @@ def read_grammar(source: SourceFile, out: Collector, limits: Limits) -> LegacyDo
 
 def _root(source: SourceFile, out: Collector) -> Element:
     """Parse the whole file."""
-    events = etree.iterparse(
-        BytesIO(source.data),
-        events=("start-ns",),
-        resolve_entities=False,
-        load_dtd=False,
-        no_network=True,
-        huge_tree=False,
-        remove_comments=True,
-        remove_pis=True,
-    )
+    events = etree.iterparse(BytesIO(source.data), events=("start-ns",), **xml_reader.SAFE)
     for _ in events:
-        report_namespace(source, out)
+        xml_reader.report_namespace(source, out)
         raise NotReadFurther
     return events.root
 

@@ -38,10 +38,7 @@ class BlobSource:
     seed: int | None = None
 
     def data(self, blob: Blob, dtype: ElementType, shape: Ints, key: Sequence[int]) -> ConstantData:
-        """Return the constant of a blob, or numbers that depend on seed and key alone.
-
-        Integers are 0 then: as an index that is always right.
-        """
+        """Return the constant of a blob, or numbers drawn by seed and key; integers are 0."""
         if self.seed is None:
             if self.weights.size is not None:
                 self.weights.read(blob.offset, blob.size)  # says where it lies outside
@@ -73,8 +70,6 @@ class LegacyLayer(SourceNode):
     source: BlobSource
     iterate: Rule | None = None
     used: set[str] = field(default_factory=set)
-
-    # Attributes --------------------------------------------------------------------------------
 
     def text(self, name: str, default: str | None = None) -> str:
         """Return an attribute's text; without a default it is required."""
@@ -151,8 +146,6 @@ class LegacyLayer(SourceNode):
         """Attributes that no rule has asked for."""
         return sorted(set(self.attributes) - self.asked)
 
-    # Shapes ------------------------------------------------------------------------------------
-
     @property
     def shape(self) -> Ints:
         """The declared shape of the first output."""
@@ -172,8 +165,6 @@ class LegacyLayer(SourceNode):
         if not -rank <= axis < rank:
             raise Refusal(f"{name}={axis} is no axis of {rank} dimensions")
         return axis % rank
-
-    # Blobs -------------------------------------------------------------------------------------
 
     def elements(self, name: str) -> int:
         """Return how many elements a blob has; 0 where there is none."""
@@ -240,9 +231,6 @@ def decompressed(b: ImportBuilder, value: Value) -> Value:
 def computed(dtype: ElementType | None) -> ElementType | None:
     """Return the element type in which a layer of a declared one computes."""
     return f32 if dtype == f16 else dtype
-
-
-# What rules make -------------------------------------------------------------------------------
 
 
 def standard(kind: str, version: str, **attributes: Any) -> Op:

@@ -1,12 +1,7 @@
 """Legacy shapes, slices, recurrent cells and bodies.
 
-Legacy layers of shapes: inputs, constants, reshapes, concatenation, tiles, blocks.
-
-Legacy layers that take parts: Split, Crop, StridedSlice, Gather, ScatterUpdate, sequences.
-
-Legacy recurrent cells: one blob has the weights of data and state side by side.
-
-TensorIterator of version 5 to 7: a body whose open input ports are its inputs.
+One blob has the weights of data and state of a cell side by side. The inputs of a TensorIterator's
+body are its open input ports.
 """
 
 from __future__ import annotations

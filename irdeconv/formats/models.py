@@ -6,6 +6,7 @@ Formats are told apart by content: IR (`.xml`), ONNX, JSON dumps of oneDNN Graph
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from irdeconv.base import gc_pause
 from irdeconv.base.errors import (
     ArgumentTypeError,
     Diagnostic,
@@ -25,9 +27,8 @@ from irdeconv.base.errors import (
 )
 from irdeconv.base.extras import needed
 from irdeconv.base.limits import Limits, current
-from irdeconv.base.opening import first_bytes, read_file, too_large
+from irdeconv.base.opening import first_bytes, read_file, too_large, unreadable
 from irdeconv.base.source import Location, SourceFile
-from irdeconv.formats.convert import import_model
 from irdeconv.formats.document import MemoryWeights, WeightsFile
 from irdeconv.formats.importing import Imported
 from irdeconv.formats.kinds import BEGIN, Format, kind_of
@@ -44,6 +45,7 @@ from irdeconv.ops.bodies import bodies_of, every_node
 from irdeconv.rewrite.infer_specs import ShapeLike, input_shapes, parse_shape_like
 from irdeconv.rewrite.standardize import recognise
 
+_BLANK = b" \t\r\n\xef\xbb\xbf"
 Weights = str | PathLike[str] | bytes | Literal[False]
 SUFFIXES: dict[str, Format] = {".xml": "xml", ".onnx": "onnx", ".json": "json", ".ird": "ird"}
 UNKNOWN = frozenset(["E206", "E207", "E214"])  # operations that irdeconv does not know
@@ -161,11 +163,7 @@ def _wanted(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Shape | 
 
 
 def _prevents(error: Diagnostic, graph: Graph) -> bool:
-    """Whether an error leaves no graph to work with.
-
-    An operation that irdeconv does not know stays as it is, by its declared shapes; where it is to
-    be a deconvolution, nobody could tell which.
-    """
+    """Whether an error leaves no graph: unknown operations stay, if they are no deconvolutions."""
     if error.code not in UNKNOWN:
         return True
     unknown = (n.op for n in graph.nodes() if isinstance(n.op, Opaque))
@@ -173,10 +171,7 @@ def _prevents(error: Diagnostic, graph: Graph) -> bool:
 
 
 def diagnose(model: ModelLike, how: Reading) -> Loaded:
-    """Return the graph of a model, None where there is none, and everything found.
-
-    Raises only what says nothing of the model: UsageError, UnsupportedError without onnx.
-    """
+    """Return the graph of a model, or None, and all diagnostics; UsageError, UnsupportedError."""
     try:
         return _loaded(model, how)
     except UsageError:
@@ -280,6 +275,62 @@ def is_legacy(model: Any) -> bool:
     if isinstance(model, str | PathLike):
         return legacy_version(_first_bytes(os.fspath(model))) is not None
     return isinstance(model, bytes) and legacy_version(model[:BEGIN]) is not None
+
+
+@gc_pause.paused()
+def import_model(
+    path: str | PathLike[str] | bytes | Any,
+    weights: str | PathLike[str] | None = None,
+    *,
+    shapes: Mapping[str, Shape | None] | None = None,
+    seed: int = 0,
+    semantics: Semantics = "runtime",
+    name: str = "<stdin>",
+) -> Imported:
+    """Import an ONNX model or a JSON dump of oneDNN Graph; the content says which it is.
+
+    `path` may be the bytes themselves, or an onnx.ModelProto, then called `name`. `weights` belong
+    to a dump only (`.npz`, or "random" with `seed`). Raises UnsupportedError, InputError,
+    InferenceError, UsageError, FileAccessError.
+    """
+    data: bytes | Any | None = None
+    if isinstance(path, str | PathLike):
+        name = os.fspath(path)
+        begin = _begin(name)
+    else:
+        data, begin = path, path[:64] if isinstance(path, bytes) else b""
+    if begin.lstrip(_BLANK).startswith((b"{", b"[")):
+        from irdeconv.formats.onednn_reader import read_onednn
+
+        text = read_file(name, current().json_bytes) if data is None else data
+        return read_onednn(
+            name, text, weights=weights, shapes=shapes, seed=seed, semantics=semantics
+        )
+    _refuse_other_models(begin, name)
+    if weights is not None:
+        raise misused("an ONNX model contains its weights; others are given for dumps and old IR")
+    from irdeconv.formats.onnx_reader import read_onnx
+
+    return read_onnx(name, data, shapes=shapes, semantics=semantics)
+
+
+def _refuse_other_models(begin: bytes, name: str) -> None:
+    """Raise UsageError for formats that need no conversion."""
+    text = begin.lstrip(_BLANK)
+    found = "an IR" if text.startswith((b"<?xml", b"<net")) else None
+    if re.match(rb"(//[^\n]*\s+)*graph\s", text):
+        found = "the text form of a graph"
+    if found:
+        message = f"{name} is {found}, which needs no conversion"
+        raise misused(message, "every verb reads it; infer -o FILE.xml writes an IR of it")
+
+
+def _begin(path: str) -> bytes:
+    try:
+        return first_bytes(path, 64)
+    except (OSError, ValueError) as e:
+        place = Location(SourceFile(path, b""))
+        raise unreadable(path, e, location=place) from None
 
 
 def converted(

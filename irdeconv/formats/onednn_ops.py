@@ -24,10 +24,7 @@ from irdeconv.ops.shape import Reshape
 
 @dataclass(kw_only=True)
 class DumpNode(SourceNode):
-    """An operation: its kind; `target` is the element type of its output.
-
-    `modern` says that the dump was written by oneDNN 3 or later.
-    """
+    """An operation; `target` is the type of its output; `modern`: oneDNN 3 or later wrote it."""
 
     kind: str
     modern: bool
@@ -105,25 +102,16 @@ def rule(kinds: str) -> Callable[[Rule], Rule]:
 AUTO_PADS = "none same_upper same_lower valid"
 
 
-def permute(b: ImportBuilder, x: Value, order: tuple[int, ...]) -> Value:
-    """Transpose, unless the order changes nothing."""
-    return x if order == tuple(range(len(order))) else b.add(Transpose(), x, b.ints(*order))
-
-
 def to_ncx(n: DumpNode, b: ImportBuilder, x: Value) -> Value:
     """Return data with the channels in front, wherever data_format has them."""
-    rank = b.rank(x)
-    if n.word("data_format", "NXC", "NXC NCX") == "NCX":
-        return x
-    return permute(b, x, (0, rank - 1, *range(1, rank - 1)))
+    last = n.word("data_format", "NXC", "NXC NCX") == "NXC"
+    return b.channels_first(x) if last else x
 
 
 def from_ncx(n: DumpNode, b: ImportBuilder, y: Value) -> Value:
     """Return a result in data_format."""
-    rank = b.rank(y)
-    if n.word("data_format", "NXC", "NXC NCX") == "NCX":
-        return y
-    return permute(b, y, (0, *range(2, rank), 1))
+    last = n.word("data_format", "NXC", "NXC NCX") == "NXC"
+    return b.channels_last(y) if last else y
 
 
 def _windows(n: DumpNode, axes: int) -> dict[str, Any]:
@@ -150,11 +138,9 @@ def convolution(n: DumpNode, b: ImportBuilder) -> Value:
     name = "filter_format" if "filter_format" in n else "weights_format"
     layout = n.word(name, "XIO", "XIO OIX")
     order = (axes + 1, axes, *range(axes)) if layout == "XIO" else tuple(range(axes + 2))
-    w = permute(b, n[1], order)
+    w = b.permute(n[1], order)
     y = b.convolution(x, w, groups, **_windows(n, axes))
-    if len(n.inputs) > 2:
-        y = b.add(elementwise.Add(), y, b.per_channel(n[2], axes))
-    return from_ncx(n, b, y)
+    return from_ncx(n, b, b.plus(y, b.per_channel(n[2], axes)) if len(n.inputs) > 2 else y)
 
 
 @rule("ConvTranspose")
@@ -226,16 +212,9 @@ def batch_norm(n: DumpNode, b: ImportBuilder) -> Value:
     return from_ncx(n, b, y)
 
 
-_ARITHMETIC = (
-    elementwise.Add,
-    elementwise.Subtract,
-    elementwise.Multiply,
-    elementwise.Divide,
-    elementwise.Maximum,
-    elementwise.Minimum,
-)
 _BINARY: dict[str, type[elementwise.Binary]] = {
-    c.type: c for c in (*_ARITHMETIC, elementwise.SquaredDifference)
+    name: getattr(elementwise, name)
+    for name in "Add Subtract Multiply Divide Maximum Minimum SquaredDifference".split()
 }
 
 
@@ -369,12 +348,10 @@ def transpose(n: DumpNode, b: ImportBuilder) -> Value:
     return b.add(Transpose(), n[0], b.ints(*order))
 
 
-_NORMS, _EXTREMES = (
-    (reduction.ReduceL1, reduction.ReduceL2),
-    (reduction.ReduceMax, reduction.ReduceMin),
-)
-_SUMS = (reduction.ReduceMean, reduction.ReduceProd, reduction.ReduceSum)
-_REDUCE: dict[str, type[reduction.Reduction]] = {c.type: c for c in (*_NORMS, *_EXTREMES, *_SUMS)}
+_REDUCE: dict[str, type[reduction.Reduction]] = {
+    f"Reduce{name}": getattr(reduction, f"Reduce{name}")
+    for name in ("L1", "L2", "Max", "Min", "Mean", "Prod", "Sum")
+}
 
 
 @rule(" ".join(_REDUCE))

@@ -33,15 +33,7 @@ from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Value
 from irdeconv.ir.spec import DYNAMIC, Array, Shape, Spec, is_static
 
-_BY_DUMP_NAME = {
-    "f32": "f32",
-    "f16": "f16",
-    "bf16": "bf16",
-    "s32": "i32",
-    "s8": "i8",
-    "u8": "u8",
-    "boolean": "boolean",
-}
+_BY_DUMP_NAME = {n: n for n in ("f32", "f16", "bf16", "u8", "boolean")} | {"s32": "i32", "s8": "i8"}
 # The inputs of each kind that hold parameters.
 WEIGHT_PORTS: dict[str, tuple[int, ...]] = {
     "BatchNormInference": (1, 2, 3, 4),
@@ -140,8 +132,6 @@ class DumpReader(ModelReader):
             self._unused()
         return self.finish(done)
 
-    # Structure ---------------------------------------------------------------------------------
-
     def _nodes(self) -> list[Any]:
         """Return the operations whose structure is right; remember their tensors."""
         out, producers = [], set()
@@ -172,8 +162,6 @@ class DumpReader(ModelReader):
             more = ", ..." if len(left) > SHOWN_LAYERS else ""
             self.out.malformed(f"the operations {names}{more} form a cycle", "E205")
         return [nodes[at] for at in order]
-
-    # Tensors -----------------------------------------------------------------------------------
 
     def _sources(self, nodes: list[Any]) -> None:
         """Make inputs or constants of the tensors that nothing produces."""
@@ -286,8 +274,6 @@ class DumpReader(ModelReader):
             value = self.values.get(ident)
             if value is not None:
                 self.builder.result(value, f"t{ident}")
-
-    # Operations --------------------------------------------------------------------------------
 
     def _node(self, node: Any) -> None:
         name = _name(node)

@@ -1,8 +1,6 @@
-"""ONNX files and their scopes.
+"""ONNX files and their scopes: the graph, the bodies of nodes, functions.
 
-The scopes of an ONNX model: its graph, the bodies of nodes, its functions.
-
-An ONNX model's file: read without the data that lies in other files, written with it.
+A model is read without its external data, and written with it.
 """
 
 from __future__ import annotations
@@ -113,10 +111,7 @@ class Scope:
         return owner._settled[name]
 
     def constant(self, name: str) -> tuple[list[Any], list[Any]] | None:
-        """Return the initializers and nodes that a constant comes from; None for what is none.
-
-        Each is there once, a node behind those that it reads.
-        """
+        """Return the initializers and nodes, in order, that a constant comes from; else None."""
         owner = self.owner(name)
         found = owner._behind(name) if owner and owner._settled.get(name, True) else None
         if found is None:
@@ -155,10 +150,7 @@ class Scope:
         return list(done)
 
     def _origin(self, name: str) -> tuple[Any, Any]:
-        """Return the initializer or the node that gives one of the scope's own names its value.
-
-        Only nodes are looked at that make constants of constants.
-        """
+        """Return the initializer of an own name, or the node that computes it of constants."""
         tensor = self.initializers.get(name)
         node = None if tensor is not None else self.producers.get(name)
         if node is None or node.domain not in STANDARD:
@@ -346,10 +338,7 @@ OnnxSource = str | PathLike[str] | bytes | Any  # or an onnx.ModelProto
 
 
 def load_file(source: OnnxSource) -> OnnxFile:
-    """Read a model from a file, its bytes or a copy of a ModelProto, not what lies in other files.
-
-    Raises InputError where it is no ONNX model, FileAccessError where it cannot be read.
-    """
+    """Read a model without data of other files, or copy one; InputError, FileAccessError."""
     onnx = onnx_module()
     if isinstance(source, onnx.ModelProto):
         copied = onnx.ModelProto()

@@ -1,12 +1,7 @@
 """ONNX's control flow, sequences, random numbers and signals.
 
-ONNX's If, Loop and Scan as operations with bodies.
-
-ONNX's sequences and optional values, as far as both are known while importing.
-
-ONNX's random numbers. The generator is OpenVINO's: ONNX leaves it open.
-
-ONNX's DFT and STFT. Complex numbers are pairs, the last axis of size 2.
+Sequences and optional values must be known while importing. ONNX does not define a generator of
+random numbers: OpenVINO's is used. Complex numbers are pairs, the last axis of size 2.
 """
 
 from __future__ import annotations

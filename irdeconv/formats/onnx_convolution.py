@@ -64,7 +64,7 @@ def _lists(n: OnnxNode, axes: int) -> dict[str, Any]:
 def conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """X [N, C, *I], W [M, C/g, *K], optional bias [M]."""
     y, bias = convolved(n, b, n[0], n[1]), n.input(2)
-    return y if bias is None else b.add(Add(), y, b.per_channel(bias, b.rank(y) - 2))
+    return y if bias is None else b.plus(y, b.per_channel(bias, b.rank(y) - 2))
 
 
 def convolved(n: OnnxNode, b: ImportBuilder, x: Value, w: Value) -> Value:
@@ -98,7 +98,7 @@ def deform_conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
         bilinear_interpolation_pad=True,
     )
     y = b.add(op, x, offsets, w, *(() if mask is None else (mask,)))
-    return y if bias is None else b.add(Add(), y, b.per_channel(bias, axes))
+    return y if bias is None else b.plus(y, b.per_channel(bias, axes))
 
 
 def _transpose_attributes(n: OnnxNode) -> dict[str, Any]:
@@ -291,10 +291,7 @@ def global_lp_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 @rule("MaxUnpool", "9 11 22")
 def max_unpool(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Put maxima back to their places in the whole tensor, zeros elsewhere.
-
-    Where `output_shape` is larger than what the pooling was of, zeros follow.
-    """
+    """Put maxima back to their places, zeros elsewhere and behind, up to `output_shape`."""
     x, kernel = n[0], n.ints("kernel_shape")
     axes = len(kernel)
     strides, pads = n.ints("strides") or (1,) * axes, n.ints("pads") or (0,) * (2 * axes)

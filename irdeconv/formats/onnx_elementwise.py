@@ -77,31 +77,12 @@ for _name, _versions, _op in (
 
 plain("Where", "9 16", elementwise.Select(), inputs=3)
 
-for _versions, _classes in (
-    (
-        "7 22",
-        (
-            elementwise.Sin,
-            elementwise.Cos,
-            elementwise.Tan,
-            elementwise.Asin,
-            elementwise.Acos,
-            elementwise.Atan,
-        ),
-    ),
-    (
-        "9 22",
-        (
-            elementwise.Sinh,
-            elementwise.Cosh,
-            elementwise.Asinh,
-            elementwise.Acosh,
-            elementwise.Atanh,
-        ),
-    ),
+for _names, _versions in (
+    ("Sin Cos Tan Asin Acos Atan", "7 22"),
+    ("Sinh Cosh Asinh Acosh Atanh", "9 22"),
 ):
-    for _class in _classes:
-        plain(_class.type, _versions, _class())
+    for _name in _names.split():
+        plain(_name, _versions, getattr(elementwise, _name)())
 
 for _name, _versions, _two in (
     ("Add", "1 6 7 13 14", elementwise.Add()),
@@ -221,19 +202,24 @@ def celu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     )
 
 
-@rule("Selu", "1 6 22")
-def selu(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """gamma * x, or gamma * alpha * (exp(x) - 1) below 0."""
-    alpha = n.number("alpha", 1.67326319217681884765625)
-    gamma = n.number("gamma", 1.05070102214813232421875)
-    return b.add(activation.Selu(), n[0], b.like(alpha, n[0]), b.like(gamma, n[0]))
+def _with_numbers(type: str, versions: str, op: Op, **usual: float) -> None:
+    """Register an operation that takes numbers as inputs where the node has attributes."""
+
+    def with_numbers(n: OnnxNode, b: ImportBuilder) -> Outputs:
+        return b.add(op, n[0], *(b.like(n.number(a, v), n[0]) for a, v in usual.items()))
+
+    rule(type, versions)(with_numbers)
 
 
-@rule("HardSigmoid", "1 6 22")
-def hard_sigmoid(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """max(0, min(1, alpha * x + beta))."""
-    alpha, beta = n.number("alpha", 0.2), n.number("beta", 0.5)
-    return b.add(activation.HardSigmoid(), n[0], b.like(alpha, n[0]), b.like(beta, n[0]))
+_with_numbers("HardSigmoid", "1 6 22", activation.HardSigmoid(), alpha=0.2, beta=0.5)
+_with_numbers("Swish", "24", activation.Swish(), alpha=1.0)
+_with_numbers(
+    "Selu",
+    "1 6 22",
+    activation.Selu(),
+    alpha=1.67326319217681884765625,
+    gamma=1.05070102214813232421875,
+)
 
 
 @rule("ThresholdedRelu", "10 22")
@@ -249,12 +235,6 @@ def gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """x * Phi(x), exactly or by tanh."""
     mode = n.meaning("approximate", "none", {"none": "ERF", "tanh": "TANH"})
     return b.add(activation.Gelu(mode), n[0])
-
-
-@rule("Swish", "24")
-def swish(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """x * sigmoid(alpha * x)."""
-    return b.add(activation.Swish(), n[0], b.like(n.number("alpha", 1.0), n[0]))
 
 
 @rule("Clip", "1 6 11 12 13")

@@ -180,10 +180,7 @@ def file_inside(folder: Path, name: str) -> Path:
 
 
 def bytes_of(tensor: Any) -> int | None:
-    """Return how many bytes the elements of a tensor take; None where its type has no fixed size.
-
-    Raises ValueError for dimensions below 0.
-    """
+    """Return the bytes of a tensor's elements, None without a fixed size; ValueError."""
     if any(d < 0 for d in tensor.dims):
         raise ValueError(f"its shape is {shown(list(tensor.dims))}")
     types = onnx_module().TensorProto.DataType
@@ -228,10 +225,7 @@ class ExternalFiles:
 
 
 def place_of(tensor: Any) -> tuple[int, int | None]:
-    """Return offset and length that a tensor names; no length where it takes all that follows.
-
-    Raises ValueError where they are no whole numbers.
-    """
+    """Return offset and length of a tensor's data (None: all that follows); ValueError."""
     return _number(tensor, "offset") or 0, _number(tensor, "length")
 
 

@@ -9,16 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from irdeconv.base import progress
-from irdeconv.base.errors import (
-    Collector,
-    IrdeconvError,
-    LimitError,
-    OpError,
-    TargetError,
-    count,
-    misused,
-)
+from irdeconv.base import errors, progress
 from irdeconv.base.limits import current
 from irdeconv.base.markup import line
 from irdeconv.formats import onnx_spelling  # noqa: F401 -- importing fills RULES
@@ -83,8 +74,8 @@ class LoweredOnnx:
 
     def __repr__(self) -> str:
         done = sum(r.form is not None for r in self.report)
-        nodes = count(len(self.proto.graph.node), "node")
-        of = f"{done} of {count(len(self.report), 'deconvolution')} lowered"
+        nodes = errors.count(len(self.proto.graph.node), "node")
+        of = f"{done} of {errors.count(len(self.report), 'deconvolution')} lowered"
         return line(self, self.model.name, of, nodes)
 
     def _repr_html_(self) -> str:
@@ -106,7 +97,7 @@ class _Rewriting:
     types: Types
     request: LoweringRequest
     semantics: Semantics
-    problems: Collector = field(default_factory=Collector)
+    problems: errors.Collector = field(default_factory=errors.Collector)
     layers: list[LoweredLayer] = field(default_factory=list)
     budget: NodeBudget = field(default_factory=lambda: NodeBudget(current().lowered_total))
 
@@ -130,7 +121,7 @@ def lower_model(
     state = _Rewriting(model, infer_types(model.proto, every), request, semantics)
     changes = _replacements(state, every)
     if any(d.code == "E421" for d in state.problems.errors):
-        raise TargetError(state.problems.diagnostics)
+        raise errors.TargetError(state.problems.diagnostics)
     made = [node.name for done in changes.values() for change in done for node in change.nodes]
     added = _change(changes)
     _check(state, made)
@@ -197,27 +188,29 @@ def _one(
     title = title_of(node)
     try:
         if not (node.output and node.output[0]):
-            raise OpError("it has no output", code="E208")
+            raise errors.OpError("it has no output", code="E208")
         lost = next((i for i in node.input if i and scope.owner(i) is None), None)
         if lost is not None:
-            raise OpError(f'its input "{lost}" has no producer', code="E204")
+            raise errors.OpError(f'its input "{lost}" has no producer', code="E204")
         if not is_deconvolution(node) and node.op_type != "Conv":
-            raise OpError(f"irdeconv does not know {node.domain}.{node.op_type}", code="E206")
+            raise errors.OpError(
+                f"irdeconv does not know {node.domain}.{node.op_type}", code="E206"
+            )
         if any(a.ref_attr_name for a in node.attribute):
-            raise OpError(OF_CALLS, code="E206")
+            raise errors.OpError(OF_CALLS, code="E206")
         row, graph = _lowered(state, scope, node)
         if row is None:
             return None
         writer = _written(state, scope, node, graph, taken)
-    except TargetError as e:
+    except errors.TargetError as e:
         state.problems.diagnostics += e.diagnostics
         return None
-    except IrdeconvError as e:
-        if isinstance(e, LimitError) and not state.budget.left:
+    except errors.IrdeconvError as e:
+        if isinstance(e, errors.LimitError) and not state.budget.left:
             raise
         _stays(state, node, e.diagnostics[0].message)
         return None
-    except OpError as e:
+    except errors.OpError as e:
         _stays(state, node, str(e))
         return None
     where = f" ({scope.title})" if scope.title else ""
@@ -280,7 +273,7 @@ def _written(
     for made in list(graph.nodes("ZeroInsertion")):
         change = replace_node(graph, made, spell_zero_insertion, state.budget, ONNX_STYLE)
         if change.skipped:
-            raise OpError(change.skipped, code="E400")
+            raise errors.OpError(change.skipped, code="E400")
     base = title_of(node)
     given = {n.id: n.tensor_names[0][0] for n in graph.parameters}
     as_nodes = scope.is_function or scope.outermost.is_function or not _holds_constants(state)
@@ -420,5 +413,5 @@ def lower_onnx(
 def stage_onnx(lowered: LoweredOnnx, path: Path, files: Files, *, force: bool = False) -> OnnxFile:
     """Write a lowered model; it takes its place with all others of `files`, and is read back."""
     if path.suffix != SUFFIX:
-        raise misused(f"{path}: an ONNX model is written to a file *{SUFFIX}")
+        raise errors.misused(f"{path}: an ONNX model is written to a file *{SUFFIX}")
     return stage_file(lowered.model, lowered.added, path, files, force=force)

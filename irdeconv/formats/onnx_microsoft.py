@@ -7,12 +7,14 @@ grid.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from irdeconv.formats.importing import ImportBuilder, Refusal
 from irdeconv.formats.onnx_convolution import average_pool, convolved, global_pool
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, rule
+from irdeconv.formats.onnx_normalization import root_mean_square
 from irdeconv.formats.onnx_quantization import compressed, dequantized, product, quantized
 from irdeconv.ir.dtypes import ELEMENT_TYPES, f32, u8
 from irdeconv.ir.graph import Value
@@ -30,7 +32,6 @@ from irdeconv.ops.elementwise import (
     Multiply,
     Round,
     Select,
-    Sqrt,
     Subtract,
     Tanh,
 )
@@ -76,27 +77,21 @@ def fused_conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
     y, bias, more = convolved(n, b, n[0], n[1]), n.input(2), n.input(3)
     if bias is not None:
         y = b.add(Add(), y, b.per_channel(bias, b.rank(y) - 2))
-    if more is not None:
-        y = b.add(Add(), y, more)
     parameters = n.numbers("activation_params")
-    return activated(b, y, n.text("activation", ""), parameters)
+    return activated(b, b.plus(y, more), n.text("activation", ""), parameters)
 
 
 @rule("FusedGemm", "1", MICROSOFT)
 def fused_gemm(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """alpha * A * B + beta * C, A and B perhaps transposed, then an activation."""
     swap = (bool(n.integer("transA", 0)), bool(n.integer("transB", 0)))
-    y = _times(b, b.add(MatMul(*swap), n[0], n[1]), n.number("alpha", 1.0))
+    y = b.times(b.add(MatMul(*swap), n[0], n[1]), n.number("alpha", 1.0))
     c, beta = n.input(2), n.number("beta", 1.0)
     if c is not None:
-        y = b.add(Add(), y, _times(b, c, beta))
+        y = b.add(Add(), y, b.times(c, beta))
     names = ("activation_alpha", "activation_beta", "activation_gamma")
     parameters = [n.number(name, 0.0) for name in names if name in n]
     return activated(b, y, n.text("activation", ""), parameters)
-
-
-def _times(b: ImportBuilder, x: Value, factor: float) -> Value:
-    return x if factor == 1 else b.add(Multiply(), x, b.like(factor, x))
 
 
 @rule("FusedMatMul TransposeMatMul", "1", MICROSOFT)
@@ -110,21 +105,14 @@ def fused_matmul(n: OnnxNode, b: ImportBuilder) -> Outputs:
             x = b.add(Transpose(), x, b.ints(*range(1, rank - 1), 0, rank - 1))
         sides.append(x)
         swap.append(bool(n.integer(f"trans{letter}", 0)) and rank > 1)  # never of a vector
-    return _times(b, b.add(MatMul(*swap), *sides), n.number("alpha", 1.0))
+    return b.times(b.add(MatMul(*swap), *sides), n.number("alpha", 1.0))
 
 
-@rule("Gelu BiasGelu", "1", MICROSOFT)
+@rule("Gelu BiasGelu FastGelu", "1", MICROSOFT)
 def gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """x * Phi(x); of the sum of both inputs, if there are two."""
-    x = n[0] if n.input(1) is None else b.add(Add(), n[0], n[1])
-    return b.add(activation.Gelu("ERF"), x)
-
-
-@rule("FastGelu", "1", MICROSOFT)
-def fast_gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """x * Phi(x) by tanh; of the sum of both inputs, if there are two."""
-    x = n[0] if n.input(1) is None else b.add(Add(), n[0], n[1])
-    return b.add(activation.Gelu("TANH"), x)
+    """x * Phi(x), of FastGelu by tanh; of the sum of both inputs, if there are two."""
+    op = activation.Gelu("TANH" if n.type == "FastGelu" else "ERF")
+    return b.add(op, b.plus(n[0], n.input(1)))
 
 
 @rule("QuickGelu", "1", MICROSOFT)
@@ -152,14 +140,6 @@ def expand_dims(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(Unsqueeze(), n[0], b.reshape(n[1], (1,)))
 
 
-# Normalization -----------------------------------------------------------------------------------
-
-
-def _root_mean_square(b: ImportBuilder, x: Value, axes: Value, epsilon: float) -> Value:
-    mean = b.add(ReduceMean(keep_dims=True), b.add(Multiply(), x, x), axes)
-    return b.add(Sqrt(), b.add(Add(), mean, b.like(epsilon, mean)))
-
-
 @rule("SimplifiedLayerNormalization", "0 1")
 @rule("SimplifiedLayerNormalization", "1", MICROSOFT)
 def simplified(n: OnnxNode, b: ImportBuilder) -> Outputs:
@@ -168,7 +148,7 @@ def simplified(n: OnnxNode, b: ImportBuilder) -> Outputs:
     n.only("stash_type", 1)
     axes = b.ints(*range(n.axis(b, x, default=-1), b.rank(x)))
     wide = b.convert(x, f32)
-    root = _root_mean_square(b, wide, axes, n.number("epsilon", 1e-5))
+    root = root_mean_square(b, wide, axes, n.number("epsilon", 1e-5))
     y = b.add(Multiply(), b.convert(b.add(Divide(), wide, root), b.dtype(x)), n[1])
     return (y, b.add(Divide(), b.like(1, root), root)) if n.wants(1) else y
 
@@ -178,14 +158,12 @@ def skip_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Normalize the last axis of the sum of input, skip and bias; the sum is output 3."""
     simple = n.type.startswith("SkipSimplified")
     beta, bias = (None, n.input(3)) if simple else (n.input(3), n.input(4))
-    total = b.add(Add(), n[0], n[1])
-    if bias is not None:
-        total = b.add(Add(), total, bias)
+    total = b.plus(b.add(Add(), n[0], n[1]), bias)
     if n.wants(1) or n.wants(2):
         raise Refusal("the outputs of training are not covered")
     wide, last, epsilon = b.convert(total, f32), b.ints(-1), n.number("epsilon", 1e-12)
     if simple:
-        y = b.add(Divide(), wide, _root_mean_square(b, wide, last, epsilon))
+        y = b.add(Divide(), wide, root_mean_square(b, wide, last, epsilon))
     else:
         y = b.add(MVN(normalize_variance=True, eps=epsilon), wide, last)
     y = b.add(Multiply(), y, b.convert(n[2], f32))
@@ -198,28 +176,20 @@ def skip_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("GroupNorm", "1", MICROSOFT)
 def group_norm(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Standardize groups of channels, the last axis, then * gamma + beta, then perhaps Swish."""
-    x, rank = n[0], b.rank(n[0])
     last = bool(n.integer("channels_last", 1))
-    if last:
-        x = b.add(Transpose(), x, b.ints(0, rank - 1, *range(1, rank - 1)))
+    x = b.channels_first(n[0]) if last else n[0]
     wide = tuple(b.convert(v, f32) for v in (x, n[1], n[2]))
     op = GroupNormalization(n.integer("groups"), n.number("epsilon", 1e-5))
     y = b.add(op, *wide)
     if n.integer("activation"):
         y = b.add(activation.Swish(), y)
     y = b.convert(y, b.dtype(x))
-    return b.add(Transpose(), y, b.ints(0, *range(2, rank), 1)) if last else y
-
-
-# Compressed weights ------------------------------------------------------------------------------
+    return b.channels_last(y) if last else y
 
 
 @rule("MatMulNBits", "1", MICROSOFT)
 def matmul_bits(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """A times the transposed B (N, K), whose blocks of K are packed integers of 2, 4 or 8 bits.
-
-    B stays compressed: integers, less their zero points, times scales.
-    """
+    """A times the transposed B (N, K), in blocks of K: (packed integers - zero points) * scales."""
     rows, depth = n.integer("N"), n.integer("K")
     bits, block = n.integer("bits", 4), n.integer("block_size")
     n.accept("accuracy_level")
@@ -238,7 +208,7 @@ def matmul_bits(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if count * block != depth:
         raise Refusal(f"K={depth} is no multiple of block_size={block}")
     y = b.add(MatMul(transpose_b=True), n[0], weights)
-    return y if n.input(5) is None else b.add(Add(), y, n[5])
+    return b.plus(y, n.input(5))
 
 
 def _unpacked(packed: Array, bits: int) -> Array:
@@ -313,30 +283,17 @@ def _channels_first(
     n: OnnxNode, b: ImportBuilder, pool: Callable[[OnnxNode, ImportBuilder], Outputs]
 ) -> Outputs:
     """Apply a pooling to the real numbers of the first input, channels last or not."""
-    x, rank = _real(n, b, 0), b.rank(n[0])
-    last = bool(n.integer("channels_last", 0))
-    if last:
-        x = b.add(Transpose(), x, b.ints(0, rank - 1, *range(1, rank - 1)))
+    x, last = _real(n, b, 0), bool(n.integer("channels_last", 0))
     given = n.inputs
-    n.inputs = (x,)
+    n.inputs = (b.channels_first(x) if last else x,)
     y = pool(n, b)
     n.inputs = given
     assert isinstance(y, Value)
-    if last:
-        y = b.add(Transpose(), y, b.ints(0, *range(2, rank), 1))
-    return _back(n, b, y, 3, n[0])
+    return _back(n, b, b.channels_last(y) if last else y, 3, n[0])
 
 
-@rule("QLinearAveragePool", "1", MICROSOFT)
-def qlinear_average_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Means over windows."""
-    return _channels_first(n, b, average_pool)
-
-
-@rule("QLinearGlobalAveragePool", "1", MICROSOFT)
-def qlinear_global_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Means over all spatial axes."""
-    return _channels_first(n, b, global_pool)
+rule("QLinearAveragePool", "1", MICROSOFT)(partial(_channels_first, pool=average_pool))
+rule("QLinearGlobalAveragePool", "1", MICROSOFT)(partial(_channels_first, pool=global_pool))
 
 
 @rule("QLinearReduceMean", "1", MICROSOFT)
@@ -367,7 +324,7 @@ def matmul_to_float(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """(A - a_zero_point) (B - b_zero_point) times both scales, plus a bias."""
     sums = b.convert(product(b, n[0], n[1], (n.input(4), n.input(5))), b.dtype(n[2]))
     y = b.add(Multiply(), sums, b.add(Multiply(), n[2], n[3]))
-    return y if n.input(6) is None else b.add(Add(), y, n[6])
+    return b.plus(y, n.input(6))
 
 
 @rule("DynamicQuantizeMatMul", "1", MICROSOFT)
@@ -376,7 +333,7 @@ def dynamic_matmul(n: OnnxNode, b: ImportBuilder) -> Outputs:
     a, scale, zero = dynamic(b, n[0])
     sums = b.convert(product(b, a, n[1], (zero, n.input(3))), f32)
     y = b.add(Multiply(), sums, b.add(Multiply(), scale, n[2]))
-    return y if n.input(4) is None else b.add(Add(), y, n[4])
+    return b.plus(y, n.input(4))
 
 
 @rule("DynamicQuantizeLinear", "11")

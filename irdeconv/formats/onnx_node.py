@@ -17,29 +17,15 @@ from irdeconv.ir.op import Op
 from irdeconv.ir.spec import DYNAMIC, Array, Shape, Spec
 
 # TensorProto.DataType by name; complex numbers and the FNUZ types have no counterpart.
-_BY_ONNX_NAME = {
-    "FLOAT": "f32",
-    "DOUBLE": "f64",
-    "FLOAT16": "f16",
-    "BFLOAT16": "bf16",
-    "FLOAT8E4M3FN": "f8e4m3",
-    "FLOAT8E5M2": "f8e5m2",
-    "FLOAT8E8M0": "f8e8m0",
-    "FLOAT4E2M1": "f4e2m1",
-    "INT64": "i64",
-    "INT32": "i32",
-    "INT16": "i16",
-    "INT8": "i8",
-    "INT4": "i4",
-    "UINT64": "u64",
-    "UINT32": "u32",
-    "UINT16": "u16",
-    "UINT8": "u8",
-    "UINT4": "u4",
-    "UINT2": "u2",
-    "BOOL": "boolean",
-    "STRING": "string",
-}
+_BY_ONNX_NAME = dict(
+    pair.split("=")
+    for pair in """
+        FLOAT=f32 DOUBLE=f64 FLOAT16=f16 BFLOAT16=bf16 FLOAT8E4M3FN=f8e4m3 FLOAT8E5M2=f8e5m2
+        FLOAT8E8M0=f8e8m0 FLOAT4E2M1=f4e2m1 INT64=i64 INT32=i32 INT16=i16 INT8=i8 INT4=i4
+        UINT64=u64 UINT32=u32 UINT16=u16 UINT8=u8 UINT4=u4 UINT2=u2 BOOL=boolean
+        STRING=string
+    """.split()
+)
 
 
 def onnx_module(name: str = "onnx", *names: str) -> Any:
@@ -144,10 +130,7 @@ class Reported(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """What an input of a body is: a Parameter of a spec without a value, or a constant.
-
-    `axis` is one of size 1 that the body does not see.
-    """
+    """What an input of a body is: a Parameter of a spec, or a constant; `axis` is hidden."""
 
     spec: Spec
     axis: int | None = None
@@ -156,10 +139,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class ImportedBody:
-    """A body as a graph: its Parameters by input (None: a constant), its Results by output.
-
-    `captured` are the Parameters of values from outside.
-    """
+    """A body: Parameters by input (None: a constant), Results by output, captured Parameters."""
 
     graph: Graph
     parameters: tuple[int | None, ...]
@@ -414,10 +394,7 @@ def read_by(node: Any) -> Iterator[str]:
 
 
 def in_order(nodes: Sequence[Any]) -> list[Any]:
-    """Return nodes behind those that they read, otherwise as they stand.
-
-    What cannot come behind its inputs, in a circle, is left out.
-    """
+    """Return nodes behind those that they read, else in order; circles are left out."""
     makers = {o: at for at, n in enumerate(nodes) for o in n.output if o}
     waits = [{makers[i] for i in read_by(n) if i in makers} for n in nodes]
     return [nodes[at] for at in producers_first(waits)]

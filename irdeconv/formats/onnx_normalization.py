@@ -87,8 +87,7 @@ def _trained(n: OnnxNode, b: ImportBuilder, momentum: float) -> Outputs:
 
 
 def _scaled(b: ImportBuilder, y: Value, scale: Value, bias: Value | None) -> Value:
-    y = b.add(Multiply(), y, scale)
-    return y if bias is None else b.add(Add(), y, bias)
+    return b.plus(b.add(Multiply(), y, scale), bias)
 
 
 @rule("InstanceNormalization", "1 6 22")
@@ -110,6 +109,12 @@ def _wide(n: OnnxNode, b: ImportBuilder, x: Value) -> Value:
     return b.convert(x, f32)
 
 
+def root_mean_square(b: ImportBuilder, x: Value, axes: Value, epsilon: float) -> Value:
+    """Return the root of the mean square and epsilon."""
+    mean = b.add(ReduceMean(keep_dims=True), b.add(Multiply(), x, x), axes)
+    return b.add(Sqrt(), b.add(Add(), mean, b.like(epsilon, mean)))
+
+
 @rule("LayerNormalization", "17")
 def layer_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Standardize over the axes from `axis` on, then * scale + bias; mean and 1 / deviation."""
@@ -122,9 +127,7 @@ def layer_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
         return _scaled(b, b.convert(y, b.dtype(x)), n[1], n.input(2))
     mean = b.add(ReduceMean(keep_dims=True), wide, axes)
     centred = b.add(Subtract(), wide, mean)
-    squares = b.add(Multiply(), centred, centred)
-    variance = b.add(ReduceMean(keep_dims=True), squares, axes)
-    root = b.add(Sqrt(), b.add(Add(), variance, b.like(epsilon, variance)))
+    root = root_mean_square(b, centred, axes, epsilon)
     inverse = b.add(Divide(), b.like(1, root), root)
     y = b.convert(b.add(Multiply(), centred, inverse), b.dtype(x))
     return _scaled(b, y, n[1], n.input(2)), mean, inverse
@@ -135,10 +138,8 @@ def rms_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Divide by the root of the mean square over the axes from `axis` on, then * scale."""
     x = n[0]
     first, rank = n.axis(b, x, default=-1), b.rank(x)
-    wide = _wide(n, b, x)
-    squares = b.add(Multiply(), wide, wide)
-    mean = b.add(ReduceMean(keep_dims=True), squares, b.ints(*range(first, rank)))
-    root = b.add(Sqrt(), b.add(Add(), mean, b.like(n.number("epsilon", 1e-5), mean)))
+    wide, axes = _wide(n, b, x), b.ints(*range(first, rank))
+    root = root_mean_square(b, wide, axes, n.number("epsilon", 1e-5))
     return b.add(Multiply(), b.convert(b.add(Divide(), wide, root), b.dtype(x)), n[1])
 
 

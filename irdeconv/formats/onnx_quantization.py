@@ -1,11 +1,7 @@
-"""ONNX's quantization and integer products.
+"""ONNX's quantization (per tensor, per axis, in blocks) and products of integers.
 
-ONNX's QuantizeLinear and DequantizeLinear: per tensor, per axis, in blocks.
-
-ONNX's products of integers: ConvInteger, MatMulInteger, QLinearConv, QLinearMatMul.
-
-OpenVINO multiplies real numbers. Sums of products of integers are exact in f32 up to 2^24, whatever
-the order of additions; f64 is used where they may become larger.
+OpenVINO multiplies real numbers. Sums of products of integers are exact in f32 up to 2^24, in any
+order of additions; f64 is used if they may become larger.
 """
 
 from __future__ import annotations

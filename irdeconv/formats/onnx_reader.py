@@ -146,8 +146,6 @@ class NodeReader(ModelReader):
         shown = f' "{name}"' if not names.owner else ""
         return f"{names.title}{label(node)}{shown} (operation set {names.opset(domain)})"
 
-    # Rules and definitions ---------------------------------------------------------------------
-
     def _build(
         self, names: Names, node: Any, found: Sequence[Found | None]
     ) -> tuple[Callable[[], None] | None, str]:

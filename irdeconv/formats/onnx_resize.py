@@ -1,10 +1,7 @@
-"""ONNX's Resize and Upsample.
+"""ONNX's Resize and Upsample: Interpolate if it means the same numbers.
 
-Resize as ONNX defines it, axis by axis: a product with a matrix of weights, or a Gather.
-
-It serves what Interpolate lacks: antialiasing, crops, weights that leave out what lies outside.
-
-ONNX's Resize and Upsample as Interpolate, where both mean the same numbers.
+Otherwise (antialiasing, crops, weights without the outside) each axis is a product with a matrix of
+weights, or a Gather.
 """
 
 from __future__ import annotations
@@ -148,10 +145,7 @@ MODES = {"nearest": "nearest", "linear": "linear_onnx", "cubic": "cubic"}
 # Attributes whose words mean the same in both; the first one is the default.
 CHOICES = {
     "coordinate_transformation_mode": (
-        "half_pixel",
-        "pytorch_half_pixel",
-        "align_corners",
-        "asymmetric",
+        *("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"),
         "tf_half_pixel_for_nn",
     ),
     "nearest_mode": ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),

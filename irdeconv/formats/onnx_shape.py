@@ -11,17 +11,8 @@ from irdeconv.formats.importing import ImportBuilder, Refusal
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, element_type, plain, rule, to_array
 from irdeconv.ir.dtypes import ElementType, f32, i64, of_numpy
 from irdeconv.ir.graph import Value
+from irdeconv.ops import elementwise
 from irdeconv.ops.channels import DepthToSpace, ReverseSequence, SpaceToDepth, Split, VariadicSplit
-from irdeconv.ops.elementwise import (
-    Add,
-    FloorMod,
-    Greater,
-    GreaterEqual,
-    LessEqual,
-    Multiply,
-    Select,
-    Subtract,
-)
 from irdeconv.ops.generation import Eye, Range
 from irdeconv.ops.image import Col2Im, GridSample
 from irdeconv.ops.indexing import NonZero, ScatterElementsUpdate
@@ -220,10 +211,10 @@ def trilu(n: OnnxNode, b: ImportBuilder) -> Outputs:
         raise Refusal("matrices of open size")
     b.room(rows, columns)
     across, down = b.const(np.arange(columns)[None, :]), b.const(np.arange(rows)[:, None])
-    away = b.add(Subtract(), across, down)
+    away = b.add(elementwise.Subtract(), across, down)
     k = b.scalar(0) if n.input(1) is None else b.as_scalar(n[1])
-    inside = GreaterEqual() if n.integer("upper", 1) else LessEqual()
-    return b.add(Select(), b.add(inside, away, k), x, b.like(0, x))
+    inside = elementwise.GreaterEqual() if n.integer("upper", 1) else elementwise.LessEqual()
+    return b.add(elementwise.Select(), b.add(inside, away, k), x, b.like(0, x))
 
 
 @rule("Einsum", "12 28")
@@ -277,7 +268,7 @@ def _above(b: ImportBuilder, overlap: Value) -> Value:
     """Return the next larger overlap: in ONNX a box goes above the threshold, here from it on."""
     known = b.known(overlap)
     if known is None:
-        return b.add(Multiply(), overlap, b.like(1 + 2.0**-23, overlap))
+        return b.add(elementwise.Multiply(), overlap, b.like(1 + 2.0**-23, overlap))
     above = np.nextafter(known.astype(np.float32), np.float32(np.inf))
     return b.like(max(float(above), float(np.finfo(np.float32).tiny)), overlap)
 
@@ -317,9 +308,9 @@ def tensor_scatter(n: OnnxNode, b: ImportBuilder) -> Outputs:
         start = b.reshape(start, (-1, *(1,) * (rank - 1)))
     steps = b.add(Range(i64), b.scalar(0), count, b.scalar(1))
     steps = b.reshape(steps, ((1,) * axis + (-1,) + (1,) * (rank - axis - 1)))
-    places = b.add(Add(), start, steps)
+    places = b.add(elementwise.Add(), start, steps)
     if circular:
-        places = b.add(FloorMod(), places, size)
+        places = b.add(elementwise.FloorMod(), places, size)
     places = b.add(Broadcast("bidirectional"), places, b.shape_of(updates))
     return b.add(ScatterElementsUpdate(), cache, places, updates, b.scalar(axis))
 
@@ -359,8 +350,8 @@ def features(n: OnnxNode, b: ImportBuilder) -> Outputs:
 def binarizer(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """1 where x is above the threshold, else 0."""
     x = n[0]
-    above = b.add(Greater(), x, b.like(n.number("threshold", 0.0), x))
-    return b.add(Select(), above, b.like(1, x), b.like(0, x))
+    above = b.add(elementwise.Greater(), x, b.like(n.number("threshold", 0.0), x))
+    return b.add(elementwise.Select(), above, b.like(1, x), b.like(0, x))
 
 
 @rule("RoiAlign", "10 16 22")

@@ -113,8 +113,6 @@ class NodeWriter:
         """Whether a value is read once."""
         return len(self.graph.users(value)) == 1
 
-    # What has another signature in another operation set ---------------------------------------
-
     def along(self, type: str, x: str, axes: Sequence[int]) -> str:
         """Squeeze or unsqueeze axes."""
         if self.opset < 13:
@@ -202,19 +200,9 @@ def _plain(name: str) -> Rule:
     return lambda w, node, inputs: w.add(name, *map(w.value, inputs))
 
 
-RULES |= {
-    ours: _plain(theirs)
-    for ours, theirs in (
-        ("ReLU", "Relu"),
-        ("Tanh", "Tanh"),
-        ("Sigmoid", "Sigmoid"),
-        ("PReLU", "PRelu"),
-        ("Subtract", "Sub"),
-        ("Multiply", "Mul"),
-        ("Divide", "Div"),
-        ("ShapeOf", "Shape"),
-    )
-}
+_SAME = "Tanh Sigmoid ReLU=Relu PReLU=PRelu Subtract=Sub Multiply=Mul Divide=Div ShapeOf=Shape"
+for _ours, _, _theirs in (pair.partition("=") for pair in _SAME.split()):
+    RULES[_ours] = _plain(_theirs or _ours)
 
 
 @spelling("Maximum")

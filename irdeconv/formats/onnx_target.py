@@ -27,50 +27,21 @@ from irdeconv.rewrite.target_facts import Tensors
 from irdeconv.rewrite.targets import Target
 
 # OpenVINO's names, where they differ by more than the case.
-_NAMES = {
-    "And": "LogicalAnd",
-    "ArgMax": "TopK",
-    "ArgMin": "TopK",
-    "AveragePool": "AvgPool",
-    "BatchNormalization": "BatchNormInference",
-    "Cast": "Convert",
-    "Ceil": "Ceiling",
-    "Clip": "Clamp",
-    "ConstantOfShape": "Broadcast",
-    "Div": "Divide",
-    "Expand": "Broadcast",
-    "Flatten": "Reshape",
-    "GRU": "GRUSequence",
-    "Gemm": "MatMul",
-    "GlobalAveragePool": "ReduceMean",
-    "GlobalMaxPool": "ReduceMax",
-    "GreaterOrEqual": "GreaterEqual",
-    "HardSwish": "HSwish",
-    "LSTM": "LSTMSequence",
-    "LeakyRelu": "PReLU",
-    "LessOrEqual": "LessEqual",
-    "LpNormalization": "NormalizeL2",
-    "Max": "Maximum",
-    "MeanVarianceNormalization": "MVN",
-    "Min": "Minimum",
-    "Mul": "Multiply",
-    "Neg": "Negative",
-    "Not": "LogicalNot",
-    "Or": "LogicalOr",
-    "Pow": "Power",
-    "RNN": "RNNSequence",
-    "Reciprocal": "Divide",
-    "Resize": "Interpolate",
-    "Scan": "TensorIterator",
-    "ScatterElements": "ScatterElementsUpdate",
-    "ScatterND": "ScatterNDUpdate",
-    "Shape": "ShapeOf",
-    "Sub": "Subtract",
-    "Sum": "Add",
-    "Upsample": "Interpolate",
-    "Where": "Select",
-    "Xor": "LogicalXor",
-}
+_NAMES = dict(
+    pair.split("=")
+    for pair in """
+        And=LogicalAnd ArgMax=TopK ArgMin=TopK AveragePool=AvgPool
+        BatchNormalization=BatchNormInference Cast=Convert Ceil=Ceiling Clip=Clamp
+        ConstantOfShape=Broadcast Div=Divide Expand=Broadcast Flatten=Reshape
+        GRU=GRUSequence Gemm=MatMul GlobalAveragePool=ReduceMean GlobalMaxPool=ReduceMax
+        GreaterOrEqual=GreaterEqual HardSwish=HSwish LSTM=LSTMSequence LeakyRelu=PReLU
+        LessOrEqual=LessEqual LpNormalization=NormalizeL2 Max=Maximum
+        MeanVarianceNormalization=MVN Min=Minimum Mul=Multiply Neg=Negative Not=LogicalNot
+        Or=LogicalOr Pow=Power RNN=RNNSequence Reciprocal=Divide Resize=Interpolate
+        Scan=TensorIterator ScatterElements=ScatterElementsUpdate ScatterND=ScatterNDUpdate
+        Shape=ShapeOf Sub=Subtract Sum=Add Upsample=Interpolate Where=Select Xor=LogicalXor
+    """.split()
+)
 _AUTO_PAD = {"NOTSET": "explicit", "VALID": "valid"}
 _RESIZE_MODES = {"linear": "linear_onnx", "bilinear": "linear_onnx"}
 _DRAWN = ("Random", "Bernoulli", "Multinomial")  # their results are no constants
@@ -179,8 +150,6 @@ class _NodeFacts:
             return {"axis": self._int("axis", 0) % rank if rank else None}, {}
         return {}, {}
 
-    # Convolutions ------------------------------------------------------------------------------
-
     def _windows(self) -> tuple[str, Facts]:
         """Return a Conv or ConvTranspose."""
         data, filter = (self._spec(self._input(port)) for port in (0, 1))
@@ -228,8 +197,6 @@ class _NodeFacts:
         assert isinstance(output, Spec)
         return target_facts.deconvolution(op, (data, filter), output)
 
-    # Slices and pads ---------------------------------------------------------------------------
-
     def _steps(self, tensors: Tensors) -> dict[int, int | None] | None:
         """Return the step of each axis that a Slice names; None if they are unknown."""
         rank = tensors.data.rank
@@ -265,8 +232,6 @@ class _NodeFacts:
             found = self._array(2)
             return None if found is None else target_facts.number(float(found.reshape(-1)[0]))
         return target_facts.number(float(self.attributes.get("value", 0)))
-
-    # Inputs and attributes ---------------------------------------------------------------------
 
     def _tensors(self) -> Tensors:
         varying = [i for i in self.node.input if i and not self._is_constant(i)]

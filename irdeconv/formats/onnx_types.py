@@ -1,9 +1,4 @@
-"""Types of ONNX tensors, and pieces of models as graphs.
-
-What is known of the tensors of an ONNX model: element types and shapes, by scope and name.
-
-Pieces of an ONNX model as graphs of their own: some nodes, and the constants that they read.
-"""
+"""Types and shapes of ONNX tensors by scope and name, and pieces of models as graphs."""
 
 from __future__ import annotations
 

@@ -10,16 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, get_args
 
-from irdeconv.base import gc_pause
-from irdeconv.base.errors import (
-    Collector,
-    InputError,
-    IrdeconvError,
-    LimitError,
-    MissingWeightsError,
-    misused,
-    no_access,
-)
+from irdeconv.base import errors, gc_pause
 from irdeconv.base.limits import Limits, current
 from irdeconv.base.opening import contents, reason_of, unreadable
 from irdeconv.base.source import Location, SourceFile
@@ -45,7 +36,7 @@ _LATE_DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?\s+(<\?xml\s[^>]*\?>)")
 
 
 @dataclass
-class Loaded(Collector):
+class Loaded(errors.Collector):
     """What came of reading: the graph (None where nothing can be built) and every diagnostic.
 
     `denied` is why a file could not be opened, `missing` the weights file that is not there.
@@ -62,13 +53,13 @@ class Loaded(Collector):
         if isinstance(error, OSError):
             self.denied = OSError(error.errno, reason_of(error), path)
 
-    def error(self) -> IrdeconvError:
+    def error(self) -> errors.IrdeconvError:
         """Return what to raise for these diagnostics."""
         if self.denied is not None and {d.code for d in self.errors} == {"E100"}:
-            return no_access(self.diagnostics, self.denied.errno, self.denied.filename)
+            return errors.no_access(self.diagnostics, self.denied.errno, self.denied.filename)
         if self.missing is not None and {d.code for d in self.errors} == {"E120"}:
-            return MissingWeightsError(self.diagnostics, ENOENT, self.missing)
-        return InputError(self.diagnostics)
+            return errors.MissingWeightsError(self.diagnostics, ENOENT, self.missing)
+        return errors.InputError(self.diagnostics)
 
 
 def load(
@@ -87,7 +78,7 @@ def load(
     """
     if semantics not in get_args(Semantics):
         message = f'semantics is "{semantics}"; it is {" or ".join(get_args(Semantics))}'
-        raise misused(message)
+        raise errors.misused(message)
     with gc_pause.paused():
         out = _load(path, weights, semantics, limits or current(), name)
     if out.graph is None and not out.errors:
@@ -121,7 +112,7 @@ def _load(
         out.graph = None
     try:
         store.require_intact()
-    except InputError as e:
+    except errors.InputError as e:
         out.diagnostics += e.diagnostics
     out.count_rest()
     if out.graph is not None:
@@ -138,7 +129,7 @@ def open_source(
     text = os.fspath(path)
     try:
         return SourceFile(text, contents(text, limits.xml_bytes))
-    except LimitError as e:
+    except errors.LimitError as e:
         out.diagnostics += e.diagnostics
         return None
     except (OSError, ValueError) as e:
@@ -146,7 +137,7 @@ def open_source(
         return None
 
 
-def _without_lead(source: SourceFile, out: Collector) -> SourceFile:
+def _without_lead(source: SourceFile, out: errors.Collector) -> SourceFile:
     """Return a file whose XML declaration does not come first without it, places kept.
 
     XML forbids blanks in front of the declaration, OpenVINO's reader skips them and takes the text
@@ -162,7 +153,7 @@ def _without_lead(source: SourceFile, out: Collector) -> SourceFile:
     return SourceFile(source.path, source.data[: late.start(1)] + blank + source.data[late.end() :])
 
 
-def _is_foreign(source: SourceFile, out: Collector) -> bool:
+def _is_foreign(source: SourceFile, out: errors.Collector) -> bool:
     """Report a file that is known to be something else; whether it is."""
     path = source.path or source.name
     kind = kind_of(source.data[:BEGIN], path)

@@ -1,6 +1,4 @@
-"""Read a graph back from its text form.
-
-The text form of a graph: a line per node, made for reading, diffs, tests and bug reports.
+"""The text form of a graph, and its reader: for reading, diffs, tests and bug reports.
 
     graph 1 "net" <ir_version = 11> {
       %0 "x" = opset1.Parameter() {shape = [1, 3, 8, 8], element_type = f32} : f32[1,3,8,8]

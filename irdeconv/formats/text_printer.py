@@ -31,14 +31,8 @@ from irdeconv.ops.bodies import BodyInput, BodyOp, BodyOutput, Slicing, bodies_o
 _WORD = re.compile(r"(?!inf\Z)[A-Za-z_][A-Za-z0-9_]*")  # inf is read as a number
 # Fields of a node that stand behind it, in < >.
 KEPT = (
-    "declared",
-    "declared_inputs",
-    "tensor_names",
-    "origins",
-    "rt_info",
-    "port_rt_info",
-    "extra",
-    "extra_data",
+    *("declared", "declared_inputs", "tensor_names", "origins", "rt_info"),
+    *("port_rt_info", "extra", "extra_data"),
 )
 
 
@@ -184,10 +178,7 @@ _WRITTEN = ("data", "input", "output", "rt_info")
 def check_xml(
     lex: Lexer, fields: Mapping[str, tuple[Any, int]], data: Collection[str] = ()
 ) -> None:
-    """Fail at the first field of a model, a body or a node that an `.xml` cannot hold.
-
-    The types of the values are right. `data` are the attributes that the node's operation writes.
-    """
+    """Fail at the first field that an `.xml` cannot hold; `data` are the operation's attributes."""
     for name, (value, offset) in fields.items():
         if value is None:
             continue

@@ -271,10 +271,7 @@ def to_dims(items: Sequence[Any], shape: tuple[int, ...]) -> Array:
 def format_data(
     data: ConstantData, dtype: ElementType, shape: Shape | None, elide: int | None
 ) -> str:
-    """Return a constant's data: elements, base64, elided, or where the missing bytes should be.
-
-    More bytes than `elide` are elided, but for elements that are few enough to be read.
-    """
+    """Return a constant's data: elements if few, base64, elided, or the missing bytes' place."""
     if not data.available:
         assert isinstance(data, FileData)
         if isinstance(data.source, ElidedWeights):

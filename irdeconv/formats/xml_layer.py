@@ -71,8 +71,6 @@ class LayerReader:
             hint=did_you_mean(str(e.tag), known),
         )
 
-    # Below a layer -----------------------------------------------------------------------------
-
     def _anchor(self) -> Anchor:
         return Anchor(self._section, self._item, self._sub)
 
@@ -94,10 +92,7 @@ class LayerReader:
         raise NotReadFurther
 
     def _attributes(self, e: Element, names: Iterable[str] = ()) -> dict[str, str]:
-        """Return the attributes of an element; their number and lengths are limited.
-
-        Those in `names` are names, which are shorter.
-        """
+        """Return the attributes of an element, limited in number and length (`names` more)."""
         most, number = self._limits.attributes, len(e.attrib)
         if number > most:  # before items(), whose time grows with the square of their number
             text = f"<{e.tag}> has {number:,} attributes; the limit is {most:,}"

@@ -1,11 +1,7 @@
-"""From the bytes of an `.xml` to a Document.
+"""From the bytes of an `.xml` to a Document, as a stream: memory follows the layers, not the XML.
 
-A look at the beginning of an XML file by expat, before lxml sees any of it.
-
-A DOCTYPE can only stand before the root element, and entities only in a DOCTYPE: a file that passes
-cannot expand or fetch anything.
-
-Bytes of an `.xml` to a Document: a stream, so that memory follows the layers, not the XML.
+Expat reads the beginning first. A DOCTYPE can only be before the root element, and entities only in
+a DOCTYPE, so a file that passes cannot expand or fetch anything in lxml.
 """
 
 from __future__ import annotations
@@ -218,6 +214,13 @@ def report_syntax(e: etree.XMLSyntaxError, source: SourceFile, out: Collector) -
         report_malformed(source, out, text, line, column)
 
 
+# For lxml: nothing is fetched or expanded.
+SAFE: dict[str, Any] = {
+    **dict.fromkeys(("resolve_entities", "load_dtd", "huge_tree"), False),
+    **dict.fromkeys(("no_network", "remove_comments", "remove_pis"), True),
+}
+
+
 class _Stream:
     """Collects layers and edges while lxml parses, and frees each one's XML at once."""
 
@@ -255,12 +258,7 @@ class _Stream:
             data,
             events=("end", "start-ns"),
             tag=("layer", "edge", "layers", "edges"),
-            resolve_entities=False,
-            load_dtd=False,
-            no_network=True,
-            huge_tree=False,
-            remove_comments=True,
-            remove_pis=True,
+            **SAFE,
         )
         current: Element = None
         done = 0

@@ -37,10 +37,7 @@ from irdeconv.ops.bodies import Body, Slicing, bodies_of, every_node
 
 @dataclass
 class Blobs:
-    """The `.bin` while it is written: identical blobs are stored once, nothing is aligned.
-
-    `hash` is that of all bytes so far.
-    """
+    """The `.bin` while it is written: identical blobs once, unaligned; `hash` is of all bytes."""
 
     file: BinaryIO
     size: int = 0
@@ -156,10 +153,7 @@ _SPELLED = {"&": "&amp;", ">": "&gt;", "<": "&lt;", "\n": "&#10;", "\r": "&#13;"
 
 
 def quoted(text: str) -> str:
-    """Return an attribute's value with quotes around it, single ones where only double are inside.
-
-    As `xml.sax.saxutils.quoteattr`, which takes longer and imports all of urllib.
-    """
+    """Return a quoted attribute value, as `quoteattr` does, which is slower and imports urllib."""
     if _SPECIAL.search(text) is None:
         return f'"{text}"'
     for char, spelled in _SPELLED.items():
@@ -186,10 +180,7 @@ def write_ir(graph: Graph, path: Path) -> None:
 
 
 def stage_ir(graph: Graph, path: Path, files: Files) -> tuple[Path, Path]:
-    """Write as `write_ir` does, but leave it to `files` when the IR takes its place.
-
-    Returns where the `.xml` and the `.bin` stand until then. Raises what `write_ir` raises.
-    """
+    """Write as `write_ir`, into place when `files` are put; return the temporary `.xml`, `.bin`."""
     _require_writable(graph)
     require_model_path(path)
     try:
@@ -237,10 +228,7 @@ def _require_fit(char: str, graph: Graph) -> None:
 
 
 def require_model_path(path: Path) -> None:
-    """Raise where a path cannot be that of an `.xml` with its `.bin`: UsageError, FileAccessError.
-
-    Neither file may be a folder or a device, and their folder has to be writable.
-    """
+    """Raise UsageError or FileAccessError if a path cannot be an `.xml` with its `.bin`."""
     require_writable(path)  # so that it has a name
     if path.suffix != ".xml" and (path.is_file() or not path.exists()):
         message = f"{path}: an IR is written as .xml, with its .bin beside it"
@@ -269,10 +257,7 @@ def _has_data(op: Op) -> bool:
 
 
 def file_order(graph: Graph) -> list[Node]:
-    """Return the nodes in the order of writing: as they are where producers come first already.
-
-    Otherwise producers first and Results last, Parameters and Results in their order.
-    """
+    """Return the nodes in order if producers come first, else producers first, Results last."""
     nodes = list(graph.nodes())
     if all(v.node < n.id for n in nodes for v in graph.inputs_of(n.id)):
         return nodes

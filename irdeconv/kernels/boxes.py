@@ -1,15 +1,4 @@
-"""Boxes of detectors: anchors, priors, proposals, decoding.
-
-Anchors: boxes of all ratios and scales at each cell of a grid, and how a network shifts them.
-
-From scores and encoded boxes to detections: decoding, suppression, the best of an image.
-
-Prior boxes: candidates of fixed sizes around the centre of every cell of a grid.
-
-Boxes that a network proposes: corrected anchors, and their suppression.
-
-The levels of a feature pyramid.
-"""
+"""Boxes of detectors: anchors, priors, proposals, decoding, levels of a feature pyramid."""
 
 from __future__ import annotations
 
@@ -117,10 +106,7 @@ def decode(priors: Array, variances: Array | None, deltas: Array, coding: Coding
 
 @dataclass(frozen=True)
 class BestBoxes:
-    """Which candidates stay: thresholds, how many of a class or an image, what is background.
-
-    `top` best scores of a class take part (None: all), `keep` of an image stay (-1: all).
-    """
+    """Which candidates stay: thresholds, `top` of a class, `keep` of an image (-1, None: all)."""
 
     background: int
     confidence: float
@@ -296,10 +282,7 @@ def clustered(x: Array, y: Array, sides: Array, image: tuple[int, int]) -> Array
 
 
 def with_variances(boxes: Array, count: int, variance: Sequence[float]) -> Array:
-    """Return (2, count): the first `count` numbers of the boxes, and the variances of each.
-
-    One variance stands for all four numbers of a box, none for 0.1.
-    """
+    """Return (2, count): the first numbers of the boxes, and variances (one for all, or 0.1)."""
     out = np.empty((2, count), np.float32)
     out[0] = boxes.reshape(-1)[:count]
     out[1] = np.resize(np.array(variance or (0.1,), np.float32), count)

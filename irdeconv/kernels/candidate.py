@@ -1,15 +1,7 @@
-"""Problems, and the kernels that could compute them.
-
-Kernels prepared for exact sizes: chosen and given their filter once, run often.
-
-Where windows lie along an axis, and which of their taps meet data.
-
-What is computed: a convolution or deconvolution at exact sizes, and how one becomes the other.
+"""Problems (a convolution or deconvolution at exact sizes), and kernels prepared for one.
 
 Letters: N batch, C input channels, M output channels, g groups, I, O spatial sizes, K kernel sizes,
 S strides, D dilations; `*` stands for the spatial axes.
-
-Zero-insertion and windows on zero-extended tensors.
 """
 
 from __future__ import annotations
@@ -83,10 +75,7 @@ class FixedKernel(Protocol):
 
 @runtime_checkable
 class MovableKernel(FixedKernel, Protocol):
-    """A kernel that takes hardly longer with other memory in every run, where nothing is finished.
-
-    `movable` tells whether that holds for these sizes.
-    """
+    """A kernel that is hardly slower with other memory in every run, if it is `movable`."""
 
     movable: bool
 
@@ -181,10 +170,7 @@ def best_of(best: Candidate, cuts: Iterable[Candidate]) -> Candidate:
 
 
 def worthwhile(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Leave out kernels that transform tiles where they save little: they round more.
-
-    So small layers of integral values are exact.
-    """
+    """Leave out kernels that transform tiles, and so round more, if they save little."""
     plain = min((c.cost for c in candidates if not c.transforms), default=math.inf)
     return [
         c

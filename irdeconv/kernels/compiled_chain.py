@@ -1,16 +1,9 @@
-"""Compiled chains and programs of element-wise operations.
+"""Compiled chains and programs of element-wise operations; imported only if numba is installed.
 
-Bias, residual and activation of f32 rows in one pass, compiled.
-
-Import it only where jit.available(). exp is a polynomial (two units in the last place) that
-becomes vector instructions. The results may differ from those of NumPy by the last bits;
-below exp(-87.3) exp is 0. All work in place with x the memory's content: with two arrays that may
-be one nothing becomes a vector.
-
-Straight-line programs of element-wise operations on rows of f32, interpreted by compiled code.
-
-A piece of a row goes through all instructions while it is in the nearest cache, vector by vector.
-Imported only where numba is installed.
+A chain is bias, activation and residual of f32 rows in one pass. exp is a polynomial (two units in
+the last place) that becomes vector instructions; results may differ from NumPy's by the last bits;
+below exp(-87.3) exp is 0. All work in place, because a loop over two arrays that may overlap does
+not become a vector. A program is interpreted by pieces of a row, which stay in the nearest cache.
 """
 
 from __future__ import annotations

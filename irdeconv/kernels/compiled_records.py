@@ -1,15 +1,9 @@
-"""Compiled functions that run from recorded tables of calls.
+"""Compiled functions that run from recorded tables of calls; imported only if numba is installed.
 
-Calls of compiled functions that are written down, so that a loop makes many of them at once.
-
-A call from Python takes microseconds, mostly to look at its arrays; small layers take as long. A
-record holds what the call needs to know of its arguments, in words of 64 bits: where an array's
-memory begins, its sizes and strides; numbers; the members of tuples one behind the other. Imported
-only where numba is installed.
-
-Compiled functions that a table can call. Imported only where numba is installed.
-
-Each reads its arguments from a record. One is compiled when the first call of it is written down.
+A call from Python takes microseconds, mostly to examine its arrays; small layers take as long. A
+record holds the arguments in words of 64 bits: where an array's memory begins, its sizes and
+strides; numbers; the members of tuples one behind the other. A function is compiled when its first
+call is recorded.
 """
 
 from __future__ import annotations

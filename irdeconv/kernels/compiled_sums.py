@@ -1,13 +1,7 @@
-"""Compiled copies, sums, col2im and pooling.
+"""Compiled copies, sums, col2im and pooling of f32; imported only if numba is installed.
 
-Copies and sums of f32 in few instructions, compiled; imported only where numba is installed.
-
-Col2im, each row of the output written once; imported only where numba is installed.
-
-Small windows on f32 planes in one pass, compiled. Import it only where jit.available().
-
-The rows that a window covers are combined into one row, vector by vector, and the columns of that
-row into a row of the output.
+Col2im writes each row of the output once. The rows that a small window covers are combined into one
+row, vector by vector, and the columns of that row into a row of the output.
 """
 
 from __future__ import annotations
@@ -308,10 +302,7 @@ def sum_terms(
 def interleave(
     source: Any, begins: Any, out: Any, to: int, width: int, stride: int, end: int
 ) -> None:
-    """Write residues, which begin at `begins`, into a row.
-
-    Behind it, what lies before `end` may be overwritten.
-    """
+    """Write residues, which begin at `begins`, into a row, and anything behind it up to `end`."""
     if stride == 1:
         a, k = begins[0], 0
         while k < width and (k + 8 <= width or to + k + 8 <= end):

@@ -1,18 +1,10 @@
-"""The common parts of convolution kernels: forms, frames, blocks, counted work.
+"""The common parts of convolution kernels: a common form, frames, blocks, counted work.
 
-Convolutions in one form: three spatial axes, without taps that only ever meet padding.
+In that form there are three axes (depth, row, column, missing ones of size 1), and no taps that
+only ever meet padding. A single axis becomes the rows, so neighbouring rows are adjacent in memory.
 
-The axes are named depth, row and column; where a convolution has fewer, the missing ones have size
-1. A single axis becomes the rows, so that neighbouring rows are adjacent in memory.
-
-What convolution kernels have in common that compute and finish one block after the other.
-
-What kernels read of a convolution's input: zero-extended boxes and planes, and views of them.
-
-What a convolution kernel does, counted, and how long that takes on one thread.
-
-The nanoseconds were fitted to measurements of several hundred layers, drawn at random and taken
-from networks, on x86-64 cores. Only their proportions matter.
+The nanoseconds were fitted to several hundred layers, random ones and layers of networks, on x86-64
+cores. Only their proportions matter.
 """
 
 from __future__ import annotations

@@ -16,19 +16,8 @@ from typing import Any
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import jit, scratch
+from irdeconv.kernels import convolution, jit, scratch
 from irdeconv.kernels.candidate import Candidate, ConvProblem, Epilogue, Fix, Kernel, Piece, deliver
-from irdeconv.kernels.convolution import (
-    COLUMN,
-    DEPTHWISE,
-    SLACK,
-    Conv3d,
-    FixedBlockwise,
-    Work,
-    as_conv3d,
-    phase_shape,
-    tap_offsets,
-)
 from irdeconv.kernels.recorded_calls import Recorded, in_turn
 from irdeconv.kernels.scratch import ScratchPlan, Space, contiguous, pieces
 
@@ -37,7 +26,7 @@ WIDTHS = (16, 8, 4, 1)  # elements of vectors
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernel for one input channel per group of floats, if numba is there."""
-    conv = as_conv3d(problem, along=COLUMN)
+    conv = convolution.as_conv3d(problem, along=convolution.COLUMN)
     if conv.channels != 1 or conv.compute.kind != "f" or not jit.available():
         return []
     blocks = blocks_of(conv)
@@ -45,19 +34,19 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     def prepare(w: Array) -> Kernel:
         jit.load()
         weights = conv.filter(w).reshape(conv.groups * conv.outputs, conv.taps)
-        return Depthwise(conv, blocks, weights, tap_offsets(conv))
+        return Depthwise(conv, blocks, weights, convolution.tap_offsets(conv))
 
-    return [work_of(conv, blocks).candidate("depthwise", prepare, DEPTHWISE)]
+    return [work_of(conv, blocks).candidate("depthwise", prepare, convolution.DEPTHWISE)]
 
 
-def work_of(conv: Conv3d, blocks: Sequence[ImageChannels]) -> Work:
+def work_of(conv: convolution.Conv3d, blocks: Sequence[ImageChannels]) -> convolution.Work:
     """Count the compiled loops by elements of vectors, and the copies into frames by rows."""
-    work = Work(conv)
+    work = convolution.Work(conv)
     work.blocks = len(blocks)
     planes = conv.images * conv.groups * conv.outputs
-    shape = phase_shape(conv)
+    shape = convolution.phase_shape(conv)
     frame = math.prod(shape)
-    work.scratch += frame + SLACK
+    work.scratch += frame + convolution.SLACK
     channels = max(b.channels.stop - b.channels.start for b in blocks)
     inputs = min(conv.groups, -(-channels // conv.outputs) + 1)
     work.convert(inputs * math.prod(a.size for a in conv.axes), channels * conv.plane)
@@ -78,7 +67,7 @@ class ImageChannels:
     channels: slice
 
 
-def blocks_of(conv: Conv3d) -> list[ImageChannels]:
+def blocks_of(conv: convolution.Conv3d) -> list[ImageChannels]:
     """Split the output by channels."""
     channels = conv.groups * conv.outputs
     step = max(1, min(channels, scratch.SIZES.depthwise_bytes // (conv.plane * conv.itemsize)))
@@ -86,7 +75,7 @@ def blocks_of(conv: Conv3d) -> list[ImageChannels]:
 
 
 @dataclass(frozen=True)
-class Depthwise(FixedBlockwise[ImageChannels]):
+class Depthwise(convolution.FixedBlockwise[ImageChannels]):
     """One input channel per group; `weights` are `[M, taps]`, `offsets` see `tap_offsets`."""
 
     weights: Array
@@ -132,27 +121,24 @@ class Depthwise(FixedBlockwise[ImageChannels]):
 
     @cached_property
     def _size(self) -> int:
-        return math.prod(self._shape) + SLACK
+        return math.prod(self._shape) + convolution.SLACK
 
     @cached_property
     def _shape(self) -> tuple[int, ...]:
-        return phase_shape(self.conv)
+        return convolution.phase_shape(self.conv)
 
     @cached_property
     def _vectors(self) -> tuple[int, tuple[Array, Array]]:
         return vectors(self.conv)
 
 
-def vectors(conv: Conv3d) -> tuple[int, tuple[Array, Array]]:
-    """Return how an output plane is computed by vectors; see `plane` in `kernels.compiled`.
-
-    The last vectors of a row may overlap, and the last ones may be one and the same.
-    """
+def vectors(conv: convolution.Conv3d) -> tuple[int, tuple[Array, Array]]:
+    """Return how vectors, which may overlap, compute an output plane; see `plane`."""
     depth, row, column = conv.sizes
-    shape = phase_shape(conv)
+    shape = convolution.phase_shape(conv)
     lanes = next(n for n in WIDTHS if n <= column and n <= max(8, jit.lanes()))
     starts = np.minimum(np.arange(0, column, lanes), column - lanes)
-    skip = conv.axes[COLUMN].stride // shape[COLUMN]
+    skip = conv.axes[convolution.COLUMN].stride // shape[convolution.COLUMN]
     d, o, i = np.meshgrid(np.arange(depth), np.arange(row), starts, indexing="ij")
     reads = ((d * shape[4] + o) * shape[5] + i * skip).reshape(-1)
     writes = ((d * row + o) * column + i).reshape(-1)

@@ -1,11 +1,7 @@
-"""Convolution by the micro-kernel: the kernel and its layout.
+"""Convolution by the micro-kernel (the extra `fast`), without any columns.
 
-How the micro-kernel's convolutions are cut, and where their vectors are read and written.
-
-Convolution by the micro-kernel (the extra `fast`), without any columns.
-
-A zero-extended frame of what a block of rows sees is split modulo the strides, so that each tap
-reads the vectors of a row at a fixed distance; pointwise, the input itself is read.
+A zero-extended frame of the input of a block of rows is split modulo the strides, so that each tap
+reads the vectors of a row at a fixed distance. A pointwise layer reads the input itself.
 """
 
 from __future__ import annotations

@@ -1,17 +1,10 @@
 """Convolution by columns, by plain products, and of every D-th position.
 
-Convolution as a product of the filter with columns, the patches that the windows see.
+The patches of a block of output rows are gathered as a matrix `[g, C/g * taps, positions]` and
+multiplied by the filter. A kernel of size 1 needs no patches.
 
-Per block of rows of the output, patches are gathered as a matrix `[g, C/g * taps, positions]` and
-multiplied by the filter.
-
-Convolution with a kernel of size 1: matrix products straight on the input.
-
-Dilated convolution of stride 1 as dense ones of every D-th position.
-
-Taps that lie D apart only bring together inputs and outputs that are equal modulo D. Each residue
-is a convolution without dilation on a smaller map, for which there are faster kernels; it is
-computed into scratch memory and written to its places.
+Taps that lie D apart only combine inputs and outputs that are equal modulo D. Each residue is a
+convolution without dilation on a smaller map, which has faster kernels.
 """
 
 from __future__ import annotations
@@ -247,10 +240,7 @@ def blocks_of(conv: Conv3d) -> list[PositionBlock]:
 
 @dataclass(frozen=True)
 class Pointwise(FixedBlockwise[PositionBlock]):
-    """Multiply blocks of positions, so that what is done to the sums finds them in the cache.
-
-    `matrix` is `[g, M/g, C/g]`.
-    """
+    """Multiplies blocks of positions, still cached afterwards; `matrix` is `[g, M/g, C/g]`."""
 
     matrix: Array
 

@@ -1,17 +1,12 @@
 """Convolution by rows: gathered, shifted and interleaved.
 
-Blocks of rows of a convolution's output, and what their windows see, gathered by columns.
+Interleaved rows hold all channels and columns' taps of one row. What a row of the output reads is
+then one matrix with evenly spaced rows, also for the taps of the row axis: the row axis is neither
+gathered nor added, and the products are small ones, which the BLAS computes in place.
 
-Convolution on rows that lie interleaved: all channels and columns' taps of one row together.
-
-What a row of the output reads is then one matrix with evenly spaced rows, also for the taps of the
-row axis: it begins at the first input row that the window sees and goes on into the next ones. So
-the row axis is neither gathered nor are products added, and the products are small ones, which the
-BLAS computes where the operands lie.
-
-A depthwise layer has a single output per group, too few rows for a product. Several neighbouring
-rows of the output are computed by one product there: the filter's rows are moved down in a matrix
-that is zero elsewhere, a band. An infinity or NaN of the input then reaches all rows of the band.
+A depthwise layer has one output per group, too few rows for a product. Several neighbouring rows of
+the output are computed by one product: the filter's rows are moved down in a matrix that is zero
+elsewhere, a band. Infinities and NaN of the input then reach all rows of the band.
 """
 
 from __future__ import annotations
@@ -25,20 +20,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import jit, scratch
-from irdeconv.kernels.candidate import (
-    NONE,
-    Candidate,
-    ConvProblem,
-    Epilogue,
-    Estimate,
-    Fix,
-    Kernel,
-    Piece,
-    WindowAxis,
-    deliver,
-    reads,
-)
+from irdeconv.kernels import candidate, jit, scratch
 from irdeconv.kernels.convolution import (
     COLUMN,
     ROW,
@@ -100,10 +82,7 @@ def partition(conv: Conv3d, share: int) -> RowBlocks:
 
 @dataclass(frozen=True)
 class RowBlocks:
-    """Blocks of so many images, groups and rows, made when they are asked for.
-
-    There may be thousands, and most candidates are only counted.
-    """
+    """Blocks of so many images, groups and rows, made lazily: there may be thousands."""
 
     conv: Conv3d
     images: int
@@ -136,14 +115,11 @@ class RowBlocks:
 def row_block(
     conv: Conv3d, images: slice, groups: slice, d: int, h: int, rows: int, tile: int = 0
 ) -> RowBlock:
-    """Describe up to `rows` rows from `h` on of the output depth `d`.
-
-    With a `tile` size the frame has room for whole tiles and one more along rows and columns.
-    """
+    """Describe up to `rows` rows from `h` of depth `d`, the frame with room for whole `tile`s."""
     depth, row, column = conv.axes
     rows = min(rows, row.out - h)
 
-    def seen(axis: WindowAxis, count: int) -> int:
+    def seen(axis: candidate.WindowAxis, count: int) -> int:
         return tile * (-(-count // tile) + 1) if tile else axis.span(count)
 
     start = (d * row.out + h) * column.out
@@ -182,7 +158,7 @@ MOST_COPIES = 16  # of a row, beyond which other kernels gather as fast
 READ_STRIDED = 3  # times that elements are read which are no neighbours
 
 
-def candidates(problem: ConvProblem) -> list[Candidate]:
+def candidates(problem: candidate.ConvProblem) -> list[candidate.Candidate]:
     """Return the kernel, where rows have several columns and neighbouring ones are summed."""
     conv = as_conv3d(problem)
     depth, row, column = conv.axes
@@ -198,16 +174,16 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     return found
 
 
-def _candidate(conv: Conv3d, band: int) -> Candidate:
+def _candidate(conv: Conv3d, band: int) -> candidate.Candidate:
     blocks = blocks_of(conv)
 
-    def prepare(w: Array) -> Kernel:
+    def prepare(w: Array) -> candidate.Kernel:
         # Taps of the row, the depth and the column axis, then channels, as they lie in memory.
         matrix = conv.filter(w).transpose(0, 1, 4, 3, 5, 2)
         return Interleaved(conv, blocks, np.ascontiguousarray(matrix), band)
 
     estimate = estimate_of(conv, blocks, band)
-    return Candidate(
+    return candidate.Candidate(
         "banded" if band else "interleaved",
         estimate.cost,
         scratch_of(conv, blocks) * conv.itemsize,
@@ -254,7 +230,7 @@ INTERLEAVED = InterleavedRates()
 BANDED = InterleavedRates(copied=0.0614, macs=0.0266, runs=2.3)
 
 
-def estimate_of(conv: Conv3d, blocks: Sequence[InterleavedBlock], band: int) -> Estimate:
+def estimate_of(conv: Conv3d, blocks: Sequence[InterleavedBlock], band: int) -> candidate.Estimate:
     """Count the copies of rows and a product for each row or band of the output."""
     row, column = conv.axes[ROW], conv.axes[COLUMN]
     first, n, size = blocks[0], len(blocks), conv.itemsize / 4
@@ -277,7 +253,7 @@ def estimate_of(conv: Conv3d, blocks: Sequence[InterleavedBlock], band: int) -> 
         fixed = elements // column.out * rates.runs + count * rates.products
         return float(size * each + fixed + calls * rates.calls + n * rates.blocks)
 
-    return Estimate(scaled(BANDED if band else INTERLEAVED), nanoseconds)
+    return candidate.Estimate(scaled(BANDED if band else INTERLEAVED), nanoseconds)
 
 
 def row_elements(conv: Conv3d) -> int:
@@ -303,13 +279,13 @@ class InterleavedBlock:
         """
         depth, row, column = conv.axes
         start = self.rows.start * row.stride - row.begin
-        whole, (rows, given) = slice(None), reads(row.size, 1, start, self.seen)
+        whole, (rows, given) = slice(None), candidate.reads(row.size, 1, start, self.seen)
         for part in outside(rows, self.seen):
             yield (whole, part), None
         for d, c in np.ndindex(depth.kernel, column.kernel):
             at = self.depth * depth.stride + d * depth.dilation - depth.begin
             columns, taken = column.reach(c)
-            if rows == NONE or columns == NONE or not 0 <= at < depth.size:
+            if rows == candidate.NONE or columns == candidate.NONE or not 0 <= at < depth.size:
                 yield (whole, rows, d, c), None
                 continue
             for part in outside(columns, column.out):
@@ -364,7 +340,7 @@ class Interleaved(FixedBlockwise[InterleavedBlock]):
         """Whether reading the input once per tap takes no longer than copying it first."""
         return x.strides[-1] == x.itemsize or self.conv.axes[COLUMN].kernel <= READ_STRIDED
 
-    def fixed(self, x: Array, out: Array, finish: Fix) -> Callable[[Team], None] | None:
+    def fixed(self, x: Array, out: Array, finish: candidate.Fix) -> Callable[[Team], None] | None:
         """See `FixedKernel`; an input that has to be copied has a place for its copy."""
         if self._lies(x):
             return super().fixed(x, out, finish)
@@ -379,7 +355,9 @@ class Interleaved(FixedBlockwise[InterleavedBlock]):
 
         return run
 
-    def _fixed(self, x: Array, out: Array, b: InterleavedBlock, finish: Fix) -> Piece:
+    def _fixed(
+        self, x: Array, out: Array, b: InterleavedBlock, finish: candidate.Fix
+    ) -> candidate.Piece:
         channels, positions = self._place(b)
         target = out[b.image, channels, positions]
 
@@ -390,7 +368,12 @@ class Interleaved(FixedBlockwise[InterleavedBlock]):
         return in_turn([work, finish(target, b.image, channels, positions)])
 
     def _block(
-        self, x: Array, out: Array, b: InterleavedBlock, epilogue: Epilogue | None, space: Space
+        self,
+        x: Array,
+        out: Array,
+        b: InterleavedBlock,
+        epilogue: candidate.Epilogue | None,
+        space: Space,
     ) -> None:
         channels, positions = self._place(b)
         target = out[b.image, channels, positions]
@@ -398,7 +381,7 @@ class Interleaved(FixedBlockwise[InterleavedBlock]):
         total = target if direct else space.array(target.shape, kind)
         for call in self._calls(x, total, b, space):
             call()
-        deliver(total, target, epilogue, b.image, channels, positions)
+        candidate.deliver(total, target, epilogue, b.image, channels, positions)
 
     def _place(self, b: InterleavedBlock) -> tuple[slice, slice]:
         """Return the channels and positions of a block."""

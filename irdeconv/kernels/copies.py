@@ -1,9 +1,4 @@
-"""Copies into given memory, and sums over neighbours.
-
-Copies into preallocated memory: joining, padding, permuting, repeating.
-
-Sums over the neighbours of each element along an axis.
-"""
+"""Copies into given memory (joining, padding, permuting, repeating), and sums over neighbours."""
 
 from __future__ import annotations
 

@@ -1,14 +1,10 @@
 """The common parts of deconvolution kernels: residues and blocks of the output.
 
-The geometry that the deconvolution kernels share, axis by axis: residues of the output.
-
     full[s*S + k*D] += x[s] * w[k];   y[o] = full[o + begin]
 
 Taps k = r + q*step, with step = S / gcd(S, D), fall onto the same outputs modulo S; they form the
 *residue* r and differ by q shifts of D / gcd(S, D) positions. The *grown* plane of a residue,
 P_r[u] = sum over q of w[r + q*step] x[u - q*shift], lands at the outputs u*S + r*D - begin.
-
-The output of a deconvolution in blocks: how it is cut, and how a block is read and written.
 """
 
 from __future__ import annotations
@@ -88,10 +84,7 @@ class DeconvAxis:
         )
 
     def kinds(self, height: int) -> list[tuple[OutputSpan, int]]:
-        """Return one part of each kind where each is `height` outputs high, and how many there are.
-
-        Between parts that meet an end of the inputs, all are alike.
-        """
+        """Return one part of each kind, `height` outputs high each, and how many there are."""
         steps = range(0, self.size, height)
         low = (self.kernel - 1 + self.step) * self.dilation - self.begin + self.stride
         high = min(self.size, self.inputs * self.stride - self.begin)
@@ -199,10 +192,7 @@ class OutputBlock:
 
     @cached_property
     def grid(self) -> tuple[int, ...]:
-        """The padded inputs' sizes; reading `halo` positions back never meets another row's data.
-
-        A single image needs no zeros behind its last row.
-        """
+        """The padded inputs' sizes; `halo` positions back there is no other row's data."""
         sizes = [p.extent for p in self.parts]
         if self.count == 1:
             sizes[0] = max(self.parts[0].stop - self.parts[0].first, self.parts[0].inputs)
@@ -274,10 +264,7 @@ class OutputBlock:
 
 @dataclass(frozen=True)
 class Blocking:
-    """The output in blocks: `images` at a time, and along each axis `heights` outputs at a time.
-
-    Large layers have a great many blocks, of a few kinds: costs are estimated from those.
-    """
+    """The output in blocks, `images` and `heights` at a time; `kinds` of them are few."""
 
     problem: ConvProblem
     images: int
@@ -373,10 +360,7 @@ def _parts(taken: Any, where: Any, last: OutputSpan) -> tuple[Any, Any]:
 
 
 def put(plane: Array, r: Sequence[int], block: OutputBlock, tile: Array) -> None:
-    """Write residue r, `plane [images, channels, *grid]`, into `tile [images, channels, *]`.
-
-    There may be several axes of channels. Residues are written in the order `block.order`.
-    """
+    """Write residue r, `plane [images, *channels, *grid]`, into `tile`, by `block.order`."""
     taken, where = block.reaches[tuple(r)]
     _write(plane[taken], tile, where, block)
 
@@ -441,10 +425,7 @@ def _put_doubled(source: Array, lines: Array) -> bool:
 
 
 def pad(x: Array, block: OutputBlock, out: Array) -> None:
-    """Write inputs `x [images, channels, *]` into `out [channels, images, *grid]`, zeros behind.
-
-    There may be several axes of channels.
-    """
+    """Write `x [images, *channels, *]` into `out [*channels, images, *grid]`, zeros behind."""
     for axis, part in enumerate(block.parts):
         rest = [slice(None)] * (len(block.parts) - 1 - axis)
         trailing(out, (slice(part.inputs, None), *rest))[...] = 0

@@ -1,11 +1,7 @@
-"""Tables for compiled col2im, and the cost of passes over memory.
-
-Which terms reach which rows of the output: tables for the compiled code of Winograd's kernel.
+"""Tables for compiled col2im, and the cost of col2im with NumPy.
 
 A row of the output is the sum, over the *pairs* of (input row, row of taps) that reach it, of the
 same few sums along the row; those are described by *entries*, eight outputs of a residue at a time.
-
-How long kernels take that pass over memory with NumPy: phases, terms, wide.
 """
 
 from __future__ import annotations
@@ -200,10 +196,7 @@ def halves() -> int:
 
 
 def block_terms(problem: ConvProblem, blocks: Iterable[Sequence[AxisTerms]]) -> list[BlockTerms]:
-    """Return what reaches the rows of blocks in the output, or in tiles of their own.
-
-    Blocks that are alike share it.
-    """
+    """Return what reaches the rows of blocks in the output or in tiles; alike ones share it."""
     known: dict[tuple[AxisTerms, ...], BlockTerms] = {}
     terms = []
     for axes in map(tuple, blocks):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import jit, scratch
+from irdeconv.kernels import jit, residue_cuts, scratch
 from irdeconv.kernels.candidate import (
     SHARES,
     Candidate,
@@ -42,16 +42,6 @@ from irdeconv.kernels.deconvolution_col2im import start_of
 from irdeconv.kernels.machine import scaled
 from irdeconv.kernels.panels import Panels, RowTurns, VectorPlaces
 from irdeconv.kernels.recorded_calls import Recorded, Repeated, in_turn
-from irdeconv.kernels.residue_cuts import (
-    APART,
-    GAPS,
-    MOST_CALLS,
-    NEAR,
-    RESIDUES,
-    ROWS,
-    ResidueCut,
-    ResidueProduct,
-)
 from irdeconv.kernels.scratch import (
     ScratchPlace,
     ScratchPlan,
@@ -90,7 +80,7 @@ class _ChannelWork:
 class DirectDeconvolution:
     """The kernel."""
 
-    def __init__(self, cut: ResidueCut, w: Array) -> None:
+    def __init__(self, cut: residue_cuts.ResidueCut, w: Array) -> None:
         self.cut, self.problem = cut, cut.problem
         self._plans: dict[Any, _Alike] = {}
         full = [b for b in cut.blocks if not b.empty]
@@ -206,7 +196,7 @@ class DirectDeconvolution:
         """See `MovableKernel`."""
         calls = sum(item.block.count + sum(map(len, item.plan.places)) for item in self._items)
         cropped = any(self._cropped(item.block) for item in self._items)
-        return not self.problem.narrow and not cropped and calls <= MOST_CALLS
+        return not self.problem.narrow and not cropped and calls <= residue_cuts.MOST_CALLS
 
     @cached_property
     def _runs(self) -> list[list[_ChannelWork]]:
@@ -320,7 +310,9 @@ def _image(n: int, channels: slice, x: Array) -> Array:
     return x[(n, channels, *(None,) * (MOST_AXES + 2 - x.ndim))]
 
 
-def _panels(w: Array, product: ResidueProduct, cut: ResidueCut, channels: slice) -> Panels:
+def _panels(
+    w: Array, product: residue_cuts.ResidueProduct, cut: residue_cuts.ResidueCut, channels: slice
+) -> Panels:
     """Pack the filter of a product, `[channels * members, taps * C/g]`: first the shared taps."""
     c, shared = w.shape[0], len(product.shifts) - product.extra
     count = len(range(*channels.indices(w.shape[1])))
@@ -344,15 +336,18 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernel for floats that are summed in f32, if numba is there."""
     if not jit.available() or problem.compute != np.float32 or problem.rank > MOST_AXES:
         return []
-    cuts = [_cut(problem, mode, 1) for mode in (GAPS, ROWS, NEAR, APART)]
-    rates = scaled(RESIDUES)
+    cuts = [
+        _cut(problem, mode, 1)
+        for mode in (residue_cuts.GAPS, residue_cuts.ROWS, residue_cuts.NEAR, residue_cuts.APART)
+    ]
+    rates = scaled(residue_cuts.RESIDUES)
     best = min(cuts, key=lambda cut: cut.nanoseconds(rates))
     way = shared(_candidate(_cut(problem, best.mode, share)) for share in SHARES)
     others = (_candidate(cut) for cut in cuts if cut is not best)
     return [best_of(way, (*way.cuts, *others))]
 
 
-def _cut(problem: ConvProblem, mode: str, share: int) -> ResidueCut:
+def _cut(problem: ConvProblem, mode: str, share: int) -> residue_cuts.ResidueCut:
     """Cut the work into blocks that stay in a cache, or into a part of these."""
     sizes, m = scratch.SIZES, problem.group_outputs
     each = max(problem.group_inputs, m * math.prod(problem.strides))
@@ -360,14 +355,14 @@ def _cut(problem: ConvProblem, mode: str, share: int) -> ResidueCut:
     # The inputs of a block, or its sums where these are more, fill a level 2 cache.
     blocks = split_output(problem, max(sizes.residues_columns, limit) // share, overhead=2)
     parts = min(-(-m // LEAST_CHANNELS), share // len(blocks))
-    cut = ResidueCut(problem, mode, blocks, shares(m, parts))
+    cut = residue_cuts.ResidueCut(problem, mode, blocks, shares(m, parts))
     single = replace(cut, blocks=replace(blocks, images=1))
     return single if single.bare else cut
 
 
-def _candidate(cut: ResidueCut) -> Candidate:
+def _candidate(cut: residue_cuts.ResidueCut) -> Candidate:
     problem = cut.problem
-    estimate = Estimate(scaled(RESIDUES), cut.nanoseconds)
+    estimate = Estimate(scaled(residue_cuts.RESIDUES), cut.nanoseconds)
     chunks = -(-problem.group_outputs // cut.channels)
     weights = sum((cut.rows(p) + cut.tile(p).rows) * cut.depth(p) for p in cut.products)
     elements = cut.near + problem.groups * chunks * weights

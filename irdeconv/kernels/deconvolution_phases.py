@@ -1,21 +1,15 @@
 """Deconvolution by phases, of single positions, and by separable filters.
 
-Deconvolution by exact phases: every residue of the output as a convolution of stride 1.
+Phases: every residue of the output is a convolution of stride 1. All residues read the same shifts
+of the input, so they share one buffer of shifted copies (each a flat run of zero-padded planes).
+Residues with equally many taps share one product `[residues*M, taps*C] @ [taps*C, block]`.
 
-All residues read the same shifts of the input, so one buffer of shifted copies (each a flat run of
-zero-padded planes) serves them; residues with equally many taps share one matrix product
-`[residues*M, taps*C] @ [taps*C, block]`, and each residue is written once.
+Single positions, as at the begin of generators: each output meets at most one tap, so `[N, C] @ [C,
+M * taps]` holds the outputs in their layout, with zeros between them if taps are missing.
 
-Deconvolution of inputs with a single position, as generators begin with: one matrix product.
-
-Each output meets at most one tap, so `[N, C] @ [C, M * taps]` holds the outputs in their own
-layout. Where some outputs meet none, the others are placed among zeros.
-
-Depthwise deconvolution by filters of rank 1 (bilinear upsampling): a dense product per axis.
-
-A filter w[i, j] = a[i] * b[j] deconvolves the rows, then the columns, each by a product with the
-matrix A[o, s] = a[k] where o + begin = s*S + k*D. The matrices are mostly zeros, but small. Inf and
-NaN of the input spread along the axes.
+Separable: a depthwise filter w[i, j] = a[i] * b[j] deconvolves the rows, then the columns, each by
+a product with the matrix A[o, s] = a[k] at o + begin = s*S + k*D. Inf and NaN spread along the
+axes.
 """
 
 from __future__ import annotations

@@ -1,19 +1,13 @@
 """Deconvolution by one product of all taps, and by wide runs.
 
-How the work of `terms` is cut.
+Terms: `[taps*M, C] @ [C, block]` reads the input once. The terms of a residue are summed on
+contiguous planes, all residues at once, and every residue is written once. Best with few output
+channels, and without overlap (K <= S), when the terms are the result.
 
-Deconvolution by one matrix product of all taps, whose terms are added where they belong.
-
-`[taps*M, C] @ [C, block]` reads the input once and computes every term; terms of one residue are
-summed on contiguous planes, all residues at once, and every residue is written once. Best with
-few output channels, and where no two taps meet (K <= S), when the terms are the result.
-
-Deconvolution whose outputs are placed in runs as long as the last stride.
-
-Where the stride divides the kernel, every residue has equally many taps, and one product
-`[positions, taps*C] @ [taps*C, M*residues]` of a block holds the outputs in such runs. They are
-placed by a transposed copy instead of a strided write per residue; a run of 8 bytes, or each 16
-bytes of a longer one, is moved as a single element.
+Wide: if the stride divides the kernel, every residue has equally many taps, and one product
+`[positions, taps*C] @ [taps*C, M*residues]` holds the outputs in runs as long as the last stride. A
+transposed copy places them instead of a strided write per residue; a run of 8 bytes, or each 16
+bytes of a longer one, moves as a single element.
 """
 
 from __future__ import annotations
@@ -333,10 +327,7 @@ def _adding(into: Array, more: Array) -> Callable[[], object]:
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
-    """Return the kernel in its cheapest cut.
-
-    Larger blocks than usual, in farther memory, have to save much.
-    """
+    """Return the kernel in its cheapest cut; larger blocks than usual have to save much."""
     usual, *larger = map(_candidate, layouts_of(problem))
     best = min(larger, key=lambda c: c.cost, default=usual)
     return [best_of(best if best.cost < SAVED * usual.cost else usual, (usual, *larger))]

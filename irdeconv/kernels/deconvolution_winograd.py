@@ -1,8 +1,4 @@
-"""Deconvolution with fewer multiplications, and its tiles.
-
-How Winograd deconvolutions are cut: tiles, blocks of positions and channels at a time.
-
-Deconvolution with fewer multiplications: short polynomial products (Winograd, Toom-Cook).
+"""Deconvolution with fewer multiplications: short polynomial products (Winograd, Toom-Cook).
 
 The residues of the output are products of the input with short filters, and they share the input,
 so a tile of it is evaluated once for all residues: `[points, t^d] @ [t^d, C * tiles]`, one matrix

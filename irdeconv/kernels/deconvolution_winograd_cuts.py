@@ -80,10 +80,7 @@ PASSES, TILED = PassRates(), TileRates()
 
 
 def candidates(problem: ConvProblem, limit: float = math.inf) -> list[Candidate]:
-    """Return kernels of the tile sizes that could pay; none where every tap lands alone.
-
-    Those are left out, too, that clearly take more than `limit` nanoseconds.
-    """
+    """Return kernels of tile sizes that may pay within `limit` ns; none without overlap."""
     axes = deconvolution.axes_of(problem)
     if any(a.shift > 1 and a.counts[0] > 1 for a in axes) or all(a.counts[0] == 1 for a in axes):
         return []

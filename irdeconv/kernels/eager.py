@@ -51,10 +51,7 @@ UNSEEN = 6000  # ns of small layers that the cost formulas of convolutions leave
 
 
 def for_convolution(problem: ConvProblem) -> list[Candidate]:
-    """Return the kernels for a convolution of floats or integers, the cheapest first.
-
-    Those of deconvolutions are listed where they take clearly less.
-    """
+    """Return the kernels for a convolution, the cheapest first; deconvolutions if far cheaper."""
     found = _of_convolution(problem)
     return sorted(divided(problem, found, _of_convolution, 1), key=lambda c: c.cost)
 
@@ -72,10 +69,7 @@ def _of_convolution(problem: ConvProblem) -> list[Candidate]:
 
 
 def as_deconvolution(problem: ConvProblem, limit: float = math.inf) -> list[Candidate]:
-    """Return kernels that compute a convolution of stride 1 as the deconvolution that it is.
-
-    They read each input once. Those are left out that clearly take more than `limit` nanoseconds.
-    """
+    """Return kernels for a convolution of stride 1 as a deconvolution, within `limit` ns."""
     if any(s != 1 for s in problem.strides):
         return []
 
@@ -158,10 +152,7 @@ def as_convolution(problem: ConvProblem) -> list[Candidate]:
 
 
 def _converting(problem: ConvProblem, candidate: Candidate) -> Candidate:
-    """Add what converting costs, block by block, where floats narrower than f32 are summed in it.
-
-    A kernel gets its filter in the type of sums; it converts what it reads and rounds sums once.
-    """
+    """Add the cost of converting, by block, if floats narrower than f32 are summed in f32."""
     elements = math.prod(problem.shape) + math.prod(problem.out_shape)
 
     def prepare(w: Array) -> Kernel:

@@ -1,21 +1,12 @@
-"""Element-wise operations as straight-line calls.
+"""Element-wise operations as rules: a ufunc of NumPy, or a function that emits calls.
 
-Straight-line programs of element-wise calls: who computes what into which memory.
-
-A rule says what an operation computes: a ufunc, or a function that emits calls.
-
-Values are numbered: inputs first, then constants and results in the order they were made. Registers
-are tile-sized pieces of scratch memory; a result takes over that of a value that dies.
-
-Real results as integers, as OpenVINO's CPU rounds them.
-
-Rules of element-wise operations: the calls of each, as few as the accuracy allows.
-
-What is one ufunc of NumPy needs no rule: the ufunc is one.
+The calls form a straight-line program. Values are numbered: inputs first, then constants and
+results in order. Registers are tile-sized pieces of scratch memory; a result takes over that of a
+value that dies. Real results become integers as OpenVINO's CPU rounds them.
 
 A pass over a tile in cache costs 0.08 ns per element (add, multiply), 0.11 (divide, clip), about 1
-(exp, tanh, log on AVX2; 0.4 on AVX-512). `np.maximum` with a scalar costs 0.4, so `clip` stands in
-for it. Not used in f32: expm1 and log1p, which are 12 ns where NumPy has no vector loop for them.
+(exp, tanh, log on AVX2; 0.4 on AVX-512). `np.maximum` with a scalar costs 0.4, so `clip` replaces
+it. expm1 and log1p are not used in f32: 12 ns if NumPy has no vector loop for them.
 """
 
 from __future__ import annotations
@@ -54,10 +45,7 @@ class TileCall:
 
 
 class Emitter:
-    """Collects the calls of a program that computes in one element type.
-
-    `approximates` says that rules may take a faster form whose last bits differ from NumPy's.
-    """
+    """Collects the calls of a program in one type; `approximates`: last bits may differ."""
 
     def __init__(
         self,
@@ -112,10 +100,7 @@ class Emitter:
 
 @dataclass(frozen=True)
 class TileProgram:
-    """Calls with memory assigned.
-
-    Slots: the inputs, the destination, the constants, then `registers` pieces of scratch memory.
-    """
+    """Calls with memory: inputs, destination, constants, then `registers` pieces of scratch."""
 
     code: tuple[tuple[Function, tuple[int, ...], int], ...]
     constants: tuple[Array, ...]

@@ -1,14 +1,9 @@
-"""Chains of element-wise operations, tile by tile.
-
-How arrays that broadcast to one shape are cut into tiles.
-
-Which chains of f32 have a compiled form: a bias, an activation, tensors added around it.
-
-Chains of element-wise operations, computed tile by tile while the tile is in the cache.
+"""Chains of element-wise operations on arrays that broadcast, tile by tile in the cache.
 
 A chain is a straight-line program: register 0 is the main tensor, 1..k are operands, then one
 register for each instruction. f32 and f64 are computed as they are; f16, bf16 and f8 in f32 and
-rounded once, at the chain's end (separate operations would round after each of them).
+rounded once, at the chain's end (separate operations would round after each of them). Some chains
+of f32 have a compiled form: a bias, an activation, tensors added around it.
 """
 
 from __future__ import annotations
@@ -269,10 +264,7 @@ def computing_type(dtype: Any) -> np.dtype[Any]:
 
 @dataclass(frozen=True)
 class Chain:
-    """A compiled chain.
-
-    `constants` are the operands that are known, by register; the others are given when it runs.
-    """
+    """A compiled chain; `constants` are the known operands by register."""
 
     inputs: int
     emitter: Emitter
@@ -481,10 +473,7 @@ class ChainEpilogue:
         )
 
     def give(self, register: int, array: Array) -> None:
-        """Set an operand, which broadcasts to the output.
-
-        Only one that varies along some of several spatial axes is copied.
-        """
+        """Set an operand; it is copied if it varies along some of several spatial axes."""
         shape = (1,) * (len(self._full) - array.ndim) + array.shape
         space = shape[2:]
         full = math.prod(space)

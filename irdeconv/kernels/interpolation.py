@@ -1,11 +1,7 @@
-"""Interpolation and its weights.
-
-How interpolation weighs neighbours: each axis is a sparse matrix from input to output positions.
+"""Interpolation, one axis after the other: each axis is a sparse matrix of weights.
 
 Coordinates are computed in f32, as OpenVINO does: whether a position is exactly on a half decides
 which neighbour `nearest` takes. I is the input's size along the axis, O the output's.
-
-Interpolation, one axis after the other: of any tensor, and prepared for exact sizes.
 """
 
 from __future__ import annotations
@@ -132,10 +128,7 @@ def _cubic_clamped(x: Array, size: int, coeff: float) -> AxisWeights:
 def _filtered(
     center: Array, size: int, kernel: Callable[[Array], Array], stretch: float, support: float
 ) -> AxisWeights:
-    """Weigh all neighbours within `support` by a kernel that is `stretch` times as wide.
-
-    AxisWeights are normalised over the neighbours inside the data.
-    """
+    """Weigh all neighbours within `support` by a kernel `stretch` times as wide; sums are 1."""
     first = np.ceil(center - support).astype(np.int64)
     taps = first[:, None] + np.arange(math.floor(2 * support) + 1)
     weight = kernel((taps - center[:, None]) / stretch)

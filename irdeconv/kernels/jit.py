@@ -1,16 +1,9 @@
-"""The optional compiler numba, and the folder of its cache.
+"""The optional compiler numba (the extra `fast`), and the folder of its cache.
 
-The user's own folder for what is kept between processes: private, by processor.
-
-Compiled code is loaded and run, so it comes from a folder only that belongs to the user, in which
-nobody else may write.
-
-The optional compiler: whether numba is there and wanted, and how functions are compiled.
-
-The extra `fast` installs numba; IRDECONV_FAST=0 in the environment switches it off. Compiled code
-is kept on disk, so that only the first use on a machine takes a few seconds. Importing numba and
-loading that code takes half a second, so kernels are listed and chosen without it, and whoever
-prepares a compiled one calls `load`.
+Compiled code is kept on disk, so only the first use on a machine takes a few seconds. It is loaded
+and run, so it comes only from a folder in which only the user may write. IRDECONV_FAST=0 in
+the environment switches numba off. Importing numba and loading that code takes half a second, so
+kernels are listed and chosen without it; call `load` before preparing a compiled one.
 """
 
 from __future__ import annotations
@@ -153,10 +146,7 @@ def _features() -> dict[str, bool]:
 
 @cache
 def lanes() -> int:
-    """Return how many f32 a vector of the processor has for which is compiled.
-
-    Without importing numba: kernels are chosen by it.
-    """
+    """Return how many f32 a vector of the target has, without importing numba."""
     if os.environ.get("NUMBA_CPU_NAME", "host") != "host":
         return _lanes_of_another()
     found = _features()

@@ -1,20 +1,10 @@
 """The speed of this machine: profiles, rates, calibration.
 
-How fast the processor is: a profile of a few times, of which the costs of kernels are made.
-
-The rates of the kernels' cost formulas were fitted on one processor, whose profile is `FITTED`;
-`relative` turns them into those of another. Without a calibration of this machine a packaged
-profile is taken, by what OpenBLAS has chosen.
-
-The file that keeps what a calibration of this machine measured: private, by what it depends on.
-
-`irdeconv doctor --calibrate` writes it. IRDECONV_CALIBRATED=0 in the environment ignores it.
-
-The rates of the kernels' cost formulas on this machine.
-
-Rates were fitted on one processor. Each is a multiple of one number of its profile, so on another
-processor it is as much larger or smaller as that number is there. The same profile always chooses
-the same kernels.
+The rates of the kernels' cost formulas were fitted on one processor, whose profile is `FITTED`.
+Each is a multiple of one number of the profile, and scales with it on another processor. The same
+profile always chooses the same kernels. Without a calibration of this machine (`irdeconv doctor
+--calibrate`; IRDECONV_CALIBRATED=0 in the environment ignores it) a packaged profile is taken, by
+the kernels that OpenBLAS has chosen.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
-"""Products of constant matrices by the micro-kernel, and the places of their vectors.
-
-Where the micro-kernel reads the vectors of a product, and where it writes them.
-
-Products of constant matrices by the compiled micro-kernel (the extra `fast`).
+"""Products of constant matrices, alone and in stacks, by the micro-kernel (the extra `fast`).
 
 The matrix is packed once into panels, each of as many rows as a tile of the micro-kernel has. Its
-right operand is read wherever it lies: what the vectors of a tile read, and how far apart its rows
-are, are tables.
-
-Stacks of products of constant matrices by the compiled micro-kernel (the extra `fast`).
+right operand is read in place: tables say what the vectors of a tile read, how far apart its rows
+are, and where results are written.
 """
 
 from __future__ import annotations
@@ -196,25 +190,12 @@ class RegisterTile:
 # The sums of a tile take at most 25 of 32 registers, or 12 of 16. The rest are for the vectors of
 # one row of the right operand and a weight. LLVM would keep more sums on the stack, and load and
 # store them for each product.
-MANY_REGISTERS = (
-    RegisterTile(24, 1),
-    RegisterTile(12, 2),
-    RegisterTile(8, 3),
-    RegisterTile(6, 4),
-    RegisterTile(4, 6),
-    RegisterTile(3, 8),
-    RegisterTile(2, 12),
-    RegisterTile(10, 2),
-    RegisterTile(5, 5),
+MANY_REGISTERS = tuple(
+    RegisterTile(*size)
+    for size in ((24, 1), (12, 2), (8, 3), (6, 4), (4, 6), (3, 8), (2, 12), (10, 2), (5, 5))
 )
-FEW_REGISTERS = (
-    RegisterTile(12, 1),
-    RegisterTile(8, 1),
-    RegisterTile(6, 2),
-    RegisterTile(4, 3),
-    RegisterTile(3, 4),
-    RegisterTile(2, 6),
-    RegisterTile(5, 2),
+FEW_REGISTERS = tuple(
+    RegisterTile(*size) for size in ((12, 1), (8, 1), (6, 2), (4, 3), (3, 4), (2, 6), (5, 2))
 )
 
 
@@ -224,10 +205,7 @@ def own_tiles() -> tuple[RegisterTile, ...]:
 
 
 def best_tile(rows: int, vectors: int, multiple: int = 1) -> RegisterTile:
-    """Return the tile that computes least in vain for a result of so many rows and vectors.
-
-    It has a `multiple` of rows.
-    """
+    """Return the tile, with a `multiple` of rows, that wastes least for such a result."""
     return _best_of(own_tiles(), rows, vectors, multiple)
 
 
@@ -241,10 +219,7 @@ def _best_of(
 
 
 def computed(rows: int, vectors: int, tile: RegisterTile) -> float:
-    """Return how many vectors of sums could be computed for a result of so many rows and vectors.
-
-    Some are computed in vain, and some tiles are slower.
-    """
+    """Return how many vectors of sums are computed for such a result, wasted ones included."""
     return -(-rows // tile.rows) * effort(vectors, tile.rows, tile.vectors)
 
 

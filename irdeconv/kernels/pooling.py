@@ -1,17 +1,13 @@
 """Max and average pooling, adaptive pooling.
 
-Pooling into a given number of windows: window o of O reads floor(oI/O) to ceil((o+1)I/O).
+The windows of output o read positions o*S + k*D - pads_begin for k < K, without those outside of
+the data. Maximum and sum are separable, so one axis is reduced after the other, by whole slices,
+one per tap: sum(K) instead of prod(K) passes.
 
-Pooling by shifts of flat memory: windows of all positions at once, of which few are kept.
+A shift of contiguous memory costs 0.1 ns per element, a slice with a stride 0.2 to 0.8. So shifts
+pay, although they also compute windows where none begins, across the ends of rows as well.
 
-A shift of contiguous memory costs 0.1 ns per element where slices with a stride cost 0.2 to 0.8, so
-it pays although windows are also computed where none starts, across the ends of rows as well.
-
-Max and average pooling by whole slices, one per tap; never a view of overlapping windows.
-
-The windows of output o read positions o*S + k*D - pads_begin for k < K; positions outside of the
-data are ignored. Maximum and sum are separable, so one axis is reduced after the other, which costs
-sum(K) instead of prod(K) passes.
+Adaptive: window o of O reads floor(oI/O) to ceil((o+1)I/O).
 """
 
 from __future__ import annotations
@@ -248,10 +244,7 @@ def _slices_cost(axes: Sequence[WindowAxis]) -> float:
 
 
 class Pooling:
-    """Max (`count` None) or average pooling prepared for exact sizes; run often.
-
-    `shape` is the input's [N, C, *I]; averages divide by `count`, which broadcasts to [*O].
-    """
+    """Max (`count` None) or average pooling prepared for a shape [N, C, *I]; `count` fits [*O]."""
 
     def __init__(
         self, shape: Sequence[int], dtype: Any, axes: Sequence[WindowAxis], count: Array | None

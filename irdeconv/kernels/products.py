@@ -1,30 +1,21 @@
 """Matrix products, exact sums, short polynomial products and special functions.
 
-Matrix products in the shapes in which OpenBLAS is fast, and what they cost.
-
 OpenBLAS packs both operands unless the product is small; for a narrow operand packing costs more
 than the arithmetic. Its kernels for AVX-512 read the operands of small products (M*K*N up to
-`small_macs`) where they lie, so there a narrow or shallow product is handed over as a batch of
-small ones. Rows that lie a multiple of 4 KiB apart fall into the same cache sets, so scratch arrays
-get a `pitch` that avoids it.
+`small_macs`) in place, so there a narrow or shallow product is handed over as a batch of small
+ones. Rows that lie a multiple of 4 KiB apart fall into the same cache sets, so scratch arrays get a
+`pitch` that avoids it.
 
-Sums of products in one defined order, so that equal layers give equal bits.
+Equal layers give equal bits because sums have one defined order. Every output starts at +0 and adds
+its terms one by one: first by input channel, then by input position (the first axis is the
+outermost), both ascending. Each term is rounded, then added; floats narrower than f32 are summed in
+f32 and rounded once at the end. With finite data a term of an inserted or padded zero is +0 or -0,
+and a sum that started at +0 is never -0, so such a term changes nothing. Hence the definition,
+zero-insertion, phases, stacked and gemm agree to the bit. Integers always do.
 
-Every output starts at +0 and takes its terms one by one: first by input channel, then by input
-position (the first axis is the outermost), both ascending. For a convolution that is the ascending
-order of its taps, for a deconvolution the descending one. Each term is rounded, then added; floats
-narrower than f32 are summed in f32 and rounded once at the end.
-
-With finite data a term of an inserted or padded zero is +0 or -0, and a sum that started at +0 is
-never -0, so such a term changes nothing. Hence the definition, zero-insertion, phases, stacked and
-gemm agree to the bit. Integers always do.
-
-Short products of polynomials by evaluation and interpolation (Toom-Cook, hence Winograd).
-
-A row of `tile` inputs times a filter of `taps` has tile + taps - 1 coefficients. Both factors are
-evaluated at that many points, multiplied point by point, and interpolated.
-
-Special functions that NumPy lacks.
+Short products of polynomials (Toom-Cook, hence Winograd): a row of `tile` inputs times a filter of
+`taps` has tile + taps - 1 coefficients. Both factors are evaluated at that many points, multiplied
+point by point, and interpolated.
 """
 
 from __future__ import annotations
@@ -99,10 +90,7 @@ def call_cost() -> float:
 
 
 def multiply(a: Array, b: Array, out: Array) -> None:
-    """Compute `out [M, N] = a [M, K] @ b [K, N]`; the rows of each are contiguous.
-
-    All three may be stacks of as many matrices, which take no more calls than one.
-    """
+    """Compute `out [M, N] = a [M, K] @ b [K, N]`, contiguous rows; all may be stacks."""
     for fn, left, right, result in product_calls(a, b, out):
         fn(left, right, out=result)
 
@@ -227,10 +215,7 @@ def stack_cost(count: int, m: int, k: int, n: int) -> float:
 
 
 def row_sums(rows: Array, space: Space) -> Array:
-    """Return the sums `[R]` of C-contiguous float rows `[R, n]`, as products with ones.
-
-    Equal pieces of long rows are summed first, so that the error does not grow with n.
-    """
+    """Return the sums `[R]` of C-contiguous float rows `[R, n]`, as products with ones."""
     count, n = rows.shape
     total = space.array((count,), rows.dtype)
     piece = _summed(n)
@@ -307,10 +292,7 @@ def _taps(axes: Sequence[WindowAxis]) -> list[Tap]:
 
 
 def _accumulate(x: Array, w: Array, out: Array, taps: Sequence[Tap]) -> None:
-    """Add every tap's products of a filter `[g,C/g,M/g,*K]` to contiguous `out`, by channel.
-
-    Channels are the outer order, so `taps` is walked once for each of them.
-    """
+    """Add every tap's products of `[g,C/g,M/g,*K]` to contiguous `out`, channel by channel."""
     g, channels, m = w.shape[:3]
     out[...] = 0
     data = x.reshape(x.shape[0], g, channels, *x.shape[2:])
@@ -416,10 +398,7 @@ def _block(x: Array, table: Array) -> Array:
 
 @lru_cache
 def _coefficients(dtype: type[np.floating], terms: int) -> Array:
-    """Return Taylor coefficients [terms, grid].
-
-    The derivatives of exp(-x*x) follow d[n+1] = -2 x d[n] - 2 n d[n-1].
-    """
+    """Return Taylor coefficients [terms, grid], by d[n+1] = -2 x d[n] - 2 n d[n-1] of exp(-x*x)."""
     grid = np.arange(_END * _STEPS + 1) / _STEPS
     rows = [np.array([math.erf(v) for v in grid])]
     before, now = np.zeros_like(grid), 2 / math.sqrt(math.pi) * np.exp(-grid * grid)

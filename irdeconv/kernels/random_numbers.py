@@ -1,12 +1,7 @@
-"""Generators of random words, and the numbers made of them.
+"""Random words (Philox 4x32 with ten rounds, Mersenne Twister MT19937), and numbers made of them.
 
-The counter-based generator Philox 4x32 with ten rounds: words of 32 bits.
-
-Drawing classes by their probabilities.
-
-The Mersenne Twister MT19937, seeded with a number or with a sequence as C++ does.
-
-What makes numbers of random words, bit for bit as OpenVINO's CPU does.
+The numbers are those of OpenVINO's CPU, bit for bit. MT19937 is seeded with a number, or with a
+sequence as in C++.
 """
 
 from __future__ import annotations
@@ -27,10 +22,7 @@ _WORD = 0xFFFFFFFF
 
 
 def words(key: int, counter: int, groups: int) -> Array:
-    """Return four words for each number 0 to `groups`, as uint32 [groups, 4].
-
-    `key` and `counter` have 64 bits.
-    """
+    """Return four words for each number 0 to `groups`, uint32 [groups, 4]; arguments: 64 bits."""
     out = np.empty((groups, 4), np.uint32)
     for part in pieces(groups, GROUPS_AT_ONCE):
         number = np.arange(part.start, part.stop, dtype=np.uint64)

@@ -1,13 +1,7 @@
-"""Recorded calls of compiled functions; needs no numba.
+"""Compiled calls with fixed memory, recorded once and made together; needs no numba.
 
-Compiled calls whose memory stays where it is, written down once and made together.
-
-A step of a plan is such a list of calls where all that it does is compiled; steps that follow each
-other then take one call from Python. See `kernels.compiled_records`.
-
-Copies and programs of f32 written down as compiled calls, where they can be.
-
-All functions return None for what no compiled code is made for.
+A step of a plan is a list of such calls if all of it is compiled; consecutive steps then take one
+call from Python (`compiled_records`). Functions return None if there is no compiled code.
 """
 
 from __future__ import annotations
@@ -224,10 +218,7 @@ def recorded_fill(target: Array, value: Any) -> Recorded | None:
 
 @dataclass(frozen=True)
 class ProgramCode:
-    """Instructions (operation, slots of one to three operands, slot of the result).
-
-    Slots are inputs, the result, constants, then registers, of which there are so many.
-    """
+    """Instructions (operation, slots of operands, of the result) and the number of registers."""
 
     instructions: Code
     constants: Sequence[Array]
@@ -235,10 +226,7 @@ class ProgramCode:
 
 
 def recorded_program(code: ProgramCode, inputs: Sequence[Array], out: Array) -> Recorded | None:
-    """Write down a program of element-wise operations; see `compiled_chain.run_program`.
-
-    Inputs broadcast to `out`.
-    """
+    """Record a program of element-wise operations on `out`; see `compiled_chain.run_program`."""
     if any(a.dtype != np.float32 for a in (out, *inputs)):
         return None
     arrays = [out, *(np.broadcast_to(a, out.shape) for a in inputs)]

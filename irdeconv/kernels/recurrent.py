@@ -1,11 +1,7 @@
-"""Recurrent cells, and sequences of classes.
-
-Connectionist temporal classification: blanks between labels, a label may last.
-
-Recurrent cells along a sequence: N batch, T steps, I inputs, H hidden units, G gates.
+"""Recurrent cells along a sequence: N batch, T steps, I inputs, H hidden units, G gates; and CTC.
 
 A step maps the projected input (N, G*H) and the states, each (N, H), to the next states; the first
-state is also the output.
+state is also the output. CTC puts blanks between labels, and a label may last.
 """
 
 from __future__ import annotations

@@ -117,10 +117,7 @@ def softmax(x: Array, out: Array, team: Team, *, log: bool = False) -> None:
 def standardize(
     x: Array, out: Array, team: Team, *, variance: bool, eps: float, inside: bool
 ) -> None:
-    """Subtract the mean along axis 1 and, with `variance`, divide by the standard deviation.
-
-    `eps` is added to the variance or, not `inside`, to its root.
-    """
+    """Subtract the mean along axis 1; with `variance` divide by its root, `eps` `inside` or not."""
     count, small = np.array(x.shape[1], x.dtype), np.array(eps, x.dtype)
 
     def work(part: Array, result: Array, space: Space) -> None:

@@ -1,10 +1,7 @@
 """Regions of feature maps, and conversion of colours.
 
-Regions of feature maps divided into bins: their largest elements, means, or one point each.
-
-Regions of feature maps read at samples between elements: ROIAlign, straight and rotated.
-
-Colours: luma and two differences, as cameras and decoders give them, to red, green and blue.
+Regions are divided into bins (largest elements, means, single points) or read at samples between
+elements (ROIAlign, straight and rotated).
 """
 
 from __future__ import annotations
@@ -198,10 +195,7 @@ def axis_of_samples(start: np.float32, extent: np.float32, bins: int, ratio: int
 
 
 def neighbours(places: Array, size: int) -> tuple[Array, Array, Array, Array]:
-    """Return lower and upper element, the weight of the upper one, and what lies inside.
-
-    A place up to one element outside reads the border.
-    """
+    """Return lower and upper element, the upper's weight, and what is at most 1 outside."""
     inside = (places >= -1) & (places <= size)
     at = np.clip(np.where(inside, places, 0), 0, size - 1)
     low = at.astype(np.int64)

@@ -58,10 +58,7 @@ Shift = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ResidueProduct:
-    """A residue of the outer axes, and of the last one those that are written in turns.
-
-    `shifts` are those of its taps. The last `extra` of them have only the first `longer` members.
-    """
+    """A residue: `shifts` of its taps, the last `extra` only of the first `longer` members."""
 
     outer: Shift
     members: tuple[int, ...]
@@ -71,10 +68,7 @@ class ResidueProduct:
 
 
 def products_of(axes: Sequence[deconvolution.DeconvAxis], apart: bool) -> list[ResidueProduct]:
-    """Return the products of a block.
-
-    Residues are computed together where they make whole rows, if they are not wanted apart.
-    """
+    """Return the products of a block; residues together if they make whole rows."""
     *outer, last = axes
     whole = (
         not apart

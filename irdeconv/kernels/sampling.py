@@ -1,9 +1,4 @@
-"""Sampling at real coordinates: GridSample and deformable convolution.
-
-Deformable convolution: every tap of every window reads at a place of its own.
-
-Sampling images at real coordinates: GridSample's interpolations and paddings.
-"""
+"""Sampling at real coordinates: GridSample and deformable convolution."""
 
 from __future__ import annotations
 

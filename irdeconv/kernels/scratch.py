@@ -1,10 +1,6 @@
-"""Scratch memory of kernels, and the sizes of blocks.
+"""Scratch memory of kernels, and the sizes of blocks, for caches and for threads.
 
-The scratch memory that kernels work in.
-
-Into how large pieces work is cut, for memory to stay in a cache and for threads to share it.
-
-No result depends on the number of threads, since none of these sizes does.
+The sizes do not depend on the number of threads, so results do not either.
 """
 
 from __future__ import annotations
@@ -26,10 +22,7 @@ SCRATCH = 1  # the number of the scratch memory among those that places are coun
 
 
 class Space:
-    """Scratch memory that is handed out piece by piece and taken back all at once.
-
-    Fresh arrays cost more in page faults than the arithmetic on them, so the memory is kept.
-    """
+    """Scratch memory handed out by pieces, taken back at once, and kept: fresh pages cost more."""
 
     def __init__(self) -> None:
         self._buffer = np.empty(0, np.uint8)
@@ -40,7 +33,7 @@ class Space:
     def reset(self) -> None:
         """Take everything back; arrays handed out before must no longer be used."""
         if self.peak > self._buffer.nbytes:
-            self._buffer = _aligned(self.peak)
+            self._buffer = allocate(self.peak)
             self._made.clear()
         self.used = 0
 
@@ -76,7 +69,8 @@ class Space:
         return made
 
 
-def _aligned(size: int) -> Array:
+def allocate(size: int) -> Array:
+    """Return that many bytes, aligned to a cache line, not yet touched."""
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size]
@@ -222,10 +216,7 @@ def pieces(size: int, step: int) -> list[slice]:
 
 
 def shares(size: int, count: int) -> int:
-    """Return the size of the pieces where `size` things are cut into `count`, or a few more.
-
-    Two threads share an even number of pieces well, so it is even where that is near.
-    """
+    """Return the size of the pieces that `size` is cut into: about `count`, evenly many."""
     count = max(1, min(size, count))
     for wanted in range(count, count + 3):
         step = -(-size // wanted)

@@ -20,10 +20,7 @@ def spectra(signal: Array, window: Array, size: int, step: int) -> Array:
 
 
 def joined(spectrum: Array, window: Array, size: int, step: int) -> Array:
-    """Add up the frames (..., frames, bins) -> (..., L), each under the window.
-
-    Divided by the sum of the squared windows; where that is 0 the signal is 0.
-    """
+    """Add up windowed frames (..., frames, bins) -> (..., L), over the sum of squares, or 0."""
     mask = centred(window, size)
     frames = np.fft.irfft(spectrum, size) * mask
     count = frames.shape[-2]

@@ -1,17 +1,11 @@
-"""Suppression of overlapping boxes.
+"""Suppression of overlapping boxes: NMS, matrix NMS, limits that sink, rotated boxes.
 
-Non-maximum suppression of boxes: two opposite corners, [y1, x1, y2, x2] or [x1, y1, x2, y2].
+Boxes are two opposite corners, [y1, x1, y2, x2] or [x1, y1, x2, y2]; rotated ones [x, y, width,
+height, angle], the angle in radians.
 
-Matrix NMS: the scores of all boxes are lowered at once, by their overlaps with better ones.
-
-Non-maximum suppression whose limit of overlap may sink with every box that is kept.
-
-Overlaps of rotated boxes [x, y, width, height, angle], the angle in radians.
-
-Orders that are not stable: where the runtime's sorting leaves equal keys.
-
-Detectors give many equal scores (saturated or quantised ones), and which of them come first decides
-which boxes are kept. Keys are compared by < alone; without equal ones every sorting agrees.
+Detectors give many equal scores (saturated or quantised ones), and their order decides which boxes
+are kept. So the runtime's unstable sorting is repeated. Keys are compared by < alone; without equal
+ones every sorting agrees.
 """
 
 from __future__ import annotations

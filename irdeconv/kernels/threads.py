@@ -144,17 +144,11 @@ class Team(Protocol):
         """Start a kernel: the shared memory is free again."""
 
     def each(self, items: Iterable[T], work: Callable[[T, Space], None]) -> None:
-        """Call `work(item, space)` for every item; items must not depend on each other.
-
-        Where one raises, no other is being worked on any more when this does.
-        """
+        """Call `work(item, space)` for independent items; raises after the others have ended."""
 
 
 class Threads:
-    """A team of one or more threads; each has scratch memory of its own.
-
-    It runs one kernel at a time: its user holds `lock`.
-    """
+    """A team of threads, each with scratch memory; it runs one kernel for the holder of `lock`."""
 
     def __init__(self, threads: int = 1) -> None:
         self.threads = max(1, threads)
@@ -234,10 +228,7 @@ class _CallTimes:
     runs: int = 0
 
     def share(self) -> bool:
-        """Whether to share it this time: what took less, but both are tried now and then.
-
-        Long work is shared in any case: a disturbed trial must not decide for many runs.
-        """
+        """Whether to share it now: always long work, else what took less; both are tried again."""
         self.runs += 1
         if self.alone < NEVER_SHARED * relative().wake:
             return False

@@ -84,9 +84,6 @@ def window(b: FormBuilder[X], x: X, axis: int, start: int, count: int, step: int
     return b.add(op, x, *(joined(b, IntVector(tuple(r))) for r in rows))
 
 
-# 1 ---------------------------------------------------------------------------------------------
-
-
 def as_plane(b: FormBuilder[X], layer: Layer[X], place: int) -> X:
     """1-D -> 2-D: (N, C, 1, W) with a kernel 1xK, or at place 1 (N, C, W, 1)."""
     one = [ONE] if place == 0 else []
@@ -152,9 +149,6 @@ def as_planes(b: FormBuilder[X], layer: Layer[X]) -> X:
     return reshaped(b, y, batch, outputs, deep, high, wide)
 
 
-# 2 ---------------------------------------------------------------------------------------------
-
-
 def dense(b: FormBuilder[X], layer: Layer[X]) -> X:
     """Groups -> one group with a block-diagonal filter."""
     return convolve(b, replace(layer, w=block_diagonal(b, layer.w), stage=2))
@@ -186,9 +180,6 @@ def group_by_group(b: FormBuilder[X], layer: Layer[X]) -> X:
 
     key = (id(layer), "group")
     return b.add(Concat(1), *(b.repeat(key, partial(group, i)) for i in range(g)))
-
-
-# 3, 4 ------------------------------------------------------------------------------------------
 
 
 def undilated(b: FormBuilder[X], layer: Layer[X]) -> X:
@@ -226,9 +217,6 @@ def sliced_stride(b: FormBuilder[X], layer: Layer[X], strides: Ints) -> X:
         step = want // have
         y = window(b, y, a, 0, (size_of(b, y, a) - 1) // step + 1, step) if step > 1 else y
     return y
-
-
-# 5 ---------------------------------------------------------------------------------------------
 
 
 def filled_kernel(b: FormBuilder[X], layer: Layer[X], kernel: Ints, stage: int = 5) -> X:
@@ -313,9 +301,6 @@ def kernel_as_sum(b: FormBuilder[X], layer: Layer[X], part: Ints) -> X:
     return reduce(lambda p, q: b.add(Add(), p, q), total)
 
 
-# 6 ---------------------------------------------------------------------------------------------
-
-
 def _chunks(count: int, parts: int) -> list[tuple[int, int]]:
     """Return start and size of `parts` nearly equal chunks."""
     cuts = [count * i // parts for i in range(parts + 1)]
@@ -360,9 +345,6 @@ def _channels_padded(b: FormBuilder[X], x: X, count: int) -> X:
     rank = b.spec(x).rank or 0
     end = IntVector(tuple(count if a == 1 else 0 for a in range(rank)))
     return pad_spatial(b, x, end * 0, end, 0)
-
-
-# 7, 8 ------------------------------------------------------------------------------------------
 
 
 def equal_pads(b: FormBuilder[X], layer: Layer[X], pads: Ints) -> X:

@@ -138,9 +138,6 @@ def _emit(
     return crop(b, add_bias(b, y, layer.bias), [0, 0, *front], [0, 0, *back])
 
 
-# Rules -----------------------------------------------------------------------------------------
-
-
 def as_plane(b: FormBuilder[X], layer: DeconvolutionLayer[X], place: int) -> X:
     """1-D -> 2-D: (N, C, 1, W) with a kernel 1xK, or at place 1 (N, C, W, 1)."""
 
@@ -310,9 +307,6 @@ def _shifted_by_convolution(b: FormBuilder[X], x: X, axes: Sequence[_AxisParts])
     size = (layer_rules.size_of(b, x, 2 + a) for a in range(n))
     end = IntVector(tuple(a.high - s + 1 for a, s in zip(axes, size, strict=True)))
     return convolve(b, ConvolutionLayer(x, w, (1,) * n, (1,) * n, begin, end))
-
-
-# Proposals -------------------------------------------------------------------------------------
 
 
 def proposals(b: Any, layer: DeconvolutionLayer[Any]) -> list[RuleCall]:

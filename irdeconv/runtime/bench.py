@@ -100,10 +100,7 @@ def _calls(plan: Plan, inputs: Feeds, timer: StepTimer, peers: Sequence[Peer]) -
 
 
 def require_measurable(effort: Effort, peers: Sequence[str], threads: int) -> None:
-    """Raise UsageError for numbers that no measurement can have, and for peers that are not there.
-
-    Peers run on one thread, so irdeconv must as well.
-    """
+    """Raise UsageError for impossible numbers, absent peers, and peers beside several threads."""
     if effort.rounds < 1 or not 0 <= effort.time <= MOST_SECONDS:
         message = (
             f"{effort.time:g} seconds in {effort.rounds} rounds: 0 to {MOST_SECONDS} seconds in "

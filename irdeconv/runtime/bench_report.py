@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from irdeconv.base.errors import count, misused
+from irdeconv.base.json_form import json_form
 from irdeconv.base.markup import html_text, line
 from irdeconv.base.opening import read_json
 from irdeconv.base.tables import WIDTH, scaled, table, wrap
@@ -74,7 +75,7 @@ class Ratio:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return asdict(self) | {"verdict": self.verdict}
+        return json_form(self, "before now ratio low high verdict")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,13 +98,8 @@ class BaselineReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {
-            "name": self.name,
-            "date": self.date,
-            "network": None if self.network is None else self.network.to_dict(),
-            "steps": [{"layer": name, **ratio.to_dict()} for name, ratio in self.steps],
-            "unlike": list(self.unlike),
-        }
+        steps = [{"layer": name, **ratio.to_dict()} for name, ratio in self.steps]
+        return json_form(self, steps=steps)
 
 
 @dataclass(frozen=True)
@@ -298,26 +294,13 @@ class BenchReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form (`irdeconv/bench/1`): seconds, bytes, shares of 1."""
-        steps = (s.to_dict() | self.figures(s) for s in self.slowest)
-        return {
-            "schema": SCHEMA,
-            "name": self.name,
-            "form": self.form,
-            "fused": self.fused,
-            "threads": self.threads,
-            **asdict(self.effort),
-            "clock": self.clock,
-            "conditions": asdict(self.conditions),
-            "ceilings": asdict(self.ceilings),
-            "network": asdict(self.network),
-            "throughput": self.throughput,
-            "parallel": None if self.parallel is None else self.parallel.to_dict(),
-            "histogram": asdict(self.histogram),
-            "steps": list(steps),
-            "memory": asdict(self.memory),
-            "peers": [asdict(p) for p in self.peers],
-            "baselines": [b.to_dict() for b in self.baselines],
-        }
+        steps = [s.to_dict() | self.figures(s) for s in self.slowest]
+        effort = json_form(self.effort)
+        keys = (
+            f"schema name form fused threads {' '.join(effort)} clock conditions ceilings network"
+            " throughput parallel histogram steps memory peers baselines"
+        )
+        return json_form(self, keys, schema=SCHEMA, steps=steps, **effort)
 
     def __str__(self) -> str:
         return self.to_text()

@@ -1,9 +1,4 @@
-"""Memory and work counted before a run; layers that fail in one.
-
-Memory and work that are counted before anything is allocated or multiplied.
-
-A layer that fails while a graph is running: what to say of it.
-"""
+"""Memory and work, counted before anything is allocated; errors of layers in a run."""
 
 from __future__ import annotations
 
@@ -177,10 +172,7 @@ def failure(node: Node, arrays: Sequence[Any], error: Exception) -> IrdeconvErro
 
 
 def _told(node: Node, arrays: Sequence[Any], error: Exception) -> Exception:
-    """Return what inference says of these very arrays where it refuses them; else the error.
-
-    Sizes and values that were open when the graph was inferred may be what is wrong.
-    """
+    """Return the error of inference for these very arrays, if it refuses them; else the error."""
     if isinstance(error, OpError | IrdeconvError | MemoryError):
         return error
     try:

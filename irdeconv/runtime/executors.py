@@ -1,8 +1,6 @@
-"""Executors of fusion groups and of bodies.
+"""Executors of fusion groups: a kernel writing into given memory, a view, or `evaluate`.
 
-What executes a fusion group: a kernel writing into given memory, a view, or `evaluate`.
-
-Loops and branches in a program: a program for each body, perhaps for each shape it meets.
+Loops and branches have a program for each body, and one more for each new shape.
 """
 
 from __future__ import annotations
@@ -31,16 +29,9 @@ from irdeconv.kernels.recorded_calls import FixedCall
 from irdeconv.kernels.threads import Team, Threads
 from irdeconv.ops.bodies import Body, BodyOp
 from irdeconv.rewrite.infer_specs import infer_specs
+from irdeconv.runtime import fusion
 from irdeconv.runtime.budget import guarded
 from irdeconv.runtime.choice import Tuner
-from irdeconv.runtime.fusion import (
-    ChainGroup,
-    ChainPlan,
-    ConvolutionGroup,
-    FusedConvolution,
-    FusionGroup,
-    plan_chain,
-)
 from irdeconv.runtime.program import (
     VIEW,
     Always,
@@ -84,7 +75,7 @@ class Executor:
 
 def choose_executor(
     graph: Graph,
-    group: FusionGroup,
+    group: fusion.FusionGroup,
     constants: Mapping[Value, Array],
     tuner: Tuner,
     team: Threads,
@@ -96,10 +87,10 @@ def choose_executor(
     `used` are the ports that are read; `dense` says that what reads the first one is faster where
     its elements follow each other in memory.
     """
-    if isinstance(group, ConvolutionGroup):
+    if isinstance(group, fusion.ConvolutionGroup):
         return _convolution(graph, group, constants, tuner, team)
-    if isinstance(group, ChainGroup):
-        plan = plan_chain(graph, group.nodes, constants)
+    if isinstance(group, fusion.ChainGroup):
+        plan = fusion.plan_chain(graph, group.nodes, constants)
         return _ChainExecutor(
             arguments=plan.arguments,
             outputs=outputs_of(group.last),
@@ -122,7 +113,7 @@ def choose_executor(
     return replace(executor, memory=small_memory(node, len(executor.outputs)))
 
 
-def node_executor(graph: Graph, group: FusionGroup) -> Executor:
+def node_executor(graph: Graph, group: fusion.FusionGroup) -> Executor:
     """Execute one node by its own `evaluate`."""
     return evaluated(graph, group.last, group.last.op.evaluate, aliases=True)
 
@@ -273,7 +264,7 @@ class _CallExecutor(Executor):
 
 @dataclass(kw_only=True)
 class _ChainExecutor(Executor):
-    plan: ChainPlan
+    plan: fusion.ChainPlan
 
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
         run, out = self.plan.run, outs[0]
@@ -295,8 +286,8 @@ class _ConvolutionExecutor(Executor):
 
     prepared: Kernel | None
     candidate: Candidate
-    layer: FusedConvolution
-    finish: ChainPlan | None
+    layer: fusion.FusedConvolution
+    finish: fusion.ChainPlan | None
 
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
         data, out = ins[0], outs[0]
@@ -375,7 +366,7 @@ class _ConvolutionExecutor(Executor):
         return lambda values: finish.epilogue([values[i] for i in operands])
 
 
-def _movable(kernel: Kernel | None, finish: ChainPlan | None) -> bool:
+def _movable(kernel: Kernel | None, finish: fusion.ChainPlan | None) -> bool:
     """Whether a kernel gains nothing where all memory stays where it is, or little."""
     if not isinstance(kernel, FixedKernel):
         return True
@@ -384,7 +375,7 @@ def _movable(kernel: Kernel | None, finish: ChainPlan | None) -> bool:
 
 def _convolution(
     graph: Graph,
-    group: ConvolutionGroup,
+    group: fusion.ConvolutionGroup,
     constants: Mapping[Value, Array],
     tuner: Tuner,
     team: Threads,
@@ -398,7 +389,9 @@ def _convolution(
     listed = tuner.listed(kind, layer.problem)
     choice = tuner.choose(kind, layer.problem, listed, weights, team)
     finish = (
-        plan_chain(graph, group.finish, constants, Value(group.core.id)) if group.finish else None
+        fusion.plan_chain(graph, group.finish, constants, Value(group.core.id))
+        if group.finish
+        else None
     )
     arguments = [layer.data] if weights is not None else [layer.data, layer.filter]
     if finish is not None:

@@ -14,10 +14,11 @@ from irdeconv.base.errors import Collector, UsageError
 from irdeconv.ir.constant import ArrayData
 from irdeconv.ir.graph import FreshNames, Graph, Node, Value
 from irdeconv.ir.spec import Array, is_static
-from irdeconv.ops.basic import Const, Parameter, ReadValue6, Result, VariableOp
+from irdeconv.ops.basic import Const, Parameter, ReadValue6, Result
 from irdeconv.rewrite.infer_specs import infer_specs, require_specs
 from irdeconv.runtime.feeds import Binder
 from irdeconv.runtime.plan import build_plan
+from irdeconv.runtime.program import variable
 from irdeconv.runtime.schedule import Settings
 from irdeconv.runtime.selection import Place, Selection
 
@@ -35,11 +36,6 @@ class Region:
     inputs: set[Value] = field(default_factory=set)
     known: set[Value] = field(default_factory=set)
     states: set[int] = field(default_factory=set)
-
-
-def variable(node: Node) -> str | None:
-    """Return the variable that a ReadValue or Assign stands for; None for other layers."""
-    return node.op.variable_id if isinstance(node.op, VariableOp) else None
 
 
 def behind(graph: Graph, seeds: Iterable[int]) -> set[int]:
@@ -515,10 +511,7 @@ def needed(whole: Graph, piece: Piece) -> list[str]:
 
 
 def recorded(whole: Graph, piece: Piece, arrays: Mapping[str, Array]) -> dict[str, Array] | None:
-    """Take what flows into a piece from arrays by tensor or layer name; None where some is missing.
-
-    The names may be those of `run --dump`: `dump/NAME`, and `NAME.1` for the second output.
-    """
+    """Take a piece's inputs from arrays by tensor or layer name, as `run --dump` has them; None."""
     found = {}
     for end in piece.inputs:
         node, port = whole.node(end.source.node), end.source.port

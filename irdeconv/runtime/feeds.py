@@ -35,11 +35,7 @@ def is_array(value: object) -> bool:
 
 
 def array_of(value: Any) -> Array:
-    """Return a value as an array, where possible without copying it.
-
-    Takes whatever NumPy takes: arrays, numbers, nested lists, what has `__array__` or
-    `__dlpack__`. Raises NoArrayError.
-    """
+    """Return whatever NumPy takes as an array, if possible without a copy; NoArrayError."""
     if isinstance(value, np.ndarray):
         return value
     kind = f"{type(value).__module__.partition('.')[0]}.{type(value).__qualname__}"
@@ -125,10 +121,7 @@ class Binder:
         return out
 
     def _suiting(self, feeds: Feeds) -> list[Array] | None:
-        """Return arrays that are given under the usual names, or in order, and taken as they are.
-
-        None where something has to be looked at more closely, which takes longer.
-        """
+        """Return arrays given by usual names or in order, if usable as they are; else None."""
         if type(feeds) is dict:
             arrays: list[Any] = [feeds.get(name) for name in self.inputs]
         else:

@@ -1,17 +1,9 @@
-"""Fusion groups, chains of element-wise nodes, fused convolutions.
+"""Fusion groups: the nodes of a graph that a plan executes as one step each.
 
-From element-wise nodes to a chain that computes them tile by tile.
-
-A convolution fused with what stands in front of it: zero-insertion and pads.
-
-A convolution of stride 1 behind ZeroInsertion and Pad is a deconvolution; a Pad alone becomes pads
-of the convolution.
-
-Fusion groups: the nodes of a graph that a plan executes as one step each.
-
-The graph stays as it is; only the plan knows them. Two kinds of fusion make them: what surrounds a
-convolution (ZeroInsertion and Pad in front, element-wise operations behind), and runs of
-element-wise operations. Everything inside a group is used by the group alone.
+Only the plan knows them; the graph stays as it is. Two kinds of fusion make them: the neighbours of
+a convolution (ZeroInsertion and Pad in front, element-wise operations behind), and runs of
+element-wise operations. Only the group uses the values inside it. A convolution of stride 1 behind
+ZeroInsertion and Pad is a deconvolution; a Pad alone becomes pads of the convolution.
 """
 
 from __future__ import annotations
@@ -43,10 +35,7 @@ _CHAINED = frozenset({"f64", "f32", "f16", "bf16"})  # element types that chains
 
 
 def chain_step(op: Op, inputs: Sequence[Spec]) -> ChainStep | None:
-    """Return the operation as a step; None where it is none, or not for these inputs.
-
-    Every input that is an operand and the result are f64 all together, or f32, f16 or bf16.
-    """
+    """Return the operation as a step; None unless operands and result are all f64, or narrower."""
     if not inputs or any(s.dtype is None for s in inputs):
         return None
     step = op.chain_step(inputs)
@@ -65,10 +54,7 @@ def is_element_wise(op: Op, inputs: Sequence[Spec], out: Spec) -> bool:
 
 @dataclass(frozen=True)
 class ChainPlan:
-    """A compiled chain and the values it reads when it runs, in the order of its registers.
-
-    The first register of an epilogue's chain is what it finishes, and no argument.
-    """
+    """A compiled chain and the values it reads, by register (without what an epilogue finishes)."""
 
     chain: Chain
     arguments: tuple[Value, ...]
@@ -117,10 +103,7 @@ def plan_chain(
     constants: Mapping[Value, Array],
     main: Value | None = None,
 ) -> ChainPlan:
-    """Compile element-wise nodes, producers first; `main` is what an epilogue finishes.
-
-    Without `main` the first node's first input that is no constant takes its place.
-    """
+    """Compile element-wise nodes; `main`, by default the first open input, is the main tensor."""
     operands = _Operands(constants, main)
     made: dict[Value, int] = {}  # values computed inside
     steps: list[Instruction] = []
@@ -227,10 +210,7 @@ class FusedConvolution:
 def fuse_convolution(
     graph: Graph, node: Node, constants: Mapping[Value, Array], readers: Readers
 ) -> FusedConvolution | None:
-    """Return the layer that ends in a convolution or core.Deconvolution; None where sizes are open.
-
-    Also None for layers without elements, which need no kernel.
-    """
+    """Return the layer that ends in a (de)convolution; None for open sizes or no elements."""
     specs = (*graph.input_specs(node.id), node.spec())
     if not all(is_static(s.shape) and 0 not in s.shape for s in specs):
         return None
@@ -382,10 +362,7 @@ _CONVOLVED = ("float16", "float32", "float64", "bfloat16")
 
 @dataclass(frozen=True)
 class FusionGroup:
-    """Nodes that one step executes, producers first; the last one's outputs are the group's.
-
-    `inputs` are read at run time.
-    """
+    """Nodes that one step executes, producers first; the last one's outputs are its own."""
 
     nodes: tuple[Node, ...]
     inputs: tuple[Value, ...]
@@ -398,10 +375,7 @@ class FusionGroup:
 
 @dataclass(frozen=True)
 class ConvolutionGroup(FusionGroup):
-    """A convolution or deconvolution with what surrounds it.
-
-    `finish` are the element-wise nodes at the end of `nodes`.
-    """
+    """A (de)convolution with its neighbours; `finish` are the element-wise nodes at the end."""
 
     layer: FusedConvolution
     finish: tuple[Node, ...] = ()
@@ -446,10 +420,7 @@ class Users:
 
 @dataclass
 class GroupFinder:
-    """Finds the groups of a graph.
-
-    `order` are the nodes to execute, producers first; `constants` the values that are known.
-    """
+    """Finds the groups of nodes in `order`, producers first; `constants` are known values."""
 
     graph: Graph
     order: list[Node]
@@ -495,10 +466,7 @@ class GroupFinder:
         return is_element_wise(node.op, self.graph.input_specs(node.id), specs[0])
 
     def _behind(self, node: Node) -> tuple[Node, ...]:
-        """Return the element-wise nodes behind `node` that can be executed together with it.
-
-        They have its shape and type, and nothing but the last one is used by anyone else.
-        """
+        """Return the element-wise nodes behind `node`, of its shape and type, each used once."""
         spec = node.spec()
         inside = {node.id}
         chain: list[Node] = []

@@ -1,12 +1,7 @@
-"""The machine: its load, its limits, its calibration.
+"""The machine: what it is, how busy it is, the most that it can do, and its calibration.
 
-The machine: what it is, how busy it is, and the most that it can do.
-
-Measure the few numbers of a machine of which the costs of kernels are made.
-
-Each is the least of many short measurements, in which all take turns, so that other programs
-disturb little. Processor time counts, but for a thread that wakes up. The shapes are fixed, the
-elements seeded.
+A calibration takes the least of many short measurements in turns, so that other programs disturb
+little. It counts processor time, except for the wake-up of a thread.
 """
 
 from __future__ import annotations
@@ -138,10 +133,7 @@ def measure_ceilings(clock: Clock, cores: int | None = None) -> Ceilings:
 
 
 def _gemm_seconds(clock: Clock, threads: int) -> float:
-    """Return the least time in which each thread multiplies once.
-
-    Processor time for one thread, which others on the machine do not change; wall time for several.
-    """
+    """Return the least time of a product in each thread: of one processor time, else wall time."""
     matrices = [_matrices(i) for i in range(threads)]
     team = Threads(threads)
 

@@ -1,13 +1,4 @@
-"""Measured times of calls, steps and parallel requests.
-
-Times of calls: two clocks, interleaved rounds, order statistics.
-
-How often a run took how long, as bars.
-
-Several requests at once: what a machine gets done, and how long each request takes.
-
-What each step of a program does: products, bytes, and its time in every run.
-"""
+"""Times by two clocks, in interleaved rounds: of calls, steps of a program, parallel requests."""
 
 from __future__ import annotations
 
@@ -17,11 +8,12 @@ import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 from irdeconv.base import progress
+from irdeconv.base.json_form import json_form
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.kernels.blas import one_blas_thread
 from irdeconv.ops.basic import macs as macs_of
@@ -39,10 +31,7 @@ NORMAL_95 = 1.96  # standard deviations on either side that hold 95 %
 
 @dataclass(frozen=True)
 class Clock:
-    """Two clocks in seconds: the time that passes, and the processor time of this process.
-
-    On a machine that others use as well only the second one says what the work costs.
-    """
+    """Two clocks in seconds: wall time, and the processor time of this process."""
 
     wall: Callable[[], float] = time.perf_counter
     cpu: Callable[[], float] = time.process_time
@@ -227,10 +216,7 @@ class Histogram:
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelReport:
-    """`requests` threads, each with a plan of its own, that began together.
-
-    `seconds` passed from the first beginning to the last end; `latency` is the wall time of a run.
-    """
+    """Parallel requests, each with its plan; `seconds` from first begin to last end."""
 
     requests: int
     runs: int
@@ -244,7 +230,7 @@ class ParallelReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return asdict(self) | {"throughput": self.throughput}
+        return json_form(self, "requests runs seconds latency throughput")
 
 
 @dataclass
@@ -280,10 +266,7 @@ class _Request:
 def in_parallel(
     calls: Sequence[Call], effort: Effort, clock: Clock
 ) -> tuple[ParallelReport, list[float]]:
-    """Run all calls at once, again and again; returns a report and the wall times in seconds.
-
-    What one of them raises is raised here.
-    """
+    """Run all calls at once, repeatedly; return a report and wall times; raises their errors."""
     quota = MOST if effort.iterations is None else max(1, effort.iterations // len(calls))
     requests = [_Request(call, effort, clock, quota) for call in calls]
     start = threading.Barrier(len(calls))
@@ -336,8 +319,8 @@ class StepReport:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         layers = [{"type": type, "name": name} for type, name in self.nodes]
-        facts = {k: v for k, v in vars(self).items() if k not in ("nodes", "ids", "timing")}
-        return {**facts, "layers": layers, "timing": asdict(self.timing)}
+        keys = "index kernel why scratch macs bytes layers timing"
+        return json_form(self, keys, layers=layers)
 
     @property
     def types(self) -> str:
@@ -363,10 +346,7 @@ def products(graph: Graph, step: Step) -> int | None:
 
 
 def traffic(graph: Graph, step: Step) -> int | None:
-    """Return the bytes that come into a step and leave it; what stays inside does not count.
-
-    A view moves nothing.
-    """
+    """Return the bytes that enter and leave a step; inner values and views do not count."""
     if step.kernel == VIEW:
         return 0
     covered = {n.id for n in step.nodes}

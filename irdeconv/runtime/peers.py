@@ -31,10 +31,7 @@ Outputs = Callable[[], Sequence[Array]]
 
 @dataclass(frozen=True)
 class Source:
-    """A model for peers: the graph as it was read, and the file it came from, where there is one.
-
-    `path` is an .xml (with `weights`, the .bin) or an .onnx; peers load it themselves.
-    """
+    """A model for peers: its graph and its file (.xml with `weights`, or .onnx), if any."""
 
     graph: Graph
     path: Path | None = None
@@ -159,18 +156,23 @@ def _openvino(source: Source, inputs: Mapping[str, Array], folder: Path) -> Outp
 
 def _onnxruntime(source: Source, inputs: Mapping[str, Array], folder: Path) -> Outputs:
     """Load the .onnx that the graph was made of, or spell a single deconvolution as a model."""
-    ort = extra("onnxruntime", "InferenceSession")
     if source.path is not None and source.path.suffix == ".onnx":
         model: Any = str(source.path)
     else:
         model = _conv_transpose(source.graph, inputs)
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    session = onnx_session(model)
     names = [end.name for end in session.get_inputs()]
     feeds = dict(zip(names, _in_order([{n} for n in names], inputs), strict=True))
     return lambda: session.run(None, feeds)
+
+
+def onnx_session(model: str | bytes) -> Any:
+    """Load an ONNX model, or the file of this name, into ONNX Runtime with one thread."""
+    ort: Any = extra("onnxruntime", "InferenceSession")
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def _conv_transpose(graph: Graph, inputs: Mapping[str, Array]) -> bytes:

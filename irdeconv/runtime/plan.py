@@ -303,10 +303,7 @@ def require_whole(rows: int, size: int | None) -> None:
 
 
 def run_rows(plan: Plan, feeds: Mapping[str, Array], cut: Collection[str]) -> dict[str, Array]:
-    """Run a plan on all rows of the inputs in `cut`; the other inputs are the same for each batch.
-
-    Outputs are joined along their first axis. Each batch begins with the state of the first one.
-    """
+    """Run a plan on the rows of inputs in `cut`, batch by batch from one state; join outputs."""
     size = batch_size(plan.binder, cut, {name: feeds[name].shape for name in cut})
     rows = len(feeds[next(iter(cut))]) if cut else 0
     require_whole(rows, size)

@@ -78,13 +78,6 @@ def most_alive(lifetimes: Sequence[Lifetime]) -> int:
     return top
 
 
-def allocate(size: int) -> Array:
-    """Return that many bytes, aligned to a cache line, not yet touched."""
-    raw = np.empty(size + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + size]
-
-
 def _padded(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
@@ -124,10 +117,7 @@ def scatters(view: Callable[..., Any], inputs: Sequence[Spec]) -> bool:
 
 
 def bind(op: Op, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
-    """Bind an operation to exact shapes; None where only its `evaluate` will do.
-
-    Inputs that are constants have their values in their specs, however many elements these have.
-    """
+    """Bind an operation to exact shapes and constants; None if only `evaluate` will do."""
     specs = (*inputs, *outputs)
     if not all(s.static and s.dtype is not None for s in specs) or any(s.size == 0 for s in specs):
         return None
@@ -178,10 +168,7 @@ def _constant(arg: Operand | Array, inputs: Sequence[Spec]) -> Array | None:
 
 @dataclass
 class Variables:
-    """Values by variable: `kept` from run to run; what a run assigns is kept at its end.
-
-    Inside a run `now` is what is read: a body's assignments hold from its next iteration on.
-    """
+    """Values by variable, `kept` from run to run; a body reads `now`, from its last iteration."""
 
     kept: dict[str, Array] = field(default_factory=dict)
     now: dict[str, Array] = field(default_factory=dict)
@@ -213,7 +200,7 @@ class Variables:
                 return op.evaluate(*init) if held is None else _checked(name, own, held)
 
             return read
-        readers = [n for n in graph.nodes("ReadValue") if _variable(n) == name]
+        readers = [n for n in graph.nodes("ReadValue") if variable(n) == name]
         spec = readers[0].spec() if readers else Spec(None, None)
 
         def assign(value: Array) -> Array:
@@ -223,7 +210,8 @@ class Variables:
         return assign
 
 
-def _variable(node: Node) -> str | None:
+def variable(node: Node) -> str | None:
+    """Return the variable that a ReadValue or Assign stands for; None for other layers."""
     return node.op.variable_id if isinstance(node.op, VariableOp) else None
 
 
@@ -283,10 +271,7 @@ Watch = Callable[[Step, list[Array], tuple[Array, ...]], None]
 
 @dataclass(frozen=True)
 class Always:
-    """A call that does the same with the same memory in every run.
-
-    `recorded` is what it does where all of that is compiled.
-    """
+    """A call that does the same with the same memory in every run; `recorded` if compiled."""
 
     prepared: Callable[[Team], None]
     team: Team
@@ -350,11 +335,7 @@ class Program:
     def run(
         self, arrays: Sequence[Array], trace: Trace | None = None, watch: Watch | None = None
     ) -> dict[str, Array]:
-        """Execute with one array per parameter; StepError where a step fails.
-
-        `trace` is called with each step's last node and its outputs, `watch` with the step, its
-        inputs and its outputs.
-        """
+        """Execute; `trace` gets nodes and outputs, `watch` steps and arrays; StepError."""
         with self.team.lock, arithmetic():
             self.variables.begin()
             values = self._begin(arrays)

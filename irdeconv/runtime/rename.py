@@ -163,10 +163,7 @@ def feeds_result(graph: Graph, node: Node) -> bool:
 
 
 def may_stand_for(graph: Graph, old: Node, new: Value) -> bool:
-    """Whether a tensor may take the place of a node's output without a change of the interface.
-
-    An output of the model keeps its name and stays another tensor than all other ends.
-    """
+    """Whether a tensor may replace a node's output: outputs of the model stay apart."""
     if not feeds_result(graph, old):
         return True
     producer = graph.node(new.node)

@@ -20,12 +20,14 @@ from irdeconv.ir.spec import Array, is_static
 from irdeconv.kernels.machine import relative
 from irdeconv.kernels.products import in_order
 from irdeconv.kernels.recorded_calls import Repeated
+from irdeconv.kernels.scratch import allocate
 from irdeconv.kernels.threads import NEVER_SHARED, Threads
 from irdeconv.ops.basic import Const, Opaque, VariableOp
 from irdeconv.ops.bodies import BodyOp, bodies_of
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.elementwise import Multiply, Subtract
 from irdeconv.rewrite.lower_deconv import canonicalized
+from irdeconv.runtime import program
 from irdeconv.runtime.budget import ALLOW, FoldBudget, failure, require_macs
 from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.executors import (
@@ -38,21 +40,6 @@ from irdeconv.runtime.executors import (
     outputs_of,
 )
 from irdeconv.runtime.fusion import FusionGroup, GroupFinder, dense_inputs
-from irdeconv.runtime.program import (
-    COPIED_BYTES,
-    MOVED_BYTES,
-    Always,
-    Fresh,
-    Lifetime,
-    Memory,
-    Program,
-    Slots,
-    Step,
-    Variables,
-    allocate,
-    layout,
-    most_alive,
-)
 
 PROMISED_BYTES = 1 << 18  # above this size a constant may be made when it is asked for
 REREAD_BYTES = 1 << 26  # of large constants, until the pages of mapped files are given back
@@ -128,11 +115,7 @@ class Folded:
 
 
 def fold(graph: Graph, max_memory: int | None = None) -> Folded:
-    """Evaluate what depends on constants alone, in so many bytes.
-
-    Raises UnsupportedError with every operation that cannot be executed, ExecutionError or
-    LimitError where an evaluation fails.
-    """
+    """Evaluate what depends on constants alone, in so many bytes; IrdeconvError if it fails."""
     order, live = graph.topological(), graph.live()
     _refuse_unsupported(list(_needed(graph)))
     folded = Folded()
@@ -188,10 +171,7 @@ def _is_promised(node: Node) -> bool:
 
 
 def _folded(node: Node, arrays: list[Array]) -> tuple[Array, ...]:
-    """Return a node's constant outputs, to the bit as inference has them.
-
-    Where sums have a defined order they are computed in it.
-    """
+    """Return a node's constant outputs, to the bit as inference has them (in order)."""
     known = [s.known for s in node.specs or ()]
     if known and not in_order() and all(v is not None for v in known):
         return tuple(v for v in known if v is not None)
@@ -250,16 +230,16 @@ class Settings:
     tuner: Tuner = field(default_factory=Tuner)
     max_memory: int | None = None
     once: bool = False
-    variables: Variables = field(default_factory=Variables)
+    variables: program.Variables = field(default_factory=program.Variables)
 
 
-def compiled(graph: Graph, settings: Settings) -> Program:
+def compiled(graph: Graph, settings: Settings) -> program.Program:
     """Return the program of an inferred graph; raises what `fold` and `build_program` raise."""
     ready = canonicalized(graph) if settings.fuse else graph
     return build_program(ready, fold(ready, settings.max_memory), settings)
 
 
-def build_program(graph: Graph, folded: Folded, settings: Settings) -> Program:
+def build_program(graph: Graph, folded: Folded, settings: Settings) -> program.Program:
     """Compile an inferred graph; LimitError where its memory or its work is above the limit."""
     require_macs(graph)
     with np.errstate(all="ignore"):  # filters are transformed here
@@ -288,12 +268,12 @@ class _Scheduler:
             (name, graph.inputs_of(r.id)[0])
             for name, r in zip(graph.outputs, graph.results, strict=True)
         ]
-        self.fresh: dict[Value, Fresh] = {}
+        self.fresh: dict[Value, program.Fresh] = {}
         self.read = {v for n in folded.order for v in graph.inputs_of(n.id)}
         self.read |= {v for _, v in self.results}
         self.dense: set[Value] = set()
 
-    def build(self) -> Program:
+    def build(self) -> program.Program:
         """Return the program."""
         groups = self._groups()
         self.dense = {v for g in groups for v in dense_inputs(g)}
@@ -310,7 +290,7 @@ class _Scheduler:
             for group, executor in zip(groups, executors, strict=True)
             if (step := self._step(group, executor)) is not None
         ]
-        return Program(
+        return program.Program(
             steps=self._with_frees(steps),
             values=self.values,
             parameters=[self.slot_of[Value(n.id)] for n in self.graph.parameters],
@@ -322,7 +302,7 @@ class _Scheduler:
             fresh=list(self.fresh.values()),
             arena=arena,
             most_alive=alive,
-            evaluated=most_alive(self._evaluated()),
+            evaluated=program.most_alive(self._evaluated()),
         )
 
     def _groups(self) -> list[FusionGroup]:
@@ -357,7 +337,7 @@ class _Scheduler:
             dense=Value(group.last.id) in self.dense,
         )
 
-    def _compile(self, body: Graph, fuse: bool) -> Program:
+    def _compile(self, body: Graph, fuse: bool) -> program.Program:
         """Compile a body; measuring would want a lock that is held while the plan runs."""
         fuse = fuse and self.settings.fuse
         return compiled(body, replace(self.settings, fuse=fuse, tuner=Tuner()))
@@ -378,7 +358,7 @@ class _Scheduler:
             yield from outputs_of(group.last)
         yield from (v for _, v in self.results)
 
-    def _outputs(self, node: Node) -> Slots:
+    def _outputs(self, node: Node) -> program.Slots:
         return tuple(self.slot_of[v] for v in outputs_of(node) if v in self.slot_of)
 
     def _place(self, groups: list[FusionGroup], executors: list[Executor]) -> None:
@@ -400,7 +380,7 @@ class _Scheduler:
             elif executor.memory:
                 for value, (shape, dtype) in zip(executor.outputs, executor.memory, strict=True):
                     if value in large:
-                        self.fresh[value] = Fresh(self.slot_of[value], shape, dtype)
+                        self.fresh[value] = program.Fresh(self.slot_of[value], shape, dtype)
                     size = math.prod(shape) * dtype.itemsize
                     self.buffers[value] = _Buffer(size, k, k, value not in large)
             else:
@@ -409,20 +389,14 @@ class _Scheduler:
             self.buffers[value].last = len(groups)
 
     def _is_small(self, value: Value, still: Container[Value]) -> bool:
-        """Whether an input or output is rather copied than a new place in every run.
-
-        `still` are the values whose memory had better stay where it is.
-        """
+        """Whether an input or output is rather copied than moved; `still` are better not moved."""
         spec = self.graph.spec(value)
         nbytes = spec.nbytes if spec.dtype is not None and spec.dtype.kind != "string" else None
-        limit = COPIED_BYTES if value in still else MOVED_BYTES
+        limit = program.COPIED_BYTES if value in still else program.MOVED_BYTES
         return self.settings.fuse and nbytes is not None and 0 < nbytes <= limit
 
     def _expect(self, outputs: Iterable[Value], step: int) -> None:
-        """Note the sizes of what `evaluate` will allocate, as far as they are known.
-
-        Also of what nothing reads.
-        """
+        """Note the known sizes of what `evaluate` will allocate, read or not."""
         for value in outputs:
             size = self.graph.spec(value).nbytes
             if size is not None:
@@ -431,8 +405,8 @@ class _Scheduler:
     def _allocate(self, executors: list[Executor]) -> tuple[int, int]:
         """Lay out the arena and set the slots whose arrays never change."""
         buffers = list({id(b): b for b in self.buffers.values() if b.in_arena}.values())
-        lifetimes = [Lifetime(b.size, b.first, b.last) for b in buffers]
-        offsets, total = layout(lifetimes)
+        lifetimes = [program.Lifetime(b.size, b.first, b.last) for b in buffers]
+        offsets, total = program.layout(lifetimes)
         self._check_memory(total, max((e.scratch for e in executors), default=0))
         memory = allocate(total)
         at = {id(b): offset for b, offset in zip(buffers, offsets, strict=True)}
@@ -443,11 +417,11 @@ class _Scheduler:
                     start = at[id(buffer)]
                     piece = memory[start : start + buffer.size]
                     self.values[self.slot_of[value]] = piece.view(dtype).reshape(shape)
-        return total, most_alive(lifetimes)
+        return total, program.most_alive(lifetimes)
 
     def _placed(
         self, executors: list[Executor]
-    ) -> Iterator[tuple[tuple[Value, ...], tuple[Memory, ...]]]:
+    ) -> Iterator[tuple[tuple[Value, ...], tuple[program.Memory, ...]]]:
         """Yield values with the shapes and types of their memory: inputs, then what is computed."""
         for node in self.graph.parameters:
             spec = self.graph.spec(Value(node.id))
@@ -458,7 +432,7 @@ class _Scheduler:
 
     def _check_memory(self, arena: int, scratch: int) -> None:
         limit = self.settings.max_memory
-        arena += most_alive(self._evaluated())
+        arena += program.most_alive(self._evaluated())
         outputs = sum(f.nbytes for f in self.fresh.values())
         weights = self.folded.constants.nbytes
         need = arena + scratch * self.settings.team.threads + outputs + weights
@@ -469,12 +443,12 @@ class _Scheduler:
             )
             raise LimitError(Diagnostic("E602", "error", message, hint=ALLOW))
 
-    def _evaluated(self) -> list[Lifetime]:
+    def _evaluated(self) -> list[program.Lifetime]:
         """Return the values that `evaluate` allocates in every run."""
         found = {id(b): b for v, b in self.buffers.items() if v not in self.fresh}
-        return [Lifetime(b.size, b.first, b.last) for b in found.values() if not b.in_arena]
+        return [program.Lifetime(b.size, b.first, b.last) for b in found.values() if not b.in_arena]
 
-    def _step(self, group: FusionGroup, executor: Executor) -> Step | None:
+    def _step(self, group: FusionGroup, executor: Executor) -> program.Step | None:
         """Bind a group; None for a view of memory that never changes, which is made here."""
         ins = tuple(self.slot_of[v] for v in executor.arguments)
         outs = tuple(self.slot_of[v] for v in executor.outputs)
@@ -486,8 +460,8 @@ class _Scheduler:
             if all(np.may_share_memory(values[slot], source) for slot in outs):
                 self.values = values
                 return None
-        fixed = call.prepared if isinstance(call, Always) else None
-        return Step(
+        fixed = call.prepared if isinstance(call, program.Always) else None
+        return program.Step(
             nodes=group.nodes,
             call=call,
             inputs=ins,
@@ -495,19 +469,19 @@ class _Scheduler:
             kernel=executor.kernel,
             why=executor.why,
             scratch=executor.scratch,
-            recorded=call.recorded if isinstance(call, Always) else None,
+            recorded=call.recorded if isinstance(call, program.Always) else None,
             short=isinstance(fixed, Repeated)
             and (len(fixed.pieces) == 1 or self._is_short(executor, ins + outs)),
         )
 
-    def _is_short(self, executor: Executor, slots: Slots) -> bool:
+    def _is_short(self, executor: Executor, slots: program.Slots) -> bool:
         """Whether no thread is worth waking up for what reads and writes these slots."""
         arrays = [self.values[slot] for slot in slots]
         elements = sum(a.size for a in arrays if a is not None)
         nanoseconds = ELEMENT_NS * elements + (executor.cost or 0.0)
         return bool(nanoseconds < 1e9 * NEVER_SHARED * relative().wake)
 
-    def _with_frees(self, steps: list[Step]) -> list[Step]:
+    def _with_frees(self, steps: list[program.Step]) -> list[program.Step]:
         """Free what has no fixed place after its last use."""
         last: dict[int, int] = {}
         for k, step in enumerate(steps):

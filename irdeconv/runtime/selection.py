@@ -1,9 +1,4 @@
-"""Selecting layers, tensors and outputs by text.
-
-What a text names in a graph: a layer, a tensor, one port of a layer.
-
-A graph with other outputs: those that somebody asks for, and what they need.
-"""
+"""Selection by text: a layer, a tensor, one port of a layer; a graph with these as outputs."""
 
 from __future__ import annotations
 
@@ -51,10 +46,7 @@ class Selection:
                     self._tensors.setdefault(name, []).append(Value(node.id, port))
 
     def collect(self, texts: Iterable[tuple[str, str]], problems: Collector) -> list[Place]:
-        """Return what each text names; those that name nothing are reported (E503).
-
-        A text comes with the option that it was given to, for the messages.
-        """
+        """Return what each text names, given to an option; others are reported (E503)."""
         found = [self._place(text, option, problems) for option, text in texts]
         return [place for place in found if place is not None]
 

@@ -31,7 +31,7 @@ from irdeconv.ops.movement import Broadcast, Broadcast1, Concat, Tile, Transpose
 from irdeconv.ops.padding import Pad1, Pad12
 from irdeconv.ops.shape import Reshape, Squeeze, Squeeze1, Unsqueeze
 from irdeconv.rewrite.builder import GraphBuilder, remove_dead, replace_node, unique_names
-from irdeconv.rewrite.compressed_filters import constant
+from irdeconv.rewrite.compressed_filters import constant, is_constant
 from irdeconv.rewrite.infer_specs import infer_specs, inferred
 from irdeconv.runtime.rename import feeds_result, give_names, may_stand_for
 
@@ -132,11 +132,6 @@ def _is_compressed(source: ElementType, target: ElementType) -> bool:
     return target.is_real and numeric and source.bits < min(target.bits, 32)
 
 
-def _is_constant(graph: Graph, value: Value) -> bool:
-    op = graph.node(value.node).op
-    return isinstance(op, Const) and op.data.available
-
-
 def _values(graph: Graph, node: Node, limits: FoldingLimits) -> list[Array] | None:
     """Return the outputs where they are known and small enough; None otherwise."""
     inputs, specs = graph.inputs_of(node.id), node.specs or ()
@@ -144,7 +139,7 @@ def _values(graph: Graph, node: Node, limits: FoldingLimits) -> list[Array] | No
     exact = [k for k in known if k is not None]
     if len(exact) == len(specs) and not any(s.dtype is None or s.dtype.is_real for s in specs):
         return exact
-    if not inputs or not all(_is_constant(graph, v) for v in inputs):
+    if not inputs or not all(is_constant(graph, v) for v in inputs):
         return None
     before = sum(graph.spec(v).nbytes or 0 for v in inputs if len(graph.users(v)) == 1)
     after = [s.nbytes for s in specs]
@@ -183,7 +178,7 @@ def _move_in_front_of_convert(graph: Graph, node: Node) -> bool:
     if not isinstance(convert.op, Convert) or len(graph.users(inputs[0])) != 1:
         return False
     before = graph.inputs_of(convert.id)[0]
-    if not all(_is_constant(graph, v) for v in (before, *inputs[1:])):
+    if not all(is_constant(graph, v) for v in (before, *inputs[1:])):
         return False
     if (node.spec().size or 0) > (graph.spec(before).size or 0):
         return False
@@ -320,9 +315,6 @@ def _is_neutral(op: Op, values: Array, dtype: ElementType | None) -> bool:
     if not dtype.is_real:
         return True
     return bool(np.all(np.signbit(values.astype(np.float64)) == isinstance(op, Add)))
-
-
-# Pairs ------------------------------------------------------------------------------------------
 
 
 def joined_with_producer(graph: Graph, node: Node) -> bool:

@@ -1,21 +1,14 @@
-"""One axis of a deconvolution as cells, and its overlap map.
+"""One axis of a deconvolution as cells, as scatter and as convolution, and its overlap map.
 
-One axis of a deconvolution as rows of cells: as the scatter, and as a convolution over zeros.
+All positions are those of the uncropped scatter: input i at S*i, its product with tap k at S*i +
+D*k, output o at o + begin. The zero-inserted data has input i at S*i as well; the tap k of output o
+lies over o + begin - D*k there. `show/assets/anatomy.js` makes the same rows.
 
-Everything stands at positions of the uncropped scatter. Input i stands at S*i, its product with
-tap k at S*i + D*k, output o at o + begin. The zero-inserted data has input i at S*i as well, and
-the tap k of output o lies over o + begin - D*k there. So both views share one ruler.
+The overlap map counts the taps that reach each output. Away from the borders that depends only on
+the position modulo the stride; on several axes it is the product. Taps k and k' reach the same
+residue if D*(k - k') is a multiple of S.
 
-`show/assets/anatomy.js` of the page makes the same rows of the same integers; a test compares them.
-
-How many taps reach each output: the overlap map of a kernel, and what it says.
-
-Away from the borders the number depends on the position modulo the stride alone, and on several
-axes it is the product. Taps k and k' reach the same residue where D*(k - k') is a multiple of S.
-
-The style sheet of drawn axes, for a picture by itself and for the page.
-
-Colours stand in the rules and not in variables: programs that convert SVG know no variables.
+Colours are in the rules of the style: programs that convert SVG do not support variables.
 """
 
 from __future__ import annotations
@@ -26,7 +19,6 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import product
 from string import Template
-from typing import Any
 
 from irdeconv.base.errors import count
 from irdeconv.ir.geometry import IntVector, Vector, Window, full_size, zero_insertion_pads
@@ -45,10 +37,6 @@ class AxisCell:
     kind: str
     text: str = ""
     phase: int | None = None
-
-    def to_list(self) -> list[Any]:
-        """Return the JSON form."""
-        return [self.at, self.kind, self.text, self.phase]
 
 
 @dataclass(frozen=True)
@@ -476,7 +464,13 @@ _SHAPES = """\
 .anatomy .fine rect.extra { stroke-width: 1.5; }
 """
 
-_COLOURS = Template("""\
+
+def _filled(letter: str, count: int) -> str:
+    return "".join(f".anatomy .{letter}{i} {{ fill: ${letter}{i}; }}\n" for i in range(count))
+
+
+_COLOURS = Template(
+    """\
 .anatomy text { fill: $ink; }
 .anatomy .soft { fill: $soft; }
 .anatomy rect { stroke: $line; fill: $empty; }
@@ -485,22 +479,14 @@ _COLOURS = Template("""\
 .anatomy .inserted, .anatomy .padded, .anatomy .idle { fill: none; }
 .anatomy .cut, .anatomy .lost, .anatomy .cross { fill: none; stroke: $cut; }
 .anatomy .count { stroke: none; fill: none; }
-.anatomy .p0 { fill: $p0; }
-.anatomy .p1 { fill: $p1; }
-.anatomy .p2 { fill: $p2; }
-.anatomy .p3 { fill: $p3; }
-.anatomy .p4 { fill: $p4; }
-.anatomy .p5 { fill: $p5; }
-.anatomy .p6 { fill: $p6; }
-.anatomy .p7 { fill: $p7; }
+"""
+    + _filled("p", COLOURS)
+    + """\
 .anatomy .extra { stroke: $ink; }
 .anatomy .focus { fill: none; stroke: $ink; stroke-width: 1.5; }
-.anatomy .o0 { fill: $o0; }
-.anatomy .o1 { fill: $o1; }
-.anatomy .o2 { fill: $o2; }
-.anatomy .o3 { fill: $o3; }
-.anatomy .o4 { fill: $o4; }
-""")
+"""
+    + _filled("o", 5)
+)
 
 _LIGHT = {
     "paper": "#ffffff", "ink": "#1c2330", "soft": "#5b6575", "line": "#8b95a5",

@@ -55,10 +55,7 @@ def difference(before: Graph, after: Graph) -> Difference:
 
 
 def _pairs(before: Graph, after: Graph) -> Iterator[tuple[int, int]]:
-    """Yield layers that are the same one: of one id and name, else of one name.
-
-    Copies of a graph keep the ids; a graph that was written and read again has only the names.
-    """
+    """Yield equal layers: same id and name (copies), else the same name (read again)."""
     taken: set[int] = set()
     others = []
     for node in before.nodes():

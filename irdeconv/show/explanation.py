@@ -10,6 +10,7 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from irdeconv.base.errors import OpError, Problem, count, did_you_mean, misused
+from irdeconv.base.json_form import json_form
 from irdeconv.base.markup import html_text, plain
 from irdeconv.base.markup import line as one_line
 from irdeconv.base.tables import printable, table
@@ -38,6 +39,7 @@ from irdeconv.show.systems import (
     verdicts,
 )
 
+_TERMS = ("kernel", "full", "pad_begin", "pad_end", "output")
 FORMULA = "O = S(I-1) + D(K-1)+1 - pb - pe + op"
 
 
@@ -68,22 +70,10 @@ class AxisEquation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        terms = {
-            "input": self.size,
-            "kernel": self.kernel,
-            "full": self.full,
-            "pad_begin": self.pad_begin,
-            "pad_end": self.pad_end,
-            "output": self.output,
-        }
-        return {
-            "axis": self.index,
-            "stride": self.stride,
-            "dilation": self.dilation,
-            "output_padding": self.output_padding,
-            **{k: None if v is None else numbers((v,))[0] for k, v in terms.items()},
-            "equation": f"{self.equation[0]} = {self.equation[1]}",
-        }
+        names = {"input": self.size} | {n: getattr(self, n) for n in _TERMS}
+        terms = {n: None if v is None else numbers((v,))[0] for n, v in names.items()}
+        keys = f"axis stride dilation output_padding {' '.join(terms)} equation"
+        return json_form(self, keys, axis=self.index, equation=" = ".join(self.equation), **terms)
 
 
 @dataclass(frozen=True)
@@ -117,34 +107,21 @@ class LayerExplanation:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         p = self.problem
-        return {
-            "name": self.name,
-            "type": self.type,
-            "version": self.version,
-            "system": self.system,
-            "attributes": self.attributes,
-            "inputs": list(self.inputs),
-            "output": self.output,
-            "rejected": None if p is None else {"code": p.code, "message": p.message},
-            "hints": list(self.hints),
-            "remarks": [{"code": r.code, "message": r.message} for r in self.remarks],
-            "faults": list(self.faults),
+        return json_form(
+            self,
+            "name type version system attributes inputs output rejected hints remarks faults"
+            " begin end size rule axes picture systems solutions",
+            rejected=None if p is None else {"code": p.code, "message": p.message},
+            remarks=[{"code": r.code, "message": r.message} for r in self.remarks],
+            systems=self.verdicts,
             **crop_dict(self.crop),
-            "rule": self.rule.to_dict() if self.rule else None,
-            "axes": [a.to_dict() for a in self.axes],
-            "picture": list(self.picture),
-            "systems": [v.to_dict() for v in self.verdicts],
-            "solutions": self.solutions.to_dict() if self.solutions else None,
-        }
+        )
 
 
 def explain_layer(
     graph: Graph, node: Node, solve_for: Ints | None = None, *, declared: bool = True
 ) -> LayerExplanation:
-    """Explain one deconvolution of an inferred graph; it may be one that inference refused.
-
-    `declared` says whether the sizes that the file states are to be looked at.
-    """
+    """Explain a deconvolution, even a refused one; `declared`: with the sizes of the file."""
     inputs, op = graph.input_specs(node.id), node.op
     s, crop, remarks, problem = _judged(op, inputs)
     system = find(s.system) if s else None
@@ -330,10 +307,7 @@ def layer_picture(e: LayerExplanation) -> LayerPicture:
 
 
 def anatomies(e: LayerExplanation) -> list[AxisAnatomy]:
-    """Return the numbers of every axis, an open size as 0.
-
-    There are none where pads or kernel are open, or a number is too large.
-    """
+    """Return the numbers of every axis, an open size as 0; none if others are open or huge."""
     s, crop = e.setting, e.crop
     if s is None or crop is None or not is_static(crop.begin) or not is_static(s.kernel):
         return []

@@ -1,12 +1,7 @@
-"""Groups of layers: repeated blocks and scopes of names.
+"""Groups of layers: scopes of names (`encoder/layer.0/dense`), and repeated blocks.
 
-Groups by the scopes of names: `encoder/layer.0/dense` is in `encoder`, `layer`, `0`.
-
-A scope becomes a group only where that helps: its layers are connected with one another, no link
-leads out of it and back into it, and the scene around it neither has a handful of boxes nor loses
-most of its own to it.
-
-Groups of what repeats: blocks of the same layers in the same order, one behind the other.
+A scope becomes a group only if its layers are connected, no link leads out of it and back, and the
+scene around it keeps most of its boxes and has more than a handful.
 """
 
 from __future__ import annotations
@@ -246,10 +241,7 @@ def find_repeats(
     arrows: Sequence[Arrow],
     weighty: Collection[int] = (),
 ) -> None:
-    """Put runs of equal blocks into groups, in a group and in all groups inside.
-
-    `weighty` are layers with weights, with which a block begins where there is a choice.
-    """
+    """Put runs of equal blocks into groups, nested ones too; blocks begin with `weighty` layers."""
     for inner, inside in split(group, arrows):
         find_repeats(inner, signatures, inside, weighty)
     row = _Row(group, signatures, arrows, weighty)
@@ -373,10 +365,7 @@ class _Row:
 
 
 def walk(reads: Sequence[Sequence[int]]) -> list[int]:
-    """Return numbers with all that they read in front of them; alike blocks come out alike.
-
-    Only what nobody reads starts a walk, so all of a block comes together.
-    """
+    """Return numbers behind all that they read, block by block; alike blocks come out alike."""
     read = {u for near in reads for u in near}
     starts = [n for n in range(len(reads)) if n not in read] + list(range(len(reads)))
     out: list[int] = []

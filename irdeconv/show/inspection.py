@@ -11,6 +11,7 @@ from fnmatch import translate
 from typing import Any, Literal, get_args
 
 from irdeconv.base.errors import UsageError, count, did_you_mean, misused
+from irdeconv.base.json_form import json_form
 from irdeconv.base.markup import html_table, line
 from irdeconv.base.tables import WIDTH, flat, number, one_line, scaled, table, wrap
 from irdeconv.base.tables import share as percentage
@@ -39,10 +40,7 @@ _CONSTANT_NODE = 'style="dashed" color="#888888" fontcolor="#555555"'
 
 
 def dot(graph: Graph, layers: Sequence[LayerFacts], *, constants: bool = False) -> str:
-    """Return a digraph: deconvolutions filled, specs on the edges, constants in their readers.
-
-    With `constants` these are nodes with a dashed border.
-    """
+    """Return a digraph, specs on the edges; constants are nodes, or in their readers."""
     shown = [r for r in layers if constants or not r.constant]
     ids = {r.id for r in shown}
     lines = [
@@ -194,25 +192,15 @@ def _ends(names: list[str], nodes: list[Node]) -> list[dict[str, Any]]:
 
 
 def _layer(node: Node, r: LayerFacts) -> dict[str, Any]:
+    keys = (
+        "id name type version attributes inputs outputs parameters bytes macs deconvolution"
+        " constant origins file line"
+    )
+    inputs = [
+        {"producer": i.producer, "port": i.port, "name": i.name, **_spec(i.spec)} for i in r.inputs
+    ]
     return {
-        "id": r.id,
-        "name": r.name,
-        "type": r.type,
-        "version": r.version,
-        "attributes": r.attributes,
-        "inputs": [
-            {"producer": i.producer, "port": i.port, "name": i.name, **_spec(i.spec)}
-            for i in r.inputs
-        ],
-        "outputs": [_output(o) for o in r.outputs],
-        "parameters": r.parameters,
-        "bytes": r.bytes,
-        "macs": r.macs,
-        "deconvolution": r.deconvolution,
-        "constant": r.constant,
-        "origins": r.origins,
-        "file": r.file,
-        "line": r.line,
+        **json_form(r, keys, inputs=inputs, outputs=[_output(o) for o in r.outputs]),
         **_present(violations=r.violations),
         **_beyond_attributes(node),
         **_present(rt_info=node.rt_info, port_rt_info=node.port_rt_info, extra=dict(node.extra)),

@@ -1,13 +1,4 @@
-"""Facts about layers, deconvolutions and constants, and their listing.
-
-Which constants stand behind a layer, and how large they are.
-
-Facts about every layer of a graph, inferred or not.
-
-The layers as text: a name, a line of numbers, and where the layer's data come from and go to.
-
-Facts about every deconvolution of a graph, inferred or not.
-"""
+"""Facts about layers, deconvolutions and constants of a graph, and their listing."""
 
 from __future__ import annotations
 
@@ -135,10 +126,7 @@ def const_size(op: Op) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class InputFacts:
-    """An input: the node, output port and name that it comes from, and what flows in.
-
-    `parameters` are the elements of the constants behind it, None where it is no constant.
-    """
+    """An input: its producer, and the elements of constants behind it (None: not constant)."""
 
     producer: int
     port: int
@@ -202,6 +190,11 @@ class LayerFacts:
         """The line there, found on demand."""
         place = None if self.location is None else self.location.position
         return None if place is None else place[0]
+
+    @property
+    def place(self) -> str:
+        """The file, and the line if it is known."""
+        return f"{self.file}:{self.line}" if self.line is not None else self.file or ""
 
 
 def layers(graph: Graph) -> list[LayerFacts]:
@@ -287,7 +280,6 @@ DEEPER = 2  # by how much a reference that does not fit on its line stands furth
 READERS = 8  # of an output that are named
 PRODUCERS = 32  # of a layer that are named
 VALUES = 8  # elements of a constant that are shown
-VALUE_WIDTH = 40  # columns that they may take
 VALUE_WIDTH = 40  # columns that they may take
 
 _LAYER = re.compile(rb"<layer[\s>]")
@@ -448,13 +440,9 @@ def comment(r: LayerFacts) -> str:
     parts = {
         "from ": _listed(producers, len(r.inputs), PRODUCERS),
         "to ": _listed(names, len(readers), READERS),
-        "": [flat(_place(r))] if r.file else [],
+        "": [flat(r.place)] if r.file else [],
     }
     return "; ".join(f"{term}{', '.join(items)}" for term, items in parts.items() if items)
-
-
-def _place(r: LayerFacts) -> str:
-    return f"{r.file}:{r.line}" if r.line is not None else r.file or ""
 
 
 def quoted(name: str) -> str:

@@ -1,18 +1,12 @@
-"""The layout of a graph in rows.
+"""The layout of a graph in rows from top to bottom.
 
-Where vertices stand in their rows: after Brandes and Koepf, "Fast and simple horizontal
-coordinate assignment" (2001), with boxes of different widths.
+Coordinates follow Brandes and Koepf, "Fast and simple horizontal coordinate assignment" (2001),
+with boxes of different widths. Each vertex is aligned with a middle neighbour of the row before;
+blocks of aligned vertices get one coordinate. Four such answers, from above and below, packed to
+the left and to the right, are averaged. The points of a long link are one block, so it is straight.
 
-Each vertex is aligned with a middle neighbour of the row before; blocks of aligned vertices get one
-coordinate. That is done from above and below, packed to the left and to the right, and the four
-answers are averaged. Points of one long link are always one block, so it is straight.
-
-The points of links: vertical where boxes are beside them, S-shaped between two rows.
-
-Lay out a graph in rows from top to bottom.
-
-Existing Python packages are either GPL and slow (46 s for 5,000 layers), or place points instead of
-boxes with links around them (5 s). This one takes less than 1 s.
+Existing Python packages are GPL and slow (46 s for 5,000 layers), or place points instead of boxes
+(5 s). This takes less than 1 s.
 """
 
 from __future__ import annotations
@@ -210,10 +204,7 @@ _SPACING = 14  # between two links that enter a box
 
 @dataclass(frozen=True, slots=True)
 class Diagram:
-    """What is laid out: the sizes of nodes, and nets with the widths of their labels (0: none).
-
-    `top` and `bottom` are nodes that have to be in the first and in the last row.
-    """
+    """What is laid out: nodes' sizes, nets, labels' widths, nodes of the `top` and `bottom` row."""
 
     widths: Sequence[int]
     heights: Sequence[int]
@@ -393,10 +384,7 @@ class Layout:
 
 
 def lay_out(diagram: Diagram) -> Layout:
-    """Place all nodes and links; parts that nothing connects stand beside one another.
-
-    The same diagram always gets the same layout. Takes some 0.1 s for 1,000 nodes.
-    """
+    """Place nodes and links, separate parts side by side, always alike: 0.1 s for 1,000 nodes."""
     if diagram.top or diagram.bottom:
         return _connected(diagram)
     parts = _parts(diagram)

@@ -104,10 +104,7 @@ class AxisDrawing:
         return ", ".join(words)
 
     def rows(self) -> Iterator[str]:
-        """Yield one line per output: the taps where they lie, those over data as a sum.
-
-        The sums are left out where a line does not hold them.
-        """
+        """Yield one line per output: the taps where they lie, and their sum if there is room."""
         outputs = self.axis.output
         shown = outputs if outputs <= ROWS else ROWS - 2
         rows = [self._row(o) for o in (*range(shown), outputs - 1)]

@@ -18,6 +18,7 @@ from importlib.resources import files
 from typing import Any
 
 from irdeconv import __version__
+from irdeconv.base.json_form import json_form
 from irdeconv.base.markup import plain
 from irdeconv.base.tables import escaped_json
 from irdeconv.ir.graph import Graph
@@ -40,7 +41,7 @@ def node_content(graph: Graph, facts: LayerFacts, kind: str, number: int | None)
         "attributes": facts.attributes,
         "inputs": [[i.producer, i.port, str(i.spec)] for i in facts.inputs],
         "outputs": [str(o.spec) for o in facts.outputs],
-        "place": _place(facts),
+        "place": facts.place,
         "macs": facts.macs,
         "bytes": facts.bytes,
         "memory": memory(facts),
@@ -57,10 +58,6 @@ def node_content(graph: Graph, facts: LayerFacts, kind: str, number: int | None)
         if content[key] == 0:
             del content[key]
     return content if number is None else {**content, "number": number}
-
-
-def _place(facts: LayerFacts) -> str:
-    return f"{facts.file}:{facts.line}" if facts.line is not None else facts.file or ""
 
 
 _OPERATION = ("type", "version", "attributes")  # fields of layers that many have alike
@@ -134,33 +131,11 @@ def _columns(columns: Mapping[str, list[Any]]) -> dict[str, Any]:
 
 
 # They run in this order, all in one function.
-SCRIPTS = (
-    "state.js",
-    "texts.js",
-    "theme.js",
-    "painters.js",
-    "scene.js",
-    "groups.js",
-    "draw.js",
-    "camera.js",
-    "pane.js",
-    "pointer.js",
-    "minimap.js",
-    "ramp.js",
-    "overlays.js",
-    "legend.js",
-    "anatomy.js",
-    "anatomy_view.js",
-    "details.js",
-    "values.js",
-    "sidebar.js",
-    "changes.js",
-    "search.js",
-    "table.js",
-    "export.js",
-    "keys.js",
-    "main.js",
+_SCRIPTS = (
+    "state texts theme painters scene groups draw camera pane pointer minimap ramp overlays "
+    "legend anatomy anatomy_view details values sidebar changes search table export keys main"
 )
+SCRIPTS = tuple(f"{name}.js" for name in _SCRIPTS.split())
 STYLES = ("page.css", "details.css", "overlays.css", "sheet.css")
 
 _POLICY = (
@@ -273,19 +248,10 @@ class PageContent:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, as the page's script reads it."""
-        return {
-            "schema": PAGE_SCHEMA,
-            "title": self.title,
-            "file": self.file,
-            "version": __version__,
-            "graphs": [g.to_dict() for g in self.graphs],
-            "changes": [c.to_dict() for c in self.changes],
-            "overlays": [o.to_dict() for o in (*self.overlays, *FACTS)],
-            "details": dict(self.details),
-            "values": dict(self.values),
-            "notes": list(self.notes),
-            "headline": self.headline,
-        }
+        keys = "schema title file version graphs changes overlays details values notes headline"
+        large = {"details": dict(self.details), "values": dict(self.values)}  # and plain already
+        more = {"overlays": (*self.overlays, *FACTS), **dict.fromkeys(large)}
+        return json_form(self, keys, schema=PAGE_SCHEMA, version=__version__, **more) | large
 
     def to_html(self) -> str:
         """Return one HTML file that loads nothing."""

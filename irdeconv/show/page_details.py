@@ -1,13 +1,6 @@
-"""Details of layers on the page.
+"""Details of single layers on the page: deconvolutions, statistics of constants, overlays.
 
-Constants in few bytes: the values of small ones, least, greatest and mean and a histogram.
-
-What the page says of single layers: deconvolutions explained, constants in numbers.
-
-All that the browser can work out by itself is left out: pictures and overlap maps follow from the
-integers of an axis.
-
-Numbers of the layers that the page paints on the graph.
+Pictures and overlap maps are left out: the browser makes them of the integers of an axis.
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
-"""Values of a run on the page.
+"""Values of a run on the page: extremes, histograms, and tensors as small pictures of 8 bits.
 
-Statistics of arrays of any size and element type, read in small parts.
-
-Tensors as small pictures of 8 bits: feature maps, images in colour, signals as lines.
-
-Sizes are reduced by the mean of the elements that a pixel covers. A pixel is 0 where one of them is
-not finite; 1 to 255 go from the least to the largest number of its channel.
-
-What flowed through the layers of a run: extremes, histograms, pictures of the tensors.
+Arrays are read in small parts. A pixel is the mean of the elements that it covers: 0 if one of them
+is not finite, otherwise 1 to 255 from the least to the largest number of its channel.
 """
 
 from __future__ import annotations
@@ -233,10 +227,7 @@ def _read(values: Array) -> tuple[str, Array] | None:
 
 
 def _reduced(values: Array, height: int, width: int) -> Array:
-    """Return the means of the elements that each pixel covers; whole elements count.
-
-    Large tensors are read in parts, so that little of them is float64 at a time.
-    """
+    """Return the means of the elements of each pixel, read in parts; whole elements count."""
     channels, rows, columns = values.shape
     wide = max(1, min(columns, PART_SIZE // channels))
     tall = max(1, PART_SIZE // (channels * wide))

@@ -1,10 +1,6 @@
-"""Ranks of nodes, and their order in each row.
+"""The row of every node (below its inputs, near its neighbours) and the order in each row.
 
-The row of every node: below all that it reads, and near to what it is connected with.
-
-Rows with what passes through them: a long link becomes a chain of points, one in each row.
-
-The order in each row, such that few links cross.
+A long link becomes a chain of points, one in each row. The order keeps crossings few.
 """
 
 from __future__ import annotations

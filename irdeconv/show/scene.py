@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from irdeconv.show.text import ADVANCE, FONT
 
@@ -25,19 +25,9 @@ Change = Literal["same", "added", "rewritten", "removed"]
 Style = Literal["type", "name", "fact"]
 Point = tuple[int, int]
 
-KINDS: tuple[Kind, ...] = (
-    "layer",
-    "deconvolution",
-    "input",
-    "output",
-    "constant",
-    "body",
-    "group",
-    "repeat",
-    "port",
-)
-CHANGES: tuple[Change, ...] = ("same", "added", "rewritten", "removed")
-STYLES: tuple[Style, ...] = ("type", "name", "fact")
+KINDS: tuple[Kind, ...] = get_args(Kind)
+CHANGES: tuple[Change, ...] = get_args(Change)
+STYLES: tuple[Style, ...] = get_args(Style)
 
 SIZES: dict[Style, int] = {"type": 12, "name": 12, "fact": 10}
 LABEL_SIZE = 10
@@ -152,10 +142,7 @@ def _scene(scene: Scene) -> dict[str, Any]:
 def _boxes(boxes: Sequence[Box]) -> dict[str, list[Any]]:
     """Return the columns; `styles` has a digit for every line, its number in the table."""
     return {
-        "x": [b.x for b in boxes],
-        "y": [b.y for b in boxes],
-        "width": [b.width for b in boxes],
-        "height": [b.height for b in boxes],
+        **{name: [getattr(b, name) for b in boxes] for name in ("x", "y", "width", "height")},
         "kind": [KINDS.index(b.kind) for b in boxes],
         "change": [CHANGES.index(b.change) for b in boxes],
         "node": [-1 if b.node is None else b.node for b in boxes],
@@ -165,12 +152,12 @@ def _boxes(boxes: Sequence[Box]) -> dict[str, list[Any]]:
     }
 
 
+_ENDS = ("source", "target", "source_port", "target_port")
+
+
 def _links(links: Sequence[Link], labels: dict[str, int]) -> dict[str, list[Any]]:
     return {
-        "source": [k.source for k in links],
-        "target": [k.target for k in links],
-        "source_port": [k.source_port for k in links],
-        "target_port": [k.target_port for k in links],
+        **{name: [getattr(k, name) for k in links] for name in _ENDS},
         "node": [-1 if k.node is None else k.node for k in links],
         "output": [k.output for k in links],
         "label": [labels[k.label] for k in links],

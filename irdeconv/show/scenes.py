@@ -1,11 +1,4 @@
-"""Scenes of groups, composed for a drawing.
-
-Make scenes of what a caller wants to have drawn.
-
-The scenes of groups: every group has one of its own, with ports for what crosses its border.
-
-The drawing of a whole graph.
-"""
+"""Scenes of groups, each with ports for the links that cross its border, and drawings of graphs."""
 
 from __future__ import annotations
 
@@ -265,10 +258,7 @@ class _Nesting:
     def _through(
         self, way: Sequence[tuple[int, int]], key: tuple[bool, int, int], wire: Wire
     ) -> int:
-        """Add the links between a layer and the ports of the groups around it.
-
-        Return the port of the outermost group, -1 where the layer is in none of them.
-        """
+        """Link a layer with the ports of its groups; return the outermost one, -1 without."""
         port = -1
         for scene, number in reversed(way[1:]):
             before, port = port, self._port(scene, key, wire)

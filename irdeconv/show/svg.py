@@ -1,13 +1,7 @@
-"""Scenes as SVG, and their colours.
+"""Scenes as SVG, without scripts, links or fonts; light and dark colours are a style sheet in it.
 
-The colours of pictures, light and dark, as a style sheet that an SVG carries in itself.
-
-The rules name one class each, so that readers of SVG that know little CSS obey them, too. Colours
-come in pairs whose text has a contrast of 4.5 or more.
-
-Scenes as SVG: one file without script, links or fonts, so it is shown wherever an image is.
-
-Kinds and changes differ in shape as well as in colour. The same scene always gives the same bytes.
+The rules name one class each, for readers of SVG with little CSS. Text has a contrast of at least
+4.5. Kinds and changes differ in shape as well as in colour. The same scene gives the same bytes.
 """
 
 from __future__ import annotations
@@ -59,22 +53,17 @@ _COLOURS: dict[str, dict[str, tuple[str, str]]] = {
 }
 
 _SHARED = {
-    "layer": "stroke-width:1",
+    **dict.fromkeys(("layer", "input", "output", "body", "group", "repeat"), "stroke-width:1"),
     "deconvolution": "stroke-width:1.5",
-    "input": "stroke-width:1",
-    "output": "stroke-width:1",
     "constant": "stroke-width:1;stroke-dasharray:3 2",
-    "body": "stroke-width:1",
-    "group": "stroke-width:1",
-    "repeat": "stroke-width:1",
     "added": "stroke-width:2.5",
     "rewritten": "stroke-width:2.5;stroke-dasharray:9 3",
     "removed": "stroke-width:2.5;stroke-dasharray:3 3",
     "sign": "fill:none;stroke-width:2",
     "link": "fill:none;stroke-width:1.2",
-    "type": f"font-size:{SIZES['type']}px;font-weight:bold;text-anchor:middle",
     "name": f"font-size:{SIZES['name']}px;text-anchor:middle",
     "fact": f"font-size:{SIZES['fact']}px;text-anchor:middle",
+    "type": f"font-size:{SIZES['type']}px;font-weight:bold;text-anchor:middle",
     "label": f"font-size:{LABEL_SIZE}px",
     "heading": "font-size:15px;font-weight:bold",
 }
@@ -123,10 +112,7 @@ class Panel:
 
 
 def svg(panels: Sequence[Panel], title: str, description: str) -> str:
-    """Return the scenes side by side as an SVG document.
-
-    `title` and `description` are what a screen reader says of the picture.
-    """
+    """Return the scenes side by side; screen readers read `title` and `description`."""
     head = max((_HEADING_LINE * len(p.heading) for p in panels), default=0)
     head += _HEADING_LINE // 2 if head else 0
     body, x, height = [], 0, 0

@@ -1,12 +1,6 @@
-"""The rules of other systems, and their verdicts on a layer.
+"""The rules of other systems, their verdicts on a layer, and attributes for a wanted output size.
 
-The setting and the rule of any deconvolution, the canonical one included.
-
-PyTorch and TensorFlow: no IR of theirs is read, only their rules are asked.
-
-What the systems would compute for the same attributes, and how it differs.
-
-Which attributes of a system give a wanted output size.
+PyTorch and TensorFlow have no IR here, only rules.
 """
 
 from __future__ import annotations
@@ -21,6 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from irdeconv.base.errors import OpError, count
+from irdeconv.base.json_form import json_form
 from irdeconv.ir import geometry
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.geometry import IntVector, Vector, Window
@@ -272,15 +267,8 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form; unknown sizes are texts."""
-        return {
-            "system": self.system,
-            "title": self.title,
-            "same": self.same,
-            "kind": self.kind,
-            "text": self.text,
-            **crop_dict(self.crop),
-            "instead": self.instead,
-        }
+        keys = "system title same kind text begin end size instead"
+        return json_form(self, keys, **crop_dict(self.crop))
 
 
 def crop_dict(crop: Crop | None) -> dict[str, list[int | str] | None]:
@@ -432,8 +420,7 @@ class Solutions:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        found = [s.to_dict() for s in self.found]
-        return vars(self) | {"wanted": list(self.wanted), "found": found}
+        return json_form(self)
 
 
 @dataclass(frozen=True, order=True)
@@ -480,10 +467,7 @@ def _padded(base: Setting, choices: Sequence[AxisPads]) -> Setting:
 
 
 def _choices(system: System, base: Setting, axis: int, wanted: int) -> tuple[list[AxisPads], bool]:
-    """Return what gives the wanted size on one axis, and whether everything was tried.
-
-    All axes are made alike, so that each is judged apart from the others.
-    """
+    """Return the choices on one axis, all axes made alike, and whether all were tried."""
     alike = base.on_axis(axis, base.axes)
     tried = list(itertools.islice(_candidates(alike, wanted), SEARCHED + 1))
     found = []

@@ -57,10 +57,7 @@ def shown(text: str) -> str:
 
 
 def name_lines(name: str, width: float, most: int = 2) -> list[str]:
-    """Return a name in at most `most` lines of `width` em, broken behind `/`, `.`, `:` or `_`.
-
-    What does not fit is left out in the middle: the end says which layer it is.
-    """
+    """Return a name in `most` lines of `width` em, broken behind `/.:_`, cut in the middle."""
     text = shown(name)
     splits = [pieces.findall(text) for pieces in _PIECES]
     for pieces in splits:

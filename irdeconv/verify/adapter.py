@@ -1,14 +1,7 @@
-"""Graphs as models of the trusted core, and the sides of a proof.
+"""Graphs as models of the trusted core, the sides of a proof, and provers.
 
-What is compared of a layer that is kept as its file has it: version, children, bodies.
-
-A Graph as a Model of the trusted core: for graphs in memory, and files that are no IR.
-
-The two sides of a proof: each a model of the core, and what is known of its values.
-
-The layers of a model between values that are given and one that they compute.
-
-Provers that remember what they were asked, and what of that only a file declares.
+A side is a model and the known values in it. An obligation has the layers between given values and
+a computed one. Provers record the questions, and which answers depend on a file's declarations.
 """
 
 from __future__ import annotations
@@ -103,10 +96,7 @@ class Adapted:
 
 
 def adapted(graph: Graph) -> Adapted:
-    """Return the model of a graph: its inputs and what outputs and states need.
-
-    Constants are views of the graph's.
-    """
+    """Return the model of what a graph's outputs and states need; constants are views."""
     live, parameters = graph.live(), graph.parameters
     inside = [n for n in graph.topological() if n.id in live and n.type != "Parameter"]
     places: dict[int, int] = {}
@@ -232,10 +222,7 @@ def _dim(dim: Dim) -> int | tuple[int, int | None]:
 
 
 def facts(graph: Graph, nodes: Mapping[int, int], adapted: Model | None = None) -> FactOf:
-    """Return what inference knows of the values of a model; `nodes` has the node of each layer.
-
-    What an `adapted` model has besides them says itself what it computes.
-    """
+    """Return what inference knows of a model's values; `nodes` has the node of each layer."""
 
     def fact(port: Port) -> Fact:
         node = nodes.get(port.layer)
@@ -266,10 +253,7 @@ def _declares(node: Node) -> bool:
 
 
 def fitting(model: Model, fact: FactOf) -> FactOf:
-    """Return facts in which the data of deconvolutions have as many channels as their filters.
-
-    With any other number of channels the model computes nothing.
-    """
+    """Return facts with as many channels of data as filters have; otherwise nothing is computed."""
     known: dict[Port, Fact] = {}
     for layer in filter(is_deconvolution, model.layers):
         data, weights = fact(layer.inputs[0]), fact(layer.inputs[1])
@@ -319,11 +303,7 @@ def meant(model: Model, *, document: bool) -> Model:
 
 
 def paired(graph: Graph, model: Model) -> dict[int, int]:
-    """Return which node of a graph a layer of a model is, both read from one file.
-
-    They are walked side by side from the outputs; what one of them has and the other has not is
-    left out.
-    """
+    """Return the node of each layer, walking both from the outputs; others are left out."""
     found = dict(zip(model.parameters, (n.id for n in graph.parameters), strict=False))
     todo = list(zip(model.results, (n.id for n in graph.results), strict=False))
     while todo:
@@ -478,10 +458,7 @@ Believed = Callable[[Port], bool]
 
 
 class AskedProver:
-    """A prover that remembers what it was asked, with what was known then.
-
-    Its proofs list the types and shapes that they use and that are only `believed`.
-    """
+    """A prover that records questions and knowledge; proofs list the `believed` facts they use."""
 
     def __init__(self, prover: Prover, believed: Believed) -> None:
         self._prover, self._believed = prover, believed

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, overload
 
 from irdeconv.base.errors import Diagnostic, count
+from irdeconv.base.json_form import json_form
 from irdeconv.base.markup import html_table, plain
 from irdeconv.base.opening import parse_json
 
@@ -45,9 +46,7 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        content = {"schema": CERTIFICATE_SCHEMA, **vars(self), "source": dict(self.source)}
-        lists = {"nodes": [dict(n) for n in self.nodes]}
-        return content | lists | {"maps": list(self.maps), "assumed": list(self.assumed)}
+        return {"schema": CERTIFICATE_SCHEMA, **json_form(self)}
 
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> Certificate:
@@ -265,24 +264,12 @@ class Certificates(Sequence[Certificate]):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form (`irdeconv/certificates/2`)."""
-        return {
-            "schema": CERTIFICATES_SCHEMA,
-            "tool": self.tool,
-            "source": _plain(self.source),
-            "lowered": _plain(self.lowered),
-            **self._whole(),
-            "certificates": [c.to_dict() for c in self.all],
-            "probe": None if self.probe is None else dict(self.probe),
-        }
+        keys = "schema tool source lowered sizes rounding assumed values certificates probe"
+        return json_form(self, keys, schema=CERTIFICATES_SCHEMA, certificates=self.all)
 
     def _whole(self) -> dict[str, Any]:
         """Return what is stated of the models as a whole."""
-        return {
-            "sizes": dict(self.sizes),
-            "rounding": self.rounding,
-            "assumed": list(self.assumed),
-            "values": [list(v) for v in self.values],
-        }
+        return json_form(self, "sizes rounding assumed values")
 
     def to_json(self) -> str:
         """Return the JSON form as text, as `lower --certify FILE` writes it."""
@@ -358,10 +345,6 @@ def _probe_lines(probe: Mapping[str, Any]) -> list[str]:
     return [*lines, f"probe: a layer that differs at these sizes {end}"]
 
 
-def _plain(stamp: Stamp | None) -> dict[str, Any] | None:
-    return None if stamp is None else {kind: dict(said) for kind, said in stamp.items()}
-
-
 def _other_files(side: str, stated: Stamp | None, made: Stamp | None) -> list[str]:
     """Say which file is not the one that a certificate was made of."""
     if stated is None:
@@ -410,19 +393,8 @@ class LayerCheck:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {
-            "layer": self.layer,
-            "type": self.type,
-            "form": self.form,
-            "passed": self.passed,
-            "proved": self.proved,
-            "every": self.every and self.reason is None,
-            "partly": self.partly,
-            "rounding": self.rounding,
-            "assumed": list(self.assumed),
-            "unclear": self.unclear,
-            "reason": self.reason,
-        }
+        keys = "layer type form passed proved every partly rounding assumed unclear reason"
+        return json_form(self, keys, every=self.every and self.reason is None)
 
     def __bool__(self) -> bool:
         return self.passed
@@ -483,17 +455,8 @@ class CheckReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        layers = [r.to_dict() for r in self.layers]
-        changed = {"layers": layers, "problems": list(self.problems), "kept": list(self.kept)}
         verdict = {"passed": self.passed, "equal": self.equal}
-        return {
-            **verdict,
-            **vars(self),
-            **changed,
-            "sizes": dict(self.sizes),
-            "assumed": list(self.assumed),
-            "warnings": [d.to_dict() for d in self.warnings],
-        }
+        return verdict | json_form(self, sizes=dict(self.sizes))
 
     def __bool__(self) -> bool:
         return self.passed

@@ -111,10 +111,7 @@ def _with_body(made: Compared, body: Compared) -> Compared:
 
 
 def _changed(source: ProofSide, lowered: ProofSide, verdict: ProofVerdict) -> dict[int, str]:
-    """Return by their places the layers of the source that are others in the lowered model.
-
-    They have another version or body or other attributes, or are of another type.
-    """
+    """Return the source's layers with another type, version, body or attributes now."""
     out = {}
     for layer in verdict.layers:
         a, b = source.model.of(layer.wanted), lowered.model.of(layer.output)
@@ -144,10 +141,7 @@ def _reason(task: Obligation, said: str | None, changed: Collection[int]) -> str
 def certified(
     source: ProofSide, lowered: ProofSide, *, probe: bool = False, seed: int | None = None
 ) -> Certificates:
-    """Prove every rewritten layer; a certificate has the reason where one is not proved.
-
-    With `probe` they are evaluated as well, and the certificates say what was.
-    """
+    """Prove every rewritten layer, or give the reason; with `probe` evaluate them as well."""
     made = examined(source, lowered)[0]
     return with_probe(made, probed(source, lowered, seed=seed)) if probe else made
 
@@ -228,10 +222,7 @@ def _check_of(c: Certificate, reason: str | None) -> LayerCheck:
 def obligations(
     source: ProofSide, lowered: ProofSide
 ) -> list[tuple[str, Obligation, Proof | None]]:
-    """Return the rewritten layers with what is to be shown of each, and its proof if there is one.
-
-    None where a model is refused.
-    """
+    """Return rewritten layers, what is to be shown, and proofs; None for a refused model."""
     if _refusal(source, lowered) is not None:
         return []
     tasks = _compared(source, lowered).tasks

@@ -17,6 +17,7 @@ import numpy as np
 
 from irdeconv.base import progress
 from irdeconv.base.errors import Diagnostic, count
+from irdeconv.base.json_form import json_form
 from irdeconv.base.markup import html_text, html_title, line
 from irdeconv.base.tables import printable
 from irdeconv.ir.graph import Graph, Node, Value
@@ -182,13 +183,9 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         first = self.first_difference
-        return {
-            "passed": self.passed,
-            "first_difference": first.name if first else None,
-            "missing": list(self.missing),
-            "not_compared": self.alone,
-            "tensors": [t.to_dict() for t in self.tensors],
-        }
+        name = None if first is None else first.name
+        keys = "passed first_difference missing not_compared tensors"
+        return json_form(self, keys, first_difference=name, not_compared=self.alone)
 
     def __bool__(self) -> bool:
         return self.passed

@@ -1,13 +1,8 @@
-"""Differences between tensors: size, allowance, kind.
+"""Differences between tensors: size, allowance, and the mistake that explains one.
 
-Two tensors held against each other piece by piece, so that little memory is taken.
-
-What kind of difference it is: the mistakes that porting and lowering deconvolutions make.
-
-Each test explains the whole difference or nothing: a shifted tensor agrees after shifting back, a
-missing bias leaves one number per channel. The first explanation in the list wins.
-
-How far two tensors are apart, and what is allowed between them.
+Tensors are compared in pieces, to save memory. Each test for a mistake explains the whole
+difference or nothing: a shifted tensor agrees after shifting back, a missing bias leaves one number
+per channel. The first explanation in the list wins.
 """
 
 from __future__ import annotations
@@ -22,6 +17,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from irdeconv.base.json_form import json_form
 from irdeconv.ir.spec import Array
 
 COMPARED_AT_ONCE = 1 << 16  # elements that are compared at a time, in f64
@@ -146,10 +142,7 @@ MANY = 512  # channels up to which a permutation is looked for
 
 
 def kind_of(a: Array, b: Array, allowed: float) -> str | None:
-    """Name how `b` differs from `a` (N, C, *S); None where no known mistake explains it.
-
-    `allowed` is the largest difference between equal tensors.
-    """
+    """Name how `b` differs from `a` (N, C, *S) by more than `allowed`; None if unknown."""
     if a.dtype.kind not in "fiub" and a.dtype.kind != "V":
         return None
     x, y = a.astype(np.float64), b.astype(np.float64)
@@ -354,26 +347,11 @@ class TensorDifference:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {
-            "name": self.name,
-            "type_a": self.type_a,
-            "type_b": self.type_b,
-            "shape_a": list(self.shape_a),
-            "shape_b": list(self.shape_b),
-            "max_abs": self.max_abs,
-            "max_rel": self.max_rel,
-            "relative": self.relative,
-            "worst": None if self.worst is None else list(self.worst),
-            "cosine": self.cosine,
-            "ulps": self.ulps,
-            "own": self.own,
-            "own_at": None if self.own_at is None else list(self.own_at),
-            "tolerance": self.tolerance,
-            "rule": self.rule,
-            "kind": self.kind,
-            "output": self.output,
-            "passed": self.passed,
-        }
+        return json_form(
+            self,
+            "name type_a type_b shape_a shape_b max_abs max_rel relative worst cosine ulps own"
+            " own_at tolerance rule kind output passed",
+        )
 
     def __str__(self) -> str:
         mark = "ok  " if self.passed else "DIFF"

@@ -1,12 +1,7 @@
-"""Exact evaluation modulo primes.
+"""Values of a model modulo a prime below 2**31, at exact sizes and random data.
 
-Arithmetic modulo a prime below 2**31, exact in 64-bit integers and in products of doubles.
-
-Values of a model modulo a prime, at exact sizes and random data.
-
-What follows from constants and sizes alone is computed by the core's language; data are residues.
-Moving them is the language's as well, by element numbers. Sums and products are evaluated here, in
-integers. An activation becomes a random function of what it is applied to.
+The core's language computes constants, sizes and moves; sums and products are computed here, in
+64-bit integers and in exact products of doubles. An activation becomes a random function.
 """
 
 from __future__ import annotations

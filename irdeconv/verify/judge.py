@@ -1,21 +1,15 @@
-"""Judging one layer: bounds of rounding and carried errors.
-
-What rounding allows one layer: bounds derived from its operation and its inputs.
+"""Judging one layer: bounds of rounding from its operation and inputs, and carried errors.
 
 A sum of n products is computed within gamma_n |W| |x| of its exact value in whatever order it is
 added, gamma_n = n u / (1 - n u), u the unit roundoff of the accumulator. For many terms roundings
-behave as independent: then n counts as LAMBDA sqrt(n), which fails with a probability below
-2 exp(-LAMBDA^2 / 2) = 3e-14 per element; the rule is then spelled gamma~_n.
+behave as independent: then n counts as LAMBDA sqrt(n), which fails with a probability below 2
+exp(-LAMBDA^2 / 2) = 3e-14 per element; the rule is then spelled gamma~_n.
 
-Tensors of fewer than 32 bits (f16, bf16) are computed in single precision and rounded once. A peer
-of which nothing is known may add up in f16 as well (in bf16 none does): its roundings are relative
-to partial sums, which run from 0 to the result and stray by the root of the sum of squares.
+Tensors of fewer than 32 bits (f16, bf16) are computed in single precision and rounded once. An
+unknown peer may add up in f16 as well (in bf16 none does): its roundings are relative to partial
+sums, which run from 0 to the result and stray by the root of the sum of squares.
 
-Errors on their way through layers that only one of two models has.
-
-`None` stands for an error that no bound is known for, 0.0 for none at all.
-
-One layer under comparison: what it makes of the partner's inputs, and what rounding allows.
+Errors are carried through layers that only one model has: None without a known bound, 0.0 for none.
 """
 
 from __future__ import annotations

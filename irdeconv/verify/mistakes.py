@@ -1,14 +1,7 @@
-"""Typical mistakes in filters, groups and settings.
+"""Typical mistakes in filters, groups and settings: the layer is computed with each of them.
 
-Mistakes in a (de)convolution's filter or groups: the layer is computed with each of them.
-
-Filters are seen as [g, I, O, *K], the spatial axes last; which of I and O are input channels does
-not matter here.
-
-Mistakes in what a layer is set to: the layer is computed with other settings.
-
-A kind is named where other settings give the other side's tensor and more than one number speaks
-for it. Of several (values of epsilon, say) the one that comes closest is taken.
+Filters are [g, I, O, *K]; I and O may be exchanged. A kind is named if other settings give the
+other side's tensor and more than one number supports it. The closest one of several is taken.
 """
 
 from __future__ import annotations
@@ -82,10 +75,7 @@ def filter_groups(op: Op, inputs: list[Array]) -> tuple[int, ...] | None:
 def filter_mistake(
     compute: Callable[[Array], Array], w: Array, b: Array, allowed: float
 ) -> str | None:
-    """Name the mistake in the filter that gives `b`: `compute(filter)` computes the layer.
-
-    `w` is grouped [g, I, O, *K].
-    """
+    """Name the mistake in the filter `w` [g, I, O, *K] that gives `b` in `compute(filter)`."""
     for text, wrong in _filters(w):
         if _gives(compute(np.ascontiguousarray(wrong)), b, allowed):
             return text

@@ -45,21 +45,7 @@ STANDARD = (
 # In the midst of patterns (GELU, HSwish, RMS, ...) that OpenVINO takes as one layer for the readers
 # of the last one, with what this layer rounds differently, though all the others are Results.
 FUSED = frozenset(["Clamp", "Erf", "ReduceMean", "ReduceSum", "Sigmoid", "SoftPlus", "Tanh"])
-READABLE = (
-    "f64",
-    "f32",
-    "f16",
-    "bf16",
-    "i64",
-    "i32",
-    "i16",
-    "i8",
-    "u64",
-    "u32",
-    "u16",
-    "u8",
-    "boolean",
-)
+READABLE = tuple("f64 f32 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8 boolean".split())
 
 Key = tuple[str, int]  # a layer's name and output port
 
@@ -285,10 +271,7 @@ def _layers(model: Any) -> dict[str, Any]:
 
 
 def _last_readers(model: Any, pieces: list[list[Key]]) -> dict[Key, int]:
-    """Return, per output of a piece, the number of the last piece that reads it.
-
-    Model outputs are read after the last piece. Nodes that belong to no piece read for theirs.
-    """
+    """Return, per output, the last piece that reads it; model outputs are read at the end."""
     number = {name: i for i, piece in enumerate(pieces) for name, _ in piece}
     last: dict[Key, int] = {}
     for node in reversed(list(model.get_ordered_ops())):

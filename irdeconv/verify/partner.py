@@ -1,13 +1,7 @@
-"""The second side of a comparison: graphs and saved arrays.
+"""The second side of a comparison: another graph, saved arrays, OpenVINO.
 
-What a graph is compared with: another graph, saved arrays, OpenVINO.
-
-The second model of a comparison as a run of its own that hands over one tensor at a time.
-
-The plan runs in a thread and waits until what it has computed is taken or not wanted. So the memory
-in use is that of two runs plus the tensors under comparison, whatever the graphs' size.
-
-Arrays in an .npz, or in memory, as the second side of a comparison.
+A graph's plan runs in a thread and hands over one tensor at a time, so memory holds two runs and
+the compared tensors.
 """
 
 from __future__ import annotations
@@ -72,10 +66,7 @@ class Partner(ABC):
 
 
 def layer_keys(graph: Graph) -> dict[int, str]:
-    """Return, by node id, the names by which layers are matched, those that are unique.
-
-    The last of the nodes that a rewriting made answers to the name of the source layer.
-    """
+    """Return unique names for matching by node id; a rewriting's last node has its source's."""
     keys = {}
     last: dict[tuple[str, ...], int] = {}
     for node in graph.topological():

@@ -35,10 +35,7 @@ HASHED_AT_ONCE = 1 << 24
 
 @dataclass(frozen=True)
 class Given:
-    """A model as it was given, and how it is read.
-
-    `staged` says that an IR was written to `model` and `weights`, whose names do not show it yet.
-    """
+    """A model and how it is read; `staged`: an IR under temporary names."""
 
     model: ModelLike
     weights: Weights | None = None
@@ -67,10 +64,7 @@ class Given:
 def sides(
     model: ModelLike, lowered: ModelLike, *, shapes: Mapping[str, ShapeLike] | None = None
 ) -> tuple[ProofSide, ProofSide]:
-    """Return two models as the sides of a proof; `shapes` as for `infer`, for the inputs of both.
-
-    Raises what `read` and `infer` raise, and UsageError for shapes that do not fit.
-    """
+    """Return two models as the sides of a proof, with `shapes` for both; raises as `infer`."""
     return both_sides(Given(model), Given(lowered), shapes)
 
 

@@ -1,14 +1,8 @@
-"""Raising that keeps only proved deconvolutions.
+"""Raising that keeps only proved deconvolutions, and puts back all others.
 
-A proof for a resize that became a depthwise deconvolution: both as matrices, in exact fractions.
-
-What Interpolate computes is written down here once more, from its definition, for copies and linear
-weights without pads. The proof is for the exact sizes that the graph has.
-
-Raise decompositions, prove every deconvolution that came of it, put back what is not proved.
-
-Lowering is the rewriting that the proof knows: the raised graph is its original, and the graph that
-was given is what a lowering would have made of it.
+To the proof the raised graph is the original, the given graph its lowering. A resize that became a
+depthwise deconvolution is proved at exact sizes: both are matrices of exact fractions. Interpolate
+is defined here once more for this, for copies and linear weights without pads.
 """
 
 from __future__ import annotations
@@ -152,18 +146,12 @@ def _weighed(x: Fraction, size: int, mode: str, nearest: str) -> Weights:
 
 
 def raise_proved(graph: Graph, only: Collection[str] | None = None) -> Raised:
-    """Return a copy in which the decompositions that are proved are deconvolutions again.
-
-    Raises what `raise_deconvolutions` does.
-    """
+    """Return a copy with proved decompositions raised; raises as `raise_deconvolutions`."""
     return raise_deconvolutions(graph, only, unproved)
 
 
 def unproved(raised: Graph, source: Graph) -> dict[str, str]:
-    """Return the deconvolutions of `raised` that are not proved equal to `source`, and why.
-
-    Where something besides them differs, none is proved.
-    """
+    """Return the deconvolutions not proved equal to `source`, all if others differ; why."""
     before = {n.name for n in source.nodes() if n.op.deconvolution}
     new = [n for n in raised.nodes() if n.op.deconvolution and n.name not in before]
     report = check(raised, source)

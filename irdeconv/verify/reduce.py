@@ -10,6 +10,7 @@ from typing import Any
 
 from irdeconv.base import progress
 from irdeconv.base.errors import Diagnostic, IrdeconvError, NothingToReduceError, count, misused
+from irdeconv.base.json_form import json_form
 from irdeconv.base.markup import html_text, html_title, line
 from irdeconv.base.tables import printable
 from irdeconv.ir.graph import Graph, Node, unique
@@ -108,19 +109,17 @@ class Reduced:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {
-            "layers": [{"name": n.name, "type": n.type} for n in self.layers],
-            "layers_before": self.before.layers,
-            "constant_bytes": self.after.constant_bytes,
-            "constant_bytes_before": self.before.constant_bytes,
-            "inputs": {name: list(a.shape) for name, a in self.inputs.items()},
-            "found": self.found,
-            "checks": self.checks,
-            "repeated": self.repeated,
-            "undecided": self.undecided,
-            "seconds": round(self.seconds, 3),
-            "stopped": self.stopped,
-        }
+        return json_form(
+            self,
+            "layers layers_before constant_bytes constant_bytes_before inputs found checks repeated"
+            " undecided seconds stopped",
+            layers=[{"name": n.name, "type": n.type} for n in self.layers],
+            layers_before=self.before.layers,
+            constant_bytes=self.after.constant_bytes,
+            constant_bytes_before=self.before.constant_bytes,
+            inputs={name: list(a.shape) for name, a in self.inputs.items()},
+            seconds=round(self.seconds, 3),
+        )
 
     def __repr__(self) -> str:
         return line(self, None, str(self), count(self.checks, "check"))
@@ -142,10 +141,7 @@ def shrink(
     seconds: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Reduced:
-    """Return the least that was found of a variant with that outcome, within the limits.
-
-    An interruption ends the search as a limit does; `Reduced.stopped` says so.
-    """
+    """Return the smallest failing variant within the limits; an interruption is one."""
     search = Search(check, original, outcome, max_checks, seconds, clock)
     stopped = None
     try:
@@ -227,10 +223,7 @@ def variant_of(graphs: Sequence[Graph], feeds: Feeds) -> Variant:
 
 
 def _named(graph: Graph) -> Graph:
-    """Give every node a name of its own, in place; inputs keep theirs if they can.
-
-    What the file declared is left behind: it would contradict smaller sizes.
-    """
+    """Give every node a unique name in place, inputs first; declarations of sizes go."""
     nodes = sorted(graph.nodes(), key=lambda n: n.type != "Parameter")
     for node, name in zip(nodes, unique(n.name for n in nodes), strict=True):
         node.name = name

@@ -193,10 +193,7 @@ def _key(graph: Graph, result: Node) -> str:
 
 
 def write_around(around: Around, folder: Path, peer: str | None) -> list[Path]:
-    """Write the files, all or none, and return them; `peer` is openvino where that is the side.
-
-    Makes the folder where it is missing. Raises FileAccessError where it cannot be written.
-    """
+    """Write the files, all or none, into a folder (made if missing); FileAccessError."""
     with failures(folder):
         folder.mkdir(parents=True, exist_ok=True)
     with together() as files:

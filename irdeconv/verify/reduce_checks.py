@@ -1,11 +1,4 @@
-"""Checks of a reduction: commands, functions, comparisons.
-
-Checks that compare: a variant in irdeconv and in OpenVINO, or the same piece of two models.
-
-A variant as files: a model for each side, and what to feed it.
-
-Checks that run something: a command on the variant's files, or a function in this process.
-"""
+"""Checks of a reduction: commands, functions, comparisons with OpenVINO or of two models."""
 
 from __future__ import annotations
 
@@ -87,16 +80,24 @@ _NUMBERS = re.compile(r"[-+(]*\d.*")  # sizes and values change while a mistake 
 
 
 @dataclass
-class PairCheck:
-    """Two graphs differ by more than rounding explains, layer by layer or in an output."""
+class ComparingCheck:
+    """Both sides differ by more than rounding explains, layer by layer or in an output."""
 
     tolerance: float | None = None
     judgement: Judgement = field(default_factory=Judgement)
     hint: str = AGREES
 
     def __call__(self, variant: Variant) -> Outcome:
-        """Compare the variant's two graphs on its inputs."""
+        """Compare the variant's two sides on its inputs."""
         return self.judgement.of(lambda: self.compare(variant))
+
+    def compare(self, variant: Variant) -> Comparison:
+        """Return the comparison; raises what `compare` raises."""
+        raise NotImplementedError
+
+
+class PairCheck(ComparingCheck):
+    """The sides are two graphs."""
 
     def compare(self, variant: Variant) -> Comparison:
         """Return the comparison; raises what `compare` raises."""
@@ -106,21 +107,14 @@ class PairCheck:
 
 
 @dataclass
-class OpenVinoCheck:
-    """A graph gives other numbers in OpenVINO than here, by more than rounding explains.
+class OpenVinoCheck(ComparingCheck):
+    """The sides are a graph here and in OpenVINO.
 
     First every layer is looked at by itself. Where all of them agree, `whole` lets OpenVINO execute
     the graph in one piece, with its fusions, and looks at the outputs.
     """
 
-    tolerance: float | None = None
     whole: bool = False
-    judgement: Judgement = field(default_factory=Judgement)
-    hint: str = AGREES
-
-    def __call__(self, variant: Variant) -> Outcome:
-        """Compare the variant's graph with what OpenVINO makes of it."""
-        return self.judgement.of(lambda: self.compare(variant))
 
     def compare(self, variant: Variant) -> Comparison:
         """Return the comparison; raises what `compare` raises."""
@@ -200,10 +194,7 @@ READ_BYTES = 1 << 20  # of what a command prints; the end counts
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command did: its exit code (negative: the signal that ended it), what it printed.
-
-    `code` is None where it had to be stopped after `--timeout`.
-    """
+    """What a command did: exit code (negative: a signal, None: the timeout), and its output."""
 
     code: int | None
     printed: str

@@ -1,11 +1,7 @@
-"""Pieces of a variant, and the values that flow through it.
+"""Pieces of a variant: some of its layers, with the values that flow into them as inputs.
 
-The values that flow through a graph, computed as far as they are asked for.
-
-Pieces of a variant: some of its layers, what flows into them as inputs, the rest left out.
-
-Both sides of a comparison are cut at the same places: layers are matched by name, and a layer that
-only one side has belongs to the matched layers that read it.
+Both sides of a comparison are cut at the same places. Layers are matched by name; a layer that only
+one side has belongs to the matched layers that read it. Values are computed lazily.
 """
 
 from __future__ import annotations
@@ -171,10 +167,7 @@ class Knife:
         return [u for u in self.units if self.base.graph.node(u[0]).name in names]
 
     def piece(self, kept: Sequence[Unit], outputs: Sequence[Port] | None = None) -> Variant | None:
-        """Return the kept units and what makes their inputs, with these outputs or all.
-
-        None where the piece does not fit together: an input's type is unknown, for example.
-        """
+        """Return the kept units and what makes their inputs; None if they do not fit."""
         graphs, chosen = self.base.graphs, set(kept)
         sides = [_Side(graph, i, self.units, chosen) for i, graph in enumerate(graphs)]
         wanted = list(outputs) if outputs is not None else self.ends(kept)
@@ -290,10 +283,7 @@ class _Side:
                     stack.append(value.node)
 
     def build(self, inputs: _Inputs, outputs: list[Port], order: list[Node]) -> Graph | None:
-        """Return the piece as a graph, inputs first, only what outputs need.
-
-        `order` is that of the whole graph. None where this side has no such outputs.
-        """
+        """Return the piece in the whole's `order`, inputs first; None without its outputs."""
         out = Graph(replace(self.graph.info, file=None))
         values: dict[Value, Value] = {}
         mine = {n.name: n.id for n in self.graph.parameters}

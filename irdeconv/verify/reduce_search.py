@@ -61,10 +61,7 @@ class Variant:
         return dict(zip(self.graph.inputs, self.arrays, strict=True))
 
     def edited(self, edit: Edit, feeds: Mapping[str, Array] | None = None) -> Variant | None:
-        """Return a copy with other operations where `edit` gives one, and with other feeds.
-
-        None where nothing changes, or where the operations do not fit together any more.
-        """
+        """Return a copy with other operations and feeds; None if nothing changes or fits."""
         changed, graphs = feeds is not None, []
         for graph in self.graphs:
             new = graph.copy()
@@ -85,11 +82,7 @@ def layers(graph: Graph) -> list[Node]:
 
 
 def is_valid(graph: Graph, before: Graph | None = None) -> bool:
-    """Infer a graph in place; whether everything fits.
-
-    The shape rule of an unknown operation is its declaration, so its inputs have to be what they
-    were `before`.
-    """
+    """Whether a graph fits, inferred in place; unknown operations need the inputs of `before`."""
     if any(d.severity == "error" for d in infer_specs(graph)):
         return False
     for node in graph.nodes():
@@ -165,10 +158,7 @@ class Outcome:
 
 
 class Check(Protocol):
-    """Says whether the fault that is looked for shows in a variant.
-
-    `hint` says what helps where the fault does not show in the model itself.
-    """
+    """Says whether the fault shows in a variant; `hint` helps if it does not show in the model."""
 
     hint: str
 
@@ -212,10 +202,7 @@ class Search:
         return self.clock() - self._start
 
     def fails(self, variant: Variant | None) -> bool:
-        """Whether the fault shows in a variant, which then is the best one.
-
-        Raises Exhausted where a limit is reached.
-        """
+        """Whether the fault shows in a variant, which then is the best one; Exhausted."""
         if variant is None:
             return False
         key = self._hasher.of(variant)
@@ -245,10 +232,7 @@ class Search:
 
 
 def first_failing(length: int, fails: Callable[[int], bool]) -> int:
-    """Return the least n in 1..length for which `fails(n)`, taking it for monotone.
-
-    `fails(length)` is known. What is returned did fail.
-    """
+    """Return the least failing n in 1..length; `fails` counts as monotone, `length` fails."""
     low, high = 0, length
     while high - low > 1:
         middle = (low + high) // 2
@@ -260,10 +244,7 @@ def first_failing(length: int, fails: Callable[[int], bool]) -> int:
 
 
 def minimized(items: Sequence[T], fails: Callable[[list[T]], bool]) -> list[T]:
-    """Return a part of the items that fails, and of which no single one can be left out (ddmin).
-
-    All items together are known to fail; `fails` is asked for parts in the order of the items.
-    """
+    """Return a minimal failing part of the items (ddmin), in order; all together do fail."""
     left, pieces = list(items), 2
     while len(left) > 1:
         pieces = min(pieces, len(left))

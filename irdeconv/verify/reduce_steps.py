@@ -1,10 +1,7 @@
-"""Steps of a reduction: layers, sizes, values.
+"""Steps of a reduction: fewer layers, then smaller tensors, then simpler attributes and numbers.
 
-Fewer layers: the suspects alone, later outputs cut off, earlier layers, then any others.
-
-Smaller tensors: inputs and constants lose elements, the same sizes everywhere together.
-
-Simpler attributes and numbers: neutral attributes, constants and inputs of ones and zeros.
+Layers: the suspects alone, later outputs cut off, earlier layers, others. Tensors: all axes of one
+size lose elements together. Numbers: neutral attributes; constants and inputs of ones and zeros.
 """
 
 from __future__ import annotations
@@ -22,6 +19,7 @@ from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op, attributes
 from irdeconv.ir.spec import Array, Shape
 from irdeconv.ops.basic import Const, Opaque, Parameter
+from irdeconv.verify.judge import is_real
 from irdeconv.verify.reduce_pieces import Knife
 from irdeconv.verify.reduce_search import PASSIVE, Search, Variant, first_failing, minimized
 
@@ -342,7 +340,7 @@ def _with_numbers(
 ) -> Variant | None:
     if isinstance(chosen.op, Parameter):
         old = variant.feeds[chosen.name]
-        if not _real(old) or np.array_equal(new := simple(old), old):
+        if not is_real(old) or np.array_equal(new := simple(old), old):
             return None
         return variant.edited(lambda node: None, {chosen.name: new})
 
@@ -356,10 +354,6 @@ def _with_numbers(
         return dataclasses.replace(op, data=ArrayData.of(new, op.element_type))
 
     return variant.edited(edit)
-
-
-def _real(array: Array) -> bool:
-    return array.dtype.kind == "f" or (array.dtype.kind == "V" and array.dtype.isbuiltin == 2)
 
 
 def _small(array: Array) -> Array:

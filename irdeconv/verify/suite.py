@@ -19,6 +19,7 @@ from irdeconv.formats.reading import load
 from irdeconv.ir.spec import Array
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.standardize import recognise
+from irdeconv.runtime.peers import onnx_session
 from irdeconv.runtime.plan import build_plan
 from irdeconv.verify import suite_manifest
 from irdeconv.verify.suite_cases import SuiteCase, chosen_dialects, chosen_sets, packaged, selected
@@ -129,16 +130,8 @@ def _tensor(ov: Any, array: Array) -> Any:
 
 
 def _onnxruntime() -> Run:
-    ort: Any = extra("onnxruntime", "InferenceSession")
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-
-    def call(path: Path, inputs: dict[str, Array]) -> Array:
-        session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        return np.asarray(session.run(None, inputs)[0])
-
-    return call
+    extra("onnxruntime", "InferenceSession")  # one error without it, not one for each case
+    return lambda path, inputs: np.asarray(onnx_session(str(path)).run(None, inputs)[0])
 
 
 Place = str | PathLike[str]

@@ -115,10 +115,7 @@ _FEW_CHANNELS = 4  # of a group
 
 @dataclass(frozen=True)
 class NetworkLayer:
-    """A layer of a network; all its axes have the same K, S, P and op, dilation 1.
-
-    `inputs` are N, C, *I; `outputs` is M.
-    """
+    """A layer of a network: `inputs` N, C, *I, `outputs` M, the same K, S, P on all axes."""
 
     network: str
     inputs: Ints
@@ -191,7 +188,7 @@ NETWORKS = (
 
 Row = dict[str, Any]
 Allows = Callable[[Mapping[str, Any]], bool]
-"""Whether a row may be, of which some factors may have no value yet: False is for ever."""
+"""Whether a row may be, of which some factors may have no value yet: False is final."""
 
 TRIES = 3000  # partial rows that are looked at to complete one
 _Choice = tuple[str, int]  # a factor and the position of its value
@@ -206,10 +203,7 @@ class Covering:
 
 
 def covering(factors: Mapping[str, Sequence[Any]], allows: Allows, strength: int = 2) -> Covering:
-    """Return rows in which every allowed combination of `strength` values occurs, greedily.
-
-    1: every value; 2: every pair. The same arguments give the same rows.
-    """
+    """Return rows with every allowed combination of `strength` (1 or 2) values, greedily."""
     return _Greedy(factors, allows, strength).run()
 
 
@@ -376,24 +370,20 @@ class SuiteCase:
 
 def chosen_sets(names: Sequence[str]) -> list[str]:
     """Return the sets of some names, "full" being all but quick; UsageError."""
-    out: list[str] = []
-    for name in names:
-        if name != "full" and name not in SETS:
-            message = f'there is no set "{name}": {", ".join([*SETS, "full"])}'
-            raise misused(message, did_you_mean(name, [*SETS, "full"]))
-        out += FULL if name == "full" else (name,)
-    return list(dict.fromkeys(out))
+    return _chosen("set", names, {name: (name,) for name in SETS} | {"full": FULL})
 
 
 def chosen_dialects(names: Sequence[str]) -> list[str]:
     """Return the dialects of some names, "all" being all of them; UsageError."""
-    out: list[str] = []
+    return _chosen("dialect", names, {name: (name,) for name in DIALECTS} | {"all": (*DIALECTS,)})
+
+
+def _chosen(kind: str, names: Sequence[str], meanings: Mapping[str, tuple[str, ...]]) -> list[str]:
     for name in names:
-        if name != "all" and name not in DIALECTS:
-            message = f'there is no dialect "{name}": {", ".join([*DIALECTS, "all"])}'
-            raise misused(message, did_you_mean(name, [*DIALECTS, "all"]))
-        out += DIALECTS if name == "all" else (name,)
-    return list(dict.fromkeys(out))
+        if name not in meanings:
+            message = f'there is no {kind} "{name}": {", ".join(meanings)}'
+            raise misused(message, did_you_mean(name, meanings))
+    return list(dict.fromkeys(member for name in names for member in meanings[name]))
 
 
 def packaged(

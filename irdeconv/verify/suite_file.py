@@ -28,6 +28,7 @@ from typing import Any
 from irdeconv.base.errors import Collector, UsageError, count, did_you_mean, misused
 from irdeconv.base.limits import current
 from irdeconv.base.opening import parse_toml, read_file, shown
+from irdeconv.verify import suite_layer
 from irdeconv.verify.suite_cases import (
     Row,
     SuiteCase,
@@ -35,19 +36,6 @@ from irdeconv.verify.suite_cases import (
     combinations,
     covering,
     crossed,
-)
-from irdeconv.verify.suite_layer import (
-    BASE,
-    CHOICES,
-    LISTS,
-    OWN,
-    RELATIVE,
-    TYPES,
-    Refused,
-    allowed,
-    base,
-    label,
-    layer_of,
 )
 
 LARGEST_NUMBER = 1 << 24  # of the numbers in a file
@@ -69,10 +57,7 @@ class LayersFile:
 
 
 def read_layers(path: Path, dialects: Sequence[str]) -> LayersFile:
-    """Read a file; FileAccessError where it cannot be read, UsageError with all of its mistakes.
-
-    `dialects` are those of a file that names none.
-    """
+    """Read a file; FileAccessError, UsageError with all mistakes; `dialects` if it names none."""
     data = read_file(path, current().toml_bytes)
     try:
         text = data.decode("utf-8")
@@ -174,8 +159,8 @@ class _LayersReader:
         self, key: str, value: Any, dialects: Sequence[str], within: str, at: int
     ) -> None:
         """Report a key that no dialect has, and a value that cannot be."""
-        own = {k: v for d in dialects for k, v in OWN[d].items()}
-        known = [*BASE, *own]
+        own = {k: v for d in dialects for k, v in suite_layer.OWN[d].items()}
+        known = [*suite_layer.BASE, *own]
         if key not in known:
             self._wrong(key, f"there is no {key}", did_you_mean(key, known), within=within, at=at)
             return
@@ -186,13 +171,13 @@ class _LayersReader:
     def _crossed(
         self, dialect: str, cross: Mapping[str, Any], strength: Any, prefix: str
     ) -> Iterator[SuiteCase]:
-        mine = {k: v for k, v in cross.items() if k in base(dialect)}
+        mine = {k: v for k, v in cross.items() if k in suite_layer.base(dialect)}
         factors = {k: [_frozen(x) for x in v] for k, v in mine.items() if isinstance(v, list)}
         plain = {k: _frozen(v) for k, v in mine.items() if not isinstance(v, list)}
-        rest = {k: v for k, v in {**base(dialect), **plain}.items() if k not in factors}
+        rest = {k: v for k, v in {**suite_layer.base(dialect), **plain}.items() if k not in factors}
 
         def allows(row: Mapping[str, Any]) -> bool:
-            return allowed(dialect, {**rest, **row})
+            return suite_layer.allowed(dialect, {**rest, **row})
 
         if strength == "all":
             if combinations(factors) > MOST_CROSSED:
@@ -208,8 +193,8 @@ class _LayersReader:
         for number, row in enumerate(rows, 1):
             name = f"{dialect}-{prefix}-{number:03}"
             try:
-                layer = layer_of(dialect, plain | row)
-            except Refused as e:
+                layer = suite_layer.layer_of(dialect, plain | row)
+            except suite_layer.Refused as e:
                 self.skipped.append(f"{dialect} has no {_said(row)}: {e}")
                 continue
             yield SuiteCase(
@@ -220,16 +205,16 @@ class _LayersReader:
         seen: set[str] = set()
         for at, one in enumerate(layers):
             row = {k: _frozen(v) for k, v in one.items() if k not in ("name", "tests")}
-            lists = [v for k, v in row.items() if k in LISTS and isinstance(v, tuple)]
-            row.setdefault("axes", len(lists[0]) if lists else BASE["axes"])
+            lists = [v for k, v in row.items() if k in suite_layer.LISTS and isinstance(v, tuple)]
+            row.setdefault("axes", len(lists[0]) if lists else suite_layer.BASE["axes"])
             name = f"{dialect}-{one['name']}"
             if name in seen:
                 self._wrong("name", f"a second layer named {one['name']}", within="layer", at=at)
                 continue
             seen.add(name)
             try:
-                layer = layer_of(dialect, row)
-            except Refused as e:
+                layer = suite_layer.layer_of(dialect, row)
+            except suite_layer.Refused as e:
                 message = f"{dialect} has no such layer: {e}"
                 self._wrong("name", message, within="layer", at=at)
                 continue
@@ -241,7 +226,7 @@ def _frozen(value: Any) -> Any:
 
 
 def _said(row: Mapping[str, Any]) -> str:
-    return ", ".join(f"{k} {label(v)}" for k, v in row.items())
+    return ", ".join(f"{k} {suite_layer.label(v)}" for k, v in row.items())
 
 
 def _misfit(
@@ -249,19 +234,23 @@ def _misfit(
 ) -> str | None:
     """Return what is wrong with a single value of a known key."""
     if key == "output_shape" and isinstance(value, str):
-        return None if value in RELATIVE else f'is "{value}"; there is {", ".join(RELATIVE)}'
-    choices: Sequence[Any] = CHOICES.get(key, own.get(key, ()))
+        return (
+            None
+            if value in suite_layer.RELATIVE
+            else f'is "{value}"; there is {", ".join(suite_layer.RELATIVE)}'
+        )
+    choices: Sequence[Any] = suite_layer.CHOICES.get(key, own.get(key, ()))
     if key == "element_type":
-        choices = list(dict.fromkeys(t for d in dialects for t in TYPES[d]))
+        choices = list(dict.fromkeys(t for d in dialects for t in suite_layer.TYPES[d]))
     if key == "activation":
         names = "|".join({c.split()[0] for c in own.get(key, ())})
         fits = isinstance(value, str) and re.fullmatch(rf"({names})( {_REAL})*", value)
         return None if fits else "is a text such as LeakyRelu 0.25"
     if choices:
-        said = ", ".join(label(c) if isinstance(c, bool) else str(c) for c in choices)
+        said = ", ".join(suite_layer.label(c) if isinstance(c, bool) else str(c) for c in choices)
         good = type(value) is type(choices[0]) and value in choices
         return None if good else f"is {shown(value)}; there is {said}"
-    per_axis = key in LISTS or key == "output_shape"
+    per_axis = key in suite_layer.LISTS or key == "output_shape"
     values = value if isinstance(value, list) and per_axis and value else [value]
     low = -LARGEST_NUMBER if key in _SIGNED else 0 if key in _FROM_ZERO else 1
     high = 3 if key == "axes" else LARGEST_NUMBER
@@ -272,10 +261,7 @@ def _misfit(
 
 
 def line_of(text: str, key: str, within: str = "", at: int = 0) -> int | None:
-    """Return the line (from 1) of a key in a table, of the `at`-th one of an array of tables.
-
-    The line of the table's head where the key is not there; None where neither is.
-    """
+    """Return the line of a key in the `at`-th table of a name, or the table's; None."""
     section, seen, head = "", -1, None
     for number, line in enumerate(text.splitlines(), 1):
         start = re.match(r"\s*\[\[?\s*([\w.-]+)\s*\]\]?", line)

@@ -1,13 +1,8 @@
-"""Layers of a suite in common terms.
+"""Layers of a suite: in the terms that all dialects share, and as their dialect spells them.
 
-One layer of a suite in the terms that all dialects share, and as its dialect spells it.
-
-Which values of attributes may stand together in a dialect, on rows that are not complete yet.
-
-A row has values as files and grids spell them: a number for all spatial axes, or a list of which
-the first `axes` values count.
-
-From a row of attribute values to a layer.
+A row has the values of attributes as files and grids spell them: a number for all spatial axes, or
+a list of which the first `axes` values count. A row that is not complete yet is allowed unless some
+of its values exclude each other.
 """
 
 from __future__ import annotations
@@ -39,7 +34,12 @@ DIALECTS = {
     "tensorrt": "tensorrt",
 }
 _SYSTEMS = {r.key: r for r in READINGS if isinstance(r, DialectSystem)}
-_EXTRAS = ("data_format", "weights_format", "filter_format", "padding_mode")
+
+
+_SET = (
+    *("size", "kernel", "groups", "channels", "outputs", "dtype", "strides", "dilations"),
+    *("pads_begin", "pads_end", "output_padding", "auto_pad", "output_shape"),
+)
 
 
 class Refused(Exception):
@@ -101,20 +101,7 @@ class SuiteLayer:
     def op(self) -> DialectDeconvolution:
         """The operation of the dialect; Refused where it has none for this layer."""
         setting = Setting(
-            system=DIALECTS[self.dialect],
-            size=self.size,
-            kernel=self.kernel,
-            groups=self.groups,
-            channels=self.channels,
-            outputs=self.outputs,
-            dtype=self.dtype,
-            strides=self.strides,
-            dilations=self.dilations,
-            pads_begin=self.pads_begin,
-            pads_end=self.pads_end,
-            output_padding=self.output_padding,
-            auto_pad=self.auto_pad,
-            output_shape=self.output_shape,
+            system=DIALECTS[self.dialect], **{name: getattr(self, name) for name in _SET}
         )
         try:
             op, _ = _SYSTEMS[setting.system].make(setting)
@@ -231,19 +218,19 @@ def per_axis(value: int | Ints, axes: int) -> Ints:
     return (value,) * axes if isinstance(value, int) else tuple(value[:axes])
 
 
-@dataclass(frozen=True)
-class Rule:
-    """A test of some attributes; it waits until all of them have a value."""
-
-    names: tuple[str, ...]
-    test: Callable[[View], bool]
+Rule = Callable[[View], bool]
 
 
 def allowed(dialect: str, view: View) -> bool:
     """Whether a row may become a layer of the dialect, as far as its values are known."""
-    return all(
-        rule.test(view) for rule in _ALL + _OF[dialect] if all(n in view for n in rule.names)
-    )
+    return all(_holds(rule, view) for rule in _ALL + _OF[dialect])
+
+
+def _holds(rule: Rule, view: View) -> bool:
+    try:
+        return rule(view)
+    except KeyError:  # it waits for a value
+        return True
 
 
 def _each(view: View, *names: str) -> list[Ints]:
@@ -251,38 +238,21 @@ def _each(view: View, *names: str) -> list[Ints]:
     return list(zip(*(per_axis(view[n], axes) for n in names), strict=True))
 
 
-def _padding_below_stride(view: View) -> bool:
+def _below_stride(view: View) -> bool:
     return all(p < s for p, s in _each(view, "output_padding", "strides"))
 
 
-def _no_negative(name: str) -> Rule:
-    return Rule(("axes", name), lambda v: all(p >= 0 for (p,) in _each(v, name)))
-
-
-def _end_above_stride(view: View) -> bool:
-    return bool(view["auto_pad"] != "explicit") or all(
-        p > -s for p, s in _each(view, "pads_end", "strides")
-    )
-
-
-def _is(name: str, *values: Any) -> Rule:
-    return Rule((name,), lambda v: v[name] in values)
+def _not_negative(name: str) -> Rule:
+    return lambda v: all(p >= 0 for p in per_axis(v[name], v["axes"]))
 
 
 def _pads_without_mode(name: str) -> Rule:
-    return Rule(
-        ("axes", "auto_pad", name),
-        lambda v: v["auto_pad"] == "explicit" or not any(p for (p,) in _each(v, name)),
-    )
+    return lambda v: v["auto_pad"] == "explicit" or not any(per_axis(v[name], v["axes"]))
 
 
 def _reachable(view: View) -> bool:
     """ONNX Runtime's limit: an output_shape less than a stride above the scatter."""
-    return view["output_shape"] != "larger" or all(s > 1 for (s,) in _each(view, "strides"))
-
-
-def _modes(view: View) -> bool:
-    return bool(view["padding_mode"] == ROUNDING[0] or view["auto_pad"] == "explicit")
+    return view["output_shape"] != "larger" or min(per_axis(view["strides"], view["axes"])) > 1
 
 
 def _caffe(view: View) -> bool:
@@ -290,46 +260,40 @@ def _caffe(view: View) -> bool:
     return alike or not view["padding_mode"].startswith("CAFFE")
 
 
-_ALL = (
-    Rule(("groups", "channels"), lambda v: v["channels"] % v["groups"] == 0),
-    Rule(("groups", "outputs"), lambda v: v["outputs"] % v["groups"] == 0),
+_ALL: tuple[Rule, ...] = (
+    lambda v: v["channels"] % v["groups"] == 0,
+    lambda v: v["outputs"] % v["groups"] == 0,
 )
-_BELOW = Rule(("axes", "output_padding", "strides"), _padding_below_stride)
-_NOT_NEGATIVE = (_no_negative("pads_begin"), _no_negative("pads_end"))
-_ONNX = (
-    _BELOW,
-    *_NOT_NEGATIVE,
+_ONNX: tuple[Rule, ...] = (
+    _below_stride,
+    _not_negative("pads_begin"),
+    _not_negative("pads_end"),
     _pads_without_mode("pads_begin"),
     _pads_without_mode("pads_end"),
-    Rule(("axes", "output_shape", "strides"), _reachable),
-    Rule(
-        ("version", "element_type"),
-        lambda v: v["element_type"] != "bf16" or v["version"] == "onnx_opset22",
-    ),
+    _reachable,
+    lambda v: v["element_type"] != "bf16" or v["version"] == "onnx_opset22",
 )
 _OF: dict[str, tuple[Rule, ...]] = {
-    "openvino": (_is("bias", False),),
+    "openvino": (lambda v: not v["bias"],),
     "onednn": (
-        _BELOW,
-        Rule(
-            ("axes", "auto_pad", "pads_begin"),
-            lambda v: v["auto_pad"] != "explicit" or all(p >= 0 for (p,) in _each(v, "pads_begin")),
+        _below_stride,
+        lambda v: v["auto_pad"] != "explicit" or _not_negative("pads_begin")(v),
+        lambda v: (
+            v["auto_pad"] != "explicit" or all(p > -s for p, s in _each(v, "pads_end", "strides"))
         ),
-        Rule(("axes", "auto_pad", "pads_end", "strides"), _end_above_stride),
-        _is("output_shape", "none"),
+        lambda v: v["output_shape"] == "none",
     ),
     "onnx": _ONNX,
-    "ort-nhwc": (*_ONNX, Rule(("element_type",), lambda v: v["element_type"] != "bf16")),
+    "ort-nhwc": (*_ONNX, lambda v: v["element_type"] != "bf16"),
     "tensorrt": (
-        *_NOT_NEGATIVE,
-        _is("output_shape", "none"),
-        Rule(
-            ("axes", "output_padding"), lambda v: not any(p for (p,) in _each(v, "output_padding"))
-        ),
-        Rule(("auto_pad",), lambda v: v["auto_pad"] != "valid"),
-        Rule(("axes",), lambda v: v["axes"] > 1),
-        Rule(("padding_mode", "auto_pad"), _modes),
-        Rule(("axes", "padding_mode", "pads_begin", "pads_end"), _caffe),
+        _not_negative("pads_begin"),
+        _not_negative("pads_end"),
+        lambda v: v["output_shape"] == "none",
+        lambda v: not any(per_axis(v["output_padding"], v["axes"])),
+        lambda v: v["auto_pad"] != "valid",
+        lambda v: v["axes"] > 1,
+        lambda v: v["padding_mode"] == ROUNDING[0] or v["auto_pad"] == "explicit",
+        _caffe,
     ),
 }
 
@@ -389,10 +353,7 @@ def base(dialect: str) -> dict[str, Any]:
 
 
 def layer_of(dialect: str, row: Mapping[str, Any], *, grow: bool = False) -> SuiteLayer:
-    """Return the layer of a row; Refused where the dialect has none.
-
-    With `grow` the data are enlarged until no output axis is empty or beyond the scatter.
-    """
+    """Return the layer of a row, or Refused; `grow` enlarges data until outputs have products."""
     view = {**base(dialect), **row}
     axes = view["axes"]
     for name in LISTS:
@@ -447,20 +408,10 @@ def label(value: Any) -> str:
 def terms(layer: SuiteLayer) -> dict[str, str]:
     """Return a layer's attributes in the terms that all dialects share, and its own ones."""
     shape = layer.output_shape
-    out: dict[str, Any] = {
-        "dialect": layer.dialect,
-        "axes": layer.axes,
-        "batch": layer.batch,
-        "groups": layer.groups,
-        "channels": layer.channels,
-        "outputs": layer.outputs,
-        **{name: getattr(layer, name) for name in LISTS},
-        "auto_pad": layer.auto_pad,
-        "output_shape": "none" if shape is None else ",".join(map(str, shape)),
-        "element_type": layer.element_type,
-        "filter": layer.filter,
-        "bias": layer.bias,
-    }
+    before = ("dialect", "axes", "batch", "groups", "channels", "outputs", *LISTS, "auto_pad")
+    out: dict[str, Any] = {name: getattr(layer, name) for name in before}
+    out["output_shape"] = "none" if shape is None else ",".join(map(str, shape))
+    out |= {name: getattr(layer, name) for name in ("element_type", "filter", "bias")}
     own = OWN[layer.dialect]
     out |= {name: layer.extras.get(name, values[0]) for name, values in own.items()}
     out |= {n: getattr(layer, n) for n in ("version", "activation") if n in own}

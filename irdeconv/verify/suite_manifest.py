@@ -6,7 +6,7 @@ Results are a folder of .npz and .npy files, one .npz, or arrays in memory.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -33,10 +33,6 @@ MANIFEST = "manifest.json"
 INPUTS, CONSTANTS, EXPECTED = "inputs.npz", "constants.npz", "expected.npz"
 MODEL, LOWERED, ONNX = "model.xml", "lowered.xml", "model.onnx"
 OUTPUT, BOUND = "y", "y.bound"
-_LISTS = (
-    *("size", "kernel", "strides", "dilations", "pads_begin", "pads_end", "output_padding"),
-    "output_shape",
-)
 
 
 @dataclass(frozen=True)
@@ -58,10 +54,8 @@ class StoredCase:
     def layer(self) -> SuiteLayer:
         """The layer."""
         said = self.facts["layer"]
-        values: dict[str, Any] = {
-            k: tuple(v) if k in _LISTS and v is not None else v for k, v in said.items()
-        }
-        return SuiteLayer(**values)
+        lists = {k: tuple(v) for k, v in said.items() if isinstance(v, list)}
+        return SuiteLayer(**{**said, **lists})
 
     @cached_property
     def features(self) -> list[str]:
@@ -179,11 +173,6 @@ def _gone(path: Path, reason: str) -> FileAccessError:
     return FileAccessError(Diagnostic("E100", "error", f"cannot read {path}: {reason}", hint=hint))
 
 
-def described(layer: SuiteLayer) -> dict[str, Any]:
-    """Return a layer as the manifest has it."""
-    return asdict(layer)
-
-
 def is_suite(folder: Path) -> bool:
     """Whether a folder holds the manifest of a suite."""
     try:
@@ -204,7 +193,7 @@ def heading(case: SuiteCase) -> dict[str, Any]:
         "type": op.type,
         "version": op.version,
         "attributes": op.to_attributes(),
-        "layer": described(case.layer),
+        "layer": asdict(case.layer),
     }
 
 
@@ -215,37 +204,31 @@ class UnreadableResult(Exception):
     """A result that is there and cannot be taken for an array; the text says why."""
 
 
+@dataclass(frozen=True)
 class Results:
     """Results by case; `names` are those of all cases that there is something for."""
 
-    names: set[str]
+    names: frozenset[str]
+    read: Callable[[str], Array | None]
+    close: Callable[[], None] = lambda: None
 
     def get(self, case: str) -> Array | None:
         """Return a case's output, None where there is none; UnreadableResult."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Close files."""
+        return self.read(case) if case in self.names else None
 
 
-class FolderResults(Results):
-    """NAME.npz or NAME.npy in a folder."""
+def _in_folder(folder: Path) -> Results:
+    files = {p.stem: p for p in sorted(folder.iterdir()) if p.suffix in SUFFIXES}
 
-    def __init__(self, folder: Path) -> None:
-        files = [p for p in sorted(folder.iterdir()) if p.suffix in SUFFIXES]
-        self._files = {p.stem: p for p in files}
-        self.names = set(self._files)
-
-    def get(self, case: str) -> Array | None:
-        """Read a file."""
-        path = self._files.get(case)
-        if path is None:
-            return None
+    def read(case: str) -> Array:
+        path = files[case]
         with _reading(path.name):
             if path.suffix == ".npy":
                 return read_npy(path)
             with SavedArrays(path) as archive:
                 return archive[_member(list(archive))]
+
+    return Results(frozenset(files), read)
 
 
 def _member(names: list[str]) -> str:
@@ -255,45 +238,29 @@ def _member(names: list[str]) -> str:
     raise ValueError(f'{len(names)} arrays, none is named "{OUTPUT}"')
 
 
-class ArchiveResults(Results):
-    """CASE/y or CASE in one .npz."""
+def _in_archive(path: Path) -> Results:
+    try:
+        archive = SavedArrays(path)
+    except UnreadableArray as e:
+        message = f"{path} is neither a folder of results nor an .npz: {e}"
+        raise UsageError(Diagnostic("E505", "error", message, hint=_HINT)) from None
+    members = {n.removesuffix(f"/{OUTPUT}"): n for n in archive}
 
-    def __init__(self, path: Path) -> None:
-        try:
-            self._archive = SavedArrays(path)
-        except UnreadableArray as e:
-            message = f"{path} is neither a folder of results nor an .npz: {e}"
-            raise UsageError(Diagnostic("E505", "error", message, hint=_HINT)) from None
-        self._members = {n.removesuffix(f"/{OUTPUT}"): n for n in self._archive}
-        self._file = path.name
-        self.names = set(self._members)
+    def read(case: str) -> Array:
+        with _reading(f"{path.name}[{members[case]}]"):
+            return archive[members[case]]
 
-    def get(self, case: str) -> Array | None:
-        """Read a member."""
-        name = self._members.get(case)
-        if name is None:
-            return None
-        with _reading(f"{self._file}[{name}]"):
-            return self._archive[name]
-
-    def close(self) -> None:
-        """Close the archive."""
-        self._archive.close()
+    return Results(frozenset(members), read, archive.close)
 
 
-class MemoryResults(Results):
-    """Arrays by case, or arrays by output by case."""
-
-    def __init__(self, arrays: Mapping[str, Any]) -> None:
-        self._arrays = arrays
-        self.names = set(arrays)
-
-    def get(self, case: str) -> Array | None:
-        """Return an array."""
-        found = self._arrays.get(case)
+def _in_memory(arrays: Mapping[str, Any]) -> Results:
+    def read(case: str) -> Array | None:
+        found = arrays[case]
         if isinstance(found, Mapping):
             found = found.get(OUTPUT)
         return None if found is None else np.asarray(found)
+
+    return Results(frozenset(arrays), read)
 
 
 _HINT = "results: a folder of CASE.npz or CASE.npy, or one .npz with CASE/y for every case"
@@ -312,14 +279,14 @@ def _reading(what: str) -> Iterator[None]:
 def open_results(source: str | Path | Mapping[str, Any]) -> Results:
     """Open results; FileAccessError where there are none, UsageError for another kind of file."""
     if isinstance(source, Mapping):
-        return MemoryResults(source)
+        return _in_memory(source)
     path = Path(source)
     if path.is_dir():
-        return FolderResults(path)
+        return _in_folder(path)
     if not path.exists():
         message = f"cannot read {path}: No such file or directory"
         raise FileAccessError(Diagnostic("E100", "error", message, hint=_HINT))
-    return ArchiveResults(path)
+    return _in_archive(path)
 
 
 def require_place(path: Path, *, force: bool) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from irdeconv.base import progress
 from irdeconv.base.errors import count
+from irdeconv.base.json_form import json_form
 from irdeconv.base.markup import html_table, html_title, line
 from irdeconv.base.tables import wrap
 from irdeconv.ir.spec import Array
@@ -38,10 +39,7 @@ from irdeconv.verify.suite_vectors import is_number, loaded
 
 @np.errstate(all="ignore")
 def judge(case: StoredCase, theirs: Array) -> TensorDifference:
-    """Compare a result with what is expected; `kind` names the mistake where one explains it.
-
-    Kinds are told with the axes N, C, *spatial, whatever the dialect's layout is.
-    """
+    """Compare a result, its axes N, C, *spatial; `kind` names a mistake that explains it."""
     layer, (expected, allowed) = case.layer, case.expected()
     theirs = _typed(theirs, layer)
     names = (case.name, layer.element_type, str(theirs.dtype))
@@ -186,7 +184,7 @@ class Cause:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {"features": list(self.features), "failed": self.failed, "passed": self.passed}
+        return json_form(self)
 
 
 def causes(failed: Sequence[Sequence[str]], passed: Sequence[Sequence[str]]) -> list[Cause]:
@@ -336,16 +334,7 @@ class CaseReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {
-            "name": self.name,
-            "status": self.status,
-            "set": self.set,
-            "dialect": self.dialect,
-            "features": list(self.features),
-            "known": list(self.known),
-            "problem": self.problem,
-            "difference": None if self.difference is None else self.difference.to_dict(),
-        }
+        return json_form(self, "name status set dialect features known problem difference")
 
     def lines(self) -> list[str]:
         """Return a few lines of at most 80 characters, names apart."""
@@ -459,15 +448,9 @@ class SuiteReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {
-            "passed": self.passed,
-            "counts": self.counts,
-            "kinds": self.kinds,
-            "causes": [c.to_dict() for c in self.causes()],
-            "causes_by_kind": {k: [c.to_dict() for c in self.causes(k)] for k in self.kinds},
-            "unknown": list(self.unknown),
-            "cases": [c.to_dict() for c in self.cases],
-        }
+        causes = {kind: self.causes(kind) for kind in self.kinds}
+        keys = "passed counts kinds causes causes_by_kind unknown cases"
+        return json_form(self, keys, causes=self.causes(), causes_by_kind=causes)
 
 
 def check(

@@ -1,12 +1,8 @@
-"""The numbers of a case, and its ONNX model.
+"""The arrays of a case, its ONNX model, and how far a device may be off.
 
-The numbers of a case: data, what they give by the definition, and how far a device may be off.
-
-Integers are chosen so small that every sum is exact in the layer's element type; a correct device
-then gives the expected bits in whatever order it adds. Elsewhere the expected output is computed in
-double precision, the terms of every sum added in one defined order.
-
-A case of the ONNX dialect as an ONNX model of one node (extra `onnx`).
+Integers are so small that every sum is exact in the layer's element type: a correct device gives
+the expected bits in any order of additions. Other data are computed in double precision, the terms
+of every sum added in one defined order.
 """
 
 from __future__ import annotations

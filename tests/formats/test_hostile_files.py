@@ -13,7 +13,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.base.errors import OpError
 from irdeconv.cli.main import main
-from irdeconv.formats.convert import import_model
+from irdeconv.formats.models import import_model
 from irdeconv.ir.op import Op, infer_op, lookup, parse_attributes
 from irdeconv.ir.spec import Spec
 from irdeconv.kernels import pooling

@@ -12,7 +12,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.formats.convert import import_model
+from irdeconv.formats.models import import_model
 
 onnx = pytest.importorskip("onnx")
 pytestmark = pytest.mark.oracles

@@ -10,8 +10,8 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
+from irdeconv.formats.legacy import REFUSED
 from irdeconv.formats.legacy_layer import RULES
-from irdeconv.formats.legacy_rules import REFUSED
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.graph import Value
 from irdeconv.ops.activation import ReLU

@@ -22,7 +22,7 @@ pytest.importorskip("onnxruntime")
 ov = pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles
 
-from irdeconv.formats.convert import import_model  # noqa: E402
+from irdeconv.formats.models import import_model  # noqa: E402
 from support.onnx_models import (  # noqa: E402
     openvino,
     runtime,

@@ -71,7 +71,7 @@ def numbers(a: AxisAnatomy) -> list[int]:
 
 
 def plain(rows: list[CellRow]) -> list[Any]:
-    return [[row.label, [cell.to_list() for cell in row.cells]] for row in rows]
+    return [[row.label, [[c.at, c.kind, c.text, c.phase] for c in row.cells]] for row in rows]
 
 
 def test_the_browser_draws_what_python_draws(blank: Any) -> None:

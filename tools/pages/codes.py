@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from irdeconv.base.code_pages import GROUPS, CodePage, code_page
-from irdeconv.base.codes import CODES
+from irdeconv.base.code_pages import CodePage, code_page
+from irdeconv.base.codes import CODES, GROUPS
 from pages import DOCS, MARK, with_parts
 
 ENDS = {"toml": "toml", "xml": "xml", "ird": "text"}
