@@ -107,8 +107,17 @@ def put(w: Any, at: Any, number: float) -> Any:
     return w
 
 
+def units(w: Any, taps: list[int], length: int) -> Any:
+    """Return a filter [g, n*C/g, C/g, length, 1, ...] whose channel (t, c) copies c from taps[t]."""
+    g, c = w.shape[:2]
+    made = np.zeros((g, len(taps), c, c, length), np.float32)
+    for i, t in enumerate(taps):
+        made[:, i, range(c), range(c), t] = 1
+    return made.reshape(g, len(taps) * c, c, length, *(1,) * (w.ndim - 4))
+
+
 _NAMES = {"np": np, "filter": filter_of, "inf": np.inf, "nan": np.nan}
-_NAMES |= {"flip": flip, "dense": dense, "stacked": stacked, "put": put}
+_NAMES |= {"flip": flip, "dense": dense, "stacked": stacked, "put": put, "units": units}
 
 
 def value(text: str, lets: dict[str, Any]) -> Any:
