@@ -1,4 +1,4 @@
-"""Pairs of models as text: the files of tests/pairs, and the IR files that they become.
+"""Pairs of models as text: the files of tests/proof/pairs, and the IR files that they become.
 
 A file has blocks that begin with `== name`. A block has one pair or several of one kind. What
 stands above the first block holds for all of them. The words of a block, each on a line of its own:
@@ -17,6 +17,9 @@ stands above the first block holds for all of them. The words of a block, each o
     says name out [1,2]             an output, or `in` an input with its source, declares these
                                     sizes, or a precision, whatever it has
     mark name 2,2                   a layer is marked as zero-insertion with these strides
+    half before after               these models are saved with real constants in f16
+    reversed                        the layers of the other file in the opposite order
+    renumbered                      the layers of the other file with other ids
     verbatim                        the files are what the text says, not what OpenVINO makes of it
 
 A layer is `name = Type-opset(inputs, attribute=value)`; opset1 is not written. Layers that only one
@@ -45,7 +48,7 @@ from lxml import etree
 from support import irbuild as ib
 from support.ir_edit import NUMPY
 
-FOLDER = Path(__file__).resolve().parent.parent / "pairs"
+FOLDER = Path(__file__).resolve().parent / "pairs"
 Lines = tuple[str, ...]
 End = tuple[int, int, str]  # a layer, the number of its port, an element type
 _CALL = re.compile(r"(?P<kind>[A-Za-z]\w*)(?:-(?P<opset>[\w.]+))?\((?P<inside>.*)\)", re.DOTALL)
@@ -142,7 +145,8 @@ class Pair:
     moved: Lines = ()
     changed: Lines = ()
     whole: tuple[str, ...] = ()  # the near misses of which the text has all lines
-    edits: tuple[tuple[str, str], ...] = ()  # `xml`, `says`, `mark`, with the rest of their lines
+    edits: tuple[tuple[str, str], ...] = ()  # of the file: words with the rest of their lines
+    half: tuple[str, ...] = ()
     verbatim: bool = False
 
     def variants(self) -> list[str]:
@@ -163,14 +167,14 @@ class Pair:
             w.flat[w.size // 2] += np.abs(w).min()
         inputs = [line for line in self.before if " = Parameter " in line]
         after = after if any(" = Parameter " in line for line in after) else (*inputs, *after)
-        self._save(paths[0], self.before, self.lets)
-        self._save(paths[1], after, lets)
+        self._save(paths[0], self.before, self.lets, "before" in self.half)
+        self._save(paths[1], after, lets, "after" in self.half)
         for word, rest in self.edits:
             text = paths[1].read_text("utf-8")
             paths[1].write_text(_EDITS[word](text, rest), "utf-8")
         return paths
 
-    def _save(self, path: Path, lines: Lines, lets: dict[str, Any]) -> None:
+    def _save(self, path: Path, lines: Lines, lets: dict[str, Any], half: bool) -> None:
         file = _File(lets)
         layers, edges = _Layers(file, path.stem).read(lines)
         xml = ib.net(layers, *edges)
@@ -183,7 +187,7 @@ class Pair:
         from support.runtime_truth import core
 
         weights = openvino.Tensor(np.frombuffer(file.blob, np.uint8).copy())
-        openvino.save_model(core().read_model(xml.encode(), weights), path, compress_to_fp16=False)
+        openvino.save_model(core().read_model(xml.encode(), weights), path, compress_to_fp16=half)
 
 
 def replaced(lines: Lines, news: Lines) -> Lines:
@@ -229,7 +233,23 @@ def _marked(text: str, rest: str) -> str:
     return etree.tostring(root, encoding="unicode")
 
 
+def _reversed(text: str, _: str) -> str:
+    """Write the layers in the opposite order, inputs and results as they were."""
+    root = etree.fromstring(text.encode())
+    layers = root.find("layers")
+    ends = [e for e in layers if e.get("type") in ("Parameter", "Result")]
+    layers[:] = [*[e for e in layers if e not in ends][::-1], *ends]
+    return etree.tostring(root, encoding="unicode")
+
+
+def _renumbered(text: str, _: str) -> str:
+    """Give the layers other ids."""
+    pattern = r'((?:<layer id|from-layer|to-layer)=")(\d+)'
+    return re.sub(pattern, lambda m: f"{m[1]}{1000 - 3 * int(m[2])}", text)
+
+
 _EDITS = {"xml": _substituted, "says": _says, "mark": _marked}
+_EDITS |= {"reversed": _reversed, "renumbered": _renumbered}
 
 
 @cache
@@ -274,8 +294,8 @@ def _pairs(name: str, cause: str, text: str) -> list[Pair]:
             at["at"] = [*at["at"], [_fed(part, at["lets"]) for part in _split(rest, " ")]]
         elif word in _EDITS:
             at["edits"] += ((word, rest),)
-        elif word in ("expect", "verbatim"):
-            at[word] = rest if word == "expect" else True
+        elif word in ("expect", "half", "verbatim"):
+            at[word] = {"expect": rest, "half": tuple(rest.split()), "verbatim": True}[word]
         else:
             assert word in ("before", "after", "moved", "changed"), word
             at[word] = inner
