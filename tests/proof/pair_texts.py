@@ -7,7 +7,8 @@ stands above the first block holds for all of them. The words of a block, each o
     let w = filter(1, 3, 2, 4)      an array, by NumPy
     expect equal                    the verdict
     before                          the layers of the original, indented
-    after                           those of the other model; `after s2`: the original is s2 of graphs.txt
+    after                           those of the other model
+    after s2                        the same, and the original is s2 of graphs.txt
     moved                           lines that replace those of `after`: a near miss
     moved whole                     all lines of the near miss
     changed                         the same for another near miss; without it one number of `w`,
@@ -89,7 +90,9 @@ def stacked(w: Any, strides: Any, dilations: Any, first: bool = False) -> Any:
     """
     w, k = w.swapaxes(1, 2), len(strides)
     g, m, c, *kernel = w.shape
-    reaches = [-(-(d * (n - 1) + 1) // s) for d, n, s in zip(dilations, kernel, strides, strict=True)]
+    reaches = [
+        -(-(d * (n - 1) + 1) // s) for d, n, s in zip(dilations, kernel, strides, strict=True)
+    ]
     out = np.zeros((g, m, *strides, c, *reaches), np.float32)
     for tap in np.ndindex(*kernel):
         at = [divmod(d * i, s) for d, i, s in zip(dilations, tap, strides, strict=True)]
@@ -111,7 +114,7 @@ def put(w: Any, at: Any, number: float) -> Any:
 
 
 def units(w: Any, taps: list[int], length: int) -> Any:
-    """Return a filter [g, n*C/g, C/g, length, 1, ...] whose channel (t, c) copies c from taps[t]."""
+    """Return a filter [g, n*C/g, C/g, length, 1, ...]: channel (t, c) copies c from taps[t]."""
     g, c = w.shape[:2]
     made = np.zeros((g, len(taps), c, c, length), np.float32)
     for i, t in enumerate(taps):
@@ -138,7 +141,9 @@ class Pair:
     name: str
     cause: str  # the name of the file
     lets: dict[str, Any] = field(default_factory=dict)
-    at: list[list[Any]] = field(default_factory=list)  # of each run, of each input: a shape or values
+    at: list[list[Any]] = field(
+        default_factory=list
+    )  # of each run, of each input: a shape or values
     expect: str = ""
     before: Lines = ()
     after: Lines = ()
@@ -148,6 +153,11 @@ class Pair:
     edits: tuple[tuple[str, str], ...] = ()  # of the file: words with the rest of their lines
     half: tuple[str, ...] = ()
     verbatim: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an input has a size that the file leaves open."""
+        return any("?" in line for line in self.before if " = Parameter " in line)
 
     def variants(self) -> list[str]:
         """Return the near misses."""
