@@ -10,7 +10,7 @@ and plain layers, lowered in a random form and written. Then its layers are chan
 or only how the file says the same. OpenVINO says whether the mutant is a model, has the same
 interface and computes the same integers at several sizes; `check-certificate` says whether it
 equals the original. Exit code 1 if anything was accepted wrongly or crashed, or if more than 2 % of
-the equal ones were refused. Damaged files do not count there, whose meaning OpenVINO guesses.
+the equal ones were refused, not counting those that stay refused (BY_DESIGN).
 """
 
 from __future__ import annotations
@@ -53,10 +53,18 @@ PER_PROCESS = 80  # models
 MOST_MEMORY = 6 << 30  # bytes of a process
 EQUAL, VALUES, INTERFACE, INVALID = "equal", "other values", "other interface", "invalid"
 UNSEEN = "weights differ"  # but what is computed does not: they are too small
+UNPROVED = "not proved before"  # equal to a lowered file that is refused as well
 DEADLY = "deadly"  # the runtime dies of it
 NEW = (ReLU, Abs, Negative, lambda: Convert(f32))
 SOME = 40  # of the mutants of one kind
 MOST_REFUSED = 2.0  # percent of the equal ones
+# What stays refused although it is equal: a kind, how its text begins, and why.
+BY_DESIGN = (
+    ("values", "", "OpenVINO guesses what a damaged file means"),
+    ("wires", "(ReLU|Abs|Negative|Convert) before", "no lowering has such a layer"),
+    ("mistake", "pad_mode", "another mode of a Pad that pads nothing"),
+    ("constants", "(running|odd) ", "constants of other layers are compared"),
+)
 
 
 @dataclass(frozen=True)
@@ -238,6 +246,7 @@ def judge(seed: int, number: int, count: int, first: int, core: bool) -> Iterato
             ):
                 pairs = [(base.compiled.weights[k], v) for k, v in weights.items()]
                 truth = EQUAL if all(np.array_equal(*pair) for pair in pairs) else UNSEEN
+                truth = UNPROVED if truth == EQUAL and plain != ACCEPTED else truth
             yield replace(outcome, truth=truth)
 
 
@@ -351,10 +360,16 @@ def report(found: Sequence[Outcome]) -> int:
     print(f"the runtime itself died of {sum(o.truth == DEADLY for o in found)}")
     equal = [o for o in found if o.truth == EQUAL]
     _refusals(equal)
-    whole = [o.verdict == REFUSED for o in equal if o.kind != values.__name__]
-    share = 100 * sum(whole) / max(len(whole), 1)
-    print(f"of whole files: {share:.1f} %, at most {MOST_REFUSED} % are allowed")
+    counted = [o.verdict == REFUSED for o in equal if not _meant(o)]
+    share = 100 * sum(counted) / max(len(counted), 1)
+    print(f"not by design: {share:.1f} %; {MOST_REFUSED} % at most are no mistake")
     return 1 if share > MOST_REFUSED or any(o.wrong for o in found) else 0
+
+
+def _meant(o: Outcome) -> bool:
+    """Whether an equal one may be refused; its text begins behind its seed and its number."""
+    said = o.text.split(" ", 3)[-1]
+    return any(o.kind == kind and re.match(text, said) for kind, text, _ in BY_DESIGN)
 
 
 def _row(kind: str, found: Sequence[Outcome]) -> None:
