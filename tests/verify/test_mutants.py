@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("openvino")
 
+from support.scripts import script
 from support.sweeps import parts
 
 pytestmark = pytest.mark.oracles
@@ -28,3 +29,17 @@ def test_openvino_agrees_with_the_checker(numbers: str) -> None:
     for truth in ("other values", "other interface", "invalid"):
         assert f"accepted, {truth}: 0\n" in done.stdout, done.stdout
     assert "crashed: 0\n" in done.stdout, done.stdout
+
+
+def test_too_many_refusals_fail() -> None:
+    """More than 2 % of the equal ones, but for those that stay refused."""
+    tool = script("mutate_lowered")
+
+    def equal(kind: str, text: str, verdict: str) -> object:
+        return tool.Outcome(kind, f"--seed 0 0:0 {text}", tool.EQUAL, verdict)
+
+    found = [equal("layers", "pads", tool.ACCEPTED)] * 98
+    meant = [equal("values", "", tool.REFUSED), equal("wires", "Abs before y", tool.REFUSED)]
+    refused = equal("layers", "pads", tool.REFUSED)
+    assert tool.report([*found, *meant, refused]) == 0
+    assert tool.report([*found, *meant, *[refused] * 3]) == 1
