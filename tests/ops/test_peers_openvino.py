@@ -15,7 +15,7 @@ from irdeconv.rewrite.forms import FORMS
 from support.ir_text import write_ir
 from support.layers import EMPTY_DATA, EMPTY_OUTPUT, Layer, build, expected, numbers, random_layer
 from support.rows import each_row
-from support.runtime_truth import compiled, core, outputs
+from support.runtime_truth import compiled, core, lowered_defect, outputs
 from support.sweeps import parts
 
 ov = pytest.importorskip("openvino")
@@ -35,14 +35,6 @@ def native_defect(layer: Layer) -> str | None:
     pointwise = set(layer.kernel) == set(layer.strides) == {1} and layer.output_size == layer.size
     if pointwise and any(begin for begin, _ in layer.window()):
         return "a kernel of size 1 at stride 1 ignores pads where the output has the data's size"
-    return None
-
-
-def lowered_defect(layer: Layer) -> str | None:
-    """Why the plugin computes the lowered layer wrongly, or None."""
-    single = layer.axes == 3 and (layer.groups or 1) == layer.c == layer.m == 1
-    if single and layer.dilations[0] != layer.dilations[1]:
-        return "3D Convolution with C = M = 1 and unlike dilations on the first two axes"
     return None
 
 

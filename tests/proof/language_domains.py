@@ -165,6 +165,11 @@ def layer(head: str, **attributes: Any) -> Layer:
     return Layer("y", type, f"opset{opset}", said)
 
 
+def case(head: str, *inputs: TypedArray, **attributes: Any) -> LiveCase:
+    """Return a layer with its inputs."""
+    return LiveCase(layer(head, **attributes), [*inputs])
+
+
 def ints(*values: int, type: str = "i64") -> TypedArray:
     """Return a vector."""
     return TypedArray(np.array(values, NATIVE[type]), type)
@@ -190,24 +195,24 @@ def vectors(values: Any, *lengths: int) -> Iterator[tuple[int, ...]]:
 
 def pads() -> Domain:
     for v, n, b, e in product((1, 12), (0, 1, 3), range(-4, 4), range(-4, 4)):
-        yield LiveCase(layer(f"Pad-{v} pad_mode=constant"), [counted((n,)), ints(b), ints(e)])
+        yield case(f"Pad-{v} pad_mode=constant", counted((n,)), ints(b), ints(e))
     for v, b, e in product((1, 12), vectors((-1, 0, 2), 2), vectors((-2, 0, 1), 2)):
         zero = TypedArray(np.array(0, np.float32), "f32")
-        yield LiveCase(layer(f"Pad-{v}"), [counted((2, 3)), ints(*b), ints(*e, type="i32"), zero])
-    yield LiveCase(layer("Pad-12"), [counted((2, 3)), ints(1), ints(1)])
+        yield case(f"Pad-{v}", counted((2, 3)), ints(*b), ints(*e, type="i32"), zero)
+    yield case("Pad-12", counted((2, 3)), ints(1), ints(1))
 
 
 def slices() -> Domain:
     bounds = (*range(-5, 6), *FAR)
     for n, b, e, s in product((0, 1, 4), bounds, bounds, (-3, -2, -1, 0, 1, 2, 3)):
-        yield LiveCase(layer("Slice-8"), [counted((n,)), ints(b), ints(e), ints(s)])
+        yield case("Slice-8", counted((n,)), ints(b), ints(e), ints(s))
     for n, b, e, s in product((0, 1, 4), (0, -1), FAR, (*FAR, 2**32, -(2**31) + 1)):
-        yield LiveCase(layer("Slice-8"), [counted((n,)), ints(b), ints(e), ints(s)])
+        yield case("Slice-8", counted((n,)), ints(b), ints(e), ints(s))
     for a in vectors(range(-3, 3), 0, 1, 2):
         k = len(a)
         given = [ints(*v[:k]) for v in ((0, -2), (9, 3), (1, 2), a)]
-        yield LiveCase(layer("Slice-8"), [counted((2, 3)), *given])
-        yield LiveCase(layer("Slice-8"), [counted((2, 3)), *given[:3]])
+        yield case("Slice-8", counted((2, 3)), *given)
+        yield case("Slice-8", counted((2, 3)), *given[:3])
 
 
 def strided_slices() -> Domain:
@@ -218,7 +223,7 @@ def strided_slices() -> Domain:
         for m, k in product(bits, bits):
             said = {"begin_mask": m, "end_mask": k}
             given = [counted((n,)), ints(b), ints(e), ints(s)]
-            yield LiveCase(layer("StridedSlice-1", **said), given)
+            yield case("StridedSlice-1", *given, **said)
     names = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
     rng = random.Random(5)
     for _ in range(3000):
@@ -234,69 +239,59 @@ def strided_slices() -> Domain:
         if rng.random() < 0.2:
             s = [v * rng.choice((1, -1)) for v in s]
         given = [counted(shape), ints(*b), ints(*e)] + ([ints(*s)] if rng.random() < 0.9 else [])
-        yield LiveCase(layer("StridedSlice-1", **said), given)
+        yield case("StridedSlice-1", *given, **said)
 
 
 def gathers() -> Domain:
     for v, a, shape in product((1, 7, 8), range(-3, 3), ((2, 3), (3, 1, 2))):
         for at in (*vectors(range(-4, 4), 0, 1, 2), (0, 2, 0)):
-            yield LiveCase(layer(f"Gather-{v}"), [counted(shape), ints(*at), scalar(a)])
+            yield case(f"Gather-{v}", counted(shape), ints(*at), scalar(a))
     for v, a, at, b in product((7, 8), (0, 1, -1), range(-3, 3), (0, 1, -1, -2)):
         x = TypedArray(np.array([[at, 0], [1, 0]]), "i64")
-        yield LiveCase(layer(f"Gather-{v} batch_dims={b}"), [counted((2, 3, 2)), x, scalar(a)])
+        yield case(f"Gather-{v} batch_dims={b}", counted((2, 3, 2)), x, scalar(a))
     for v, a, at in product((7, 8), (0, 1, -1), (0, 1)):
         x = ints(at, 0)
-        yield LiveCase(layer(f"Gather-{v} batch_dims=-1"), [counted((2, 3, 2)), x, scalar(a)])
+        yield case(f"Gather-{v} batch_dims=-1", counted((2, 3, 2)), x, scalar(a))
     for at in range(-3, 3):
-        yield LiveCase(layer("Gather-8"), [ints(5, 7), scalar(at), scalar(0)])
-        yield LiveCase(layer("Gather-8"), [ints(5, 7), scalar(at, "i32"), ints(0)])
+        yield case("Gather-8", ints(5, 7), scalar(at), scalar(0))
+        yield case("Gather-8", ints(5, 7), scalar(at, "i32"), ints(0))
 
 
 def scatters() -> Domain:
     for v, at in product((4, 15), vectors(range(-4, 4), 1, 2)):
         places = TypedArray(np.array(at).reshape(-1, 1), "i64")
-        yield LiveCase(
-            layer(f"ScatterNDUpdate-{v}"), [counted((3,)), places, counted((len(at),), first=50)]
-        )
+        yield case(f"ScatterNDUpdate-{v}", counted((3,)), places, counted((len(at),), first=50))
     for at in product(range(-3, 3), repeat=4):
         places = TypedArray(np.array(at).reshape(2, 2), "i64")
-        yield LiveCase(
-            layer("ScatterNDUpdate-4"), [counted((2, 3)), places, counted((2,), first=50)]
-        )
+        yield case("ScatterNDUpdate-4", counted((2, 3)), places, counted((2,), first=50))
     for at, shape in product(range(-2, 2), ((1, 3), (3,), (1, 2), ())):
         places = TypedArray(np.array([[at]]), "i64")
-        yield LiveCase(
-            layer("ScatterNDUpdate-3"), [counted((2, 3)), places, counted(shape, first=50)]
-        )
-        yield LiveCase(
-            layer("ScatterNDUpdate-4"), [counted((2, 3)), places, counted(shape, first=50)]
-        )
+        yield case("ScatterNDUpdate-3", counted((2, 3)), places, counted(shape, first=50))
+        yield case("ScatterNDUpdate-4", counted((2, 3)), places, counted(shape, first=50))
 
 
 def concats() -> Domain:
     shapes = ((), (2,), (3,), (2, 3), (2, 1), (1, 3), (0, 3), (1, 2, 3))
     for a, s, t in product(range(-4, 4), shapes, shapes):
-        yield LiveCase(layer(f"Concat-1 axis={a}"), [counted(s), counted(t, first=50)])
-        yield LiveCase(
-            layer(f"Concat-1 axis={a}"), [counted(s), counted(t, first=50), counted(s, first=90)]
-        )
-    yield LiveCase(layer("Concat-1 axis=0"), [counted((2,)), counted((2,), "i32")])
-    yield LiveCase(layer("Concat-1 axis=0"), [counted((2,))])
+        yield case(f"Concat-1 axis={a}", counted(s), counted(t, first=50))
+        yield case(f"Concat-1 axis={a}", counted(s), counted(t, first=50), counted(s, first=90))
+    yield case("Concat-1 axis=0", counted((2,)), counted((2,), "i32"))
+    yield case("Concat-1 axis=0", counted((2,)))
 
 
 def splits() -> Domain:
     for n, k, a in product(range(7), range(-1, 5), range(-3, 3)):
-        yield LiveCase(layer(f"Split-1 num_splits={k}"), [counted((2, n)), scalar(a)])
+        yield case(f"Split-1 num_splits={k}", counted((2, n)), scalar(a))
     for n, parts in product(range(4), vectors(range(-2, 4), 1, 2, 3)):
-        yield LiveCase(layer("VariadicSplit-1"), [counted((n,)), scalar(-1), ints(*parts)])
+        yield case("VariadicSplit-1", counted((n,)), scalar(-1), ints(*parts))
     for a in range(-3, 3):
-        yield LiveCase(layer("VariadicSplit-1"), [counted((2, 3)), ints(a), ints(1, -1)])
+        yield case("VariadicSplit-1", counted((2, 3)), ints(a), ints(1, -1))
 
 
 def transposes() -> Domain:
     for rank in range(4):
         for order in vectors(range(-2, 4), 0, 1, 2, 3):
-            yield LiveCase(layer("Transpose-1"), [counted((2, 3, 4)[:rank]), ints(*order)])
+            yield case("Transpose-1", counted((2, 3, 4)[:rank]), ints(*order))
 
 
 def reshapes() -> Domain:
@@ -312,32 +307,32 @@ def squeezes() -> Domain:
     for v, shape in product(
         ("1", "15", "15 allow_axis_skip=true"), ((), (1,), (2,), (1, 2), (1, 2, 1), (1, 0, 1))
     ):
-        yield LiveCase(layer(f"Squeeze-{v}"), [counted(shape)])
+        yield case(f"Squeeze-{v}", counted(shape))
         for axes in vectors(range(-4, 4), 0, 1, 2):
-            yield LiveCase(layer(f"Squeeze-{v}"), [counted(shape), ints(*axes)])
+            yield case(f"Squeeze-{v}", counted(shape), ints(*axes))
     for shape, axes in product(((), (2,), (2, 3)), vectors(range(-4, 4), 0, 1, 2)):
-        yield LiveCase(layer("Unsqueeze-1"), [counted(shape), ints(*axes)])
+        yield case("Unsqueeze-1", counted(shape), ints(*axes))
     for a in range(-3, 3):
-        yield LiveCase(layer("Unsqueeze-1"), [counted((2,)), scalar(a)])
-        yield LiveCase(layer("Squeeze-1"), [counted((2, 1)), scalar(a)])
+        yield case("Unsqueeze-1", counted((2,)), scalar(a))
+        yield case("Squeeze-1", counted((2, 1)), scalar(a))
 
 
 def broadcasts() -> Domain:
     shapes = ((), (1,), (2,), (1, 2), (2, 1), (2, 3), (0, 1))
     for shape, target in product(shapes, vectors((-1, 0, 1, 2, 3), 0, 1, 2, 3)):
         for head in ("1", "1 mode=numpy", "3 mode=numpy", "3 mode=bidirectional"):
-            yield LiveCase(layer(f"Broadcast-{head}"), [counted(shape), ints(*target)])
+            yield case(f"Broadcast-{head}", counted(shape), ints(*target))
         if len(target) < 3:
             for v, axes in product((1, 3), vectors((-1, 0, 1, 2), len(shape))):
                 given = [counted(shape), ints(*target), ints(*axes)]
-                yield LiveCase(layer(f"Broadcast-{v} mode=explicit"), given)
+                yield case(f"Broadcast-{v} mode=explicit", *given)
 
 
 def tiles() -> Domain:
     for shape, repeats in product(
         ((), (1,), (2,), (2, 3), (0, 2)), vectors(range(-1, 4), 0, 1, 2, 3)
     ):
-        yield LiveCase(layer("Tile-1"), [counted(shape), ints(*repeats)])
+        yield case("Tile-1", counted(shape), ints(*repeats))
 
 
 def blocks() -> Domain:
@@ -355,9 +350,9 @@ def blocks() -> Domain:
     )
     kinds, modes = ("DepthToSpace", "SpaceToDepth"), ("blocks_first", "depth_first")
     for kind, mode, b, shape in product(kinds, modes, range(-1, 4), shapes):
-        yield LiveCase(layer(f"{kind}-1 mode={mode} block_size={b}"), [counted(shape)])
+        yield case(f"{kind}-1 mode={mode} block_size={b}", counted(shape))
     for shape, a, g in product(((4,), (1, 6), (2, 4, 3), (1, 6, 2, 2)), range(-3, 4), range(-1, 5)):
-        yield LiveCase(layer(f"ShuffleChannels-1 axis={a} group={g}"), [counted(shape)])
+        yield case(f"ShuffleChannels-1 axis={a} group={g}", counted(shape))
 
 
 def batches() -> Domain:
@@ -366,7 +361,7 @@ def batches() -> Domain:
     ):
         for one in (1, 2):
             given = [ints(one, b), ints(0, c), ints(0, d)]
-            yield LiveCase(layer("BatchToSpace-2"), [counted(shape), *given])
+            yield case("BatchToSpace-2", counted(shape), *given)
     for shape, at in product(
         ((4, 1, 2, 3), (8, 2, 2, 1), (4, 1, 2, 2, 2), (4, 2, 3)), vectors((1, 2), 3)
     ):
@@ -377,20 +372,20 @@ def batches() -> Domain:
                 ints(*[0] * (k - 1), cut[0]),
                 ints(*[0] * (k - 1), cut[1]),
             ]
-            yield LiveCase(layer("BatchToSpace-2"), [counted(shape), *given])
+            yield case("BatchToSpace-2", counted(shape), *given)
 
 
 def turns() -> Domain:
     for shape in ((3,), (2, 3), (2, 0)):
         for axes in vectors(range(-3, 3), 0, 1, 2):
-            yield LiveCase(layer("Reverse-1 mode=index"), [counted(shape), ints(*axes)])
+            yield case("Reverse-1 mode=index", counted(shape), ints(*axes))
             for by in vectors((-4, 0, 1, 5), len(axes)):
-                yield LiveCase(layer("Roll-7"), [counted(shape), ints(*by), ints(*axes)])
-    yield LiveCase(layer("Identity-16"), [counted((2, 3))])
+                yield case("Roll-7", counted(shape), ints(*by), ints(*axes))
+    yield case("Identity-16", counted((2, 3)))
     shapes = ((), (2,), (2, 1), (1, 2), (3,))
     for s, t, u in product(shapes, repeat=3):
         given = [counted(s, "boolean"), counted(t), counted(u, first=50)]
-        yield LiveCase(layer("Select-1"), given)
+        yield case("Select-1", *given)
 
 
 def interpolates() -> Domain:
@@ -413,9 +408,7 @@ def interpolates() -> Domain:
         )
         for v, how in product((4, 11), ("sizes", "scales")):
             given = [size, factor] if v == 4 else [size if how == "sizes" else factor]
-            yield LiveCase(
-                layer(f"Interpolate-{v} shape_calculation_mode={how} {said}"), [x, *given, ints(2)]
-            )
+            yield case(f"Interpolate-{v} shape_calculation_mode={how} {said}", x, *given, ints(2))
     for n, m, corners in product((1, 2, 3, 5), (1, 2, 3, 4, 6, 9, 15), ("true", "false")):
         said = layer(f"Interpolate-1 axes=2,3 mode=nearest align_corners={corners}")
         yield LiveCase(said, [counted((1, 2, n, 2)), ints(m, 4)])

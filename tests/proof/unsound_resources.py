@@ -103,34 +103,26 @@ CASES["transpose"] = _on_data("Transpose", [HUGE, -HUGE, 0, 1])
 CASES["depth_to_space"] = _on_data("DepthToSpace", [1], f'mode="blocks_first" block_size="{HUGE}"')
 
 
-@case("strides")
-def strides(ir: Ir) -> None:
-    (conv,) = ir.of_type("Convolution")
-    conv.find("data").set("strides", f"{2**63},1")
+def _attribute(type_name: str, name: str, text: str) -> Callable[[Ir], None]:
+    """An edit: the only layer of a type has another attribute."""
+
+    def edit(ir: Ir) -> None:
+        (layer,) = ir.of_type(type_name)
+        layer.find("data").set(name, text)
+
+    return edit
 
 
-@case("dilations")
-def dilations(ir: Ir) -> None:
-    (conv,) = ir.of_type("Convolution")
-    conv.find("data").set("dilations", f"{2**40},{2**40}")
-
-
-@case("pads_of_convolution")
-def pads_of_convolution(ir: Ir) -> None:
-    (conv,) = ir.of_type("Convolution")
-    conv.find("data").set("pads_end", f"{2**40},{2**40}")
-
-
-@case("long_list")
-def long_list(ir: Ir) -> None:
-    (conv,) = ir.of_type("Convolution")
-    conv.find("data").set("strides", ",".join(["1"] * 10**6))
-
-
-@case("long_number")
-def long_number(ir: Ir) -> None:
-    (conv,) = ir.of_type("Convolution")
-    conv.find("data").set("strides", "9" * 10**5 + ",1")
+for _case, *_edit in (
+    ("strides", "Convolution", "strides", f"{2**63},1"),
+    ("dilations", "Convolution", "dilations", f"{2**40},{2**40}"),
+    ("pads_of_convolution", "Convolution", "pads_end", f"{2**40},{2**40}"),
+    ("long_list", "Convolution", "strides", ",".join(["1"] * 10**6)),
+    ("long_number", "Convolution", "strides", "9" * 10**5 + ",1"),
+    ("data_of_any_size", "Parameter", "shape", f"1,2,{2**61},{2**61}"),
+    ("axes_without_end", "Parameter", "shape", ",".join(["1"] * 10**5)),
+):
+    CASES[_case] = _attribute(*_edit)
 
 
 @case("constant_of_any_size")
@@ -146,18 +138,6 @@ def constant_of_nothing(ir: Ir) -> None:
     assert constant is not None
     constant.find("data").set("shape", f"0,2,{2**40},{2**40}")
     constant.find("data").set("size", "0")
-
-
-@case("data_of_any_size")
-def data_of_any_size(ir: Ir) -> None:
-    (parameter,) = ir.of_type("Parameter")
-    parameter.find("data").set("shape", f"1,2,{2**61},{2**61}")
-
-
-@case("axes_without_end")
-def axes_without_end(ir: Ir) -> None:
-    (parameter,) = ir.of_type("Parameter")
-    parameter.find("data").set("shape", ",".join(["1"] * 10**5))
 
 
 def chained(ir: Ir, length: int, *, backwards: bool = False) -> None:

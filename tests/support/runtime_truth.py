@@ -46,6 +46,14 @@ def outputs(model: Any, feeds: Any = ()) -> list[Any]:
     return [np.array(found[o]) for o in made.outputs]
 
 
+def lowered_defect(layer: Any) -> str | None:
+    """Why the plugin computes the lowered layer wrongly, or None."""
+    single = layer.axes == 3 and (layer.groups or 1) == layer.c == layer.m == 1
+    if single and layer.dilations[0] != layer.dilations[1]:
+        return "3D Convolution with C = M = 1 and unlike dilations on the first two axes"
+    return None
+
+
 class Compiled:
     """A model that OpenVINO accepts."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +56,7 @@ def openvino(rng: np.random.Generator, *, dynamic: bool = False) -> Graph | None
     return graph if min(layer.output_size) >= 0 else None
 
 
-@pytest.mark.parametrize("chunk", parts(4, CHUNKS))
+@pytest.mark.parametrize("chunk", parts(2, CHUNKS))
 def test_random_layers_of_all_forms_are_proved(chunk: int) -> None:
     for case in range(CASES):
         rng = np.random.default_rng([SEED, chunk, case])
@@ -69,7 +68,7 @@ def test_random_layers_of_all_forms_are_proved(chunk: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("chunk", parts(3, 6))
+@pytest.mark.parametrize("chunk", parts(2, 6))
 def test_dialects_are_proved(kind: str, chunk: int) -> None:
     done = 0
     for case in range(6):
@@ -84,7 +83,7 @@ def test_dialects_are_proved(kind: str, chunk: int) -> None:
     assert done > 8
 
 
-@pytest.mark.parametrize("chunk", parts(3, 5))
+@pytest.mark.parametrize("chunk", parts(2, 5))
 def test_layers_of_unknown_size_are_proved(chunk: int) -> None:
     claims: Counter[str] = Counter()
     rng = np.random.default_rng([SEED + 2, chunk])
@@ -276,34 +275,18 @@ def _nhwc(rng: np.random.Generator, activation: str) -> Graph:
     return g
 
 
-@cache
-def verdicts() -> dict[str, tuple[bool, bool]]:
-    """Whether the proof and the probe let each mutant pass."""
-    found = {}
+@pytest.mark.parametrize("step", parts(1, (2, 1)))
+def test_every_mutant_fails_the_proof_and_the_probe(step: int) -> None:
+    """Every second one by default, all of them with `-m slow`."""
+    kinds: Counter[str] = Counter()
     for name, source, lowered in mutable():
         accepted(source, lowered)
-        for text, mutant in mutants(lowered):
-            passed = check(source, mutant).passed, probe_layers(source, mutant).passed
-            found[f"{name}: {text}"] = passed
-    return found
-
-
-def test_every_mutant_fails_the_proof() -> None:
-    found = verdicts()
-    assert len(found) >= 200
-    assert [text for text, (proved, _) in found.items() if proved] == []
-
-
-def test_every_mutant_fails_the_probe() -> None:
-    found = verdicts()
-    assert len(found) >= 200
-    assert [text for text, (_, probed) in found.items() if probed] == []
-
-
-def test_every_kind_of_fault_is_among_the_mutants() -> None:
-    kinds = Counter(
-        text.split(": ")[1] + ": " + text.split(": ")[2].split(" ")[0] for text in verdicts()
-    )
+        for i, (text, mutant) in enumerate(mutants(lowered)):
+            kinds[" ".join(text.split(" ")[:2])] += 1
+            if i % step == 0:
+                assert not check(source, mutant).passed, (name, text)
+                assert not probe_layers(source, mutant).passed, (name, text)
+    assert kinds.total() >= 200
     assert {k.split(":")[0] for k in kinds} == {
         "pads", "filters", "insertions", "interleavings", "tails", "shuffled",
     }  # fmt: skip
