@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 
@@ -26,7 +26,16 @@ from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.padding import PadBase
 from irdeconv.ops.shape import Squeeze1
 from irdeconv.ops.slicing import StridedSlice
-from irdeconv.rewrite.emit import FormBuilder, Option, X, add_bias, crop, pad_spatial, zeros_beside
+from irdeconv.rewrite.emit import (
+    FormBuilder,
+    Option,
+    X,
+    add_bias,
+    crop,
+    needs,
+    pad_spatial,
+    zeros_beside,
+)
 from irdeconv.rewrite.target_conditions import Facts
 
 Ints = tuple[int, ...]
@@ -51,6 +60,7 @@ class ConvolutionLayer(Generic[X]):
     bias: X | None = None
     pads_apart: bool = False
     stage: int = 0
+    forward: ClassVar[bool] = True  # the filter has the outputs in front of the inputs
 
     def known_pads(self) -> tuple[Ints, Ints]:
         """Return the pads; they must be known."""
@@ -70,6 +80,10 @@ class ConvolutionLayer(Generic[X]):
         pads: dict[str, Any] = {"begin": IntVector(tuple(begin)), "end": IntVector(tuple(end))}
         return replace(self, **pads, **changes)
 
+    def emit(self, b: FormBuilder[X]) -> X:
+        """Emit it, or what a rule makes of it if the target cannot run it."""
+        return convolve(b, self)
+
 
 def convolve(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
     """Emit a convolution, or what a rule makes of it if the target cannot run it."""
@@ -79,11 +93,11 @@ def convolve(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
 def plain_convolution(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
     """Emit a convolution with its own pads, or behind a Pad, or behind a Concat with zeros."""
     own = Option("own pads", partial(_with_own_pads, b, layer))
-    apart = Option("Pad", partial(_behind_pads, b, layer, pad_spatial))
     if not layer.has_known_pads:
-        return apart.build()
-    joins = Option("Concat", partial(_behind_pads, b, layer, pad_by_concat))
+        return _behind_pads(b, layer, pad_spatial)
     needed = any(p > 0 for p in sum(layer.known_pads(), ()))
+    apart = Option("Pad", partial(_behind_pads, b, layer, pad_spatial), needs("Pad"))
+    joins = Option("Concat", partial(_behind_pads, b, layer, pad_by_concat), needs("Concat"))
     others = [joins] if needed and is_static(b.spec(layer.x).shape) else []
     crops = any(p < 0 for p in sum(layer.known_pads(), ()))
     first = layer.pads_apart and not b.style.own_pads and not crops

@@ -44,10 +44,21 @@ class DeconvolutionInputs(Generic[X]):
 
 @dataclass(frozen=True)
 class Option(Generic[X]):
-    """One of several ways to emit the same values."""
+    """One of several ways to emit the same values.
+
+    Where `fits` says no of a planner, its target cannot run what `build` emits. A `spare` option is
+    then built only if nothing else can be.
+    """
 
     name: str
     build: Callable[[], X]
+    fits: Callable[[Any], bool] = bool
+    spare: bool = False
+
+
+def needs(*operations: str) -> Callable[[Any], bool]:
+    """Return a function that says whether the target of a planner has some operations."""
+    return lambda b: all(map(b.target.has, operations))
 
 
 @dataclass(frozen=True)
@@ -75,8 +86,6 @@ class RuleCall:
 
 
 Decision = int | RuleCall  # the number of an option, or the rule that was applied
-# Proposes rules for a layer that violates conditions.
-Rules = Callable[[Any, Any], Sequence[RuleCall]]
 
 
 class FormBuilder(Builder[X], Protocol[X]):

@@ -1,18 +1,27 @@
-"""The lowering forms of core.Deconvolution: a record of each."""
+"""The lowering forms of core.Deconvolution: a record of each.
+
+How many nodes a lowering makes at least, told before it makes any.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from irdeconv.base.errors import OpError
+from irdeconv.base.limits import current
 from irdeconv.ir import geometry
 from irdeconv.ir.geometry import IntVector
+from irdeconv.ir.graph import Graph, Node
+from irdeconv.ir.op import Op, SpecBuilder, SugarOp
 from irdeconv.ir.spec import Spec
 from irdeconv.ops import core
+from irdeconv.ops.bodies import bodies_of
+from irdeconv.ops.dialect_template import DialectDeconvolution
 from irdeconv.ops.vectors import sizes, vector
 from irdeconv.rewrite import site, subpixel
-from irdeconv.rewrite.builder import Skip
+from irdeconv.rewrite.builder import NodeBudget, Skip
 from irdeconv.rewrite.convolving import ConvolutionLayer, convolve
 from irdeconv.rewrite.emit import DeconvolutionInputs, FormBuilder, X, channels_swapped, flip
 from irdeconv.rewrite.form_names import FALLBACK
@@ -116,3 +125,58 @@ def forms_for(target: Target) -> dict[str, Form]:
     """Return the forms that a target may use."""
     listed = target.operations or {}
     return {**FORMS, NATIVE.name: NATIVE} if any(op in listed for op in OPERATIONS) else FORMS
+
+
+class _CoreFinder(SpecBuilder):
+    """Keeps the core.Deconvolution that a dialect's expands to, with the specs of its inputs."""
+
+    def __init__(self) -> None:
+        self.found: tuple[core.Deconvolution, tuple[Spec, ...]] | None = None
+
+    def add(self, op: Op, *inputs: Spec) -> Spec:
+        """Infer one operation."""
+        if isinstance(op, core.Deconvolution):
+            self.found = op, inputs
+        return super().add(op, *inputs)
+
+
+def require_room(graph: Graph, form: str, budget: NodeBudget) -> None:
+    """Raise LimitError where an inferred graph, lowered in a form, gets more nodes than are left.
+
+    What is foreseen is a lower bound, none for `auto`: what is made is counted as well.
+    """
+    layers = list(_deconvolutions(graph))
+    if form not in FORMS or len(layers) * current().lowered_nodes <= budget.left:
+        return
+    nodes, known = 0, dict[object, int]()
+    for inside, node in layers:
+        op, inputs = node.op, inside.input_specs(node.id)
+        key = op.alike(inputs) if isinstance(op, DialectDeconvolution) else None
+        least = known.get(key) if key else None
+        if least is None:
+            least = known[key] = _foreseen_least(op, inputs, FORMS[form])
+        nodes += least
+        budget.require(nodes, node)
+
+
+def _deconvolutions(graph: Graph) -> Iterator[tuple[Graph, Node]]:
+    for node in graph.nodes():
+        for body in bodies_of(node):
+            yield from _deconvolutions(body.graph)
+        if node.op.deconvolution:
+            yield graph, node
+
+
+def _foreseen_least(op: Op, inputs: tuple[Spec, ...], form: Form) -> int:
+    finder = _CoreFinder()
+    try:
+        if isinstance(op, SugarOp):
+            op.expand(finder, *inputs)
+        else:
+            finder.add(op, *inputs)
+    except OpError:  # lowering reports it
+        return 0
+    if finder.found is None:
+        return 0
+    core_op, (_, filter, begin, end) = finder.found
+    return 0 if form.skips(core_op, filter, begin, end) else form.least_nodes(core_op, filter)

@@ -21,7 +21,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from operator import mul
 from typing import Literal
 
@@ -30,7 +30,7 @@ import numpy as np
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.geometry import IntVector, Vector
 from irdeconv.ir.op import Builder
-from irdeconv.ir.spec import is_static
+from irdeconv.ir.spec import Array, is_static
 from irdeconv.ops import core
 from irdeconv.ops.channels import DepthToSpace
 from irdeconv.ops.elementwise import Multiply
@@ -45,6 +45,7 @@ from irdeconv.rewrite.emit import (
     Option,
     X,
     crop,
+    needs,
     pad_spatial,
     reshaped,
     transposed,
@@ -71,19 +72,20 @@ class ChannelOrder:
     blocks: tuple[Ints, ...]
     last_axis_first: bool = False
 
+    @cached_property
     def residues(self) -> list[Ints]:
         """Return the residues (one per axis) in the order of the channels."""
-        steps = self.blocks if self.residues_first else self.blocks[::-1]
-        by = -1 if self.last_axis_first else 1
-        digits = [[d[::by] for d in itertools.product(*map(range, b[::by]))] for b in steps]
-        return [self._residue(row) for row in itertools.product(*digits)]
-
-    def _residue(self, digits: Sequence[Ints]) -> Ints:
-        ordered = digits if self.residues_first else digits[::-1]
-        total = (0,) * len(self.blocks[0])
-        for digit, block in zip(ordered, self.blocks, strict=True):
-            total = tuple(t * n + d for t, n, d in zip(total, block, digit, strict=True))
-        return total
+        by, axes = -1 if self.last_axis_first else 1, len(self.blocks[0])
+        behind: Array = np.ones(axes, np.int64)
+        steps = []  # of each block, the last one first, what it adds to the residue
+        for block in reversed(self.blocks):
+            digits = np.indices(block[::by]).reshape(axes, -1).T[:, ::by]
+            steps.append(digits * behind)
+            behind = np.array(block) * behind
+        out = np.zeros((1, axes), np.int64)
+        for step in reversed(steps) if self.residues_first else steps:
+            out = (out[:, None] + step).reshape(-1, axes)
+        return [tuple(row) for row in out.tolist()]
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ def interleave_parts(
     number = {r: i for i, r in enumerate(itertools.product(*map(range, strides)))}
 
     def stacked(layout: StackLayout) -> X:
-        y = b.add(Concat(1), *(parts[number[r]] for r in layout.order.residues()))
+        y = b.add(Concat(1), *(parts[number[r]] for r in layout.order.residues))
         return layout.interleave(b, y, strides, outputs)
 
     def by_concat() -> X:
@@ -141,8 +143,8 @@ def interleave_parts(
 
     layouts = [w for w in stack_layouts(strides, 1, blocks) if w.order.residues_first]
     layouts = [w for w in layouts if w.name != "Concat"]
-    options = [Option(w.name, partial(stacked, w)) for w in layouts]
-    return b.choose([*options, Option("Concat", by_concat)])
+    options = [Option(w.name, partial(stacked, w), needs(w.name)) for w in layouts]
+    return b.choose([*options, Option("Concat", by_concat, needs("Concat"))])
 
 
 def _block_steps(strides: Ints) -> Iterator[tuple[Ints, ...]]:
@@ -248,11 +250,12 @@ def insert_zeros(b: FormBuilder[X], x: X, strides: Sequence[int]) -> X:
     if all(s == 1 for s in strides):
         return x
     insertion = core.ZeroInsertion(tuple(strides), trailing=True)
-    options = [Option("zero-insertion", partial(b.add, insertion, x))]
+    pads, joins, masks = needs("Reshape", "Pad"), needs("Reshape", "Concat"), needs("Interpolate")
+    options = [Option("zero-insertion", partial(b.add, insertion, x), pads)]
     if is_static(b.spec(x).shape):
         options += [
-            Option("zeros by Concat", partial(_spread, b, x, strides, _concatenated)),
-            Option("zeros by Interpolate", partial(_masked, b, x, strides)),
+            Option("zeros by Concat", partial(_spread, b, x, strides, _concatenated), joins),
+            Option("zeros by Interpolate", partial(_masked, b, x, strides), masks),
         ]
     return b.choose(options)
 

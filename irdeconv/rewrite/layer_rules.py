@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial, reduce
+from typing import Any
 
 import numpy as np
 
@@ -17,21 +18,29 @@ from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
 from irdeconv.ops.slicing import Gather, StridedSlice
 from irdeconv.ops.vectors import sizes
-from irdeconv.rewrite.convolving import ConvolutionLayer, convolve, pad_by_concat
+from irdeconv.rewrite.convolving import (
+    ConvolutionLayer,
+    convolution_facts,
+    convolve,
+    pad_by_concat,
+)
 from irdeconv.rewrite.emit import (
     FormBuilder,
     Option,
     X,
     crop,
     joined,
+    needs,
     pad_spatial,
     reshaped,
     transposed,
 )
 from irdeconv.rewrite.interleaving import ONE
+from irdeconv.rewrite.target_conditions import Facts
 
 Ints = tuple[int, ...]
 Layer = ConvolutionLayer[X]
+AnyLayer = Any  # a convolution, or a deconvolution of native.py
 
 
 def _filter(b: FormBuilder[X], w: X) -> Ints:
@@ -65,8 +74,8 @@ def outside(b: FormBuilder[X], x: X, begin: Sequence[int], end: Sequence[int]) -
     pads = IntVector(tuple(begin)), IntVector(tuple(end))
     if max(*begin, *end) <= 0 or not is_static(b.spec(x).shape):
         return pad_spatial(b, x, *pads)
-    ways = [Option("Pad", partial(pad_spatial, b, x, *pads))]
-    return b.choose([*ways, Option("Concat", partial(pad_by_concat, b, x, *pads))])
+    ways = (("Pad", pad_spatial), ("Concat", pad_by_concat))
+    return b.choose([Option(op, partial(way, b, x, *pads), needs(op)) for op, way in ways])
 
 
 def window(b: FormBuilder[X], x: X, axis: int, start: int, count: int, step: int = 1) -> X:
@@ -84,31 +93,119 @@ def window(b: FormBuilder[X], x: X, axis: int, start: int, count: int, step: int
     return b.add(op, x, *(joined(b, IntVector(tuple(r))) for r in rows))
 
 
-def as_plane(b: FormBuilder[X], layer: Layer[X], place: int) -> X:
+@dataclass(frozen=True)
+class LayerLimits:
+    """A convolution or deconvolution in numbers, and the target that judges it."""
+
+    b: Any  # Planner
+    layer: AnyLayer
+    groups: int
+    outputs: int  # of a group
+    inputs: int  # of a group
+    kernel: Ints
+    size: tuple[int | None, ...]
+
+    @staticmethod
+    def of(b: Any, layer: AnyLayer) -> LayerLimits | None:
+        """Return the numbers of a layer, None if its filter's shape or its pads are unknown."""
+        shape, size = b.spec(layer.w).shape, b.spec(layer.x).shape
+        if not is_static(shape) or not layer.has_known_pads or size is None:
+            return None
+        known = tuple(n if isinstance(n, int) else None for n in size)
+        groups, *sides = shape[:3]
+        outputs, inputs = sides if layer.forward else reversed(sides)
+        return LayerLimits(b, layer, groups, outputs, inputs, shape[3:], known)
+
+    def blamed(self, **changes: Any) -> set[str]:
+        """Return the names in the conditions that the layer violates with other numbers."""
+        found: set[str] = self.b.target.blamed(*self._facts(changes))
+        return found
+
+    def unmet(self, about: str = "", **changes: Any) -> int:
+        """Return how many conditions (that have a name) the layer violates with other numbers."""
+        found: int = self.b.target.unmet(*self._facts(changes), about)
+        return found
+
+    def _facts(self, changes: Mapping[str, Any]) -> tuple[str, Facts]:
+        layer, zero = self.layer, (0,) * len(self.kernel)
+        begin, end, *more = changes.get("pads", layer.known_pads())
+        groups = changes.get("groups", self.groups)
+        lists = {
+            "stride": changes.get("strides", layer.strides),
+            "dilation": changes.get("dilations", layer.dilations),
+            "pad_begin": begin,
+            "pad_end": end,
+            "size": changes.get("size", self.size[2:]),
+            "output_padding": more[0] if more else zero,
+        }
+        numbers = [changes.get("outputs", self.outputs), changes.get("inputs", self.inputs)]
+        filter = (groups, *numbers, *changes.get("kernel", self.kernel))
+        bias = layer.bias is not None
+        values, axes = convolution_facts((), filter, True, lists, True, bias)
+        spec = self.b.spec(layer.x)
+        dtype = spec.dtype.name if spec.dtype else None
+        rank = len(lists["stride"]) + 2
+        common = {"rank": rank, "batch": self.size[0], "type": dtype, "channels": None}
+        operation = "Convolution" if layer.forward else "ConvolutionBackpropData"
+        return "Group" * (groups > 1) + operation, Facts({**common, **values}, axes)
+
+    def crop_failures(self) -> list[str]:
+        """Return the violated conditions of the Slice that negative pads become."""
+        rows = enumerate(zip(*self.layer.known_pads(), strict=True), 2)
+        axis = tuple(a for a, pads in rows if min(pads) < 0)
+        spec = self.b.spec(self.layer.x)
+        values = {
+            "rank": len(self.size),
+            "batch": self.size[0],
+            "channels": self.size[1],
+            "type": spec.dtype.name if spec.dtype else None,
+            "axis": axis,
+            "step": (1,) * len(axis),
+        }
+        facts = Facts(values, {"size": self.size[2:], "step": (1,) * len(self.size)})
+        found: list[str] = self.b.target.failures("Slice", facts) if axis else []
+        return found
+
+    def blamed_if_dense(self) -> set[str]:
+        """Return the names in the conditions that the layer violates as one group."""
+        outputs, inputs = self.groups * self.outputs, self.groups * self.inputs
+        if self.groups == 1:
+            return set()
+        return self.blamed(groups=1, outputs=outputs, inputs=inputs, pads=self.no_pads)
+
+    @property
+    def has_wrong_axes(self) -> bool:
+        """Whether not even a kernel of one tap may have so many axes."""
+        ones = (1,) * len(self.kernel)
+        plain = {"kernel": ones, "strides": ones, "dilations": ones, "pads": self.no_pads}
+        return bool(self.unmet("spatial_axes", inputs=1, outputs=1, groups=1, **plain))
+
+    @property
+    def no_pads(self) -> tuple[Ints, Ints]:
+        """Pads of 0."""
+        zero = (0,) * len(self.kernel)
+        return zero, zero
+
+
+def as_plane(b: FormBuilder[X], layer: AnyLayer, place: int) -> X:
     """1-D -> 2-D: (N, C, 1, W) with a kernel 1xK, or at place 1 (N, C, W, 1)."""
-    one = [ONE] if place == 0 else []
-    behind = [] if place == 0 else [ONE]
-    n, c, w = (sizes(b, layer.x, a, 1) for a in range(3))
 
     def wide(values: Sequence[int], default: int) -> Ints:
         return (default, *values) if place == 0 else (*values, default)
 
-    shape = _filter(b, layer.w)
-    begin, end = layer.known_pads()
-    y = convolve(
-        b,
-        ConvolutionLayer(
-            x=reshaped(b, layer.x, n, c, *one, w, *behind),
-            w=_shaped(b, layer.w, (*shape[:3], *wide(shape[3:], 1))),
-            strides=wide(layer.strides, 1),
-            dilations=wide(layer.dilations, 1),
-            begin=IntVector(wide(begin, 0)),
-            end=IntVector(wide(end, 0)),
-            bias=bias_of(b, layer.bias, 2),
-            stage=1,
-        ),
-    )
-    return reshaped(b, y, *(sizes(b, y, a, 1) for a in (0, 1, 3 - place)))
+    shape, (begin, end) = _filter(b, layer.w), layer.known_pads()
+    n, c, w = (sizes(b, layer.x, a, 1) for a in range(3))
+    flat: X = layer.padded(
+        wide(begin, 0),
+        wide(end, 0),
+        x=reshaped(b, layer.x, n, c, *((ONE, w) if place == 0 else (w, ONE))),
+        w=_shaped(b, layer.w, (*shape[:3], *wide(shape[3:], 1))),
+        strides=wide(layer.strides, 1),
+        dilations=wide(layer.dilations, 1),
+        bias=bias_of(b, layer.bias, 2),
+        stage=1,
+    ).emit(b)
+    return reshaped(b, flat, *(sizes(b, flat, a, 1) for a in (0, 1, 3 - place)))
 
 
 def as_planes(b: FormBuilder[X], layer: Layer[X]) -> X:
@@ -149,9 +246,10 @@ def as_planes(b: FormBuilder[X], layer: Layer[X]) -> X:
     return reshaped(b, y, batch, outputs, deep, high, wide)
 
 
-def dense(b: FormBuilder[X], layer: Layer[X]) -> X:
+def dense(b: FormBuilder[X], layer: AnyLayer) -> X:
     """Groups -> one group with a block-diagonal filter."""
-    return convolve(b, replace(layer, w=block_diagonal(b, layer.w), stage=2))
+    made: X = replace(layer, w=block_diagonal(b, layer.w), stage=2).emit(b)
+    return made
 
 
 def block_diagonal(b: FormBuilder[X], w: X) -> X:
@@ -169,23 +267,26 @@ def block_diagonal(b: FormBuilder[X], w: X) -> X:
     return _shaped(b, transposed(b, wide, order), (1, g * rows, g * columns, *kernel))
 
 
-def group_by_group(b: FormBuilder[X], layer: Layer[X]) -> X:
-    """Groups -> a convolution for each, concatenated."""
-    g, m, c, *_ = _filter(b, layer.w)
+def group_by_group(b: FormBuilder[X], layer: AnyLayer) -> X:
+    """Groups -> a layer for each, concatenated."""
+    g, *sides = _filter(b, layer.w)[:3]
+    m, c = sides if layer.forward else reversed(sides)
 
     def group(i: int) -> X:
         bias = None if layer.bias is None else window(b, layer.bias, 1, i * m, m)
         x, w = window(b, layer.x, 1, i * c, c), window(b, layer.w, 0, i, 1)
-        return convolve(b, replace(layer, x=x, w=w, bias=bias, stage=2))
+        made: X = replace(layer, x=x, w=w, bias=bias, stage=2).emit(b)
+        return made
 
-    key = (id(layer), "group")
+    key = object()
     return b.add(Concat(1), *(b.repeat(key, partial(group, i)) for i in range(g)))
 
 
-def undilated(b: FormBuilder[X], layer: Layer[X]) -> X:
+def undilated(b: FormBuilder[X], layer: AnyLayer) -> X:
     """Dilation -> zeros between the taps of the filter."""
     w, ones = spread_taps(b, layer.w, layer.dilations), (1,) * len(layer.strides)
-    return convolve(b, replace(layer, w=w, dilations=ones, stage=3))
+    made: X = replace(layer, w=w, dilations=ones, stage=3).emit(b)
+    return made
 
 
 def spread_taps(b: FormBuilder[X], w: X, dilations: Ints) -> X:
@@ -230,6 +331,15 @@ def filled_kernel(b: FormBuilder[X], layer: Layer[X], kernel: Ints, stage: int =
         begin[a] += d * front
         end[a] += d * (n - k - front)
     return convolve(b, layer.padded(begin, end, w=w, stage=stage))
+
+
+def part_sizes(k: int) -> list[int]:
+    """Return sizes of parts of a kernel on an axis, the large ones first.
+
+    These are the least sizes for every number of parts, and what small limits allow.
+    """
+    balanced = {-(-k // p) for p in range(1, k + 1)}
+    return sorted({*balanced, *range(1, min(k, 9) + 1)}, reverse=True)[:24]
 
 
 def _split_kernel(
@@ -301,7 +411,7 @@ def kernel_as_sum(b: FormBuilder[X], layer: Layer[X], part: Ints) -> X:
     return reduce(lambda p, q: b.add(Add(), p, q), total)
 
 
-def _chunks(count: int, parts: int) -> list[tuple[int, int]]:
+def chunks(count: int, parts: int) -> list[tuple[int, int]]:
     """Return start and size of `parts` nearly equal chunks."""
     cuts = [count * i // parts for i in range(parts + 1)]
     return [(p, q - p) for p, q in itertools.pairwise(cuts)]
@@ -310,7 +420,7 @@ def _chunks(count: int, parts: int) -> list[tuple[int, int]]:
 def inputs_split(b: FormBuilder[X], layer: Layer[X], parts: int) -> X:
     """Input channels -> a sum of convolutions of some of them each."""
     total = []
-    for i, (start, count) in enumerate(_chunks(_filter(b, layer.w)[2], parts)):
+    for i, (start, count) in enumerate(chunks(_filter(b, layer.w)[2], parts)):
         x, w = window(b, layer.x, 1, start, count), window(b, layer.w, 2, start, count)
         bias = layer.bias if i == 0 else None
         total.append(convolve(b, replace(layer, x=x, w=w, bias=bias, stage=5)))
@@ -320,7 +430,7 @@ def inputs_split(b: FormBuilder[X], layer: Layer[X], parts: int) -> X:
 def outputs_split(b: FormBuilder[X], layer: Layer[X], parts: int) -> X:
     """Output channels -> convolutions of some of them each, concatenated."""
     pieces = []
-    for start, count in _chunks(_filter(b, layer.w)[1], parts):
+    for start, count in chunks(_filter(b, layer.w)[1], parts):
         bias = None if layer.bias is None else window(b, layer.bias, 1, start, count)
         w = window(b, layer.w, 1, start, count)
         pieces.append(convolve(b, replace(layer, w=w, bias=bias, stage=5)))
@@ -408,7 +518,7 @@ def tiles(b: FormBuilder[X], layer: Layer[X], axis: int, parts: int) -> X:
     if outputs < 2:
         raise OpError("there is nothing to be divided into tiles", code="E400")
     zero, pieces = (0,) * len(begin), []
-    for start, count in _chunks(outputs, min(parts, outputs)):
+    for start, count in chunks(outputs, min(parts, outputs)):
         piece = window(b, x, 2 + axis, start * s, s * (count - 1) + extent(k, d))
         pieces.append(convolve(b, layer.padded(zero, zero, x=piece, stage=7)))
     return b.add(Concat(2 + axis), *pieces)

@@ -19,18 +19,14 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from irdeconv.ir.spec import is_static
 from irdeconv.rewrite import layer_rules
-from irdeconv.rewrite.convolving import ConvolutionLayer, convolution_facts
 from irdeconv.rewrite.emit import RuleCall
-from irdeconv.rewrite.native import DeconvolutionLayer
+from irdeconv.rewrite.layer_rules import LayerLimits
 from irdeconv.rewrite.native import proposals as native_proposals
-from irdeconv.rewrite.target_conditions import Facts
 
 Ints = tuple[int, ...]
 MOST_FILLED = 8  # zeros that join a kernel on an axis
@@ -39,93 +35,17 @@ MOST_CANDIDATES = 3  # of each rule
 MOST_JOINED_CHANNELS = 64  # that are added
 
 
-@dataclass(frozen=True)
-class LayerLimits:
-    """A convolution in numbers, and the target that judges it."""
-
-    b: Any  # Planner
-    layer: ConvolutionLayer[Any]
-    groups: int
-    outputs: int  # of a group
-    inputs: int  # of a group
-    kernel: Ints
-    size: tuple[int | None, ...]
-
-    @staticmethod
-    def of(b: Any, layer: ConvolutionLayer[Any]) -> LayerLimits | None:
-        """Return the numbers of a layer, None if its filter's shape or its pads are unknown."""
-        shape, size = b.spec(layer.w).shape, b.spec(layer.x).shape
-        if not is_static(shape) or not layer.has_known_pads or size is None:
-            return None
-        known = tuple(n if isinstance(n, int) else None for n in size)
-        groups, outputs, inputs, *kernel = shape
-        return LayerLimits(b, layer, groups, outputs, inputs, tuple(kernel), known)
-
-    def failures(self, **changes: Any) -> list[str]:
-        """Return the violated conditions of the layer with other numbers."""
-        layer = self.layer
-        begin, end = changes.get("pads", layer.known_pads())
-        groups = changes.get("groups", self.groups)
-        lists = {
-            "stride": changes.get("strides", layer.strides),
-            "dilation": changes.get("dilations", layer.dilations),
-            "pad_begin": begin,
-            "pad_end": end,
-            "size": changes.get("size", self.size[2:]),
-        }
-        numbers = [changes.get("outputs", self.outputs), changes.get("inputs", self.inputs)]
-        filter = (groups, *numbers, *changes.get("kernel", self.kernel))
-        bias = layer.bias is not None
-        values, axes = convolution_facts((), filter, True, lists, True, bias)
-        spec = self.b.spec(layer.x)
-        dtype = spec.dtype.name if spec.dtype else None
-        rank = len(lists["stride"]) + 2
-        common = {"rank": rank, "batch": self.size[0], "type": dtype, "channels": None}
-        operation = "Convolution" if groups == 1 else "GroupConvolution"
-        found: list[str] = self.b.target.failures(operation, Facts({**common, **values}, axes))
-        return found
-
-    def crop_failures(self) -> list[str]:
-        """Return the violated conditions of the Slice that negative pads become."""
-        rows = enumerate(zip(*self.layer.known_pads(), strict=True), 2)
-        axis = tuple(a for a, pads in rows if min(pads) < 0)
-        spec = self.b.spec(self.layer.x)
-        values = {
-            "rank": len(self.size),
-            "batch": self.size[0],
-            "channels": self.size[1],
-            "type": spec.dtype.name if spec.dtype else None,
-            "axis": axis,
-            "step": (1,) * len(axis),
-        }
-        facts = Facts(values, {"size": self.size[2:], "step": (1,) * len(self.size)})
-        found: list[str] = self.b.target.failures("Slice", facts) if axis else []
-        return found
-
-    def dense_failures(self) -> list[str]:
-        """Return the violated conditions of the layer as one group."""
-        outputs, inputs = self.groups * self.outputs, self.groups * self.inputs
-        if self.groups == 1:
-            return []
-        return self.failures(groups=1, outputs=outputs, inputs=inputs, pads=self.no_pads)
-
-    @property
-    def no_pads(self) -> tuple[Ints, Ints]:
-        """Pads of 0."""
-        zero = (0,) * len(self.kernel)
-        return zero, zero
-
-
 def proposals(b: Any, layer: Any) -> list[RuleCall]:
     """Return the rules that may help a layer that violates conditions, with their parameters."""
-    if isinstance(layer, DeconvolutionLayer):
-        return native_proposals(b, layer)
     limits = LayerLimits.of(b, layer)
     if limits is None:
         return []
-    texts = [*limits.failures(), *limits.failures(pads=limits.no_pads), *limits.dense_failures()]
-    words = set(re.findall(r"[A-Za-z_]+", " ".join(texts)))
-    words |= {w[:-2] for w in words if w[-2:] in ("_d", "_h", "_w")}
+    if not layer.forward:
+        return native_proposals(limits)
+    # A rule may leave pads out, or join groups, so what is violated then counts as well.
+    words = limits.blamed() | limits.blamed(pads=limits.no_pads) | limits.blamed_if_dense()
+    if not b.target.has("Reshape") and limits.has_wrong_axes:
+        return []  # nothing else changes the number of axes
     if limits.crop_failures():
         return [RuleCall(layer_rules.uncropped)]
     calls: list[RuleCall] = []
@@ -157,39 +77,37 @@ def _undilated(limits: LayerLimits) -> Iterator[RuleCall]:
 
 def _unstrided(limits: LayerLimits) -> Iterator[RuleCall]:
     strides = limits.layer.strides
-    now = len(limits.failures())
+    now = limits.unmet()
     options = itertools.product(*([d for d in range(s, 0, -1) if s % d == 0] for s in strides))
-    better = [s for s in options if len(limits.failures(strides=s)) < now and s != strides]
-    better.sort(key=math.prod, reverse=True)
+    better = [s for s in options if limits.unmet(strides=s) < now and s != strides]
+    better.sort(key=math.prod, reverse=True)  # a small stride computes outputs to throw away
     yield from (RuleCall(layer_rules.sliced_stride, (s,)) for s in better[:MOST_CANDIDATES])
 
 
 def _kernels(limits: LayerLimits) -> Iterator[RuleCall]:
     """Kernels filled with zeros or split, the ones with few products first."""
-    pads, kernel = limits.no_pads, limits.kernel
-    now = len(limits.failures(pads=pads))
+    judge, kernel = partial(limits.unmet, "kernel", pads=limits.no_pads), limits.kernel
+    now = judge()
+    if not now:  # of a 3-D kernel there are thousands of sizes to look at
+        return
     ranges = [sorted({*range(k, k + MOST_FILLED + 1), *kernel} - {*range(k)}) for k in kernel]
     wider = sorted(itertools.product(*ranges), key=math.prod)
-    fits = (k for k in wider if k != kernel and len(limits.failures(pads=pads, kernel=k)) < now)
+    fits = (k for k in wider if k != kernel and judge(kernel=k) < now)
+    # Two, as the smallest one may violate a condition on something else.
     yield from (RuleCall(layer_rules.filled_kernel, (k,)) for k in itertools.islice(fits, 2))
-    parts = sorted(_splits(limits, now), key=lambda n: _products(kernel, n))
+    fewer = (n for n in _splits(kernel) if judge(kernel=n) < now)
+    parts = sorted(fewer, key=lambda n: _products(kernel, n))
     for n in parts[:MOST_CANDIDATES]:
         yield RuleCall(layer_rules.kernel_as_channels, (n,))
     if limits.b.sums:
         yield from (RuleCall(layer_rules.kernel_as_sum, (n,)) for n in parts[:MOST_CANDIDATES])
 
 
-def _splits(limits: LayerLimits, now: int) -> Iterator[Ints]:
-    """Yield sizes of parts of a kernel that violate less, with the channels of all parts or not."""
-    pads, kernel = limits.no_pads, limits.kernel
-    axes = []
-    for k in kernel:
-        balanced = {-(-k // p) for p in range(1, k + 1)}
-        axes.append(sorted({*balanced, *(n for n in range(1, 10) if n <= k)}, reverse=True)[:24])
-    for n in itertools.product(*axes):
-        if n == kernel or len(limits.failures(pads=pads, kernel=n)) >= now:
-            continue
-        if math.prod(-(-k // m) for k, m in zip(kernel, n, strict=True)) <= MOST_KERNEL_PARTS:
+def _splits(kernel: Ints) -> Iterator[Ints]:
+    """Yield sizes of parts of a kernel."""
+    for n in itertools.product(*map(layer_rules.part_sizes, kernel)):
+        parts = math.prod(-(-k // m) for k, m in zip(kernel, n, strict=True))
+        if n != kernel and parts <= MOST_KERNEL_PARTS:
             yield n
 
 
@@ -201,10 +119,10 @@ def _products(kernel: Ints, part: Ints) -> tuple[int, int]:
 
 def _channels(limits: LayerLimits) -> Iterator[RuleCall]:
     """Channels split into parts, or filled up with zeros."""
-    if limits.groups > 1:
+    if limits.groups > 1:  # stage 2 has made one group of them
         return
     pads = limits.no_pads
-    now = len(limits.failures(pads=pads))
+    now = limits.unmet(pads=pads)
     for name, split in (
         ("inputs", layer_rules.inputs_split),
         ("outputs", layer_rules.outputs_split),
@@ -213,7 +131,7 @@ def _channels(limits: LayerLimits) -> Iterator[RuleCall]:
         if name == "inputs" and not limits.b.sums:
             continue
         for parts in _part_counts(count):
-            if len(limits.failures(pads=pads, **{name: -(-count // parts)})) < now:
+            if limits.unmet(pads=pads, **{name: -(-count // parts)}) < now:
                 yield RuleCall(split, (parts,))
                 break
     more = _filling(limits)
@@ -224,24 +142,24 @@ def _channels(limits: LayerLimits) -> Iterator[RuleCall]:
 def _filling(limits: LayerLimits) -> tuple[int, int]:
     """Return how many inputs and outputs to add so that fewer conditions are violated."""
 
-    def failures(i: int, o: int) -> list[str]:
+    def unmet(i: int, o: int, about: str = "") -> int:
         counts = {"inputs": limits.inputs + i, "outputs": limits.outputs + o}
-        return limits.failures(pads=limits.no_pads, **counts)
+        return limits.unmet(about, pads=limits.no_pads, **counts)
 
-    now, added = failures(0, 0), [0, 0]
+    now, added = unmet(0, 0), [0, 0]
     for side, name in enumerate(("inputs", "outputs")):
-        if any(name in text for text in now):
+        if unmet(0, 0, name):
             extras = ((n, 0) if side == 0 else (0, n) for n in range(1, MOST_JOINED_CHANNELS + 1))
-            fits = (more for more in extras if len(failures(*more)) < len(now))
+            fits = (more for more in extras if unmet(*more) < now)
             added[side] = next(fits, (0, 0))[side]
     if not any(added):  # conditions on both
         both = ((n, n) for n in range(1, MOST_JOINED_CHANNELS + 1))
-        return next((more for more in both if len(failures(*more)) < len(now)), (0, 0))
+        return next((more for more in both if unmet(*more) < now), (0, 0))
     return added[0], added[1]
 
 
 def _part_counts(count: int) -> Iterator[int]:
-    """Yield numbers of parts, growing faster and faster."""
+    """Yield numbers of parts, growing faster and faster: exact ones matter only if they are few."""
     parts = 2
     while parts <= count:
         yield parts
@@ -258,16 +176,17 @@ def _evened(limits: LayerLimits) -> Iterator[RuleCall]:
         if (pads, pads) != (begin, end):
             yield RuleCall(layer_rules.equal_pads, (pads,))
     yield RuleCall(layer_rules.even_kernel_pads)
-    now = len(limits.failures())
+    now = limits.unmet()
+    # Limits of hardware are fields of a few bits. Each step leaves a smaller pad for the next one.
     for most in (n for n in (31, 15, 7, 3, 2, 1) if n < max(by_axis)):
         less = tuple(tuple(min(p, most) for p in v) for v in (begin, end))
-        if len(limits.failures(pads=less)) < now:
+        if limits.unmet(pads=less) < now:
             yield RuleCall(layer_rules.pads_by_convolution, (most,))
             break
 
 
 def _tiles(limits: LayerLimits) -> Iterator[RuleCall]:
-    now = len(limits.failures(pads=limits.no_pads))
+    now = limits.unmet(pads=limits.no_pads)
     size = limits.size[2:]
     for axis, n in enumerate(size):
         if n is None or None in limits.size:
@@ -275,7 +194,7 @@ def _tiles(limits: LayerLimits) -> Iterator[RuleCall]:
         for parts in _part_counts(n):
             part = -(-n // parts) + limits.kernel[axis]
             tile = (*size[:axis], part, *size[axis + 1 :])
-            if part < n and len(limits.failures(pads=limits.no_pads, size=tile)) < now:
+            if part < n and limits.unmet(pads=limits.no_pads, size=tile) < now:
                 yield RuleCall(layer_rules.tiles, (axis, parts))
                 break
 

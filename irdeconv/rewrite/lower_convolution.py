@@ -24,7 +24,6 @@ from irdeconv.rewrite.builder import GraphBuilder
 from irdeconv.rewrite.compressed_filters import constant_of, stored
 from irdeconv.rewrite.convolving import AXIS_0, ConvolutionLayer, convolve, facts_of, operation_of
 from irdeconv.rewrite.emit import Decision, FormBuilder, Style, X
-from irdeconv.rewrite.legalising import proposals
 from irdeconv.rewrite.planning import PlannedValue, Planner
 from irdeconv.rewrite.target_conditions import Facts
 from irdeconv.rewrite.targets import Target
@@ -142,9 +141,10 @@ def _planned(
     plan: ConvolutionPlan, inputs: tuple[Spec, ...], constant: bool, target: Target, style: Style
 ) -> Planner:
     data, filter = inputs
-    b = Planner(target, style, data.dtype or ELEMENT_TYPES["f32"], proposals)
-    size = Spec(data.dtype, tuple(n if isinstance(n, int) else 32 for n in data.shape or ()))
-    x = PlannedValue(size if is_static(data.shape) else data, size, on_data=True)
+    b = Planner(target, style, data.dtype or ELEMENT_TYPES["f32"])
+    shape = tuple(n if isinstance(n, int) else 32 for n in data.shape or ())
+    size = b.memo.one(Spec(data.dtype, shape))
+    x = PlannedValue(size if is_static(data.shape) else data, size)
     w = PlannedValue(filter, filter, constant=constant)
     plan.build(b, x, w, None if plan.bias is None else _bias(b, plan.bias))
     return b

@@ -34,7 +34,7 @@ from irdeconv.rewrite.builder import (
 )
 from irdeconv.rewrite.emit import Decision, DeconvolutionInputs, Style
 from irdeconv.rewrite.form_names import AUTO, FALLBACK
-from irdeconv.rewrite.forms import FORMS, forms_for
+from irdeconv.rewrite.forms import FORMS, forms_for, require_room
 from irdeconv.rewrite.infer_specs import beyond, infer_specs, inferred, is_stale, report, warning
 from irdeconv.rewrite.lower_convolution import (
     ChannelBias,
@@ -45,7 +45,7 @@ from irdeconv.rewrite.lower_convolution import (
 )
 from irdeconv.rewrite.native import OPERATIONS as NATIVE_OPERATIONS
 from irdeconv.rewrite.nonfinite import DEFINITION, NonFiniteReport, examine
-from irdeconv.rewrite.planning import FormCost, PlanningTask, chosen, cost_table, require_room
+from irdeconv.rewrite.planning import FormCost, PlanningTask, chosen, cost_table
 from irdeconv.rewrite.records import Lowered, LoweredLayer, LoweringReport, LoweringRequest
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.rewrite.target_check import Violation, check_graph

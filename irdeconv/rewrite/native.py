@@ -10,25 +10,25 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 
 from irdeconv.base.errors import OpError
 from irdeconv.ir.geometry import IntVector, extent
-from irdeconv.ir.spec import is_static
+from irdeconv.ir.spec import Array, is_static
 from irdeconv.ops import core
 from irdeconv.ops.dialect_openvino import backprop_data
+from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
 from irdeconv.ops.shape import Squeeze1
-from irdeconv.ops.vectors import sizes, vector
+from irdeconv.ops.vectors import vector
 from irdeconv.rewrite import layer_rules
 from irdeconv.rewrite.builder import Skip
-from irdeconv.rewrite.convolving import AXIS_0, ConvolutionLayer, convolution_facts, convolve
+from irdeconv.rewrite.convolving import AXIS_0, ConvolutionLayer, convolve
 from irdeconv.rewrite.emit import (
     DeconvolutionInputs,
     FormBuilder,
@@ -37,13 +37,14 @@ from irdeconv.rewrite.emit import (
     X,
     add_bias,
     crop,
-    reshaped,
 )
-from irdeconv.rewrite.target_conditions import Facts
+from irdeconv.rewrite.layer_rules import LayerLimits
 
 Ints = tuple[int, ...]
 MOST_NATIVE_PARTS, LARGEST_PART = 16, 40  # of a kernel; taps of a part
+LARGEST_COPY = 2**19  # elements of a filter that copies
 OPERATIONS = ("ConvolutionBackpropData", "GroupConvolutionBackpropData")
+ABOUT_KERNELS = {"kernel", "pad", "pad_begin", "pad_end", "output_padding", "size"}
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,20 @@ class DeconvolutionLayer(Generic[X]):
     end: Ints
     bias: X | None = None
     stage: int = 0
+    forward: ClassVar[bool] = False
+    has_known_pads: ClassVar[bool] = True
+
+    def known_pads(self) -> tuple[Ints, Ints]:
+        """Return what is cut off at both ends."""
+        return self.begin, self.end
+
+    def padded(self, begin: Ints, end: Ints, **changes: Any) -> DeconvolutionLayer[X]:
+        """Return the layer with other ends and other changes."""
+        return replace(self, begin=begin, end=end, **changes)
+
+    def emit(self, b: FormBuilder[X]) -> X:
+        """Emit it, or what a rule makes of it if the target cannot run it."""
+        return deconvolve(b, self)
 
 
 def native(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]) -> X | Skip:
@@ -96,8 +111,17 @@ def deconvolve(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> X:
 
 def _plain(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> X:
     """Emit a deconvolution by its own pads, or with a larger output that is cropped."""
-    windows = list(_windows(layer.strides, _extents(b, layer), layer.begin, layer.end))
-    return b.choose([Option("pads", partial(_emit, b, layer, *w)) for w in windows])
+    return b.choose(
+        [
+            Option("pads", partial(_emit, b, layer, *w), partial(_window_fits, layer, w), True)
+            for w in _plain_windows(b, layer)
+        ]
+    )
+
+
+def _window_fits(layer: DeconvolutionLayer[X], window: tuple[Ints, Ints, Ints], b: Any) -> bool:
+    limits = LayerLimits.of(b, layer)
+    return limits is not None and not limits.unmet(pads=window)
 
 
 def _extents(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> Ints:
@@ -138,56 +162,6 @@ def _emit(
     return crop(b, add_bias(b, y, layer.bias), [0, 0, *front], [0, 0, *back])
 
 
-def as_plane(b: FormBuilder[X], layer: DeconvolutionLayer[X], place: int) -> X:
-    """1-D -> 2-D: (N, C, 1, W) with a kernel 1xK, or at place 1 (N, C, W, 1)."""
-
-    def wide(values: Sequence[int], default: int) -> Ints:
-        return (default, *values) if place == 0 else (*values, default)
-
-    shape = b.spec(layer.w).shape
-    assert is_static(shape)
-    n, c, w = (sizes(b, layer.x, a, 1) for a in range(3))
-    one = IntVector((1,))
-    made = DeconvolutionLayer(
-        x=reshaped(b, layer.x, n, c, *((one, w) if place == 0 else (w, one))),
-        w=reshaped(b, layer.w, IntVector((*shape[:3], *wide(shape[3:], 1)))),
-        strides=wide(layer.strides, 1),
-        dilations=wide(layer.dilations, 1),
-        begin=wide(layer.begin, 0),
-        end=wide(layer.end, 0),
-        bias=layer_rules.bias_of(b, layer.bias, 2),
-        stage=1,
-    )
-    y = deconvolve(b, made)
-    return reshaped(b, y, *(sizes(b, y, a, 1) for a in (0, 1, 3 - place)))
-
-
-def dense(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> X:
-    """Groups -> one group with a block-diagonal filter."""
-    return deconvolve(b, replace(layer, w=layer_rules.block_diagonal(b, layer.w), stage=2))
-
-
-def group_by_group(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> X:
-    """Groups -> a deconvolution for each, concatenated."""
-    shape = b.spec(layer.w).shape
-    assert is_static(shape)
-    g, c, m = shape[:3]
-
-    def group(i: int) -> X:
-        bias = None if layer.bias is None else layer_rules.window(b, layer.bias, 1, i * m, m)
-        x, w = layer_rules.window(b, layer.x, 1, i * c, c), layer_rules.window(b, layer.w, 0, i, 1)
-        return deconvolve(b, replace(layer, x=x, w=w, bias=bias, stage=2))
-
-    key = (id(layer), "group")
-    return b.add(Concat(1), *(b.repeat(key, partial(group, i)) for i in range(g)))
-
-
-def undilated(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> X:
-    """Dilation -> zeros between the taps of the filter."""
-    w, ones = layer_rules.spread_taps(b, layer.w, layer.dilations), (1,) * len(layer.strides)
-    return deconvolve(b, replace(layer, w=w, dilations=ones, stage=3))
-
-
 def stride_in_steps(b: FormBuilder[X], layer: DeconvolutionLayer[X], first: Ints) -> X:
     """A stride -> zeros inserted by a deconvolution with one tap, and the rest of the stride."""
     ones, zero = (1,) * len(first), (0,) * len(first)
@@ -214,8 +188,13 @@ def filled_kernel(b: FormBuilder[X], layer: DeconvolutionLayer[X], kernel: Ints,
     return deconvolve(b, made)
 
 
-def _part_count(kernel: Ints, part: Ints) -> int:
-    return math.prod(-(-k // n) for k, n in zip(kernel, part, strict=True))
+def _small_parts(kernel: Ints) -> Iterator[Ints]:
+    """Yield sizes of parts of a kernel, the large ones first, that are not too many."""
+    axes = ([n for n in layer_rules.part_sizes(k) if n <= LARGEST_PART] for k in kernel)
+    for part in itertools.product(*axes):
+        count = math.prod(-(-k // n) for k, n in zip(kernel, part, strict=True))
+        if count <= MOST_NATIVE_PARTS:
+            yield part
 
 
 @dataclass(frozen=True)
@@ -223,13 +202,16 @@ class _AxisParts:
     """The parts of a kernel along one axis: the shift of the data of each, and its taps.
 
     `taps[part][place]` is a tap of the kernel, or K for a zero. The parts read the data from place
-    `low` of the shifted data to `high`.
+    `low` of the shifted data to `high`. Of copies `places` has the shift and the place of each, and
+    `surplus` are the outputs behind the last one that is wanted.
     """
 
     shifts: Ints
     taps: tuple[Ints, ...]
     low: int
     high: int
+    places: tuple[tuple[int, int], ...] = ()
+    surplus: int = 0
 
 
 def _axis_parts(k: int, n: int, stride: int, size: int, begin: int, end: int) -> _AxisParts:
@@ -309,82 +291,177 @@ def _shifted_by_convolution(b: FormBuilder[X], x: X, axes: Sequence[_AxisParts])
     return convolve(b, ConvolutionLayer(x, w, (1,) * n, (1,) * n, begin, end))
 
 
-def proposals(b: Any, layer: DeconvolutionLayer[Any]) -> list[RuleCall]:
-    """Return the rules that may help a deconvolution that violates conditions."""
+def _copied_axis(k: int, s: int, f: int, size: int, begin: int, end: int) -> _AxisParts:
+    """Return how the copies of stride_by_copies cover an axis of `size` elements and k taps."""
+    rest, outputs = s // f, s * (size - 1) + k - begin - end
+    first, last = -((begin + s - 1) // s), (k - 1 - begin) // s
+    rows: dict[tuple[int, int], Ints] = {}
+    for d, a in itertools.product(range(first, last + 1), range(f)):
+        start = s * d + rest * a + begin
+        row = tuple(t if 0 <= t < k else k for t in range(start, start + rest))
+        if min(row) < k:
+            rows[d - first, a] = row
+    if not rows or outputs < 1:
+        raise OpError("no tap of the kernel is left", code="E400")
+    shifts = tuple(range(last - first + 1))
+    high = -(-outputs // s) - 1 - first
+    return _AxisParts(shifts, tuple(rows.values()), -first, high, tuple(rows), -outputs % s)
+
+
+def _copies(b: FormBuilder[X], layer: DeconvolutionLayer[X], first: Ints) -> list[_AxisParts]:
     shape = b.spec(layer.w).shape
     assert is_static(shape)
-    judge = partial(_failures, b, layer, shape)
-    texts = [t for w in _plain_windows(b, layer) for t in judge(window=w)]
-    texts += judge(dense=True)
-    words = set(re.findall(r"[A-Za-z_]+", " ".join(texts)))
-    words |= {w[:-2] for w in words if w[-2:] in ("_d", "_h", "_w")}
+    size = (layer_rules.size_of(b, layer.x, 2 + a) for a in range(len(first)))
+    rows = zip(shape[3:], layer.strides, first, size, layer.begin, layer.end, strict=True)
+    return [_copied_axis(*row) for row in rows]
+
+
+def stride_by_copies(b: FormBuilder[X], layer: DeconvolutionLayer[X], first: Ints, parts: int) -> X:
+    """A stride S -> copies of the data by its first factor F, and a kernel as long as S/F.
+
+    Output S*p + r meets x[i] through tap S*(p - i) + r + begin. The copy (d, a) of a channel has
+    x[i] at place F*(i + d) + a, and its taps are those for S*d + (S/F)*a + begin + r, r < S/F. The
+    copies, and zeros for a whole number of them, are cut into parts. Their results are added.
+    """
+    axes = _copies(b, layer, first)
+    rest = tuple(s // f for s, f in zip(layer.strides, first, strict=True))
+    w = layer_rules.taken_taps(b, layer.w, [a.taps for a in axes])
+    filter = _copying_filter(b, layer, axes, first, parts)
+    w = layer_rules.padded_axis(b, w, 1, filter.shape[2] - (b.spec(w).shape or ())[1])
+    x = layer.x
+    if any(len(a.shifts) > 1 or a.low for a in axes):
+        x = _shifted_by_convolution(b, x, axes)
+    zero, ones = (0,) * len(first), (1,) * len(first)
+    behind = replace(layer, strides=rest, begin=zero, end=tuple(a.surplus for a in axes), stage=4)
+
+    count = filter.shape[2] // parts
+
+    def part(i: int, bias: X | None) -> X:
+        copy = b.const(np.ascontiguousarray(filter[:, :, i * count : (i + 1) * count]))
+        y = deconvolve(b, DeconvolutionLayer(x, copy, first, ones, zero, zero, stage=4))
+        taps = layer_rules.window(b, w, 1, i * count, count)
+        return deconvolve(b, replace(behind, x=y, w=taps, bias=bias))
+
+    sum, key = part(0, layer.bias), object()
+    for i in range(1, parts):
+        sum = b.add(Add(), sum, b.repeat(key, partial(part, i, None)))
+    return sum
+
+
+def _copying_filter(
+    b: FormBuilder[X],
+    layer: DeconvolutionLayer[X],
+    axes: Sequence[_AxisParts],
+    first: Ints,
+    parts: int,
+) -> Array:
+    """Return the filter [1, shifts * C, copies * C, *F] that puts each copy in its place.
+
+    Zeros behind the copies make their number a multiple of `parts`.
+    """
+    shape, dtype = b.spec(layer.w).shape, b.spec(layer.x).dtype
+    assert is_static(shape)
+    channel, shifts = np.arange(shape[1]), [len(a.shifts) for a in axes]
+    every = list(itertools.product(*(a.places for a in axes)))
+    copies = -(-len(every) * shape[1] // parts) * parts
+    size = (1, math.prod(shifts) * shape[1], copies, *first)
+    out = np.zeros(size, dtype.container if dtype else np.float32)
+    for i, row in enumerate(every):
+        read = int(np.ravel_multi_index([d for d, _ in row], shifts))
+        at: Any = (read * shape[1] + channel, i * shape[1] + channel, *(a for _, a in row))
+        out[(0, *at)] = 1
+    return out
+
+
+def proposals(limits: LayerLimits) -> list[RuleCall]:
+    """Return the rules that may help a deconvolution that violates conditions."""
+    b, layer = limits.b, limits.layer
+    words = limits.blamed_if_dense()
+    for window in _plain_windows(b, layer):
+        words |= limits.blamed(pads=window)
     calls: list[RuleCall] = []
     if layer.stage < 1 and len(layer.strides) == 1 and words & {"spatial_axes", "rank", "max_rank"}:
-        calls += [RuleCall(as_plane, (place,)) for place in (0, 1)]
+        calls += [RuleCall(layer_rules.as_plane, (place,)) for place in (0, 1)]
     grouped = {"groups", "depthwise", "multiplier", OPERATIONS[1]}
-    if layer.stage < 2 and shape[0] > 1 and words & grouped:
-        calls += [RuleCall(dense), RuleCall(group_by_group)]
+    if layer.stage < 2 and limits.groups > 1 and words & grouped:
+        calls += [RuleCall(layer_rules.dense), RuleCall(layer_rules.group_by_group)]
     if layer.stage < 3 and max(layer.dilations) > 1 and "dilation" in words:
-        calls.append(RuleCall(undilated))
+        calls.append(RuleCall(layer_rules.undilated))
     if layer.stage <= 4 and "stride" in words:
-        calls += _steps(layer, judge)
-    if layer.stage < 5 and words & {
-        "kernel",
-        "pad",
-        "pad_begin",
-        "pad_end",
-        "output_padding",
-        "size",
-    }:
-        calls += _kernels(layer, shape, judge)
+        copies = [*_copies_proposed(limits)] if b.copies and "kernel" in words else []
+        if copies:  # the kernel has too many parts for any other rule
+            return calls + copies
+        first = _first_step(limits)
+        calls += [RuleCall(stride_in_steps, (first,))] if first else []
+    if layer.stage < 5 and words & ABOUT_KERNELS:
+        calls += _kernels(limits)
     return calls
 
 
-def _plain_windows(b: Any, layer: DeconvolutionLayer[Any]) -> list[tuple[Ints, Ints, Ints]]:
-    return list(_windows(layer.strides, _extents(b, layer), layer.begin, layer.end))
+def _plain_windows(
+    b: FormBuilder[X], layer: DeconvolutionLayer[X]
+) -> list[tuple[Ints, Ints, Ints]]:
+    windows = _windows(layer.strides, _extents(b, layer), layer.begin, layer.end)
+    return [*dict.fromkeys(windows)]
 
 
-def _failures(b: Any, layer: DeconvolutionLayer[Any], shape: Ints, **changes: Any) -> list[str]:
-    """Return the violated conditions of the layer with other numbers."""
-    begin, end, padding = changes.get("window", ((0,) * len(layer.strides),) * 3)
-    size = b.spec(layer.x).shape or ()
-    known = tuple(n if isinstance(n, int) else None for n in size)
-    lists = {
-        "stride": changes.get("strides", layer.strides),
-        "dilation": layer.dilations,
-        "pad_begin": begin,
-        "pad_end": end,
-        "output_padding": padding,
-        "size": known[2:],
-    }
-    g, c, m, *kernel = shape
-    if changes.get("dense"):
-        g, c, m = 1, g * c, g * m
-    filter = (g, m, c, *changes.get("kernel", kernel))
-    values, axes = convolution_facts((), filter, True, lists, True, layer.bias is not None)
-    spec = b.spec(layer.x)
-    dtype = spec.dtype.name if spec.dtype else None
-    common = {"rank": len(size), "batch": known[0] if known else None, "type": dtype}
-    found: list[str] = b.target.failures(OPERATIONS[g > 1], Facts({**common, **values}, axes))
-    return found
+def _first_step(limits: LayerLimits) -> Ints | None:
+    """Return the least factor of the strides that violates less."""
+    judge, strides = partial(limits.unmet, pads=limits.no_pads), limits.layer.strides
+    now, factors = judge(), ([d for d in range(1, s + 1) if s % d == 0] for s in strides)
+    own = (f for f in itertools.product(*factors) if max(f) > 1 and f != strides)
+    return next((f for f in own if judge(strides=f) < now), None)
 
 
-def _steps(layer: DeconvolutionLayer[Any], judge: Any) -> Iterator[RuleCall]:
-    now = len(judge())
-    options = itertools.product(
-        *([d for d in range(1, s + 1) if s % d == 0] for s in layer.strides)
-    )
-    for first in options:
-        if max(first) > 1 and first != layer.strides and len(judge(strides=first)) < now:
-            yield RuleCall(stride_in_steps, (first,))
+def _copies_proposed(limits: LayerLimits) -> Iterator[RuleCall]:
+    """Propose copies of the data where the kernel has too many parts for other rules.
+
+    They are cut into so many parts that neither this step nor one behind it has to cut further.
+    """
+    layer, kernel, first = limits.layer, limits.kernel, _first_step(limits)
+    if first is None or limits.groups > 1 or max(layer.dilations) > 1:
+        return
+    judge = partial(limits.unmet, pads=limits.no_pads)
+    by_kernel, now = partial(judge, "kernel", strides=first), judge(strides=first)
+    short = any(by_kernel(kernel=n) < by_kernel() for n in _small_parts(kernel))
+    if short and (kernel != layer.strides or any(layer.begin)):
+        return
+    try:
+        axes = _copies(limits.b, layer, first)
+    except OpError:
+        return
+    steps, rest = 0, tuple(s // f for s, f in zip(layer.strides, first, strict=True))
+    while any(rest) and judge(strides=rest) > now:
+        steps, rest = steps + 1, tuple(s // f for s, f in zip(rest, first, strict=True))
+    inputs = limits.inputs * math.prod(len(a.shifts) for a in axes)
+    copies = limits.inputs * math.prod(len(a.places) for a in axes)
+    for n in range(1, copies + 1) if limits.b.sums else (1,):
+        if _copies_fit(partial(judge, strides=first), first, (inputs, -(-copies // n)), steps):
+            yield RuleCall(stride_by_copies, (first, n))
             return
 
 
-def _kernels(layer: DeconvolutionLayer[Any], shape: Ints, judge: Any) -> Iterator[RuleCall]:
+def _copies_fit(judge: Any, first: Ints, channels: tuple[int, int], steps: int) -> bool:
+    """Whether a step of copies from so many channels to so many meets the conditions on channels.
+
+    The last one of the steps behind it has to meet them, too.
+    """
+    growth = math.prod(first)
+    wide = channels[1] * growth ** max(steps - 1, 0)
+    every = [channels, (wide, wide * growth)] if steps else [channels]
+    least = judge(inputs=1, outputs=1, kernel=first)
+    return all(
+        c * m * growth <= LARGEST_COPY and judge(inputs=c, outputs=m, kernel=first) <= least
+        for c, m in every
+    )
+
+
+def _kernels(limits: LayerLimits) -> Iterator[RuleCall]:
     """Kernels filled with zeros in front or behind, or split into parts."""
-    kernel, now = shape[3:], len(judge())
+    judge = partial(limits.unmet, "kernel", pads=limits.no_pads)
+    layer, kernel, now = limits.layer, limits.kernel, judge()
     ranges = [sorted({*range(k, k + 5), *kernel} - {*range(k)}) for k in kernel]
-    counted = [(len(judge(kernel=k)), math.prod(k), k) for k in itertools.product(*ranges)]
+    counted = [(judge(kernel=k), math.prod(k), k) for k in itertools.product(*ranges)]
     wider = [k for count, _, k in sorted(counted) if count <= now and k != kernel][:3]
     rows = zip(kernel, layer.end, layer.dilations, strict=True)
     whole = tuple(k - min(q, 0) // d for k, q, d in rows)  # zeros for the output padding
@@ -396,9 +473,7 @@ def _kernels(layer: DeconvolutionLayer[Any], shape: Ints, judge: Any) -> Iterato
         yield RuleCall(filled_kernel, (n, fronts))
     if max(layer.dilations) > 1:
         return
-    below = (range(min(k, LARGEST_PART), 0, -1) for k in kernel)
-    few = (n for n in itertools.product(*below) if _part_count(kernel, n) <= MOST_NATIVE_PARTS)
-    sized = (n for n in few if len(judge(kernel=n)) < now)
+    sized = (n for n in _small_parts(kernel) if now and judge(kernel=n) < now)
     for n in itertools.islice(sized, 2):
         for by_convolution in (False, True):
             yield RuleCall(kernel_in_parts, (n, by_convolution))

@@ -31,14 +31,13 @@ alignment and, if the target skips inserted zeros, divided by prod(S) in the zer
 (whose ZeroInsertion then counts neither as traffic nor as node). A form is refused by its own rule,
 by a condition of the target, or because it spreads infinities or NaNs of the constants to more
 outputs than another form does. Equal scores go to the first form in FORMS.
-
-How many nodes a lowering makes at least, told before it makes any.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -47,22 +46,19 @@ from typing import Any
 import numpy as np
 
 from irdeconv.base.errors import OpError
-from irdeconv.base.limits import current
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType, i64
 from irdeconv.ir.graph import Graph, Node
-from irdeconv.ir.op import Op, SpecBuilder, SugarOp, infer_op
+from irdeconv.ir.op import Op, infer_op
 from irdeconv.ir.spec import Array, Spec
 from irdeconv.ops import core
-from irdeconv.ops.bodies import bodies_of
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.dialect_openvino import BackpropData
-from irdeconv.ops.dialect_template import DialectDeconvolution
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
-from irdeconv.rewrite.builder import NodeBudget, Skip
+from irdeconv.rewrite.builder import Skip
 from irdeconv.rewrite.convolving import facts_of, operation_of
-from irdeconv.rewrite.emit import Decision, DeconvolutionInputs, Option, RuleCall, Rules, Style
-from irdeconv.rewrite.forms import FORMS, Form, forms_for
+from irdeconv.rewrite.emit import Decision, DeconvolutionInputs, Option, Style
+from irdeconv.rewrite.forms import NATIVE, Form, forms_for
 from irdeconv.rewrite.interleaving import spell_zero_insertion
 from irdeconv.rewrite.legalising import proposals
 from irdeconv.rewrite.nonfinite import NonFiniteReport
@@ -70,7 +66,9 @@ from irdeconv.rewrite.site import DeconvolutionSite, site_of
 from irdeconv.rewrite.target_conditions import Facts
 from irdeconv.rewrite.targets import ScoreWeights, Target
 
-MOST_OPERATIONS = 1500  # that are tried while a form is planned, before rules are given up
+# Operations that are tried for a layer before rules are given up; for each form at first.
+MOST_OPERATIONS, FEW_OPERATIONS = 1500, 150
+STOPPED = f"the search stopped after {MOST_OPERATIONS:,} operations"
 VIEWS = (Reshape, Squeeze1, Unsqueeze)  # output and input share their memory
 
 
@@ -78,16 +76,15 @@ VIEWS = (Reshape, Squeeze1, Unsqueeze)  # output and input share their memory
 class PlannedValue:
     """A value without numbers: its spec, the same with stand-ins for unknown sizes, its buffer.
 
-    `buffer` is None for the layer's data and filter and for constants. `on_data` says that it
-    depends on the data. `maker` is the index of the operation that computes it. `deferred` are the
-    operations that compute a vector of sizes; they are recorded if something reads the vector.
+    `buffer` is None for the layer's data and filter and for constants. `maker` is the index of the
+    operation that computes it. `deferred` are the operations that compute a vector of sizes; they
+    are recorded if something reads the vector.
     """
 
     spec: Spec
     size: Spec
     buffer: int | None = None
     constant: bool = False
-    on_data: bool = False
     maker: int = -1
     deferred: tuple[PlannedOperation, ...] = ()
 
@@ -101,13 +98,15 @@ class PlannedOperation:
 
     op: Op
     inputs: tuple[Spec, ...]
-    output: Spec
     moved: int
     macs: int
-    on_data: bool
     facts: Facts | None = None
     failures: tuple[str, ...] = ()
     times: int = 1
+
+    def again(self) -> PlannedOperation:
+        """Return a copy that stands for one operation, as many times."""
+        return PlannedOperation(**vars(self))
 
 
 @dataclass
@@ -128,9 +127,27 @@ class Pruned(OpError):
     """An option is worse than another one."""
 
 
-def no_rules(*_: object) -> Sequence[RuleCall]:
-    """Propose nothing."""
-    return ()
+@dataclass
+class PlanningMemo:
+    """What was found for one target and style, by the forms of a layer that were planned before.
+
+    Equal specs are one object of `specs`. `operations` has the output of an operation, and its
+    costs if it is not constant. `layers` has what became of a layer, or a score that was out of
+    reach and whether only legal graphs counted. `room` are the operations left to be tried.
+    """
+
+    room: int = MOST_OPERATIONS
+    specs: dict[object, Spec] = field(default_factory=dict)
+    operations: dict[object, tuple[PlannedValue, PlannedOperation | None]] = field(
+        default_factory=dict
+    )
+    layers: dict[object, _Segment | tuple[float, bool]] = field(default_factory=dict)
+
+    def one(self, spec: Spec) -> Spec:
+        """Return the one object for all specs that are equal to this one."""
+        value = spec.value
+        own = None if value is None else (value.dtype.char, *value.reshape(-1).tolist())
+        return self.specs.setdefault((spec.dtype, spec.shape, own), spec)
 
 
 @dataclass
@@ -144,22 +161,22 @@ class Planner:
     target: Target
     style: Style = Style()
     dtype: ElementType = ELEMENT_TYPES["f32"]  # of data and filter
-    rules: Rules = no_rules
     sums: bool = True  # whether partial sums of several convolutions may be added
-    room: int = MOST_OPERATIONS  # operations that are left to be tried
+    copies: bool = False  # whether a deconvolution may become hundreds of them
     operations: list[PlannedOperation] = field(default_factory=list)
     buffers: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
-    _total: float = 0.0  # the score of what is recorded
+    score: float = 0.0  # of what is recorded, without scratch memory
     _inserting: bool = False
     _zeros: int = 1  # so many products of a convolution are one of the data
     limit: float = math.inf  # a score that another option has
     legal: bool = False  # whether another option violates nothing
     _repeated: dict[object, _Segment] = field(default_factory=dict)
+    memo: PlanningMemo = field(default_factory=PlanningMemo)
 
     def const(self, array: Array) -> PlannedValue:
         """Return a constant."""
-        spec = Spec.of(array)
+        spec = self.memo.one(Spec.of(array))
         return PlannedValue(spec, spec, constant=True)
 
     def spec(self, value: PlannedValue) -> Spec:
@@ -172,21 +189,20 @@ class Planner:
 
     def add(self, op: Op, *inputs: PlannedValue) -> PlannedValue:
         """Infer one operation and record it, unless all of its inputs are constants."""
-        checked = self.target.operations is not None
         if isinstance(op, core.ZeroInsertion) and not self._inserting:
             return self._inserted(op, *inputs)
-        spec = infer_op(op, tuple(v.spec for v in inputs))[0]
-        sizes = tuple(v.size for v in inputs)
-        same = all(v.spec is v.size for v in inputs)
-        size = spec if same else infer_op(op, sizes)[0]
-        if all(v.constant for v in inputs):
-            return PlannedValue(spec, size, constant=True)
-        made = self._operation(op, inputs, (sizes, size))
-        if checked:
-            self._check(made, op, inputs, spec)
-        if _is_arithmetic(op, inputs, spec):
-            deferred = (*_deferred(inputs), made)
-            return PlannedValue(spec, size, on_data=made.on_data, deferred=deferred)
+        # Equal specs are one object, so their identity is the cheapest key.
+        key = (op, *[(id(v.spec), id(v.size), v.constant) for v in inputs])
+        found = self.memo.operations.get(key)
+        if found is None:  # options differ in few operations, so most were seen before
+            found = self.memo.operations[key] = self._inferred(op, inputs)
+        value, made = found
+        if made is None:
+            return value
+        made = made.again()
+        self._join_bias(made, inputs)
+        if _is_arithmetic(op, inputs, value.spec):
+            return replace(value, deferred=(*_deferred(inputs), made))
         for step in _deferred(inputs):
             if not any(o is step for o in self.operations):
                 self._record(step)
@@ -194,11 +210,30 @@ class Planner:
         if not isinstance(op, VIEWS):
             buffer = len(self.buffers)
             read = tuple(v.buffer for v in inputs if v.buffer is not None)
-            self.buffers.append((size.size or 0, read))
+            self.buffers.append((value.size.size or 0, read))
         self._record(made)
-        return PlannedValue(
-            spec, size, buffer, on_data=made.on_data, maker=len(self.operations) - 1
-        )
+        maker = len(self.operations) - 1
+        return replace(value, buffer=buffer, maker=maker)
+
+    def _inferred(
+        self, op: Op, inputs: Sequence[PlannedValue]
+    ) -> tuple[PlannedValue, PlannedOperation | None]:
+        """Return the output of an operation, and the operation with costs and violations."""
+        specs, sizes = tuple(v.spec for v in inputs), tuple(v.size for v in inputs)
+        spec = size = self.memo.one(infer_op(op, specs)[0])
+        if any(v.spec is not v.size for v in inputs):
+            size = self.memo.one(infer_op(op, sizes)[0])
+        constants = tuple(v.constant for v in inputs)
+        if all(constants):
+            return PlannedValue(spec, size, constant=True), None
+        macs, moved = op.macs(sizes, (size,)) or 0, 0
+        if not isinstance(op, VIEWS):
+            moved = (size.size or 0) + sum(s.size or 0 for s in sizes if s.dtype == self.dtype)
+        made = PlannedOperation(op, sizes, moved, macs)
+        if self.target.operations is not None:
+            made.facts = facts_of(op, specs, spec, constants)
+            made.failures = tuple(self.target.failures(operation_of(op), made.facts))
+        return PlannedValue(spec, size), made
 
     def _inserted(self, op: core.ZeroInsertion, x: PlannedValue) -> PlannedValue:
         """Insert zeros: as they are written, for a target that lists its operations.
@@ -215,77 +250,116 @@ class Planner:
         finally:
             self._inserting, self._zeros = False, math.prod(op.strides)
 
-    def _operation(
-        self, op: Op, inputs: Sequence[PlannedValue], specs: tuple[tuple[Spec, ...], Spec]
-    ) -> PlannedOperation:
-        """Return an operation with what it costs; `specs` are those of its inputs and output."""
-        sizes, size = specs
-        macs, moved = op.macs(sizes, (size,)) or 0, 0
-        if not isinstance(op, VIEWS):
-            moved = (size.size or 0) + sum(s.size or 0 for s in sizes if s.dtype == self.dtype)
-        return PlannedOperation(op, sizes, size, moved, macs, any(v.on_data for v in inputs))
-
     def _record(self, made: PlannedOperation) -> None:
         self.operations.append(made)
         self._count(made)
 
     def _count(self, made: PlannedOperation) -> None:
         """Add the score of an operation; Pruned if a better option is known."""
-        self.room -= 1
-        self._total += self._score(made, self.target.cost)
-        if self._total > self.limit or (self.legal and made.failures):
+        self.memo.room -= 1  # also for what is undone later: it bounds the time of the search
+        self.score += self._score(made, self.target.cost)
+        if self.score > self.limit or (self.legal and made.failures):
             raise Pruned("another option is better", code="E400")
 
-    def _check(
-        self, made: PlannedOperation, op: Op, inputs: Sequence[PlannedValue], spec: Spec
-    ) -> None:
-        """Record the violated conditions; a bias becomes a part of the convolution in front."""
-        specs = tuple(v.spec for v in inputs)
-        constants = tuple(v.constant for v in inputs)
+    def _join_bias(self, made: PlannedOperation, inputs: Sequence[PlannedValue]) -> None:
+        """Let an Add of a constant be the bias of the convolution in front, which is checked."""
         front = self.operations[inputs[0].maker] if inputs[0].maker >= 0 else None
-        biased = front is not None and isinstance(front.op, ConvolutionBase | BackpropData)
-        if isinstance(op, Add) and biased and front and front.facts and constants[1:] == (True,):
+        if front is None or front.facts is None or not isinstance(made.op, Add):
+            return
+        if inputs[1].constant and isinstance(front.op, ConvolutionBase | BackpropData):
             front.facts = Facts({**front.facts.values, "has_bias": True}, front.facts.axes)
             found = self.target.failures(operation_of(front.op), front.facts)
-            front.failures = tuple(found)
-            return
-        made.facts = facts_of(op, specs, spec, constants)
-        made.failures = tuple(self.target.failures(operation_of(op), made.facts))
+            front.failures, made.failures = tuple(found), ()
 
     def choose(self, options: Sequence[Option[PlannedValue]]) -> PlannedValue:
         """Build every option and keep the best: few violations first, then a low score."""
         if len(options) == 1 or self.target.operations is None:
             self.decisions.append(0)
             return options[0].build()
-        return self._best([(i, option.build) for i, option in enumerate(options)])
+        rows = [(i, option, option.fits(self)) for i, option in enumerate(options)]
+        return self._best(sorted(rows, key=lambda row: not row[2]))
 
     def attempt(self, layer: Any, plain: Callable[[], PlannedValue]) -> PlannedValue:
-        """Build the plain layer; if it violates conditions, try the rules that may help."""
+        """Build the plain layer; if it violates conditions, try the rules that may help.
+
+        Rules in another order, or of another form, often lead to the same layer again: what became
+        of it is kept, and so is a score that it could not reach.
+        """
+        key = _key_of(layer)
+        if key is None or self.target.operations is None:
+            return self._attempted(layer, plain)
+        key, slack = (*key, self._zeros), self.limit - self.score
+        known = self.memo.layers.get(key)
+        if isinstance(known, _Segment):
+            later = len(self.operations) - known.operation
+            self.operations += [o.again() for o in known.operations]
+            value = self._again(known, layer.x.buffer)
+            return replace(value, maker=value.maker + later)
+        if known is not None and slack <= known[0] and self.legal >= known[1]:
+            raise Pruned("another option is better", code="E400")
+        marks, total = [len(v) for v in self._lists()], self.score
+        try:
+            value = self._attempted(layer, plain)
+        except Pruned:
+            if self.memo.room > 0:  # else the search was not finished
+                self.memo.layers[key] = slack, self.legal
+            raise
+        segment = self._segment(value, marks, self.score - total)
+        # Copies: a bias that joins a recorded convolution, or a repetition, changes it later.
+        if self.memo.room > 0:
+            made = [o.again() for o in segment.operations]
+            self.memo.layers[key] = replace(segment, operations=made)
+        return value
+
+    def _again(self, segment: _Segment, outside: int | None = None) -> PlannedValue:
+        """Record buffers, decisions and score of a segment once more; return its value.
+
+        What it read from the outside is in buffer `outside`, or where it was.
+        """
+        start, shift = segment.buffer, len(self.buffers) - segment.buffer
+
+        def moved(buffer: int) -> int:
+            own = buffer if outside is None else outside
+            return buffer + shift if buffer >= start else own
+
+        self.buffers += [(n, tuple(map(moved, read))) for n, read in segment.buffers]
+        self.decisions += segment.decisions
+        self.score += segment.score
+        if self.score > self.limit or (self.legal and segment.failed):
+            raise Pruned("another option is better", code="E400")
+        value = segment.value
+        return value if value.buffer is None else replace(value, buffer=moved(value.buffer))
+
+    def _attempted(self, layer: Any, plain: Callable[[], PlannedValue]) -> PlannedValue:
         first = None
-        with suppress(Pruned):
+        with suppress(Pruned):  # a rule may be cheaper than the layer as it is
             first = self._tried(0, plain)
-            if not first.failed or self.room <= 0:
+            if not first.failed or self.memo.room <= 0:
                 self._append(first)
                 return first.value
-        if self.room <= 0:
+        if self.memo.room <= 0:
             raise Pruned("the layer violates conditions", code="E400")
-        calls = self.rules(self, layer)
-        options = [(call, partial(call.rule, self, layer, *call.params)) for call in calls]
-        return self._best(options, first)
+        calls = proposals(self, layer)
+        rules = ((c, Option("rule", partial(c.rule, self, layer, *c.params))) for c in calls)
+        options = ((call, option, True) for call, option in rules)
+        return self._best(itertools.takewhile(lambda _: self.memo.room > 0, options), first)
 
     def _best(
         self,
-        options: Sequence[tuple[Decision, Callable[[], PlannedValue]]],
+        options: Iterable[tuple[Decision, Option[PlannedValue], bool]],
         best: _Segment | None = None,
     ) -> PlannedValue:
         """Build options and keep the best; what cannot be better is given up early."""
         reason: OpError = Pruned("no rule applies", code="E400")
         legal, limit = self.legal, self.limit
-        for number, build in options:
+        for number, option, fits in options:
+            if not fits and (self.legal or (best and (option.spare or not best.failed))):
+                continue  # it violates conditions, and something else does not
             if best is not None and not best.failed:
-                self.legal, self.limit = True, min(limit, self._total + best.score)
+                # Only something cheaper can win now, and only if it violates nothing.
+                self.legal, self.limit = True, min(limit, self.score + best.score)
             try:
-                segment = self._tried(number, build)
+                segment = self._tried(number, option.build)
             except OpError as e:
                 reason = e
                 continue
@@ -300,13 +374,13 @@ class Planner:
 
     def _tried(self, number: Decision, build: Callable[[], PlannedValue]) -> _Segment:
         """Return what an option emits; the records are as before afterwards."""
-        marks, total = [len(v) for v in self._lists()], self._total
+        marks, total = [len(v) for v in self._lists()], self.score
         self.decisions.append(number)
         try:
             value = build()
-            return self._segment(value, marks, self._total - total)
-        finally:
-            self._total = total
+            return self._segment(value, marks, self.score - total)
+        finally:  # the next option starts from the same records
+            self.score = total
             for v, m in zip(self._lists(), marks, strict=True):
                 del v[m:]
 
@@ -325,7 +399,7 @@ class Planner:
         self.operations += segment.operations
         self.buffers += segment.buffers
         self.decisions += segment.decisions
-        self._total += segment.score
+        self.score += segment.score
 
     def _score(self, o: PlannedOperation, weights: ScoreWeights) -> float:
         macs = o.macs * channel_rounding(o, weights.channel_alignment)
@@ -343,35 +417,19 @@ class Planner:
         """
         segment = self._repeated.get(key)
         if segment is None or not self._holds(segment):
-            marks, total = [len(v) for v in self._lists()], self._total
+            marks, total = [len(v) for v in self._lists()], self.score
             value = build()
-            self._repeated[key] = self._segment(value, marks, self._total - total)
+            self._repeated[key] = self._segment(value, marks, self.score - total)
             return value
-        for made in segment.operations:
+        for made in segment.operations:  # phases have thousands of parts, but few kinds
             made.times += 1
-        self._total += segment.score
-        if self._total > self.limit:
-            raise Pruned("another option is better", code="E400")
-        self.decisions += segment.decisions
-        start, shift = segment.buffer, len(self.buffers) - segment.buffer
-        self.buffers += [
-            (n, tuple(b + shift * (b >= start) for b in read)) for n, read in segment.buffers
-        ]
-        value = segment.value
-        if value.buffer is None or value.buffer < start:
-            return value
-        return replace(value, buffer=value.buffer + shift)
+        return self._again(segment)
 
     def _holds(self, segment: _Segment) -> bool:
         """Whether a segment was not undone since it was recorded."""
         at, operations = segment.operation, segment.operations
         here = self.operations[at : at + len(operations)]
         return all(a is b for a, b in zip(here, operations, strict=False)) and bool(here)
-
-    @property
-    def score(self) -> float:
-        """The score of what is recorded, without scratch memory."""
-        return self._total
 
     def scratch(self, result: PlannedValue) -> int:
         """Return the most elements of intermediates alive at once, the result excluded."""
@@ -382,6 +440,20 @@ class Planner:
             most = max(most, alive)
             alive -= sum(self.buffers[read][0] for read in set(reads) if last[read] == i)
         return most
+
+
+def _key_of(layer: Any) -> tuple[object, ...] | None:
+    """Return what the plan of a layer depends on.
+
+    None if that is more than a few numbers: open sizes, a filter that is computed.
+    """
+    x, w, bias = layer.x, layer.w, layer.bias
+    fixed = x.spec.static and x.size is x.spec and w.constant and w.spec.static
+    if not fixed or not (bias is None or bias.constant) or not layer.has_known_pads:
+        return None
+    rest = [v for n, v in vars(layer).items() if n not in ("x", "w", "bias")]
+    own = (x.spec.dtype, x.spec.shape, x.constant, x.buffer is None)
+    return (type(layer), *own, w.spec.shape, bias is None, *rest)
 
 
 def _is_arithmetic(op: Op, inputs: Sequence[PlannedValue], spec: Spec) -> bool:
@@ -455,7 +527,8 @@ class PlanningTask:
     """A core.Deconvolution to be planned, for a target and a style of emitting.
 
     Without `all_costs` a form is given up if another one is cheaper; without `sums` no partial sums
-    of convolutions are added, which int8 would round.
+    of convolutions are added, which int8 would round. With `copies` a deconvolution of the target
+    may be replaced by copies of the data, which multiply a thousand times as much.
     """
 
     graph: Graph
@@ -466,6 +539,8 @@ class PlanningTask:
     spread: NonFiniteReport | None = None
     all_costs: bool = True
     sums: bool = True
+    copies: bool = False
+    memo: PlanningMemo = field(default_factory=PlanningMemo, compare=False, repr=False)
 
 
 def cost_table(task: PlanningTask) -> tuple[FormCost, ...]:
@@ -475,15 +550,45 @@ def cost_table(task: PlanningTask) -> tuple[FormCost, ...]:
     if site is None:
         rows = [_row_without_costs(form, task) for form in forms]
     else:
-        found: dict[str, FormCost] = {}
-        for form in reversed(forms):  # zero-insertion multiplies most, and is given up most often
-            found[form.name] = _row(form, site, task, _least([*found.values()], task))
+        found = _planned_rows(forms, site, task)
+        if NATIVE.name in found and all(r.refused for r in found.values()):
+            # Copies multiply so much that they never win where anything else is legal, and most
+            # layers would pay for looking at them.
+            last = replace(task, copies=True, memo=PlanningMemo())
+            found |= _planned_rows([NATIVE], site, last)
         rows = [found[form.name] for form in forms]
     rows = _refuse_spreading(rows)
     open_rows = [r for r in rows if r.refused is None]
     # If nothing is known about costs, the form that always applies is as good as any.
     best = min(open_rows, key=lambda r: math.inf if r.score is None else r.score, default=None)
     return tuple(replace(r, chosen=r is best) for r in rows)
+
+
+def _planned_rows(
+    forms: Sequence[Form], site: DeconvolutionSite, task: PlanningTask
+) -> dict[str, FormCost]:
+    """Plan each form with few operations at first, then those that need more with the rest.
+
+    A form that is legal and cheap cuts the search for the others short, and which one that is shows
+    only afterwards. Where the costs of all forms are asked for, each has the whole number.
+    """
+    found: dict[str, FormCost] = {}
+    left, rest = MOST_OPERATIONS, [*reversed(forms)]  # zero-insertion multiplies most
+    for most in (MOST_OPERATIONS,) if task.all_costs else (FEW_OPERATIONS, MOST_OPERATIONS):
+        unfinished = []
+        for form in rest:
+            room = task.memo.room = most if task.all_costs else min(most, left)
+            row = _row(form, site, task, _least([*found.values()], task))
+            left -= room - task.memo.room
+            if row.refused is None or form.name not in found or found[form.name].refused:
+                found[form.name] = row
+            if task.memo.room <= 0:
+                unfinished.append(form)
+        rest = unfinished
+    for row in (found[form.name] for form in rest):
+        if row.refused:
+            found[row.form] = replace(row, refused=f"{row.refused}; {STOPPED}")
+    return found
 
 
 def chosen(rows: tuple[FormCost, ...]) -> FormCost | None:
@@ -493,7 +598,7 @@ def chosen(rows: tuple[FormCost, ...]) -> FormCost | None:
 
 def _least(rows: Sequence[FormCost], task: PlanningTask) -> float:
     """Return the score that a further form has to reach."""
-    if task.all_costs or task.spread is not None:
+    if task.all_costs or task.spread is not None:  # that may refuse the cheapest form later
         return math.inf
     scores = [r.score for r in rows if r.refused is None and r.score is not None]
     return min(scores, default=math.inf)
@@ -508,14 +613,13 @@ def planned(
     """
     data = task.graph.input_specs(task.node.id)[0]
     dtype = data.dtype or ELEMENT_TYPES["f32"]
-    b = Planner(task.target, task.style, dtype, proposals)
+    b = Planner(task.target, task.style, dtype, task.sums, task.copies, memo=task.memo)
     b.limit, b.legal = limit, limit < math.inf
-    b.sums = task.sums
-    size = Spec(dtype, site.data_shape)
-    known = Spec(dtype, data.shape) if site.assumed and data.shape else size
-    filter = Spec(dtype, site.filter_shape)
+    size = task.memo.one(Spec(dtype, site.data_shape))
+    known = task.memo.one(Spec(dtype, data.shape)) if site.assumed and data.shape else size
+    filter = task.memo.one(Spec(dtype, site.filter_shape))
     inputs = DeconvolutionInputs(
-        PlannedValue(known, size, on_data=True),
+        PlannedValue(known, size),
         PlannedValue(filter, filter, constant=site.constant_filter),
         b.const(np.array(site.begin, np.int64)),
         b.const(np.array(site.end, np.int64)),
@@ -539,7 +643,9 @@ def cost_of(b: Planner, result: PlannedValue, site: DeconvolutionSite) -> Cost:
     )
 
 
-def _row(form: Form, site: DeconvolutionSite, task: PlanningTask, limit: float) -> FormCost:
+def _row(
+    form: Form, site: DeconvolutionSite, task: PlanningTask, limit: float = math.inf
+) -> FormCost:
     try:
         plan = planned(form, site, task, limit)
     except Pruned:
@@ -585,58 +691,3 @@ def _refuse_spreading(rows: list[FormCost]) -> list[FormCost]:
         else r
         for r in rows
     ]
-
-
-class _CoreFinder(SpecBuilder):
-    """Keeps the core.Deconvolution that a dialect's expands to, with the specs of its inputs."""
-
-    def __init__(self) -> None:
-        self.found: tuple[core.Deconvolution, tuple[Spec, ...]] | None = None
-
-    def add(self, op: Op, *inputs: Spec) -> Spec:
-        """Infer one operation."""
-        if isinstance(op, core.Deconvolution):
-            self.found = op, inputs
-        return super().add(op, *inputs)
-
-
-def require_room(graph: Graph, form: str, budget: NodeBudget) -> None:
-    """Raise LimitError where an inferred graph, lowered in a form, gets more nodes than are left.
-
-    What is foreseen is a lower bound, none for `auto`: what is made is counted as well.
-    """
-    layers = list(_deconvolutions(graph))
-    if form not in FORMS or len(layers) * current().lowered_nodes <= budget.left:
-        return
-    nodes, known = 0, dict[object, int]()
-    for inside, node in layers:
-        op, inputs = node.op, inside.input_specs(node.id)
-        key = op.alike(inputs) if isinstance(op, DialectDeconvolution) else None
-        least = known.get(key) if key else None
-        if least is None:
-            least = known[key] = _foreseen_least(op, inputs, FORMS[form])
-        nodes += least
-        budget.require(nodes, node)
-
-
-def _deconvolutions(graph: Graph) -> Iterator[tuple[Graph, Node]]:
-    for node in graph.nodes():
-        for body in bodies_of(node):
-            yield from _deconvolutions(body.graph)
-        if node.op.deconvolution:
-            yield graph, node
-
-
-def _foreseen_least(op: Op, inputs: tuple[Spec, ...], form: Form) -> int:
-    finder = _CoreFinder()
-    try:
-        if isinstance(op, SugarOp):
-            op.expand(finder, *inputs)
-        else:
-            finder.add(op, *inputs)
-    except OpError:  # lowering reports it
-        return 0
-    if finder.found is None:
-        return 0
-    core_op, (_, filter, begin, end) = finder.found
-    return 0 if form.skips(core_op, filter, begin, end) else form.least_nodes(core_op, filter)

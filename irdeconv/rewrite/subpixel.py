@@ -34,6 +34,7 @@ from irdeconv.rewrite.emit import (
     add_bias,
     channels_swapped,
     joined,
+    needs,
     pad_spatial,
     reshaped,
     sliced,
@@ -272,7 +273,7 @@ def stacked(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X
     layouts = layouts if math.prod(op.strides) > 1 else layouts[-1:]
     return b.choose(
         [
-            Option(layout.name, partial(_stacked, b, of, axes, layout))
+            Option(layout.name, partial(_stacked, b, of, axes, layout), needs(layout.name))
             for axes in ([found] if found == plain else [found, plain])
             for layout in layouts
         ]
@@ -341,8 +342,8 @@ def _stack(b: Builder[X], w: X, widened: list[Widened], layout: StackLayout) -> 
     first = layout.order.residues_first
     w = transposed(b, w, (0, *blocks, 1, *spans) if first else (0, 1, *blocks, *spans))
     span = [v.span for v in widened]
-    order = layout.order.residues()
-    places = [int(np.ravel_multi_index(r, residues)) for r in order]
+    order = np.transpose(layout.order.residues)
+    places = np.ravel_multi_index(tuple(order), residues).tolist()
     count = math.prod(residues)
     if places != [*range(count)]:
         parts = (count, shape[2]) if first else (shape[2], count)
@@ -354,7 +355,7 @@ def _stack(b: Builder[X], w: X, widened: list[Widened], layout: StackLayout) -> 
 
 def _repeated(b: Builder[X], bias: X, layout: StackLayout, axes: int) -> X:
     """[1, M, 1, ...] -> [1, M * R, 1, ...]: the bias of each channel of a stack."""
-    count, ones = len(layout.order.residues()), (1,) * axes
+    count, ones = len(layout.order.residues), (1,) * axes
     if layout.order.residues_first:
         return b.add(Tile(), bias, b.const(np.array((1, count, *ones), np.int64)))
     outputs = sizes(b, bias, 1, 1)
@@ -387,7 +388,7 @@ def gemm(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]) 
         return Skip("zeros may join the output, which has a bias; the pads are known at run time")
     ways = (partial(_gemm, b, of, ends, layout) for layout in layouts)
     rows = zip(layouts, ways, strict=True)
-    return b.choose([Option(layout.name, way) for layout, way in rows])
+    return b.choose([Option(layout.name, way, needs(layout.name)) for layout, way in rows])
 
 
 def _gemm(

@@ -434,7 +434,7 @@ def _text(node: ast.expr) -> str:
     return text if len(text) <= QUOTED else f"{text[:QUOTED]}..."
 
 
-MOST_REMEMBERED = 4096  # rows of values whose result a condition keeps
+MOST_REMEMBERED = 4096  # results that a condition keeps
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -453,6 +453,9 @@ class Facts:
     axes: Mapping[str, Sequence[Value | None]] = field(default_factory=dict)
 
 
+Column = Callable[[Facts], tuple[Value | None, ...]]
+
+
 @dataclass(frozen=True)
 class Condition:
     """A condition of an operation: `parse` makes it, `failure` evaluates it."""
@@ -461,7 +464,7 @@ class Condition:
     operation: str
     _part: CompiledPart = field(repr=False, compare=False)
     _terms: tuple[NameTerm, ...] = field(repr=False, compare=False)
-    _results: dict[Row, str | None] = field(default_factory=dict, repr=False, compare=False)
+    _results: dict[object, bool] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def parse(cls, text: str, operation: str) -> Condition:
@@ -475,25 +478,50 @@ class Condition:
             raise ConditionError("it depends on no value of the layer")
         return cls(text, operation, part, tuple(compiler.terms))
 
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names that it has, those of single axes also without the axis."""
+        return frozenset(n for t in self._terms for n in (t.text, t.base))
+
     def failure(self, facts: Facts) -> str | None:
         """Return None if the condition is met, else the condition with the numbers in it."""
-        results = self._results
-        for side in self._sides:
-            rows, axes = self._rows([_column(t, facts, side) for t in self._terms])
+        if self.holds(facts):
+            return None
+        for side, terms in self._columns:
+            rows, axes = self._rows([column(facts) for column in terms])
             for at, row in enumerate(rows):
-                if row not in results:
-                    if len(results) >= MOST_REMEMBERED:
-                        results.clear()
-                    results[row] = self._result(row)
-                result = results[row]
+                result = self._result(row)
                 if result is not None:
                     part = at // axes if len(rows) > axes else None
                     return f"{self.text}: {result}{_place(side, part, axes, at % axes)}"
-        return None
+        raise AssertionError(self.text)
+
+    def holds(self, facts: Facts) -> bool:
+        """Return whether the condition is met; a search asks it thousands of times."""
+        results = self._results
+        for _, terms in self._columns:
+            columns = tuple([column(facts) for column in terms])
+            met = results.get(columns)
+            if met is None:
+                if len(results) >= MOST_REMEMBERED:
+                    results.clear()
+                met = all(self._is_met(row) for row in self._rows(columns)[0])
+                results[columns] = met
+            if not met:
+                return False
+        return True
+
+    def _is_met(self, row: Row) -> bool:
+        try:
+            return self._part.value(row) is True
+        except (ArithmeticError, ValueError):  # a division by 0, an infinite fill value
+            return False
 
     @cached_property
-    def _sides(self) -> tuple[str, ...]:
-        return ("begin", "end") if any(t.name.sides for t in self._terms) else ("",)
+    def _columns(self) -> list[tuple[str, list[Column]]]:
+        """For each side, functions that take the values of each term from facts."""
+        sides = ("begin", "end") if any(t.name.sides for t in self._terms) else ("",)
+        return [(side, [_column(t, side) for t in self._terms]) for side in sides]
 
     @cached_property
     def _varies(self) -> tuple[bool, bool]:
@@ -539,33 +567,54 @@ class Condition:
 
     def _numbers(self, row: Row, values: Mapping[str, Value | None]) -> str:
         """Return the values of both sides of a comparison, of another expression all names'."""
-        tree = parsed(self.text)
-        if isinstance(tree, ast.Name):
-            return _shown(values[tree.id])
-        if not isinstance(tree, ast.Compare):
+        if not self._operands:
             return _listed(values)
-        compiler, out = Compiler(self.operation, self._terms), []
-        for operand in (tree.left, *tree.comparators):
-            text = ast.get_source_segment(self.text, operand) or ""
+        out = []
+        for text, value in self._operands:
             with_numbers = _WORD.sub(
                 lambda m: _shown(values[m[0]]) if m[0] in values else m[0], text
             )
-            if with_numbers == text:
-                continue
-            value = _shown(compiler.part(operand).value(row))
-            out.append(value if isinstance(operand, ast.Name) else f"{with_numbers} = {value}")
+            if text in values:
+                out.append(_shown(values[text]))
+            elif with_numbers != text:
+                out.append(f"{with_numbers} = {_shown(value(row))}")
         return " and ".join(out)
 
+    @cached_property
+    def _operands(self) -> list[tuple[str, Callable[[Row], Value | None]]]:
+        """The text and the function of each side of a comparison, or of a single name."""
+        tree, compiler = parsed(self.text), Compiler(self.operation, self._terms)
+        sides = [tree.left, *tree.comparators] if isinstance(tree, ast.Compare) else [tree]
+        if not isinstance(tree, ast.Compare | ast.Name):
+            return []
+        texts = (ast.get_source_segment(self.text, side) or "" for side in sides)
+        return [(text, compiler.part(side).value) for text, side in zip(texts, sides, strict=True)]
 
-def _column(term: NameTerm, facts: Facts, side: str) -> Sequence[Value | None]:
-    """Return a term's values: one for each axis or part, else a single one."""
-    if term.per_part or term.name.absent is None:
-        value = facts.values.get(term.base)
-        return value if isinstance(value, tuple) and term.per_part else (value,)
-    values = facts.axes.get(f"{term.base}_{side}" if term.name.sides else term.base, (None,))
-    if not term.axis:
-        return values
-    return (values[-term.axis] if term.axis <= len(values) else term.name.absent,)
+
+def _column(term: NameTerm, side: str) -> Column:
+    """Return a function from facts to a term's values: one for each axis or part, or a single one.
+
+    It is made once for a condition, because a search asks for thousands of layers.
+    """
+    base, back = term.base, term.axis
+    if term.per_part:
+
+        def parts(facts: Facts) -> tuple[Value | None, ...]:
+            value = facts.values.get(base)
+            return value if isinstance(value, tuple) else (value,)
+
+        return parts
+    if term.name.absent is None:
+        return lambda facts: (facts.values.get(base),)
+    key = f"{base}_{side}" if term.name.sides else base
+    if not back:
+        return lambda facts: tuple(facts.axes.get(key, (None,)))
+
+    def single(facts: Facts) -> tuple[Value | None, ...]:
+        values = facts.axes.get(key, (None,))
+        return (values[-back] if back <= len(values) else term.name.absent,)
+
+    return single
 
 
 def _place(side: str, part: int | None, axes: int, axis: int) -> str:

@@ -413,6 +413,34 @@ NATIVE_RULES = (
         proved=False,
     ),
     Rule(
+        name="native: a stride by copies",
+        target=target_of(
+            {
+                "ConvolutionBackpropData": [
+                    *("kernel == 3", "stride == 2", "pad in (0, 1, 2)", "output_padding == 1"),
+                    "inputs * outputs <= 96",
+                ],
+                "Convolution": ["kernel in (1, 3)", "pad_begin == pad_end", "pad <= 2"],
+            },
+            listed=["ConvolutionBackpropData", "Convolution", "Add"],
+        ),
+        shapes=Shapes(
+            axes=(2,),
+            grouped=False,
+            c=(1, 2),
+            m=(1, 2),
+            kernel=(16, 16),
+            stride=(8, 8),
+            pads=(4, 4),
+            dilation=(1, 1),
+            output_padding=False,
+            products=20000,
+        ),
+        form=None,
+        uses=["stride_by_copies"],
+        open=(),
+    ),
+    Rule(
         name="native: 3x3 of stride 2, without pads",
         target=native("kernel == 3", "stride == 2", "pad == 0", "groups == 1", "dilation == 1"),
         shapes=Shapes(kernel=(1, 3), stride=(2, 2), dilation=(1, 1), pads=(0, 2), axes=(2,)),

@@ -21,6 +21,7 @@ from irdeconv.ops.basic import Result
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData as Conv
 from irdeconv.ops.dialect_openvino import GroupConvolutionBackpropData as GroupConv
 from irdeconv.ops.padding import Pad1
+from irdeconv.rewrite import planning
 from irdeconv.rewrite.emit import RuleCall
 from irdeconv.rewrite.forms import FORMS
 from irdeconv.rewrite.legalising import STAGES
@@ -581,6 +582,14 @@ def test_a_stride_in_steps_has_no_output_padding_beyond_it() -> None:
     low = onnx_subject(rng, layer).lower(target)
     assert "stride_in_steps" in low.rules
     assert np.array_equal(low.run(), low.subject.want)
+
+
+def test_a_refusal_says_that_the_search_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "MOST_OPERATIONS", 20)
+    with pytest.raises(ird.TargetError) as refusal:
+        lowered(target_of(both("kernel >= 100")), None, size=(4, 5))
+    (error,) = refusal.value.diagnostics
+    assert any(planning.STOPPED in note.message for note in error.notes)
 
 
 def test_what_no_rule_reaches_is_refused() -> None:
