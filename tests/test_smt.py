@@ -409,7 +409,7 @@ def test_z3_that_is_missing(
 
 def test_a_time_needs_a_question(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*pair, "--smt-timeout", "1"]) == 2
-    assert "--smt-timeout is of --smt" in capsys.readouterr().err
+    assert "--smt-timeout needs --smt" in capsys.readouterr().err
 
 
 def test_what_is_refuted_fails_and_is_told(

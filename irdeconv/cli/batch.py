@@ -23,13 +23,17 @@ Exit code: the worst of the items', in this order: 70 (also crashes), 2, 6, 3, 4
 from __future__ import annotations
 
 import argparse
+import re
+import sys
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from irdeconv.cli.batch_options import JOIN, TASKS, add_passed, refuse_idle, shard
+from irdeconv.base.errors import misused
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_format, limits_around, real, size, whole
+from irdeconv.cli.options import limits_around
+from irdeconv.cli.verbs import Verb, verb_parser
 
 if TYPE_CHECKING:
     from irdeconv.cli.batch_executors import ItemExecutor
@@ -39,106 +43,142 @@ MOST_JOBS = 4096
 CALL = "irdeconv.cli.batch_answer:execute"
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    parser.add_argument("task", metavar="VERB", choices=TASKS, help=", ".join(TASKS))
-    parser.add_argument(
-        "paths",
-        metavar="PATH",
-        nargs="+",
-        help="models, folders, patterns; of join: the folders of -o of a batch run --inputs",
-    )
-    parser.add_argument(
-        "--inputs",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="with run and one model: .npy, .npz or .zarr files, folders, patterns; each is an "
-        "item, and its arrays are the inputs, by name or in order; may be repeated; with join: "
-        "only the outputs of these, in this order",
-    )
-    parser.add_argument(
-        "--rows",
-        type=whole(1),
-        metavar="N",
-        help="with --inputs: cut each file along the first axis into items of N rows",
-    )
-    parser.add_argument(
-        "--against",
-        metavar="WHERE",
-        help="what compare and check-certificate hold each model against: a file name such as "
-        "'{folder}/{stem}_lowered.xml', the folder of -o of a batch lower, or openvino",
-    )
-    _add_work(parser)
-    _add_places(parser)
-    parser.add_argument("--all", action="store_true", help="list items that are well, too")
-    add_format(parser)
-    add_passed(parser)
+ALL = "--weights --semantics --shape --extension --limit"
+# What can be said of many models at once; the rest belongs to a single one, or to the batch.
+PASSED = {
+    "validate": f"{ALL} --strict --no-weights",
+    "infer": f"{ALL} --no-weights",
+    "lower": f"{ALL} --form --target --explain-costs --certify",
+    "run": f"{ALL} --input --seed --form --threads --no-fuse --max-memory --exact --outputs --dump",
+    "compare": f"{ALL} --input --seed --form --target --tolerance --peer-precision",
+    "check-certificate": f"{ALL} --certificate --probe --seed --sizes --smt --smt-timeout",
+}
+# What is not said as the verbs say it.
+OWN_HELP = {
+    "--certify": "prove every lowered layer; the certificates go into -o",
+    "--dump": "also keep layers' outputs, in outputs.npz as dump/NAME: all, a layer's or tensor's "
+    "name, type:Convolution; may be repeated",
+    "--threads": "threads of each item (default: 1); results do not depend on it",
+    "--weights": "the .bin file, such as '{folder}/weights.bin' (default: the one beside the .xml)",
+}
+JOIN = "join"
+TASKS = (*PASSED, JOIN)
 
 
-def _add_work(parser: OptionParser) -> None:
-    """Add who does the items, and what they may take."""
-    parser.add_argument(
-        "--jobs",
-        type=whole(0, MOST_JOBS),
-        metavar="N",
-        help="processes (default: as many as processors); 0: all in this process, without limits",
-    )
-    parser.add_argument(
-        "--shard",
-        type=shard,
-        metavar="K/N",
-        help="of all items, do only the K-th of N parts of equal size: 1/4, 2/4, 3/4, 4/4",
-    )
-    parser.add_argument(
-        "--timeout", type=real(0.001), metavar="SECONDS", help="the time that an item may take"
-    )
-    parser.add_argument(
-        "--memory",
-        type=size,
-        metavar="SIZE",
-        help="the address space that an item may take beyond that of an idle process: 512M, 2G "
-        "(Linux)",
-    )
-    parser.add_argument(
-        "--scheduler", metavar="ADDRESS", help="a scheduler of Dask, such as tcp://host:8786"
-    )
-    parser.add_argument(
-        "--cluster", choices=("local",), help="start a scheduler of Dask and --jobs workers here"
-    )
-    parser.add_argument(
-        "--retries",
-        type=whole(0, 1000),
-        metavar="N",
-        default=10,
-        help="how often an item is given to another worker of Dask when its worker dies or falls "
-        "silent, before it counts as crashed (default: %(default)s)",
-    )
+def shard(text: str) -> tuple[int, int]:
+    """Parse the value of --shard, such as 2/4."""
+    found = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise argparse.ArgumentTypeError(f'"{text}" is not such as 1/4, 2/4, 3/4 or 4/4')
+    return int(found[1]), int(found[2])
 
 
-def _add_places(parser: OptionParser) -> None:
-    """Add what is written, and what becomes of what is there."""
-    parser.add_argument(
-        "-o",
-        "--output",
-        dest="folder",
-        metavar="DIR",
-        help="a folder for what the items make; of join: the .npz or .npy",
-    )
-    parser.add_argument(
-        "--report",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="write the report here: .json, .junit (or .xml), .sarif, .html; may be repeated",
-    )
-    parser.add_argument("--resume", action="store_true", help="go on with what the journal has")
-    parser.add_argument("--force", action="store_true", help="begin anew, whatever is there")
-    parser.add_argument(
-        "--journal",
-        metavar="FILE",
-        help="keep what is done here (default: batch.journal in DIR, or beside the report)",
-    )
+class Passed(argparse.Action):
+    """Keeps an option and its value in `words`, in the order in which they are given."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        """Take note of one option."""
+        word = self.option_strings[-1]
+        words = [*getattr(namespace, "words", ()), word if self.nargs == 0 else f"{word}={values}"]
+        namespace.words = words
+
+
+def add_passed(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the verbs; each says which verbs have it."""
+    parser.set_defaults(words=[])
+    seen: dict[str, argparse.Action] = {}
+    for task in PASSED:
+        for action in verb_parser(task)._actions:
+            if action.option_strings and action.option_strings[-1] in PASSED[task].split():
+                seen.setdefault(action.option_strings[-1], action)
+    for name, action in seen.items():
+        verbs = [task for task in PASSED if name in PASSED[task].split()]
+        which = "any verb" if len(verbs) == len(PASSED) else ", ".join(verbs)
+        flag = action.nargs == 0 or name == "--certify"
+        parser.add_argument(
+            *action.option_strings,
+            action=Passed,
+            nargs=0 if flag else None,
+            metavar=None if flag else _placeholder(action),
+            default=argparse.SUPPRESS,
+            help=f"of {which}: {_help(name, action)}",
+        )
+
+
+def _placeholder(action: argparse.Action) -> str:
+    choices = "|".join(map(str, action.choices or ()))
+    return str(action.metavar or choices or action.dest.upper())
+
+
+def _help(name: str, action: argparse.Action) -> str:
+    text = OWN_HELP.get(name) or argparse.HelpFormatter("")._expand_help(action)
+    return text.replace("%", "%%")
+
+
+VERB = Verb(
+    f"""
+    VERB  {", ".join(TASKS)} @choices {" ".join(TASKS)} @dest task
+    PATH ...  models, folders, patterns; of join: the folders of -o of a batch run --inputs
+    --inputs PATH ...  with run and one model: .npy, .npz or .zarr files, folders, patterns; each is
+        an item, and its arrays are the inputs, by name or in order; may be repeated; with join:
+        only the outputs of these, in this order @of run {JOIN}
+    --rows N  with --inputs: cut each file along the first axis into items of N rows @whole 1
+        @needs --inputs @of run
+    --against WHERE  what compare and check-certificate hold each model against: a file name such as
+        '{{folder}}/{{stem}}_lowered.xml', the folder of -o of a batch lower, or openvino
+        @of compare check-certificate
+    = @of {" ".join(PASSED)}
+    --jobs N  processes (default: as many as processors); 0: all in this process, without limits
+        @whole 0 {MOST_JOBS}
+    --shard K/N  of all items, do only the K-th of N parts of equal size: 1/4, 2/4, 3/4, 4/4
+    --timeout SECONDS  the time that an item may take @real 0.001 @excludes --jobs=0
+    --memory SIZE  the address space that an item may take beyond that of an idle process: 512M, 2G
+        (Linux) @size @excludes --jobs=0
+    --scheduler ADDRESS  a scheduler of Dask, such as tcp://host:8786 @excludes --cluster --jobs
+    --cluster local  start a scheduler of Dask and --jobs workers here @excludes --jobs=0
+    --retries N  how often an item is given to another worker of Dask when its worker dies or falls
+        silent, before it counts as crashed (default: %(default)s) @whole 0 1000 @default 10
+    =
+    -o --output DIR  a folder for what the items make; of join: the .npz or .npy @dest folder
+    = @of {" ".join(PASSED)}
+    --report FILE ...  write the report here: .json, .junit (or .xml), .sarif, .html; may be
+        repeated
+    --resume  go on with what the journal has @needs -o --report --journal @excludes --force
+    --force  begin anew, whatever is there
+    --journal FILE  keep what is done here (default: batch.journal in DIR, or beside the report)
+    --all  list items that are well, too
+    =
+    + FORMAT
+    """,
+    no="the worst answer of an item is no",
+    example="irdeconv batch validate ir_samples --jobs 2 --report report.html",
+    guide="batch",
+    partly=True,
+    parsers={"shard": shard},
+    more=add_passed,
+)
+
+
+def require_arguments(args: argparse.Namespace) -> None:
+    """Raise UsageError for options that the verb of the items does not have, or that it lacks."""
+    task, names = args.task, [word.partition("=")[0] for word in args.words]
+    for name in names:
+        if name not in PASSED.get(task, "").split():
+            verbs = [t for t in PASSED if name in PASSED[t].split()]
+            raise misused(f'{task} has no option "{name}"', f"it is one of {', '.join(verbs)}")
+        if name in ("--certify", "--dump") and not args.folder:
+            raise misused(f"{name} needs -o DIR, where the files go", "name a folder")
+    if task == "check-certificate" and not args.against:
+        hint = "name the folder that batch lower -o has written"
+        raise misused("check-certificate needs --against", hint)
+    if args.memory and not sys.platform.startswith("linux"):
+        raise misused("--memory needs Linux", "leave it out")
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
@@ -149,7 +189,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.cli.batch_report import finish, require_formats
     from irdeconv.formats.atomic import failures, folder_beside, require_writable
 
-    refuse_idle(args)
+    require_arguments(args)
     if args.task == JOIN:
         from irdeconv.cli.batch_join import join
 

@@ -46,8 +46,9 @@ from irdeconv.cli.console import Console
 from irdeconv.cli.diagnostics import code_of
 from irdeconv.cli.inputs import open_npz, told
 from irdeconv.cli.interrupt import EXIT_CODE
-from irdeconv.cli.main import guarded, main, verb_parser
+from irdeconv.cli.main import guarded, main
 from irdeconv.cli.options import execution
+from irdeconv.cli.verbs import verb_parser
 from irdeconv.formats.arrays import npy_header, read_npy
 from irdeconv.formats.atomic import failures, write_file
 from irdeconv.ir.spec import Array

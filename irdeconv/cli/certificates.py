@@ -6,19 +6,19 @@ import argparse
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from irdeconv.cli.console import Console
+from irdeconv.cli.console import Answer, Console
 
 if TYPE_CHECKING:
     from irdeconv.formats.atomic import Files
     from irdeconv.ir.graph import Graph
-    from irdeconv.rewrite.raising import Raised
-    from irdeconv.rewrite.records import Lowered
+    from irdeconv.rewrite.raising import Raised, RaisingReport
+    from irdeconv.rewrite.records import Lowered, LoweringReport
     from irdeconv.verify.certificates import Certificates
     from irdeconv.verify.proving import Given
 
-SOME_SIZES = 7  # exit code: equal, but not for every size, or only if what is assumed is so
+SOME_SIZES = 7  # exit code: equal, but not for every size, or only under assumptions
 Rewritten = TypeVar("Rewritten", bound="Lowered | Raised")
 
 
@@ -34,14 +34,6 @@ def read_certificates(path: str) -> Certificates:
     except ValueError as e:
         hint = "irdeconv lower MODEL --certify FILE writes them"
         raise misused(f"{path} holds no certificates: {e}", hint) from e
-
-
-def refuse_probe(args: argparse.Namespace) -> None:
-    """Raise UsageError for --probe where nothing is certified."""
-    from irdeconv.base.errors import misused
-
-    if args.probe and not args.certify:
-        raise misused("--probe is of --certify", "write --certify as well, or leave --probe out")
 
 
 def write_proved(
@@ -87,7 +79,6 @@ def _staged(graph: Graph, args: argparse.Namespace, files: Files) -> Given:
 
 
 def finish_rewriting(
-    verb: str,
     args: argparse.Namespace,
     rewritten: Rewritten,
     console: Console,
@@ -95,28 +86,34 @@ def finish_rewriting(
     prove: Callable[[Given], Certificates],
     show: Callable[[Rewritten], None],
     page: Callable[[Certificates], str] | None = None,
-) -> int:
-    """Write what -o and --certify name, then the JSON document, or report, graph and certificates.
+) -> Answer:
+    """Write the outputs; answer with report, graph and certificates.
 
     `prove` makes certificates of the model as it is read back, `show` writes the report, `page`
-    makes what --report writes. Returns
-    0 where all layers are proved for every size, 7 for some sizes or where anything is assumed,
-    1 where one is not proved.
+    makes what --report writes. The exit code is 0 if all layers are proved for every size, 7 for
+    some sizes or under assumptions, 1 if one is not proved.
     """
     from irdeconv.formats.text import dump
 
     made = write_proved(args, console, partial(_staged, rewritten.graph, args), prove, page)
-    if console.wants_json:
-        content = {"file": args.file, "output": args.output, **rewritten.report.to_dict()}
-        if args.certify:
-            content |= {"certificates": [c.to_dict() for c in made], "probe": made.probe}
-        console.json(verb, content)
-    else:
+
+    def text() -> None:
         show(rewritten)
         if console.format == "ir":
             console.raw(dump(rewritten.graph, elide=0))
         show_certificates(made, console)
-    return proof_code(made)
+
+    return Answer(lambda: proved_document(args, rewritten.report, made), text, proof_code(made))
+
+
+def proved_document(
+    args: argparse.Namespace, report: LoweringReport | RaisingReport, made: Certificates
+) -> dict[str, Any]:
+    """Return the JSON document of a rewriting and its certificates."""
+    content = {"file": args.file, "output": args.output, **report.to_dict()}
+    if args.certify:
+        content |= {"certificates": [c.to_dict() for c in made], "probe": made.probe}
+    return content
 
 
 def show_certificates(made: Certificates, console: Console) -> None:

@@ -25,7 +25,7 @@ from irdeconv.base.errors import count
 from irdeconv.cli import second_proof
 from irdeconv.cli.certificates import SOME_SIZES, read_certificates
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_format, add_model, add_shapes, whole
+from irdeconv.cli.verbs import HEAD, Verb
 
 if TYPE_CHECKING:
     from irdeconv.ir.spec import Shape
@@ -34,35 +34,25 @@ if TYPE_CHECKING:
 WARNINGS = 5  # so many false declarations are shown
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    add_model(parser)
-    parser.add_argument("lowered", metavar="LOWERED", help="the lowered model: .xml, .onnx")
-    parser.add_argument("--lowered-weights", metavar="FILE", help="the lowered model's .bin")
-    parser.add_argument(
-        "--certificate", metavar="FILE", help="the certificates to check against the two models"
-    )
-    parser.add_argument(
-        "--probe",
-        action="store_true",
-        help="also evaluate both models on random data, modulo primes",
-    )
-    parser.add_argument(
-        "--seed",
-        type=whole(0),
-        metavar="N",
-        help="repeat the probe that printed this seed (default: a fresh one)",
-    )
-    parser.add_argument(
-        "--sizes",
-        metavar="NAME=DIMS",
-        action="append",
-        default=[],
-        help="prove for exactly this shape of an input (repeatable), such as x=1,3,64,64",
-    )
-    second_proof.configure(parser)
-    add_shapes(parser)
-    add_format(parser)
+VERB = Verb(
+    f"""
+    + MODEL
+    LOWERED  the lowered model: .xml, .onnx @reads model
+    --lowered-weights FILE  the lowered model's .bin @reads weights
+    --certificate FILE  the certificates to check against the two models
+    --probe  also evaluate both models on random data, modulo primes
+    --seed N  repeat the probe that printed this seed (default: a fresh one) @whole 0
+        @needs --probe
+    --sizes NAME=DIMS ...  prove for exactly this shape of an input (repeatable), such as
+        x=1,3,64,64{second_proof.OPTIONS}
+    + SHAPE
+    + FORMAT
+    """,
+    no="something is not proved, or there is nothing to prove",
+    example=f"irdeconv lower {HEAD} -o lowered.xml\nirdeconv check-certificate {HEAD} lowered.xml",
+    guide="certificates",
+    partly=True,
+)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
@@ -75,8 +65,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if Path(args.file).resolve() == Path(args.lowered).resolve():
         message = f"{args.lowered} is the original itself, not a lowered model"
         raise misused(message, f"make one: irdeconv lower {args.file} -o lowered.xml")
-    if args.seed is not None and not args.probe:
-        raise misused("--seed is of the probe", "write --probe as well, or leave --seed out")
     second_proof.refuse(args)
     shapes = _shapes(args)
     onnx = is_onnx(args.lowered) and (args.file == "-" or is_onnx(args.file))

@@ -7,32 +7,41 @@ those of inference, W all warnings.
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from irdeconv.base.codes import CODES
-from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_format
+from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.verbs import Verb
 
 if TYPE_CHECKING:
     from irdeconv.base.code_pages import CodePage
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    parser.add_argument(
-        "codes", metavar="CODE", nargs="*", help="a code such as E302, or its beginning: E3, W"
-    )
-    add_format(parser)
+VERB = Verb(
+    """
+    [CODE ...]  a code such as E302, or its beginning: E3, W
+    + FORMAT
+    """,
+    example="irdeconv codes W3",
+    guide="codes",
+    models=False,
+)
 
 
-def run(args: argparse.Namespace, console: Console) -> int:
+def run(args: argparse.Namespace, console: Console) -> Answer:
     """List codes, or explain those that are named in full."""
+    from irdeconv.base.code_pages import code_page
+    from irdeconv.base.errors import severity_of
+
     chosen = _chosen(args.codes)
     if any(text.upper() in CODES for text in args.codes):
-        _explain(chosen, console)
-    else:
-        _list(chosen, console)
-    return 0
+        pages = [code_page(code) for code in chosen]
+        return Answer(
+            lambda: {"codes": [_json(page) for page in pages]}, partial(_texts, pages, console)
+        )
+    rows = [{"code": c, "severity": severity_of(c), "title": CODES[c].title} for c in chosen]
+    return Answer(lambda: {"codes": rows}, partial(_list, chosen, console))
 
 
 def _chosen(texts: list[str]) -> list[str]:
@@ -61,12 +70,7 @@ def _hint(text: str) -> str:
 def _list(chosen: list[str], console: Console) -> None:
     """Print codes and titles below the headings of their groups."""
     from irdeconv.base.code_pages import GROUPS
-    from irdeconv.base.errors import severity_of
 
-    if console.wants_json:
-        rows = [{"code": c, "severity": severity_of(c), "title": CODES[c].title} for c in chosen]
-        console.json("codes", {"codes": rows})
-        return
     for group, title in GROUPS.items():
         codes = [c for c in chosen if c.startswith(group)]
         if codes:
@@ -76,13 +80,7 @@ def _list(chosen: list[str], console: Console) -> None:
     console.text("\nirdeconv codes CODE explains one, with an example")
 
 
-def _explain(chosen: list[str], console: Console) -> None:
-    from irdeconv.base.code_pages import code_page
-
-    pages = [code_page(code) for code in chosen]
-    if console.wants_json:
-        console.json("codes", {"codes": [_json(page) for page in pages]})
-        return
+def _texts(pages: list[CodePage], console: Console) -> None:
     for number, page in enumerate(pages):
         _text(page, console, "\n" if number else "")
 

@@ -19,23 +19,14 @@ beyond the digits that it shows. Saved tensors may be sums in f16.
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from irdeconv.base.errors import count
-from irdeconv.cli.checks import PEER
-from irdeconv.cli.console import Console
-from irdeconv.cli.options import (
-    OptionParser,
-    add_form,
-    add_format,
-    add_inputs,
-    add_model,
-    add_report,
-    add_shapes,
-    add_target,
-    real,
-)
+from irdeconv.cli.checks import PEER, read_by
+from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.verbs import HEAD, Verb
 from irdeconv.rewrite.form_names import FALLBACK
 
 if TYPE_CHECKING:
@@ -48,83 +39,73 @@ if TYPE_CHECKING:
 REPORT = "report.json"
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    add_model(parser)
-    parser.add_argument(
-        "other", metavar="OTHER", nargs="?", help="a model, .npz, openvino or openvino:FILE.xml"
-    )
-    parser.add_argument("--other-weights", metavar="FILE", help="the second model's .bin")
-    add_inputs(parser)
-    add_shapes(parser)
-    add_form(parser, none=False)
-    add_target(parser, costs=False)
-    parser.add_argument(
-        "--tolerance",
-        type=real(0),
-        help="allowed difference relative to a tensor's largest value (default: what rounding "
-        "explains, layer by layer)",
-    )
-    parser.add_argument(
-        "--peer-precision",
-        choices=("f32", "bf16", "int8"),
-        help="what OpenVINO may compute in: f32 (default), bf16, or int8: quantized "
-        "layers as it executes them in use; the bounds grow with it",
-    )
-    parser.add_argument(
-        "--reduce",
-        metavar="DIR",
-        help="write the first layer that differs here: both sides of it, its inputs and outputs, "
-        "and report.json with the commands that show it",
-    )
-    add_report(parser, "both graphs, or the one, with the error of each layer", force=True)
-    parser.add_argument("--all", action="store_true", help="list layers that agree as well")
-    add_format(parser)
+VERB = Verb(
+    """
+    + MODEL
+    [OTHER]  a model, .npz, openvino or openvino:FILE.xml @reads model
+    --other-weights FILE  the second model's .bin @reads weights
+    + INPUT
+    + SEED
+    + SHAPE
+    + FORM
+    + TARGET
+    --tolerance TOLERANCE  allowed difference relative to a tensor's largest value (default: what
+        rounding explains, layer by layer) @real 0
+    --peer-precision f32|bf16|int8  what OpenVINO may compute in: f32 (default), bf16, or int8:
+        quantized layers as it executes them in use; the bounds grow with it
+    --reduce DIR  write the first layer that differs here: both sides of it, its inputs and outputs,
+        and report.json with the commands that show it @writes folder
+    --report FILE.html  write a page for a browser here that draws both graphs, or the one, with the
+        error of each layer @writes page
+    + FORCE_REPORT
+    --all  list layers that agree as well
+    + FORMAT
+    """,
+    no="the two sides differ",
+    example=f"irdeconv lower {HEAD} -o lowered.xml\n"
+    f"irdeconv compare {HEAD} lowered.xml -i image=ones",
+    guide="compare",
+)
 
 
-def run(args: argparse.Namespace, console: Console) -> int:
+def run(args: argparse.Namespace, console: Console) -> Answer:
     """Compare; the exit code is 0 where everything agrees."""
     import irdeconv as ird
     from irdeconv.base.errors import misused
-    from irdeconv.cli.inputs import gather, input_files, specialize
-    from irdeconv.cli.model import inferred, protect_report, read
+    from irdeconv.cli.inputs import gather, specialize
+    from irdeconv.cli.model import inferred_model
     from irdeconv.cli.output import write_text
 
     if args.file == args.other == "-":
         raise misused("stdin holds one model; name a file for the other")
     _refuse_idle(args)
     _protect(args)
-    other = (args.other or "").removeprefix(f"{PEER}:")
-    protect_report(args, other, args.other_weights, *input_files(args.inputs))
-    graph = inferred(read(args), args.shape)
+    graph = inferred_model(args)
     inputs = gather(graph, args.inputs, args.seed, console)
     result = _compare(args, specialize(graph, inputs), inputs)
-    if console.wants_json:
-        lowered = f"lowered ({args.form or FALLBACK})"
-        names = {"a": args.file, "b": args.other or lowered}
-        found = [d.to_dict() for d in _diagnostics(result)]
-        content = {**names, "seed": args.seed, **result.to_dict(), "diagnostics": found}
-        console.json("compare", content)
-    else:
-        _text(result, console, everything=args.all)
     if args.report is not None:
         write_text(args.report, ird.graph_page(result).to_html(), console)
     if args.reduce is not None and result.first_difference is not None:
         console.log(f"wrote {Path(args.reduce, REPORT)} and the files that it names")
-    return 0 if result.passed else 1
+
+    def document() -> dict[str, Any]:
+        lowered = f"lowered ({args.form or FALLBACK})"
+        names = {"a": args.file, "b": args.other or lowered, "seed": args.seed}
+        found = [d.to_dict() for d in _diagnostics(result)]
+        return {**names, **result.to_dict(), "diagnostics": found}
+
+    text = partial(_text, result, console, everything=args.all)
+    return Answer(document, text, 0 if result.passed else 1)
 
 
 def _protect(args: argparse.Namespace) -> None:
     """Refuse a folder of --reduce whose files would replace what is read."""
     from irdeconv.base.errors import misused
-    from irdeconv.cli.inputs import input_files
     from irdeconv.verify.reduce_around import NAMES
 
     if args.reduce is None:
         return
-    arrays = input_files(args.inputs)
-    sources = (args.file, args.weights, args.other, args.other_weights, *arrays)
-    read = {Path(source).resolve() for source in sources if source}
+    read = {Path(source).resolve() for source in read_by(VERB, args) if source}
     for name in NAMES:
         if Path(args.reduce, name).resolve() in read:
             message = f"--reduce {args.reduce} would overwrite the input {name}"

@@ -22,50 +22,31 @@ import argparse
 from pathlib import Path
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_form, add_format, add_seed, add_target
+from irdeconv.cli.verbs import Verb
 
 FOLDER = "irdeconv_demo"
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    parser.add_argument(
-        "samples",
-        metavar="SAMPLE",
-        nargs="*",
-        help="with --samples: the samples to take (default: all)",
-    )
-    parser.add_argument(
-        "-i",
-        "--input",
-        dest="inputs",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="the picture to enlarge: PNG, JPEG, WebP, GIF, TIFF, BMP or PPM; with --samples an "
-        "input of theirs, NAME=VALUE as in run",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="DIR",
-        help=f"the folder to write into (default: {FOLDER}); with --samples it gets the lowered "
-        "IRs, and without -o nothing is kept",
-    )
-    parser.add_argument(
-        "--force", action="store_true", help="overwrite files that no demo has written"
-    )
-    parser.add_argument(
-        "--samples",
-        dest="all",
-        action="store_true",
-        help="take the sample models instead of a picture",
-    )
-    parser.add_argument("--list", action="store_true", help="list the samples and stop")
-    add_form(parser, none=False)
-    add_target(parser, costs=False)
-    add_seed(parser, "rand and randn, with --samples")
-    add_format(parser)
+VERB = Verb(
+    f"""
+    [SAMPLE ...]  with --samples: the samples to take (default: all)
+    -i --input FILE ...  the picture to enlarge: PNG, JPEG, WebP, GIF, TIFF, BMP or PPM; with
+        --samples an input of theirs, NAME=VALUE as in run @dest inputs
+    -o --output DIR  the folder to write into (default: {FOLDER}); with --samples it gets the
+        lowered IRs, and without -o nothing is kept
+    --force  overwrite files that no demo has written
+    --samples  take the sample models instead of a picture @dest all
+    --list  list the samples and stop
+    + FORM
+    + TARGET
+    --seed SEED  seed of rand and randn, with --samples (default: %(default)s) @whole 0 @default 0
+    + FORMAT
+    """,
+    no="a step did not give what it should",
+    example="irdeconv demo",
+    differs=True,
+    models=False,
+)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:

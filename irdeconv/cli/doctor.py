@@ -25,7 +25,7 @@ from irdeconv.base.extras import INSTALLED_BY
 from irdeconv.base.limits import shown
 from irdeconv.cli.console import Console, has_colour
 from irdeconv.cli.doctor_machine import calibrate, profile_facts, show_profile, warm
-from irdeconv.cli.options import OptionParser, add_format
+from irdeconv.cli.verbs import Verb
 
 REQUIRED = ("numpy", "networkx", "lxml", "ml_dtypes", "pillow", "rich", "shtab", "threadpoolctl")
 EXTRAS = {
@@ -40,27 +40,21 @@ EXTRAS = {
 MODULES = {"pillow": "PIL.Image", "z3-solver": "z3"}  # what to import where it is called otherwise
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument(
-        "--limits",
-        action="store_true",
-        help="show the limits for models instead: each with its name, which --limit takes",
-    )
-    what.add_argument(
-        "--calibrate",
-        action="store_true",
-        help="measure how fast this machine is, for the choice of kernels, and show the numbers "
-        "beside those of the packaged profile",
-    )
-    what.add_argument(
-        "--warm",
-        nargs="*",
-        metavar="MODEL",
-        help="compile the kernels of this processor, or only what these models take",
-    )
-    add_format(parser)
+VERB = Verb(
+    """
+    --limits  show the limits for models instead: each with its name, which --limit takes
+    --calibrate  measure how fast this machine is, for the choice of kernels, and show the numbers
+        beside those of the packaged profile
+    --warm [MODEL ...]  compile the kernels of this processor, or only what these models take
+    + FORMAT
+    + LIMIT
+    """,
+    no="a required package is missing or broken",
+    example="irdeconv doctor",
+    differs=True,
+    models=False,
+    one_of="--limits --calibrate --warm",
+)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:

@@ -14,35 +14,35 @@ import json
 from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_format, add_model, add_output, add_shapes
+from irdeconv.cli.verbs import Verb
 
 if TYPE_CHECKING:
     from irdeconv.show.explanation import Explanation
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    add_model(parser, structure=True)
-    parser.add_argument("layer", metavar="LAYER", nargs="?", help="the name of a deconvolution")
-    parser.add_argument(
-        "--solve",
-        metavar="SIZE[,SIZE]",
-        help="list attributes of the layer's dialect that give this output size (one for all axes, "
-        "or one per axis), the smallest changes first",
-    )
-    add_shapes(parser)
-    add_output(parser, "write the result here instead of stdout")
-    add_format(parser, "svg")
+VERB = Verb(
+    """
+    + STRUCTURE
+    [LAYER]  the name of a deconvolution
+    --solve SIZE[,SIZE]  list attributes of the layer's dialect that give this output size (one for
+        all axes, or one per axis), the smallest changes first
+    + SHAPE
+    -o --output FILE  write the result here instead of stdout @writes text
+    + FORCE
+    --format text|json|svg  how the result is written (default: %(default)s) @default text
+    """,
+    no="the layer's own system refuses it",
+    example="irdeconv explain ir_samples/openvino/deconv_3x3_to_5x5.xml",
+    guide="dialects",
+)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Explain."""
     import irdeconv as ird
-    from irdeconv.cli.model import protect, read, shapes_for
-    from irdeconv.cli.output import check_text_file, write_text
+    from irdeconv.cli.model import read, shapes_for
+    from irdeconv.cli.output import write_text
 
-    protect(args.output, (args.file, args.weights), force=args.force)
-    check_text_file(args.output, console.format)
     graph = read(args)
     shapes = shapes_for(graph, args.shape)
     found = ird.explain(graph, args.layer, solve=_sizes(args.solve), shapes=shapes)

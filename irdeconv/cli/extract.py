@@ -19,19 +19,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irdeconv.base.errors import count
-from irdeconv.cli.console import Console
-from irdeconv.cli.options import (
-    OptionParser,
-    add_format,
-    add_inputs,
-    add_model,
-    add_output,
-    add_shapes,
-)
+from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.verbs import HEAD, Verb
 
 if TYPE_CHECKING:
     from irdeconv.ir.graph import Graph
@@ -39,60 +33,40 @@ if TYPE_CHECKING:
     from irdeconv.runtime.extract import Piece, PieceEnd
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    add_model(parser)
-    names = {
-        "--from": ("begin", "where the piece begins (default: the model's inputs)"),
-        "--to": (
-            "end",
-            "where it ends: a tensor, or all outputs of a layer (default: the model's outputs)",
-        ),
-        "--add-output": ("add", "one more output beside the model's own or those of --to"),
-    }
-    for option, (dest, text) in names.items():
-        parser.add_argument(
-            option,
-            dest=dest,
-            metavar="NAME",
-            action="append",
-            default=[],
-            help=f"{text}; may be repeated",
-        )
-    add_shapes(parser)
-    _configure_recording(parser)
-    add_output(parser, "write the piece here (.xml, .bin beside it)", ".xml", required=True)
-    add_format(parser)
+VERB = Verb(
+    """
+    + MODEL
+    --from NAME ...  where the piece begins (default: the model's inputs); may be repeated
+        @dest begin
+    --to NAME ...  where it ends: a tensor, or all outputs of a layer (default: the model's
+        outputs); may be repeated @dest end
+    --add-output NAME ...  one more output beside the model's own or those of --to; may be repeated
+        @dest add
+    + SHAPE
+    --inputs-from FILE.npz  save what flows into the piece: taken from FILE where it has that (run
+        --dump all -o FILE.npz makes one), or else computed from the model's inputs in FILE
+        @excludes --input @reads file .npz
+    --save-inputs [FILE.npz]  save what flows into the piece, here (default: PIECE_inputs.npz beside
+        -o), computed from --inputs-from or from --input @const - @writes file .npz
+    --run-in irdeconv|openvino  where the whole model runs to compute what flows in (default:
+        irdeconv) @needs --save-inputs --inputs-from --input
+    + INPUT
+    + SEED
+    -o --output FILE  write the piece here (.xml, .bin beside it) @writes model .xml @required
+    + FORCE
+    + FORMAT
+    """,
+    no="with `--save-inputs`: a layer failed while running",
+    example=f"irdeconv extract {HEAD} --from up1 --to up2 -o part.xml",
+    guide="extract",
+)
 
 
-def _configure_recording(parser: OptionParser) -> None:
-    """Add what says which values flow into the piece."""
-    parser.add_argument(
-        "--inputs-from",
-        metavar="FILE.npz",
-        help="save what flows into the piece: taken from FILE where it has that (run --dump all -o "
-        "FILE.npz makes one), or else computed from the model's inputs in FILE",
-    )
-    parser.add_argument(
-        "--save-inputs",
-        nargs="?",
-        const="",
-        metavar="FILE.npz",
-        help="save what flows into the piece, here (default: PIECE_inputs.npz beside -o), computed "
-        "from --inputs-from or from --input",
-    )
-    parser.add_argument(
-        "--run-in",
-        choices=("irdeconv", "openvino"),
-        help="where the whole model runs to compute what flows in (default: irdeconv)",
-    )
-    add_inputs(parser)
-
-
-def run(args: argparse.Namespace, console: Console) -> int:
+def run(args: argparse.Namespace, console: Console) -> Answer:
     """Cut, record, write, report."""
     from irdeconv.base.errors import misused
-    from irdeconv.cli.model import inferred, protect, read
+    from irdeconv.cli.checks import protect, read_by
+    from irdeconv.cli.model import inferred, read
     from irdeconv.formats.arrays import npz
     from irdeconv.formats.atomic import together
     from irdeconv.formats.xml_writer import stage_ir
@@ -102,9 +76,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if not (args.begin or args.end or args.add):
         raise misused("nothing to cut: name --from, --to or --add-output")
     saved = _inputs_file(args)
-    sources = (args.file, args.weights, args.inputs_from)
-    protect(args.output, sources, force=args.force, model=True)
-    protect(saved, (*sources, args.output), force=args.force, option="--save-inputs")
+    if saved:
+        read_too = [*read_by(VERB, args), args.output]
+        protect(saved, read_too, force=args.force, option="--save-inputs")
     graph = read(args)
     # What does not fit together elsewhere in the model is no reason to refuse the piece.
     whole = inferred(graph, args.shape) if args.shape else with_specs(graph)
@@ -114,32 +88,20 @@ def run(args: argparse.Namespace, console: Console) -> int:
         stage_ir(standardize(piece.graph), Path(args.output), files)
         if saved:
             files.write(Path(saved), npz(arrays))
-    content = _facts(whole, piece, args.output, saved)
-    if console.wants_json:
-        console.json("extract", {"file": args.file, **content})
-    else:
-        _text(args.file, content, console)
     for path in (args.output, saved):
         if path:
             console.log(f"wrote {path}")
-    return 0
+    content = _facts(whole, piece, args.output, saved)
+    text = partial(_text, args.file, content, console)
+    return Answer(lambda: {"file": args.file, **content}, text)
 
 
 def _inputs_file(args: argparse.Namespace) -> str | None:
-    """Return where the piece's inputs are saved; None where they are not asked for."""
-    from irdeconv.base.errors import misused
-
-    for path, option in ((args.save_inputs, "--save-inputs"), (args.inputs_from, "--inputs-from")):
-        if path and not path.endswith(".npz"):
-            raise misused(f"{option} {path}: arrays by name are kept in an .npz file")
-    if args.inputs_from and args.inputs:
-        raise misused("--inputs-from and --input both give the model's inputs: name one of them")
+    """Return the file for the piece's inputs, None if they are not saved."""
     if args.save_inputs is None and not args.inputs_from and not args.inputs:
-        if args.run_in:
-            raise misused("--run-in is for --save-inputs, which is not asked for")
         return None
-    beside = Path(args.output).with_suffix("")
-    return args.save_inputs or f"{beside}_inputs.npz"
+    beside = f"{Path(args.output).with_suffix('')}_inputs.npz"
+    return beside if args.save_inputs in (None, "-") else str(args.save_inputs)
 
 
 def _flowing_in(

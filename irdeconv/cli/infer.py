@@ -14,8 +14,8 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from irdeconv.base.errors import count
-from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_format, add_model, add_output, add_shapes
+from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.verbs import Verb
 
 if TYPE_CHECKING:
     from irdeconv.ir.graph import Graph
@@ -25,43 +25,43 @@ if TYPE_CHECKING:
 STATES = ("same", "refined", "wider", "new", "declared", "unknown", "differs")
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    add_model(parser, structure=True)
-    add_shapes(parser)
-    parser.add_argument("--all", action="store_true", help="list constants as well")
-    add_output(parser, "write the IR with inferred shapes here (.xml, .bin beside it)", ".xml")
-    add_format(parser)
+VERB = Verb(
+    """
+    + STRUCTURE
+    + SHAPE
+    --all  list constants as well
+    -o --output FILE  write the IR with inferred shapes here (.xml, .bin beside it)
+        @writes model .xml @excludes --no-weights @why the weights are part of the IR
+    + FORCE
+    + FORMAT
+    """,
+    example="irdeconv infer ir_samples/openvino/dynamic.xml --shape 'x[1,2,5,7]'",
+)
 
 
-def run(args: argparse.Namespace, console: Console) -> int:
+def run(args: argparse.Namespace, console: Console) -> Answer:
     """Infer and report."""
-    import irdeconv as ird
-    from irdeconv.base.errors import misused
     from irdeconv.cli.diagnostics import print_diagnostics
-    from irdeconv.cli.model import ends, inferred, protect, read
+    from irdeconv.cli.model import ends, inferred_model, write_model
     from irdeconv.rewrite.infer_specs import stale
 
-    if args.no_weights and args.output:
-        raise misused("-o needs the weights: they are part of the IR", "leave --no-weights out")
-    protect(args.output, (args.file, args.weights), force=args.force, model=True)
-    graph = inferred(read(args), args.shape)
+    graph = inferred_model(args)
     rows, warnings = report(graph), stale(graph)
     if args.output:
-        ird.write(graph, args.output)
-        console.log(f"wrote {args.output}")
-    if console.wants_json:
-        differing = sum(r["status"] == "differs" for r in rows)
+        write_model(graph, args, console)
+
+    def document() -> dict[str, Any]:
         content = {"file": args.file, "no_weights": args.no_weights, **ends(graph)}
-        content |= {"differs": differing, "tensors": rows}
-        content |= {"diagnostics": [d.to_dict() for d in warnings]}
-        console.json("infer", content)
-    else:
+        content |= {"differs": sum(r["status"] == "differs" for r in rows), "tensors": rows}
+        return {**content, "diagnostics": [d.to_dict() for d in warnings]}
+
+    def text() -> None:
         _text(graph, rows, console, everything=args.all)
         print_diagnostics(console, warnings)
         if args.no_weights:
             console.text("structure alone: what depends on values of constants is open")
-    return 0
+
+    return Answer(document, text)
 
 
 def report(graph: Graph) -> list[dict[str, Any]]:

@@ -316,11 +316,6 @@ def _image(path: str, spec: Spec, name: str) -> Array:
     return values.reshape((1,) * len(lead) + values.shape)
 
 
-def input_files(items: Iterable[str]) -> list[str]:
-    """Return the files that texts such as x=@file.npy or all.npz name."""
-    return [text.rpartition("@")[2] for text in items]
-
-
 def outputs_of(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
     """Return the outputs that OpenVINO computes, in order; UnsupportedError (E506) where it cannot.
 

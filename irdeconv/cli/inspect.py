@@ -21,15 +21,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import (
-    OptionParser,
-    add_form,
-    add_format,
-    add_model,
-    add_output,
-    add_shapes,
-    add_target_check,
-)
+from irdeconv.cli.verbs import HEAD, Verb
 from irdeconv.rewrite.form_names import FALLBACK
 
 if TYPE_CHECKING:
@@ -37,59 +29,50 @@ if TYPE_CHECKING:
     from irdeconv.show.inspection import Inspection
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    add_model(parser, structure=True, optional=True)
-    add_shapes(parser)
-    parser.add_argument(
-        "--lower", action="store_true", help="compare with the lowered graph, which dot and ir show"
-    )
-    add_form(parser, none=False)
-    add_target_check(parser, "mark with ! the layers that this target cannot execute")
-    parser.add_argument("--constants", action="store_true", help="list constants as well")
-    parser.add_argument(
-        "--only",
-        metavar="TYPE|PATTERN",
-        action="append",
-        default=[],
-        help="show only layers of this type, or whose name fits this pattern (*, ?, [a-z]); may be "
-        "repeated",
-    )
-    parser.add_argument(
-        "--sort",
-        choices=("macs", "bytes", "params"),
-        help="show the layers with most multiply-accumulates, bytes or parameters first",
-    )
-    parser.add_argument(
-        "--operations",
-        action="store_true",
-        help="list what irdeconv executes, infers and keeps of OpenVINO's operations",
-    )
-    add_output(parser, "write the result here instead of stdout")
-    add_format(parser, "dot", "html", "ir", "svg")
+VERB = Verb(
+    """
+    + OPTIONAL_FILE
+    + WEIGHTS
+    + NO_WEIGHTS
+    + SEMANTICS
+    + SHAPE
+    --lower  compare with the lowered graph, which dot and ir show
+    = @needs --lower @why nothing is lowered without it
+    + FORM
+    = @excludes --format=dot|html|ir|svg @why it shows the whole graph
+    --target NAME|FILE.toml  mark with ! the layers that this target cannot execute: a packaged
+        target (irdeconv lower --list-targets), or a file of your own @reads file
+    =
+    --constants  list constants as well
+    = @excludes --format=dot|html|ir|svg @why it shows the whole graph
+    --only TYPE|PATTERN ...  show only layers of this type, or whose name fits this pattern (*, ?,
+        [a-z]); may be repeated
+    --sort macs|bytes|params  show the layers with most multiply-accumulates, bytes or parameters
+        first
+    =
+    --operations  list what irdeconv executes, infers and keeps of OpenVINO's operations
+        @excludes FILE --lower --sort --shape --format=dot|html|ir|svg
+    -o --output FILE  write the result here instead of stdout @writes text
+    + FORCE
+    --format text|json|dot|html|ir|svg  how the result is written (default: %(default)s)
+        @default text
+    """,
+    example=f"irdeconv inspect {HEAD} --only 'up*'",
+    guide="inspect",
+)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Inspect; a graph that does not fit together is shown as declared."""
     import irdeconv as ird
     from irdeconv.base.errors import misused
-    from irdeconv.cli.model import protect, read
-    from irdeconv.cli.output import check_text_file, write_text
+    from irdeconv.cli.model import read
+    from irdeconv.cli.output import write_text
 
     if args.operations:
         return _operations(args, console)
     if args.file is None:
         raise misused("inspect needs FILE", "for example: irdeconv inspect model.xml")
-    if args.form is not None and not args.lower:
-        raise misused("--form: without --lower nothing is lowered", "add --lower")
-    if console.format in ("dot", "html", "ir", "svg") and (args.only or args.sort or args.target):
-        option = "--only" if args.only else "--sort" if args.sort else "--target"
-        raise misused(
-            f"{option}: --format {console.format} shows the whole graph as it is",
-            "text and json take it",
-        )
-    protect(args.output, (args.file, args.weights), force=args.force)
-    check_text_file(args.output, console.format)
     with _uncollected():
         graph = _infer(read(args), args, console)
         lowered = ird.lower(graph, args.form or FALLBACK) if args.lower else None
@@ -107,17 +90,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
 def _operations(args: argparse.Namespace, console: Console) -> int:
     """Print the support table."""
     import irdeconv as ird
-    from irdeconv.base.errors import misused
     from irdeconv.base.tables import WIDTH
-    from irdeconv.cli.output import check_text_file, write_text
+    from irdeconv.cli.output import write_text
 
-    if args.file is not None or args.lower or args.sort or args.shape:
-        raise misused("--operations is about no model", "leave out FILE, --lower, --sort, --shape")
-    if console.format not in ("text", "json"):
-        raise misused(
-            f"--operations: there is no {console.format} of it", "text and json there are"
-        )
-    check_text_file(args.output, console.format)
     found = ird.operations(args.only)
     width = console.width if args.output in (None, "-") else WIDTH
     text = found.to_json() if console.format == "json" else found.to_text(width) + "\n"

@@ -24,20 +24,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from irdeconv.base import gc_pause
-from irdeconv.cli.console import Console
-from irdeconv.cli.options import (
-    OptionParser,
-    add_form,
-    add_lowering_options,
-    add_model,
-    add_report,
-    add_rewriting,
-    add_target,
-    lowering_options,
-)
+from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.verbs import HEAD, Verb
 
 if TYPE_CHECKING:
     from irdeconv.ir.graph import Graph
@@ -46,18 +37,43 @@ if TYPE_CHECKING:
     from irdeconv.verify.proving import Given
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    add_model(parser, optional=True)
-    add_form(parser, none=False)
-    add_target(parser)
-    add_lowering_options(parser)
-    parser.add_argument("--list-targets", action="store_true", help="list the packaged targets")
-    add_rewriting(parser, "lowered", "rewritten", onnx=True)
-    add_report(parser, "the graph before and after, with what became of each deconvolution")
+VERB = Verb(
+    """
+    + OPTIONAL_FILE
+    + WEIGHTS
+    + SEMANTICS
+    + FORM
+    + TARGET
+    --explain-costs  show what each form costs for each deconvolution, and why a form is refused
+    --only PATTERN  lower only deconvolutions whose names match, such as 'decoder/*'
+    --convolutions  also rewrite ordinary convolutions that the target cannot run as they are
+    --best-effort  write the model even if layers violate conditions of the target, with warnings
+    --list-targets  list the packaged targets @excludes --format=json
+    + SHAPE
+    -o --output FILE  write the lowered IR here (.xml, .bin beside it), or the ONNX model (.onnx)
+        @writes model .xml .onnx
+    + FORCE
+    --certify [FILE]  prove every rewritten layer and show the certificates, or write them to FILE
+        @const - @writes file
+    + PROBE
+    --format text|json|ir  how the result is written (default: %(default)s) @default text
+    --report FILE.html  write a page for a browser here that draws the graph before and after, with
+        what became of each deconvolution @writes page
+    """,
+    no="with `--certify`: a layer is not proved; with `--target`: a condition is violated",
+    example=f"irdeconv lower {HEAD} --form stacked -o lowered.xml --certify",
+    guide="lowering",
+    partly=True,
+)
 
 
-def run(args: argparse.Namespace, console: Console) -> int:
+def lowering_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the keyword arguments of `irdeconv.lower` beside form and target."""
+    names = ("explain_costs", "only", "convolutions", "best_effort")
+    return {name: getattr(args, name) for name in names}
+
+
+def run(args: argparse.Namespace, console: Console) -> int | Answer:
     """Lower, write, report; or list the targets."""
     from irdeconv.base.errors import misused
 
@@ -68,27 +84,17 @@ def run(args: argparse.Namespace, console: Console) -> int:
     return _lower(args, console)
 
 
-def _lower(args: argparse.Namespace, console: Console) -> int:
+def _lower(args: argparse.Namespace, console: Console) -> Answer:
     import irdeconv as ird
-    from irdeconv.cli.certificates import finish_rewriting, refuse_probe
+    from irdeconv.cli.certificates import finish_rewriting
     from irdeconv.cli.lower_onnx import lower_file, stays_onnx
-    from irdeconv.cli.model import (
-        inferred,
-        original,
-        protect_proved,
-        protect_report,
-        read,
-        shapes_for,
-    )
+    from irdeconv.cli.model import inferred, original, read, shapes_for
     from irdeconv.rewrite.infer_specs import layer_count
     from irdeconv.verify.check import certified
     from irdeconv.verify.proving import both_sides
 
-    refuse_probe(args)
     if stays_onnx(args):
         return lower_file(args, console, partial(_text, args=args, console=console))
-    protect_proved(args, args.target)
-    protect_report(args, args.target)
     with _onnx_instead(args):
         model = read(args)
     source = inferred(model, args.shape)
@@ -104,18 +110,15 @@ def _lower(args: argparse.Namespace, console: Console) -> int:
         _text(low.report, layer_count(low.graph), args=args, console=console)
 
     page = partial(_page, source, low, args)
-    code = finish_rewriting("lower", args, low, console, prove=prove, show=show, page=page)
-    return 4 if any(r.form is None for r in low.report) else code
+    answer = finish_rewriting(args, low, console, prove=prove, show=show, page=page)
+    return replace(answer, code=4) if any(r.form is None for r in low.report) else answer
 
 
 def _list_targets(console: Console) -> int:
     """Print the names of the packaged targets with their descriptions."""
-    from irdeconv.base.errors import misused
     from irdeconv.base.tables import table
     from irdeconv.rewrite.targets import load_target, target_names
 
-    if console.wants_json:
-        raise misused("--list-targets: there is no json of it", "leave out --format")
     rows = [(name, load_target(name).description) for name in target_names()]
     console.text(table(("target", "description"), rows, width=console.width))
     return 0
@@ -129,7 +132,7 @@ def _page(source: Graph, low: Lowered, args: argparse.Namespace, made: Certifica
 
 @contextmanager
 def _onnx_instead(args: argparse.Namespace) -> Iterator[None]:
-    """Where an ONNX model cannot become an IR, say that its file can be lowered all the same."""
+    """If an ONNX model cannot become an IR, say that its file can be lowered all the same."""
     from irdeconv.base.errors import UnsupportedError
     from irdeconv.cli.lower_onnx import is_onnx
     from irdeconv.formats.importing import ONLY_EXACT

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irdeconv.cli.console import Console
+from irdeconv.cli.console import Answer, Console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -62,12 +62,11 @@ def lower_file(
     args: argparse.Namespace,
     console: Console,
     show: Callable[[LoweringReport, str], None],
-) -> int:
-    """Lower, write, prove, report; returns the exit code."""
+) -> Answer:
+    """Lower, write, prove, report."""
     from irdeconv.base.errors import count
-    from irdeconv.cli.certificates import proof_code, show_certificates
-    from irdeconv.cli.model import protect_report
-    from irdeconv.cli.options import lowering_options
+    from irdeconv.cli.certificates import proof_code, proved_document, show_certificates
+    from irdeconv.cli.lower import lowering_options
     from irdeconv.formats.onnx_container import load_file
     from irdeconv.formats.onnx_lowering import lower_model
     from irdeconv.rewrite.records import LoweringRequest
@@ -75,20 +74,17 @@ def lower_file(
     source = source_of(args.file)
     model = load_file(source)
     _protect(args, model)
-    protect_report(args)
     request = LoweringRequest.of(args.form, args.target, **lowering_options(args))
     shapes = _shapes(args, model)
     low = lower_model(model, request, shapes=shapes, semantics=args.semantics)
     made = _write(args, console, low, source)
-    if console.wants_json:
-        content = {"file": args.file, "output": args.output, **low.report.to_dict()}
-        if args.certify:
-            content |= {"certificates": [c.to_dict() for c in made], "probe": made.probe}
-        console.json("lower", content)
-    else:
+
+    def text() -> None:
         show(low.report, count(len(model.proto.graph.node), "node"))
         show_certificates(made, console)
-    return 4 if any(r.form is None for r in low.report) else proof_code(made)
+
+    code = 4 if any(r.form is None for r in low.report) else proof_code(made)
+    return Answer(lambda: proved_document(args, low.report, made), text, code)
 
 
 def _shapes(args: argparse.Namespace, model: OnnxFile) -> dict[str, Shape | None]:
@@ -110,19 +106,17 @@ def _named(shapes: Mapping[str, Shape | None], model: OnnxFile) -> dict[str, Sha
 
 
 def _protect(args: argparse.Namespace, model: OnnxFile) -> None:
-    """Refuse what -o and --certify name where the model is read from there."""
+    """Refuse outputs that would overwrite files that the model refers to."""
     from irdeconv.base.errors import misused
-    from irdeconv.cli.model import protect
+    from irdeconv.cli.checks import protect
 
     if args.weights is not None:
         raise misused("--weights: an ONNX model contains its own, or names their files")
-    external = [str(path) for path in model.external_files()]
-    sources = (args.file, args.target)
-    protect(args.output, sources, force=args.force)
-    protect(args.output, external, force=False)
-    protect(args.certify, (*sources, *external), force=args.force, option="--certify")
-    if args.certify not in (None, "-") and args.output:
-        protect(args.certify, (args.output,), force=False, option="--certify")
+    external = [*model.external_files()]
+    if args.output:
+        protect(args.output, external, force=False)
+    if args.certify:
+        protect(args.certify, external, force=args.force, option="--certify")
 
 
 def _write(

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Literal, cast
 import irdeconv as ird
 from irdeconv.base.errors import Diagnostic, UsageError, count, did_you_mean, misused
 from irdeconv.base.limits import current
+from irdeconv.cli.checks import written
 from irdeconv.cli.console import Console
-from irdeconv.formats.atomic import require_writable
-from irdeconv.formats.models import SUFFIXES, graph_of
-from irdeconv.formats.xml_writer import require_model_path
+from irdeconv.formats.models import graph_of
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Shape, parse_shape
@@ -63,12 +62,16 @@ def read(args: argparse.Namespace) -> Graph:
     left_out = getattr(args, "no_weights", False)
     weights: str | Literal[False] | None = False if left_out else args.weights
     graph = read_file(args.file, weights, args.semantics, shapes=shapes, seed=seed)
+    protect_referred(args, graph.info.files)
+    return graph
+
+
+def protect_referred(args: argparse.Namespace, files: Iterable[str | Path]) -> None:
+    """Refuse a -o that would overwrite a file that the model refers to."""
     output = getattr(args, "output", None)
-    more = {Path(f).resolve() for f in graph.info.files}
-    if output and not args.force and written(output) & more:
+    if output and not args.force and written(output) & {Path(f).resolve() for f in files}:
         message = f"-o {output} would overwrite a file that {args.file} refers to"
         raise misused(message, "--force allows it")
-    return graph
 
 
 def read_stdin() -> bytes:
@@ -181,6 +184,17 @@ def inferred(graph: Graph, texts: Iterable[str]) -> Graph:
     return ird.infer(graph, shapes=shapes_for(graph, texts) or None)
 
 
+def inferred_model(args: argparse.Namespace) -> Graph:
+    """Read the model of the arguments, and infer it with the shapes of --shape."""
+    return inferred(read(args), args.shape)
+
+
+def write_model(graph: Graph, args: argparse.Namespace, console: Console) -> None:
+    """Write the model where -o says."""
+    ird.write(graph, args.output)
+    console.log(f"wrote {args.output}")
+
+
 def ends(graph: Graph) -> dict[str, dict[str, str]]:
     """Return the specs of the model's inputs and outputs by name."""
     sides = {"inputs": (graph.inputs, graph.parameters), "outputs": (graph.outputs, graph.results)}
@@ -195,68 +209,3 @@ def print_ends(graph: Graph, console: Console) -> None:
     for side, specs in ends(graph).items():
         for name, spec in specs.items():
             console.text(f"{side[:-1]} {name}: {spec}")
-
-
-def written(output: str | Path) -> set[Path]:
-    """Return the two files of a model that -o names."""
-    return {Path(output).resolve(), Path(output).with_suffix(".bin").resolve()}
-
-
-def protect(
-    output: str | None,
-    sources: Iterable[str | None],
-    *,
-    force: bool,
-    model: bool = False,
-    option: str = "-o",
-) -> None:
-    """Refuse an output that is one of the inputs, also through links, or cannot be written.
-
-    With `model` the output is an .xml and the .bin beside it, so stdout cannot take it. `option`
-    is what names the output.
-    """
-    if output is None or (output == "-" and not model):
-        return
-    if output == "-":
-        raise misused("-o -: an IR is two files, which stdout cannot hold", "name an .xml file")
-    (require_model_path if model else require_writable)(Path(output))
-    targets = written(output) if model else {Path(output).resolve()}
-    for source in sources:
-        if source is None or source == "-" or force or not Path(source).name:
-            continue
-        files = [Path(source)]
-        if SUFFIXES.get(Path(source).suffix, "xml") == "xml":
-            # It stands for its .bin as well, which is mapped while the output is written.
-            files.append(Path(source).with_suffix(".bin"))
-        for path in files:
-            if path.resolve() in targets:
-                message = f"{option} {output} would overwrite the input {path}"
-                raise misused(message, "--force allows it")
-
-
-def protect_report(args: argparse.Namespace, *more: str | None) -> None:
-    """Refuse a --report that is an input, or that another option writes."""
-    path = args.report
-    if path is None:
-        return
-    if not path:
-        raise misused("--report: the name is empty", "name a file, such as page.html")
-    if path == "-":
-        raise misused("--report -: the page needs a file", "name it, such as page.html")
-    protect(path, (args.file, args.weights, *more), force=args.force, option="--report")
-    taken = written(args.output) if getattr(args, "output", None) else set()
-    others = [getattr(args, name, None) for name in ("certify", "save")]
-    taken |= {Path(other).resolve() for other in others if other not in (None, "-")}
-    if Path(path).resolve() in taken:
-        message = f"--report {path} would overwrite what another option writes"
-        raise misused(message, "name another file, such as page.html")
-
-
-def protect_proved(args: argparse.Namespace, *more: str | None) -> None:
-    """Refuse what -o and --certify name where it is an input, `more` or part of the other."""
-    path, sources = args.certify, (args.file, args.weights, *more)
-    protect(args.output, sources, force=args.force, model=True)
-    protect(path, sources, force=args.force, option="--certify")
-    if path not in (None, "-") and args.output and Path(path).resolve() in written(args.output):
-        message = f"--certify {path} would overwrite what -o {args.output} writes"
-        raise misused(message, "name another file, such as proofs.json")

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from irdeconv.base import gc_pause
 from irdeconv.base.errors import count
-from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_model, add_rewriting
+from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.verbs import HEAD, Verb
 
 if TYPE_CHECKING:
     from irdeconv.rewrite.raising import Raised
@@ -29,31 +29,37 @@ if TYPE_CHECKING:
     from irdeconv.verify.proving import Given
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    add_model(parser)
-    parser.add_argument(
-        "--only",
-        metavar="PATTERN",
-        action="append",
-        help="look for this pattern only (repeatable): zero-insertion, phases, depth-to-space, "
-        "resize, upsample (the last one only if it is named)",
-    )
-    add_rewriting(parser, "raised", "raised")
+VERB = Verb(
+    """
+    + MODEL
+    --only PATTERN ...  look for this pattern only (repeatable): zero-insertion, phases,
+        depth-to-space, resize, upsample (the last one only if it is named)
+    + SHAPE
+    -o --output FILE  write the raised IR here (.xml, .bin beside it) @writes model .xml
+    + FORCE
+    --certify [FILE]  prove every raised layer and show the certificates, or write them to FILE
+        @const - @writes file
+    + PROBE
+    --format text|json|ir  how the result is written (default: %(default)s) @default text
+    """,
+    no="with `--certify`: a layer is not proved",
+    example=f"irdeconv lower {HEAD} --form stacked -o lowered.xml\n"
+    "irdeconv raise lowered.xml -o raised.xml",
+    guide="lowering",
+    partly=True,
+)
 
 
-def run(args: argparse.Namespace, console: Console) -> int:
+def run(args: argparse.Namespace, console: Console) -> Answer:
     """Raise, write, report."""
     import irdeconv as ird
-    from irdeconv.cli.certificates import finish_rewriting, refuse_probe
-    from irdeconv.cli.model import inferred, original, protect_proved, read, shapes_for
+    from irdeconv.cli.certificates import finish_rewriting
+    from irdeconv.cli.model import inferred_model, original, shapes_for
     from irdeconv.verify.check import certified
     from irdeconv.verify.proving import both_sides
 
-    refuse_probe(args)
-    protect_proved(args)
-    source = inferred(read(args), args.shape)
-    raised = ird.raise_(source, args.only)
+    source = inferred_model(args)
+    raised = ird.raise_(source, args.only or None)
     show = partial(_text, args=args, console=console)
 
     @gc_pause.paused()
@@ -62,7 +68,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         sides = both_sides(written, original(args, source), shapes)
         return certified(*sides, probe=args.probe)
 
-    return finish_rewriting("raise", args, raised, console, prove=prove, show=show)
+    return finish_rewriting(args, raised, console, prove=prove, show=show)
 
 
 def _text(raised: Raised, args: argparse.Namespace, console: Console) -> None:

@@ -23,17 +23,8 @@ from typing import TYPE_CHECKING
 
 from irdeconv.base.tables import WIDTH, wrap
 from irdeconv.cli.checks import PEER
-from irdeconv.cli.console import Console
-from irdeconv.cli.options import (
-    OptionParser,
-    add_format,
-    add_inputs,
-    add_model,
-    add_output,
-    add_shapes,
-    real,
-    whole,
-)
+from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.verbs import HEAD, Verb
 
 if TYPE_CHECKING:
     from irdeconv.ir.graph import Graph
@@ -43,44 +34,37 @@ LINES = 40  # of a text form that is printed
 WORTH_SAYING = 10  # seconds
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    add_model(parser)
-    how = parser.add_mutually_exclusive_group(required=True)
-    how.add_argument("--check", metavar="COMMAND", help="a command that fails on the model")
-    how.add_argument("--compare", metavar="OTHER", help="openvino, or a second model")
-    how.add_argument("--verb", metavar="VERB", help="lower, raise, run or write raises an error")
-    parser.add_argument(
-        "--fails-with",
-        metavar="TEXT|CODE",
-        help="the failure that counts: an exit code, a signal (SIGSEGV), timeout, any (any code "
-        "but 0 and 125), or a text that the command prints",
-    )
-    parser.add_argument("--other-weights", metavar="FILE", help="the second model's .bin")
-    add_inputs(parser)
-    add_shapes(parser)
-    parser.add_argument(
-        "--tolerance",
-        type=real(0),
-        help="of --compare: allowed difference relative to a tensor's largest value (default: "
-        "what rounding explains)",
-    )
-    parser.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=real(0.1, 1e6),
-        default=300.0,
-        help="of one run of the command (default: %(default)g)",
-    )
-    parser.add_argument(
-        "--max-checks", metavar="N", type=whole(1, 10**9), help="stop after N checks"
-    )
-    parser.add_argument("--time", metavar="SECONDS", type=real(0, 1e9), help="stop after this time")
-    add_output(parser, "write the small model here (.xml, .bin and .npz)", ".xml", required=True)
-    add_format(parser)
+VERB = Verb(
+    """
+    + MODEL
+    --check COMMAND  a command that fails on the model
+    --compare OTHER  openvino, or a second model @reads file
+    --verb VERB  lower, raise, run or write raises an error
+    --fails-with TEXT|CODE  the failure that counts: an exit code, a signal (SIGSEGV), timeout, any
+        (any code but 0 and 125), or a text that the command prints
+    --other-weights FILE  the second model's .bin @reads weights
+    + INPUT
+    + SEED
+    + SHAPE
+    --tolerance TOLERANCE  of --compare: allowed difference relative to a tensor's largest value
+        (default: what rounding explains) @real 0
+    --timeout SECONDS  of one run of the command (default: %(default)g) @real 0.1 1e6 @default 300
+    --max-checks N  stop after N checks @whole 1 1000000000
+    --time SECONDS  stop after this time @real 0 1e9
+    -o --output FILE  write the small model here (.xml, .bin and .npz) @writes model .xml @required
+    + FORCE
+    + FORMAT
+    """,
+    no="the check does not fail on the whole model",
+    example=f"irdeconv reduce {HEAD} --check \"sh -c '! grep -q GroupConvolutionB {{}}'\" "
+    "-o small.xml",
+    guide="reduce",
+    one_of="--check --compare --verb",
+    one_required=True,
+)
 
 
-def run(args: argparse.Namespace, console: Console) -> int:
+def run(args: argparse.Namespace, console: Console) -> Answer:
     """Reduce and write; the exit code is 130 where the search was interrupted."""
     import irdeconv as ird
     from irdeconv.cli.inputs import gather
@@ -101,12 +85,12 @@ def run(args: argparse.Namespace, console: Console) -> int:
         written = [str(p) for p in stage_variant(done.piece, out, files)]
     console.log(f"wrote {', '.join(written)}")
     command = _command(args, out, in_one_piece=done.in_one_piece)
-    if console.wants_json:
-        ends = {"file": args.file, "output": written, "command": command}
-        console.json("reduce", {**ends, **done.to_dict(), "diagnostics": []})
-    else:
-        _text(done, command, written, console)
-    return 130 if done.stopped == "interrupted" else 0
+    ends = {"file": args.file, "output": written, "command": command}
+    return Answer(
+        lambda: {**ends, **done.to_dict(), "diagnostics": []},
+        lambda: _text(done, command, written, console),
+        130 if done.stopped == "interrupted" else 0,
+    )
 
 
 def _refuse_other(other: str | None) -> None:
@@ -127,14 +111,13 @@ def _refuse_other(other: str | None) -> None:
 
 
 def _protect(args: argparse.Namespace, out: Path) -> None:
-    """Refuse outputs that cannot be written, or that are read."""
-    from irdeconv.cli.model import protect
+    """Refuse outputs beside -o that cannot be written, or that are read."""
+    from irdeconv.cli.checks import protect, read_by
     from irdeconv.verify.reduce_checks import other_path
 
-    is_pair = args.compare not in (None, PEER)
-    sources = (args.file, args.weights, args.other_weights, args.compare if is_pair else None)
-    for path in (out, other_path(out))[: 1 + is_pair]:
-        protect(str(path), sources, force=args.force, model=True)
+    sources = [*read_by(VERB, args)]
+    if args.compare not in (None, PEER):
+        protect(str(other_path(out)), sources, force=args.force, model=True)
     protect(str(out.with_suffix(".npz")), sources, force=args.force)
 
 

@@ -13,37 +13,14 @@ import re
 from typing import TYPE_CHECKING
 
 from irdeconv.base.errors import count
-from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_format, add_model, add_output
+from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.verbs import HEAD, Verb
 
 if TYPE_CHECKING:
     from irdeconv.ir.graph import Graph
     from irdeconv.runtime.rename import Substitution
 
 _FLAGS = {"": False, "g": True}
-
-
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    add_model(parser)
-    parser.add_argument("names", metavar="OLD=NEW", nargs="*", help="an old name and its new one")
-    parser.add_argument(
-        "--pattern",
-        dest="patterns",
-        metavar="s/RE/NEW/",
-        type=substitution,
-        action="append",
-        default=[],
-        help="replace the first match of a regular expression (Python's) in every name, all with "
-        r"s/RE/NEW/g; \1 is a group, any character may stand for the slash; may be repeated",
-    )
-    parser.add_argument(
-        "--only",
-        choices=("layers", "tensors"),
-        help="which names --pattern applies to (default: both)",
-    )
-    add_output(parser, "write the model here (.xml, .bin beside it)", ".xml", required=True)
-    add_format(parser)
 
 
 def substitution(text: str) -> Substitution:
@@ -62,34 +39,47 @@ def substitution(text: str) -> Substitution:
     return made
 
 
-def run(args: argparse.Namespace, console: Console) -> int:
+VERB = Verb(
+    r"""
+    + MODEL
+    [OLD=NEW ...]  an old name and its new one @dest names
+    --pattern s/RE/NEW/ ...  replace the first match of a regular expression (Python's) in every
+        name, all with s/RE/NEW/g; \1 is a group, any character may stand for the slash; may be
+        repeated @dest patterns
+    --only layers|tensors  which names --pattern applies to (default: both) @needs --pattern
+    -o --output FILE  write the model here (.xml, .bin beside it) @writes model .xml @required
+    + FORCE
+    + FORMAT
+    """,
+    example=f"irdeconv rename {HEAD} image=picture -o renamed.xml",
+    guide="extract",
+    parsers={"patterns": substitution},
+)
+
+
+def run(args: argparse.Namespace, console: Console) -> Answer:
     """Rename, write, report."""
-    import irdeconv as ird
     from irdeconv.base.errors import misused
-    from irdeconv.cli.model import inferred, protect, read
+    from irdeconv.cli.model import inferred, read, write_model
     from irdeconv.runtime.rename import KINDS, rename
 
     if not (args.names or args.patterns):
         raise misused("nothing to rename: give OLD=NEW or --pattern s/OLD/NEW/")
-    if args.only and not args.patterns:
-        raise misused("--only says which names --pattern applies to: give one")
-    protect(args.output, (args.file, args.weights), force=args.force, model=True)
     graph = inferred(read(args), ())
     wanted = [kind for kind in KINDS if args.only in (None, f"{kind}s")]
     done = rename(graph, _pairs(graph, args.names), args.patterns, wanted)
-    ird.write(done.graph, args.output)
-    if console.wants_json:
-        rows = [{"kind": c.kind, "old": c.old, "new": c.new} for c in done.changes]
-        console.json("rename", {"file": args.file, "output": args.output, "renamed": rows})
-    else:
+    write_model(done.graph, args, console)
+    rows = [{"kind": c.kind, "old": c.old, "new": c.new} for c in done.changes]
+
+    def text() -> None:
         kinds: dict[tuple[str, str], list[str]] = {}
         for c in done.changes:
             kinds.setdefault((c.old, c.new), []).append(c.kind)
         for (old, new), both in kinds.items():
             console.text(f"{' and '.join(both)} {old} -> {new}")
         console.text(f"{args.file}: {count(len(kinds), 'name')} changed")
-    console.log(f"wrote {args.output}")
-    return 0
+
+    return Answer(lambda: {"file": args.file, "output": args.output, "renamed": rows}, text)
 
 
 def _pairs(graph: Graph, texts: list[str]) -> dict[str, str]:

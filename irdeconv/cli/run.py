@@ -13,16 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irdeconv.cli.console import Console
-from irdeconv.cli.options import (
-    OptionParser,
-    add_format,
-    add_model,
-    add_output,
-    add_report,
-    add_running,
-    execution,
-)
+from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.options import execution
+from irdeconv.cli.verbs import Verb
 
 if TYPE_CHECKING:
     from irdeconv.ir.graph import Graph, Node
@@ -31,59 +24,45 @@ if TYPE_CHECKING:
     from irdeconv.runtime.program import Step
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    add_model(parser)
-    add_running(parser)
-    parser.add_argument(
-        "--exact",
-        action="store_true",
-        help="add the terms of (de)convolutions in one defined order: slower, and the same bits "
-        "for every form",
-    )
-    parser.add_argument(
-        "--trace",
-        action="store_true",
-        help="tell which layers each executed step covers, its kernel and why (with --dump the "
-        "layers are executed one by one)",
-    )
-    parser.add_argument(
-        "--outputs",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="compute only this output, layer or tensor, also an inner one, and what it needs; may "
-        "be repeated",
-    )
-    parser.add_argument(
-        "--dump",
-        metavar="WHAT",
-        action="append",
-        default=[],
-        help="also keep layers' outputs: all, a layer's or tensor's name, type:Convolution; "
-        "may be repeated; they go to --dump-dir or into the .npz of -o as dump/NAME",
-    )
-    parser.add_argument("--dump-dir", metavar="DIR", help="folder of .npy files for --dump")
-    add_report(
-        parser, "the graph with the values of each layer (the layers are executed one by one)"
-    )
-    add_output(parser, "write all outputs here: .npz, or .npy for a single one; - is stdout")
-    add_format(parser)
+VERB = Verb(
+    """
+    + MODEL
+    + VALUES
+    --threads N  threads that share the work (default: the number of processors); results do not
+        depend on it @whole 1 1024
+    + EXECUTION
+    --exact  add the terms of (de)convolutions in one defined order: slower, and the same bits for
+        every form
+    --trace  tell which layers each executed step covers, its kernel and why (with --dump the layers
+        are executed one by one)
+    --outputs NAME ...  compute only this output, layer or tensor, also an inner one, and what it
+        needs; may be repeated
+    --dump WHAT ...  also keep layers' outputs: all, a layer's or tensor's name, type:Convolution;
+        may be repeated; they go to --dump-dir or into the .npz of -o as dump/NAME
+        @needs --dump-dir -o
+    --dump-dir DIR  folder of .npy files for --dump @needs --dump @writes folder
+    --report FILE.html  write a page for a browser here that draws the graph with the values of each
+        layer (the layers are executed one by one) @writes page
+    -o --output FILE  write all outputs here: .npz, or .npy for a single one; - is stdout
+        @writes arrays
+    + FORCE
+    + FORMAT
+    """,
+    no="a layer failed while running",
+    example="irdeconv run ir_samples/openvino/deconv_3x3_to_5x5.xml x=arange",
+)
 
 
-def run(args: argparse.Namespace, console: Console) -> int:
+def run(args: argparse.Namespace, console: Console) -> int | Answer:
     """Run the model once."""
     import irdeconv as ird
     from irdeconv.cli.inputs import gather, specialize
-    from irdeconv.cli.model import inferred, read
-    from irdeconv.cli.output import check_array_file, check_single, save_arrays, statistics
+    from irdeconv.cli.model import inferred_model
+    from irdeconv.cli.output import check_single, save_arrays, statistics
     from irdeconv.runtime.selection import Selection
 
-    _require_place(args)
     items = [*args.inputs, *args.values]
-    check_array_file(args.output)
-    _protect(args, items)
-    whole = inferred(read(args), args.shape)
+    whole = inferred_model(args)
     graph, names = _asked(whole, args.outputs)
     check_single(args.output, names, args.dump if args.dump_dir is None else ())
     fed = gather(whole, items, args.seed, console, limit=args.max_memory)
@@ -104,12 +83,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     facts = {name: statistics(array) for name, array in outputs.items()}
     if args.output == "-":
         return 0
-    if console.wants_json:
-        traced = {"steps": [_step_facts(s) for s in steps]} if args.trace else {}
-        console.json("run", {"file": args.file, "seed": args.seed, "outputs": facts, **traced})
-    else:
-        _text(facts, outputs, console)
-    return 0
+    content = {"file": args.file, "seed": args.seed, "outputs": facts}
+    traced = {"steps": [_step_facts(s) for s in steps]} if args.trace else {}
+    return Answer(lambda: {**content, **traced}, lambda: _text(facts, outputs, console))
 
 
 def _asked(graph: Graph, texts: list[str]) -> tuple[Graph, list[str]]:
@@ -117,26 +93,6 @@ def _asked(graph: Graph, texts: list[str]) -> tuple[Graph, list[str]]:
     from irdeconv.runtime.selection import with_outputs
 
     return with_outputs(graph, texts, "--outputs") if texts else (graph, graph.outputs)
-
-
-def _require_place(args: argparse.Namespace) -> None:
-    """Refuse --dump without a place to write to, and the reverse."""
-    from irdeconv.base.errors import misused
-
-    if args.dump and not (args.dump_dir or args.output):
-        raise misused("--dump needs a place", "add --dump-dir DIR or -o FILE.npz")
-    if args.dump_dir and not args.dump:
-        raise misused("--dump-dir: without --dump nothing is kept", "add --dump all")
-
-
-def _protect(args: argparse.Namespace, items: list[str]) -> None:
-    """Refuse a -o or --report that cannot be written, or that is read."""
-    from irdeconv.cli.inputs import input_files
-    from irdeconv.cli.model import protect, protect_report
-
-    files = (args.file, args.weights, *input_files(items))
-    protect(args.output, files, force=args.force)
-    protect_report(args, *files)
 
 
 def _watched(

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, real
 
 if TYPE_CHECKING:
     from irdeconv.ir.spec import Shape
@@ -20,33 +19,17 @@ LONGEST_NAME = 60  # characters of a layer's name in that of a file
 LONGEST_TIME = 86400.0
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the options."""
-    parser.add_argument(
-        "--smt",
-        action="store_true",
-        help="also let z3 prove every layer, by a formula over positions and sizes (extra smt)",
-    )
-    parser.add_argument(
-        "--smt-timeout",
-        metavar="SECONDS",
-        type=real(0.001, LONGEST_TIME),
-        help="how long z3 may think about one layer (default: 10)",
-    )
-    parser.add_argument(
-        "--smt-write",
-        metavar="DIR",
-        help="write the formula of every layer as DIR/NN_NAME.smt2, for any solver",
-    )
+OPTIONS = f"""
+    --smt  also let z3 prove every layer, by a formula over positions and sizes (extra smt)
+    --smt-timeout SECONDS  how long z3 may think about one layer (default: 10)
+        @real 0.001 {LONGEST_TIME} @needs --smt
+    --smt-write DIR  write the formula of every layer as DIR/NN_NAME.smt2, for any solver"""
 
 
 def refuse(args: argparse.Namespace) -> None:
-    """Raise UsageError for options that do not go together, or before work that is in vain."""
-    from irdeconv.base.errors import misused
+    """Raise UsageError if z3 is not installed."""
     from irdeconv.base.extras import needed
 
-    if args.smt_timeout is not None and not args.smt:
-        raise misused("--smt-timeout is of --smt", "write --smt as well, or leave it out")
     if args.smt:
         needed("--smt", "z3", "SolverFor")
 

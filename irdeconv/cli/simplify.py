@@ -15,16 +15,8 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from irdeconv.base.errors import count
-from irdeconv.cli.console import Console
-from irdeconv.cli.options import (
-    OptionParser,
-    add_format,
-    add_inputs,
-    add_model,
-    add_output,
-    add_shapes,
-    size,
-)
+from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.verbs import HEAD, Verb
 
 if TYPE_CHECKING:
     from irdeconv.ir.graph import Graph
@@ -35,61 +27,48 @@ _FUSED_OTHERWISE = (
 )
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    add_model(parser)
-    add_shapes(parser)
-    parser.add_argument(
-        "--max-growth",
-        metavar="SIZE",
-        type=size,
-        default=1 << 20,
-        help="fold no constant that takes more bytes than this beyond those it is computed of: "
-        "4096, 512K (default: 1M)",
-    )
-    parser.add_argument(
-        "--decompress",
-        action="store_true",
-        help="fold the Convert of weights that are stored in fewer bits, too: f16 becomes f32",
-    )
-    parser.add_argument(
-        "--check",
-        choices=("irdeconv", "openvino"),
-        help="run the model before and after on the same inputs: in irdeconv the bits have to be "
-        f"the same, in OpenVINO the numbers within {_FUSED_OTHERWISE:g} of the output's largest",
-    )
-    add_inputs(parser)
-    add_output(parser, "write the simplified model here (.xml, .bin beside it)", ".xml")
-    add_format(parser)
+VERB = Verb(
+    f"""
+    + MODEL
+    + SHAPE
+    --max-growth SIZE  fold no constant that takes more bytes than this beyond those it is computed
+        of: 4096, 512K (default: 1M) @size @default 1M
+    --decompress  fold the Convert of weights that are stored in fewer bits, too: f16 becomes f32
+    --check irdeconv|openvino  run the model before and after on the same inputs: in irdeconv the
+        bits have to be the same, in OpenVINO the numbers within {_FUSED_OTHERWISE:g} of the
+        output's largest
+    + INPUT
+    + SEED
+    -o --output FILE  write the simplified model here (.xml, .bin beside it) @writes model .xml
+    + FORCE
+    + FORMAT
+    """,
+    no="with `--check`: the two models differ",
+    example=f"irdeconv simplify {HEAD} -o small.xml",
+    guide="extract",
+)
 
 
-def run(args: argparse.Namespace, console: Console) -> int:
+def run(args: argparse.Namespace, console: Console) -> Answer:
     """Simplify, check, write, report."""
-    import irdeconv as ird
-    from irdeconv.base.errors import misused
-    from irdeconv.cli.model import inferred, protect, read
+    from irdeconv.cli.model import inferred_model, write_model
     from irdeconv.runtime.simplify import simplify
 
-    if args.inputs and not args.check:
-        raise misused("--input is for --check, which is not asked for")
-    protect(args.output, (args.file, args.weights), force=args.force, model=True)
-    graph = inferred(read(args), args.shape)
+    graph = inferred_model(args)
     simple, report = simplify(graph, max_growth=args.max_growth, decompress=args.decompress)
     checked = _check(graph, simple, args, console) if args.check else None
     passed = checked is None or checked["passed"]
-    if args.output and passed:
-        ird.write(simple, args.output)
-    if console.wants_json:
-        written = args.output if passed else None
-        content = {"file": args.file, "output": written, **report.to_dict(), "check": checked}
-        console.json("simplify", content)
-    else:
+    written = args.output if passed else None
+    if written:
+        write_model(simple, args, console)
+
+    def text() -> None:
         _text(args.file, report, console)
         if checked is not None:
             console.text(_verdict(checked))
-    if args.output and passed:
-        console.log(f"wrote {args.output}")
-    return 0 if passed else 1
+
+    ends = {"file": args.file, "output": written, "check": checked}
+    return Answer(lambda: {**ends, **report.to_dict()}, text, 0 if passed else 1)
 
 
 def _check(

@@ -11,35 +11,31 @@ import argparse
 from typing import TYPE_CHECKING, Literal
 
 from irdeconv.base.errors import count
-from irdeconv.cli.console import Console
-from irdeconv.cli.options import (
-    OptionParser,
-    add_format,
-    add_no_weights,
-    add_semantics,
-    add_shapes,
-    add_target_check,
-)
+from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.verbs import Verb
 
 if TYPE_CHECKING:
     from irdeconv.base.errors import Diagnostic
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    parser.add_argument(
-        "files", metavar="FILE", nargs="+", help="a model: .xml, .onnx, .json, .ird; - reads stdin"
-    )
-    parser.add_argument("--weights", metavar="FILE", help="the .bin file of a single FILE")
-    parser.add_argument("--strict", action="store_true", help="warnings count as errors")
-    add_no_weights(parser)
-    add_semantics(parser)
-    add_shapes(parser)
-    add_target_check(parser, "report each layer that this target cannot execute")
-    add_format(parser, "sarif", "junit")
+VERB = Verb(
+    """
+    FILE ...  a model: .xml, .onnx, .json, .ird; - reads stdin
+    --weights FILE  the .bin file of a single FILE @reads weights
+    --strict  warnings count as errors
+    + NO_WEIGHTS
+    + SEMANTICS
+    + SHAPE
+    --target NAME|FILE.toml  report each layer that this target cannot execute: a packaged target
+        (irdeconv lower --list-targets), or a file of your own
+    --format text|json|sarif|junit  how the result is written (default: %(default)s) @default text
+    """,
+    no="errors were found; with `--strict` also warnings",
+    example="irdeconv validate ir_samples/broken/typos.xml",
+)
 
 
-def run(args: argparse.Namespace, console: Console) -> int:
+def run(args: argparse.Namespace, console: Console) -> Answer:
     """Validate all files; the exit code is 1 where any has errors."""
     from irdeconv.base.errors import misused
     from irdeconv.cli.diagnostics import code_of, junit, sarif
@@ -52,18 +48,17 @@ def run(args: argparse.Namespace, console: Console) -> int:
     files = dict.fromkeys(args.files)
     found = {f: validate_file(f, weights, args.semantics, shapes, args.target) for f in files}
     everything = [d for ds in found.values() for d in ds]
-    if console.format == "json":
-        console.json("validate", _json(found, args.strict))
-    elif console.format == "sarif":
-        console.raw(sarif(everything))
-    elif console.format == "junit":
-        console.raw(junit(found))
-    else:
-        _text(found, console, args)
     refused = code_of(everything)
-    if valid(everything, args.strict):
-        return 0
-    return refused if refused in (5, 6) else 1
+    code = refused if refused in (5, 6) else 1
+
+    def text() -> None:
+        if console.format == "text":
+            _text(found, console, args)
+        else:
+            console.raw(sarif(everything) if console.format == "sarif" else junit(found))
+
+    good = valid(everything, args.strict)
+    return Answer(lambda: _json(found, args.strict), text, 0 if good else code)
 
 
 def valid(diagnostics: list[Diagnostic], strict: bool) -> bool:
@@ -89,7 +84,7 @@ def _text(found: dict[str, list[Diagnostic]], console: Console, args: argparse.N
 
 
 def _point_to_codes(diagnostics: list[Diagnostic], console: Console) -> None:
-    """Tell somebody at a terminal what explains the first codes, errors before warnings."""
+    """On a terminal, suggest `irdeconv codes` for the first codes, errors before warnings."""
     errors = [d.code for d in diagnostics if d.severity == "error"]
     codes = list(dict.fromkeys(errors or [d.code for d in diagnostics]))
     if codes and console.out.isatty():

@@ -1,0 +1,120 @@
+"""A verb as data: its arguments, how they go together, and the files that it reads and writes.
+
+The parser, `--help`, completion, the checks before a run and the page in docs/verbs are made of it.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from irdeconv.cli.options import SHARED, Option, OptionParser, rows
+
+VERBS = {
+    "validate": "check a model and report everything that is wrong with it",
+    "infer": "infer all shapes and compare them with the declared ones",
+    "lower": "rewrite deconvolutions as ordinary convolutions, and write the model",
+    "raise": "turn decompositions of a deconvolution back into one deconvolution",
+    "run": "run a model with NumPy",
+    "bench": "measure how long a model and each of its steps take, also in other runtimes",
+    "inspect": "list layers, shapes, parameters and multiply-accumulates",
+    "explain": "show how a deconvolution gets its size and values, and what other systems compute",
+    "check-certificate": "prove every rewritten layer of a lowered model equal to the original",
+    "compare": "compare a model layer by layer with another model, with saved arrays or OpenVINO",
+    "reduce": "reduce a failing model to the few layers that reproduce the failure",
+    "convert": "convert an ONNX model, a oneDNN Graph dump or an IR from before 2020 into an IR",
+    "extract": "cut a piece out of a model, with its weights and the inputs that flow into it",
+    "rename": "give layers, inputs, outputs and other tensors new names",
+    "suite": "make test vectors for hardware and compilers, and judge the results",
+    "batch": "do the same with many models, or with many inputs of one, on several workers",
+    "simplify": "fold constants, and drop layers that change nothing or that no output needs",
+    "codes": "explain diagnostic codes, each with an example and how to fix it",
+    "demo": "enlarge a picture with a lowered network; check the packaged sample models",
+    "completion": "print a script with which bash, zsh or fish completes verbs, options and files",
+    "doctor": "show versions, and what this installation can do",
+}
+
+
+HEAD = "ir_samples/openvino/segmentation_head.xml"  # the model of most examples
+
+
+@dataclass(frozen=True)
+class Verb:
+    """What a verb takes, and what its page says of it.
+
+    `text` has the options (`options.rows`); options that need a parser of their own name it in
+    `parsers`. `no` is the meaning of exit code 1; with `partly` there is exit code 7, too. The
+    commands of `example` are run for the page, unless their output `differs` by machine. Options of
+    `one_of` exclude each other. `models` is False if the verb reads no model of the user's, `more`
+    adds arguments that no record has.
+    """
+
+    text: str
+    no: str = ""
+    example: str = ""
+    guide: str = ""
+    partly: bool = False
+    differs: bool = False
+    models: bool = True
+    one_of: str = ""
+    one_required: bool = False
+    parsers: Mapping[str, Callable[[str], Any]] = field(default_factory=dict)
+    more: Callable[[ArgumentParser], None] | None = None
+
+    @cached_property
+    def options(self) -> tuple[Option, ...]:
+        """The arguments."""
+        return tuple(rows(self.text, self.parsers))
+
+    def named(self, name: str) -> Option:
+        """Return an argument by a name of it."""
+        return next(o for o in self.options if name in (o.names or [o.placeholder]))
+
+
+def module(verb: str) -> ModuleType:
+    """Return the module of a verb."""
+    name = "raise_" if verb == "raise" else verb.replace("-", "_")  # `raise` is a keyword
+    return import_module(f"irdeconv.cli.{name}")
+
+
+def record(verb: str) -> Verb:
+    """Return the record of a verb."""
+    found: Verb = module(verb).VERB
+    return found
+
+
+def verb_parser(verb: str) -> OptionParser:
+    """Return the parser of a verb's arguments."""
+    parser = OptionParser(f"irdeconv {verb}", module(verb).__doc__, _verbs_with)
+    configure(parser, verb)
+    return parser
+
+
+def configure(parser: ArgumentParser, verb: str) -> None:
+    """Add the arguments of a verb and those of all verbs."""
+    this = record(verb)
+    groups: dict[str, Any] = {"": parser}
+    for option in this.options:
+        group = "=" if option.name in this.one_of.split() else option.group
+        if group not in groups and group == "=":
+            groups[group] = parser.add_mutually_exclusive_group(required=this.one_required)
+        elif group not in groups:
+            groups[group] = parser.add_argument_group(group)
+        option.add_to(groups[group])
+    if this.more is not None:
+        this.more(parser)
+    reads = this.models and this.more is None  # the items of a batch read
+    for option in rows(SHARED["COMMON"]):
+        if reads or option.name not in ("--extension", "--limit"):
+            option.add_to(parser)
+
+
+def _verbs_with(name: str) -> list[str]:
+    from irdeconv.cli.usage import option_names
+
+    return [verb for verb in VERBS if name in option_names(verb_parser(verb))]
