@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any
 
 from irdeconv.base.errors import misused
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import limits_around
-from irdeconv.cli.verbs import Verb, verb_parser
+from irdeconv.cli.options import SHARED, Option, limits_around, rows
+from irdeconv.cli.verbs import Verb, record
 
 if TYPE_CHECKING:
     from irdeconv.cli.batch_executors import ItemExecutor
@@ -92,33 +92,24 @@ class Passed(argparse.Action):
 def add_passed(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verbs; each says which verbs have it."""
     parser.set_defaults(words=[])
-    seen: dict[str, argparse.Action] = {}
-    for task in PASSED:
-        for action in verb_parser(task)._actions:
-            if action.option_strings and action.option_strings[-1] in PASSED[task].split():
-                seen.setdefault(action.option_strings[-1], action)
-    for name, action in seen.items():
+    seen: dict[str, Option] = {}
+    for task, names in PASSED.items():
+        for option in (*record(task).options, *rows(SHARED["COMMON"])):
+            if option.names and option.names[-1] in names.split():
+                seen.setdefault(option.names[-1], option)
+    for name, option in seen.items():
         verbs = [task for task in PASSED if name in PASSED[task].split()]
         which = "any verb" if len(verbs) == len(PASSED) else ", ".join(verbs)
-        flag = action.nargs == 0 or name == "--certify"
+        flag = not option.value or name == "--certify"
+        help = OWN_HELP.get(name) or option.help % {"default": option.default}
         parser.add_argument(
-            *action.option_strings,
+            *option.names,
             action=Passed,
             nargs=0 if flag else None,
-            metavar=None if flag else _placeholder(action),
+            metavar=None if flag else option.placeholder,
             default=argparse.SUPPRESS,
-            help=f"of {which}: {_help(name, action)}",
+            help=f"of {which}: {help.replace('%', '%%')}",
         )
-
-
-def _placeholder(action: argparse.Action) -> str:
-    choices = "|".join(map(str, action.choices or ()))
-    return str(action.metavar or choices or action.dest.upper())
-
-
-def _help(name: str, action: argparse.Action) -> str:
-    text = OWN_HELP.get(name) or argparse.HelpFormatter("")._expand_help(action)
-    return text.replace("%", "%%")
 
 
 VERB = Verb(

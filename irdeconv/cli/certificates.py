@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SOME_SIZES = 7  # exit code: equal, but not for every size, or only under assumptions
 Rewritten = TypeVar("Rewritten", bound="Lowered | Raised")
+Written = TypeVar("Written")
 
 
 def read_certificates(path: str) -> Certificates:
@@ -39,14 +40,14 @@ def read_certificates(path: str) -> Certificates:
 def write_proved(
     args: argparse.Namespace,
     console: Console,
-    stage: Callable[[Files], Given],
-    prove: Callable[[Given], Certificates],
-    page: Callable[[Certificates], str] | None = None,
+    stage: Callable[[Files], Written],
+    prove: Callable[[Written], Certificates],
+    page: Callable[[Certificates], str | None] | None = None,
 ) -> Certificates:
     """Write what -o, --certify and --report name, all of it or nothing; return the certificates.
 
-    `stage` writes the model where it stands until all is done, and returns it as it is read back:
-    `prove` makes the certificates of that, `page` the page.
+    `stage` writes the model to a temporary place and returns it as it is read back; `prove` makes
+    the certificates of that, `page` the page, or None if it cannot.
     """
     from irdeconv.formats.atomic import together
     from irdeconv.verify.certificates import Certificates
@@ -58,8 +59,9 @@ def write_proved(
             made = prove(written)
         if args.certify and args.certify != "-":
             files.write(Path(args.certify), made.to_json().encode("utf-8"))
-        if page is not None and args.report:
-            files.write(Path(args.report), page(made).encode("utf-8"))
+        text = page(made) if page is not None and args.report else None
+        if text is not None:
+            files.write(Path(args.report), text.encode("utf-8"))
         targets = [one.target for one in files.opened]
     for path in targets:
         if path.suffix != ".bin":

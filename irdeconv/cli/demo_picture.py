@@ -349,8 +349,6 @@ def _start(
     if root is None or not (root / NETWORK).is_file():
         raise misused("this installation has no samples", "install irdeconv anew with pip")
     with steps.step("picture") as step:
-        if given is not None:
-            pictures.exists(given)
         picture = pictures.read(given or str(root / PICTURE), MOST_PIXELS)
         width, height = picture.size
         work = Demonstration(args, folder, root / NETWORK, picture, None)

@@ -15,11 +15,9 @@ text or json; --only chooses types.
 from __future__ import annotations
 
 import argparse
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from irdeconv.base import gc_pause
 from irdeconv.cli.console import Console
 from irdeconv.cli.verbs import HEAD, Verb
 from irdeconv.rewrite.form_names import FALLBACK
@@ -73,7 +71,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         return _operations(args, console)
     if args.file is None:
         raise misused("inspect needs FILE", "for example: irdeconv inspect model.xml")
-    with _uncollected():
+    with gc_pause.paused():
         graph = _infer(read(args), args, console)
         lowered = ird.lower(graph, args.form or FALLBACK) if args.lower else None
         if console.format == "html":
@@ -98,21 +96,6 @@ def _operations(args: argparse.Namespace, console: Console) -> int:
     text = found.to_json() if console.format == "json" else found.to_text(width) + "\n"
     write_text(args.output, text, console)
     return 0
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Leave garbage alone: of 20,000 layers' million objects nearly all stay.
-
-    Looking for circles among them again and again takes a third of the time.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _infer(graph: Graph, args: argparse.Namespace, console: Console) -> Graph:

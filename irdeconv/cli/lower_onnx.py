@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from irdeconv.cli.console import Answer, Console
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from irdeconv.formats.atomic import Files
     from irdeconv.formats.onnx_container import OnnxFile
     from irdeconv.formats.onnx_lowering import LoweredOnnx
     from irdeconv.ir.spec import Shape
@@ -122,41 +124,36 @@ def _protect(args: argparse.Namespace, model: OnnxFile) -> None:
 def _write(
     args: argparse.Namespace, console: Console, low: LoweredOnnx, source: str | bytes
 ) -> Certificates:
-    """Write what -o and --certify name, all of it or nothing; return the certificates."""
-    from irdeconv.formats.atomic import together
+    """Write the outputs, all of them or nothing; return the certificates."""
+    from irdeconv.cli.certificates import write_proved
     from irdeconv.formats.onnx_container import load_file
     from irdeconv.formats.onnx_lowering import stage_onnx
     from irdeconv.formats.onnx_types import set_shapes
-    from irdeconv.verify.certificates import Certificates
     from irdeconv.verify.check import with_probe
     from irdeconv.verify.onnx_check import certify_models, compare_models, probe_models
     from irdeconv.verify.proving import stamp_of
 
-    made, stamps = Certificates(()), [stamp(args.file), None]
-    written = low.model
-    with together() as files:
-        if args.output:
-            written = stage_onnx(low, Path(args.output), files, force=args.force)
-            staged = next(f for f in files.opened if f.target == Path(args.output))
-            stamps[1] = stamp_of(staged.name, "onnx")
-        if args.certify:
-            original = load_file(source)
-            set_shapes(original, _shapes(args, original))
-            proof = compare_models(original, written, args.semantics)
-            made = replace(certify_models(proof), source=stamps[0], lowered=stamps[1])
-            made = with_probe(made, probe_models(proof)) if args.probe else made
-            if proof.pairs.problems:
-                raise RuntimeError("; ".join(proof.pairs.problems))  # a bug, so nothing is written
-        if args.certify not in (None, "-"):
-            files.write(Path(args.certify), made.to_json().encode("utf-8"))
-        if args.report:
-            text = _page(args, console, low, source, made if args.certify else None)
-            if text is not None:
-                files.write(Path(args.report), text.encode("utf-8"))
-        targets = [one.target for one in files.opened]
-    for path in targets:
-        console.log(f"wrote {path}")
-    return made
+    stamps = [stamp(args.file), None]
+
+    def stage(files: Files) -> OnnxFile:
+        if not args.output:
+            return low.model
+        written = stage_onnx(low, Path(args.output), files, force=args.force)
+        staged = next(f for f in files.opened if f.target == Path(args.output))
+        stamps[1] = stamp_of(staged.name, "onnx")
+        return written
+
+    def prove(written: OnnxFile) -> Certificates:
+        original = load_file(source)
+        set_shapes(original, _shapes(args, original))
+        proof = compare_models(original, written, args.semantics)
+        made = replace(certify_models(proof), source=stamps[0], lowered=stamps[1])
+        if proof.pairs.problems:
+            raise RuntimeError("; ".join(proof.pairs.problems))  # a bug, so nothing is written
+        return with_probe(made, probe_models(proof)) if args.probe else made
+
+    page = partial(_page, args, console, low, source)
+    return write_proved(args, console, stage, prove, page)
 
 
 def _page(
@@ -164,11 +161,11 @@ def _page(
     console: Console,
     low: LoweredOnnx,
     source: str | bytes,
-    made: Certificates | None,
+    made: Certificates,
 ) -> str | None:
-    """Return the page of both models, which are drawn as the graphs that their nodes become.
+    """Return the page of both models, drawn as the graphs that their nodes become.
 
-    None where they become none, which is said: the lowering is as good without its page.
+    If they become none, a warning says so, and the lowering is written without its page.
     """
     from irdeconv.base.errors import IrdeconvError
     from irdeconv.cli.diagnostics import print_diagnostics
@@ -183,7 +180,8 @@ def _page(
         print_diagnostics(console, (replace(d, severity="warning") for d in e.diagnostics))
         console.error(f"{args.report} is not written: the page cannot draw this model")
         return None
-    return graph_page(before, after, low.report, made).to_html()
+    certificates = made if args.certify else None
+    return graph_page(before, after, low.report, certificates).to_html()
 
 
 def stamp(file: str) -> Stamp | None:

@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -194,17 +193,3 @@ def psnr(a: Image, b: Image) -> float:
     difference = np.asarray(a).astype(np.float64) - np.asarray(b)
     error = float(np.mean(difference**2))
     return float(10 * np.log10(255**2 / error)) if error else float("inf")
-
-
-def exists(path: str) -> None:
-    """Raise FileAccessError where there is no file of that name to read."""
-    import errno
-
-    from irdeconv.base.errors import no_access
-    from irdeconv.base.opening import missing
-
-    if not Path(path).exists():
-        raise missing(path)
-    if Path(path).is_dir():
-        found = Diagnostic("E100", "error", f"{path} is a folder", hint="name a picture")
-        raise no_access(found, errno.EISDIR, path)
