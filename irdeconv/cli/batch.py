@@ -6,9 +6,9 @@ report, and the others go on. --jobs 0 does all in this process. With --schedule
 spreads the items over machines (extra "distributed").
 
 -o keeps what each item makes in a folder of its own: the verb's JSON document, models,
-certificates, arrays. Results stand in the order of PATH, and the report has the same bytes whoever
-did the work. --resume goes on after an interruption: what has been done, with the same files and
-options, is not done again.
+certificates, arrays. Results stand in the order of PATH, and the report has the same bytes with
+any number of workers. --resume goes on after an interruption: what has been done, with the same
+files and options, is not done again.
 
 --inputs runs one model on many files, or on parts of large ones (--rows). `batch join DIR... -o
 FILE` puts their outputs together. --shard K/N does only a part of the items, as one of N machines.

@@ -93,7 +93,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 def exit_code(report: CheckReport, probed: CheckReport | None) -> int:
     """Return 0 for every size, 7 for some or on assumptions, 1 for no.
 
-    What a probe cannot tell is no difference.
+    If a probe cannot decide, that is no difference.
     """
     if not report.equal or (probed is not None and probed.differs):
         return 1

@@ -92,7 +92,11 @@ def read_by(verb: Verb, args: argparse.Namespace) -> Iterator[str]:
         if option.reads == "arrays":
             texts = value if isinstance(value, list) else [value or ""]
             yield from (text.rpartition("@")[2] for text in texts)  # x=@file.npy or all.npz
-        elif isinstance(value, str) and (option.reads, value) != ("weights", RANDOM):
+        elif value in (None, PEER, RANDOM) or (
+            option.reads == "file" and not Path(value).is_file()
+        ):
+            continue  # a system, random weights, a packaged target
+        else:
             yield value.removeprefix(f"{PEER}:")
 
 

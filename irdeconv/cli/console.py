@@ -165,7 +165,7 @@ def width_of(stream: TextIO) -> int:
 
 
 def has_colour(stream: TextIO, color: str = "auto") -> bool:
-    """Whether colours may be used: as --color says, else NO_COLOR, FORCE_COLOR, a terminal."""
+    """Whether colours may be used: by --color, else NO_COLOR, FORCE_COLOR, a terminal."""
     if color != "auto":
         return color == "always"
     if os.environ.get("NO_COLOR"):

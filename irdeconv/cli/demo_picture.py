@@ -121,7 +121,7 @@ def enlarge(
 ) -> Enlarged:
     """Enlarge a picture by `run`; `check` does the same with all pieces or, of many, with one.
 
-    Where there are many, `announce` is told how many and how many seconds they may take.
+    If there are many, `announce` gets their number and the expected seconds.
     """
     from PIL import Image
 
@@ -318,7 +318,7 @@ def _given(args: argparse.Namespace) -> str | None:
 
 
 def require_own(output: Path, given: str | None, *, force: bool) -> None:
-    """Refuse a folder in which files of somebody else would be overwritten, or the input."""
+    """Refuse a folder in which other files would be overwritten, or the input."""
     from irdeconv.cli.checks import require_folder
 
     require_folder(output)

@@ -72,7 +72,7 @@ def report(graph: Graph) -> list[dict[str, Any]]:
     for node in graph.nodes():
         if node.type == "Result":  # it passes on a tensor that has its row
             continue
-        unknown = isinstance(node.op, Opaque)  # nothing but the file tells its shapes
+        unknown = isinstance(node.op, Opaque)  # only the file has its shapes
         for port, spec in enumerate(node.specs or ()):
             declared = node.declared[port] if port < len(node.declared) else None
             rows.append(
@@ -90,7 +90,7 @@ def report(graph: Graph) -> list[dict[str, Any]]:
 
 
 def _unknown(declared: Spec | None, spec: Spec) -> str:
-    """Return how an output relates to its declaration where nothing else tells its spec."""
+    """Return how an output relates to its declaration if only the file has its spec."""
     return "declared" if spec == declared else "unknown"
 
 

@@ -233,20 +233,20 @@ def _value(text: str, graph: Graph, name: str) -> Array | str:
 
 
 def _load_npy(path: str) -> Array:
-    with told(path, ".npy"):
+    with naming_file(path, ".npy"):
         return read_npy(path)
 
 
 @contextmanager
 def open_npz(path: str) -> Iterator[SavedArrays]:
     """Open an .npz for the time of a `with`; UsageError where it is none, or one is damaged."""
-    with told(path, ".npz"), SavedArrays(path) as arrays:
+    with naming_file(path, ".npz"), SavedArrays(path) as arrays:
         yield arrays
 
 
 @contextmanager
-def told(path: str, suffix: str) -> Iterator[None]:
-    """Name the file, and what it is, where it holds no plain arrays."""
+def naming_file(path: str, suffix: str) -> Iterator[None]:
+    """Name the file and its kind in the error of a file without plain arrays."""
     try:
         yield
     except UnreadableArray as e:
