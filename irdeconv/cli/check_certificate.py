@@ -58,7 +58,7 @@ VERB = Verb(
 def run(args: argparse.Namespace, console: Console) -> int:
     """Check; the exit code is 0 where everything is proved."""
     from irdeconv.base.errors import misused
-    from irdeconv.cli.lower_onnx import check_files, is_onnx
+    from irdeconv.cli.checks import is_onnx
 
     if args.file == args.lowered == "-":
         raise misused("stdin holds one model", "name a file for the other")
@@ -68,7 +68,12 @@ def run(args: argparse.Namespace, console: Console) -> int:
     second_proof.refuse(args)
     shapes = _shapes(args)
     onnx = is_onnx(args.lowered) and (args.file == "-" or is_onnx(args.file))
-    report, probed = check_files(args, shapes) if onnx else _check_graphs(args, shapes)
+    if onnx:
+        from irdeconv.cli.lower_onnx import check_files
+
+        report, probed = check_files(args, shapes)
+    else:
+        report, probed = _check_graphs(args, shapes)
     second = second_proof.run(args, shapes, onnx=onnx)
     code = exit_code(report, probed)
     if any(s.contradicts for s in second or ()):

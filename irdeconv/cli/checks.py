@@ -228,6 +228,17 @@ def require_format(file: str, formats: Sequence[str]) -> None:
         raise InputError(Diagnostic("E110", "error", message, hint=hint))
 
 
+def is_onnx(file: str) -> bool:
+    """Whether a file is an ONNX model, by its content, else by its name."""
+    from irdeconv.base.opening import first_bytes
+    from irdeconv.formats.kinds import BEGIN, kind_of
+
+    suffix = Path(file).suffix
+    if suffix == ".xml" or not Path(file).is_file():
+        return suffix == ".onnx"
+    return (kind_of(first_bytes(file, BEGIN), file).format or suffix[1:]) == "onnx"
+
+
 def _begin(file: str) -> bytes:
     from irdeconv.base.opening import first_bytes, unreadable
     from irdeconv.formats.kinds import BEGIN

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irdeconv.base import gc_pause
@@ -67,6 +68,25 @@ VERB = Verb(
 )
 
 
+def stays_onnx(args: argparse.Namespace) -> bool:
+    """Whether `lower` rewrites an ONNX file in its own format; UsageError for -o X.onnx of others.
+
+    It does unless the graph is wanted: as an .xml, or as text.
+    """
+    from irdeconv.base.errors import misused
+    from irdeconv.cli.checks import is_onnx
+
+    if args.output and Path(args.output).suffix != ".onnx":
+        return False
+    if args.file == "-":
+        return bool(args.output)
+    found = is_onnx(args.file)
+    if args.output and not found:
+        message = f"-o {args.output}: {args.file} is no ONNX model, so its lowering is none either"
+        raise misused(message, f"name it {Path(args.output).with_suffix('.xml')}")
+    return found and args.format != "ir"
+
+
 def lowering_options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the keyword arguments of `irdeconv.lower` beside form and target."""
     names = ("explain_costs", "only", "convolutions", "best_effort")
@@ -87,13 +107,14 @@ def run(args: argparse.Namespace, console: Console) -> int | Answer:
 def _lower(args: argparse.Namespace, console: Console) -> Answer:
     import irdeconv as ird
     from irdeconv.cli.certificates import finish_rewriting
-    from irdeconv.cli.lower_onnx import lower_file, stays_onnx
     from irdeconv.cli.model import inferred, original, read, shapes_for
     from irdeconv.rewrite.infer_specs import layer_count
     from irdeconv.verify.check import certified
     from irdeconv.verify.proving import both_sides
 
     if stays_onnx(args):
+        from irdeconv.cli.lower_onnx import lower_file
+
         return lower_file(args, console, partial(_text, args=args, console=console))
     with _onnx_instead(args):
         model = read(args)
@@ -134,7 +155,7 @@ def _page(source: Graph, low: Lowered, args: argparse.Namespace, made: Certifica
 def _onnx_instead(args: argparse.Namespace) -> Iterator[None]:
     """If an ONNX model cannot become an IR, say that its file can be lowered all the same."""
     from irdeconv.base.errors import UnsupportedError
-    from irdeconv.cli.lower_onnx import is_onnx
+    from irdeconv.cli.checks import is_onnx
     from irdeconv.formats.importing import ONLY_EXACT
 
     try:

@@ -3,60 +3,46 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from irdeconv.base.errors import IrdeconvError, count, misused
+from irdeconv.cli.certificates import (
+    proof_code,
+    proved_document,
+    read_certificates,
+    show_certificates,
+    write_proved,
+)
+from irdeconv.cli.checks import protect
 from irdeconv.cli.console import Answer, Console
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from irdeconv.formats.atomic import Files
-    from irdeconv.formats.onnx_container import OnnxFile
-    from irdeconv.formats.onnx_lowering import LoweredOnnx
-    from irdeconv.ir.spec import Shape
-    from irdeconv.rewrite.records import LoweringReport
-    from irdeconv.verify.certificates import Certificates, CheckReport, Stamp
-    from irdeconv.verify.onnx_check import OnnxProof
-
-ONNX = ".onnx"
-
-
-def stays_onnx(args: argparse.Namespace) -> bool:
-    """Whether `lower` rewrites an ONNX file in its own format; UsageError for -o X.onnx of others.
-
-    So it does unless the graph is asked for: with an .xml to be written, or as text.
-    """
-    from irdeconv.base.errors import misused
-
-    if args.output and Path(args.output).suffix != ONNX:
-        return False
-    if args.file == "-":
-        return bool(args.output)
-    found = is_onnx(args.file)
-    if args.output and not found:
-        message = f"-o {args.output}: {args.file} is no ONNX model, so its lowering is none either"
-        raise misused(message, f"name it {Path(args.output).with_suffix('.xml')}")
-    return found and args.format != "ir"
-
-
-def is_onnx(file: str) -> bool:
-    """Whether a file is an ONNX model, by its content, else by its name."""
-    from irdeconv.base.opening import first_bytes
-    from irdeconv.formats.kinds import BEGIN, kind_of
-
-    if Path(file).suffix == ".xml" or not Path(file).is_file():
-        return Path(file).suffix == ONNX
-    found = kind_of(first_bytes(file, BEGIN), file)
-    return (found.format or Path(file).suffix[1:]) == "onnx"
+from irdeconv.cli.diagnostics import print_diagnostics
+from irdeconv.cli.lower import lowering_options
+from irdeconv.cli.model import parse_shapes, read_stdin
+from irdeconv.formats.atomic import Files
+from irdeconv.formats.models import graph_of
+from irdeconv.formats.onnx_container import OnnxFile, load_file
+from irdeconv.formats.onnx_lowering import LoweredOnnx, lower_model, stage_onnx
+from irdeconv.formats.onnx_types import set_shapes
+from irdeconv.ir.spec import Shape
+from irdeconv.rewrite.infer_specs import inferred
+from irdeconv.rewrite.records import LoweringReport, LoweringRequest
+from irdeconv.verify.certificates import Certificates, CheckReport, Stamp
+from irdeconv.verify.check import with_probe
+from irdeconv.verify.onnx_check import (
+    OnnxProof,
+    certify_models,
+    check_models,
+    compare_models,
+    probe_models,
+)
+from irdeconv.verify.proving import stamp_of
 
 
 def source_of(file: str) -> str | bytes:
     """Return a path, or the bytes of stdin."""
-    from irdeconv.cli.model import read_stdin
-
     return read_stdin() if file == "-" else file
 
 
@@ -66,13 +52,6 @@ def lower_file(
     show: Callable[[LoweringReport, str], None],
 ) -> Answer:
     """Lower, write, prove, report."""
-    from irdeconv.base.errors import count
-    from irdeconv.cli.certificates import proof_code, proved_document, show_certificates
-    from irdeconv.cli.lower import lowering_options
-    from irdeconv.formats.onnx_container import load_file
-    from irdeconv.formats.onnx_lowering import lower_model
-    from irdeconv.rewrite.records import LoweringRequest
-
     source = source_of(args.file)
     model = load_file(source)
     _protect(args, model)
@@ -91,15 +70,11 @@ def lower_file(
 
 def _shapes(args: argparse.Namespace, model: OnnxFile) -> dict[str, Shape | None]:
     """Return --shape by input name."""
-    from irdeconv.cli.model import parse_shapes
-
     return _named(parse_shapes(args.shape), model)
 
 
 def _named(shapes: Mapping[str, Shape | None], model: OnnxFile) -> dict[str, Shape | None]:
     """Return shapes by input name; an unnamed shape belongs to a single input."""
-    from irdeconv.base.errors import misused
-
     constants = {t.name for t in model.proto.graph.initializer}
     inputs = [i.name for i in model.proto.graph.input if i.name not in constants]
     if "" in shapes and len(inputs) != 1:
@@ -109,9 +84,6 @@ def _named(shapes: Mapping[str, Shape | None], model: OnnxFile) -> dict[str, Sha
 
 def _protect(args: argparse.Namespace, model: OnnxFile) -> None:
     """Refuse outputs that would overwrite files that the model refers to."""
-    from irdeconv.base.errors import misused
-    from irdeconv.cli.checks import protect
-
     if args.weights is not None:
         raise misused("--weights: an ONNX model contains its own, or names their files")
     external = [*model.external_files()]
@@ -125,14 +97,6 @@ def _write(
     args: argparse.Namespace, console: Console, low: LoweredOnnx, source: str | bytes
 ) -> Certificates:
     """Write the outputs, all of them or nothing; return the certificates."""
-    from irdeconv.cli.certificates import write_proved
-    from irdeconv.formats.onnx_container import load_file
-    from irdeconv.formats.onnx_lowering import stage_onnx
-    from irdeconv.formats.onnx_types import set_shapes
-    from irdeconv.verify.check import with_probe
-    from irdeconv.verify.onnx_check import certify_models, compare_models, probe_models
-    from irdeconv.verify.proving import stamp_of
-
     stamps = [stamp(args.file), None]
 
     def stage(files: Files) -> OnnxFile:
@@ -167,10 +131,6 @@ def _page(
 
     If they become none, a warning says so, and the lowering is written without its page.
     """
-    from irdeconv.base.errors import IrdeconvError
-    from irdeconv.cli.diagnostics import print_diagnostics
-    from irdeconv.formats.models import graph_of
-    from irdeconv.rewrite.infer_specs import inferred
     from irdeconv.show.page import graph_page
 
     try:
@@ -186,8 +146,6 @@ def _page(
 
 def stamp(file: str) -> Stamp | None:
     """Return what a certificate says of an ONNX file; None for stdin."""
-    from irdeconv.verify.proving import stamp_of
-
     return None if file == "-" else stamp_of(Path(file), "onnx")
 
 
@@ -195,9 +153,6 @@ def check_files(
     args: argparse.Namespace, shapes: Mapping[str, Shape | None]
 ) -> tuple[CheckReport, CheckReport | None]:
     """Return the verdicts of `check-certificate` on two ONNX files: the proof, the probe."""
-    from irdeconv.cli.certificates import read_certificates
-    from irdeconv.verify.onnx_check import check_models, probe_models
-
     certificates = None if args.certificate is None else read_certificates(args.certificate)
     proof = compared(args, shapes)
     probed = probe_models(proof, seed=args.seed) if args.probe else None
@@ -207,10 +162,6 @@ def check_files(
 
 def compared(args: argparse.Namespace, shapes: Mapping[str, Shape | None]) -> OnnxProof:
     """Compare the two ONNX files of `check-certificate`."""
-    from irdeconv.formats.onnx_container import load_file
-    from irdeconv.formats.onnx_types import set_shapes
-    from irdeconv.verify.onnx_check import compare_models
-
     models = [load_file(source_of(f)) for f in (args.file, args.lowered)]
     for model in models:
         set_shapes(model, _named(shapes, model))
