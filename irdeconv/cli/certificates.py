@@ -6,17 +6,21 @@ import argparse
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from irdeconv.base.errors import misused
+from irdeconv.base.limits import current
+from irdeconv.base.opening import read_text
 from irdeconv.cli.console import Answer, Console
-
-if TYPE_CHECKING:
-    from irdeconv.formats.atomic import Files
-    from irdeconv.ir.graph import Graph
-    from irdeconv.rewrite.raising import Raised, RaisingReport
-    from irdeconv.rewrite.records import Lowered, LoweringReport
-    from irdeconv.verify.certificates import Certificates
-    from irdeconv.verify.proving import Given
+from irdeconv.formats.atomic import Files, together
+from irdeconv.formats.text import dump
+from irdeconv.formats.xml_writer import stage_ir
+from irdeconv.ir.graph import Graph
+from irdeconv.rewrite.raising import Raised, RaisingReport
+from irdeconv.rewrite.records import Lowered, LoweringReport
+from irdeconv.rewrite.standardize import standardize
+from irdeconv.verify.certificates import Certificates
+from irdeconv.verify.proving import Given
 
 SOME_SIZES = 7  # exit code: equal, but not for every size, or only under assumptions
 Rewritten = TypeVar("Rewritten", bound="Lowered | Raised")
@@ -25,11 +29,6 @@ Written = TypeVar("Written")
 
 def read_certificates(path: str) -> Certificates:
     """Read certificates as `lower --certify` writes them; UsageError where the file holds none."""
-    from irdeconv.base.errors import misused
-    from irdeconv.base.limits import current
-    from irdeconv.base.opening import read_text
-    from irdeconv.verify.certificates import Certificates
-
     try:
         return Certificates.from_json(read_text(path, current().json_bytes))
     except ValueError as e:
@@ -49,9 +48,6 @@ def write_proved(
     `stage` writes the model to a temporary place and returns it as it is read back; `prove` makes
     the certificates of that, `page` the page, or None if it cannot.
     """
-    from irdeconv.formats.atomic import together
-    from irdeconv.verify.certificates import Certificates
-
     made = Certificates(())
     with together() as files:
         written = stage(files)
@@ -70,10 +66,6 @@ def write_proved(
 
 
 def _staged(graph: Graph, args: argparse.Namespace, files: Files) -> Given:
-    from irdeconv.formats.xml_writer import stage_ir
-    from irdeconv.rewrite.standardize import standardize
-    from irdeconv.verify.proving import Given
-
     if not args.output:
         return Given(graph)
     xml, weights = stage_ir(standardize(graph), Path(args.output), files)
@@ -95,8 +87,6 @@ def finish_rewriting(
     makes what --report writes. The exit code is 0 if all layers are proved for every size, 7 for
     some sizes or under assumptions, 1 if one is not proved.
     """
-    from irdeconv.formats.text import dump
-
     made = write_proved(args, console, partial(_staged, rewritten.graph, args), prove, page)
 
     def text() -> None:
