@@ -1,29 +1,8 @@
-"""Do what a verb does with many models, or with many inputs of one model, on several workers.
-
-PATH is a model, a folder (all .xml, .onnx and .ird below it) or a pattern. Each item is done in a
-process of a pool: one that fails, crashes, takes too long or too much memory gets its line in the
-report, and the others go on. --jobs 0 does all in this process. With --scheduler or --cluster, Dask
-spreads the items over machines (extra "distributed").
-
--o keeps what each item makes in a folder of its own: the verb's JSON document, models,
-certificates, arrays. Results stand in the order of PATH, and the report has the same bytes with
-any number of workers. --resume goes on after an interruption: what has been done, with the same
-files and options, is not done again.
-
---inputs runs one model on many files, or on parts of large ones (--rows). `batch join DIR... -o
-FILE` puts their outputs together. --shard K/N does only a part of the items, as one of N machines.
-
-In --against and in the options of the verb, {file}, {folder}, {stem} and {item} stand for the
-model, its folder, its name without suffix, and the item's folder below -o.
-
-Exit code: the worst of the items', in this order: 70 (also crashes), 2, 6, 3, 4, 5 (also time), 1,
-7, 0.
-"""
+"""`batch`: do the same with many models, or with many inputs of one, on several workers."""
 
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
@@ -33,27 +12,15 @@ from typing import TYPE_CHECKING, Any
 from irdeconv.base.errors import misused
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import SHARED, Option, limits_around, rows
-from irdeconv.cli.verbs import Verb, record
+from irdeconv.cli.records_tools import JOIN, PASSED
+from irdeconv.cli.verbs import verb_record
 
 if TYPE_CHECKING:
     from irdeconv.cli.batch_executors import ItemExecutor
     from irdeconv.cli.batch_items import BatchItem, Journal, Limits, Row
 
-MOST_JOBS = 4096
 CALL = "irdeconv.cli.batch_answer:execute"
-
-
-ALL = "--weights --semantics --shape --extension --limit"
-# What can be said of many models at once; the rest belongs to a single one, or to the batch.
-PASSED = {
-    "validate": f"{ALL} --strict --no-weights",
-    "infer": f"{ALL} --no-weights",
-    "lower": f"{ALL} --form --target --explain-costs --certify",
-    "run": f"{ALL} --input --seed --form --threads --no-fuse --max-memory --exact --outputs --dump",
-    "compare": f"{ALL} --input --seed --form --target --tolerance --peer-precision",
-    "check-certificate": f"{ALL} --certificate --probe --seed --sizes --smt --smt-timeout",
-}
-# What is not said as the verbs say it.
+# The help of options that mean something else in a batch.
 OWN_HELP = {
     "--certify": "prove every lowered layer; the certificates go into -o",
     "--dump": "also keep layers' outputs, in outputs.npz as dump/NAME: all, a layer's or tensor's "
@@ -61,16 +28,6 @@ OWN_HELP = {
     "--threads": "threads of each item (default: 1); results do not depend on it",
     "--weights": "the .bin file, such as '{folder}/weights.bin' (default: the one beside the .xml)",
 }
-JOIN = "join"
-TASKS = (*PASSED, JOIN)
-
-
-def shard(text: str) -> tuple[int, int]:
-    """Parse the value of --shard, such as 2/4."""
-    found = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", text)
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
-        raise argparse.ArgumentTypeError(f'"{text}" is not such as 1/4, 2/4, 3/4 or 4/4')
-    return int(found[1]), int(found[2])
 
 
 class Passed(argparse.Action):
@@ -94,7 +51,7 @@ def add_passed(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(words=[])
     seen: dict[str, Option] = {}
     for task, names in PASSED.items():
-        for option in (*record(task).options, *rows(SHARED["COMMON"])):
+        for option in (*verb_record(task).options, *rows(SHARED["COMMON"])):
             if option.names and option.names[-1] in names.split():
                 seen.setdefault(option.names[-1], option)
     for name, option in seen.items():
@@ -110,50 +67,6 @@ def add_passed(parser: argparse.ArgumentParser) -> None:
             default=argparse.SUPPRESS,
             help=f"of {which}: {help.replace('%', '%%')}",
         )
-
-
-VERB = Verb(
-    f"""
-    VERB  {", ".join(TASKS)} @choices {" ".join(TASKS)} @dest task
-    PATH ...  models, folders, patterns; of join: the folders of -o of a batch run --inputs
-    --inputs PATH ...  with run and one model: .npy, .npz or .zarr files, folders, patterns; each is
-        an item, and its arrays are the inputs, by name or in order; may be repeated; with join:
-        only the outputs of these, in this order @of run {JOIN}
-    --rows N  with --inputs: cut each file along the first axis into items of N rows @whole 1
-        @needs --inputs @of run
-    --against WHERE  what compare and check-certificate hold each model against: a file name such as
-        '{{folder}}/{{stem}}_lowered.xml', the folder of -o of a batch lower, or openvino
-        @of compare check-certificate
-    = @of {" ".join(PASSED)}
-    --jobs N  processes (default: as many as processors); 0: all in this process, without limits
-        @whole 0 {MOST_JOBS}
-    --shard K/N  of all items, do only the K-th of N parts of equal size: 1/4, 2/4, 3/4, 4/4
-    --timeout SECONDS  the time that an item may take @real 0.001 @excludes --jobs=0
-    --memory SIZE  the address space that an item may take beyond that of an idle process: 512M, 2G
-        (Linux) @size @excludes --jobs=0
-    --scheduler ADDRESS  a scheduler of Dask, such as tcp://host:8786 @excludes --cluster --jobs
-    --cluster local  start a scheduler of Dask and --jobs workers here @excludes --jobs=0
-    --retries N  how often an item is given to another worker of Dask when its worker dies or falls
-        silent, before it counts as crashed (default: %(default)s) @whole 0 1000 @default 10
-    =
-    -o --output DIR  a folder for what the items make; of join: the .npz or .npy @dest folder
-    = @of {" ".join(PASSED)}
-    --report FILE ...  write the report here: .json, .junit (or .xml), .sarif, .html; may be
-        repeated
-    --resume  go on with what the journal has @needs -o --report --journal @excludes --force
-    --force  begin anew, whatever is there
-    --journal FILE  keep what is done here (default: batch.journal in DIR, or beside the report)
-    --all  list items that are well, too
-    =
-    + FORMAT
-    """,
-    no="the worst answer of an item is no",
-    example="irdeconv batch validate ir_samples --jobs 2 --report report.html",
-    guide="batch",
-    partly=True,
-    parsers={"shard": shard},
-    more=add_passed,
-)
 
 
 def require_arguments(args: argparse.Namespace) -> None:

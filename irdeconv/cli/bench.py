@@ -1,8 +1,4 @@
-"""Measure how long a model takes: the network, each step with its kernel, other runtimes.
-
-Inputs are given as for `run`. A table of steps shows the shortest time of each. Processor time says
-what the work costs, wall time how long it took; the two differ on a machine that is busy.
-"""
+"""`bench`: measure how long a model and each of its steps take, also in other runtimes."""
 
 from __future__ import annotations
 
@@ -11,54 +7,21 @@ import json
 from pathlib import Path
 from typing import Any
 
+import irdeconv as ird
+from irdeconv.base.errors import misused
 from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.inputs import gather, specialize
+from irdeconv.cli.model import inferred_model
 from irdeconv.cli.options import execution
-from irdeconv.cli.verbs import HEAD, Verb
-
-VERB = Verb(
-    """
-    + MODEL
-    + VALUES
-    --threads N  threads that share the work (default: 1); results do not depend on it
-        @whole 1 1024 @default 1
-    + EXECUTION
-    --time SECONDS  how long each thing is measured (default: %(default)s) @real 0 86400
-        @default 2.5
-    --iterations N  stop each measurement after N runs, if --time is not over before
-        @whole 1 1000000
-    --rounds N  how often the runtimes take turns (default: %(default)s) @whole 1 100000 @default 5
-    --warm-up N  runs before the first one that counts (default: %(default)s) @whole 0 1000000
-        @default 1
-    --requests N  also run N plans at once, for throughput and latency (default: %(default)s)
-        @whole 1 256 @default 1
-    --top N  steps to show (default: %(default)s) @whole 1 @default 20
-    --against LIST  also run openvino,onnxruntime in the same rounds, one thread each (ONNX Runtime
-        needs an .onnx, or an IR that is a single deconvolution); FILE.json is what --save wrote
-        @list @default
-    --save FILE.json  keep the report for --against @writes file .json
-    --fail-above PERCENT  exit code 1 where the network surely takes that much longer than in
-        --against FILE.json: the 95 %% interval of the ratio of medians lies above it @real 0 10000
-    --report FILE.html  write a page for a browser here that draws the graph that was run, with the
-        time of each layer @writes page
-    + FORCE_REPORT
-    --histogram  show how often a run took how long
-    + FORMAT
-    """,
-    no="a layer failed while running; with `--fail-above`: the model has become slower",
-    example=f"irdeconv bench {HEAD}",
-    guide="performance",
-    differs=True,
-)
+from irdeconv.cli.output import note_tuning, write_text
+from irdeconv.formats.atomic import write_file
+from irdeconv.runtime.bench import require_measurable
+from irdeconv.runtime.bench_report import sorted_out
+from irdeconv.runtime.measure import Effort
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
     """Measure and report; the exit code depends on times only with --fail-above."""
-    import irdeconv as ird
-    from irdeconv.cli.inputs import gather, specialize
-    from irdeconv.cli.model import inferred_model
-    from irdeconv.cli.output import note_tuning, write_text
-    from irdeconv.formats.atomic import write_file
-
     _check(args)
     graph = inferred_model(args)
     inputs = gather(graph, [*args.inputs, *args.values], args.seed, console, limit=args.max_memory)
@@ -99,11 +62,6 @@ def _effort(args: argparse.Namespace) -> dict[str, Any]:
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse what cannot be measured or compared, before anything is read."""
-    from irdeconv.base.errors import misused
-    from irdeconv.runtime.bench import require_measurable
-    from irdeconv.runtime.bench_report import sorted_out
-    from irdeconv.runtime.measure import Effort
-
     systems, saved = sorted_out(args.against)
     require_measurable(Effort(**_effort(args)), systems, args.threads)
     if args.fail_above is not None and not saved:

@@ -1,18 +1,4 @@
-"""Prove every rewritten layer of a lowered model equal to the original layer, for all data.
-
-All other layers, the inputs and the outputs must be the same in both models. Declared shapes are
-not believed: both models are read, and their shapes are inferred from the inputs. Two ONNX models
-are compared as they are, node by node.
-
---certificate FILE: the certificates that `lower --certify` wrote must belong to these two files
-and state what is proved now. --probe: both models are also evaluated on random data, modulo
-random primes. --smt: z3 proves every layer as well; --smt-write keeps the formulas for any
-solver.
-
-Exit code 0: proved for every size that the original allows, or for those of --sizes. 7: proved
-for some sizes only, which are listed, or under assumptions on operations that irdeconv does not
-know. 1: something is not proved, or there is nothing to prove.
-"""
+"""`check-certificate`: prove every rewritten layer of a lowered model equal to the original."""
 
 from __future__ import annotations
 
@@ -24,34 +10,12 @@ from typing import TYPE_CHECKING, Any
 from irdeconv.base.errors import count
 from irdeconv.cli import second_proof
 from irdeconv.cli.console import Console
-from irdeconv.cli.verbs import HEAD, Verb
 
 if TYPE_CHECKING:
     from irdeconv.ir.spec import Shape
     from irdeconv.verify.certificates import CheckReport
 
 WARNINGS = 5  # so many false declarations are shown
-
-
-VERB = Verb(
-    f"""
-    + MODEL
-    LOWERED  the lowered model: .xml, .onnx @reads model
-    --lowered-weights FILE  the lowered model's .bin @reads weights
-    --certificate FILE  the certificates to check against the two models
-    --probe  also evaluate both models on random data, modulo primes
-    --seed N  repeat the probe that printed this seed (default: a fresh one) @whole 0
-        @needs --probe
-    --sizes NAME=DIMS ...  prove for exactly this shape of an input (repeatable), such as
-        x=1,3,64,64{second_proof.OPTIONS}
-    + SHAPE
-    + FORMAT
-    """,
-    no="something is not proved, or there is nothing to prove",
-    example=f"irdeconv lower {HEAD} -o lowered.xml\nirdeconv check-certificate {HEAD} lowered.xml",
-    guide="certificates",
-    partly=True,
-)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:

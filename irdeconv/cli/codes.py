@@ -1,8 +1,4 @@
-"""Explain diagnostic codes: what one means, why it is reported, how to fix it, an example.
-
-Without CODE all codes are listed. CODE is one such as E302, or the beginning of several: E3 lists
-those of inference, W all warnings.
-"""
+"""`codes`: explain diagnostic codes, each with an example and how to fix it."""
 
 from __future__ import annotations
 
@@ -12,21 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from irdeconv.base.codes import CODES
 from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.verbs import Verb
 
 if TYPE_CHECKING:
     from irdeconv.base.code_pages import CodePage
-
-
-VERB = Verb(
-    """
-    [CODE ...]  a code such as E302, or its beginning: E3, W
-    + FORMAT
-    """,
-    example="irdeconv codes W3",
-    guide="codes",
-    models=False,
-)
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:

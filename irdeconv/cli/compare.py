@@ -1,81 +1,33 @@
-"""Run two models on the same inputs and compare every layer and output; exit code 1 if they differ.
-
-OTHER is one of these:
-
-  a model            .xml, .onnx, .json or .ird
-  saved.npz          saved arrays, as written by `run --form none --dump all -o saved.npz`
-  openvino           the same model in OpenVINO's CPU plugin
-  openvino:FILE.xml  another model there
-
-Without OTHER, the model is compared with its own lowering.
-
-Each layer is computed again from the other side's inputs, so an earlier error does not spread: "own
-error" is that of the layer alone. "allowed" is how large it may be by rounding, with the rule: u is
-the unit roundoff, gamma_n |W||x| bounds a sum of n terms, gamma~_n does if roundings of many terms
-are independent. "carried" is what the other side may keep of f16 and bf16 values between layers
-beyond the digits that it shows. Saved tensors may be sums in f16.
-"""
+"""`compare`: compare a model layer by layer with another model, with saved arrays or OpenVINO."""
 
 from __future__ import annotations
 
 import argparse
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from irdeconv.base.errors import count
+import irdeconv as ird
+from irdeconv.base.errors import Diagnostic, count, misused
 from irdeconv.cli.checks import PEER, read_by
 from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.verbs import HEAD, Verb
+from irdeconv.cli.diagnostics import print_diagnostics
+from irdeconv.cli.inputs import gather, specialize
+from irdeconv.cli.model import inferred_model, read_file
+from irdeconv.cli.output import write_text
+from irdeconv.cli.verbs import verb_record
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.spec import Array
 from irdeconv.rewrite.form_names import FALLBACK
-
-if TYPE_CHECKING:
-    from irdeconv.base.errors import Diagnostic
-    from irdeconv.ir.graph import Graph
-    from irdeconv.ir.spec import Array
-    from irdeconv.verify.comparison import Comparison
-    from irdeconv.verify.partner import Precision
+from irdeconv.verify.comparison import Comparison
+from irdeconv.verify.partner import Precision
+from irdeconv.verify.reduce_around import NAMES
 
 REPORT = "report.json"
 
 
-VERB = Verb(
-    """
-    + MODEL
-    [OTHER]  a model, .npz, openvino or openvino:FILE.xml @reads model
-    --other-weights FILE  the second model's .bin @reads weights
-    + INPUT
-    + SEED
-    + SHAPE
-    + FORM
-    + TARGET
-    --tolerance TOLERANCE  allowed difference relative to a tensor's largest value (default: what
-        rounding explains, layer by layer) @real 0
-    --peer-precision f32|bf16|int8  what OpenVINO may compute in: f32 (default), bf16, or int8:
-        quantized layers as it executes them in use; the bounds grow with it
-    --reduce DIR  write the first layer that differs here: both sides of it, its inputs and outputs,
-        and report.json with the commands that show it @writes folder
-    --report FILE.html  write a page for a browser here that draws both graphs, or the one, with the
-        error of each layer @writes page
-    + FORCE_REPORT
-    --all  list layers that agree as well
-    + FORMAT
-    """,
-    no="the two sides differ",
-    example=f"irdeconv lower {HEAD} -o lowered.xml\n"
-    f"irdeconv compare {HEAD} lowered.xml -i image=ones",
-    guide="compare",
-)
-
-
 def run(args: argparse.Namespace, console: Console) -> Answer:
     """Compare; the exit code is 0 where everything agrees."""
-    import irdeconv as ird
-    from irdeconv.base.errors import misused
-    from irdeconv.cli.inputs import gather, specialize
-    from irdeconv.cli.model import inferred_model
-    from irdeconv.cli.output import write_text
-
     if args.file == args.other == "-":
         raise misused("stdin holds one model; name a file for the other")
     _refuse_idle(args)
@@ -100,12 +52,9 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
 
 def _protect(args: argparse.Namespace) -> None:
     """Refuse a folder of --reduce whose files would replace what is read."""
-    from irdeconv.base.errors import misused
-    from irdeconv.verify.reduce_around import NAMES
-
     if args.reduce is None:
         return
-    read = {Path(source).resolve() for source in read_by(VERB, args) if source}
+    read = {Path(source).resolve() for source in read_by(verb_record("compare"), args) if source}
     for name in NAMES:
         if Path(args.reduce, name).resolve() in read:
             message = f"--reduce {args.reduce} would overwrite the input {name}"
@@ -114,8 +63,6 @@ def _protect(args: argparse.Namespace) -> None:
 
 def _refuse_idle(args: argparse.Namespace) -> None:
     """Refuse what says nothing about the comparison that is asked for."""
-    from irdeconv.base.errors import misused
-
     if args.other is not None and args.other.endswith(".npy"):
         hint = "an array goes into an .npz, named like its layer"
         raise misused(f"{args.other} is neither a model nor an .npz", hint)
@@ -133,10 +80,6 @@ def _refuse_idle(args: argparse.Namespace) -> None:
 
 
 def _compare(args: argparse.Namespace, a: Graph, inputs: dict[str, Array]) -> Comparison:
-    import irdeconv as ird
-    from irdeconv.cli.inputs import specialize
-    from irdeconv.cli.model import read_file
-
     other = args.other
     wanted = {"tolerance": args.tolerance, "reduce": args.reduce}
     if other is None:
@@ -160,8 +103,6 @@ def _compare(args: argparse.Namespace, a: Graph, inputs: dict[str, Array]) -> Co
 
 
 def _diagnostics(result: Comparison) -> list[Diagnostic]:
-    from irdeconv.base.errors import Diagnostic
-
     different = {str(t): t.name for t in result.tensors if not t.passed}
     out = [Diagnostic("E504", "error", text, layer=name) for text, name in different.items()]
     missing = (Diagnostic("E504", "error", f'output "{n}" is missing') for n in result.missing)
@@ -170,8 +111,6 @@ def _diagnostics(result: Comparison) -> list[Diagnostic]:
 
 def matched(graph: Graph, inputs: dict[str, Array], file: str) -> dict[str, Array]:
     """Return the inputs by the second model's names: the same ones, else those in order."""
-    from irdeconv.base.errors import misused
-
     if len(graph.inputs) != len(inputs):
         has = count(len(graph.inputs), "input")
         message = f"{file} has {has}, the first model has {len(inputs)}"
@@ -182,8 +121,6 @@ def matched(graph: Graph, inputs: dict[str, Array], file: str) -> dict[str, Arra
 
 
 def _text(result: Comparison, console: Console, *, everything: bool) -> None:
-    from irdeconv.cli.diagnostics import print_diagnostics
-
     print_diagnostics(console, result.diagnostics)
     for line in result.lines(everything=everything):
         console.text((line, "" if line.startswith("ok") else "red"))

@@ -1,9 +1,4 @@
-"""Print a script with which a shell completes verbs, options, choices and files.
-
-bash, in ~/.bashrc: eval "$(irdeconv completion bash)".
-zsh: irdeconv completion zsh > "${fpath[1]}/_irdeconv".
-fish: irdeconv completion fish > ~/.config/fish/completions/irdeconv.fish.
-"""
+"""`completion`: print a script with which bash, zsh or fish completes verbs, options and files."""
 
 from __future__ import annotations
 
@@ -12,21 +7,10 @@ import re
 from typing import Any
 
 from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.verbs import VERBS, Verb, configure, record
+from irdeconv.cli.verbs import VERBS, configure, verb_record
 
 SHELLS = ("bash", "zsh", "fish")
 _FILES = re.compile(r"FILE|LOWERED|OTHER")  # what the usage calls files
-
-
-VERB = Verb(
-    f"""
-    SHELL  bash, zsh or fish @choices {" ".join(SHELLS)}
-    + FORMAT
-    """,
-    example='eval "$(irdeconv completion bash)"',
-    differs=True,
-    models=False,
-)
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
@@ -51,7 +35,7 @@ def _all_verbs() -> argparse.ArgumentParser:
     for verb, text in VERBS.items():
         parser = verbs.add_parser(verb, help=text, description=text)
         configure(parser, verb)
-        forms = next((o.words for o in record(verb).options if o.key == "form"), "")
+        forms = next((o.words for o in verb_record(verb).options if o.key == "form"), "")
         for action in parser._actions:
             _describe(action, forms)
     verbs.add_parser("help", help="show the help of a verb").add_argument("verb", choices=[*VERBS])

@@ -1,13 +1,4 @@
-"""Show the versions of all packages, what this installation can do and by which profile of the
-machine kernels are chosen; or the limits.
-
---calibrate measures the machine, in a few seconds if it is idle, and keeps the numbers where only
-the user may write; from then on kernels are chosen by them. IRDECONV_CALIBRATED=0 in the
-environment ignores them.
-
---warm compiles the kernels of the extra `fast` for this processor, or what the given models take,
-so that no first run waits for it. IRDECONV_FAST=0 in the environment does without them.
-"""
+"""`doctor`: show versions, and what this installation can do."""
 
 from __future__ import annotations
 
@@ -31,7 +22,6 @@ from irdeconv.base.extras import INSTALLED_BY, needed
 from irdeconv.base.limits import shown
 from irdeconv.base.opening import unwritable
 from irdeconv.cli.console import Console, has_colour
-from irdeconv.cli.verbs import Verb
 from irdeconv.kernels.jit import FILE_MODE, private_folder
 
 REQUIRED = ("numpy", "networkx", "lxml", "ml_dtypes", "pillow", "rich", "shtab", "threadpoolctl")
@@ -58,21 +48,6 @@ TIMES_OF_MACHINE = {
     "compiled": "a call of a compiled function",
     "wake": "a thread that wakes up",
 }
-VERB = Verb(
-    """
-    --limits  show the limits for models instead: each with its name, which --limit takes
-    --calibrate  measure how fast this machine is, for the choice of kernels, and show the numbers
-        beside those of the packaged profile
-    --warm [MODEL ...]  compile the kernels of this processor, or only what these models take
-    + FORMAT
-    + LIMIT
-    """,
-    no="a required package is missing or broken",
-    example="irdeconv doctor",
-    differs=True,
-    models=False,
-    one_of="--limits --calibrate --warm",
-)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:

@@ -1,19 +1,4 @@
-"""Cut a piece out of a model and write it as a model of its own.
-
---from and --to say where the piece begins and ends. NAME is a layer or a tensor; layer:NAME and
-tensor:NAME say which one, if both exist.
-
-  --from LAYER       the layer is the first of the piece; what flows into it becomes an input
-  --from TENSOR      the tensor becomes an input
-  --from LAYER:PORT  so does this output of the layer
-  --from PORT:LAYER  so does what flows into this input of the layer
-
-Constants come along. Any other tensor that the piece reads from outside becomes an input as well.
-
---save-inputs runs the whole model once and keeps what flows into the piece, --inputs-from takes it
-from saved arrays. The piece then runs alone with the same numbers:
-irdeconv run PIECE.xml PIECE_inputs.npz.
-"""
+"""`extract`: cut a piece out of a model, with its weights and the inputs that flow into it."""
 
 from __future__ import annotations
 
@@ -21,63 +6,39 @@ import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from irdeconv.base.errors import count
+from irdeconv.base.errors import count, misused
+from irdeconv.cli.checks import protect, read_by
 from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.verbs import HEAD, Verb
-
-if TYPE_CHECKING:
-    from irdeconv.ir.graph import Graph
-    from irdeconv.ir.spec import Array
-    from irdeconv.runtime.extract import Piece, PieceEnd
-
-
-VERB = Verb(
-    """
-    + MODEL
-    --from NAME ...  where the piece begins (default: the model's inputs); may be repeated
-        @dest begin
-    --to NAME ...  where it ends: a tensor, or all outputs of a layer (default: the model's
-        outputs); may be repeated @dest end
-    --add-output NAME ...  one more output beside the model's own or those of --to; may be repeated
-        @dest add
-    + SHAPE
-    --inputs-from FILE.npz  save what flows into the piece: taken from FILE where it has that (run
-        --dump all -o FILE.npz makes one), or else computed from the model's inputs in FILE
-        @excludes --input @reads file .npz
-    --save-inputs [FILE.npz]  save what flows into the piece, here (default: PIECE_inputs.npz beside
-        -o), computed from --inputs-from or from --input @const - @writes file .npz
-    --run-in irdeconv|openvino  where the whole model runs to compute what flows in (default:
-        irdeconv) @needs --save-inputs --inputs-from --input
-    + INPUT
-    + SEED
-    -o --output FILE  write the piece here (.xml, .bin beside it) @writes model .xml @required
-    + FORCE
-    + FORMAT
-    """,
-    no="with `--save-inputs`: a layer failed while running",
-    example=f"irdeconv extract {HEAD} --from up1 --to up2 -o part.xml",
-    guide="extract",
+from irdeconv.cli.inputs import gather, open_npz, outputs_of, specialize, typed
+from irdeconv.cli.model import inferred, input_names, read
+from irdeconv.cli.verbs import verb_record
+from irdeconv.formats.arrays import npz
+from irdeconv.formats.atomic import together
+from irdeconv.formats.xml_writer import stage_ir
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.spec import Array
+from irdeconv.rewrite.standardize import standardize
+from irdeconv.runtime.extract import (
+    Piece,
+    PieceEnd,
+    cut_out,
+    needed,
+    node_by_node,
+    record,
+    recorded,
+    with_specs,
 )
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
     """Cut, record, write, report."""
-    from irdeconv.base.errors import misused
-    from irdeconv.cli.checks import protect, read_by
-    from irdeconv.cli.model import inferred, read
-    from irdeconv.formats.arrays import npz
-    from irdeconv.formats.atomic import together
-    from irdeconv.formats.xml_writer import stage_ir
-    from irdeconv.rewrite.standardize import standardize
-    from irdeconv.runtime.extract import cut_out, with_specs
-
     if not (args.begin or args.end or args.add):
         raise misused("nothing to cut: name --from, --to or --add-output")
     saved = _inputs_file(args)
     if saved:
-        read_too = [*read_by(VERB, args), args.output]
+        read_too = [*read_by(verb_record("extract"), args), args.output]
         protect(saved, read_too, force=args.force, option="--save-inputs")
     graph = read(args)
     # What does not fit together elsewhere in the model is no reason to refuse the piece.
@@ -108,9 +69,6 @@ def _flowing_in(
     whole: Graph, piece: Piece, args: argparse.Namespace, console: Console
 ) -> dict[str, Array]:
     """Return what flows into the piece, by its input names."""
-    from irdeconv.cli.inputs import gather, open_npz, outputs_of, specialize, typed
-    from irdeconv.runtime.extract import node_by_node, record, recorded
-
     items = args.inputs
     if args.inputs_from:
         specs = {e.name: whole.spec(e.source) for e in piece.inputs}
@@ -131,10 +89,6 @@ def _require_inputs(whole: Graph, piece: Piece, arrays: Mapping[str, Array], pat
 
     Arrays none of which has a known name are the model's inputs in order.
     """
-    from irdeconv.base.errors import misused
-    from irdeconv.cli.model import input_names
-    from irdeconv.runtime.extract import needed
-
     known = input_names(whole)
     have = {known[name] for name in arrays if name in known}
     lacking = [name for name in needed(whole, piece) if name not in have]

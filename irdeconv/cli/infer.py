@@ -1,50 +1,25 @@
-"""Infer the element types and shapes of all layers, and compare them with those in the file.
-
-"same": as declared. "refined": narrower than declared. "wider": more shapes are possible than
-declared, so the declaration is not confirmed. For an operation that irdeconv does not know, the
-declared shapes are taken ("declared"), unless they cannot be true for its inputs ("unknown").
-
--o writes the model with the inferred shapes. The exit code is 0 even if shapes differ from the
-declared ones, because OpenVINO ignores these.
-"""
+"""`infer`: infer all shapes and compare them with the declared ones."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from irdeconv.base.errors import count
+from irdeconv.base.tables import table
 from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.verbs import Verb
-
-if TYPE_CHECKING:
-    from irdeconv.ir.graph import Graph
-    from irdeconv.ir.spec import Spec
-
+from irdeconv.cli.diagnostics import print_diagnostics
+from irdeconv.cli.model import ends, inferred_model, print_ends, write_model
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.spec import Spec, compatible, merge_shapes
+from irdeconv.ops.basic import Opaque
+from irdeconv.rewrite.infer_specs import stale
 
 STATES = ("same", "refined", "wider", "new", "declared", "unknown", "differs")
 
 
-VERB = Verb(
-    """
-    + STRUCTURE
-    + SHAPE
-    --all  list constants as well
-    -o --output FILE  write the IR with inferred shapes here (.xml, .bin beside it)
-        @writes model .xml @excludes --no-weights @why the weights are part of the IR
-    + FORCE
-    + FORMAT
-    """,
-    example="irdeconv infer ir_samples/openvino/dynamic.xml --shape 'x[1,2,5,7]'",
-)
-
-
 def run(args: argparse.Namespace, console: Console) -> Answer:
     """Infer and report."""
-    from irdeconv.cli.diagnostics import print_diagnostics
-    from irdeconv.cli.model import ends, inferred_model, write_model
-    from irdeconv.rewrite.infer_specs import stale
-
     graph = inferred_model(args)
     rows, warnings = report(graph), stale(graph)
     if args.output:
@@ -66,8 +41,6 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
 
 def report(graph: Graph) -> list[dict[str, Any]]:
     """Return a row per output: declared and inferred spec, and how they relate."""
-    from irdeconv.ops.basic import Opaque
-
     rows = []
     for node in graph.nodes():
         if node.type == "Result":  # it passes on a tensor that has its row
@@ -95,8 +68,6 @@ def _unknown(declared: Spec | None, spec: Spec) -> str:
 
 
 def _status(declared: Spec | None, spec: Spec) -> str:
-    from irdeconv.ir.spec import compatible, merge_shapes
-
     if declared is None:
         return "new"
     if (declared.dtype, declared.shape) == (spec.dtype, spec.shape):
@@ -115,9 +86,6 @@ def _declared(row: dict[str, Any]) -> str:
 
 
 def _text(graph: Graph, rows: list[dict[str, Any]], console: Console, *, everything: bool) -> None:
-    from irdeconv.base.tables import table
-    from irdeconv.cli.model import print_ends
-
     shown = [r for r in rows if everything or r["type"] != "Const"]
     head = ("id", "name", "type", "inferred", "declared")
     cells = [(str(r["id"]), r["name"], r["type"], r["inferred"], _declared(r)) for r in shown]

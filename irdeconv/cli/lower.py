@@ -1,21 +1,4 @@
-"""Rewrite every deconvolution as ordinary convolutions, and report what became of each.
-
--o writes the new model as .xml and .bin, in standard operations that OpenVINO reads. --format ir
-prints it in its text form, and the report goes to stderr; `inspect --lower --format ir` prints
-large constants as well. --certify proves each new layer equal to the deconvolution, from the
-files that -o has written. --report writes a page that shows the graph before and after.
-
-If the input is an ONNX model and -o names an .onnx, only the ConvTranspose nodes are replaced, by
-standard operations of the model's operation set (7 or later). If -o names an .xml, the model is
-converted to an IR first. An ONNX model that a page cannot draw is lowered and written without the
-page that --report names; a warning says so, and the exit code stays the same.
-
-With --target every new layer meets the conditions of a device, or nothing is written.
-
-Exit code 4: a deconvolution could not be lowered. 1: a layer is not proved, or the target cannot
-execute what a deconvolution would become. 7: a layer is proved for some sizes only, or under the
-assumptions that are listed.
-"""
+"""`lower`: rewrite deconvolutions as ordinary convolutions, and write the model."""
 
 from __future__ import annotations
 
@@ -25,47 +8,25 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import irdeconv as ird
 from irdeconv.base import gc_pause
+from irdeconv.base.errors import UnsupportedError, misused
+from irdeconv.base.tables import number, scaled, table
+from irdeconv.cli.certificates import finish_rewriting
+from irdeconv.cli.checks import is_onnx
 from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.verbs import HEAD, Verb
-
-if TYPE_CHECKING:
-    from irdeconv.ir.graph import Graph
-    from irdeconv.rewrite.records import Lowered, LoweringReport
-    from irdeconv.verify.certificates import Certificates
-    from irdeconv.verify.proving import Given
-
-
-VERB = Verb(
-    """
-    + OPTIONAL_FILE
-    + WEIGHTS
-    + SEMANTICS
-    + FORM
-    + TARGET
-    --explain-costs  show what each form costs for each deconvolution, and why a form is refused
-    --only PATTERN  lower only deconvolutions whose names match, such as 'decoder/*'
-    --convolutions  also rewrite ordinary convolutions that the target cannot run as they are
-    --best-effort  write the model even if layers violate conditions of the target, with warnings
-    --list-targets  list the packaged targets @excludes --format=json
-    + SHAPE
-    -o --output FILE  write the lowered IR here (.xml, .bin beside it), or the ONNX model (.onnx)
-        @writes model .xml .onnx
-    + FORCE
-    --certify [FILE]  prove every rewritten layer and show the certificates, or write them to FILE
-        @const - @writes file
-    + PROBE
-    --format text|json|ir  how the result is written (default: %(default)s) @default text
-    --report FILE.html  write a page for a browser here that draws the graph before and after, with
-        what became of each deconvolution @writes page
-    """,
-    no="with `--certify`: a layer is not proved; with `--target`: a condition is violated",
-    example=f"irdeconv lower {HEAD} --form stacked -o lowered.xml --certify",
-    guide="lowering",
-    partly=True,
-)
+from irdeconv.cli.diagnostics import print_diagnostics
+from irdeconv.cli.model import inferred, original, read, shapes_for
+from irdeconv.formats.importing import ONLY_EXACT
+from irdeconv.ir.graph import Graph
+from irdeconv.rewrite.infer_specs import layer_count
+from irdeconv.rewrite.records import Lowered, LoweringReport
+from irdeconv.rewrite.targets import load_target, target_names
+from irdeconv.show.inspection import ratio
+from irdeconv.verify.certificates import Certificates
+from irdeconv.verify.proving import Given, both_sides
 
 
 def stays_onnx(args: argparse.Namespace) -> bool:
@@ -73,9 +34,6 @@ def stays_onnx(args: argparse.Namespace) -> bool:
 
     It does unless the graph is wanted: as an .xml, or as text.
     """
-    from irdeconv.base.errors import misused
-    from irdeconv.cli.checks import is_onnx
-
     if args.output and Path(args.output).suffix != ".onnx":
         return False
     if args.file == "-":
@@ -95,8 +53,6 @@ def lowering_options(args: argparse.Namespace) -> dict[str, Any]:
 
 def run(args: argparse.Namespace, console: Console) -> int | Answer:
     """Lower, write, report; or list the targets."""
-    from irdeconv.base.errors import misused
-
     if args.list_targets:
         return _list_targets(console)
     if args.file is None:
@@ -105,12 +61,7 @@ def run(args: argparse.Namespace, console: Console) -> int | Answer:
 
 
 def _lower(args: argparse.Namespace, console: Console) -> Answer:
-    import irdeconv as ird
-    from irdeconv.cli.certificates import finish_rewriting
-    from irdeconv.cli.model import inferred, original, read, shapes_for
-    from irdeconv.rewrite.infer_specs import layer_count
     from irdeconv.verify.check import certified
-    from irdeconv.verify.proving import both_sides
 
     if stays_onnx(args):
         from irdeconv.cli.lower_onnx import lower_file
@@ -137,9 +88,6 @@ def _lower(args: argparse.Namespace, console: Console) -> Answer:
 
 def _list_targets(console: Console) -> int:
     """Print the names of the packaged targets with their descriptions."""
-    from irdeconv.base.tables import table
-    from irdeconv.rewrite.targets import load_target, target_names
-
     rows = [(name, load_target(name).description) for name in target_names()]
     console.text(table(("target", "description"), rows, width=console.width))
     return 0
@@ -154,10 +102,6 @@ def _page(source: Graph, low: Lowered, args: argparse.Namespace, made: Certifica
 @contextmanager
 def _onnx_instead(args: argparse.Namespace) -> Iterator[None]:
     """If an ONNX model cannot become an IR, say that its file can be lowered all the same."""
-    from irdeconv.base.errors import UnsupportedError
-    from irdeconv.cli.checks import is_onnx
-    from irdeconv.formats.importing import ONLY_EXACT
-
     try:
         yield
     except UnsupportedError as e:
@@ -171,10 +115,6 @@ def _onnx_instead(args: argparse.Namespace) -> Iterator[None]:
 
 
 def _text(report: LoweringReport, size: str, args: argparse.Namespace, console: Console) -> None:
-    from irdeconv.base.tables import number, table
-    from irdeconv.cli.diagnostics import print_diagnostics
-    from irdeconv.show.inspection import ratio
-
     print_diagnostics(console, report.diagnostics)
     if not len(report):
         console.text(f"{args.file}: no deconvolutions, nothing to lower")
@@ -203,8 +143,6 @@ def _text(report: LoweringReport, size: str, args: argparse.Namespace, console: 
 
 def _costs(report: LoweringReport, width: int) -> str:
     """Return a table with a row per deconvolution and form."""
-    from irdeconv.base.tables import number, scaled, table
-
     numbers = ("MACs", "wasted", "bytes", "scratch", "nodes", "score")
     rows, refusals = [], []
     for r in report:

@@ -22,7 +22,7 @@ from irdeconv.cli.interrupt import EXIT_CODE, PROCESS
 from irdeconv.cli.options import limits_around
 from irdeconv.cli.progress_bars import drawn
 from irdeconv.cli.usage import unknown_verb, wants_json
-from irdeconv.cli.verbs import VERBS, module, record, verb_parser
+from irdeconv.cli.verbs import VERBS, module, verb_parser, verb_record
 
 Consoles = Callable[..., Console]
 
@@ -79,7 +79,7 @@ def _run_verb(verb: str, args: list[str], consoles: Consoles) -> int:
         except SystemExit:  # --help
             return 0
         console = consoles(options.format, quiet=options.quiet, color=options.color)
-        check_arguments(record(verb), options)
+        check_arguments(verb_record(verb), options)
         for path in getattr(options, "extension", ()):
             import_module("irdeconv.extension").load(path)
         settings = [*limits_around(), *options.limit] if "limit" in options else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from irdeconv.base.limits import of_environment, setting
@@ -57,6 +57,30 @@ def measurements(text: str) -> str:
         message = f'"{text}" is not a .json file; write --tune behind it, or --tune=FILE.json'
         raise argparse.ArgumentTypeError(message)
     return text
+
+
+def shard(text: str) -> tuple[int, int]:
+    """Parse the value of --shard, such as 2/4."""
+    found = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise argparse.ArgumentTypeError(f'"{text}" is not such as 1/4, 2/4, 3/4 or 4/4')
+    return int(found[1]), int(found[2])
+
+
+def substitution(text: str) -> Any:
+    """Parse s/RE/NEW/ or s/RE/NEW/g."""
+    from irdeconv.runtime.rename import Substitution
+
+    parts = re.split(rf"(?<!\\){re.escape(text[1])}", text) if len(text) > 1 else []
+    if len(parts) != 4 or parts[0] != "s" or parts[3] not in ("", "g"):
+        raise argparse.ArgumentTypeError(f'"{text}" is not of the form s/RE/NEW/ or s/RE/NEW/g')
+    wanted, new = (part.replace(f"\\{text[1]}", text[1]) for part in parts[1:3])
+    try:
+        made = Substitution(re.compile(wanted), new, parts[3] == "g")
+        re.compile(f"{wanted}|").sub(new, "")  # so that a wrong group is an error now
+    except (re.error, IndexError) as e:
+        raise argparse.ArgumentTypeError(f'"{text}" is no regular expression: {e}') from None
+    return made
 
 
 def limit(text: str) -> tuple[str, int]:
@@ -234,16 +258,18 @@ PARSERS: dict[str, Callable[..., Callable[[str], Any]]] = {
     "list": lambda: listed,
     "limit": lambda: limit,
     "measurements": lambda: measurements,
+    "substitution": lambda: substitution,
+    "shard": lambda: shard,
 }
 _TAG = re.compile(r" @(\w+)")
 
 
-def rows(text: str, parsers: Mapping[str, Callable[[str], Any]] | None = None) -> Iterator[Option]:
+def rows(text: str) -> Iterator[Option]:
     """Yield the options of a text.
 
     A row is the usage of an option, two spaces, and its help; lines that are indented more continue
     it. Fields of `Option` and parsers follow as `@name value`. `+ NAME` stands for rows of SHARED.
-    After `= @name value` all rows have these fields, until the next `=`. `parsers` are by key.
+    After `= @name value` all rows have these fields, until the next `=`.
     """
     common: dict[str, Any] = {}
     for line in re.sub(r"\n {4,}", " ", re.sub(r"(?m)^    ", "", text)).strip("\n ").split("\n"):
@@ -256,11 +282,11 @@ def rows(text: str, parsers: Mapping[str, Callable[[str], Any]] | None = None) -
             common = fields
             continue
         usage, _, help = plain.partition("  ")
-        yield _row(Option(usage, help), {**common, **fields}, parsers or {})
+        yield _row(Option(usage, help), {**common, **fields})
 
 
-def _row(plain: Option, fields: dict[str, Any], parsers: Mapping[str, Any]) -> Option:
-    parse = parsers.get(fields.get("dest", plain.key))
+def _row(plain: Option, fields: dict[str, Any]) -> Option:
+    parse: Callable[[str], Any] | None = None
     for name in PARSERS.keys() & fields.keys():
         parse = PARSERS[name](*fields.pop(name).split())
     default = fields.pop("default", None)

@@ -1,9 +1,4 @@
-"""Run a model with NumPy, and show or save its outputs.
-
-Inputs: x=@file.npy, x=@image.png, x=rand, randn, ones, zeros, arange, or an .npz with all of them.
-An input that is not given is rand. Images are resized to the input, with values from 0 to 1 for
-floats and 0 to 255 for integers.
-"""
+"""`run`: run a model with NumPy."""
 
 from __future__ import annotations
 
@@ -11,56 +6,27 @@ import argparse
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import irdeconv as ird
+from irdeconv.base.tables import table
 from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.inputs import gather, specialize
+from irdeconv.cli.model import inferred_model
 from irdeconv.cli.options import execution
-from irdeconv.cli.verbs import Verb
-
-if TYPE_CHECKING:
-    from irdeconv.ir.graph import Graph, Node
-    from irdeconv.ir.spec import Array
-    from irdeconv.runtime.plan import Plan, Trace
-    from irdeconv.runtime.program import Step
-
-
-VERB = Verb(
-    """
-    + MODEL
-    + VALUES
-    --threads N  threads that share the work (default: the number of processors); results do not
-        depend on it @whole 1 1024
-    + EXECUTION
-    --exact  add the terms of (de)convolutions in one defined order: slower, and the same bits for
-        every form
-    --trace  tell which layers each executed step covers, its kernel and why (with --dump the layers
-        are executed one by one)
-    --outputs NAME ...  compute only this output, layer or tensor, also an inner one, and what it
-        needs; may be repeated
-    --dump WHAT ...  also keep layers' outputs: all, a layer's or tensor's name, type:Convolution;
-        may be repeated; they go to --dump-dir or into the .npz of -o as dump/NAME
-        @needs --dump-dir -o
-    --dump-dir DIR  folder of .npy files for --dump @needs --dump @writes folder
-    --report FILE.html  write a page for a browser here that draws the graph with the values of each
-        layer (the layers are executed one by one) @writes page
-    -o --output FILE  write all outputs here: .npz, or .npy for a single one; - is stdout
-        @writes arrays
-    + FORCE
-    + FORMAT
-    """,
-    no="a layer failed while running",
-    example="irdeconv run ir_samples/openvino/deconv_3x3_to_5x5.xml x=arange",
-)
+from irdeconv.cli.output import check_single, note_tuning, save_arrays, statistics, write_text
+from irdeconv.formats.arrays import npy
+from irdeconv.ir.graph import Graph, Node
+from irdeconv.ir.spec import Array
+from irdeconv.runtime.plan import Plan, Trace
+from irdeconv.runtime.program import Step
+from irdeconv.runtime.selection import Selection, with_outputs
+from irdeconv.show.page_reports import run_page
+from irdeconv.show.page_values import ValueCollector
 
 
 def run(args: argparse.Namespace, console: Console) -> int | Answer:
     """Run the model once."""
-    import irdeconv as ird
-    from irdeconv.cli.inputs import gather, specialize
-    from irdeconv.cli.model import inferred_model
-    from irdeconv.cli.output import check_single, save_arrays, statistics
-    from irdeconv.runtime.selection import Selection
-
     items = [*args.inputs, *args.values]
     whole = inferred_model(args)
     graph, names = _asked(whole, args.outputs)
@@ -90,8 +56,6 @@ def run(args: argparse.Namespace, console: Console) -> int | Answer:
 
 def _asked(graph: Graph, texts: list[str]) -> tuple[Graph, list[str]]:
     """Return what computes the outputs that are asked for, and their names."""
-    from irdeconv.runtime.selection import with_outputs
-
     return with_outputs(graph, texts, "--outputs") if texts else (graph, graph.outputs)
 
 
@@ -104,10 +68,6 @@ def _watched(
     console: Console,
 ) -> dict[str, Array]:
     """Run the plan with these traces, write what --report names, say what --tune did not."""
-    from irdeconv.cli.output import note_tuning, write_text
-    from irdeconv.show.page_reports import run_page
-    from irdeconv.show.page_values import ValueCollector
-
     seen = ValueCollector(plan.graph)
     if args.report is not None:
         traces = [*traces, seen.trace]
@@ -127,8 +87,6 @@ def _tracer(
     wanted: set[int], folder: str | None, kept: dict[str, Array]
 ) -> Callable[[Node, tuple[Array, ...]], None]:
     import numpy as np
-
-    from irdeconv.formats.arrays import npy
 
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -166,8 +124,6 @@ def _log_steps(steps: list[Step], console: Console) -> None:
 
 
 def _text(facts: dict[str, dict[str, Any]], outputs: dict[str, Array], console: Console) -> None:
-    from irdeconv.base.tables import table
-
     head = ("output", "type", "shape", "min", "max", "mean", "values")
     rows = []
     for name, f in facts.items():

@@ -16,14 +16,6 @@ if TYPE_CHECKING:
     from irdeconv.verify.smt_report import SecondCheck, SecondTask
 
 LONGEST_NAME = 60  # characters of a layer's name in that of a file
-LONGEST_TIME = 86400.0
-
-
-OPTIONS = f"""
-    --smt  also let z3 prove every layer, by a formula over positions and sizes (extra smt)
-    --smt-timeout SECONDS  how long z3 may think about one layer (default: 10)
-        @real 0.001 {LONGEST_TIME} @needs --smt
-    --smt-write DIR  write the formula of every layer as DIR/NN_NAME.smt2, for any solver"""
 
 
 def refuse(args: argparse.Namespace) -> None:

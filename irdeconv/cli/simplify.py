@@ -1,59 +1,27 @@
-"""Write the same model with fewer layers.
-
-What depends only on constants, or follows from shapes, becomes a constant. Layers that change
-nothing, duplicates, and layers that no output needs are dropped. Pairs of Reshape, Transpose or
-Convert are joined. Inputs, outputs, their names and order, variables and compressed weights stay.
---shape first gives the model exact input shapes, so that more can be folded.
-
-Node by node, the results keep the same bits. --check runs the model before and after. If they
-differ, the exit code is 1 and nothing is written.
-"""
+"""`simplify`: fold constants, and drop layers that change nothing or that no output needs."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import irdeconv as ird
 from irdeconv.base.errors import count
+from irdeconv.base.tables import number, scaled, table
 from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.verbs import HEAD, Verb
-
-if TYPE_CHECKING:
-    from irdeconv.ir.graph import Graph
-    from irdeconv.runtime.simplify import SimplificationReport
+from irdeconv.cli.inputs import gather, outputs_of, specialize
+from irdeconv.cli.model import inferred_model, write_model
+from irdeconv.ir.graph import Graph
+from irdeconv.runtime.peers import difference
+from irdeconv.runtime.simplify import SimplificationReport, simplify
 
 _FUSED_OTHERWISE = (
     1e-4  # of an output's largest value: what fusing otherwise may change in OpenVINO
 )
 
 
-VERB = Verb(
-    f"""
-    + MODEL
-    + SHAPE
-    --max-growth SIZE  fold no constant that takes more bytes than this beyond those it is computed
-        of: 4096, 512K (default: 1M) @size @default 1M
-    --decompress  fold the Convert of weights that are stored in fewer bits, too: f16 becomes f32
-    --check irdeconv|openvino  run the model before and after on the same inputs: in irdeconv the
-        bits have to be the same, in OpenVINO the numbers within {_FUSED_OTHERWISE:g} of the
-        output's largest
-    + INPUT
-    + SEED
-    -o --output FILE  write the simplified model here (.xml, .bin beside it) @writes model .xml
-    + FORCE
-    + FORMAT
-    """,
-    no="with `--check`: the two models differ",
-    example=f"irdeconv simplify {HEAD} -o small.xml",
-    guide="extract",
-)
-
-
 def run(args: argparse.Namespace, console: Console) -> Answer:
     """Simplify, check, write, report."""
-    from irdeconv.cli.model import inferred_model, write_model
-    from irdeconv.runtime.simplify import simplify
-
     graph = inferred_model(args)
     simple, report = simplify(graph, max_growth=args.max_growth, decompress=args.decompress)
     checked = _check(graph, simple, args, console) if args.check else None
@@ -75,10 +43,6 @@ def _check(
     before: Graph, after: Graph, args: argparse.Namespace, console: Console
 ) -> dict[str, Any]:
     """Run both on the same inputs; return what came out."""
-    import irdeconv as ird
-    from irdeconv.cli.inputs import gather, outputs_of, specialize
-    from irdeconv.runtime.peers import difference
-
     inputs = gather(before, args.inputs, args.seed, console)
     graphs = [specialize(graph, inputs) for graph in (before, after)]
     if args.check == "openvino":
@@ -104,8 +68,6 @@ def _verdict(checked: dict[str, Any]) -> str:
 
 
 def _text(file: str, report: SimplificationReport, console: Console) -> None:
-    from irdeconv.base.tables import number, scaled, table
-
     before, after = report.before, report.after
     rows = [
         (kind, number(before.get(kind, 0)), number(after.get(kind, 0)))

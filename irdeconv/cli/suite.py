@@ -1,67 +1,24 @@
-"""Test vectors for hardware and compilers: make them, run them, judge the results.
-
-  suite make DIR             write layers as IR, with inputs and expected outputs
-  suite check DIR RESULTS    judge the results of a device; exit code 1 unless all pass
-  suite run DIR --with PEER  run the layers in a runtime on this machine, and judge the results
-  suite list [DIR]           list the cases that make would write, or those of a suite
-
-RESULTS is a folder of CASE.npz or CASE.npy, or one .npz with CASE/y for every case. Each case has
-model.xml (the layer in OpenVINO's operations, whatever its dialect), inputs.npz, constants.npz and
-expected.npz. manifest.json has attributes, shapes, allowed differences with their rules, and what
-runtimes are known to compute differently.
-"""
+"""`suite`: make test vectors for hardware and compilers, and judge the results."""
 
 from __future__ import annotations
 
 import argparse
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from irdeconv.base.errors import count
+from irdeconv.base.errors import count, misused
+from irdeconv.base.tables import scaled, wrap
+from irdeconv.cli.checks import require_folder
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import JunitCase, junit_report
-from irdeconv.cli.options import FORM_WORDS
-from irdeconv.cli.verbs import Verb
-
-if TYPE_CHECKING:
-    from irdeconv.verify.suite_cases import SuiteCase
-    from irdeconv.verify.suite_report import CaseReport, SuiteReport
-
-
-VERB = Verb(
-    f"""
-    ACTION  make, check, run, list @choices make check run list
-    [DIR]  the folder of the suite
-    [RESULTS]  check: a folder or an .npz @of check
-    = @group make and list @of make list
-    --dialect LIST  openvino (default), onednn, onnx, ort-nhwc, tensorrt, or all @list @default
-    --set LIST  quick (every value once), pairs (every pair of values), edges, networks, or full:
-        all but quick (default) @list @default
-    --only PATTERN ...  cases by name: '*-edge-*'
-    --layers FILE.toml  layers of your own
-    --full-size  layers of networks with all channels and elements
-    = @group make @of make
-    --data integers|floats  integers so small that results are exact (default), or floats with
-        bounds @default integers
-    --seed SEED  seed of the data (default: %(default)s) @whole 0 @default 0 @group
-    --form FORM  also write each case lowered, as lowered.xml: {FORM_WORDS.replace(" ", ", ")}
-        @words {FORM_WORDS}
-    --onnx  also write model.onnx of the cases of ONNX
-    --max-size SIZE  refuse (exit code 5) to write more: 512M, 4G (default: 1G) @size
-    --force  replace a suite, or the results of run @of make run
-    = @group run and check @of run
-    --with PEER  irdeconv, openvino, onnxruntime (needs --onnx) @dest peer
-    --lowered  run: the lowered models @dest lowered_models
-    -o --output RESULTS  run: keep the results here
-    --all  list cases that pass as well @of run check
-    =
-    --format text|json|junit  how the result is written (default: %(default)s) @default text
-    """,
-    no="a case did not pass",
-    example="irdeconv suite list --dialect onnx --set quick",
-    guide="suite",
-)
+from irdeconv.verify.suite import file_of, gathered
+from irdeconv.verify.suite import run as run_suite
+from irdeconv.verify.suite_cases import SuiteCase
+from irdeconv.verify.suite_layer import base, label, terms
+from irdeconv.verify.suite_manifest import Suite, require_place, save_results
+from irdeconv.verify.suite_report import CaseReport, SuiteReport, check
+from irdeconv.verify.suite_writing import MAX_SIZE, Recipe, make, require_room
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
@@ -73,8 +30,6 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
 
 def _require_arguments(args: argparse.Namespace) -> None:
     """Refuse an action without its arguments."""
-    from irdeconv.base.errors import misused
-
     action = args.action
     if args.dir is None and action != "list":
         raise misused(f"suite {action} needs the folder of a suite: suite {action} DIR")
@@ -87,8 +42,6 @@ def _require_arguments(args: argparse.Namespace) -> None:
 
 
 def _gathered(args: argparse.Namespace, console: Console) -> list[SuiteCase]:
-    from irdeconv.verify.suite import gathered
-
     cases, skipped = gathered(
         args.dialect, args.set, args.only, args.layers, full_size=args.full_size
     )
@@ -98,9 +51,6 @@ def _gathered(args: argparse.Namespace, console: Console) -> list[SuiteCase]:
 
 
 def _make(args: argparse.Namespace, console: Console) -> Answer:
-    from irdeconv.base.tables import scaled
-    from irdeconv.verify.suite_writing import MAX_SIZE, Recipe, make, require_room
-
     cases = _gathered(args, console)
     limit = MAX_SIZE if args.max_size is None else args.max_size
     total = require_room(cases, limit)
@@ -122,25 +72,17 @@ def _make(args: argparse.Namespace, console: Console) -> Answer:
 
 
 def _check(args: argparse.Namespace, console: Console) -> Answer:
-    from irdeconv.verify.suite_manifest import Suite
-    from irdeconv.verify.suite_report import check
-
     suite = Suite.open(Path(args.dir))
     return _report(check(suite, Path(args.results)), args, console)
 
 
 def _run(args: argparse.Namespace, console: Console) -> Answer:
-    from irdeconv.cli.checks import require_folder
-    from irdeconv.verify.suite import file_of, run
-    from irdeconv.verify.suite_manifest import Suite, require_place, save_results
-    from irdeconv.verify.suite_report import check
-
     if args.output is not None:
         require_place(Path(args.output), force=args.force)
         if not args.output.endswith(".npz"):
             require_folder(Path(args.output))
     suite = Suite.open(Path(args.dir))
-    ran = run(suite, args.peer, lowered=args.lowered_models)
+    ran = run_suite(suite, args.peer, lowered=args.lowered_models)
     if args.output is not None:
         save_results(Path(args.output), ran.arrays)
         console.log(f"wrote {args.output}")
@@ -177,8 +119,6 @@ def _list(args: argparse.Namespace, console: Console) -> Answer:
 
 
 def _stored(folder: str) -> list[dict[str, Any]]:
-    from irdeconv.verify.suite_manifest import Suite
-
     cases = Suite.open(Path(folder)).cases
     return [_row(c.name, c.facts["set"], c.facts["tests"], c.layer) for c in cases]
 
@@ -188,16 +128,11 @@ def _planned(args: argparse.Namespace, console: Console) -> list[dict[str, Any]]
 
 
 def _row(name: str, set: str, tests: str, layer: Any) -> dict[str, Any]:
-    from irdeconv.verify.suite_layer import terms
-
     return {"name": name, "set": set, "tests": tests, "layer": terms(layer)}
 
 
 def _described(row: dict[str, Any], width: int) -> str:
     """Return what a case tests and what its layer has beyond the usual."""
-    from irdeconv.base.tables import wrap
-    from irdeconv.verify.suite_layer import base, label
-
     usual = base(row["layer"]["dialect"])
     unusual = [
         f"{name} {value}"

@@ -1,46 +1,18 @@
-"""Check models and report everything that is wrong with them, each problem with its place.
-
-With --target each layer that the target cannot execute is an error (E420).
-
-Exit code 0: no errors; there may be warnings. 1: there are errors.
-"""
+"""`validate`: check a model and report everything that is wrong with it."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from irdeconv.base.errors import count
+from irdeconv.base.errors import Diagnostic, count, misused
 from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.verbs import Verb
-
-if TYPE_CHECKING:
-    from irdeconv.base.errors import Diagnostic
-
-
-VERB = Verb(
-    """
-    FILE ...  a model: .xml, .onnx, .json, .ird; - reads stdin
-    --weights FILE  the .bin file of a single FILE @reads weights
-    --strict  warnings count as errors
-    + NO_WEIGHTS
-    + SEMANTICS
-    + SHAPE
-    --target NAME|FILE.toml  report each layer that this target cannot execute: a packaged target
-        (irdeconv lower --list-targets), or a file of your own
-    --format text|json|sarif|junit  how the result is written (default: %(default)s) @default text
-    """,
-    no="errors were found; with `--strict` also warnings",
-    example="irdeconv validate ir_samples/broken/typos.xml",
-)
+from irdeconv.cli.diagnostics import code_of, junit, parts, sarif
+from irdeconv.cli.model import parse_shapes, validate_file
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
     """Validate all files; the exit code is 1 where any has errors."""
-    from irdeconv.base.errors import misused
-    from irdeconv.cli.diagnostics import code_of, junit, sarif
-    from irdeconv.cli.model import parse_shapes, validate_file
-
     if args.weights and len(args.files) > 1:
         raise misused("--weights goes with a single file", "validate one model at a time")
     shapes = parse_shapes(args.shape)
@@ -68,8 +40,6 @@ def valid(diagnostics: list[Diagnostic], strict: bool) -> bool:
 
 
 def _text(found: dict[str, list[Diagnostic]], console: Console, args: argparse.Namespace) -> None:
-    from irdeconv.cli.diagnostics import parts
-
     for file, diagnostics in found.items():
         for d in diagnostics:
             console.text(*parts(d, console.width))

@@ -6,8 +6,7 @@ The parser, `--help`, completion, the checks before a run and the page in docs/v
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from types import ModuleType
@@ -47,13 +46,14 @@ HEAD = "ir_samples/openvino/segmentation_head.xml"  # the model of most examples
 class Verb:
     """What a verb takes, and what its page says of it.
 
-    `text` has the options (`options.rows`); options that need a parser of their own name it in
-    `parsers`. `no` is the meaning of exit code 1; with `partly` there is exit code 7, too. The
-    commands of `example` are run for the page, unless their output `differs` by machine. Options of
-    `one_of` exclude each other. `models` is False if the verb reads no model of the user's, `more`
-    adds arguments that no record has.
+    `about` is the text of `--help`, `text` has the options (`options.rows`). `no` is the meaning of
+    exit code 1; with `partly` there is exit code 7, too. The commands of `example` are run for the
+    page, unless their output `differs` by machine. Options of `one_of` exclude each other. `models`
+    is False if the verb reads no model of the user's, `more` names a function of its module that
+    adds arguments.
     """
 
+    about: str
     text: str
     no: str = ""
     example: str = ""
@@ -63,13 +63,12 @@ class Verb:
     models: bool = True
     one_of: str = ""
     one_required: bool = False
-    parsers: Mapping[str, Callable[[str], Any]] = field(default_factory=dict)
-    more: Callable[[ArgumentParser], None] | None = None
+    more: str = ""
 
     @cached_property
     def options(self) -> tuple[Option, ...]:
         """The arguments."""
-        return tuple(rows(self.text, self.parsers))
+        return tuple(rows(self.text))
 
     def named(self, name: str) -> Option:
         """Return an argument by a name of it."""
@@ -82,22 +81,24 @@ def module(verb: str) -> ModuleType:
     return import_module(f"irdeconv.cli.{name}")
 
 
-def record(verb: str) -> Verb:
+def verb_record(verb: str) -> Verb:
     """Return the record of a verb."""
-    found: Verb = module(verb).VERB
-    return found
+    from irdeconv.cli.records import RECORDS
+    from irdeconv.cli.records_tools import RECORDS as TOOLS
+
+    return RECORDS[verb] if verb in RECORDS else TOOLS[verb]
 
 
 def verb_parser(verb: str) -> OptionParser:
     """Return the parser of a verb's arguments."""
-    parser = OptionParser(f"irdeconv {verb}", module(verb).__doc__, _verbs_with)
+    parser = OptionParser(f"irdeconv {verb}", verb_record(verb).about, _verbs_with)
     configure(parser, verb)
     return parser
 
 
 def configure(parser: ArgumentParser, verb: str) -> None:
     """Add the arguments of a verb and those of all verbs."""
-    this = record(verb)
+    this = verb_record(verb)
     groups: dict[str, Any] = {"": parser}
     for option in this.options:
         group = "=" if option.name in this.one_of.split() else option.group
@@ -106,9 +107,9 @@ def configure(parser: ArgumentParser, verb: str) -> None:
         elif group not in groups:
             groups[group] = parser.add_argument_group(group)
         option.add_to(groups[group])
-    if this.more is not None:
-        this.more(parser)
-    reads = this.models and this.more is None  # the items of a batch read
+    if this.more:
+        getattr(module(verb), this.more)(parser)
+    reads = this.models and not this.more  # the items of a batch read
     for option in rows(SHARED["COMMON"]):
         if reads or option.name not in ("--extension", "--limit"):
             option.add_to(parser)

@@ -10,10 +10,10 @@ import pytest
 from irdeconv.base.errors import UsageError
 from irdeconv.cli.checks import check_outputs, check_together
 from irdeconv.cli.options import PARSERS, SHARED, Option, rows
-from irdeconv.cli.verbs import VERBS, Verb, record
+from irdeconv.cli.verbs import VERBS, Verb, verb_record
 
 KINDS = {"", "model", "weights", "arrays", "text", "page", "folder", "file"}
-OPTIONS = [(verb, option) for verb in VERBS for option in record(verb).options]
+OPTIONS = [(verb, option) for verb in VERBS for option in verb_record(verb).options]
 
 
 def given(verb: Verb, **values: object) -> Namespace:
@@ -53,7 +53,7 @@ def test_fields_and_parsers_are_different_names() -> None:
 
 @pytest.mark.parametrize(("verb", "option"), OPTIONS, ids=lambda x: getattr(x, "name", x))
 def test_constraints_refuse_and_name_arguments(verb: str, option: Option) -> None:
-    this = record(verb)
+    this = verb_record(verb)
     assert {option.reads.split(" ")[0], option.writes.split(" ")[0]} <= KINDS
     value = "x" if option.value else True
     actions = {"action": option.of.split()[0], "task": option.of.split()[0]} if option.of else {}
@@ -77,7 +77,7 @@ def test_constraints_refuse_and_name_arguments(verb: str, option: Option) -> Non
 
 
 def test_an_output_is_no_input_and_no_other_output(tmp_path: Path) -> None:
-    verb = Verb("""
+    verb = Verb("about", """
     FILE  a model @reads model
     --more FILE  a file @reads file
     -o --output FILE  the model @writes model .xml

@@ -81,8 +81,9 @@ folder = Path({str(tmp_path)!r})
 guard = Guard(str(folder))
 fuzz.SLOW, fuzz.NEVER_ENDS = 0.2, 0.5
 def kinds(run, *args):
-    verb = SimpleNamespace(__doc__="x", VERB=verbs.Verb("--format WHAT  x"), run=run)
-    command_line.module = verbs.module = lambda name: verb
+    verb = verbs.Verb("x", "    --format WHAT  x")
+    command_line.verb_record = verbs.verb_record = lambda name: verb
+    command_line.module = lambda name: SimpleNamespace(run=run)
     return [f.kind for f in fuzz.faults(fuzz.attempt(("codes", *args), guard), folder)]
 def endless(options, console):
     while True:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from fuzzing.formats import mutate
 from fuzzing.seeds import FORMATS, Seed, seeds
-
-from irdeconv.cli.verbs import VERBS, record
+from irdeconv.cli.verbs import VERBS, verb_record
 
 # Of 40 mutants in a row so many have each format.
 SHARES = {
@@ -35,7 +34,7 @@ def _reading(*, writes: bool) -> Iterator[str]:
     Those that write an IR do so with `writes`.
     """
     for verb in set(VERBS) - {"bench", "reduce"}:
-        options = record(verb).options
+        options = verb_record(verb).options
         required = [o.name for o in options if o.required or not (o.names or o.value[0] == "[")]
         read = any(o.reads == "model" or verb == "validate" for o in options)
         writer = any(o.name == "-o" and o.writes.startswith("model") for o in options)

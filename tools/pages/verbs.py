@@ -18,10 +18,10 @@ from unittest.mock import patch
 from checkout import ROOT
 
 from irdeconv.cli.main import main
-from irdeconv.cli.verbs import VERBS, Verb, record, verb_parser
+from irdeconv.cli.verbs import VERBS, Verb, verb_parser, verb_record
 from pages import DOCS, MARK, table, with_parts
 
-# The meanings of exit codes; that of 1 is in the record of each verb.
+# The meanings of exit codes; that of 1 is in the verb_record of each verb.
 MEANINGS = {
     0: "done, or the answer is yes",
     2: "the command is wrong",
@@ -52,7 +52,7 @@ def pages() -> dict[Path, str]:
 
 def page(verb: str) -> str:
     """Return the page of a verb."""
-    this, parser = record(verb), verb_parser(verb)
+    this, parser = verb_record(verb), verb_parser(verb)
     actions = [a for a in parser._actions if a.help is not None]
     own = [a for a in actions if not set(a.option_strings) & set(SHARED)]
     places = [a for a in own if not a.option_strings]
@@ -130,7 +130,7 @@ def _prose(text: str) -> str:
 
 
 def _exit_codes(verb: str) -> str:
-    this = record(verb)
+    this = verb_record(verb)
     lacking = set() if this.no else {1}
     lacking |= set() if this.partly else {7}
     lacking |= set() if this.models else {3, 4, 5}
