@@ -72,7 +72,7 @@ def exit_code(report: CheckReport, probed: CheckReport | None) -> int:
 def _shapes(args: argparse.Namespace) -> dict[str, Shape | None]:
     """Return --sizes and --shape by the name of the input; UsageError where they do not fit."""
     from irdeconv.base.errors import misused
-    from irdeconv.cli.model import parse_shapes
+    from irdeconv.cli.checks import parse_shapes
     from irdeconv.ir.spec import is_static
 
     texts = []

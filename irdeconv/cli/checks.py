@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +14,10 @@ from irdeconv.base.errors import Diagnostic, did_you_mean, misused, no_access
 
 if TYPE_CHECKING:
     from irdeconv.cli.verbs import Verb
+    from irdeconv.ir.spec import Shape
 
 PEER = "openvino"  # what OTHER may be instead of a file
+_SHAPE = re.compile(r"\s*(?P<name>.*?)\s*:?\s*\[(?P<dims>[^\[\]]*)\]\s*(?:,|$)", re.DOTALL)
 RANDOM = "random"  # what --weights may say of a oneDNN dump
 
 
@@ -33,8 +36,6 @@ def check_options(verb: Verb, args: argparse.Namespace) -> None:
             name = option.names[-1] if option.names else option.placeholder
             raise misused(f"{name} is empty", "is a variable of the shell unset?")
     if getattr(args, "shape", None):
-        from irdeconv.cli.model import parse_shapes
-
         parse_shapes(args.shape)
     for option, value in given:
         if option.key == "form" and value not in option.words.split():
@@ -165,6 +166,36 @@ def protect(
                 message = f"{option} {output} would overwrite the input {path}"
                 raise misused(message, "--force allows it")
     return targets
+
+
+def parse_shapes(texts: Iterable[str]) -> dict[str, Shape | None]:
+    """Parse `x[1,3]`, `x:[1,3]`, `[1,3]`, `1,3` and lists of them; the name may be empty."""
+    from irdeconv.ir.spec import parse_shape
+
+    out: dict[str, Shape | None] = {}
+    for text in texts:
+        items = [("", text)] if "[" not in text else _split(text)
+        for name, dims in items:
+            if name in out:
+                raise misused(f'--shape names "{name}" twice', "leave one out")
+            try:
+                out[name] = parse_shape(dims)
+            except ValueError as e:
+                hint = "write 'x[1,3,224,224]'; ?, -1 and 1..16 leave a dimension open"
+                raise misused(f"--shape {text}: {e}", hint) from None
+    return out
+
+
+def _split(text: str) -> list[tuple[str, str]]:
+    out, at = [], 0
+    while at < len(text):
+        m = _SHAPE.match(text, at)
+        if m is None:
+            message = f"--shape {text} is not NAME[DIMS]"
+            raise misused(message, "such as 'x[1,3,224,224]' or 'x:[1,3,224,224]'")
+        out.append((m["name"], m["dims"]))
+        at = m.end()
+    return out
 
 
 def _check_model(file: str, args: argparse.Namespace) -> None:

@@ -7,12 +7,11 @@ import argparse
 import irdeconv as ird
 from irdeconv.base.errors import InferenceError, count, misused
 from irdeconv.base.tables import table
-from irdeconv.cli.checks import require_format
+from irdeconv.cli.checks import parse_shapes, require_format
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
 from irdeconv.cli.model import (
     ends,
-    parse_shapes,
     print_ends,
     protect_referred,
     read_stdin,

@@ -16,11 +16,11 @@ from irdeconv.cli.certificates import (
     show_certificates,
     write_proved,
 )
-from irdeconv.cli.checks import protect
+from irdeconv.cli.checks import parse_shapes, protect
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
 from irdeconv.cli.lower import lowering_options
-from irdeconv.cli.model import parse_shapes, read_stdin
+from irdeconv.cli.model import read_stdin
 from irdeconv.formats.atomic import Files
 from irdeconv.formats.models import graph_of
 from irdeconv.formats.onnx_container import OnnxFile, load_file

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Iterable, Mapping
 from io import BufferedReader
@@ -13,17 +12,15 @@ from typing import TYPE_CHECKING, Literal, cast
 import irdeconv as ird
 from irdeconv.base.errors import Diagnostic, UsageError, count, did_you_mean, misused
 from irdeconv.base.limits import current
-from irdeconv.cli.checks import written
+from irdeconv.cli.checks import parse_shapes, written
 from irdeconv.cli.console import Console
 from irdeconv.formats.models import graph_of
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph
-from irdeconv.ir.spec import Shape, parse_shape
+from irdeconv.ir.spec import Shape
 
 if TYPE_CHECKING:
     from irdeconv.verify.proving import Given
-
-_SHAPE = re.compile(r"\s*(?P<name>.*?)\s*:?\s*\[(?P<dims>[^\[\]]*)\]\s*(?:,|$)", re.DOTALL)
 
 
 STDIN = "<stdin>"
@@ -133,34 +130,6 @@ def unknown_input(name: str, graph: Graph) -> UsageError:
         f'the model has no input "{name}"',
         did_you_mean(name, input_names(graph)) or f"it has {names}",
     )
-
-
-def parse_shapes(texts: Iterable[str]) -> dict[str, Shape | None]:
-    """Parse `x[1,3]`, `x:[1,3]`, `[1,3]`, `1,3` and lists of them; the name may be empty."""
-    out: dict[str, Shape | None] = {}
-    for text in texts:
-        items = [("", text)] if "[" not in text else _split(text)
-        for name, dims in items:
-            if name in out:
-                raise misused(f'--shape names "{name}" twice', "leave one out")
-            try:
-                out[name] = parse_shape(dims)
-            except ValueError as e:
-                hint = "write 'x[1,3,224,224]'; ?, -1 and 1..16 leave a dimension open"
-                raise misused(f"--shape {text}: {e}", hint) from None
-    return out
-
-
-def _split(text: str) -> list[tuple[str, str]]:
-    out, at = [], 0
-    while at < len(text):
-        m = _SHAPE.match(text, at)
-        if m is None:
-            message = f"--shape {text} is not NAME[DIMS]"
-            raise misused(message, "such as 'x[1,3,224,224]' or 'x:[1,3,224,224]'")
-        out.append((m["name"], m["dims"]))
-        at = m.end()
-    return out
 
 
 def shapes_for(graph: Graph, texts: Iterable[str]) -> dict[str, Shape | None]:

@@ -6,9 +6,10 @@ import argparse
 from typing import Literal
 
 from irdeconv.base.errors import Diagnostic, count, misused
+from irdeconv.cli.checks import parse_shapes
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import code_of, junit, parts, sarif
-from irdeconv.cli.model import parse_shapes, validate_file
+from irdeconv.cli.model import validate_file
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
