@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from irdeconv.base.errors import Diagnostic, did_you_mean, misused, no_access
 
 if TYPE_CHECKING:
-    from irdeconv.cli.verbs import Verb
+    from irdeconv.cli.options import Verb
     from irdeconv.ir.spec import Shape
 
 PEER = "openvino"  # what OTHER may be instead of a file

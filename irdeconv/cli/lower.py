@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import irdeconv as ird
 from irdeconv.base import gc_pause
@@ -19,6 +18,7 @@ from irdeconv.cli.checks import is_onnx
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
 from irdeconv.cli.model import inferred, original, read, shapes_for
+from irdeconv.cli.options import lowering_options
 from irdeconv.formats.importing import ONLY_EXACT
 from irdeconv.ir.graph import Graph
 from irdeconv.rewrite.infer_specs import layer_count
@@ -43,12 +43,6 @@ def stays_onnx(args: argparse.Namespace) -> bool:
         message = f"-o {args.output}: {args.file} is no ONNX model, so its lowering is none either"
         raise misused(message, f"name it {Path(args.output).with_suffix('.xml')}")
     return found and args.format != "ir"
-
-
-def lowering_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the keyword arguments of `irdeconv.lower` beside form and target."""
-    names = ("explain_costs", "only", "convolutions", "best_effort")
-    return {name: getattr(args, name) for name in names}
 
 
 def run(args: argparse.Namespace, console: Console) -> int | Answer:

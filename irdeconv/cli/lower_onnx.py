@@ -19,8 +19,8 @@ from irdeconv.cli.certificates import (
 from irdeconv.cli.checks import parse_shapes, protect
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
-from irdeconv.cli.lower import lowering_options
 from irdeconv.cli.model import read_stdin
+from irdeconv.cli.options import lowering_options
 from irdeconv.formats.atomic import Files
 from irdeconv.formats.models import graph_of
 from irdeconv.formats.onnx_container import OnnxFile, load_file

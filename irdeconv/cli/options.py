@@ -1,4 +1,4 @@
-"""Options as data, those that verbs share, and an argument parser with did-you-mean."""
+"""Verbs and their options as data, options that verbs share, a parser with did-you-mean."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import argparse
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
 from irdeconv.base.limits import of_environment, setting
@@ -251,6 +253,7 @@ class Option(NamedTuple):
             yield "required", True
 
 
+HEAD = "ir_samples/openvino/segmentation_head.xml"  # the model of most examples
 PARSERS: dict[str, Callable[..., Callable[[str], Any]]] = {
     "whole": lambda *ends: whole(*map(int, ends)),
     "real": lambda *ends: real(*map(float, ends)),
@@ -295,6 +298,39 @@ def _row(plain: Option, fields: dict[str, Any]) -> Option:
     if "required" in fields:
         fields["required"] = True
     return plain._replace(parse=parse, default=default, **fields)
+
+
+@dataclass(frozen=True)
+class Verb:
+    """What a verb takes, and what its page says of it.
+
+    `about` is the text of `--help`, `text` has the options (`options.rows`). `no` is the meaning of
+    exit code 1; with `partly` there is exit code 7, too. The commands of `example` are run for the
+    page, unless their output `differs` by machine. Options of `one_of` exclude each other. `models`
+    is False if the verb reads no model of the user's, `more` names a function of its module that
+    adds arguments.
+    """
+
+    about: str
+    text: str
+    no: str = ""
+    example: str = ""
+    guide: str = ""
+    partly: bool = False
+    differs: bool = False
+    models: bool = True
+    one_of: str = ""
+    one_required: bool = False
+    more: str = ""
+
+    @cached_property
+    def options(self) -> tuple[Option, ...]:
+        """The arguments."""
+        return tuple(rows(self.text))
+
+    def named(self, name: str) -> Option:
+        """Return an argument by a name of it."""
+        return next(o for o in self.options if name in (o.names or [o.placeholder]))
 
 
 def listed(text: str) -> tuple[str, ...]:
@@ -394,3 +430,9 @@ def execution(args: argparse.Namespace) -> dict[str, Any]:
         "tune": args.tune == "-" or args.tune or False,
         "max_memory": args.max_memory,
     }
+
+
+def lowering_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the keyword arguments of `irdeconv.lower` beside form and target."""
+    names = ("explain_costs", "only", "convolutions", "best_effort")
+    return {name: getattr(args, name) for name in names}

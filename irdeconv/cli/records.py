@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irdeconv.cli.verbs import HEAD, Verb
+from irdeconv.cli.options import HEAD, Verb
 
 RECORDS = {
     "validate": Verb(

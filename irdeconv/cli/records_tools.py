@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from irdeconv.cli.options import FORM_WORDS
-from irdeconv.cli.verbs import Verb
+from irdeconv.cli.options import FORM_WORDS, Verb
 
 ALL = "--weights --semantics --shape --extension --limit"
 # What can be said of many models at once; the rest belongs to a single one, or to the batch.

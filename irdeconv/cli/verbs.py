@@ -1,18 +1,13 @@
-"""A verb as data: its arguments, how they go together, and the files that it reads and writes.
-
-The parser, `--help`, completion, the checks before a run and the page in docs/verbs are made of it.
-"""
+"""The verbs: their summaries, records, modules and parsers."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from dataclasses import dataclass
-from functools import cached_property
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from irdeconv.cli.options import SHARED, Option, OptionParser, rows
+from irdeconv.cli.options import SHARED, OptionParser, Verb, rows
 
 VERBS = {
     "validate": "check a model and report everything that is wrong with it",
@@ -37,42 +32,6 @@ VERBS = {
     "completion": "print a script with which bash, zsh or fish completes verbs, options and files",
     "doctor": "show versions, and what this installation can do",
 }
-
-
-HEAD = "ir_samples/openvino/segmentation_head.xml"  # the model of most examples
-
-
-@dataclass(frozen=True)
-class Verb:
-    """What a verb takes, and what its page says of it.
-
-    `about` is the text of `--help`, `text` has the options (`options.rows`). `no` is the meaning of
-    exit code 1; with `partly` there is exit code 7, too. The commands of `example` are run for the
-    page, unless their output `differs` by machine. Options of `one_of` exclude each other. `models`
-    is False if the verb reads no model of the user's, `more` names a function of its module that
-    adds arguments.
-    """
-
-    about: str
-    text: str
-    no: str = ""
-    example: str = ""
-    guide: str = ""
-    partly: bool = False
-    differs: bool = False
-    models: bool = True
-    one_of: str = ""
-    one_required: bool = False
-    more: str = ""
-
-    @cached_property
-    def options(self) -> tuple[Option, ...]:
-        """The arguments."""
-        return tuple(rows(self.text))
-
-    def named(self, name: str) -> Option:
-        """Return an argument by a name of it."""
-        return next(o for o in self.options if name in (o.names or [o.placeholder]))
 
 
 def module(verb: str) -> ModuleType:

@@ -9,8 +9,8 @@ import pytest
 
 from irdeconv.base.errors import UsageError
 from irdeconv.cli.checks import check_outputs, check_together
-from irdeconv.cli.options import PARSERS, SHARED, Option, rows
-from irdeconv.cli.verbs import VERBS, Verb, verb_record
+from irdeconv.cli.options import PARSERS, SHARED, Option, Verb, rows
+from irdeconv.cli.verbs import VERBS, verb_record
 
 KINDS = {"", "model", "weights", "arrays", "text", "page", "folder", "file"}
 OPTIONS = [(verb, option) for verb in VERBS for option in verb_record(verb).options]
@@ -77,13 +77,16 @@ def test_constraints_refuse_and_name_arguments(verb: str, option: Option) -> Non
 
 
 def test_an_output_is_no_input_and_no_other_output(tmp_path: Path) -> None:
-    verb = Verb("about", """
+    verb = Verb(
+        "about",
+        """
     FILE  a model @reads model
     --more FILE  a file @reads file
     -o --output FILE  the model @writes model .xml
     --report FILE  a page @writes page
     --force  overwrite
-    """)
+    """,
+    )
     model, other = tmp_path / "a.xml", tmp_path / "more"
     for path in (model, other):
         path.touch()

@@ -76,12 +76,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from fuzzing import attempt as fuzz
 from fuzzing.guard import Guard
-from irdeconv.cli import main as command_line, verbs
+from irdeconv.cli import main as command_line, options, verbs
 folder = Path({str(tmp_path)!r})
 guard = Guard(str(folder))
 fuzz.SLOW, fuzz.NEVER_ENDS = 0.2, 0.5
 def kinds(run, *args):
-    verb = verbs.Verb("x", "    --format WHAT  x")
+    verb = options.Verb("x", "    --format WHAT  x")
     command_line.verb_record = verbs.verb_record = lambda name: verb
     command_line.module = lambda name: SimpleNamespace(run=run)
     return [f.kind for f in fuzz.faults(fuzz.attempt(("codes", *args), guard), folder)]

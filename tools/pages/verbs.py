@@ -18,7 +18,8 @@ from unittest.mock import patch
 from checkout import ROOT
 
 from irdeconv.cli.main import main
-from irdeconv.cli.verbs import VERBS, Verb, verb_parser, verb_record
+from irdeconv.cli.options import Verb
+from irdeconv.cli.verbs import VERBS, verb_parser, verb_record
 from pages import DOCS, MARK, table, with_parts
 
 # The meanings of exit codes; that of 1 is in the verb_record of each verb.
