@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from irdeconv.base.code_pages import GROUPS, CodePage, code_page
 from irdeconv.base.codes import CODES
+from irdeconv.base.errors import misused, severity_of
+from irdeconv.base.tables import wrap
 from irdeconv.cli.console import Answer, Console
-
-if TYPE_CHECKING:
-    from irdeconv.base.code_pages import CodePage
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
     """List codes, or explain those that are named in full."""
-    from irdeconv.base.code_pages import code_page
-    from irdeconv.base.errors import severity_of
-
     chosen = _chosen(args.codes)
     if any(text.upper() in CODES for text in args.codes):
         pages = [code_page(code) for code in chosen]
@@ -30,8 +27,6 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
 
 def _chosen(texts: list[str]) -> list[str]:
     """Return the codes that begin with a text; UsageError where one fits none."""
-    from irdeconv.base.errors import misused
-
     for text in texts:
         if not text or not any(c.startswith(text.upper()) for c in CODES):
             raise misused(f'there is no diagnostic code "{text}"', _hint(text.upper()))
@@ -53,8 +48,6 @@ def _hint(text: str) -> str:
 
 def _list(chosen: list[str], console: Console) -> None:
     """Print codes and titles below the headings of their groups."""
-    from irdeconv.base.code_pages import GROUPS
-
     for group, title in GROUPS.items():
         codes = [c for c in chosen if c.startswith(group)]
         if codes:
@@ -70,8 +63,6 @@ def _texts(pages: list[CodePage], console: Console) -> None:
 
 
 def _text(page: CodePage, console: Console, gap: str) -> None:
-    from irdeconv.base.tables import wrap
-
     console.text(gap, (page.code, "bold"), f": {page.title}\n")
     console.text(wrap(page.why, console.width, 0) + "\n")
     console.text(wrap(f"How to fix it: {page.fix}", console.width, 0))
@@ -91,8 +82,6 @@ def _label(name: str) -> str:
 
 
 def _json(page: CodePage) -> dict[str, Any]:
-    from irdeconv.base.errors import severity_of
-
     steps = [
         {"python" if step.python else "command": step.what, "prints": step.printed}
         for step in page.steps

@@ -6,8 +6,11 @@ import argparse
 import re
 from typing import Any
 
+from irdeconv.base.codes import CODES
 from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.samples import samples
 from irdeconv.cli.verbs import VERBS, configure, verb_record
+from irdeconv.rewrite.targets import target_names
 
 SHELLS = ("bash", "zsh", "fish")
 _FILES = re.compile(r"FILE|LOWERED|OTHER")  # what the usage calls files
@@ -45,10 +48,6 @@ def _all_verbs() -> argparse.ArgumentParser:
 def _describe(action: Any, forms: str) -> None:
     """Add the values that an option or argument may have."""
     import shtab
-
-    from irdeconv.base.codes import CODES
-    from irdeconv.cli.samples import samples
-    from irdeconv.rewrite.targets import target_names
 
     action.help = re.split("[:;] ", action.help or "")[0]  # a shell has little room
     known = {

@@ -8,17 +8,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from irdeconv.base.errors import count
+import irdeconv as ird
+from irdeconv.base.errors import InputError, count, did_you_mean, misused
 from irdeconv.cli.checks import require_folder
 from irdeconv.cli.console import Console
+from irdeconv.cli.inputs import gather
 from irdeconv.cli.samples import is_broken, samples
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.spec import Dim, bounds
 from irdeconv.rewrite.form_names import FALLBACK
-
-if TYPE_CHECKING:
-    from irdeconv.ir.graph import Graph
-    from irdeconv.ir.spec import Dim
 
 FOLDER = "irdeconv_demo"
 OPEN = 8  # the size at which open dimensions are run
@@ -37,8 +37,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def _sample_meant(word: str) -> Exception:
     """Return the error of a word that stands alone: a sample, or a picture."""
-    from irdeconv.base.errors import misused
-
     if word in samples():
         return misused(f'"{word}" is a sample', f"irdeconv demo --samples {word}")
     hint = f"a picture is named by --input: irdeconv demo --input {word}"
@@ -86,8 +84,6 @@ def _list(chosen: dict[str, Path], console: Console) -> int:
 
 
 def _choose(names: list[str]) -> dict[str, Path]:
-    from irdeconv.base.errors import did_you_mean, misused
-
     known = samples()
     if not known:
         raise misused("this installation has no samples", "install irdeconv anew with pip")
@@ -112,8 +108,6 @@ def _folder(output: str | None) -> Iterator[Path]:
 
 def refused(name: str, path: Path) -> dict[str, Any]:
     """Validate a broken sample; it passes where errors are found."""
-    import irdeconv as ird
-
     start = time.perf_counter()
     found = ird.validate(path)
     errors = [d for d in found if d.severity == "error"]
@@ -130,8 +124,6 @@ def refused(name: str, path: Path) -> dict[str, Any]:
 
 def _closed(graph: Graph) -> Graph:
     """Return the graph with exact input shapes."""
-    import irdeconv as ird
-    from irdeconv.ir.spec import bounds
 
     def exact(dim: Dim) -> int:
         low, high = bounds(dim)
@@ -144,10 +136,6 @@ def _closed(graph: Graph) -> Graph:
 
 def demonstrate(name: str, path: Path, folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     """Take one sample through all steps and return what happened."""
-    import irdeconv as ird
-    from irdeconv.base.errors import InputError
-    from irdeconv.cli.inputs import gather
-
     start = time.perf_counter()
     found = ird.validate(path)
     if any(d.severity == "error" for d in found):
