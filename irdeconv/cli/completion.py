@@ -8,6 +8,7 @@ from typing import Any
 
 from irdeconv.base.codes import CODES
 from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.options import FORM_WORDS
 from irdeconv.cli.samples import samples
 from irdeconv.cli.verbs import VERBS, configure, verb_record
 from irdeconv.rewrite.targets import target_names
@@ -38,7 +39,8 @@ def _all_verbs() -> argparse.ArgumentParser:
     for verb, text in VERBS.items():
         parser = verbs.add_parser(verb, help=text, description=text)
         configure(parser, verb)
-        forms = next((o.words for o in verb_record(verb).options if o.key == "form"), "")
+        own = (o.words for o in verb_record(verb).options if o.key == "form")
+        forms = next(own, FORM_WORDS)
         for action in parser._actions:
             _describe(action, forms)
     verbs.add_parser("help", help="show the help of a verb").add_argument("verb", choices=[*VERBS])
