@@ -19,7 +19,7 @@ from irdeconv.cli.certificates import (
 from irdeconv.cli.checks import parse_shapes, protect
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
-from irdeconv.cli.model import read_stdin
+from irdeconv.cli.model import source_of
 from irdeconv.cli.options import lowering_options
 from irdeconv.formats.atomic import Files
 from irdeconv.formats.models import graph_of
@@ -39,11 +39,6 @@ from irdeconv.verify.onnx_check import (
     probe_models,
 )
 from irdeconv.verify.proving import stamp_of
-
-
-def source_of(file: str) -> str | bytes:
-    """Return a path, or the bytes of stdin."""
-    return read_stdin() if file == "-" else file
 
 
 def lower_file(

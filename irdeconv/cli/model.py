@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 import irdeconv as ird
-from irdeconv.base.errors import Diagnostic, UsageError, count, did_you_mean, misused
+from irdeconv.base.errors import UsageError, count, did_you_mean, misused
 from irdeconv.base.limits import current
 from irdeconv.cli.checks import parse_shapes, written
 from irdeconv.cli.console import Console
@@ -24,28 +24,6 @@ if TYPE_CHECKING:
 
 
 STDIN = "<stdin>"
-
-
-def validate_file(
-    file: str,
-    weights: str | Literal[False] | None,
-    semantics: Semantics = "runtime",
-    shapes: Mapping[str, Shape | None] | None = None,
-    target: str | None = None,
-) -> list[Diagnostic]:
-    """Validate one file; `-` is stdin. UsageError where a shape does not fit the model."""
-    found = ird.validate(
-        _source(file),
-        weights=weights,
-        semantics=semantics,
-        shapes=shapes,
-        target=target,
-        name=STDIN,
-    )
-    misfits = [d for d in found if d.code == "E310"]
-    if misfits:
-        raise UsageError(misfits)
-    return found
 
 
 def read(args: argparse.Namespace) -> Graph:
@@ -94,14 +72,14 @@ def read_file(
     seed: int = 0,
 ) -> Graph:
     """Read one model; `-` is stdin."""
-    return graph_of(_source(file), weights, semantics, shapes=shapes, seed=seed, name=STDIN)
+    return graph_of(source_of(file), weights, semantics, shapes=shapes, seed=seed, name=STDIN)
 
 
 def given(file: str, weights: str | None, semantics: Semantics = "runtime", seed: int = 0) -> Given:
     """Return a file as a side of a proof takes it; `-` is stdin."""
     from irdeconv.verify.proving import Given
 
-    return Given(_source(file), weights, semantics, STDIN, seed)
+    return Given(source_of(file), weights, semantics, STDIN, seed)
 
 
 def original(args: argparse.Namespace, graph: Graph) -> Given:
@@ -113,7 +91,8 @@ def original(args: argparse.Namespace, graph: Graph) -> Given:
     return Given(graph)
 
 
-def _source(file: str) -> str | bytes:
+def source_of(file: str) -> str | bytes:
+    """Return a path, or the bytes of stdin."""
     return read_stdin() if file == "-" else file
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import Literal
 
-from irdeconv.base.errors import Diagnostic, count, misused
+import irdeconv as ird
+from irdeconv.base.errors import Diagnostic, UsageError, count, misused
 from irdeconv.cli.checks import parse_shapes
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import code_of, junit, parts, sarif
-from irdeconv.cli.model import validate_file
+from irdeconv.cli.model import STDIN, source_of
+from irdeconv.ir.spec import Shape
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
@@ -17,9 +18,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     if args.weights and len(args.files) > 1:
         raise misused("--weights goes with a single file", "validate one model at a time")
     shapes = parse_shapes(args.shape)
-    weights: str | Literal[False] | None = False if args.no_weights else args.weights
-    files = dict.fromkeys(args.files)
-    found = {f: validate_file(f, weights, args.semantics, shapes, args.target) for f in files}
+    found = {file: _diagnostics(file, shapes, args) for file in dict.fromkeys(args.files)}
     everything = [d for ds in found.values() for d in ds]
     refused = code_of(everything)
     code = refused if refused in (5, 6) else 1
@@ -32,6 +31,24 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
 
     good = valid(everything, args.strict)
     return Answer(lambda: _json(found, args.strict), text, 0 if good else code)
+
+
+def _diagnostics(
+    file: str, shapes: dict[str, Shape | None], args: argparse.Namespace
+) -> list[Diagnostic]:
+    """Validate one file; UsageError if a shape does not fit the model."""
+    found = ird.validate(
+        source_of(file),
+        weights=False if args.no_weights else args.weights,
+        semantics=args.semantics,
+        shapes=shapes,
+        target=args.target,
+        name=STDIN,
+    )
+    misfits = [d for d in found if d.code == "E310"]
+    if misfits:
+        raise UsageError(misfits)
+    return found
 
 
 def valid(diagnostics: list[Diagnostic], strict: bool) -> bool:
@@ -49,7 +66,7 @@ def _text(found: dict[str, list[Diagnostic]], console: Console, args: argparse.N
         verdict = ("valid", "bold green") if good else ("invalid", "bold red")
         counts = f", {count(errors, 'error')}, {count(warnings, 'warning')}"
         counts += ", without weights" if args.no_weights else ""
-        name = "<stdin>" if file == "-" else file
+        name = STDIN if file == "-" else file
         console.text(f"{name}: ", verdict, counts)
     _point_to_codes([d for ds in found.values() for d in ds], console)
 
