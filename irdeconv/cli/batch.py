@@ -4,69 +4,21 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from irdeconv.base.errors import misused
+from irdeconv.base.errors import count, misused
+from irdeconv.cli.batch_executors import Errand, InProcess, ItemExecutor, Processes
+from irdeconv.cli.batch_items import BatchItem, Digests, Journal, Limits, Row, held, opened
+from irdeconv.cli.batch_plan import cleared, complete, journal_of, planned, settled
+from irdeconv.cli.batch_report import Pace, finish, require_formats
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import SHARED, Option, limits_around, rows
+from irdeconv.cli.options import limits_around
 from irdeconv.cli.records_tools import JOIN, PASSED
-from irdeconv.cli.verbs import verb_record
-
-if TYPE_CHECKING:
-    from irdeconv.cli.batch_executors import ItemExecutor
-    from irdeconv.cli.batch_items import BatchItem, Journal, Limits, Row
+from irdeconv.formats.atomic import failures, folder_beside, require_writable
+from irdeconv.kernels.threads import processors
 
 CALL = "irdeconv.cli.batch_answer:execute"
-# The help of options that mean something else in a batch.
-OWN_HELP = {
-    "--certify": "prove every lowered layer; the certificates go into -o",
-    "--dump": "also keep layers' outputs, in outputs.npz as dump/NAME: all, a layer's or tensor's "
-    "name, type:Convolution; may be repeated",
-    "--threads": "threads of each item (default: 1); results do not depend on it",
-    "--weights": "the .bin file, such as '{folder}/weights.bin' (default: the one beside the .xml)",
-}
-
-
-class Passed(argparse.Action):
-    """Keeps an option and its value in `words`, in the order in which they are given."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,
-    ) -> None:
-        """Take note of one option."""
-        word = self.option_strings[-1]
-        words = [*getattr(namespace, "words", ()), word if self.nargs == 0 else f"{word}={values}"]
-        namespace.words = words
-
-
-def add_passed(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the verbs; each says which verbs have it."""
-    parser.set_defaults(words=[])
-    seen: dict[str, Option] = {}
-    for task, names in PASSED.items():
-        for option in (*verb_record(task).options, *rows(SHARED["COMMON"])):
-            if option.names and option.names[-1] in names.split():
-                seen.setdefault(option.names[-1], option)
-    for name, option in seen.items():
-        verbs = [task for task in PASSED if name in PASSED[task].split()]
-        which = "any verb" if len(verbs) == len(PASSED) else ", ".join(verbs)
-        flag = not option.value or name == "--certify"
-        help = OWN_HELP.get(name) or option.help % {"default": option.default}
-        parser.add_argument(
-            *option.names,
-            action=Passed,
-            nargs=0 if flag else None,
-            metavar=None if flag else option.placeholder,
-            default=argparse.SUPPRESS,
-            help=f"of {which}: {help.replace('%', '%%')}",
-        )
 
 
 def require_arguments(args: argparse.Namespace) -> None:
@@ -87,12 +39,6 @@ def require_arguments(args: argparse.Namespace) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Do all items and report."""
-    from irdeconv.base.errors import count
-    from irdeconv.cli.batch_items import held, opened
-    from irdeconv.cli.batch_plan import journal_of, planned
-    from irdeconv.cli.batch_report import finish, require_formats
-    from irdeconv.formats.atomic import failures, folder_beside, require_writable
-
     require_arguments(args)
     if args.task == JOIN:
         from irdeconv.cli.batch_join import join
@@ -134,10 +80,6 @@ def _do(
     console: Console,
 ) -> None:
     """Fill in what became of all items, by their places."""
-    from irdeconv.cli.batch_items import Digests
-    from irdeconv.cli.batch_plan import cleared, complete, settled
-    from irdeconv.cli.batch_report import Pace
-
     limits: Limits = {"memory": args.memory, "timeout": args.timeout}
     keys: list[str] = []
     if journal is not None:
@@ -165,9 +107,6 @@ def _do(
 
 
 def _executor(args: argparse.Namespace, console: Console) -> ItemExecutor:
-    from irdeconv.cli.batch_executors import Errand, InProcess, Processes
-    from irdeconv.kernels.threads import processors
-
     jobs = processors() if args.jobs is None else args.jobs
     work = Errand(CALL, str(Path.cwd()), args.memory, args.timeout)
     if args.scheduler or args.cluster:

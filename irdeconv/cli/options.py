@@ -307,8 +307,7 @@ class Verb:
     `about` is the text of `--help`, `text` has the options (`options.rows`). `no` is the meaning of
     exit code 1; with `partly` there is exit code 7, too. The commands of `example` are run for the
     page, unless their output `differs` by machine. Options of `one_of` exclude each other. `models`
-    is False if the verb reads no model of the user's, `more` names a function of its module that
-    adds arguments.
+    is False if the verb reads no model of the user's. A batch `passes` options on to other verbs.
     """
 
     about: str
@@ -321,7 +320,7 @@ class Verb:
     models: bool = True
     one_of: str = ""
     one_required: bool = False
-    more: str = ""
+    passes: bool = False
 
     @cached_property
     def options(self) -> tuple[Option, ...]:

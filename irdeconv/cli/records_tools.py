@@ -125,7 +125,7 @@ Exit code: the worst of the items', in this order: 70 (also crashes), 2, 6, 3, 4
         example="irdeconv batch validate ir_samples --jobs 2 --report report.html",
         guide="batch",
         partly=True,
-        more="add_passed",
+        passes=True,
     ),
     "codes": Verb(
         """

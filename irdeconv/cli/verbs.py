@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import SUPPRESS, Action, ArgumentParser, Namespace
+from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from irdeconv.cli.options import SHARED, OptionParser, Verb, rows
+from irdeconv.cli.options import SHARED, Option, OptionParser, Verb, rows
 
 VERBS = {
     "validate": "check a model and report everything that is wrong with it",
@@ -66,9 +67,9 @@ def configure(parser: ArgumentParser, verb: str) -> None:
         elif group not in groups:
             groups[group] = parser.add_argument_group(group)
         option.add_to(groups[group])
-    if this.more:
-        getattr(module(verb), this.more)(parser)
-    reads = this.models and not this.more  # the items of a batch read
+    if this.passes:
+        _add_passed(parser)
+    reads = this.models and not this.passes  # the items of a batch read
     for option in rows(SHARED["COMMON"]):
         if reads or option.name not in ("--extension", "--limit"):
             option.add_to(parser)
@@ -78,3 +79,54 @@ def _verbs_with(name: str) -> list[str]:
     from irdeconv.cli.usage import option_names
 
     return [verb for verb in VERBS if name in option_names(verb_parser(verb))]
+
+
+# The help of options that mean something else in a batch.
+OWN_HELP = {
+    "--certify": "prove every lowered layer; the certificates go into -o",
+    "--dump": "also keep layers' outputs, in outputs.npz as dump/NAME: all, a layer's or tensor's "
+    "name, type:Convolution; may be repeated",
+    "--threads": "threads of each item (default: 1); results do not depend on it",
+    "--weights": "the .bin file, such as '{folder}/weights.bin' (default: the one beside the .xml)",
+}
+
+
+class _Passed(Action):
+    """Keeps an option and its value in `words`, in the order in which they are given."""
+
+    def __call__(
+        self,
+        parser: ArgumentParser,
+        namespace: Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        """Take note of one option."""
+        word = self.option_strings[-1]
+        words = [*getattr(namespace, "words", ()), word if self.nargs == 0 else f"{word}={values}"]
+        namespace.words = words
+
+
+def _add_passed(parser: ArgumentParser) -> None:
+    """Add the options of the verbs that a batch passes on; each says which verbs have it."""
+    from irdeconv.cli.records_tools import PASSED
+
+    parser.set_defaults(words=[])
+    seen: dict[str, Option] = {}
+    for task, names in PASSED.items():
+        for option in (*verb_record(task).options, *rows(SHARED["COMMON"])):
+            if option.names and option.names[-1] in names.split():
+                seen.setdefault(option.names[-1], option)
+    for name, option in seen.items():
+        verbs = [task for task in PASSED if name in PASSED[task].split()]
+        which = "any verb" if len(verbs) == len(PASSED) else ", ".join(verbs)
+        flag = not option.value or name == "--certify"
+        help = OWN_HELP.get(name) or option.help % {"default": option.default}
+        parser.add_argument(
+            *option.names,
+            action=_Passed,
+            nargs=0 if flag else None,
+            metavar=None if flag else option.placeholder,
+            default=SUPPRESS,
+            help=f"of {which}: {help.replace('%', '%%')}",
+        )
