@@ -37,7 +37,8 @@ def check_options(verb: Verb, args: argparse.Namespace) -> None:
             raise misused(f"{name} is empty", "is a variable of the shell unset?")
     if getattr(args, "shape", None):
         parse_shapes(args.shape)
-    for option, value in given:
+    # Words first: they can be judged without opening a file.
+    for option, value in sorted(given, key=lambda pair: pair[0].reads in ("model", "weights")):
         if option.key == "form" and value not in option.words.split():
             from irdeconv.rewrite.form_names import require_form
 

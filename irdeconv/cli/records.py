@@ -510,7 +510,9 @@ differ, the exit code is 1 and nothing is written.
     --check irdeconv|openvino  run the model before and after on the same inputs: in irdeconv the
         bits have to be the same, in OpenVINO the numbers within 0.0001 of the
         output's largest
+    = @needs --check
     + INPUT
+    =
     + SEED
     -o --output FILE  write the simplified model here (.xml, .bin beside it) @writes model .xml
     + FORCE
