@@ -1,155 +1,45 @@
-"""Do what a verb does with many models, or with many inputs of one model, on several workers.
-
-PATH is a model, a folder (all .xml, .onnx and .ird below it) or a pattern. Each item is done in a
-process of a pool: one that fails, crashes, takes too long or too much memory gets its line in the
-report, and the others go on. --jobs 0 does all in this process. With --scheduler or --cluster, Dask
-spreads the items over machines (extra "distributed").
-
--o keeps what each item makes in a folder of its own: the verb's JSON document, models,
-certificates, arrays. Results stand in the order of PATH, and the report has the same bytes whoever
-did the work. --resume goes on after an interruption: what has been done, with the same files and
-options, is not done again.
-
---inputs runs one model on many files, or on parts of large ones (--rows). `batch join DIR... -o
-FILE` puts their outputs together. --shard K/N does only a part of the items, as one of N machines.
-
-In --against and in the options of the verb, {file}, {folder}, {stem} and {item} stand for the
-model, its folder, its name without suffix, and the item's folder below -o.
-
-Exit code: the worst of the items', in this order: 70 (also crashes), 2, 6, 3, 4, 5 (also time), 1,
-7, 0.
-"""
+"""`batch`: do the same with many models, or with many inputs of one, on several workers."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from irdeconv.cli.batch_options import JOIN, TASKS, add_passed, refuse_idle, shard
+from irdeconv.base.errors import count, misused
+from irdeconv.cli.batch_executors import Errand, InProcess, ItemExecutor, Processes
+from irdeconv.cli.batch_items import BatchItem, Digests, Journal, Limits, Row, held, opened
+from irdeconv.cli.batch_plan import cleared, complete, journal_of, planned, settled
+from irdeconv.cli.batch_report import Pace, finish, require_formats
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_format, limits_around, real, size, whole
+from irdeconv.cli.options import limits_around
+from irdeconv.cli.records_tools import JOIN, PASSED
+from irdeconv.formats.atomic import failures, folder_beside, require_writable
+from irdeconv.kernels.threads import processors
 
-if TYPE_CHECKING:
-    from irdeconv.cli.batch_executors import ItemExecutor
-    from irdeconv.cli.batch_items import BatchItem, Journal, Limits, Row
-
-MOST_JOBS = 4096
 CALL = "irdeconv.cli.batch_answer:execute"
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    parser.add_argument("task", metavar="VERB", choices=TASKS, help=", ".join(TASKS))
-    parser.add_argument(
-        "paths",
-        metavar="PATH",
-        nargs="+",
-        help="models, folders, patterns; of join: the folders of -o of a batch run --inputs",
-    )
-    parser.add_argument(
-        "--inputs",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="with run and one model: .npy, .npz or .zarr files, folders, patterns; each is an "
-        "item, and its arrays are the inputs, by name or in order; may be repeated; with join: "
-        "only the outputs of these, in this order",
-    )
-    parser.add_argument(
-        "--rows",
-        type=whole(1),
-        metavar="N",
-        help="with --inputs: cut each file along the first axis into items of N rows",
-    )
-    parser.add_argument(
-        "--against",
-        metavar="WHERE",
-        help="what compare and check-certificate hold each model against: a file name such as "
-        "'{folder}/{stem}_lowered.xml', the folder of -o of a batch lower, or openvino",
-    )
-    _add_work(parser)
-    _add_places(parser)
-    parser.add_argument("--all", action="store_true", help="list items that are well, too")
-    add_format(parser)
-    add_passed(parser)
-
-
-def _add_work(parser: OptionParser) -> None:
-    """Add who does the items, and what they may take."""
-    parser.add_argument(
-        "--jobs",
-        type=whole(0, MOST_JOBS),
-        metavar="N",
-        help="processes (default: as many as processors); 0: all in this process, without limits",
-    )
-    parser.add_argument(
-        "--shard",
-        type=shard,
-        metavar="K/N",
-        help="of all items, do only the K-th of N parts of equal size: 1/4, 2/4, 3/4, 4/4",
-    )
-    parser.add_argument(
-        "--timeout", type=real(0.001), metavar="SECONDS", help="the time that an item may take"
-    )
-    parser.add_argument(
-        "--memory",
-        type=size,
-        metavar="SIZE",
-        help="the address space that an item may take beyond that of an idle process: 512M, 2G "
-        "(Linux)",
-    )
-    parser.add_argument(
-        "--scheduler", metavar="ADDRESS", help="a scheduler of Dask, such as tcp://host:8786"
-    )
-    parser.add_argument(
-        "--cluster", choices=("local",), help="start a scheduler of Dask and --jobs workers here"
-    )
-    parser.add_argument(
-        "--retries",
-        type=whole(0, 1000),
-        metavar="N",
-        default=10,
-        help="how often an item is given to another worker of Dask when its worker dies or falls "
-        "silent, before it counts as crashed (default: %(default)s)",
-    )
-
-
-def _add_places(parser: OptionParser) -> None:
-    """Add what is written, and what becomes of what is there."""
-    parser.add_argument(
-        "-o",
-        "--output",
-        dest="folder",
-        metavar="DIR",
-        help="a folder for what the items make; of join: the .npz or .npy",
-    )
-    parser.add_argument(
-        "--report",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="write the report here: .json, .junit (or .xml), .sarif, .html; may be repeated",
-    )
-    parser.add_argument("--resume", action="store_true", help="go on with what the journal has")
-    parser.add_argument("--force", action="store_true", help="begin anew, whatever is there")
-    parser.add_argument(
-        "--journal",
-        metavar="FILE",
-        help="keep what is done here (default: batch.journal in DIR, or beside the report)",
-    )
+def require_arguments(args: argparse.Namespace) -> None:
+    """Raise UsageError for options that the verb of the items does not have, or that it lacks."""
+    task, names = args.task, [word.partition("=")[0] for word in args.words]
+    for name in names:
+        if name not in PASSED.get(task, "").split():
+            verbs = [t for t in PASSED if name in PASSED[t].split()]
+            raise misused(f'{task} has no option "{name}"', f"it is one of {', '.join(verbs)}")
+        if name in ("--certify", "--dump") and not args.folder:
+            raise misused(f"{name} needs -o DIR, where the files go", "name a folder")
+    if task == "check-certificate" and not args.against:
+        hint = "name the folder that batch lower -o has written"
+        raise misused("check-certificate needs --against", hint)
+    if args.memory and not sys.platform.startswith("linux"):
+        raise misused("--memory needs Linux", "leave it out")
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Do all items and report."""
-    from irdeconv.base.errors import count
-    from irdeconv.cli.batch_items import held, opened
-    from irdeconv.cli.batch_plan import journal_of, planned
-    from irdeconv.cli.batch_report import finish, require_formats
-    from irdeconv.formats.atomic import failures, folder_beside, require_writable
-
-    refuse_idle(args)
+    require_arguments(args)
     if args.task == JOIN:
         from irdeconv.cli.batch_join import join
 
@@ -190,10 +80,6 @@ def _do(
     console: Console,
 ) -> None:
     """Fill in what became of all items, by their places."""
-    from irdeconv.cli.batch_items import Digests
-    from irdeconv.cli.batch_plan import cleared, complete, settled
-    from irdeconv.cli.batch_report import Pace
-
     limits: Limits = {"memory": args.memory, "timeout": args.timeout}
     keys: list[str] = []
     if journal is not None:
@@ -221,9 +107,6 @@ def _do(
 
 
 def _executor(args: argparse.Namespace, console: Console) -> ItemExecutor:
-    from irdeconv.cli.batch_executors import Errand, InProcess, Processes
-    from irdeconv.kernels.threads import processors
-
     jobs = processors() if args.jobs is None else args.jobs
     work = Errand(CALL, str(Path.cwd()), args.memory, args.timeout)
     if args.scheduler or args.cluster:

@@ -1,22 +1,12 @@
-"""One item of a batch: its arrays, its call, its row.
-
-What a verb has answered to an item of a batch, as a row of the report.
+"""One item of a batch: a verb is called as the command line calls it; its answer is a row.
 
 The verb writes JSON, which goes to `result.json` in the item's folder. No path of that folder
-stays in it, so that the same work gives the same bytes in any folder; in messages the folder is
-called as in the end.
+remains in it, so that the same work gives the same bytes in any folder. The item's files are made
+in a new folder below `stage`, whose name is "place" in the row. The command moves it to its final
+place. So no folder is half made, and two workers with the same item do not disturb each other.
 
-The files that an item's result depends on: what a journal holds has to be of the same ones.
-
-The inputs of `batch run --inputs`: files of arrays, whole or cut into rows.
-
-An item of `batch run --inputs`: rows go through a plan that a process compiles once.
-
-One item of a batch: a verb is called as the command line calls it; its answer is a row.
-
-What it makes goes into a new folder below `stage`, whose name the row has as "place". The command
-puts it where it belongs. So nothing half-made is ever there, and who does an item that was given to
-somebody else meanwhile disturbs nobody.
+An item of `batch run --inputs` is a file of arrays, or rows of one. They go through a plan that a
+process compiles once.
 """
 
 from __future__ import annotations
@@ -44,10 +34,11 @@ from irdeconv.base.opening import unreadable
 from irdeconv.cli.batch_items import STATUS, BatchItem, Digests, Row, found_files, name_of
 from irdeconv.cli.console import Console
 from irdeconv.cli.diagnostics import code_of
-from irdeconv.cli.inputs import open_npz, told
+from irdeconv.cli.inputs import naming_file, open_npz
 from irdeconv.cli.interrupt import EXIT_CODE
-from irdeconv.cli.main import guarded, main, verb_parser
+from irdeconv.cli.main import guarded, main
 from irdeconv.cli.options import execution
+from irdeconv.cli.verbs import verb_parser
 from irdeconv.formats.arrays import npy_header, read_npy
 from irdeconv.formats.atomic import failures, write_file
 from irdeconv.ir.spec import Array
@@ -69,14 +60,14 @@ class Places:
     made: str
     final: str
 
-    def told(self, value: Any) -> Any:
+    def relocated(self, value: Any) -> Any:
         """Return a document in which paths of files that were made begin in their folder."""
         if isinstance(value, str):
             return value.removeprefix(self.made + os.sep).replace(self.made, self.final)
         if isinstance(value, list):
-            return [self.told(v) for v in value]
+            return [self.relocated(v) for v in value]
         if isinstance(value, dict):
-            return {k: self.told(v) for k, v in value.items()}
+            return {k: self.relocated(v) for k, v in value.items()}
         return value
 
 
@@ -85,7 +76,7 @@ def row_of(verb: str, code: int, text: str, places: Places | None) -> Row:
     if not text:  # an extension may end the verb
         code, text = 70, '{"error": "no answer", "diagnostics": []}'
     document = json.loads(text)
-    document = document if places is None else places.told(document)
+    document = document if places is None else places.relocated(document)
     data = (json.dumps(document, indent=1) + "\n").encode()
     if places is not None:
         write_file(Path(places.made, RESULT), data)
@@ -99,7 +90,7 @@ def row_of(verb: str, code: int, text: str, places: Places | None) -> Row:
         "files": [] if places is None else list(files(places.made)),
     }
     if code in (5, 70):
-        row["last"] = True  # the process may lack memory that nobody gives back
+        row["last"] = True  # the process may not have given back its memory
     return row
 
 
@@ -109,7 +100,7 @@ def failed(error: IrdeconvError | MemoryError, places: Places | None) -> Row:
     code = 5 if isinstance(error, MemoryError) else code_of(found) or error.exit_code
     diagnostics = [d.to_dict() for d in found[:MOST_DIAGNOSTICS]]
     if places is not None:
-        diagnostics = places.told(diagnostics)
+        diagnostics = places.relocated(diagnostics)
     row: Row = {
         "status": STATUS.get(code, "bug"),
         "exit_code": code,
@@ -215,7 +206,7 @@ _SUMMARIES = {
 
 
 def sources(models: Iterable[str], words: Iterable[str]) -> Iterator[str]:
-    """Yield the files that are read for models and for options, as far as names tell."""
+    """Yield the files that are read for models and for options, as far as names show."""
     for model in models:
         yield model
         if model.endswith(".onnx"):
@@ -319,7 +310,7 @@ def _shapes(path: str) -> dict[str, tuple[int, ...]]:
     if path.endswith(".npz"):
         with open_npz(path) as arrays:
             return {name: arrays.header(name).shape for name in arrays}
-    with told(path, ".npy"):
+    with naming_file(path, ".npy"):
         return {"": npy_header(path).shape}
 
 
@@ -331,7 +322,7 @@ def read_rows(path: str, rows: tuple[int, int] | None) -> dict[str, Array]:
     if path.endswith(".npz"):
         with open_npz(path) as arrays:
             return {name: array[part].copy() for name, array in arrays.items()}
-    with told(path, ".npy"):
+    with naming_file(path, ".npy"):
         return {"": read_npy(path, rows)}
 
 
@@ -341,7 +332,7 @@ def _zarr(path: str) -> dict[str, Any]:
     try:
         found = zarr.open(path, mode="r")
         arrays = {"": found} if hasattr(found, "dtype") else dict(found.arrays())
-    except Exception as e:  # whatever zarr says of what is no store of its
+    except Exception as e:  # zarr has many errors for a folder that is not its own
         raise misused(f"{path} cannot be read as zarr: {e}", "zarr.save writes one") from e
     for name, array in arrays.items():
         if array.dtype.kind not in "biufc":
@@ -362,7 +353,7 @@ def execute_part(payload: dict[str, Any], places: Places | None) -> Row:
 
 
 def _with_file(text: str, file: str) -> str:
-    """Return a document that says of which file it is, also where it tells an error."""
+    """Return a document with the name of its file, also if it is an error."""
     document = json.loads(text)
     return json.dumps({**document, "file": file}) if "error" in document else text
 
@@ -444,7 +435,7 @@ def _others(
 
 
 def execute(payload: dict[str, Any]) -> Row:
-    """Do an item: `verb` with `words`, which are told of the files to be `made`."""
+    """Do an item: `verb` with `words` and the paths of the files to be `made`."""
     work: Callable[[dict[str, Any], Places | None], Row]
     work = execute_part if "part" in payload else _execute_verb
     places = None

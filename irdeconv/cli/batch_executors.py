@@ -69,7 +69,7 @@ class Child:
         return answer
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """End the process, also while it works."""
         with self._lock:
             self._closed = True
             process = self._process
@@ -90,7 +90,11 @@ class Child:
             )
         if _asked(process, asdict(self.work)) is None:
             code = self._drop()
-            hint = "allow more with --memory" if self.work.memory else "irdeconv doctor may tell"
+            hint = (
+                "allow more with --memory"
+                if self.work.memory
+                else "irdeconv doctor may show the reason"
+            )
             raise misused(f"a process for items does not start (exit code {code})", hint)
         return process
 
@@ -207,7 +211,7 @@ class Processes:
         threads = ThreadPoolExecutor(len(children) or 1)
         try:
             yield from _as_done(payloads, lambda p: threads.submit(run, p), 2 * len(children))
-        finally:  # also after Ctrl-C, or when nobody asks for the rest
+        finally:  # also after Ctrl-C, or if the caller stops early
             threads.shutdown(wait=False, cancel_futures=True)
             for child in children:
                 child.close()

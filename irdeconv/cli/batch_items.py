@@ -1,21 +1,12 @@
-"""Items of a batch: names, journal, lock, rows of the report.
+"""Items of a batch: the files, the journal, the lock, the rows of the report.
 
-Items: which files there are, what an item is called, and what its result depends on.
+The lock of a folder is one of the system (flock), so it ends with its process. The file names the
+holder. Systems without such locks (Windows, some network drives) keep no other batch out.
 
-A folder that one batch has for itself as long as it is at work.
-
-The lock is one of the system (flock): it goes when its process goes, however that ends. The file
-says who holds it, and what an old one says counts for nothing. Where the system knows no such locks
-(Windows, some network drives) nobody is kept out.
-
-What became of an item: one row of the report, the same whoever did the work.
-
-The journal of a batch: a line of JSON per finished item.
-
-A line is with the system at once, so a process that is killed loses none, and leaves at most half a
-line at the end, which is cut off when the batch is resumed. A moment later it is on the disk, so a
-machine that fails loses the items of that moment, which are done again. Only one batch at a time
-writes a journal.
+The journal has a line of JSON for each finished item. A line is passed to the system at once, so a
+killed process loses none; half a line at the end is cut off when the batch is resumed. It is on the
+disk a moment later, so a machine that fails loses the items of that moment, which are done again.
+Only one batch at a time writes a journal.
 """
 
 from __future__ import annotations
@@ -139,7 +130,7 @@ def found_files(
     A folder gives what ends like one of `suffixes`, in the order of names; a folder that ends like
     one of `folders` counts as a file. Links that lead out of a folder, pipes, devices and hidden
     names in it are left out, and so is what lies in one of `without`, unless the folder that is
-    searched does, too. What cannot be searched is returned as it is: reading it tells why. A file
+    searched does, too. What cannot be searched is returned as it is: reading it shows why. A file
     that is named twice counts once. UsageError where a path gives nothing, FileAccessError where
     there is no such file.
     """
@@ -259,7 +250,7 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def locked(file: int) -> bool:
-    """Lock an open file until it is closed; False where somebody else has."""
+    """Lock an open file until it is closed; False if another process has locked it."""
     try:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

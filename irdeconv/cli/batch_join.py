@@ -25,7 +25,7 @@ from irdeconv.formats.arrays import HEADER_BYTES, archived
 from irdeconv.formats.atomic import failures, require_writable, together
 from irdeconv.ir.spec import Array
 
-MOST_TOLD = 20  # things that are wrong
+MOST_PROBLEMS = 20  # things that are wrong
 RESULT_BYTES = 1 << 26
 AGAIN = "the same batch run with --resume makes the rest"
 
@@ -133,21 +133,21 @@ def _ordered(parts: list[Joint], failed: list[str], files: Sequence[str]) -> Ite
             raise misused(f"--inputs {name}: there are no results of it", f"there are of {known}")
     names = dict.fromkeys(files) or sorted(by_file, key=lambda file: PurePath(file).parts)
     chosen = {name: sorted(by_file[name], key=lambda p: (p.begin, p.end)) for name in names}
-    wrong = [told for found in chosen.values() for told in _wrong(found)]
+    wrong = [problem for found in chosen.values() for problem in _wrong(found)]
     if not files:
         wrong += [_none_of(file) for file in sorted({*failed} - by_file.keys())]
     if wrong:
         lacking = f"; {count(len(failed), 'item')} ended without outputs" if failed else ""
-        raise UsageError([*_told(wrong, lacking)])
+        raise UsageError([*_diagnostics(wrong, lacking)])
     for found in chosen.values():
         yield from found
 
 
-def _told(wrong: list[tuple[str, str]], lacking: str) -> Iterator[Diagnostic]:
-    for text, hint in wrong[:MOST_TOLD]:
+def _diagnostics(wrong: list[tuple[str, str]], lacking: str) -> Iterator[Diagnostic]:
+    for text, hint in wrong[:MOST_PROBLEMS]:
         yield Diagnostic("E700", "error", text, hint=hint + (lacking if hint == AGAIN else ""))
-    if len(wrong) > MOST_TOLD:
-        text = f"and {len(wrong) - MOST_TOLD:,} more places like these"
+    if len(wrong) > MOST_PROBLEMS:
+        text = f"and {len(wrong) - MOST_PROBLEMS:,} more places like these"
         yield Diagnostic("E700", "error", text, hint=lacking.removeprefix("; "))
 
 
@@ -264,7 +264,7 @@ def _tell(parts: list[Joint], outputs: dict[str, Whole], path: str, console: Con
     for name, whole in outputs.items():
         if whole.shape[0] != rows:
             has = f'"{name}" has {whole.shape[0]:,} rows for {rows:,} of the inputs'
-            console.log(f"{has}: only the parts tell which belong together")
+            console.log(f"{has}: only the parts show which belong together")
     console.log(f"wrote {path}")
     if console.wants_json:
         joined = [

@@ -78,14 +78,14 @@ def _require_apart(args: argparse.Namespace, items: list[BatchItem]) -> None:
 
 def _require_words(args: argparse.Namespace, file: str) -> None:
     """Let the verb's own parser look at the words, before anything is done."""
-    from irdeconv.cli.main import verb_parser
+    from irdeconv.cli.verbs import verb_parser, verb_record
 
     second = [file] if args.task == "check-certificate" else []
     options = verb_parser(args.task).parse([_word(file), *second, *args.words])
     for name in ("file", "files", "lowered", "other"):
         setattr(options, name, None)
     if not any(mark in word for word in args.words for mark in PLACEHOLDERS):
-        check_options(options)
+        check_options(verb_record(args.task), options)
 
 
 def _is_report(path: str) -> bool:

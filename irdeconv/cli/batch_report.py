@@ -11,11 +11,8 @@ from contextlib import ExitStack
 from html import escape
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
-from irdeconv import __version__
 from irdeconv.base import progress
-from irdeconv.base.codes import CODES
 from irdeconv.base.errors import IrdeconvError, count, misused
 from irdeconv.base.markup import plain
 from irdeconv.base.tables import printable
@@ -23,7 +20,7 @@ from irdeconv.cli.batch_answer import MOST_DIAGNOSTICS
 from irdeconv.cli.batch_items import GOOD, STATUS, BatchItem, Row, worst
 from irdeconv.cli.batch_plan import shown
 from irdeconv.cli.console import Console, finite
-from irdeconv.cli.diagnostics import physical, xml_text
+from irdeconv.cli.diagnostics import JunitCase, junit_report, physical, sarif_log
 from irdeconv.cli.rich_bars import duration
 from irdeconv.formats.atomic import together
 
@@ -132,67 +129,35 @@ def _as_json(report: dict[str, Any]) -> str:
 
 def _junit(report: dict[str, Any]) -> str:
     """Return a suite with a case per item; crashes and bugs are errors, the rest failures."""
-    root = ElementTree.Element("testsuites", name="irdeconv batch")
-    wrong = [i for i in report["items"] if i["status"] not in GOOD]
-    errors = sum(i["exit_code"] == 70 for i in wrong)
-    suite = ElementTree.SubElement(
-        root,
-        "testsuite",
-        name=f"irdeconv {report['verb']}",
-        tests=str(len(report["items"])),
-        failures=str(len(wrong) - errors),
-        errors=str(errors),
-    )
-    for item in report["items"]:
-        name = _safe_xml(plain(_title(item)))
-        case = ElementTree.SubElement(suite, "testcase", classname=report["verb"], name=name)
-        if item["status"] not in GOOD:
-            tag = "error" if item["exit_code"] == 70 else "failure"
-            what = {"type": item["status"], "message": _safe_xml(plain(item["summary"]))}
-            text = "\n".join(plain(_line(d)) for d in item["diagnostics"])
-            ElementTree.SubElement(case, tag, what).text = _safe_xml(text)
-    ElementTree.SubElement(suite, "system-out").text = _safe_xml(verdict(report))
-    ElementTree.indent(root, " ")
-    text = ElementTree.tostring(root, encoding="unicode")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
+    def case_of(item: dict[str, Any]) -> JunitCase:
+        good = item["status"] in GOOD
+        return JunitCase(
+            report["verb"],
+            plain(_title(item)),
+            "" if good else item["status"],
+            plain(item["summary"]),
+            "\n".join(plain(_line(d)) for d in item["diagnostics"]),
+            "error" if item["exit_code"] == 70 else "failure",
+        )
 
-def _safe_xml(text: str) -> str:
-    return xml_text(printable(text))
+    suite = f"irdeconv {report['verb']}", [*map(case_of, report["items"])], verdict(report)
+    return junit_report("irdeconv batch", [suite], errors=True)
 
 
 def _sarif(report: dict[str, Any]) -> str:
     """Return a SARIF 2.1.0 log with a result per diagnostic."""
     found = [(item, d) for item in report["items"] for d in item["diagnostics"]]
-    used = sorted({d["code"] for _, d in found})
-    rules = [
-        {"id": c, "shortDescription": {"text": CODES[c].title}, "help": {"text": CODES[c].hint}}
-        for c in used
-    ]
-    driver = {"name": "irdeconv", "version": __version__, "rules": rules}
-    results = [_result(item, d, used.index(d["code"])) for item, d in found]
-    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
-    log = {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [run],
-    }
-    return json.dumps(log, indent=1) + "\n"
+    return sarif_log([(d["code"], _result(item, d)) for item, d in found])
 
 
-def _result(item: dict[str, Any], d: dict[str, Any], rule: int) -> dict[str, Any]:
+def _result(item: dict[str, Any], d: dict[str, Any]) -> dict[str, Any]:
     text = f"{d['message']} ({d['hint']})" if d["hint"] else d["message"]
     position = None if d["line"] is None else (d["line"], d["column"])
     place: dict[str, Any] = {"physicalLocation": physical(d["file"] or item["file"], position)}
     if d["layer"] is not None:
         place["logicalLocations"] = [{"name": plain(d["layer"]), "kind": "element"}]
-    return {
-        "ruleId": d["code"],
-        "ruleIndex": rule,
-        "level": d["severity"],
-        "message": {"text": printable(text)},
-        "locations": [place],
-    }
+    return {"level": d["severity"], "message": {"text": printable(text)}, "locations": [place]}
 
 
 def _html(report: dict[str, Any]) -> str:

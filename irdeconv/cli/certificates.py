@@ -6,29 +6,29 @@ import argparse
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
-from irdeconv.cli.console import Console
+from irdeconv.base.errors import misused
+from irdeconv.base.limits import current
+from irdeconv.base.opening import read_text
+from irdeconv.cli.console import Answer, Console
+from irdeconv.formats.atomic import Files, together
+from irdeconv.formats.text import dump
+from irdeconv.formats.xml_writer import stage_ir
+from irdeconv.ir.graph import Graph
+from irdeconv.rewrite.raising import Raised, RaisingReport
+from irdeconv.rewrite.records import Lowered, LoweringReport
+from irdeconv.rewrite.standardize import standardize
+from irdeconv.verify.certificates import Certificates
+from irdeconv.verify.proving import Given
 
-if TYPE_CHECKING:
-    from irdeconv.formats.atomic import Files
-    from irdeconv.ir.graph import Graph
-    from irdeconv.rewrite.raising import Raised
-    from irdeconv.rewrite.records import Lowered
-    from irdeconv.verify.certificates import Certificates
-    from irdeconv.verify.proving import Given
-
-SOME_SIZES = 7  # exit code: equal, but not for every size, or only if what is assumed is so
+SOME_SIZES = 7  # exit code: equal, but not for every size, or only under assumptions
 Rewritten = TypeVar("Rewritten", bound="Lowered | Raised")
+Written = TypeVar("Written")
 
 
 def read_certificates(path: str) -> Certificates:
     """Read certificates as `lower --certify` writes them; UsageError where the file holds none."""
-    from irdeconv.base.errors import misused
-    from irdeconv.base.limits import current
-    from irdeconv.base.opening import read_text
-    from irdeconv.verify.certificates import Certificates
-
     try:
         return Certificates.from_json(read_text(path, current().json_bytes))
     except ValueError as e:
@@ -36,29 +36,18 @@ def read_certificates(path: str) -> Certificates:
         raise misused(f"{path} holds no certificates: {e}", hint) from e
 
 
-def refuse_probe(args: argparse.Namespace) -> None:
-    """Raise UsageError for --probe where nothing is certified."""
-    from irdeconv.base.errors import misused
-
-    if args.probe and not args.certify:
-        raise misused("--probe is of --certify", "write --certify as well, or leave --probe out")
-
-
 def write_proved(
     args: argparse.Namespace,
     console: Console,
-    stage: Callable[[Files], Given],
-    prove: Callable[[Given], Certificates],
-    page: Callable[[Certificates], str] | None = None,
+    stage: Callable[[Files], Written],
+    prove: Callable[[Written], Certificates],
+    page: Callable[[Certificates], str | None] | None = None,
 ) -> Certificates:
     """Write what -o, --certify and --report name, all of it or nothing; return the certificates.
 
-    `stage` writes the model where it stands until all is done, and returns it as it is read back:
-    `prove` makes the certificates of that, `page` the page.
+    `stage` writes the model to a temporary place and returns it as it is read back; `prove` makes
+    the certificates of that, `page` the page, or None if it cannot.
     """
-    from irdeconv.formats.atomic import together
-    from irdeconv.verify.certificates import Certificates
-
     made = Certificates(())
     with together() as files:
         written = stage(files)
@@ -66,8 +55,9 @@ def write_proved(
             made = prove(written)
         if args.certify and args.certify != "-":
             files.write(Path(args.certify), made.to_json().encode("utf-8"))
-        if page is not None and args.report:
-            files.write(Path(args.report), page(made).encode("utf-8"))
+        text = page(made) if page is not None and args.report else None
+        if text is not None:
+            files.write(Path(args.report), text.encode("utf-8"))
         targets = [one.target for one in files.opened]
     for path in targets:
         if path.suffix != ".bin":
@@ -76,10 +66,6 @@ def write_proved(
 
 
 def _staged(graph: Graph, args: argparse.Namespace, files: Files) -> Given:
-    from irdeconv.formats.xml_writer import stage_ir
-    from irdeconv.rewrite.standardize import standardize
-    from irdeconv.verify.proving import Given
-
     if not args.output:
         return Given(graph)
     xml, weights = stage_ir(standardize(graph), Path(args.output), files)
@@ -87,7 +73,6 @@ def _staged(graph: Graph, args: argparse.Namespace, files: Files) -> Given:
 
 
 def finish_rewriting(
-    verb: str,
     args: argparse.Namespace,
     rewritten: Rewritten,
     console: Console,
@@ -95,28 +80,32 @@ def finish_rewriting(
     prove: Callable[[Given], Certificates],
     show: Callable[[Rewritten], None],
     page: Callable[[Certificates], str] | None = None,
-) -> int:
-    """Write what -o and --certify name, then the JSON document, or report, graph and certificates.
+) -> Answer:
+    """Write the outputs; answer with report, graph and certificates.
 
     `prove` makes certificates of the model as it is read back, `show` writes the report, `page`
-    makes what --report writes. Returns
-    0 where all layers are proved for every size, 7 for some sizes or where anything is assumed,
-    1 where one is not proved.
+    makes what --report writes. The exit code is 0 if all layers are proved for every size, 7 for
+    some sizes or under assumptions, 1 if one is not proved.
     """
-    from irdeconv.formats.text import dump
-
     made = write_proved(args, console, partial(_staged, rewritten.graph, args), prove, page)
-    if console.wants_json:
-        content = {"file": args.file, "output": args.output, **rewritten.report.to_dict()}
-        if args.certify:
-            content |= {"certificates": [c.to_dict() for c in made], "probe": made.probe}
-        console.json(verb, content)
-    else:
+
+    def text() -> None:
         show(rewritten)
         if console.format == "ir":
             console.raw(dump(rewritten.graph, elide=0))
         show_certificates(made, console)
-    return proof_code(made)
+
+    return Answer(lambda: proved_document(args, rewritten.report, made), text, proof_code(made))
+
+
+def proved_document(
+    args: argparse.Namespace, report: LoweringReport | RaisingReport, made: Certificates
+) -> dict[str, Any]:
+    """Return the JSON document of a rewriting and its certificates."""
+    content = {"file": args.file, "output": args.output, **report.to_dict()}
+    if args.certify:
+        content |= {"certificates": [c.to_dict() for c in made], "probe": made.probe}
+    return content
 
 
 def show_certificates(made: Certificates, console: Console) -> None:

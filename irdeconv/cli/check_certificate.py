@@ -1,18 +1,4 @@
-"""Prove every rewritten layer of a lowered model equal to the original layer, for all data.
-
-All other layers, the inputs and the outputs must be the same in both models. Declared shapes are
-not believed: both models are read, and their shapes are inferred from the inputs. Two ONNX models
-are compared as they are, node by node.
-
---certificate FILE: the certificates that `lower --certify` wrote must belong to these two files
-and state what is proved now. --probe: both models are also evaluated on random data, modulo
-random primes. --second: another checker reads both models by itself and compares, by isl, which
-elements of data and filters meet. It agrees, differs, or does not apply, with the reason.
-
-Exit code 0: proved for every size that the original allows, or for those of --sizes. 7: proved
-for some sizes only, which are listed, or under assumptions on operations that irdeconv does not
-know. 1: something is not proved, or there is nothing to prove.
-"""
+"""`check-certificate`: prove every rewritten layer of a lowered model equal to the original."""
 
 from __future__ import annotations
 
@@ -23,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from irdeconv.base.errors import count
 from irdeconv.cli import second_proof
-from irdeconv.cli.certificates import SOME_SIZES, read_certificates
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_format, add_model, add_shapes, whole
 
 if TYPE_CHECKING:
     from irdeconv.ir.spec import Shape
@@ -34,53 +18,26 @@ if TYPE_CHECKING:
 WARNINGS = 5  # so many false declarations are shown
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    add_model(parser)
-    parser.add_argument("lowered", metavar="LOWERED", help="the lowered model: .xml, .onnx")
-    parser.add_argument("--lowered-weights", metavar="FILE", help="the lowered model's .bin")
-    parser.add_argument(
-        "--certificate", metavar="FILE", help="the certificates to check against the two models"
-    )
-    parser.add_argument(
-        "--probe",
-        action="store_true",
-        help="also evaluate both models on random data, modulo primes",
-    )
-    parser.add_argument(
-        "--seed",
-        type=whole(0),
-        metavar="N",
-        help="repeat the probe that printed this seed (default: a fresh one)",
-    )
-    parser.add_argument(
-        "--sizes",
-        metavar="NAME=DIMS",
-        action="append",
-        default=[],
-        help="prove for exactly this shape of an input (repeatable), such as x=1,3,64,64",
-    )
-    second_proof.configure(parser)
-    add_shapes(parser)
-    add_format(parser)
-
-
 def run(args: argparse.Namespace, console: Console) -> int:
     """Check; the exit code is 0 where everything is proved."""
     from irdeconv.base.errors import misused
-    from irdeconv.cli.lower_onnx import check_files, is_onnx
+    from irdeconv.cli.certificates import SOME_SIZES
+    from irdeconv.cli.checks import is_onnx
 
     if args.file == args.lowered == "-":
         raise misused("stdin holds one model", "name a file for the other")
     if Path(args.file).resolve() == Path(args.lowered).resolve():
         message = f"{args.lowered} is the original itself, not a lowered model"
         raise misused(message, f"make one: irdeconv lower {args.file} -o lowered.xml")
-    if args.seed is not None and not args.probe:
-        raise misused("--seed is of the probe", "write --probe as well, or leave --seed out")
     second_proof.refuse(args)
     shapes = _shapes(args)
     onnx = is_onnx(args.lowered) and (args.file == "-" or is_onnx(args.file))
-    report, probed = check_files(args, shapes) if onnx else _check_graphs(args, shapes)
+    if onnx:
+        from irdeconv.cli.lower_onnx import check_files
+
+        report, probed = check_files(args, shapes)
+    else:
+        report, probed = _check_graphs(args, shapes)
     second = second_proof.run(args, shapes)
     code = exit_code(report, probed)
     if any(s.verdict == "differs" for s in second or ()):
@@ -105,17 +62,17 @@ def run(args: argparse.Namespace, console: Console) -> int:
 def exit_code(report: CheckReport, probed: CheckReport | None) -> int:
     """Return 0 for every size, 7 for some or on assumptions, 1 for no.
 
-    What a probe cannot tell is no difference.
+    If a probe cannot decide, that is no difference.
     """
     if not report.equal or (probed is not None and probed.differs):
         return 1
-    return 0 if report.passed else SOME_SIZES
+    return 0 if report.passed else 7
 
 
 def _shapes(args: argparse.Namespace) -> dict[str, Shape | None]:
     """Return --sizes and --shape by the name of the input; UsageError where they do not fit."""
     from irdeconv.base.errors import misused
-    from irdeconv.cli.model import parse_shapes
+    from irdeconv.cli.checks import parse_shapes
     from irdeconv.ir.spec import is_static
 
     texts = []
@@ -138,6 +95,7 @@ def _shapes(args: argparse.Namespace) -> dict[str, Shape | None]:
 def _check_graphs(
     args: argparse.Namespace, shapes: Mapping[str, Shape | None]
 ) -> tuple[CheckReport, CheckReport | None]:
+    from irdeconv.cli.certificates import read_certificates
     from irdeconv.cli.model import given
     from irdeconv.verify.check import checked, probed
     from irdeconv.verify.proving import both_sides

@@ -1,65 +1,205 @@
-"""What can be said of options before anything is read or computed: names, numbers, places."""
+"""Checks of a verb's arguments before anything is read or computed: names, files, outputs."""
 
 from __future__ import annotations
 
 import argparse
 import errno
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from irdeconv.base.errors import Diagnostic, did_you_mean, misused, no_access
 
+if TYPE_CHECKING:
+    from irdeconv.cli.options import Verb
+    from irdeconv.ir.spec import Shape
+
 PEER = "openvino"  # what OTHER may be instead of a file
+_SHAPE = re.compile(r"\s*(?P<name>.*?)\s*:?\s*\[(?P<dims>[^\[\]]*)\]\s*(?:,|$)", re.DOTALL)
 RANDOM = "random"  # what --weights may say of a oneDNN dump
 
 
-def check_options(args: argparse.Namespace) -> None:
-    """Refuse values of shared options that cannot be right; UsageError, FileAccessError.
+def check_arguments(verb: Verb, args: argparse.Namespace) -> None:
+    """Refuse arguments with which a verb cannot run."""
+    check_options(verb, args)
+    check_together(verb, args)
+    check_outputs(verb, args)
 
-    The verbs need not think of it: an option is checked where a verb has it.
+
+def check_options(verb: Verb, args: argparse.Namespace) -> None:
+    """Refuse values that cannot be right; UsageError, FileAccessError, InputError."""
+    given = [(o, getattr(args, o.key)) for o in verb.options if o.is_in(args)]
+    for option, value in given:
+        if value == "" and (option.reads or option.writes or option.key == "layer"):
+            name = option.names[-1] if option.names else option.placeholder
+            raise misused(f"{name} is empty", "is a variable of the shell unset?")
+    if getattr(args, "shape", None):
+        parse_shapes(args.shape)
+    # Words first: they can be judged without opening a file.
+    for option, value in sorted(given, key=lambda pair: pair[0].reads in ("model", "weights")):
+        if option.key == "form" and value not in option.words.split():
+            from irdeconv.rewrite.form_names import require_form
+
+            require_form(value)
+        elif option.key == "target":
+            from irdeconv.rewrite.targets import load_target
+
+            load_target(value)
+        elif option.key == "tune" and value != "-":
+            _check_measurements(Path(value))
+        elif option.writes == "folder":
+            require_folder(Path(value))
+        elif option.reads == "model":
+            _check_model(value, args)
+        elif option.reads == "weights" and value != RANDOM:
+            _check_weights(value)
+    for option, value in given:
+        if isinstance(value, str):
+            require_suffix(option.name, value, option.suffixes)
+
+
+def check_together(verb: Verb, args: argparse.Namespace) -> None:
+    """Raise UsageError for arguments that do not go together, or that the action does not have."""
+    action = getattr(args, "action", getattr(args, "task", None))
+
+    def has(text: str) -> bool:
+        name, _, values = text.partition("=")
+        return verb.named(name).is_in(args, values)
+
+    given = [option for option in verb.options if option.is_in(args)]
+    for option in given:
+        why = f": {option.why}" if option.why else ""
+        actions = option.of.split()
+        if actions and action not in (None, *actions):
+            what = f'option "{option.name}"' if option.names else option.name
+            raise misused(f"{action} has no {what}", f"it is one of {', '.join(actions)}")
+        needed = option.needs.split()
+        if needed and not any(map(has, needed)):
+            ways = " or ".join(f"{o.name} {o.value}".strip() for o in map(verb.named, needed))
+            message = f"{option.name} needs {' or '.join(needed)}{why}"
+            raise misused(message, f"add {ways}, or leave {option.name} out")
+        for name in filter(has, option.excludes.split()):
+            found = name.partition("=")[0]
+            value = f" {getattr(args, verb.named(found).key)}" if "=" in name else ""
+            message = f"{option.name} and {found}{value} exclude each other{why}"
+            raise misused(message, "leave one out")
+
+
+def read_by(verb: Verb, args: argparse.Namespace) -> Iterator[str]:
+    """Yield the files that the arguments of a verb name, and words that may be files."""
+    for option in verb.options:
+        value = getattr(args, option.key) if option.reads else None
+        if option.reads == "arrays":
+            texts = value if isinstance(value, list) else [value or ""]
+            yield from (text.rpartition("@")[2] for text in texts)  # x=@file.npy or all.npz
+        elif value in (None, PEER, RANDOM) or (
+            option.reads == "file" and not Path(value).is_file()
+        ):
+            continue  # a system, random weights, a packaged target
+        else:
+            yield value.removeprefix(f"{PEER}:")
+
+
+def check_outputs(verb: Verb, args: argparse.Namespace) -> None:
+    """Refuse an output that is an input, that another one is, or that cannot be written."""
+    read, taken = [*read_by(verb, args)], dict[Path, str]()
+    for option in verb.options:
+        kind, *_ = [*option.writes.split(), ""]
+        path = getattr(args, option.key) if kind not in ("", "folder") else None
+        if path is None:
+            continue
+        if kind == "page" and path == "-":
+            raise misused(f"{option.name} -: the page needs a file", "name it, such as page.html")
+        model = kind == "model" and not path.endswith(".onnx")
+        files = protect(path, read, force=args.force, model=model, option=option.name)
+        for file in files & taken.keys():
+            message = f"{option.name} {path} would overwrite what {taken[file]} writes"
+            raise misused(message, "name another file")
+        taken |= dict.fromkeys(files, f"{option.name} {path}")
+        if kind in ("arrays", "text"):
+            from irdeconv.cli import output
+
+            if kind == "arrays":
+                output.check_array_file(path)
+            else:
+                output.check_text_file(path, args.format)
+
+
+def written(output: str | Path) -> set[Path]:
+    """Return the two files of a model that -o names."""
+    return {Path(output).resolve(), Path(output).with_suffix(".bin").resolve()}
+
+
+def protect(
+    output: str,
+    sources: Iterable[str | Path | None],
+    *,
+    force: bool,
+    model: bool = False,
+    option: str = "-o",
+) -> set[Path]:
+    """Refuse an output that is one of the inputs, also through links, or cannot be written.
+
+    With `model` the output is an .xml and the .bin beside it, so stdout cannot take it. `option`
+    is what names the output. Returns the files that are written.
     """
-    options = {name: value for name, value in vars(args).items() if value is not None}
-    require_given(options)
-    if options.get("no_weights") and "weights" in options:
-        raise misused("--no-weights and --weights exclude each other", "leave one out")
-    if options.get("shape"):
-        from irdeconv.cli.model import parse_shapes
+    from irdeconv.formats.atomic import require_writable
+    from irdeconv.formats.models import SUFFIXES
+    from irdeconv.formats.xml_writer import require_model_path
 
-        parse_shapes(options["shape"])
-    if "form" in options and not (options["form"] == "none" and options["form_none"]):
-        from irdeconv.rewrite.form_names import require_form
-
-        require_form(options["form"])
-    if "target" in options:
-        from irdeconv.rewrite.targets import load_target
-
-        load_target(options["target"])
-    if isinstance(options.get("tune"), str):
-        _check_measurements(Path(options["tune"]))
-    for name in ("dump_dir", "reduce"):
-        if name in options:
-            require_folder(Path(options[name]))
-    for name in ("file", "lowered", "other"):
-        if name in options:
-            _check_model(options[name], options)
-    for name in ("weights", "lowered_weights", "other_weights"):
-        if options.get(name) not in (None, RANDOM):
-            _check_weights(options[name])
-    if "output" in options:
-        require_suffix(options["output"], options.get("output_suffixes", ()))
+    if output == "-" and model:
+        raise misused("-o -: an IR is two files, which stdout cannot hold", "name an .xml file")
+    if output == "-":
+        return set()
+    (require_model_path if model else require_writable)(Path(output))
+    targets = written(output) if model else {Path(output).resolve()}
+    for source in sources:
+        if source is None or source == "-" or force or not Path(source).name:
+            continue
+        files = [Path(source)]
+        if SUFFIXES.get(Path(source).suffix, "xml") == "xml":
+            # It stands for its .bin as well, which is mapped while the output is written.
+            files.append(Path(source).with_suffix(".bin"))
+        for path in files:
+            if path.resolve() in targets:
+                message = f"{option} {output} would overwrite the input {path}"
+                raise misused(message, "--force allows it")
+    return targets
 
 
-def require_given(options: Mapping[str, Any]) -> None:
-    """Refuse an empty text where a file or a name is meant: a variable of the shell is unset."""
-    for name in ("file", "lowered", "other", "output", "weights", "target", "certify", "layer"):
-        if options.get(name) == "":
-            what = name.upper() if name in ("file", "lowered", "other", "layer") else f"--{name}"
-            raise misused(f"{what} is empty", "is a variable of the shell unset?")
+def parse_shapes(texts: Iterable[str]) -> dict[str, Shape | None]:
+    """Parse `x[1,3]`, `x:[1,3]`, `[1,3]`, `1,3` and lists of them; the name may be empty."""
+    from irdeconv.ir.spec import parse_shape
+
+    out: dict[str, Shape | None] = {}
+    for text in texts:
+        items = [("", text)] if "[" not in text else _split(text)
+        for name, dims in items:
+            if name in out:
+                raise misused(f'--shape names "{name}" twice', "leave one out")
+            try:
+                out[name] = parse_shape(dims)
+            except ValueError as e:
+                hint = "write 'x[1,3,224,224]'; ?, -1 and 1..16 leave a dimension open"
+                raise misused(f"--shape {text}: {e}", hint) from None
+    return out
 
 
-def _check_model(file: str, options: Mapping[str, Any]) -> None:
+def _split(text: str) -> list[tuple[str, str]]:
+    out, at = [], 0
+    while at < len(text):
+        m = _SHAPE.match(text, at)
+        if m is None:
+            message = f"--shape {text} is not NAME[DIMS]"
+            raise misused(message, "such as 'x[1,3,224,224]' or 'x:[1,3,224,224]'")
+        out.append((m["name"], m["dims"]))
+        at = m.end()
+    return out
+
+
+def _check_model(file: str, args: argparse.Namespace) -> None:
     """Refuse a model that is not there, or that is known to be something else."""
     from irdeconv.base.opening import missing, unreadable
 
@@ -73,13 +213,13 @@ def _check_model(file: str, options: Mapping[str, Any]) -> None:
         reason = os.strerror(errno.EISDIR)
         raise unreadable(file, OSError(errno.EISDIR, reason))
     if not path.exists():
-        others = (options.get(k) for k in ("values", "other", "layer"))
+        others = (getattr(args, key, None) for key in ("values", "other", "layer"))
         words = [w for o in others for w in (o if isinstance(o, list) else [o]) if w]
         model = next((w for w in words if Path(w).is_file()), None)
-        if model is not None and file == options.get("file"):
+        if model is not None and file == args.file:
             message = f'there is no file "{file}": the model stands first'
             raise misused(message, f'write "{model}" before it')
-        near = did_you_mean(file, [PEER]) if file != options.get("file") else None
+        near = did_you_mean(file, [PEER]) if file != args.file else None
         if near:
             raise misused(f'"{file}" is neither a file nor {PEER}', near)
         raise missing(file)
@@ -120,6 +260,17 @@ def require_format(file: str, formats: Sequence[str]) -> None:
         raise InputError(Diagnostic("E110", "error", message, hint=hint))
 
 
+def is_onnx(file: str) -> bool:
+    """Whether a file is an ONNX model, by its content, else by its name."""
+    from irdeconv.base.opening import first_bytes
+    from irdeconv.formats.kinds import BEGIN, kind_of
+
+    suffix = Path(file).suffix
+    if suffix == ".xml" or not Path(file).is_file():
+        return suffix == ".onnx"
+    return (kind_of(first_bytes(file, BEGIN), file).format or suffix[1:]) == "onnx"
+
+
 def _begin(file: str) -> bytes:
     from irdeconv.base.opening import first_bytes, unreadable
     from irdeconv.formats.kinds import BEGIN
@@ -144,19 +295,19 @@ def _check_weights(file: str) -> None:
         raise misused(f"--weights {file} is a model, not its weights", hint)
 
 
-def require_suffix(output: str, suffixes: Sequence[str]) -> None:
+def require_suffix(option: str, output: str, suffixes: Sequence[str]) -> None:
     """Refuse an output whose suffix is none of those that are meant, if some are."""
     path = Path(output)
     if not suffixes or output == "-" or output.endswith("/") or path.suffix in suffixes:
         return
     if path.exists() and not path.is_file():
-        return  # a folder or a device: that is said of it
+        return  # a folder or a device, which is reported later
     what = "an IR is written as .xml, with its .bin beside it"
     if ".onnx" in suffixes:
         what += "; an ONNX model stays one as .onnx"
-    elif suffixes != (".xml",):
-        what = f"it is written as {' or '.join(suffixes)}"
-    raise misused(f"-o {output}: {what}", f"name it {path.with_suffix(suffixes[0])}")
+    elif suffixes != [".xml"]:
+        what = f"its name must end in {' or '.join(suffixes)}"
+    raise misused(f"{option} {output}: {what}", f"name it {path.with_suffix(suffixes[0])}")
 
 
 def _check_measurements(path: Path) -> None:

@@ -56,7 +56,7 @@ def _keep_from_forks(*pipes: BinaryIO) -> None:
 
 
 def _read(questions: BinaryIO, lines: SimpleQueue[bytes]) -> None:
-    """Pass lines on; whoever gave them is gone when the pipe ends, and nobody needs the rest."""
+    """Pass lines on; at the end of the pipe the parent is gone, and this process ends."""
     with suppress(OSError):
         for line in questions:
             lines.put(line)

@@ -1,44 +1,32 @@
-"""Explain diagnostic codes: what one means, why it is reported, how to fix it, an example.
-
-Without CODE all codes are listed. CODE is one such as E302, or the beginning of several: E3 lists
-those of inference, W all warnings.
-"""
+"""`codes`: explain diagnostic codes, each with an example and how to fix it."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
+from irdeconv.base.code_pages import GROUPS, CodePage, code_page
 from irdeconv.base.codes import CODES
-from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_format
-
-if TYPE_CHECKING:
-    from irdeconv.base.code_pages import CodePage
+from irdeconv.base.errors import misused, severity_of
+from irdeconv.base.tables import wrap
+from irdeconv.cli.console import Answer, Console
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    parser.add_argument(
-        "codes", metavar="CODE", nargs="*", help="a code such as E302, or its beginning: E3, W"
-    )
-    add_format(parser)
-
-
-def run(args: argparse.Namespace, console: Console) -> int:
+def run(args: argparse.Namespace, console: Console) -> Answer:
     """List codes, or explain those that are named in full."""
     chosen = _chosen(args.codes)
     if any(text.upper() in CODES for text in args.codes):
-        _explain(chosen, console)
-    else:
-        _list(chosen, console)
-    return 0
+        pages = [code_page(code) for code in chosen]
+        return Answer(
+            lambda: {"codes": [_json(page) for page in pages]}, partial(_texts, pages, console)
+        )
+    rows = [{"code": c, "severity": severity_of(c), "title": CODES[c].title} for c in chosen]
+    return Answer(lambda: {"codes": rows}, partial(_list, chosen, console))
 
 
 def _chosen(texts: list[str]) -> list[str]:
     """Return the codes that begin with a text; UsageError where one fits none."""
-    from irdeconv.base.errors import misused
-
     for text in texts:
         if not text or not any(c.startswith(text.upper()) for c in CODES):
             raise misused(f'there is no diagnostic code "{text}"', _hint(text.upper()))
@@ -60,13 +48,6 @@ def _hint(text: str) -> str:
 
 def _list(chosen: list[str], console: Console) -> None:
     """Print codes and titles below the headings of their groups."""
-    from irdeconv.base.code_pages import GROUPS
-    from irdeconv.base.errors import severity_of
-
-    if console.wants_json:
-        rows = [{"code": c, "severity": severity_of(c), "title": CODES[c].title} for c in chosen]
-        console.json("codes", {"codes": rows})
-        return
     for group, title in GROUPS.items():
         codes = [c for c in chosen if c.startswith(group)]
         if codes:
@@ -76,20 +57,12 @@ def _list(chosen: list[str], console: Console) -> None:
     console.text("\nirdeconv codes CODE explains one, with an example")
 
 
-def _explain(chosen: list[str], console: Console) -> None:
-    from irdeconv.base.code_pages import code_page
-
-    pages = [code_page(code) for code in chosen]
-    if console.wants_json:
-        console.json("codes", {"codes": [_json(page) for page in pages]})
-        return
+def _texts(pages: list[CodePage], console: Console) -> None:
     for number, page in enumerate(pages):
         _text(page, console, "\n" if number else "")
 
 
 def _text(page: CodePage, console: Console, gap: str) -> None:
-    from irdeconv.base.tables import wrap
-
     console.text(gap, (page.code, "bold"), f": {page.title}\n")
     console.text(wrap(page.why, console.width, 0) + "\n")
     console.text(wrap(f"How to fix it: {page.fix}", console.width, 0))
@@ -109,8 +82,6 @@ def _label(name: str) -> str:
 
 
 def _json(page: CodePage) -> dict[str, Any]:
-    from irdeconv.base.errors import severity_of
-
     steps = [
         {"python" if step.python else "command": step.what, "prints": step.printed}
         for step in page.steps

@@ -1,9 +1,4 @@
-"""Print a script with which a shell completes verbs, options, choices and files.
-
-bash, in ~/.bashrc: eval "$(irdeconv completion bash)".
-zsh: irdeconv completion zsh > "${fpath[1]}/_irdeconv".
-fish: irdeconv completion fish > ~/.config/fish/completions/irdeconv.fish.
-"""
+"""`completion`: print a script with which bash, zsh or fish completes verbs, options and files."""
 
 from __future__ import annotations
 
@@ -11,27 +6,21 @@ import argparse
 import re
 from typing import Any
 
-from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_format
+from irdeconv.base.codes import CODES
+from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.options import FORM_WORDS
+from irdeconv.cli.samples import samples
+from irdeconv.cli.verbs import VERBS, configure, verb_record
+from irdeconv.rewrite.targets import target_names
 
 SHELLS = ("bash", "zsh", "fish")
 _FILES = re.compile(r"FILE|LOWERED|OTHER")  # what the usage calls files
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help="bash, zsh or fish")
-    add_format(parser)
-
-
-def run(args: argparse.Namespace, console: Console) -> int:
+def run(args: argparse.Namespace, console: Console) -> Answer:
     """Print the script."""
     text = script(args.shell)
-    if console.wants_json:
-        console.json("completion", {"shell": args.shell, "script": text})
-    else:
-        console.raw(text)
-    return 0
+    return Answer(lambda: {"shell": args.shell, "script": text}, lambda: console.raw(text))
 
 
 def script(shell: str) -> str:
@@ -44,32 +33,27 @@ def script(shell: str) -> str:
 
 def _all_verbs() -> argparse.ArgumentParser:
     """Return one parser of the whole command, each verb a command below it."""
-    from irdeconv.cli.main import VERBS, configure_verb
-
     whole = argparse.ArgumentParser(prog="irdeconv", description="OpenVINO-style IR")
     whole.add_argument("-V", "--version", action="store_true", help="show the version")
     verbs = whole.add_subparsers(dest="verb")
     for verb, text in VERBS.items():
         parser = verbs.add_parser(verb, help=text, description=text)
-        configure_verb(parser, verb)
+        configure(parser, verb)
+        own = (o.words for o in verb_record(verb).options if o.key == "form")
+        forms = next(own, FORM_WORDS)
         for action in parser._actions:
-            _describe(action, no_form=bool(parser.get_default("form_none")))
+            _describe(action, forms)
     verbs.add_parser("help", help="show the help of a verb").add_argument("verb", choices=[*VERBS])
     return whole
 
 
-def _describe(action: Any, *, no_form: bool) -> None:
-    """Say what the values of an option or argument may be."""
+def _describe(action: Any, forms: str) -> None:
+    """Add the values that an option or argument may have."""
     import shtab
-
-    from irdeconv.base.codes import CODES
-    from irdeconv.cli.samples import samples
-    from irdeconv.rewrite.form_names import AUTO, CONDITIONS
-    from irdeconv.rewrite.targets import target_names
 
     action.help = re.split("[:;] ", action.help or "")[0]  # a shell has little room
     known = {
-        "--form": [*CONDITIONS, AUTO, *["none"] * no_form],
+        "--form": forms.split(),
         "--target": target_names(),
         "SAMPLE": sorted(samples()),
         "CODE": [*CODES],

@@ -7,13 +7,14 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TextIO
 
 from irdeconv.base.tables import WIDTH, Break, breaks, printable
 
 Part = str | tuple[str, str]  # text, or (text, style of rich such as "bold red")
 
-NARROWEST = 20  # columns: who says less does not know
+NARROWEST = 20  # columns; a smaller width is an error of the terminal
 
 
 class Console:
@@ -36,7 +37,7 @@ class Console:
         self.format = format
         self.quiet = quiet
         self.color = color
-        self.before_writing: Callable[[], None] = lambda: None  # what makes room for it
+        self.before_writing: Callable[[], None] = lambda: None  # removes progress bars
         # Started with a closed descriptor, Python has no stream at all.
         self.out = out or sys.stdout or open(os.devnull, "w")  # noqa: SIM115
         self.err = err or sys.stderr or open(os.devnull, "w")  # noqa: SIM115
@@ -106,6 +107,23 @@ class Console:
             stream.flush()
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What a verb answers, as a JSON document and as text, and its exit code."""
+
+    document: Callable[[], Mapping[str, Any]]
+    text: Callable[[], object]
+    code: int = 0
+
+    def shown(self, verb: str, console: Console) -> int:
+        """Write it as --format says; return the exit code."""
+        if console.wants_json:
+            console.json(verb, self.document())
+        else:
+            self.text()
+        return self.code
+
+
 def _broken(parts: list[tuple[str, str]], cuts: list[Break]) -> Iterator[tuple[str, str]]:
     """Yield styled text with the breaks of the whole text in it."""
     start = 0
@@ -147,7 +165,7 @@ def width_of(stream: TextIO) -> int:
 
 
 def has_colour(stream: TextIO, color: str = "auto") -> bool:
-    """Whether colours may be used: as --color says, else NO_COLOR, FORCE_COLOR, a terminal."""
+    """Whether colours may be used: by --color, else NO_COLOR, FORCE_COLOR, a terminal."""
     if color != "auto":
         return color == "always"
     if os.environ.get("NO_COLOR"):

@@ -1,17 +1,13 @@
-"""Batches on a cluster of Dask.
+"""Batches on a cluster of Dask: its workers do each item in a process of their own.
 
-Workers of Dask that do not answer: stopped, swapped out, cut off.
+Dask pickles what passes between this process, the scheduler and the workers, so the scheduler has
+to be trusted. Only the words of items and their rows pass through it, and once for each worker the
+files that all items share. A task whose worker dies is given to another one; it may have been done
+already, and gives the same result again.
 
-The scheduler waits for minutes before it gives up a worker, and asks all of them together: one that
-is mute keeps the answers of the others. Here each is asked by itself, for a bounded time, and what
-a mute one has to do goes to others meanwhile. When it wakes up, nobody waits for its results.
-
-Items on a cluster of Dask: its workers do each in a process of their own, as a pool does here.
-
-What Dask pickles is between this process, the scheduler and the workers, so the scheduler has to be
-trusted. Only the words of items and their rows pass through it, and once for each worker the files
-that all items share. A task whose worker dies is given to another one; it may have been done
-already, and does the same again.
+The scheduler waits for minutes before it gives up a worker, and queries all of them together: a
+mute one delays the answers of the others. Here each one is queried by itself, for a bounded time,
+and the items of a mute one go to others meanwhile. Its late results are dropped.
 """
 
 from __future__ import annotations
@@ -94,7 +90,7 @@ class Watch:
         return {"workers": live, "allow_other_workers": True} if live and self._mute else {}
 
     def look(self) -> None:
-        """See who gives signs of life."""
+        """Poll the workers."""
         try:
             found = self._client.sync(
                 self._client.scheduler.identity, callback_timeout=ANSWER_TIME
@@ -239,7 +235,7 @@ class Cluster:
         return client
 
     def _local_cluster(self) -> Any:
-        """Start a scheduler and workers here that nobody outside of this machine reaches."""
+        """Start a scheduler and workers here that only this machine reaches."""
         return self._distributed.LocalCluster(
             n_workers=self._jobs,
             threads_per_worker=1,
@@ -262,7 +258,7 @@ class Cluster:
 
         plugin = SharedFiles(digest, contents)
         seconds = ASKED_TIME + sum(map(len, contents.values())) / SHIPPED
-        # Who has not got them by then reads the files, as long as they have not come.
+        # A worker without them reads the files until they arrive.
         bounded(client, seconds, lambda: client.register_plugin(plugin))
         return digest
 
@@ -351,7 +347,7 @@ def kept_whole(cluster: Any, jobs: int) -> Iterator[None]:
 def _require_version(client: Any, *, alone: bool) -> set[str]:
     """Raise UsageError where a worker cannot have these modules: it would die of each item.
 
-    Return the workers that do not answer; UsageError where none does, and nobody replaces them.
+    Return the workers that do not answer; UsageError if none does, and nothing replaces them.
     """
     found = asked(client, pkgutil.resolve_name, "irdeconv:__version__")
     mute = {worker for worker, version in found.items() if version is None}

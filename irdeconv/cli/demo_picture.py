@@ -15,27 +15,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from PIL.Image import Image
+from PIL.Image import new as new_image
 
+import irdeconv as ird
 from irdeconv.base import progress
 from irdeconv.base.errors import InputError, IrdeconvError, count, misused
 from irdeconv.base.opening import read_json
-from irdeconv.base.tables import WIDTH
+from irdeconv.base.tables import WIDTH, scaled
+from irdeconv.cli import pictures, samples
+from irdeconv.cli.checks import require_folder
 from irdeconv.cli.console import Console
-from irdeconv.cli.pictures import image_of, planes
+from irdeconv.cli.pictures import Picture, image_of, planes
+from irdeconv.formats.atomic import failures, together
+from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array
 from irdeconv.rewrite.form_names import FALLBACK
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-    from irdeconv.cli.pictures import Picture
-    from irdeconv.ir.graph import Graph
-    from irdeconv.rewrite.records import Lowered
-    from irdeconv.verify.certificates import Certificates
-
+from irdeconv.rewrite.records import Lowered
+from irdeconv.verify.certificates import Certificates
 
 Run = Callable[[Array], Array]
 
@@ -121,11 +121,9 @@ def enlarge(
 ) -> Enlarged:
     """Enlarge a picture by `run`; `check` does the same with all pieces or, of many, with one.
 
-    Where there are many, `announce` is told how many and how many seconds they may take.
+    If there are many, `announce` gets their number and the expected seconds.
     """
-    from PIL import Image
-
-    out = Image.new(image.mode, (image.width * FACTOR, image.height * FACTOR))
+    out = new_image(image.mode, (image.width * FACTOR, image.height * FACTOR))
     total = piece_count(image)
     few = total <= FEW_PIECES
     seconds, worst = [0.0, 0.0], 0.0
@@ -267,8 +265,6 @@ class Demonstration:
 
 def run_picture(args: argparse.Namespace, output: Path, console: Console) -> int:
     """Enlarge a picture and write what was made; the exit code is 0 where every step holds."""
-    import irdeconv as ird
-
     given = _given(args)
     require_own(output, given, force=args.force)
     steps = Steps(console)
@@ -318,9 +314,7 @@ def _given(args: argparse.Namespace) -> str | None:
 
 
 def require_own(output: Path, given: str | None, *, force: bool) -> None:
-    """Refuse a folder in which files of somebody else would be overwritten, or the input."""
-    from irdeconv.cli.checks import require_folder
-
+    """Refuse a folder in which other files would be overwritten, or the input."""
     require_folder(output)
     taken = [name for name in FILES if (output / name).exists()]
     if given is not None and any((output / n).resolve() == Path(given).resolve() for n in taken):
@@ -343,14 +337,10 @@ def _start(
     args: argparse.Namespace, given: str | None, folder: Path, steps: Steps
 ) -> Demonstration:
     """Read the picture; that of the package is made half as large, and is what to come back to."""
-    from irdeconv.cli import pictures, samples
-
     root = samples.folder()
     if root is None or not (root / NETWORK).is_file():
         raise misused("this installation has no samples", "install irdeconv anew with pip")
     with steps.step("picture") as step:
-        if given is not None:
-            pictures.exists(given)
         picture = pictures.read(given or str(root / PICTURE), MOST_PIXELS)
         width, height = picture.size
         work = Demonstration(args, folder, root / NETWORK, picture, None)
@@ -372,8 +362,6 @@ def _size(image: Image) -> str:
 
 def _validate(work: Demonstration, steps: Steps) -> Graph:
     """Validate the network and infer it, for any size."""
-    import irdeconv as ird
-
     with steps.step("validate") as step:
         found = ird.validate(work.network)
         if any(d.severity == "error" for d in found):
@@ -391,9 +379,6 @@ def _validate(work: Demonstration, steps: Steps) -> Graph:
 
 def _lower(work: Demonstration, graph: Graph, exact: Graph, steps: Steps) -> Lowered:
     """Lower the network for any size and write it; return it lowered for the picture's size."""
-    import irdeconv as ird
-    from irdeconv.base.tables import scaled
-
     form, target = work.args.form or FALLBACK, work.args.target
     with steps.step("lower") as step:
         ird.write(ird.lower(graph, form, target), work.keep("lowered.xml"))
@@ -410,8 +395,6 @@ def _lower(work: Demonstration, graph: Graph, exact: Graph, steps: Steps) -> Low
 
 def _certify(work: Demonstration, steps: Steps) -> Certificates:
     """Prove every rewritten layer of the written file equal to its source."""
-    import irdeconv as ird
-
     with steps.step("certify") as step:
         made = ird.certify(work.network, work.folder / "lowered.xml")
         step.passed = bool(made)
@@ -421,8 +404,6 @@ def _certify(work: Demonstration, steps: Steps) -> Certificates:
 
 def _enlarge(work: Demonstration, exact: Graph, steps: Steps) -> Enlarged:
     """Enlarge by the written file, check with the network; compare layer by layer on one piece."""
-    import irdeconv as ird
-
     image = work.picture.image
     with steps.step("run") as step:
         lowered = ird.infer(work.folder / "lowered.xml", {"picture": piece_shape(image)})
@@ -443,8 +424,6 @@ def _enlarge(work: Demonstration, exact: Graph, steps: Steps) -> Enlarged:
 
 def _runner(graph: Graph) -> Run:
     """Return what runs a graph with a single input and a single output."""
-    import irdeconv as ird
-
     plan = ird.compile(graph, None, once=True)
     (output,) = graph.outputs
     return lambda x: plan.run([x])[output]
@@ -452,8 +431,6 @@ def _runner(graph: Graph) -> Run:
 
 def _write(work: Demonstration, made: Enlarged, steps: Steps) -> Image:
     """Keep the enlarged picture and the one by bicubic interpolation, which is returned."""
-    from irdeconv.cli import pictures
-
     profile = work.picture.profile
     with steps.step("write") as step:
         smooth = pictures.resized(work.picture.image, made.image.size)
@@ -470,8 +447,6 @@ def _measure(
     work: Demonstration, made: Enlarged, smooth: Image, steps: Steps
 ) -> dict[str, float] | None:
     """Where the original is known, see which enlarged picture comes closer to it."""
-    from irdeconv.cli import pictures
-
     if work.reference is None:
         return None
     with steps.step("measure") as step:
@@ -485,8 +460,6 @@ def _page(
     work: Demonstration, exact: Graph, low: Lowered, proofs: Certificates, steps: Steps
 ) -> None:
     """Draw the network before and after, with what is proved of it and what it made of a piece."""
-    import irdeconv as ird
-
     with steps.step("page") as step:
         first = next(pieces(work.picture.image)).planes
         page = ird.graph_page(exact, low, proofs, inputs=[first])
@@ -498,8 +471,6 @@ def _page(
 
 def _put(work: Demonstration, output: Path) -> None:
     """Put all files into the user's folder, or none of them."""
-    from irdeconv.formats.atomic import failures, together
-
     with failures(output):
         output.mkdir(parents=True, exist_ok=True)
     with together() as files:

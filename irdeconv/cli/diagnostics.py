@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 from xml.etree import ElementTree
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _HEAD = re.compile(r"(error|warning|note)(\[[EW]\d+\])")
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
-# Characters that XML 1.0 cannot hold.
 
 
 def parts(diagnostic: Diagnostic, width: int = WIDTH) -> list[Part]:
@@ -54,10 +53,10 @@ def report_error(verb: str, console: Console, error: IrdeconvError) -> int:
 
 
 def code_of(diagnostics: Iterable[Diagnostic]) -> int | None:
-    """Return the exit code that the codes of the errors themselves tell, None where none does.
+    """Return the exit code that the codes of the errors mean, None if they mean none.
 
     6: a file cannot be read or written, 5: a limit, 4: nothing but unknown operations, 3: nothing
-    but lacking weights.
+    but missing weights.
     """
     codes = {d.code for d in diagnostics if d.severity == "error"}
     if codes & {"E100", "E701"}:
@@ -71,36 +70,26 @@ def code_of(diagnostics: Iterable[Diagnostic]) -> int | None:
 
 def sarif(diagnostics: Sequence[Diagnostic]) -> str:
     """Return a SARIF 2.1.0 log."""
-    used = sorted({d.code for d in diagnostics})
-    driver = {
-        "name": "irdeconv",
-        "version": __version__,
-        "rules": [
-            {"id": c, "shortDescription": {"text": CODES[c].title}, "help": {"text": CODES[c].hint}}
-            for c in used
-        ],
-    }
-    run = {
-        "tool": {"driver": driver},
-        "columnKind": "unicodeCodePoints",
-        "results": [_sarif_result(d, used.index(d.code)) for d in diagnostics],
-    }
-    log = {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [run],
-    }
-    return json.dumps(log, indent=1) + "\n"
+    return sarif_log([(d.code, _sarif_facts(d)) for d in diagnostics])
 
 
-def _sarif_result(d: Diagnostic, rule: int) -> dict[str, Any]:
+def sarif_log(found: Sequence[tuple[str, dict[str, Any]]]) -> str:
+    """Return a SARIF 2.1.0 log of results with their codes."""
+    used = sorted({code for code, _ in found})
+    rules = [
+        {"id": c, "shortDescription": {"text": CODES[c].title}, "help": {"text": CODES[c].hint}}
+        for c in used
+    ]
+    results = [{"ruleId": code, "ruleIndex": used.index(code), **facts} for code, facts in found]
+    driver = {"name": "irdeconv", "version": __version__, "rules": rules}
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    schema = "https://json.schemastore.org/sarif-2.1.0.json"
+    return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
+
+
+def _sarif_facts(d: Diagnostic) -> dict[str, Any]:
     text = f"{d.message} ({d.hint})" if d.hint else d.message
-    result: dict[str, Any] = {
-        "ruleId": d.code,
-        "ruleIndex": rule,
-        "level": d.severity,
-        "message": {"text": text},
-    }
+    result: dict[str, Any] = {"level": d.severity, "message": {"text": text}}
     place: dict[str, Any] = {}
     if d.location is not None:
         place["physicalLocation"] = physical(d.location.file, d.location.position)
@@ -132,38 +121,57 @@ def physical(file: str, position: tuple[int, int] | None) -> dict[str, Any]:
     return out
 
 
-def junit(by_file: dict[str, list[Diagnostic]]) -> str:
-    """Return a JUnit report: a suite per file, a failed case per error, warnings as output."""
-    errors = {f: [d for d in ds if d.severity == "error"] for f, ds in by_file.items()}
-    root = ElementTree.Element("testsuites", name="irdeconv validate")
-    for file, found in by_file.items():
-        cases = max(1, len(errors[file]))
-        suite = ElementTree.SubElement(
-            root,
-            "testsuite",
-            name=xml_text(file),
-            tests=str(cases),
-            failures=str(len(errors[file])),
-        )
-        for d in errors[file]:
-            case = ElementTree.SubElement(
-                suite,
-                "testcase",
-                classname=xml_text(file),
-                name=xml_text(f"{d.code} {d.layer or ''}"),
-            )
-            failure = ElementTree.SubElement(
-                case, "failure", type=d.code, message=xml_text(d.message)
-            )
-            failure.text = xml_text(d.render())
-        if not errors[file]:
-            ElementTree.SubElement(suite, "testcase", classname=xml_text(file), name="valid")
-        rest = [d.render() for d in found if d.severity != "error"]
-        if rest:
-            ElementTree.SubElement(suite, "system-out").text = xml_text("\n".join(rest))
+class JunitCase(NamedTuple):
+    """A test case of a JUnit report; one that failed has a type, a message and a text.
+
+    A failure with the tag `error` counts as one.
+    """
+
+    classname: str
+    name: str
+    type: str = ""
+    message: str = ""
+    text: str = ""
+    tag: str = "failure"
+
+
+def junit_report(
+    name: str, suites: Iterable[tuple[str, list[JunitCase], str]], *, errors: bool = False
+) -> str:
+    """Return a JUnit report of suites: name, cases, output. With `errors` these are counted."""
+    root = ElementTree.Element("testsuites", name=name)
+    for title, cases, output in suites:
+        bad = [case.tag for case in cases if case.type]
+        counts = {"tests": len(cases), "failures": bad.count("failure")}
+        counts |= {"errors": bad.count("error")} if errors else {}
+        facts = {"name": xml_text(title)} | {key: str(n) for key, n in counts.items()}
+        suite = ElementTree.SubElement(root, "testsuite", facts)
+        for case in cases:
+            facts = {"classname": xml_text(case.classname), "name": xml_text(case.name)}
+            node = ElementTree.SubElement(suite, "testcase", facts)
+            if case.type:
+                facts = {"type": case.type, "message": xml_text(case.message)}
+                ElementTree.SubElement(node, case.tag, facts).text = xml_text(case.text)
+        if output:
+            ElementTree.SubElement(suite, "system-out").text = xml_text(output)
     ElementTree.indent(root, " ")
     text = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+def junit(by_file: dict[str, list[Diagnostic]]) -> str:
+    """Return a JUnit report: a suite per file, a failed case per error, warnings as output."""
+
+    def suite(file: str, found: list[Diagnostic]) -> tuple[str, list[JunitCase], str]:
+        cases = [
+            JunitCase(file, f"{d.code} {d.layer or ''}", d.code, d.message, d.render())
+            for d in found
+            if d.severity == "error"
+        ]
+        rest = [d.render() for d in found if d.severity != "error"]
+        return file, cases or [JunitCase(file, "valid")], "\n".join(rest)
+
+    return junit_report("irdeconv validate", (suite(*item) for item in by_file.items()))
 
 
 def xml_text(text: str) -> str:

@@ -1,13 +1,4 @@
-"""Show the versions of all packages, what this installation can do and by which profile of the
-machine kernels are chosen; or the limits.
-
---calibrate measures the machine, in a few seconds if it is idle, and keeps the numbers where only
-the user may write; from then on kernels are chosen by them. IRDECONV_CALIBRATED=0 in the
-environment ignores them.
-
---warm compiles the kernels of the extra `fast` for this processor, or what the given models take,
-so that no first run waits for it. IRDECONV_FAST=0 in the environment does without them.
-"""
+"""`doctor`: show versions, and what this installation can do."""
 
 from __future__ import annotations
 
@@ -15,17 +6,23 @@ import argparse
 import os
 import platform
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from errno import EACCES
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from irdeconv import __version__
-from irdeconv.base import limits
-from irdeconv.base.extras import INSTALLED_BY
+from irdeconv.base import limits, progress
+from irdeconv.base.errors import misused
+from irdeconv.base.extras import INSTALLED_BY, needed
 from irdeconv.base.limits import shown
+from irdeconv.base.opening import unwritable
 from irdeconv.cli.console import Console, has_colour
-from irdeconv.cli.doctor_machine import calibrate, profile_facts, show_profile, warm
-from irdeconv.cli.options import OptionParser, add_format
+from irdeconv.kernels.jit import FILE_MODE, private_folder
 
 REQUIRED = ("numpy", "networkx", "lxml", "ml_dtypes", "pillow", "rich", "shtab", "threadpoolctl")
 EXTRAS = {
@@ -40,27 +37,17 @@ EXTRAS = {
 MODULES = {"pillow": "PIL.Image"}  # what to import where it is called otherwise
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument(
-        "--limits",
-        action="store_true",
-        help="show the limits for models instead: each with its name, which --limit takes",
-    )
-    what.add_argument(
-        "--calibrate",
-        action="store_true",
-        help="measure how fast this machine is, for the choice of kernels, and show the numbers "
-        "beside those of the packaged profile",
-    )
-    what.add_argument(
-        "--warm",
-        nargs="*",
-        metavar="MODEL",
-        help="compile the kernels of this processor, or only what these models take",
-    )
-    add_format(parser)
+TIMES_OF_MACHINE = {
+    "product": "a multiply-add of NumPy's matrix product",
+    "sums": "a vector of the micro-kernel's products",
+    "copy": "an element copied in a cache",
+    "far": "an element copied from memory to memory",
+    "strided": "an element written beside another",
+    "added": "an element of a sum of two arrays",
+    "call": "a call of NumPy",
+    "compiled": "a call of a compiled function",
+    "wake": "a thread that wakes up",
+}
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
@@ -68,9 +55,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.limits:
         return _limits(args, console)
     if args.calibrate:
-        return calibrate(console)
+        return _calibrate(console)
     if args.warm is not None:
-        return warm(args.warm, console)
+        return _warm(args.warm, console)
     facts = gather()
     broken = [n for n, p in facts["required"].items() if p["problem"]]
     if console.wants_json:
@@ -110,7 +97,7 @@ def gather() -> dict[str, Any]:
         "platform": platform.platform(),
         "cpus": _cpus(),
         "blas": None if required["numpy"]["problem"] else _blas(),
-        "profile": None if required["numpy"]["problem"] else profile_facts(),
+        "profile": None if required["numpy"]["problem"] else _profile_facts(),
         "terminal": {"tty": sys.stdout.isatty(), "colour": has_colour(sys.stdout)},
         "samples": len(samples()),
         "required": required,
@@ -162,7 +149,7 @@ def _text(facts: dict[str, Any], broken: list[str], console: Console) -> None:
     for key in ("irdeconv", "python", "executable", "platform", "cpus", "blas", "samples"):
         console.text(f"{key:<13} {facts[key]}")
     if facts["profile"] is not None:
-        show_profile(facts["profile"], console)
+        _show_profile(facts["profile"], console)
     terminal = facts["terminal"]
     yes = ("not a terminal", "terminal without colours", "terminal with colours")
     console.text(f"{'terminal':<13} {yes[terminal['tty'] + terminal['colour']]}")
@@ -180,3 +167,122 @@ def _text(facts: dict[str, Any], broken: list[str], console: Console) -> None:
             console.text(f"{'':<13} pip install 'irdeconv[{p['extra']}]'")
     healthy = "all required packages are installed and work"
     console.text(("broken: " + ", ".join(broken), "bold red") if broken else healthy)
+
+
+def _profile_facts() -> dict[str, Any]:
+    """Return the profile in force and where it comes from."""
+    from irdeconv.kernels.machine import calibrated, packaged_name, profile
+
+    found = calibrated()
+    return {
+        "source": "packaged" if found.profile is None else "calibrated",
+        "name": packaged_name(),
+        "file": None if found.path is None else str(found.path),
+        "problem": found.problem or None,
+        "nanoseconds": asdict(profile()),
+    }
+
+
+def _calibrate(console: Console) -> int:
+    """Measure this machine, keep the profile and show it.
+
+    UsageError if the environment ignores calibrations.
+    """
+    from irdeconv.formats.atomic import failures, write_file
+    from irdeconv.kernels.machine import IGNORED, forget, heeded, profile_text, take
+    from irdeconv.runtime.machine import calibrate as measured
+    from irdeconv.runtime.measure import Clock
+
+    if not heeded():
+        raise misused(f"--calibrate changes nothing: {IGNORED}=0 is set", "unset it")
+    path = _place()
+    console.log("measuring this machine, which takes a few seconds; it should be idle")
+    found = measured(Clock())
+    with failures(path):
+        write_file(path, profile_text(found).encode())
+        path.chmod(FILE_MODE)  # independent of the umask
+    forget()
+    take(None)
+    facts = _profile_facts()
+    if console.wants_json:
+        console.json("doctor", {"profile": facts})
+    else:
+        _show_profile(facts, console, whole=True)
+    return 0
+
+
+def _warm(models: Sequence[str], console: Console) -> int:
+    """Compile what the models take, or what all kernels need."""
+    from irdeconv.kernels import jit
+
+    needed("--warm", "numba", "njit")
+    if not jit.available():
+        raise misused("--warm compiles nothing: IRDECONV_FAST=0 is set", "unset it")
+    start = perf_counter()
+    if models:
+        for path in progress.each("compiling for models", models, name=str):
+            _warm_model(path, console)
+    else:
+        from irdeconv.kernels.warm import compile_kernels
+
+        compile_kernels()
+    seconds, folder = perf_counter() - start, jit.cache_folder()
+    if console.wants_json:
+        found = {"models": list(models), "folder": folder, "seconds": round(seconds, 3)}
+        console.json("doctor", {"warm": found})
+        return 0
+    console.text(
+        f"compiled in {seconds:.1f} s what {'these models take' if models else 'kernels need'}"
+    )
+    kept = "kept nowhere: no folder is the user's own" if folder is None else f"kept in {folder}"
+    console.text(kept)
+    return 0
+
+
+def _warm_model(path: str, console: Console) -> None:
+    """Run a model once, with random inputs and the kernels of a plan that runs often."""
+    import irdeconv as ird
+    from irdeconv.cli.inputs import gather, specialize
+    from irdeconv.cli.model import inferred, read_file
+
+    graph = inferred(read_file(path), ())
+    inputs = gather(graph, [], 0, console)
+    ird.compile(specialize(graph, inputs)).run(inputs)
+
+
+def _place() -> Path:
+    """Return the file for a profile; FileAccessError if no folder is the user's own."""
+    from irdeconv.kernels.machine import profile_path
+
+    try:
+        path = profile_path()
+    except RuntimeError as e:  # the home directory is unknown
+        raise unwritable(Path("profiles"), None, str(e)) from e
+    if private_folder(path.parent) is None:
+        raise unwritable(path, EACCES, "its folder cannot be made, or others may change it")
+    return path
+
+
+def _show_profile(facts: dict[str, Any], console: Console, *, whole: bool = False) -> None:
+    """Show the profile in force; the `whole` with its numbers beside the packaged ones."""
+    said = f"{facts['source']}, {facts['name']}"
+    if facts["source"] == "calibrated":
+        said = f"calibrated, {facts['file']}"
+    if facts["problem"]:
+        said += f"; {facts['file']} is not used: {facts['problem']}"
+    console.text(f"{'profile':<13} {said}")
+    if whole:
+        from irdeconv.kernels.machine import PACKAGED
+
+        usual = vars(PACKAGED[facts["name"]])
+        console.text(f"{'':<9} {'ns':>7} {'packaged':>9}")
+        for name, value in facts["nanoseconds"].items():
+            both = f"{_digits(value):>7} {_digits(usual[name]):>9}"
+            console.text(f"{name:<9} {both}  {TIMES_OF_MACHINE[name]}")
+    elif facts["source"] == "packaged" and not facts["problem"]:
+        console.text(f"{'':<13} irdeconv doctor --calibrate measures this machine")
+
+
+def _digits(nanoseconds: float) -> str:
+    """Return four digits, or all before the point."""
+    return f"{nanoseconds:,.0f}" if nanoseconds >= 1000 else f"{nanoseconds:.4g}"

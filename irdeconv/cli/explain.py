@@ -1,48 +1,22 @@
-"""Explain deconvolutions: the output size term by term, the pads, a picture, the other systems.
-
-Without LAYER, all deconvolutions are explained if there are only a few. Exit code 1: the system
-that a layer belongs to would reject it.
-
---format svg draws every axis with its inserted zeros, pads, taps and phases, and how many taps
-reach each output. -o FILE.svg writes the picture.
-"""
+"""`explain`: show how a deconvolution gets its size and values, and what other systems compute."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
 
+import irdeconv as ird
+from irdeconv.base.errors import misused
+from irdeconv.base.tables import printable, wrap
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_format, add_model, add_output, add_shapes
-
-if TYPE_CHECKING:
-    from irdeconv.show.explanation import Explanation
-
-
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    add_model(parser, structure=True)
-    parser.add_argument("layer", metavar="LAYER", nargs="?", help="the name of a deconvolution")
-    parser.add_argument(
-        "--solve",
-        metavar="SIZE[,SIZE]",
-        help="list attributes of the layer's dialect that give this output size (one for all axes, "
-        "or one per axis), the smallest changes first",
-    )
-    add_shapes(parser)
-    add_output(parser, "write the result here instead of stdout")
-    add_format(parser, "svg")
+from irdeconv.cli.model import read, shapes_for
+from irdeconv.cli.output import write_text
+from irdeconv.ir.attributes import parse_int
+from irdeconv.show.explanation import Explanation
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Explain."""
-    import irdeconv as ird
-    from irdeconv.cli.model import protect, read, shapes_for
-    from irdeconv.cli.output import check_text_file, write_text
-
-    protect(args.output, (args.file, args.weights), force=args.force)
-    check_text_file(args.output, console.format)
     graph = read(args)
     shapes = shapes_for(graph, args.shape)
     found = ird.explain(graph, args.layer, solve=_sizes(args.solve), shapes=shapes)
@@ -54,8 +28,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 def _render(found: Explanation, args: argparse.Namespace, console: Console) -> str:
-    from irdeconv.base.tables import printable, wrap
-
     if console.format == "svg":
         return found.to_svg()
     if console.wants_json:
@@ -65,9 +37,6 @@ def _render(found: Explanation, args: argparse.Namespace, console: Console) -> s
 
 
 def _sizes(text: str | None) -> list[int] | None:
-    from irdeconv.base.errors import misused
-    from irdeconv.ir.attributes import parse_int
-
     if text is None:
         return None
     try:

@@ -1,110 +1,45 @@
-"""Cut a piece out of a model and write it as a model of its own.
-
---from and --to say where the piece begins and ends. NAME is a layer or a tensor; layer:NAME and
-tensor:NAME say which one, if both exist.
-
-  --from LAYER       the layer is the first of the piece; what flows into it becomes an input
-  --from TENSOR      the tensor becomes an input
-  --from LAYER:PORT  so does this output of the layer
-  --from PORT:LAYER  so does what flows into this input of the layer
-
-Constants come along. Any other tensor that the piece reads from outside becomes an input as well.
-
---save-inputs runs the whole model once and keeps what flows into the piece, --inputs-from takes it
-from saved arrays. The piece then runs alone with the same numbers:
-irdeconv run PIECE.xml PIECE_inputs.npz.
-"""
+"""`extract`: cut a piece out of a model, with its weights and the inputs that flow into it."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from irdeconv.base.errors import count
-from irdeconv.cli.console import Console
-from irdeconv.cli.options import (
-    OptionParser,
-    add_format,
-    add_inputs,
-    add_model,
-    add_output,
-    add_shapes,
+from irdeconv.base.errors import count, misused
+from irdeconv.cli.checks import protect, read_by
+from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.inputs import gather, open_npz, outputs_of, specialize, typed
+from irdeconv.cli.model import inferred, input_names, read
+from irdeconv.cli.verbs import verb_record
+from irdeconv.formats.arrays import npz
+from irdeconv.formats.atomic import together
+from irdeconv.formats.xml_writer import stage_ir
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.spec import Array
+from irdeconv.rewrite.standardize import standardize
+from irdeconv.runtime.extract import (
+    Piece,
+    PieceEnd,
+    cut_out,
+    needed,
+    node_by_node,
+    record,
+    recorded,
+    with_specs,
 )
 
-if TYPE_CHECKING:
-    from irdeconv.ir.graph import Graph
-    from irdeconv.ir.spec import Array
-    from irdeconv.runtime.extract import Piece, PieceEnd
 
-
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    add_model(parser)
-    names = {
-        "--from": ("begin", "where the piece begins (default: the model's inputs)"),
-        "--to": (
-            "end",
-            "where it ends: a tensor, or all outputs of a layer (default: the model's outputs)",
-        ),
-        "--add-output": ("add", "one more output beside the model's own or those of --to"),
-    }
-    for option, (dest, text) in names.items():
-        parser.add_argument(
-            option,
-            dest=dest,
-            metavar="NAME",
-            action="append",
-            default=[],
-            help=f"{text}; may be repeated",
-        )
-    add_shapes(parser)
-    _configure_recording(parser)
-    add_output(parser, "write the piece here (.xml, .bin beside it)", ".xml", required=True)
-    add_format(parser)
-
-
-def _configure_recording(parser: OptionParser) -> None:
-    """Add what says which values flow into the piece."""
-    parser.add_argument(
-        "--inputs-from",
-        metavar="FILE.npz",
-        help="save what flows into the piece: taken from FILE where it has that (run --dump all -o "
-        "FILE.npz makes one), or else computed from the model's inputs in FILE",
-    )
-    parser.add_argument(
-        "--save-inputs",
-        nargs="?",
-        const="",
-        metavar="FILE.npz",
-        help="save what flows into the piece, here (default: PIECE_inputs.npz beside -o), computed "
-        "from --inputs-from or from --input",
-    )
-    parser.add_argument(
-        "--run-in",
-        choices=("irdeconv", "openvino"),
-        help="where the whole model runs to compute what flows in (default: irdeconv)",
-    )
-    add_inputs(parser)
-
-
-def run(args: argparse.Namespace, console: Console) -> int:
+def run(args: argparse.Namespace, console: Console) -> Answer:
     """Cut, record, write, report."""
-    from irdeconv.base.errors import misused
-    from irdeconv.cli.model import inferred, protect, read
-    from irdeconv.formats.arrays import npz
-    from irdeconv.formats.atomic import together
-    from irdeconv.formats.xml_writer import stage_ir
-    from irdeconv.rewrite.standardize import standardize
-    from irdeconv.runtime.extract import cut_out, with_specs
-
     if not (args.begin or args.end or args.add):
         raise misused("nothing to cut: name --from, --to or --add-output")
     saved = _inputs_file(args)
-    sources = (args.file, args.weights, args.inputs_from)
-    protect(args.output, sources, force=args.force, model=True)
-    protect(saved, (*sources, args.output), force=args.force, option="--save-inputs")
+    if saved:
+        read_too = [*read_by(verb_record("extract"), args), args.output]
+        protect(saved, read_too, force=args.force, option="--save-inputs")
     graph = read(args)
     # What does not fit together elsewhere in the model is no reason to refuse the piece.
     whole = inferred(graph, args.shape) if args.shape else with_specs(graph)
@@ -114,41 +49,26 @@ def run(args: argparse.Namespace, console: Console) -> int:
         stage_ir(standardize(piece.graph), Path(args.output), files)
         if saved:
             files.write(Path(saved), npz(arrays))
-    content = _facts(whole, piece, args.output, saved)
-    if console.wants_json:
-        console.json("extract", {"file": args.file, **content})
-    else:
-        _text(args.file, content, console)
     for path in (args.output, saved):
         if path:
             console.log(f"wrote {path}")
-    return 0
+    content = _facts(whole, piece, args.output, saved)
+    text = partial(_text, args.file, content, console)
+    return Answer(lambda: {"file": args.file, **content}, text)
 
 
 def _inputs_file(args: argparse.Namespace) -> str | None:
-    """Return where the piece's inputs are saved; None where they are not asked for."""
-    from irdeconv.base.errors import misused
-
-    for path, option in ((args.save_inputs, "--save-inputs"), (args.inputs_from, "--inputs-from")):
-        if path and not path.endswith(".npz"):
-            raise misused(f"{option} {path}: arrays by name are kept in an .npz file")
-    if args.inputs_from and args.inputs:
-        raise misused("--inputs-from and --input both give the model's inputs: name one of them")
+    """Return the file for the piece's inputs, None if they are not saved."""
     if args.save_inputs is None and not args.inputs_from and not args.inputs:
-        if args.run_in:
-            raise misused("--run-in is for --save-inputs, which is not asked for")
         return None
-    beside = Path(args.output).with_suffix("")
-    return args.save_inputs or f"{beside}_inputs.npz"
+    beside = f"{Path(args.output).with_suffix('')}_inputs.npz"
+    return beside if args.save_inputs in (None, "-") else str(args.save_inputs)
 
 
 def _flowing_in(
     whole: Graph, piece: Piece, args: argparse.Namespace, console: Console
 ) -> dict[str, Array]:
     """Return what flows into the piece, by its input names."""
-    from irdeconv.cli.inputs import gather, open_npz, outputs_of, specialize, typed
-    from irdeconv.runtime.extract import node_by_node, record, recorded
-
     items = args.inputs
     if args.inputs_from:
         specs = {e.name: whole.spec(e.source) for e in piece.inputs}
@@ -169,10 +89,6 @@ def _require_inputs(whole: Graph, piece: Piece, arrays: Mapping[str, Array], pat
 
     Arrays none of which has a known name are the model's inputs in order.
     """
-    from irdeconv.base.errors import misused
-    from irdeconv.cli.model import input_names
-    from irdeconv.runtime.extract import needed
-
     known = input_names(whole)
     have = {known[name] for name in arrays if name in known}
     lacking = [name for name in needed(whole, piece) if name not in have]

@@ -1,78 +1,51 @@
-"""Infer the element types and shapes of all layers, and compare them with those in the file.
-
-"same": as declared. "refined": narrower than declared. "wider": more shapes are possible than
-declared, so the declaration is not confirmed. For an operation that irdeconv does not know, the
-declared shapes are taken ("declared"), unless they cannot be true for its inputs ("unknown").
-
--o writes the model with the inferred shapes. The exit code is 0 even if shapes differ from the
-declared ones, because OpenVINO ignores these.
-"""
+"""`infer`: infer all shapes and compare them with the declared ones."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from irdeconv.base.errors import count
-from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_format, add_model, add_output, add_shapes
-
-if TYPE_CHECKING:
-    from irdeconv.ir.graph import Graph
-    from irdeconv.ir.spec import Spec
-
+from irdeconv.base.tables import table
+from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.diagnostics import print_diagnostics
+from irdeconv.cli.model import ends, inferred_model, print_ends, write_model
+from irdeconv.ir.graph import Graph
+from irdeconv.ir.spec import Spec, compatible, merge_shapes
+from irdeconv.ops.basic import Opaque
+from irdeconv.rewrite.infer_specs import stale
 
 STATES = ("same", "refined", "wider", "new", "declared", "unknown", "differs")
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    add_model(parser, structure=True)
-    add_shapes(parser)
-    parser.add_argument("--all", action="store_true", help="list constants as well")
-    add_output(parser, "write the IR with inferred shapes here (.xml, .bin beside it)", ".xml")
-    add_format(parser)
-
-
-def run(args: argparse.Namespace, console: Console) -> int:
+def run(args: argparse.Namespace, console: Console) -> Answer:
     """Infer and report."""
-    import irdeconv as ird
-    from irdeconv.base.errors import misused
-    from irdeconv.cli.diagnostics import print_diagnostics
-    from irdeconv.cli.model import ends, inferred, protect, read
-    from irdeconv.rewrite.infer_specs import stale
-
-    if args.no_weights and args.output:
-        raise misused("-o needs the weights: they are part of the IR", "leave --no-weights out")
-    protect(args.output, (args.file, args.weights), force=args.force, model=True)
-    graph = inferred(read(args), args.shape)
+    graph = inferred_model(args)
     rows, warnings = report(graph), stale(graph)
     if args.output:
-        ird.write(graph, args.output)
-        console.log(f"wrote {args.output}")
-    if console.wants_json:
-        differing = sum(r["status"] == "differs" for r in rows)
+        write_model(graph, args, console)
+
+    def document() -> dict[str, Any]:
         content = {"file": args.file, "no_weights": args.no_weights, **ends(graph)}
-        content |= {"differs": differing, "tensors": rows}
-        content |= {"diagnostics": [d.to_dict() for d in warnings]}
-        console.json("infer", content)
-    else:
+        content |= {"differs": sum(r["status"] == "differs" for r in rows), "tensors": rows}
+        return {**content, "diagnostics": [d.to_dict() for d in warnings]}
+
+    def text() -> None:
         _text(graph, rows, console, everything=args.all)
         print_diagnostics(console, warnings)
         if args.no_weights:
             console.text("structure alone: what depends on values of constants is open")
-    return 0
+
+    return Answer(document, text)
 
 
 def report(graph: Graph) -> list[dict[str, Any]]:
     """Return a row per output: declared and inferred spec, and how they relate."""
-    from irdeconv.ops.basic import Opaque
-
     rows = []
     for node in graph.nodes():
         if node.type == "Result":  # it passes on a tensor that has its row
             continue
-        unknown = isinstance(node.op, Opaque)  # nothing but the file tells its shapes
+        unknown = isinstance(node.op, Opaque)  # only the file has its shapes
         for port, spec in enumerate(node.specs or ()):
             declared = node.declared[port] if port < len(node.declared) else None
             rows.append(
@@ -90,13 +63,11 @@ def report(graph: Graph) -> list[dict[str, Any]]:
 
 
 def _unknown(declared: Spec | None, spec: Spec) -> str:
-    """Return how an output relates to its declaration where nothing else tells its spec."""
+    """Return how an output relates to its declaration if only the file has its spec."""
     return "declared" if spec == declared else "unknown"
 
 
 def _status(declared: Spec | None, spec: Spec) -> str:
-    from irdeconv.ir.spec import compatible, merge_shapes
-
     if declared is None:
         return "new"
     if (declared.dtype, declared.shape) == (spec.dtype, spec.shape):
@@ -115,9 +86,6 @@ def _declared(row: dict[str, Any]) -> str:
 
 
 def _text(graph: Graph, rows: list[dict[str, Any]], console: Console, *, everything: bool) -> None:
-    from irdeconv.base.tables import table
-    from irdeconv.cli.model import print_ends
-
     shown = [r for r in rows if everything or r["type"] != "Const"]
     head = ("id", "name", "type", "inferred", "declared")
     cells = [(str(r["id"]), r["name"], r["type"], r["inferred"], _declared(r)) for r in shown]

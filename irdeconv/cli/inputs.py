@@ -233,20 +233,20 @@ def _value(text: str, graph: Graph, name: str) -> Array | str:
 
 
 def _load_npy(path: str) -> Array:
-    with told(path, ".npy"):
+    with naming_file(path, ".npy"):
         return read_npy(path)
 
 
 @contextmanager
 def open_npz(path: str) -> Iterator[SavedArrays]:
     """Open an .npz for the time of a `with`; UsageError where it is none, or one is damaged."""
-    with told(path, ".npz"), SavedArrays(path) as arrays:
+    with naming_file(path, ".npz"), SavedArrays(path) as arrays:
         yield arrays
 
 
 @contextmanager
-def told(path: str, suffix: str) -> Iterator[None]:
-    """Name the file, and what it is, where it holds no plain arrays."""
+def naming_file(path: str, suffix: str) -> Iterator[None]:
+    """Name the file and its kind in the error of a file without plain arrays."""
     try:
         yield
     except UnreadableArray as e:
@@ -314,11 +314,6 @@ def _image(path: str, spec: Spec, name: str) -> Array:
     if spec.dtype is not None and spec.dtype.is_real:
         values = values / np.float32(255)
     return values.reshape((1,) * len(lead) + values.shape)
-
-
-def input_files(items: Iterable[str]) -> list[str]:
-    """Return the files that texts such as x=@file.npy or all.npz name."""
-    return [text.rpartition("@")[2] for text in items]
 
 
 def outputs_of(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:

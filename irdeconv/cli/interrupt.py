@@ -15,7 +15,7 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 
 EXIT_CODE = 130
-GRACE = 1.0  # seconds in which files are removed; who asks again after that wants to be gone
+GRACE = 1.0  # seconds to remove files; after that a second Ctrl-C exits at once
 
 
 class Interruption:

@@ -1,21 +1,4 @@
-"""Rewrite every deconvolution as ordinary convolutions, and report what became of each.
-
--o writes the new model as .xml and .bin, in standard operations that OpenVINO reads. --format ir
-prints it in its text form, and the report goes to stderr; `inspect --lower --format ir` prints
-large constants as well. --certify proves each new layer equal to the deconvolution, from the
-files that -o has written. --report writes a page that shows the graph before and after.
-
-If the input is an ONNX model and -o names an .onnx, only the ConvTranspose nodes are replaced, by
-standard operations of the model's operation set (7 or later). If -o names an .xml, the model is
-converted to an IR first. An ONNX model that a page cannot draw is lowered and written without the
-page that --report names; a warning says so, and the exit code stays the same.
-
-With --target every new layer meets the conditions of a device, or nothing is written.
-
-Exit code 4: a deconvolution could not be lowered. 1: a layer is not proved, or the target cannot
-execute what a deconvolution would become. 7: a layer is proved for some sizes only, or under the
-assumptions that are listed.
-"""
+"""`lower`: rewrite deconvolutions as ordinary convolutions, and write the model."""
 
 from __future__ import annotations
 
@@ -24,43 +7,46 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import irdeconv as ird
 from irdeconv.base import gc_pause
-from irdeconv.cli.console import Console
-from irdeconv.cli.options import (
-    OptionParser,
-    add_form,
-    add_lowering_options,
-    add_model,
-    add_report,
-    add_rewriting,
-    add_target,
-    lowering_options,
-)
-
-if TYPE_CHECKING:
-    from irdeconv.ir.graph import Graph
-    from irdeconv.rewrite.records import Lowered, LoweringReport
-    from irdeconv.verify.certificates import Certificates
-    from irdeconv.verify.proving import Given
-
-
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    add_model(parser, optional=True)
-    add_form(parser, none=False)
-    add_target(parser)
-    add_lowering_options(parser)
-    parser.add_argument("--list-targets", action="store_true", help="list the packaged targets")
-    add_rewriting(parser, "lowered", "rewritten", onnx=True)
-    add_report(parser, "the graph before and after, with what became of each deconvolution")
+from irdeconv.base.errors import UnsupportedError, misused
+from irdeconv.base.tables import number, scaled, table
+from irdeconv.cli.certificates import finish_rewriting
+from irdeconv.cli.checks import is_onnx
+from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.diagnostics import print_diagnostics
+from irdeconv.cli.model import inferred, original, read, shapes_for
+from irdeconv.cli.options import lowering_options
+from irdeconv.formats.importing import ONLY_EXACT
+from irdeconv.ir.graph import Graph
+from irdeconv.rewrite.infer_specs import layer_count
+from irdeconv.rewrite.records import Lowered, LoweringReport
+from irdeconv.rewrite.targets import load_target, target_names
+from irdeconv.show.inspection import ratio
+from irdeconv.verify.certificates import Certificates
+from irdeconv.verify.proving import Given, both_sides
 
 
-def run(args: argparse.Namespace, console: Console) -> int:
+def stays_onnx(args: argparse.Namespace) -> bool:
+    """Whether `lower` rewrites an ONNX file in its own format; UsageError for -o X.onnx of others.
+
+    It does unless the graph is wanted: as an .xml, or as text.
+    """
+    if args.output and Path(args.output).suffix != ".onnx":
+        return False
+    if args.file == "-":
+        return bool(args.output)
+    found = is_onnx(args.file)
+    if args.output and not found:
+        message = f"-o {args.output}: {args.file} is no ONNX model, so its lowering is none either"
+        raise misused(message, f"name it {Path(args.output).with_suffix('.xml')}")
+    return found and args.format != "ir"
+
+
+def run(args: argparse.Namespace, console: Console) -> int | Answer:
     """Lower, write, report; or list the targets."""
-    from irdeconv.base.errors import misused
-
     if args.list_targets:
         return _list_targets(console)
     if args.file is None:
@@ -68,27 +54,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
     return _lower(args, console)
 
 
-def _lower(args: argparse.Namespace, console: Console) -> int:
-    import irdeconv as ird
-    from irdeconv.cli.certificates import finish_rewriting, refuse_probe
-    from irdeconv.cli.lower_onnx import lower_file, stays_onnx
-    from irdeconv.cli.model import (
-        inferred,
-        original,
-        protect_proved,
-        protect_report,
-        read,
-        shapes_for,
-    )
-    from irdeconv.rewrite.infer_specs import layer_count
+def _lower(args: argparse.Namespace, console: Console) -> Answer:
     from irdeconv.verify.check import certified
-    from irdeconv.verify.proving import both_sides
 
-    refuse_probe(args)
     if stays_onnx(args):
+        from irdeconv.cli.lower_onnx import lower_file
+
         return lower_file(args, console, partial(_text, args=args, console=console))
-    protect_proved(args, args.target)
-    protect_report(args, args.target)
     with _onnx_instead(args):
         model = read(args)
     source = inferred(model, args.shape)
@@ -104,18 +76,12 @@ def _lower(args: argparse.Namespace, console: Console) -> int:
         _text(low.report, layer_count(low.graph), args=args, console=console)
 
     page = partial(_page, source, low, args)
-    code = finish_rewriting("lower", args, low, console, prove=prove, show=show, page=page)
-    return 4 if any(r.form is None for r in low.report) else code
+    answer = finish_rewriting(args, low, console, prove=prove, show=show, page=page)
+    return replace(answer, code=4) if any(r.form is None for r in low.report) else answer
 
 
 def _list_targets(console: Console) -> int:
     """Print the names of the packaged targets with their descriptions."""
-    from irdeconv.base.errors import misused
-    from irdeconv.base.tables import table
-    from irdeconv.rewrite.targets import load_target, target_names
-
-    if console.wants_json:
-        raise misused("--list-targets: there is no json of it", "leave out --format")
     rows = [(name, load_target(name).description) for name in target_names()]
     console.text(table(("target", "description"), rows, width=console.width))
     return 0
@@ -129,11 +95,7 @@ def _page(source: Graph, low: Lowered, args: argparse.Namespace, made: Certifica
 
 @contextmanager
 def _onnx_instead(args: argparse.Namespace) -> Iterator[None]:
-    """Where an ONNX model cannot become an IR, say that its file can be lowered all the same."""
-    from irdeconv.base.errors import UnsupportedError
-    from irdeconv.cli.lower_onnx import is_onnx
-    from irdeconv.formats.importing import ONLY_EXACT
-
+    """If an ONNX model cannot become an IR, say that its file can be lowered all the same."""
     try:
         yield
     except UnsupportedError as e:
@@ -147,10 +109,6 @@ def _onnx_instead(args: argparse.Namespace) -> Iterator[None]:
 
 
 def _text(report: LoweringReport, size: str, args: argparse.Namespace, console: Console) -> None:
-    from irdeconv.base.tables import number, table
-    from irdeconv.cli.diagnostics import print_diagnostics
-    from irdeconv.show.inspection import ratio
-
     print_diagnostics(console, report.diagnostics)
     if not len(report):
         console.text(f"{args.file}: no deconvolutions, nothing to lower")
@@ -179,8 +137,6 @@ def _text(report: LoweringReport, size: str, args: argparse.Namespace, console: 
 
 def _costs(report: LoweringReport, width: int) -> str:
     """Return a table with a row per deconvolution and form."""
-    from irdeconv.base.tables import number, scaled, table
-
     numbers = ("MACs", "wasted", "bytes", "scratch", "nodes", "score")
     rows, refusals = [], []
     for r in report:

@@ -3,105 +3,73 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from irdeconv.cli.console import Console
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from irdeconv.formats.onnx_container import OnnxFile
-    from irdeconv.formats.onnx_lowering import LoweredOnnx
-    from irdeconv.ir.spec import Shape
-    from irdeconv.rewrite.records import LoweringReport
-    from irdeconv.verify.certificates import Certificates, CheckReport, Stamp
-    from irdeconv.verify.onnx_check import OnnxProof
-
-ONNX = ".onnx"
-
-
-def stays_onnx(args: argparse.Namespace) -> bool:
-    """Whether `lower` rewrites an ONNX file in its own format; UsageError for -o X.onnx of others.
-
-    So it does unless the graph is asked for: with an .xml to be written, or as text.
-    """
-    from irdeconv.base.errors import misused
-
-    if args.output and Path(args.output).suffix != ONNX:
-        return False
-    if args.file == "-":
-        return bool(args.output)
-    found = is_onnx(args.file)
-    if args.output and not found:
-        message = f"-o {args.output}: {args.file} is no ONNX model, so its lowering is none either"
-        raise misused(message, f"name it {Path(args.output).with_suffix('.xml')}")
-    return found and args.format != "ir"
-
-
-def is_onnx(file: str) -> bool:
-    """Whether a file is an ONNX model, by its content, else by its name."""
-    from irdeconv.base.opening import first_bytes
-    from irdeconv.formats.kinds import BEGIN, kind_of
-
-    if Path(file).suffix == ".xml" or not Path(file).is_file():
-        return Path(file).suffix == ONNX
-    found = kind_of(first_bytes(file, BEGIN), file)
-    return (found.format or Path(file).suffix[1:]) == "onnx"
-
-
-def source_of(file: str) -> str | bytes:
-    """Return a path, or the bytes of stdin."""
-    from irdeconv.cli.model import read_stdin
-
-    return read_stdin() if file == "-" else file
+from irdeconv.base.errors import IrdeconvError, count, misused
+from irdeconv.cli.certificates import (
+    proof_code,
+    proved_document,
+    read_certificates,
+    show_certificates,
+    write_proved,
+)
+from irdeconv.cli.checks import parse_shapes, protect
+from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.diagnostics import print_diagnostics
+from irdeconv.cli.model import source_of
+from irdeconv.cli.options import lowering_options
+from irdeconv.formats.atomic import Files
+from irdeconv.formats.models import graph_of
+from irdeconv.formats.onnx_container import OnnxFile, load_file
+from irdeconv.formats.onnx_lowering import LoweredOnnx, lower_model, stage_onnx
+from irdeconv.formats.onnx_types import set_shapes
+from irdeconv.ir.spec import Shape
+from irdeconv.rewrite.infer_specs import inferred
+from irdeconv.rewrite.records import LoweringReport, LoweringRequest
+from irdeconv.verify.certificates import Certificates, CheckReport, Stamp
+from irdeconv.verify.check import with_probe
+from irdeconv.verify.onnx_check import (
+    OnnxProof,
+    certify_models,
+    check_models,
+    compare_models,
+    probe_models,
+)
+from irdeconv.verify.proving import stamp_of
 
 
 def lower_file(
     args: argparse.Namespace,
     console: Console,
     show: Callable[[LoweringReport, str], None],
-) -> int:
-    """Lower, write, prove, report; returns the exit code."""
-    from irdeconv.base.errors import count
-    from irdeconv.cli.certificates import proof_code, show_certificates
-    from irdeconv.cli.model import protect_report
-    from irdeconv.cli.options import lowering_options
-    from irdeconv.formats.onnx_container import load_file
-    from irdeconv.formats.onnx_lowering import lower_model
-    from irdeconv.rewrite.records import LoweringRequest
-
+) -> Answer:
+    """Lower, write, prove, report."""
     source = source_of(args.file)
     model = load_file(source)
     _protect(args, model)
-    protect_report(args)
     request = LoweringRequest.of(args.form, args.target, **lowering_options(args))
     shapes = _shapes(args, model)
     low = lower_model(model, request, shapes=shapes, semantics=args.semantics)
     made = _write(args, console, low, source)
-    if console.wants_json:
-        content = {"file": args.file, "output": args.output, **low.report.to_dict()}
-        if args.certify:
-            content |= {"certificates": [c.to_dict() for c in made], "probe": made.probe}
-        console.json("lower", content)
-    else:
+
+    def text() -> None:
         show(low.report, count(len(model.proto.graph.node), "node"))
         show_certificates(made, console)
-    return 4 if any(r.form is None for r in low.report) else proof_code(made)
+
+    code = 4 if any(r.form is None for r in low.report) else proof_code(made)
+    return Answer(lambda: proved_document(args, low.report, made), text, code)
 
 
 def _shapes(args: argparse.Namespace, model: OnnxFile) -> dict[str, Shape | None]:
     """Return --shape by input name."""
-    from irdeconv.cli.model import parse_shapes
-
     return _named(parse_shapes(args.shape), model)
 
 
 def _named(shapes: Mapping[str, Shape | None], model: OnnxFile) -> dict[str, Shape | None]:
     """Return shapes by input name; an unnamed shape belongs to a single input."""
-    from irdeconv.base.errors import misused
-
     constants = {t.name for t in model.proto.graph.initializer}
     inputs = [i.name for i in model.proto.graph.input if i.name not in constants]
     if "" in shapes and len(inputs) != 1:
@@ -110,59 +78,41 @@ def _named(shapes: Mapping[str, Shape | None], model: OnnxFile) -> dict[str, Sha
 
 
 def _protect(args: argparse.Namespace, model: OnnxFile) -> None:
-    """Refuse what -o and --certify name where the model is read from there."""
-    from irdeconv.base.errors import misused
-    from irdeconv.cli.model import protect
-
+    """Refuse outputs that would overwrite files that the model refers to."""
     if args.weights is not None:
         raise misused("--weights: an ONNX model contains its own, or names their files")
-    external = [str(path) for path in model.external_files()]
-    sources = (args.file, args.target)
-    protect(args.output, sources, force=args.force)
-    protect(args.output, external, force=False)
-    protect(args.certify, (*sources, *external), force=args.force, option="--certify")
-    if args.certify not in (None, "-") and args.output:
-        protect(args.certify, (args.output,), force=False, option="--certify")
+    external = [*model.external_files()]
+    if args.output:
+        protect(args.output, external, force=False)
+    if args.certify:
+        protect(args.certify, external, force=args.force, option="--certify")
 
 
 def _write(
     args: argparse.Namespace, console: Console, low: LoweredOnnx, source: str | bytes
 ) -> Certificates:
-    """Write what -o and --certify name, all of it or nothing; return the certificates."""
-    from irdeconv.formats.atomic import together
-    from irdeconv.formats.onnx_container import load_file
-    from irdeconv.formats.onnx_lowering import stage_onnx
-    from irdeconv.formats.onnx_types import set_shapes
-    from irdeconv.verify.certificates import Certificates
-    from irdeconv.verify.check import with_probe
-    from irdeconv.verify.onnx_check import certify_models, compare_models, probe_models
-    from irdeconv.verify.proving import stamp_of
+    """Write the outputs, all of them or nothing; return the certificates."""
+    stamps = [stamp(args.file), None]
 
-    made, stamps = Certificates(()), [stamp(args.file), None]
-    written = low.model
-    with together() as files:
-        if args.output:
-            written = stage_onnx(low, Path(args.output), files, force=args.force)
-            staged = next(f for f in files.opened if f.target == Path(args.output))
-            stamps[1] = stamp_of(staged.name, "onnx")
-        if args.certify:
-            original = load_file(source)
-            set_shapes(original, _shapes(args, original))
-            proof = compare_models(original, written, args.semantics)
-            made = replace(certify_models(proof), source=stamps[0], lowered=stamps[1])
-            made = with_probe(made, probe_models(proof)) if args.probe else made
-            if proof.pairs.problems:
-                raise RuntimeError("; ".join(proof.pairs.problems))  # a bug, so nothing is written
-        if args.certify not in (None, "-"):
-            files.write(Path(args.certify), made.to_json().encode("utf-8"))
-        if args.report:
-            text = _page(args, console, low, source, made if args.certify else None)
-            if text is not None:
-                files.write(Path(args.report), text.encode("utf-8"))
-        targets = [one.target for one in files.opened]
-    for path in targets:
-        console.log(f"wrote {path}")
-    return made
+    def stage(files: Files) -> OnnxFile:
+        if not args.output:
+            return low.model
+        written = stage_onnx(low, Path(args.output), files, force=args.force)
+        staged = next(f for f in files.opened if f.target == Path(args.output))
+        stamps[1] = stamp_of(staged.name, "onnx")
+        return written
+
+    def prove(written: OnnxFile) -> Certificates:
+        original = load_file(source)
+        set_shapes(original, _shapes(args, original))
+        proof = compare_models(original, written, args.semantics)
+        made = replace(certify_models(proof), source=stamps[0], lowered=stamps[1])
+        if proof.pairs.problems:
+            raise RuntimeError("; ".join(proof.pairs.problems))  # a bug, so nothing is written
+        return with_probe(made, probe_models(proof)) if args.probe else made
+
+    page = partial(_page, args, console, low, source)
+    return write_proved(args, console, stage, prove, page)
 
 
 def _page(
@@ -170,16 +120,12 @@ def _page(
     console: Console,
     low: LoweredOnnx,
     source: str | bytes,
-    made: Certificates | None,
+    made: Certificates,
 ) -> str | None:
-    """Return the page of both models, which are drawn as the graphs that their nodes become.
+    """Return the page of both models, drawn as the graphs that their nodes become.
 
-    None where they become none, which is said: the lowering is as good without its page.
+    If they become none, a warning says so, and the lowering is written without its page.
     """
-    from irdeconv.base.errors import IrdeconvError
-    from irdeconv.cli.diagnostics import print_diagnostics
-    from irdeconv.formats.models import graph_of
-    from irdeconv.rewrite.infer_specs import inferred
     from irdeconv.show.page import graph_page
 
     try:
@@ -189,13 +135,12 @@ def _page(
         print_diagnostics(console, (replace(d, severity="warning") for d in e.diagnostics))
         console.error(f"{args.report} is not written: the page cannot draw this model")
         return None
-    return graph_page(before, after, low.report, made).to_html()
+    certificates = made if args.certify else None
+    return graph_page(before, after, low.report, certificates).to_html()
 
 
 def stamp(file: str) -> Stamp | None:
     """Return what a certificate says of an ONNX file; None for stdin."""
-    from irdeconv.verify.proving import stamp_of
-
     return None if file == "-" else stamp_of(Path(file), "onnx")
 
 
@@ -203,9 +148,6 @@ def check_files(
     args: argparse.Namespace, shapes: Mapping[str, Shape | None]
 ) -> tuple[CheckReport, CheckReport | None]:
     """Return the verdicts of `check-certificate` on two ONNX files: the proof, the probe."""
-    from irdeconv.cli.certificates import read_certificates
-    from irdeconv.verify.onnx_check import check_models, probe_models
-
     certificates = None if args.certificate is None else read_certificates(args.certificate)
     proof = compared(args, shapes)
     probed = probe_models(proof, seed=args.seed) if args.probe else None
@@ -215,10 +157,6 @@ def check_files(
 
 def compared(args: argparse.Namespace, shapes: Mapping[str, Shape | None]) -> OnnxProof:
     """Compare the two ONNX files of `check-certificate`."""
-    from irdeconv.formats.onnx_container import load_file
-    from irdeconv.formats.onnx_types import set_shapes
-    from irdeconv.verify.onnx_check import compare_models
-
     models = [load_file(source_of(f)) for f in (args.file, args.lowered)]
     for model in models:
         set_shapes(model, _named(shapes, model))

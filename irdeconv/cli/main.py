@@ -9,48 +9,22 @@ from __future__ import annotations
 
 import sys
 import traceback
-from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
-from types import ModuleType
 from typing import TextIO
 
 from irdeconv import __version__
 from irdeconv.base.limits import of_settings
-from irdeconv.cli.checks import check_options
-from irdeconv.cli.console import Console
+from irdeconv.cli.checks import check_arguments
+from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.interrupt import EXIT_CODE, PROCESS
-from irdeconv.cli.options import OptionParser, add_limit, limits_around
+from irdeconv.cli.options import limits_around
 from irdeconv.cli.progress_bars import drawn
-from irdeconv.cli.usage import option_names, unknown_verb, wants_json
-
-VERBS = {
-    "validate": "check a model and report everything that is wrong with it",
-    "infer": "infer all shapes and compare them with the declared ones",
-    "lower": "rewrite deconvolutions as ordinary convolutions, and write the model",
-    "raise": "turn decompositions of a deconvolution back into one deconvolution",
-    "run": "run a model with NumPy",
-    "bench": "measure how long a model and each of its steps take, also in other runtimes",
-    "inspect": "list layers, shapes, parameters and multiply-accumulates",
-    "explain": "show how a deconvolution gets its size and values, and what other systems compute",
-    "check-certificate": "prove every rewritten layer of a lowered model equal to the original",
-    "compare": "compare a model layer by layer with another model, with saved arrays or OpenVINO",
-    "reduce": "reduce a failing model to the few layers that reproduce the failure",
-    "convert": "convert an ONNX model, a oneDNN Graph dump or an IR from before 2020 into an IR",
-    "extract": "cut a piece out of a model, with its weights and the inputs that flow into it",
-    "rename": "give layers, inputs, outputs and other tensors new names",
-    "suite": "make test vectors for hardware and compilers, and judge the results",
-    "batch": "do the same with many models, or with many inputs of one, on several workers",
-    "simplify": "fold constants, and drop layers that change nothing or that no output needs",
-    "codes": "explain diagnostic codes, each with an example and how to fix it",
-    "demo": "enlarge a picture with a lowered network; check the packaged sample models",
-    "completion": "print a script with which bash, zsh or fish completes verbs, options and files",
-    "doctor": "show versions, and what this installation can do",
-}
+from irdeconv.cli.usage import unknown_verb, wants_json
+from irdeconv.cli.verbs import VERBS, module, verb_parser, verb_record
 
 Consoles = Callable[..., Console]
-WITHOUT_MODELS = ("codes", "demo", "completion", "doctor")  # of the user's
 
 
 def main(
@@ -93,46 +67,6 @@ def _usage() -> str:
     )
 
 
-def _module(verb: str) -> ModuleType:
-    name = "raise_" if verb == "raise" else verb.replace("-", "_")  # `raise` is a keyword
-    return import_module(f"irdeconv.cli.{name}")
-
-
-def verb_parser(verb: str) -> OptionParser:
-    """Return the parser of a verb's arguments."""
-    parser = OptionParser(f"irdeconv {verb}", _module(verb).__doc__, _verbs_with)
-    configure_verb(parser, verb)
-    return parser
-
-
-def configure_verb(parser: ArgumentParser, verb: str) -> None:
-    """Add the arguments of a verb and those of all verbs."""
-    _module(verb).configure(parser)
-    parser.add_argument(
-        "--color",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help="use colours; auto: on a terminal, unless NO_COLOR or FORCE_COLOR is set",
-    )
-    reads = verb not in (*WITHOUT_MODELS, "batch")  # whose items read
-    if reads:
-        parser.add_argument(
-            "--extension",
-            metavar="FILE.py",
-            action="append",
-            default=[],
-            help="a Python file with operations of your own (docs/extensions.md); it is executed",
-        )
-    if reads or verb == "doctor":
-        add_limit(parser)
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no log lines on stderr")
-
-
-def _verbs_with(option: str) -> list[str]:
-    return [verb for verb in VERBS if option in option_names(verb_parser(verb))]
-
-
 def _run_verb(verb: str, args: list[str], consoles: Consoles) -> int:
     console = consoles("json" if wants_json(args) else "text")
 
@@ -145,12 +79,13 @@ def _run_verb(verb: str, args: list[str], consoles: Consoles) -> int:
         except SystemExit:  # --help
             return 0
         console = consoles(options.format, quiet=options.quiet, color=options.color)
-        check_options(options)
+        check_arguments(verb_record(verb), options)
         for path in getattr(options, "extension", ()):
             import_module("irdeconv.extension").load(path)
         settings = [*limits_around(), *options.limit] if "limit" in options else ()
         with of_settings(settings).applied(), drawn(console):
-            return int(_module(verb).run(options, console))
+            answer: int | Answer = module(verb).run(options, console)
+            return answer if isinstance(answer, int) else answer.shown(verb, console)
 
     name = verb if verb in VERBS else "error"
     return guarded(name, lambda: console, run, debug="--debug" in args)

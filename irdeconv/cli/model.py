@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Iterable, Mapping
 from io import BufferedReader
@@ -11,45 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 import irdeconv as ird
-from irdeconv.base.errors import Diagnostic, UsageError, count, did_you_mean, misused
+from irdeconv.base.errors import UsageError, count, did_you_mean, misused
 from irdeconv.base.limits import current
+from irdeconv.cli.checks import parse_shapes, written
 from irdeconv.cli.console import Console
-from irdeconv.formats.atomic import require_writable
-from irdeconv.formats.models import SUFFIXES, graph_of
-from irdeconv.formats.xml_writer import require_model_path
+from irdeconv.formats.models import graph_of
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph
-from irdeconv.ir.spec import Shape, parse_shape
+from irdeconv.ir.spec import Shape
 
 if TYPE_CHECKING:
     from irdeconv.verify.proving import Given
 
-_SHAPE = re.compile(r"\s*(?P<name>.*?)\s*:?\s*\[(?P<dims>[^\[\]]*)\]\s*(?:,|$)", re.DOTALL)
-
 
 STDIN = "<stdin>"
-
-
-def validate_file(
-    file: str,
-    weights: str | Literal[False] | None,
-    semantics: Semantics = "runtime",
-    shapes: Mapping[str, Shape | None] | None = None,
-    target: str | None = None,
-) -> list[Diagnostic]:
-    """Validate one file; `-` is stdin. UsageError where a shape does not fit the model."""
-    found = ird.validate(
-        _source(file),
-        weights=weights,
-        semantics=semantics,
-        shapes=shapes,
-        target=target,
-        name=STDIN,
-    )
-    misfits = [d for d in found if d.code == "E310"]
-    if misfits:
-        raise UsageError(misfits)
-    return found
 
 
 def read(args: argparse.Namespace) -> Graph:
@@ -63,12 +37,16 @@ def read(args: argparse.Namespace) -> Graph:
     left_out = getattr(args, "no_weights", False)
     weights: str | Literal[False] | None = False if left_out else args.weights
     graph = read_file(args.file, weights, args.semantics, shapes=shapes, seed=seed)
+    protect_referred(args, graph.info.files)
+    return graph
+
+
+def protect_referred(args: argparse.Namespace, files: Iterable[str | Path]) -> None:
+    """Refuse a -o that would overwrite a file that the model refers to."""
     output = getattr(args, "output", None)
-    more = {Path(f).resolve() for f in graph.info.files}
-    if output and not args.force and written(output) & more:
+    if output and not args.force and written(output) & {Path(f).resolve() for f in files}:
         message = f"-o {output} would overwrite a file that {args.file} refers to"
         raise misused(message, "--force allows it")
-    return graph
 
 
 def read_stdin() -> bytes:
@@ -94,14 +72,14 @@ def read_file(
     seed: int = 0,
 ) -> Graph:
     """Read one model; `-` is stdin."""
-    return graph_of(_source(file), weights, semantics, shapes=shapes, seed=seed, name=STDIN)
+    return graph_of(source_of(file), weights, semantics, shapes=shapes, seed=seed, name=STDIN)
 
 
 def given(file: str, weights: str | None, semantics: Semantics = "runtime", seed: int = 0) -> Given:
     """Return a file as a side of a proof takes it; `-` is stdin."""
     from irdeconv.verify.proving import Given
 
-    return Given(_source(file), weights, semantics, STDIN, seed)
+    return Given(source_of(file), weights, semantics, STDIN, seed)
 
 
 def original(args: argparse.Namespace, graph: Graph) -> Given:
@@ -113,7 +91,8 @@ def original(args: argparse.Namespace, graph: Graph) -> Given:
     return Given(graph)
 
 
-def _source(file: str) -> str | bytes:
+def source_of(file: str) -> str | bytes:
+    """Return a path, or the bytes of stdin."""
     return read_stdin() if file == "-" else file
 
 
@@ -130,34 +109,6 @@ def unknown_input(name: str, graph: Graph) -> UsageError:
         f'the model has no input "{name}"',
         did_you_mean(name, input_names(graph)) or f"it has {names}",
     )
-
-
-def parse_shapes(texts: Iterable[str]) -> dict[str, Shape | None]:
-    """Parse `x[1,3]`, `x:[1,3]`, `[1,3]`, `1,3` and lists of them; the name may be empty."""
-    out: dict[str, Shape | None] = {}
-    for text in texts:
-        items = [("", text)] if "[" not in text else _split(text)
-        for name, dims in items:
-            if name in out:
-                raise misused(f'--shape names "{name}" twice', "leave one out")
-            try:
-                out[name] = parse_shape(dims)
-            except ValueError as e:
-                hint = "write 'x[1,3,224,224]'; ?, -1 and 1..16 leave a dimension open"
-                raise misused(f"--shape {text}: {e}", hint) from None
-    return out
-
-
-def _split(text: str) -> list[tuple[str, str]]:
-    out, at = [], 0
-    while at < len(text):
-        m = _SHAPE.match(text, at)
-        if m is None:
-            message = f"--shape {text} is not NAME[DIMS]"
-            raise misused(message, "such as 'x[1,3,224,224]' or 'x:[1,3,224,224]'")
-        out.append((m["name"], m["dims"]))
-        at = m.end()
-    return out
 
 
 def shapes_for(graph: Graph, texts: Iterable[str]) -> dict[str, Shape | None]:
@@ -181,6 +132,17 @@ def inferred(graph: Graph, texts: Iterable[str]) -> Graph:
     return ird.infer(graph, shapes=shapes_for(graph, texts) or None)
 
 
+def inferred_model(args: argparse.Namespace) -> Graph:
+    """Read the model of the arguments, and infer it with the shapes of --shape."""
+    return inferred(read(args), args.shape)
+
+
+def write_model(graph: Graph, args: argparse.Namespace, console: Console) -> None:
+    """Write the model where -o says."""
+    ird.write(graph, args.output)
+    console.log(f"wrote {args.output}")
+
+
 def ends(graph: Graph) -> dict[str, dict[str, str]]:
     """Return the specs of the model's inputs and outputs by name."""
     sides = {"inputs": (graph.inputs, graph.parameters), "outputs": (graph.outputs, graph.results)}
@@ -195,68 +157,3 @@ def print_ends(graph: Graph, console: Console) -> None:
     for side, specs in ends(graph).items():
         for name, spec in specs.items():
             console.text(f"{side[:-1]} {name}: {spec}")
-
-
-def written(output: str | Path) -> set[Path]:
-    """Return the two files of a model that -o names."""
-    return {Path(output).resolve(), Path(output).with_suffix(".bin").resolve()}
-
-
-def protect(
-    output: str | None,
-    sources: Iterable[str | None],
-    *,
-    force: bool,
-    model: bool = False,
-    option: str = "-o",
-) -> None:
-    """Refuse an output that is one of the inputs, also through links, or cannot be written.
-
-    With `model` the output is an .xml and the .bin beside it, so stdout cannot take it. `option`
-    is what names the output.
-    """
-    if output is None or (output == "-" and not model):
-        return
-    if output == "-":
-        raise misused("-o -: an IR is two files, which stdout cannot hold", "name an .xml file")
-    (require_model_path if model else require_writable)(Path(output))
-    targets = written(output) if model else {Path(output).resolve()}
-    for source in sources:
-        if source is None or source == "-" or force or not Path(source).name:
-            continue
-        files = [Path(source)]
-        if SUFFIXES.get(Path(source).suffix, "xml") == "xml":
-            # It stands for its .bin as well, which is mapped while the output is written.
-            files.append(Path(source).with_suffix(".bin"))
-        for path in files:
-            if path.resolve() in targets:
-                message = f"{option} {output} would overwrite the input {path}"
-                raise misused(message, "--force allows it")
-
-
-def protect_report(args: argparse.Namespace, *more: str | None) -> None:
-    """Refuse a --report that is an input, or that another option writes."""
-    path = args.report
-    if path is None:
-        return
-    if not path:
-        raise misused("--report: the name is empty", "name a file, such as page.html")
-    if path == "-":
-        raise misused("--report -: the page needs a file", "name it, such as page.html")
-    protect(path, (args.file, args.weights, *more), force=args.force, option="--report")
-    taken = written(args.output) if getattr(args, "output", None) else set()
-    others = [getattr(args, name, None) for name in ("certify", "save")]
-    taken |= {Path(other).resolve() for other in others if other not in (None, "-")}
-    if Path(path).resolve() in taken:
-        message = f"--report {path} would overwrite what another option writes"
-        raise misused(message, "name another file, such as page.html")
-
-
-def protect_proved(args: argparse.Namespace, *more: str | None) -> None:
-    """Refuse what -o and --certify name where it is an input, `more` or part of the other."""
-    path, sources = args.certify, (args.file, args.weights, *more)
-    protect(args.output, sources, force=args.force, model=True)
-    protect(path, sources, force=args.force, option="--certify")
-    if path not in (None, "-") and args.output and Path(path).resolve() in written(args.output):
-        message = f"--certify {path} would overwrite what -o {args.output} writes"
-        raise misused(message, "name another file, such as proofs.json")

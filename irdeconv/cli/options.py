@@ -1,12 +1,14 @@
-"""Options that verbs share, and an argument parser with did-you-mean."""
+"""Verbs and their options as data, options that verbs share, a parser with did-you-mean."""
 
 from __future__ import annotations
 
 import argparse
 import math
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, NoReturn
 
 from irdeconv.base.limits import of_environment, setting
 from irdeconv.base.tables import wrap
@@ -43,9 +45,6 @@ def real(low: float, high: float = math.inf) -> Callable[[str], float]:
     return parse
 
 
-thread_count = whole(1, 1024)
-
-
 def size(text: str) -> int:
     """Parse a number of bytes: 4096, 512M, 2G, 1.5GiB; the letters stand for powers of 1024."""
     match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT]?)(?:i?B)?", text.strip(), re.I | re.A)
@@ -55,11 +54,35 @@ def size(text: str) -> int:
 
 
 def measurements(text: str) -> str:
-    """Parse the value of --tune: a .json file, so that a model or an input is not mistaken."""
-    if not text.endswith(".json"):
+    """Parse the value of --tune: a .json file, so that a model is not mistaken, or "-" for none."""
+    if text != "-" and not text.endswith(".json"):
         message = f'"{text}" is not a .json file; write --tune behind it, or --tune=FILE.json'
         raise argparse.ArgumentTypeError(message)
     return text
+
+
+def shard(text: str) -> tuple[int, int]:
+    """Parse the value of --shard, such as 2/4."""
+    found = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise argparse.ArgumentTypeError(f'"{text}" is not such as 1/4, 2/4, 3/4 or 4/4')
+    return int(found[1]), int(found[2])
+
+
+def substitution(text: str) -> Any:
+    """Parse s/RE/NEW/ or s/RE/NEW/g."""
+    from irdeconv.runtime.rename import Substitution
+
+    parts = re.split(rf"(?<!\\){re.escape(text[1])}", text) if len(text) > 1 else []
+    if len(parts) != 4 or parts[0] != "s" or parts[3] not in ("", "g"):
+        raise argparse.ArgumentTypeError(f'"{text}" is not of the form s/RE/NEW/ or s/RE/NEW/g')
+    wanted, new = (part.replace(f"\\{text[1]}", text[1]) for part in parts[1:3])
+    try:
+        made = Substitution(re.compile(wanted), new, parts[3] == "g")
+        re.compile(f"{wanted}|").sub(new, "")  # so that a wrong group is an error now
+    except (re.error, IndexError) as e:
+        raise argparse.ArgumentTypeError(f'"{text}" is no regular expression: {e}') from None
+    return made
 
 
 def limit(text: str) -> tuple[str, int]:
@@ -124,249 +147,291 @@ class OptionParser(argparse.ArgumentParser):
         raise misparsed(self, message, self._args, self._others)
 
 
-def add_limit(parser: argparse.ArgumentParser) -> None:
-    """Add --limit."""
-    parser.add_argument(
-        "--limit",
-        metavar="NAME=N",
-        action="append",
-        type=limit,
-        default=[],
-        help="another limit for what a model may contain and ask for, such as layers=2000000 or "
-        "xml_bytes=4G; doctor --limits lists them, IRDECONV_LIMITS sets them for every command",
-    )
+class Option(NamedTuple):
+    """An argument of a verb: how it is written, what it means, which others it goes with.
 
+    `usage` is `FILE`, `[FILE]`, `FILE ...` or `[FILE ...]` for an argument without a name. `--all`
+    takes no value, `--top N` one, `--tune [FILE]` one or none; `--only NAME ...` may be repeated;
+    `--sort macs|bytes` takes one of these values. `-o --output FILE` has two names.
 
-def add_model(parser: OptionParser, *, structure: bool = False, optional: bool = False) -> None:
-    """Add FILE (that may be `optional`), --weights, --semantics; `structure` adds --no-weights."""
-    parser.add_argument(
-        "file",
-        metavar="FILE",
-        nargs="?" if optional else None,
-        help="the model: .xml, .onnx, .json (a dump of oneDNN Graph) or .ird (the text form); - "
-        "reads stdin",
-    )
-    parser.add_argument(
-        "--weights",
-        metavar="FILE",
-        help="the .bin file (default: the one beside the .xml); for a dump, an .npz by tensor id "
-        "or name, or the word random",
-    )
-    if structure:
-        add_no_weights(parser)
-    add_semantics(parser)
+    `needs` names arguments one of which has to be there, too, and `excludes` those that must not
+    be; `--format=dot|svg` is `--format` with one of these values, `why` the reason. `of` are the
+    actions of the verb that have the argument, `words` values that a shell may complete.
 
-
-def add_no_weights(parser: OptionParser) -> None:
-    """Add --no-weights, for verbs that look at the structure of a model."""
-    parser.add_argument(
-        "--no-weights",
-        action="store_true",
-        help="do not read the .bin; what depends on values of constants stays unknown",
-    )
-
-
-def add_semantics(parser: OptionParser) -> None:
-    """Add --semantics."""
-    parser.add_argument(
-        "--semantics",
-        choices=("runtime", "document"),
-        default="runtime",
-        help="what to follow where OpenVINO's runtime and document differ (default: %(default)s)",
-    )
-
-
-def add_format(parser: OptionParser, *more: str) -> None:
-    """Add --format with text, json and more choices."""
-    parser.add_argument(
-        "--format",
-        choices=("text", "json", *more),
-        default="text",
-        help="how the result is written (default: %(default)s)",
-    )
-
-
-def add_shapes(parser: OptionParser) -> None:
-    """Add --shape."""
-    parser.add_argument(
-        "--shape",
-        metavar="NAME[DIMS]",
-        action="append",
-        default=[],
-        help="shape of an input, such as 'x[1,3,224,224]' or 'x:[1,3,224,224]'; ?, -1 and 3..9 "
-        "leave a dimension open; several shapes are separated by commas; a single input needs "
-        "no name",
-    )
-
-
-def add_running(parser: OptionParser, *, threads: int | None = None) -> None:
-    """Add what verbs share that run a model: inputs, --shape, --form and how it is executed.
-
-    `threads` is the default of --threads, None the number of processors.
+    `reads` is model, weights, arrays or file, `writes` model, arrays, text, page, folder or file.
+    What follows are the suffixes of that file: "file .npz".
     """
-    parser.add_argument("values", metavar="NAME=VALUE", nargs="*", help="the same as --input")
-    add_inputs(parser)
-    add_shapes(parser)
-    add_form(parser, none=True)
-    usual = "the number of processors" if threads is None else str(threads)
-    parser.add_argument(
-        "--threads",
-        type=thread_count,
-        metavar="N",
-        default=threads,
-        help=f"threads that share the work (default: {usual}); results do not depend on it",
-    )
-    parser.add_argument(
-        "--no-fuse", action="store_true", help="run each node by itself, as the graph is written"
-    )
-    parser.add_argument(
-        "--tune",
-        nargs="?",
-        type=measurements,
-        metavar="FILE.json",
-        const=True,
-        default=False,
-        help="measure which kernel is fastest, instead of estimating it; FILE keeps the "
-        "measurements for later runs, without it each run measures anew",
-    )
-    parser.add_argument(
-        "--max-memory",
-        type=size,
-        metavar="SIZE",
-        help="refuse (exit code 5) a model that needs more memory for tensors, constants and "
-        "scratch: 4096, 512M, 2G",
-    )
+
+    usage: str
+    help: str
+    parse: Callable[[str], Any] | None = None
+    default: Any = None
+    dest: str = ""
+    const: Any = None
+    choices: str = ""
+    required: bool = False
+    needs: str = ""
+    excludes: str = ""
+    why: str = ""
+    words: str = ""
+    of: str = ""
+    group: str = ""
+    reads: str = ""
+    writes: str = ""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of an option."""
+        return [word for word in self.usage.split() if word.startswith("-")]
+
+    @property
+    def value(self) -> str:
+        """How the usage calls the value, with brackets and dots."""
+        return " ".join(self.usage.split()[len(self.names) :])
+
+    @property
+    def repeated(self) -> bool:
+        """Whether there may be several values."""
+        return self.value.endswith(("...", "...]"))
+
+    @property
+    def placeholder(self) -> str:
+        """How the usage calls the value."""
+        text = self.value[1:-1] if self.value.startswith("[") else self.value
+        return text.removesuffix(" ...")
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        if not self.names:
+            return self.placeholder
+        return "-o" if "-o" in self.names else self.names[-1]
+
+    @property
+    def key(self) -> str:
+        """The attribute of the parsed arguments."""
+        if self.names:
+            return self.dest or self.names[-1].lstrip("-").replace("-", "_")
+        return self.dest or self.placeholder.lower() + "s" * self.repeated
+
+    @property
+    def suffixes(self) -> list[str]:
+        """The suffixes of the file that it names."""
+        return (self.reads or self.writes).split()[1:]
+
+    def is_in(self, args: argparse.Namespace, values: str = "") -> bool:
+        """Whether it is given, or has one of these `values`."""
+        found = getattr(args, self.key, None)
+        if values:
+            return str(found) in values.split("|")
+        return not (found is None or found is False or found in ([], self.default))
+
+    def add_to(self, parser: Any) -> None:
+        """Add it to a parser, or to a group of one."""
+        parser.add_argument(*(self.names or [self.key]), help=self.help, **dict(self._keywords()))
+
+    def _keywords(self) -> Iterator[tuple[str, Any]]:
+        optional = self.value.startswith("[")
+        if not self.value:
+            yield "action", "store_true"
+        elif self.value.islower():
+            yield "choices", self.value.split("|")
+        else:
+            yield "metavar", self.placeholder
+        if self.names and self.repeated and not optional:
+            yield from (("action", "append"), ("default", []))
+        elif optional or self.repeated:
+            yield "nargs", "?" if not self.repeated else "*" if optional else "+"
+        if self.names:
+            yield "dest", self.key
+        for key, value in (("default", self.default), ("const", self.const), ("type", self.parse)):
+            if value is not None:
+                yield key, value
+        if self.choices:
+            yield "choices", self.choices.split()
+        if self.required:
+            yield "required", True
 
 
-def add_inputs(parser: OptionParser) -> None:
-    """Add the inputs and --seed."""
-    parser.add_argument(
-        "-i",
-        "--input",
-        dest="inputs",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="an input: x=@file.npy, x=@image.png, x=rand, randn, ones, zeros, arange, or an .npz "
-        "of all (by name or in order); an input that is not given is rand",
-    )
-    add_seed(parser, "rand and randn")
+HEAD = "ir_samples/openvino/segmentation_head.xml"  # the model of most examples
+PARSERS: dict[str, Callable[..., Callable[[str], Any]]] = {
+    "whole": lambda *ends: whole(*map(int, ends)),
+    "real": lambda *ends: real(*map(float, ends)),
+    "size": lambda: size,
+    "list": lambda: listed,
+    "limit": lambda: limit,
+    "measurements": lambda: measurements,
+    "substitution": lambda: substitution,
+    "shard": lambda: shard,
+}
+_TAG = re.compile(r" @(\w+)")
 
 
-def add_seed(parser: OptionParser, what: str) -> None:
-    """Add --seed; `what` says what is random."""
-    help = f"seed of {what} (default: %(default)s)"
-    parser.add_argument("--seed", type=whole(0), default=0, help=help)
+def rows(text: str) -> Iterator[Option]:
+    """Yield the options of a text.
+
+    A row is the usage of an option, two spaces, and its help; lines that are indented more continue
+    it. Fields of `Option` and parsers follow as `@name value`. `+ NAME` stands for rows of SHARED.
+    After `= @name value` all rows have these fields, until the next `=`.
+    """
+    common: dict[str, Any] = {}
+    for line in re.sub(r"\n {4,}", " ", re.sub(r"(?m)^    ", "", text)).strip("\n ").split("\n"):
+        if line.startswith("+ "):
+            yield from (o._replace(**common) for o in rows(SHARED[line[2:]]))
+            continue
+        plain, *tags = _TAG.split(line)
+        fields = dict(zip(tags[::2], map(str.strip, tags[1::2]), strict=True))
+        if plain == "=":
+            common = fields
+            continue
+        usage, _, help = plain.partition("  ")
+        yield _row(Option(usage, help), {**common, **fields})
+
+
+def _row(plain: Option, fields: dict[str, Any]) -> Option:
+    parse: Callable[[str], Any] | None = None
+    for name in PARSERS.keys() & fields.keys():
+        parse = PARSERS[name](*fields.pop(name).split())
+    default = fields.pop("default", None)
+    if default is not None and parse is not None:
+        default = parse(default)
+    if "required" in fields:
+        fields["required"] = True
+    return plain._replace(parse=parse, default=default, **fields)
+
+
+@dataclass(frozen=True)
+class Verb:
+    """What a verb takes, and what its page says of it.
+
+    `about` is the text of `--help`, `text` has the options (`options.rows`). `no` is the meaning of
+    exit code 1; with `partly` there is exit code 7, too. The commands of `example` are run for the
+    page, unless their output `differs` by machine. Options of `one_of` exclude each other. `models`
+    is False if the verb reads no model of the user's. A batch `passes` options on to other verbs.
+    """
+
+    about: str
+    text: str
+    no: str = ""
+    example: str = ""
+    guide: str = ""
+    partly: bool = False
+    differs: bool = False
+    models: bool = True
+    one_of: str = ""
+    one_required: bool = False
+    passes: bool = False
+
+    @cached_property
+    def options(self) -> tuple[Option, ...]:
+        """The arguments."""
+        return tuple(rows(self.text))
+
+    def named(self, name: str) -> Option:
+        """Return an argument by a name of it."""
+        return next(o for o in self.options if name in (o.names or [o.placeholder]))
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """Parse a list that is separated by commas."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+_NOTES = {**CONDITIONS, FALLBACK: "default"}
+_FORMS = ", ".join(f"{name} ({note})" if note else name for name, note in _NOTES.items())
+FORM_WORDS = f"{' '.join(CONDITIONS)} {AUTO}"
+_FORM = f"""
+    --form FORM  how deconvolutions are lowered: {_FORMS}, or {AUTO} (default with --target): each
+        in the cheapest form. A layer for which a form is impossible gets {FALLBACK}"""
+_MODEL = """the model: .xml, .onnx, .json (a dump of oneDNN Graph) or .ird (the text form); - reads
+        stdin @reads model"""
+SHARED = {
+    "COMMON": """
+    --color auto|always|never  use colours; auto: on a terminal, unless NO_COLOR or FORCE_COLOR is
+        set @default auto
+    --extension FILE.py ...  a Python file with operations of your own (docs/extensions.md); it is
+        executed
+    + LIMIT
+    --debug  show the traceback of an error
+    -q --quiet  no log lines on stderr""",
+    "LIMIT": """
+    --limit NAME=N ...  another limit for what a model may contain and ask for, such as
+        layers=2000000 or xml_bytes=4G; doctor --limits lists them, IRDECONV_LIMITS sets them for
+        every command @limit""",
+    "FILE": f"""
+    FILE  {_MODEL}""",
+    "MODEL": """
+    + FILE
+    + WEIGHTS
+    + SEMANTICS""",
+    "STRUCTURE": """
+    + FILE
+    + WEIGHTS
+    + NO_WEIGHTS
+    + SEMANTICS""",
+    "PROBE": """
+    --probe  with --certify: also evaluate both models on random data, modulo primes
+        @needs --certify""",
+    "OPTIONAL_FILE": f"""
+    [FILE]  {_MODEL}""",
+    "WEIGHTS": """
+    --weights FILE  the .bin file (default: the one beside the .xml); for a dump, an .npz by tensor
+        id or name, or the word random @reads weights""",
+    "NO_WEIGHTS": """
+    --no-weights  do not read the .bin; what depends on values of constants stays unknown
+        @excludes --weights""",
+    "SEMANTICS": """
+    --semantics runtime|document  what to follow where OpenVINO's runtime and document differ
+        (default: %(default)s) @default runtime""",
+    "SHAPE": """
+    --shape NAME[DIMS] ...  shape of an input, such as 'x[1,3,224,224]' or 'x:[1,3,224,224]'; ?, -1
+        and 3..9 leave a dimension open; several shapes are separated by commas; a single input
+        needs no name""",
+    "INPUT": """
+    -i --input NAME=VALUE ...  an input: x=@file.npy, x=@image.png, x=rand, randn, ones, zeros,
+        arange, or an .npz of all (by name or in order); an input that is not given is rand
+        @dest inputs @reads arrays""",
+    "SEED": """
+    --seed SEED  seed of rand and randn (default: %(default)s) @whole 0 @default 0""",
+    "VALUES": """
+    [NAME=VALUE ...]  the same as --input @dest values @reads arrays
+    + INPUT
+    + SEED
+    + SHAPE
+    + FORM_OR_NONE""",
+    "FORM": f"{_FORM} @words {FORM_WORDS}",
+    "FORM_OR_NONE": f"{_FORM}. none: not at all @words {FORM_WORDS} none",
+    "TARGET": """
+    --target NAME|FILE.toml  what the target can do: a packaged target (irdeconv lower
+        --list-targets; generic is the default), or a file of your own. Every new layer meets its
+        conditions, or nothing is written. docs/targets.md has the format @reads file""",
+    "EXECUTION": """
+    --no-fuse  run each node by itself, as the graph is written
+    --tune [FILE.json]  measure which kernel is fastest, instead of estimating it; FILE keeps the
+        measurements for later runs, without it each run measures anew @measurements @const -
+    --max-memory SIZE  refuse (exit code 5) a model that needs more memory for tensors, constants
+        and scratch: 4096, 512M, 2G @size""",
+    "FORMAT": """
+    --format text|json  how the result is written (default: %(default)s) @default text""",
+    "FORCE": """
+    --force  let -o overwrite an input file""",
+    "FORCE_REPORT": """
+    --force  let --report overwrite an input file""",
+}
 
 
 def execution(args: argparse.Namespace) -> dict[str, Any]:
-    """Return how `add_running` says to execute, as keyword arguments of `irdeconv.compile`."""
+    """Return how the options of EXECUTION say to execute: arguments of `irdeconv.compile`."""
     return {
         "form": None if args.form == "none" else args.form or FALLBACK,
         "threads": args.threads,
         "fuse": not args.no_fuse,
-        "tune": args.tune,
+        "tune": args.tune == "-" or args.tune or False,
         "max_memory": args.max_memory,
     }
-
-
-def add_rewriting(parser: OptionParser, adjective: str, layers: str, *, onnx: bool = False) -> None:
-    """Add what verbs share that rewrite a model: --shape, -o, --certify, --format and such.
-
-    `adjective` names the new IR, `layers` says which ones are proved. With `onnx` an ONNX model may
-    be written as well.
-    """
-    add_shapes(parser)
-    more = ", or the ONNX model (.onnx)" if onnx else ""
-    suffixes = (".xml", ".onnx") if onnx else (".xml",)
-    add_output(parser, f"write the {adjective} IR here (.xml, .bin beside it){more}", *suffixes)
-    parser.add_argument(
-        "--certify",
-        nargs="?",
-        const="-",
-        metavar="FILE",
-        help=f"prove every {layers} layer and show the certificates, or write them to FILE",
-    )
-    parser.add_argument(
-        "--probe",
-        action="store_true",
-        help="with --certify: also evaluate both models on random data, modulo primes",
-    )
-    add_format(parser, "ir")
-
-
-def add_report(parser: OptionParser, what: str, *, force: bool = False) -> None:
-    """Add --report; `what` says what the page shows. `force` adds --force, which no -o does."""
-    help = f"write a page for a browser here that draws {what}"
-    parser.add_argument("--report", metavar="FILE.html", help=help)
-    if force:
-        help = "let --report overwrite an input file"
-        parser.add_argument("--force", action="store_true", help=help)
-
-
-def add_output(parser: OptionParser, help: str, *suffixes: str, required: bool = False) -> None:
-    """Add -o and --force; `check_options` refuses other `suffixes`, if any are given."""
-    parser.set_defaults(output_suffixes=suffixes)
-    parser.add_argument("-o", "--output", metavar="FILE", required=required, help=help)
-    parser.add_argument("--force", action="store_true", help="let -o overwrite an input file")
-
-
-def add_form(parser: OptionParser, *, none: bool) -> None:
-    """Add --form; `check_options` refuses a name that no form has."""
-    parser.set_defaults(form_none=none)
-    notes = {**CONDITIONS, FALLBACK: "default"}
-    names = ", ".join(f"{name} ({note})" if note else name for name, note in notes.items())
-    parser.add_argument(
-        "--form",
-        help=f"how deconvolutions are lowered: {names}, or {AUTO} (default with --target): each in "
-        f"the cheapest form. A layer for which a form is impossible gets {FALLBACK}"
-        f"{'. none: not at all' if none else ''}",
-    )
-
-
-def add_lowering_options(parser: OptionParser) -> None:
-    """Add --only, --convolutions and --best-effort; `lowering_options` returns them."""
-    parser.add_argument(
-        "--only",
-        metavar="PATTERN",
-        help="lower only deconvolutions whose names match, such as 'decoder/*'",
-    )
-    parser.add_argument(
-        "--convolutions",
-        action="store_true",
-        help="also rewrite ordinary convolutions that the target cannot run as they are",
-    )
-    parser.add_argument(
-        "--best-effort",
-        action="store_true",
-        help="write the model even if layers violate conditions of the target, with warnings",
-    )
 
 
 def lowering_options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the keyword arguments of `irdeconv.lower` beside form and target."""
     names = ("explain_costs", "only", "convolutions", "best_effort")
     return {name: getattr(args, name) for name in names}
-
-
-def add_target_check(parser: OptionParser, what: str) -> None:
-    """Add --target of verbs that check a model for a target."""
-    help = f"{what}: a packaged target (irdeconv lower --list-targets), or a file of your own"
-    parser.add_argument("--target", metavar="NAME|FILE.toml", help=help)
-
-
-def add_target(parser: OptionParser, *, costs: bool = True) -> None:
-    """Add --target and, unless costs are not shown, --explain-costs."""
-    parser.add_argument(
-        "--target",
-        metavar="NAME|FILE.toml",
-        help="what the target can do: a packaged target (irdeconv lower --list-targets; generic is "
-        "the default), or a file of your own. Every new layer meets its conditions, or nothing is "
-        "written. docs/targets.md has the format",
-    )
-    if costs:
-        parser.add_argument(
-            "--explain-costs",
-            action="store_true",
-            help="show what each form costs for each deconvolution, and why a form is refused",
-        )

@@ -105,8 +105,8 @@ def statistics(array: Array) -> dict[str, Any]:
     }
 
 
-def note_tuning(path: str | bool, console: Console) -> None:
-    """Say that --tune has measured nothing, where the file that it names was not made."""
-    if isinstance(path, str) and not Path(path).exists():
+def note_tuning(path: str | None, console: Console) -> None:
+    """Say that --tune has measured nothing if the file that it names was not made."""
+    if path not in (None, "-") and not Path(path).exists():
         reason = "no layer has several kernels that are worth measuring"
         console.log(f"{path} is not written: {reason}")

@@ -10,12 +10,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from errno import EISDIR
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from irdeconv.base.errors import Diagnostic, IrdeconvError, LimitError, misused
+from irdeconv.base.errors import Diagnostic, IrdeconvError, LimitError, misused, no_access
 from irdeconv.base.opening import NotRegularError, first_bytes, open_file
 from irdeconv.ir.spec import Array
 
@@ -108,6 +109,9 @@ def read(path: str, most: int) -> Picture:
     """Read a picture in any mode; raises what `opened` does."""
     from PIL import ImageOps
 
+    if Path(path).is_dir():
+        found = Diagnostic("E100", "error", f"{path} is a folder", hint="name a picture")
+        raise no_access(found, EISDIR, path)
     with opened(path, most) as image:
         notes = []
         if getattr(image, "n_frames", 1) > 1:
@@ -194,17 +198,3 @@ def psnr(a: Image, b: Image) -> float:
     difference = np.asarray(a).astype(np.float64) - np.asarray(b)
     error = float(np.mean(difference**2))
     return float(10 * np.log10(255**2 / error)) if error else float("inf")
-
-
-def exists(path: str) -> None:
-    """Raise FileAccessError where there is no file of that name to read."""
-    import errno
-
-    from irdeconv.base.errors import no_access
-    from irdeconv.base.opening import missing
-
-    if not Path(path).exists():
-        raise missing(path)
-    if Path(path).is_dir():
-        found = Diagnostic("E100", "error", f"{path} is a folder", hint="name a picture")
-        raise no_access(found, errno.EISDIR, path)

@@ -1,17 +1,4 @@
-"""Reduce a failing model to the few layers, sizes and numbers that reproduce the failure.
-
---check 'COMMAND {}' runs a command of yours on ever smaller models, without a shell. {} stands for
-the .xml (its .bin lies beside it), {inputs} for an .npz of its inputs. Exit codes mean what they
-mean to `git bisect run`: 0 is good, 125 cannot tell, any other code or a signal is the failure.
-Only the failure that the whole model shows counts, or the one that --fails-with names.
-
-Three checks are built in. --compare openvino: OpenVINO computes other numbers than irdeconv.
---compare OTHER.xml: a second model, whose layers have the same names, computes other numbers.
---verb VERB: irdeconv itself fails.
-
--o FILE.xml gets the small model, with its .bin and an .npz of its inputs. With --compare OTHER.xml,
-FILE_other.xml is the other side. Ctrl-C ends the search and keeps the smallest model so far.
-"""
+"""`reduce`: reduce a failing model to the few layers that reproduce the failure."""
 
 from __future__ import annotations
 
@@ -19,76 +6,27 @@ import argparse
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import irdeconv as ird
+from irdeconv.base.errors import did_you_mean, misused
 from irdeconv.base.tables import WIDTH, wrap
-from irdeconv.cli.checks import PEER
-from irdeconv.cli.console import Console
-from irdeconv.cli.options import (
-    OptionParser,
-    add_format,
-    add_inputs,
-    add_model,
-    add_output,
-    add_shapes,
-    real,
-    whole,
-)
-
-if TYPE_CHECKING:
-    from irdeconv.ir.graph import Graph
-    from irdeconv.verify.reduce import Reduced, Task
+from irdeconv.cli.checks import PEER, protect, read_by
+from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.inputs import gather
+from irdeconv.cli.model import inferred, read, read_file
+from irdeconv.cli.verbs import verb_record
+from irdeconv.formats.atomic import together
+from irdeconv.formats.text import dump
+from irdeconv.ir.graph import Graph
+from irdeconv.verify.reduce import Reduced, Task, reduce_model
+from irdeconv.verify.reduce_checks import filled, other_path, stage_variant
 
 LINES = 40  # of a text form that is printed
 WORTH_SAYING = 10  # seconds
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    add_model(parser)
-    how = parser.add_mutually_exclusive_group(required=True)
-    how.add_argument("--check", metavar="COMMAND", help="a command that fails on the model")
-    how.add_argument("--compare", metavar="OTHER", help="openvino, or a second model")
-    how.add_argument("--verb", metavar="VERB", help="lower, raise, run or write raises an error")
-    parser.add_argument(
-        "--fails-with",
-        metavar="TEXT|CODE",
-        help="the failure that counts: an exit code, a signal (SIGSEGV), timeout, any (any code "
-        "but 0 and 125), or a text that the command prints",
-    )
-    parser.add_argument("--other-weights", metavar="FILE", help="the second model's .bin")
-    add_inputs(parser)
-    add_shapes(parser)
-    parser.add_argument(
-        "--tolerance",
-        type=real(0),
-        help="of --compare: allowed difference relative to a tensor's largest value (default: "
-        "what rounding explains)",
-    )
-    parser.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=real(0.1, 1e6),
-        default=300.0,
-        help="of one run of the command (default: %(default)g)",
-    )
-    parser.add_argument(
-        "--max-checks", metavar="N", type=whole(1, 10**9), help="stop after N checks"
-    )
-    parser.add_argument("--time", metavar="SECONDS", type=real(0, 1e9), help="stop after this time")
-    add_output(parser, "write the small model here (.xml, .bin and .npz)", ".xml", required=True)
-    add_format(parser)
-
-
-def run(args: argparse.Namespace, console: Console) -> int:
+def run(args: argparse.Namespace, console: Console) -> Answer:
     """Reduce and write; the exit code is 130 where the search was interrupted."""
-    import irdeconv as ird
-    from irdeconv.cli.inputs import gather
-    from irdeconv.cli.model import inferred, read
-    from irdeconv.formats.atomic import together
-    from irdeconv.verify.reduce import reduce_model
-    from irdeconv.verify.reduce_checks import stage_variant
-
     out = Path(args.output)
     _refuse_other(args.compare)
     _protect(args, out)
@@ -101,18 +39,16 @@ def run(args: argparse.Namespace, console: Console) -> int:
         written = [str(p) for p in stage_variant(done.piece, out, files)]
     console.log(f"wrote {', '.join(written)}")
     command = _command(args, out, in_one_piece=done.in_one_piece)
-    if console.wants_json:
-        ends = {"file": args.file, "output": written, "command": command}
-        console.json("reduce", {**ends, **done.to_dict(), "diagnostics": []})
-    else:
-        _text(done, command, written, console)
-    return 130 if done.stopped == "interrupted" else 0
+    ends = {"file": args.file, "output": written, "command": command}
+    return Answer(
+        lambda: {**ends, **done.to_dict(), "diagnostics": []},
+        lambda: _text(done, command, written, console),
+        130 if done.stopped == "interrupted" else 0,
+    )
 
 
 def _refuse_other(other: str | None) -> None:
     """Refuse a second side that cannot be cut."""
-    from irdeconv.base.errors import did_you_mean, misused
-
     if other is None or other == PEER:
         return
     if other.endswith((".npz", ".npy")):
@@ -127,22 +63,15 @@ def _refuse_other(other: str | None) -> None:
 
 
 def _protect(args: argparse.Namespace, out: Path) -> None:
-    """Refuse outputs that cannot be written, or that are read."""
-    from irdeconv.cli.model import protect
-    from irdeconv.verify.reduce_checks import other_path
-
-    is_pair = args.compare not in (None, PEER)
-    sources = (args.file, args.weights, args.other_weights, args.compare if is_pair else None)
-    for path in (out, other_path(out))[: 1 + is_pair]:
-        protect(str(path), sources, force=args.force, model=True)
+    """Refuse outputs beside -o that cannot be written, or that are read."""
+    sources = [*read_by(verb_record("reduce"), args)]
+    if args.compare not in (None, PEER):
+        protect(str(other_path(out)), sources, force=args.force, model=True)
     protect(str(out.with_suffix(".npz")), sources, force=args.force)
 
 
 def _task(args: argparse.Namespace) -> Task:
     """Return the task; a second model, which is not read yet, is an empty graph."""
-    from irdeconv.ir.graph import Graph
-    from irdeconv.verify.reduce import Task
-
     return Task(
         check=args.check,
         compare=args.compare if args.compare in (None, PEER) else Graph(),
@@ -158,9 +87,6 @@ def _task(args: argparse.Namespace) -> Task:
 
 def _with_second(args: argparse.Namespace, task: Task) -> Task:
     """Read the model of --compare OTHER.xml."""
-    import irdeconv as ird
-    from irdeconv.cli.model import read_file
-
     if task.compare in (None, PEER):
         return task
     other = read_file(args.compare, args.other_weights, args.semantics)
@@ -169,8 +95,6 @@ def _with_second(args: argparse.Namespace, task: Task) -> Task:
 
 def _command(args: argparse.Namespace, out: Path, *, in_one_piece: bool) -> str:
     """Return the command that shows the fault in what is left."""
-    from irdeconv.verify.reduce_checks import filled, other_path
-
     inputs = str(out.with_suffix(".npz"))
     if args.check is not None:
         return shlex.join(filled(shlex.split(args.check), out))
@@ -225,8 +149,6 @@ def _effort(done: Reduced) -> str:
 
 def _short_text(graph: Graph) -> str | None:
     """Return the text form where it fits on a page."""
-    from irdeconv.formats.text import dump
-
     text = wrap(dump(graph, elide=None).rstrip(), indent=6)
     lines = text.splitlines()
     return text if len(lines) <= LINES and max(map(len, lines)) <= WIDTH else None

@@ -18,7 +18,7 @@ HOUR = 3600
 
 
 class Remaining(ProgressColumn):
-    """How long a stage will take; how long it has taken where nobody knows its end."""
+    """How long a stage will take; how long it has taken if its end is unknown."""
 
     def render(self, task: Task) -> Text:
         """Return `12 s left` or `12 s`."""
@@ -32,7 +32,7 @@ class Amount(ProgressColumn):
     """How much of a stage is done."""
 
     def render(self, task: Task) -> Text:
-        """Return `12/300`, or `12` where nobody knows its end."""
+        """Return `12/300`, or `12` if its end is unknown."""
         done = f"{int(task.completed):,}" if task.completed else ""
         return Text(done if task.total is None else f"{done or 0}/{int(task.total):,}")
 

@@ -1,9 +1,4 @@
-"""Run a model with NumPy, and show or save its outputs.
-
-Inputs: x=@file.npy, x=@image.png, x=rand, randn, ones, zeros, arange, or an .npz with all of them.
-An input that is not given is rand. Images are resized to the input, with values from 0 to 1 for
-floats and 0 to 255 for integers.
-"""
+"""`run`: run a model with NumPy."""
 
 from __future__ import annotations
 
@@ -11,79 +6,29 @@ import argparse
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from irdeconv.cli.console import Console
-from irdeconv.cli.options import (
-    OptionParser,
-    add_format,
-    add_model,
-    add_output,
-    add_report,
-    add_running,
-    execution,
-)
-
-if TYPE_CHECKING:
-    from irdeconv.ir.graph import Graph, Node
-    from irdeconv.ir.spec import Array
-    from irdeconv.runtime.plan import Plan, Trace
-    from irdeconv.runtime.program import Step
-
-
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    add_model(parser)
-    add_running(parser)
-    parser.add_argument(
-        "--exact",
-        action="store_true",
-        help="add the terms of (de)convolutions in one defined order: slower, and the same bits "
-        "for every form",
-    )
-    parser.add_argument(
-        "--trace",
-        action="store_true",
-        help="tell which layers each executed step covers, its kernel and why (with --dump the "
-        "layers are executed one by one)",
-    )
-    parser.add_argument(
-        "--outputs",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="compute only this output, layer or tensor, also an inner one, and what it needs; may "
-        "be repeated",
-    )
-    parser.add_argument(
-        "--dump",
-        metavar="WHAT",
-        action="append",
-        default=[],
-        help="also keep layers' outputs: all, a layer's or tensor's name, type:Convolution; "
-        "may be repeated; they go to --dump-dir or into the .npz of -o as dump/NAME",
-    )
-    parser.add_argument("--dump-dir", metavar="DIR", help="folder of .npy files for --dump")
-    add_report(
-        parser, "the graph with the values of each layer (the layers are executed one by one)"
-    )
-    add_output(parser, "write all outputs here: .npz, or .npy for a single one; - is stdout")
-    add_format(parser)
+import irdeconv as ird
+from irdeconv.base.tables import table
+from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.inputs import gather, specialize
+from irdeconv.cli.model import inferred_model
+from irdeconv.cli.options import execution
+from irdeconv.cli.output import check_single, note_tuning, save_arrays, statistics, write_text
+from irdeconv.formats.arrays import npy
+from irdeconv.ir.graph import Graph, Node
+from irdeconv.ir.spec import Array
+from irdeconv.runtime.plan import Plan, Trace
+from irdeconv.runtime.program import Step
+from irdeconv.runtime.selection import Selection, with_outputs
+from irdeconv.show.page_reports import run_page
+from irdeconv.show.page_values import ValueCollector
 
 
-def run(args: argparse.Namespace, console: Console) -> int:
+def run(args: argparse.Namespace, console: Console) -> int | Answer:
     """Run the model once."""
-    import irdeconv as ird
-    from irdeconv.cli.inputs import gather, specialize
-    from irdeconv.cli.model import inferred, read
-    from irdeconv.cli.output import check_array_file, check_single, save_arrays, statistics
-    from irdeconv.runtime.selection import Selection
-
-    _require_place(args)
     items = [*args.inputs, *args.values]
-    check_array_file(args.output)
-    _protect(args, items)
-    whole = inferred(read(args), args.shape)
+    whole = inferred_model(args)
     graph, names = _asked(whole, args.outputs)
     check_single(args.output, names, args.dump if args.dump_dir is None else ())
     fed = gather(whole, items, args.seed, console, limit=args.max_memory)
@@ -104,39 +49,14 @@ def run(args: argparse.Namespace, console: Console) -> int:
     facts = {name: statistics(array) for name, array in outputs.items()}
     if args.output == "-":
         return 0
-    if console.wants_json:
-        traced = {"steps": [_step_facts(s) for s in steps]} if args.trace else {}
-        console.json("run", {"file": args.file, "seed": args.seed, "outputs": facts, **traced})
-    else:
-        _text(facts, outputs, console)
-    return 0
+    content = {"file": args.file, "seed": args.seed, "outputs": facts}
+    traced = {"steps": [_step_facts(s) for s in steps]} if args.trace else {}
+    return Answer(lambda: {**content, **traced}, lambda: _text(facts, outputs, console))
 
 
 def _asked(graph: Graph, texts: list[str]) -> tuple[Graph, list[str]]:
     """Return what computes the outputs that are asked for, and their names."""
-    from irdeconv.runtime.selection import with_outputs
-
     return with_outputs(graph, texts, "--outputs") if texts else (graph, graph.outputs)
-
-
-def _require_place(args: argparse.Namespace) -> None:
-    """Refuse --dump without a place to write to, and the reverse."""
-    from irdeconv.base.errors import misused
-
-    if args.dump and not (args.dump_dir or args.output):
-        raise misused("--dump needs a place", "add --dump-dir DIR or -o FILE.npz")
-    if args.dump_dir and not args.dump:
-        raise misused("--dump-dir: without --dump nothing is kept", "add --dump all")
-
-
-def _protect(args: argparse.Namespace, items: list[str]) -> None:
-    """Refuse a -o or --report that cannot be written, or that is read."""
-    from irdeconv.cli.inputs import input_files
-    from irdeconv.cli.model import protect, protect_report
-
-    files = (args.file, args.weights, *input_files(items))
-    protect(args.output, files, force=args.force)
-    protect_report(args, *files)
 
 
 def _watched(
@@ -148,10 +68,6 @@ def _watched(
     console: Console,
 ) -> dict[str, Array]:
     """Run the plan with these traces, write what --report names, say what --tune did not."""
-    from irdeconv.cli.output import note_tuning, write_text
-    from irdeconv.show.page_reports import run_page
-    from irdeconv.show.page_values import ValueCollector
-
     seen = ValueCollector(plan.graph)
     if args.report is not None:
         traces = [*traces, seen.trace]
@@ -171,8 +87,6 @@ def _tracer(
     wanted: set[int], folder: str | None, kept: dict[str, Array]
 ) -> Callable[[Node, tuple[Array, ...]], None]:
     import numpy as np
-
-    from irdeconv.formats.arrays import npy
 
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -210,8 +124,6 @@ def _log_steps(steps: list[Step], console: Console) -> None:
 
 
 def _text(facts: dict[str, dict[str, Any]], outputs: dict[str, Array], console: Console) -> None:
-    from irdeconv.base.tables import table
-
     head = ("output", "type", "shape", "min", "max", "mean", "values")
     rows = []
     for name, f in facts.items():

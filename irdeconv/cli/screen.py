@@ -12,8 +12,8 @@ from rich.text import Text
 class Screen(RichConsole):
     """A console of rich that shows text as it is: markup, emoji and numbers in it are foreign.
 
-    Colours are wanted, says who makes one. The cursor stays visible, so that it need not be brought
-    back when the process is killed.
+    The caller has decided that colours are wanted. The cursor stays visible: a killed process could
+    not bring it back.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -37,5 +37,5 @@ class Screen(RichConsole):
         return False
 
     def on_broken_pipe(self) -> None:
-        """Let whoever writes know, instead of ending the process."""
+        """Raise the error in the writer, instead of ending the process."""
         raise

@@ -8,18 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser
 
 if TYPE_CHECKING:
     from irdeconv.ir.spec import Shape
     from irdeconv.verify.second_check import SecondAnswer
     from irdeconv.verify.second_reading import SecondModel
-
-
-def configure(parser: OptionParser) -> None:
-    """Add the option."""
-    text = "also compare both models by relations between elements, with isl (extra isl)"
-    parser.add_argument("--second", action="store_true", help=text)
 
 
 def refuse(args: argparse.Namespace) -> None:

@@ -1,105 +1,48 @@
-"""Write the same model with fewer layers.
-
-What depends only on constants, or follows from shapes, becomes a constant. Layers that change
-nothing, duplicates, and layers that no output needs are dropped. Pairs of Reshape, Transpose or
-Convert are joined. Inputs, outputs, their names and order, variables and compressed weights stay.
---shape first gives the model exact input shapes, so that more can be folded.
-
-Node by node, the results keep the same bits. --check runs the model before and after. If they
-differ, the exit code is 1 and nothing is written.
-"""
+"""`simplify`: fold constants, and drop layers that change nothing or that no output needs."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import irdeconv as ird
 from irdeconv.base.errors import count
-from irdeconv.cli.console import Console
-from irdeconv.cli.options import (
-    OptionParser,
-    add_format,
-    add_inputs,
-    add_model,
-    add_output,
-    add_shapes,
-    size,
-)
-
-if TYPE_CHECKING:
-    from irdeconv.ir.graph import Graph
-    from irdeconv.runtime.simplify import SimplificationReport
+from irdeconv.base.tables import number, scaled, table
+from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.inputs import gather, outputs_of, specialize
+from irdeconv.cli.model import inferred_model, write_model
+from irdeconv.ir.graph import Graph
+from irdeconv.runtime.peers import difference
+from irdeconv.runtime.simplify import SimplificationReport, simplify
 
 _FUSED_OTHERWISE = (
     1e-4  # of an output's largest value: what fusing otherwise may change in OpenVINO
 )
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    add_model(parser)
-    add_shapes(parser)
-    parser.add_argument(
-        "--max-growth",
-        metavar="SIZE",
-        type=size,
-        default=1 << 20,
-        help="fold no constant that takes more bytes than this beyond those it is computed of: "
-        "4096, 512K (default: 1M)",
-    )
-    parser.add_argument(
-        "--decompress",
-        action="store_true",
-        help="fold the Convert of weights that are stored in fewer bits, too: f16 becomes f32",
-    )
-    parser.add_argument(
-        "--check",
-        choices=("irdeconv", "openvino"),
-        help="run the model before and after on the same inputs: in irdeconv the bits have to be "
-        f"the same, in OpenVINO the numbers within {_FUSED_OTHERWISE:g} of the output's largest",
-    )
-    add_inputs(parser)
-    add_output(parser, "write the simplified model here (.xml, .bin beside it)", ".xml")
-    add_format(parser)
-
-
-def run(args: argparse.Namespace, console: Console) -> int:
+def run(args: argparse.Namespace, console: Console) -> Answer:
     """Simplify, check, write, report."""
-    import irdeconv as ird
-    from irdeconv.base.errors import misused
-    from irdeconv.cli.model import inferred, protect, read
-    from irdeconv.runtime.simplify import simplify
-
-    if args.inputs and not args.check:
-        raise misused("--input is for --check, which is not asked for")
-    protect(args.output, (args.file, args.weights), force=args.force, model=True)
-    graph = inferred(read(args), args.shape)
+    graph = inferred_model(args)
     simple, report = simplify(graph, max_growth=args.max_growth, decompress=args.decompress)
     checked = _check(graph, simple, args, console) if args.check else None
     passed = checked is None or checked["passed"]
-    if args.output and passed:
-        ird.write(simple, args.output)
-    if console.wants_json:
-        written = args.output if passed else None
-        content = {"file": args.file, "output": written, **report.to_dict(), "check": checked}
-        console.json("simplify", content)
-    else:
+    written = args.output if passed else None
+    if written:
+        write_model(simple, args, console)
+
+    def text() -> None:
         _text(args.file, report, console)
         if checked is not None:
             console.text(_verdict(checked))
-    if args.output and passed:
-        console.log(f"wrote {args.output}")
-    return 0 if passed else 1
+
+    ends = {"file": args.file, "output": written, "check": checked}
+    return Answer(lambda: {**ends, **report.to_dict()}, text, 0 if passed else 1)
 
 
 def _check(
     before: Graph, after: Graph, args: argparse.Namespace, console: Console
 ) -> dict[str, Any]:
     """Run both on the same inputs; return what came out."""
-    import irdeconv as ird
-    from irdeconv.cli.inputs import gather, outputs_of, specialize
-    from irdeconv.runtime.peers import difference
-
     inputs = gather(before, args.inputs, args.seed, console)
     graphs = [specialize(graph, inputs) for graph in (before, after)]
     if args.check == "openvino":
@@ -125,8 +68,6 @@ def _verdict(checked: dict[str, Any]) -> str:
 
 
 def _text(file: str, report: SimplificationReport, console: Console) -> None:
-    from irdeconv.base.tables import number, scaled, table
-
     before, after = report.before, report.after
     rows = [
         (kind, number(before.get(kind, 0)), number(after.get(kind, 0)))

@@ -1,4 +1,4 @@
-"""What is wrong with a command line, and what mends it: one message instead of the whole usage."""
+"""Messages for a wrong command line, with a remedy, instead of the whole usage."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from irdeconv.base.errors import UsageError, did_you_mean, misused
 
-# What people call the verbs elsewhere.
+# Names of the verbs in other tools.
 SYNONYMS = {
     "benchmark": "bench",
     "certify": "check-certificate",

@@ -1,69 +1,54 @@
-"""Check models and report everything that is wrong with them, each problem with its place.
-
-With --target each layer that the target cannot execute is an error (E420).
-
-Exit code 0: no errors; there may be warnings. 1: there are errors.
-"""
+"""`validate`: check a model and report everything that is wrong with it."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Literal
 
-from irdeconv.base.errors import count
-from irdeconv.cli.console import Console
-from irdeconv.cli.options import (
-    OptionParser,
-    add_format,
-    add_no_weights,
-    add_semantics,
-    add_shapes,
-    add_target_check,
-)
-
-if TYPE_CHECKING:
-    from irdeconv.base.errors import Diagnostic
+import irdeconv as ird
+from irdeconv.base.errors import Diagnostic, UsageError, count, misused
+from irdeconv.cli.checks import parse_shapes
+from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.diagnostics import code_of, junit, parts, sarif
+from irdeconv.cli.model import STDIN, source_of
+from irdeconv.ir.spec import Shape
 
 
-def configure(parser: OptionParser) -> None:
-    """Add the verb's arguments."""
-    parser.add_argument(
-        "files", metavar="FILE", nargs="+", help="a model: .xml, .onnx, .json, .ird; - reads stdin"
-    )
-    parser.add_argument("--weights", metavar="FILE", help="the .bin file of a single FILE")
-    parser.add_argument("--strict", action="store_true", help="warnings count as errors")
-    add_no_weights(parser)
-    add_semantics(parser)
-    add_shapes(parser)
-    add_target_check(parser, "report each layer that this target cannot execute")
-    add_format(parser, "sarif", "junit")
-
-
-def run(args: argparse.Namespace, console: Console) -> int:
+def run(args: argparse.Namespace, console: Console) -> Answer:
     """Validate all files; the exit code is 1 where any has errors."""
-    from irdeconv.base.errors import misused
-    from irdeconv.cli.diagnostics import code_of, junit, sarif
-    from irdeconv.cli.model import parse_shapes, validate_file
-
     if args.weights and len(args.files) > 1:
         raise misused("--weights goes with a single file", "validate one model at a time")
     shapes = parse_shapes(args.shape)
-    weights: str | Literal[False] | None = False if args.no_weights else args.weights
-    files = dict.fromkeys(args.files)
-    found = {f: validate_file(f, weights, args.semantics, shapes, args.target) for f in files}
+    found = {file: _diagnostics(file, shapes, args) for file in dict.fromkeys(args.files)}
     everything = [d for ds in found.values() for d in ds]
-    if console.format == "json":
-        console.json("validate", _json(found, args.strict))
-    elif console.format == "sarif":
-        console.raw(sarif(everything))
-    elif console.format == "junit":
-        console.raw(junit(found))
-    else:
-        _text(found, console, args)
     refused = code_of(everything)
-    if valid(everything, args.strict):
-        return 0
-    return refused if refused in (5, 6) else 1
+    code = refused if refused in (5, 6) else 1
+
+    def text() -> None:
+        if console.format == "text":
+            _text(found, console, args)
+        else:
+            console.raw(sarif(everything) if console.format == "sarif" else junit(found))
+
+    good = valid(everything, args.strict)
+    return Answer(lambda: _json(found, args.strict), text, 0 if good else code)
+
+
+def _diagnostics(
+    file: str, shapes: dict[str, Shape | None], args: argparse.Namespace
+) -> list[Diagnostic]:
+    """Validate one file; UsageError if a shape does not fit the model."""
+    found = ird.validate(
+        source_of(file),
+        weights=False if args.no_weights else args.weights,
+        semantics=args.semantics,
+        shapes=shapes,
+        target=args.target,
+        name=STDIN,
+    )
+    misfits = [d for d in found if d.code == "E310"]
+    if misfits:
+        raise UsageError(misfits)
+    return found
 
 
 def valid(diagnostics: list[Diagnostic], strict: bool) -> bool:
@@ -73,8 +58,6 @@ def valid(diagnostics: list[Diagnostic], strict: bool) -> bool:
 
 
 def _text(found: dict[str, list[Diagnostic]], console: Console, args: argparse.Namespace) -> None:
-    from irdeconv.cli.diagnostics import parts
-
     for file, diagnostics in found.items():
         for d in diagnostics:
             console.text(*parts(d, console.width))
@@ -83,13 +66,13 @@ def _text(found: dict[str, list[Diagnostic]], console: Console, args: argparse.N
         verdict = ("valid", "bold green") if good else ("invalid", "bold red")
         counts = f", {count(errors, 'error')}, {count(warnings, 'warning')}"
         counts += ", without weights" if args.no_weights else ""
-        name = "<stdin>" if file == "-" else file
+        name = STDIN if file == "-" else file
         console.text(f"{name}: ", verdict, counts)
     _point_to_codes([d for ds in found.values() for d in ds], console)
 
 
 def _point_to_codes(diagnostics: list[Diagnostic], console: Console) -> None:
-    """Tell somebody at a terminal what explains the first codes, errors before warnings."""
+    """On a terminal, suggest `irdeconv codes` for the first codes, errors before warnings."""
     errors = [d.code for d in diagnostics if d.severity == "error"]
     codes = list(dict.fromkeys(errors or [d.code for d in diagnostics]))
     if codes and console.out.isatty():

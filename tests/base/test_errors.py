@@ -24,8 +24,9 @@ from irdeconv.base import errors, limits
 from irdeconv.base.code_pages import FOLDER, GROUPS, CodePage, code_page, path_of
 from irdeconv.base.codes import CODES
 from irdeconv.base.errors import Diagnostic, FileAccessError, IrdeconvError, Note, no_access
-from irdeconv.cli.main import VERBS, main, verb_parser
+from irdeconv.cli.main import main
 from irdeconv.cli.usage import option_names
+from irdeconv.cli.verbs import VERBS, verb_parser
 from irdeconv.ir.constant import ArrayData
 from irdeconv.ir.dtypes import f32
 from irdeconv.ir.graph import Graph, Value

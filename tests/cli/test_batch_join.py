@@ -164,8 +164,8 @@ def test_parts_that_do_not_fit(
         (("models", "-o", "y.npy"), "cannot read models"),
         ((".", "-o", "y.npy"), "there are no outputs in ."),
         (("o", "-o", "y.npy", "--inputs", "z.npy"), "there are no results of it"),
-        (("o", "-o", "y.npy", "--shard", "1/2"), "--shard: join takes results as they are"),
-        (("o", "-o", "y.npy", "--exact"), "--exact is of run, not of join"),
+        (("o", "-o", "y.npy", "--shard", "1/2"), 'join has no option "--shard"'),
+        (("o", "-o", "y.npy", "--exact"), 'join has no option "--exact"'),
         (("o", "-o", "y.npy", "--shard", "0/2"), '"0/2" is not such as 1/4'),
     ],
 )

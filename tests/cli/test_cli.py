@@ -13,7 +13,8 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.diagnostics import physical
-from irdeconv.cli.main import VERBS, main
+from irdeconv.cli.main import main
+from irdeconv.cli.verbs import VERBS
 from support.commands import command
 from support.ir_text import write_ir
 from support.layers import Layer
@@ -468,7 +469,7 @@ def contents(folder: Path) -> dict[str, bytes]:
         ("compare net.xml y.npy", 2, "y.npy is neither a model nor an .npz"),
         ("compare net.xml --other-weights low.bin", 2, "--other-weights goes with the .xml of a"),
         ("compare net.xml a.npz --other-weights low.bin", 2, "--other-weights goes with the .xml"),
-        ("inspect net.xml --form phases", 2, "--form: without --lower nothing is lowered"),
+        ("inspect net.xml --form phases", 2, "--form needs --lower"),
     ],
 )  # fmt: skip
 def test_refused_at_once(

@@ -13,7 +13,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.cli.options import measurements, size, thread_count
+from irdeconv.cli.options import measurements, size, whole
 from support.commands import command
 from support.layers import build, numbers
 from support.onnx_models import Layer
@@ -47,10 +47,11 @@ def test_what_is_no_size(text: str) -> None:
 
 
 def test_numbers_of_threads() -> None:
-    assert [thread_count(t) for t in ("1", "16", "1024")] == [1, 16, 1024]
+    parse = whole(1, 1024)
+    assert [parse(t) for t in ("1", "16", "1024")] == [1, 16, 1024]
     for wrong in ("0", "-1", "1025", "two", "1.0", "", "99999999999999999999"):
         with pytest.raises(argparse.ArgumentTypeError):
-            thread_count(wrong)
+            parse(wrong)
 
 
 def test_a_file_of_measurements_is_json() -> None:

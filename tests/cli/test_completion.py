@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from irdeconv.cli.completion import SHELLS, script
-from irdeconv.cli.main import VERBS, main
+from irdeconv.cli.main import main
+from irdeconv.cli.verbs import VERBS
 
 INSTALLED = [s for s in SHELLS if shutil.which(s)]
 

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from irdeconv.cli.main import VERBS, main
+from irdeconv.cli.main import main
+from irdeconv.cli.verbs import VERBS
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"

@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import irdeconv as ird
-from irdeconv.cli.main import VERBS, verb_parser
+from irdeconv.cli.verbs import VERBS, verb_parser
 from support.commands import command
 from support.schemas import require_schema, schemas
 

@@ -12,8 +12,9 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.base.tables import escaped_json, one_line, printable
-from irdeconv.cli.main import VERBS, main
+from irdeconv.cli.main import main
 from irdeconv.cli.model import read_file
+from irdeconv.cli.verbs import VERBS
 from irdeconv.verify.check import check
 from support.ir_edit import unmark
 from support.rows import each_row

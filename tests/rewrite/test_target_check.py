@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.cli.options import OptionParser, add_form
+from irdeconv.cli.verbs import verb_parser
 from irdeconv.formats.onnx_target import check_nodes, executed_nodes
 from irdeconv.rewrite.form_names import AUTO, CONDITIONS
 from irdeconv.rewrite.forms import FORMS
@@ -550,9 +550,7 @@ def test_packaged_targets_choose() -> None:
 
 def test_the_help_names_every_form() -> None:
     assert [*CONDITIONS] == [*FORMS]
-    parser = OptionParser("irdeconv", None)
-    add_form(parser, none=True)
-    text = " ".join(parser.format_help().split())
+    text = " ".join(verb_parser("run").format_help().split())
     assert all(form in text for form in (*FORMS, AUTO))
 
 

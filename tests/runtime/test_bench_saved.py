@@ -140,7 +140,7 @@ def test_the_verb_saves_and_compares(
         ("--against empty.json", 2, "empty.json: not JSON"),
         ("--against other.json", 2, "no report of bench"),
         ("--against old.json", 2, "no report of bench: KeyError: 'low'"),
-        ("--save report.txt", 2, "is no .json file"),
+        ("--save report.txt", 2, "must end in .json"),
         ("--save nowhere/report.json", 6, "nowhere/report.json cannot be written"),
         ("--iterations 0", 2, "is not a number from 1"),
         ("--requests 0", 2, "is not a number from 1"),

@@ -280,8 +280,8 @@ def test_arrays_that_are_no_inputs_are_refused(net: Any, capsys: pytest.CaptureF
 @pytest.mark.parametrize(("command", "message"), [
     ("extract net.xml -o p.xml", "nothing to cut"),
     ("extract net.xml --to up -o net.xml", "would overwrite the input net.xml"),
-    ("extract net.xml --to up -o p.xml --save-inputs in.txt", "kept in an .npz file"),
-    ("extract net.xml --to up -o p.xml --inputs-from a.npz -i x=ones", "name one of them"),
+    ("extract net.xml --to up -o p.xml --save-inputs in.txt", "must end in .npz"),
+    ("extract net.xml --to up -o p.xml --inputs-from a.npz -i x=ones", "exclude each other"),
 ])  # fmt: skip
 def test_usage(net: Any, command: str, message: str, capsys: pytest.CaptureFixture[str]):
     assert main(command.split()) == 2

@@ -73,16 +73,17 @@ def test_faults_are_told(tmp_path: Path) -> None:
     """A verb that fails, never ends, opens what it should not, or says what is no JSON."""
     code = f"""
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from fuzzing import attempt as fuzz
 from fuzzing.guard import Guard
-from irdeconv.cli import main as command_line
+from irdeconv.cli import main as command_line, options, verbs
 folder = Path({str(tmp_path)!r})
 guard = Guard(str(folder))
 fuzz.SLOW, fuzz.NEVER_ENDS = 0.2, 0.5
 def kinds(run, *args):
-    verb = SimpleNamespace(__doc__="x", configure=lambda p: p.add_argument("--format"), run=run)
-    command_line._module = lambda name: verb
+    verb = options.Verb("x", "    --format WHAT  x")
+    command_line.verb_record = verbs.verb_record = lambda name: verb
+    command_line.module = lambda name: SimpleNamespace(run=run)
     return [f.kind for f in fuzz.faults(fuzz.attempt(("codes", *args), guard), folder)]
 def endless(options, console):
     while True:

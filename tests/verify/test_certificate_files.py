@@ -376,7 +376,7 @@ def test_certificates_keep_what_a_probe_evaluated(
 ) -> None:
     given = (verb, files / model, "-o", files / "new.xml", "--probe")
     assert command(*given) == 2
-    assert "--probe is of --certify" in " ".join(capsys.readouterr().err.split())
+    assert "--probe needs --certify" in " ".join(capsys.readouterr().err.split())
     assert command(*given, "--certify", files / "p.json") == 0
     held = json.loads((files / "p.json").read_text())["probe"]
     assert [y["layer"] for y in held["layers"]] == ["first", "up/ConvolutionBackpropData"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fuzzing.formats import mutate
 from fuzzing.seeds import FORMATS, Seed, seeds
+from irdeconv.cli.verbs import VERBS, verb_record
 
 # Of 40 mutants in a row so many have each format.
 SHARES = {
@@ -18,25 +20,48 @@ FORMS = ("zero-insertion", "phases", "stacked", "gemm", "auto")
 
 _LIMITS = "--threads 1 --max-memory 64M"
 _MEMORY = "--limit memory=64M"  # what a comparison holds beside it is some times as much
+_MORE = {  # what verbs need that read any model
+    "run": _LIMITS,
+    "compare": f"--form {{f}} {_MEMORY}",
+    "extract": "--to layer",
+    "rename": "--pattern s/e/EE/g",
+}
+
+
+def _reading(*, writes: bool) -> Iterator[str]:
+    """Yield commands that read one model: of each verb those with one flag, form or format.
+
+    Those that write an IR do so with `writes`.
+    """
+    for verb in set(VERBS) - {"bench", "reduce"}:
+        options = verb_record(verb).options
+        required = [o.name for o in options if o.required or not (o.names or o.value[0] == "[")]
+        read = any(o.reads == "model" or verb == "validate" for o in options)
+        writer = any(o.name == "-o" and o.writes.startswith("model") for o in options)
+        if not read or not {"FILE", "-o"}.issuperset(required) or (writes and not writer):
+            continue
+        command = f"{verb} {{m}} {_MORE.get(verb, '')}"
+        if writes or "-o" in required:
+            yield f"{command} -o {{o}}.xml"
+            continue
+        yield command
+        for option in options:
+            if option.key in ("form", "format") and option.name not in command:
+                words = ["{f}"] if option.key == "form" else option.value.split("|")
+                yield from (f"{command} {option.name} {word}" for word in words)
+            elif not (option.value or option.needs or "FILE" in option.excludes.split()):
+                yield f"{command} {option.name}"
+
+
 _ANY = (
-    "infer {m}", "infer {m} --format json --all", "infer {m} --no-weights", "inspect {m}",
-    "inspect {m} --format json --operations", "inspect {m} --format dot",
-    "inspect {m} --format html -o {o}.html", "inspect {m} --format ir", "inspect {m} --format svg",
-    "inspect {m} --lower --format json", "inspect {m} --sort macs --constants", "explain {m}",
-    "explain {m} --format json", "explain {m} --format svg", "explain {m} --solve 7",
-    "validate {m} --format json", "validate {m} --format sarif", "validate {m} --format junit",
-    "validate {m} --strict --semantics document", "validate {m} --no-weights",
-    "lower {m} --format ir --form {f}", "lower {m} --format json --explain-costs --form auto",
-    "lower {m} --target no-depth-to-space --form {f}", "raise {m} --format ir",
-    f"run {{m}} {_LIMITS}", f"run {{m}} {_LIMITS} --form none --no-fuse --format json",
-    f"run {{m}} {_LIMITS} --form {{f}} -o {{o}}.npz --force",
-    f"compare {{m}} --form {{f}} {_MEMORY}",
+    *sorted(_reading(writes=False)), "explain {m} --solve 7",
+    "inspect {m} --format html -o {o}.html", "inspect {m} --lower --format json --form {f}",
+    "lower {m} --target no-depth-to-space --form {f}", "validate {m} --strict --semantics document",
+    f"run {{m}} {_LIMITS} --form none --no-fuse -o {{o}}.npz --force",
 )  # fmt: skip
 _WRITING = (
-    "infer {m} -o {o}.xml", "lower {m} --form {f} -o {o}.xml", "lower {m} --form {f} -o {o}.xml",
-    "lower {m} --certify -o {o}.xml --form {f}", "simplify {m} -o {o}.xml", "raise {m} -o {o}.xml",
-    "rename {m} --pattern s/e/EE/g -o {o}.xml", "convert {m} -o {o}.xml",
-    "extract {m} --to layer -o {o}.xml", "extract {m} --from deconv -o {o}.xml",
+    *sorted(_reading(writes=True)), "lower {m} --certify -o {o}.xml --form {f}",
+    "extract {m} --from deconv -o {o}.xml",
 )  # fmt: skip
 _ARRAYS = (
     f"run {{m}} {{x}} {_LIMITS}", f"run {{m}} x=@{{x}} {_LIMITS}", f"compare {{m}} {{x}} {_MEMORY}",

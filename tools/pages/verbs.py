@@ -17,50 +17,12 @@ from unittest.mock import patch
 
 from checkout import ROOT
 
-from irdeconv.cli.main import VERBS, WITHOUT_MODELS, main, verb_parser
+from irdeconv.cli.main import main
+from irdeconv.cli.options import Verb
+from irdeconv.cli.verbs import VERBS, verb_parser, verb_record
 from pages import DOCS, MARK, table, with_parts
 
-HEAD_MODEL = "ir_samples/openvino/segmentation_head.xml"
-# Commands that are run for the page; the last one is the example, with what it prints.
-EXAMPLES = {
-    "validate": ["irdeconv validate ir_samples/broken/typos.xml"],
-    "infer": ["irdeconv infer ir_samples/openvino/dynamic.xml --shape 'x[1,2,5,7]'"],
-    "lower": [f"irdeconv lower {HEAD_MODEL} --form stacked -o lowered.xml --certify"],
-    "raise": [
-        f"irdeconv lower {HEAD_MODEL} --form stacked -o lowered.xml",
-        "irdeconv raise lowered.xml -o raised.xml",
-    ],
-    "run": ["irdeconv run ir_samples/openvino/deconv_3x3_to_5x5.xml x=arange"],
-    "inspect": [f"irdeconv inspect {HEAD_MODEL} --only 'up*'"],
-    "explain": ["irdeconv explain ir_samples/openvino/deconv_3x3_to_5x5.xml"],
-    "check-certificate": [
-        f"irdeconv lower {HEAD_MODEL} -o lowered.xml",
-        f"irdeconv check-certificate {HEAD_MODEL} lowered.xml",
-    ],
-    "compare": [
-        f"irdeconv lower {HEAD_MODEL} -o lowered.xml",
-        f"irdeconv compare {HEAD_MODEL} lowered.xml -i image=ones",
-    ],
-    "reduce": [
-        f"irdeconv reduce {HEAD_MODEL} --check \"sh -c '! grep -q GroupConvolutionB {{}}'\" "
-        "-o small.xml"
-    ],
-    "convert": ["irdeconv convert ir_samples/onnx/upscaler.onnx -o upscaler.xml"],
-    "extract": [f"irdeconv extract {HEAD_MODEL} --from up1 --to up2 -o part.xml"],
-    "rename": [f"irdeconv rename {HEAD_MODEL} image=picture -o renamed.xml"],
-    "suite": ["irdeconv suite list --dialect onnx --set quick"],
-    "batch": ["irdeconv batch validate ir_samples --jobs 2 --report report.html"],
-    "simplify": [f"irdeconv simplify {HEAD_MODEL} -o small.xml"],
-    "codes": ["irdeconv codes W3"],
-}
-# Commands whose output depends on the machine.
-COMMANDS = {
-    "bench": "irdeconv bench ir_samples/openvino/segmentation_head.xml",
-    "demo": "irdeconv demo",
-    "completion": 'eval "$(irdeconv completion bash)"',
-    "doctor": "irdeconv doctor",
-}
-# What the exit codes say; 1 says something else of each verb, below.
+# The meanings of exit codes; that of 1 is in the verb_record of each verb.
 MEANINGS = {
     0: "done, or the answer is yes",
     2: "the command is wrong",
@@ -72,34 +34,6 @@ MEANINGS = {
     70: "a bug of irdeconv",
     130: "interrupted",
 }
-ANSWERS = {
-    "validate": "errors were found; with `--strict` also warnings",
-    "lower": "with `--certify`: a layer is not proved; with `--target`: a condition is violated",
-    "raise": "with `--certify`: a layer is not proved",
-    "run": "a layer failed while running",
-    "bench": "a layer failed while running; with `--fail-above`: the model has become slower",
-    "explain": "the layer's own system refuses it",
-    "check-certificate": "something is not proved, or there is nothing to prove",
-    "compare": "the two sides differ",
-    "reduce": "the check does not fail on the whole model",
-    "extract": "with `--save-inputs`: a layer failed while running",
-    "batch": "the worst answer of an item is no",
-    "simplify": "with `--check`: the two models differ",
-    "suite": "a case did not pass",
-    "demo": "a step did not give what it should",
-    "doctor": "a required package is missing or broken",
-}
-PROVING = ("lower", "raise", "check-certificate", "batch")  # which answer in part, too
-GUIDES = {
-    verb: f"{guide}.md"
-    for guide, verbs in (
-        ("lowering", "lower raise"), ("performance", "bench"), ("inspect", "inspect"),
-        ("dialects", "explain"), ("certificates", "check-certificate"), ("compare", "compare"),
-        ("reduce", "reduce"), ("onnx", "convert"), ("extract", "extract rename simplify"),
-        ("suite", "suite"), ("batch", "batch"), ("codes", "codes"),
-    )
-    for verb in verbs.split()
-}  # fmt: skip
 # An option in a sentence; its value where that is a placeholder, in quotes or one of these words.
 _OPTION = re.compile(
     r"(?<![\w-])--?[a-z][a-z-]*(?![\w-])"
@@ -119,7 +53,7 @@ def pages() -> dict[Path, str]:
 
 def page(verb: str) -> str:
     """Return the page of a verb."""
-    parser = verb_parser(verb)
+    this, parser = verb_record(verb), verb_parser(verb)
     actions = [a for a in parser._actions if a.help is not None]
     own = [a for a in actions if not set(a.option_strings) & set(SHARED)]
     places = [a for a in own if not a.option_strings]
@@ -134,10 +68,10 @@ def page(verb: str) -> str:
         *_table("Options", "option", options),
         *_table("Common options", "option", shared),
         "## Exit codes\n\n" + _exit_codes(verb),
-        "## Example\n\n" + _example(verb),
+        "## Example\n\n" + _example(this),
     ]
-    if verb in GUIDES:
-        guide = GUIDES[verb]
+    if this.guide:
+        guide = f"{this.guide}.md"
         title = (DOCS / guide).read_text("utf-8").partition("# ")[2].partition("\n")[0]
         sections.append(f"More: [{title}](../{guide})")
     return "\n\n".join(sections) + "\n"
@@ -197,24 +131,24 @@ def _prose(text: str) -> str:
 
 
 def _exit_codes(verb: str) -> str:
-    lacking = set() if verb in ANSWERS else {1}
-    lacking |= set() if verb in PROVING else {7}
-    lacking |= {3, 4, 5} if verb in WITHOUT_MODELS else set()
+    this = verb_record(verb)
+    lacking = set() if this.no else {1}
+    lacking |= set() if this.partly else {7}
+    lacking |= set() if this.models else {3, 4, 5}
     lacking -= {5} if verb == "demo" else set()  # a picture that is too large
-    answers = {**MEANINGS, 1: ANSWERS.get(verb, "")}
+    answers = {**MEANINGS, 1: this.no}
     rows = "".join(f"| {c} | {answers[c]} |\n" for c in sorted(answers) if c not in lacking)
     return f"| code | meaning |\n|---|---|\n{rows.rstrip()}"
 
 
-def _example(verb: str) -> str:
-    if verb in COMMANDS:
-        return f"```sh\n{COMMANDS[verb]}\n```"
+def _example(this: Verb) -> str:
+    if this.differs:
+        return f"```sh\n{this.example}\n```"
     with TemporaryDirectory() as folder, contextlib.chdir(folder):
         shutil.copytree(ROOT / "ir_samples", "ir_samples")
-        outputs = [printed(command) for command in EXAMPLES[verb]]
-    *before, last = zip(EXAMPLES[verb], outputs, strict=True)
-    first = "".join(f"$ {command}\n" for command, _ in before)
-    lead = f"After\n\n```sh\n{first.replace('$ ', '')}```\n\n" if before else ""
+        *before, last = [(c, printed(c)) for c in this.example.split("\n")]
+    first = "".join(f"{command}\n" for command, _ in before)
+    lead = f"After\n\n```sh\n{first}```\n\n" if before else ""
     return f"{lead}```console\n$ {last[0]}\n{last[1]}```"
 
 

@@ -1,0 +1,522 @@
+"""Records of the verbs that read, run, rewrite and compare models."""
+
+from __future__ import annotations
+
+from irdeconv.cli.options import HEAD, Verb
+
+RECORDS = {
+    "validate": Verb(
+        """
+Check models and report everything that is wrong with them, each problem with its place.
+
+With --target each layer that the target cannot execute is an error (E420).
+
+Exit code 0: no errors; there may be warnings. 1: there are errors.
+""",
+        """
+    FILE ...  a model: .xml, .onnx, .json, .ird; - reads stdin
+    --weights FILE  the .bin file of a single FILE @reads weights
+    --strict  warnings count as errors
+    + NO_WEIGHTS
+    + SEMANTICS
+    + SHAPE
+    --target NAME|FILE.toml  report each layer that this target cannot execute: a packaged target
+        (irdeconv lower --list-targets), or a file of your own
+    --format text|json|sarif|junit  how the result is written (default: %(default)s) @default text
+    """,
+        no="errors were found; with `--strict` also warnings",
+        example="irdeconv validate ir_samples/broken/typos.xml",
+    ),
+    "infer": Verb(
+        """
+Infer the element types and shapes of all layers, and compare them with those in the file.
+
+"same": as declared. "refined": narrower than declared. "wider": more shapes are possible than
+declared, so the declaration is not confirmed. For an operation that irdeconv does not know, the
+declared shapes are taken ("declared"), unless they cannot be true for its inputs ("unknown").
+
+-o writes the model with the inferred shapes. The exit code is 0 even if shapes differ from the
+declared ones, because OpenVINO ignores these.
+""",
+        """
+    + STRUCTURE
+    + SHAPE
+    --all  list constants as well
+    -o --output FILE  write the IR with inferred shapes here (.xml, .bin beside it)
+        @writes model .xml @excludes --no-weights @why the weights are part of the IR
+    + FORCE
+    + FORMAT
+    """,
+        example="irdeconv infer ir_samples/openvino/dynamic.xml --shape 'x[1,2,5,7]'",
+    ),
+    "lower": Verb(
+        """
+Rewrite every deconvolution as ordinary convolutions, and report what became of each.
+
+-o writes the new model as .xml and .bin, in standard operations that OpenVINO reads. --format ir
+prints it in its text form, and the report goes to stderr; `inspect --lower --format ir` prints
+large constants as well. --certify proves each new layer equal to the deconvolution, from the
+files that -o has written. --report writes a page that shows the graph before and after.
+
+If the input is an ONNX model and -o names an .onnx, only the ConvTranspose nodes are replaced, by
+standard operations of the model's operation set (7 or later). If -o names an .xml, the model is
+converted to an IR first. An ONNX model that a page cannot draw is lowered and written without the
+page that --report names; a warning says so, and the exit code stays the same.
+
+With --target every new layer meets the conditions of a device, or nothing is written.
+
+Exit code 4: a deconvolution could not be lowered. 1: a layer is not proved, or the target cannot
+execute what a deconvolution would become. 7: a layer is proved for some sizes only, or under the
+assumptions that are listed.
+""",
+        """
+    + OPTIONAL_FILE
+    + WEIGHTS
+    + SEMANTICS
+    + FORM
+    + TARGET
+    --explain-costs  show what each form costs for each deconvolution, and why a form is refused
+    --only PATTERN  lower only deconvolutions whose names match, such as 'decoder/*'
+    --convolutions  also rewrite ordinary convolutions that the target cannot run as they are
+    --best-effort  write the model even if layers violate conditions of the target, with warnings
+    --list-targets  list the packaged targets @excludes --format=json
+    + SHAPE
+    -o --output FILE  write the lowered IR here (.xml, .bin beside it), or the ONNX model (.onnx)
+        @writes model .xml .onnx
+    + FORCE
+    --certify [FILE]  prove every rewritten layer and show the certificates, or write them to FILE
+        @const - @writes file
+    + PROBE
+    --format text|json|ir  how the result is written (default: %(default)s) @default text
+    --report FILE.html  write a page for a browser here that draws the graph before and after, with
+        what became of each deconvolution @writes page
+    """,
+        no="with `--certify`: a layer is not proved; with `--target`: a condition is violated",
+        example=f"irdeconv lower {HEAD} --form stacked -o lowered.xml --certify",
+        guide="lowering",
+        partly=True,
+    ),
+    "raise": Verb(
+        """
+Turn decompositions of a deconvolution back into one deconvolution, and report each.
+
+Three patterns are found: inserted zeros in front of a convolution; convolutions whose channels are
+interleaved in space; data enlarged by repetition in front of a convolution. --only upsample also
+finds a resize without a convolution. A pattern that is not proved equal to a deconvolution stays as
+it is, and the report says why.
+
+-o writes the new model (.xml and .bin). --format ir prints it in its text form, and the report goes
+to stderr. --certify proves each new layer equal to what it replaces.
+
+Exit code 1: a layer is not proved. 7: a layer is proved for some sizes only, or under the
+assumptions that are listed.
+""",
+        """
+    + MODEL
+    --only PATTERN ...  look for this pattern only (repeatable): zero-insertion, phases,
+        depth-to-space, resize, upsample (the last one only if it is named)
+    + SHAPE
+    -o --output FILE  write the raised IR here (.xml, .bin beside it) @writes model .xml
+    + FORCE
+    --certify [FILE]  prove every raised layer and show the certificates, or write them to FILE
+        @const - @writes file
+    + PROBE
+    --format text|json|ir  how the result is written (default: %(default)s) @default text
+    """,
+        no="with `--certify`: a layer is not proved",
+        example=f"irdeconv lower {HEAD} --form stacked -o lowered.xml\n"
+        "irdeconv raise lowered.xml -o raised.xml",
+        guide="lowering",
+        partly=True,
+    ),
+    "run": Verb(
+        """
+Run a model with NumPy, and show or save its outputs.
+
+Inputs: x=@file.npy, x=@image.png, x=rand, randn, ones, zeros, arange, or an .npz with all of them.
+An input that is not given is rand. Images are resized to the input, with values from 0 to 1 for
+floats and 0 to 255 for integers.
+""",
+        """
+    + MODEL
+    + VALUES
+    --threads N  threads that share the work (default: the number of processors); results do not
+        depend on it @whole 1 1024
+    + EXECUTION
+    --exact  add the terms of (de)convolutions in one defined order: slower, and the same bits for
+        every form
+    --trace  tell which layers each executed step covers, its kernel and why (with --dump the layers
+        are executed one by one)
+    --outputs NAME ...  compute only this output, layer or tensor, also an inner one, and what it
+        needs; may be repeated
+    --dump WHAT ...  also keep layers' outputs: all, a layer's or tensor's name, type:Convolution;
+        may be repeated; they go to --dump-dir or into the .npz of -o as dump/NAME
+        @needs --dump-dir -o
+    --dump-dir DIR  folder of .npy files for --dump @needs --dump @writes folder
+    --report FILE.html  write a page for a browser here that draws the graph with the values of each
+        layer (the layers are executed one by one) @writes page
+    -o --output FILE  write all outputs here: .npz, or .npy for a single one; - is stdout
+        @writes arrays
+    + FORCE
+    + FORMAT
+    """,
+        no="a layer failed while running",
+        example="irdeconv run ir_samples/openvino/deconv_3x3_to_5x5.xml x=arange",
+    ),
+    "bench": Verb(
+        """
+Measure how long a model takes: the network, each step with its kernel, other runtimes.
+
+Inputs are given as for `run`. A table of steps shows the shortest time of each. Processor time says
+what the work costs, wall time how long it took; the two differ on a machine that is busy.
+""",
+        """
+    + MODEL
+    + VALUES
+    --threads N  threads that share the work (default: 1); results do not depend on it
+        @whole 1 1024 @default 1
+    + EXECUTION
+    --time SECONDS  how long each thing is measured (default: %(default)s) @real 0 86400
+        @default 2.5
+    --iterations N  stop each measurement after N runs, if --time is not over before
+        @whole 1 1000000
+    --rounds N  how often the runtimes take turns (default: %(default)s) @whole 1 100000 @default 5
+    --warm-up N  runs before the first one that counts (default: %(default)s) @whole 0 1000000
+        @default 1
+    --requests N  also run N plans at once, for throughput and latency (default: %(default)s)
+        @whole 1 256 @default 1
+    --top N  steps to show (default: %(default)s) @whole 1 @default 20
+    --against LIST  also run openvino,onnxruntime in the same rounds, one thread each (ONNX Runtime
+        needs an .onnx, or an IR that is a single deconvolution); FILE.json is what --save wrote
+        @list @default
+    --save FILE.json  keep the report for --against @writes file .json
+    --fail-above PERCENT  exit code 1 where the network surely takes that much longer than in
+        --against FILE.json: the 95 %% interval of the ratio of medians lies above it @real 0 10000
+    --report FILE.html  write a page for a browser here that draws the graph that was run, with the
+        time of each layer @writes page
+    + FORCE_REPORT
+    --histogram  show how often a run took how long
+    + FORMAT
+    """,
+        no="a layer failed while running; with `--fail-above`: the model has become slower",
+        example=f"irdeconv bench {HEAD}",
+        guide="performance",
+        differs=True,
+    ),
+    "inspect": Verb(
+        """
+List layers: shapes, parameters, multiply-accumulates, where data come from and go to.
+
+A constant stands in the row of its reader: name, shape, number of elements or a few values. Readers
+of an output are named unless they are just the next layer. `*` marks deconvolutions.
+
+Formats beside text and json: dot (Graphviz), html (a page that draws the graph, for a browser), ir
+(the text form of the graph), svg (a picture of the graph). With --lower text, json, html and svg
+compare before and after; dot and ir show the lowered graph. dot and svg write constants into the
+layers that read them, or as layers with --constants.
+
+--operations needs no model: it lists OpenVINO's operations and what irdeconv does with each, as
+text or json; --only chooses types.
+""",
+        """
+    + OPTIONAL_FILE
+    + WEIGHTS
+    + NO_WEIGHTS
+    + SEMANTICS
+    + SHAPE
+    --lower  compare with the lowered graph, which dot and ir show
+    = @needs --lower @why nothing is lowered without it
+    + FORM
+    = @excludes --format=dot|html|ir|svg @why it shows the whole graph
+    --target NAME|FILE.toml  mark with ! the layers that this target cannot execute: a packaged
+        target (irdeconv lower --list-targets), or a file of your own @reads file
+    =
+    --constants  list constants as well
+    = @excludes --format=dot|html|ir|svg @why it shows the whole graph
+    --only TYPE|PATTERN ...  show only layers of this type, or whose name fits this pattern (*, ?,
+        [a-z]); may be repeated
+    --sort macs|bytes|params  show the layers with most multiply-accumulates, bytes or parameters
+        first
+    =
+    --operations  list what irdeconv executes, infers and keeps of OpenVINO's operations
+        @excludes FILE --lower --sort --shape --format=dot|html|ir|svg
+    -o --output FILE  write the result here instead of stdout @writes text
+    + FORCE
+    --format text|json|dot|html|ir|svg  how the result is written (default: %(default)s)
+        @default text
+    """,
+        example=f"irdeconv inspect {HEAD} --only 'up*'",
+        guide="inspect",
+    ),
+    "explain": Verb(
+        """
+Explain deconvolutions: the output size term by term, the pads, a picture, the other systems.
+
+Without LAYER, all deconvolutions are explained if there are only a few. Exit code 1: the system
+that a layer belongs to would reject it.
+
+--format svg draws every axis with its inserted zeros, pads, taps and phases, and how many taps
+reach each output. -o FILE.svg writes the picture.
+""",
+        """
+    + STRUCTURE
+    [LAYER]  the name of a deconvolution
+    --solve SIZE[,SIZE]  list attributes of the layer's dialect that give this output size (one for
+        all axes, or one per axis), the smallest changes first
+    + SHAPE
+    -o --output FILE  write the result here instead of stdout @writes text
+    + FORCE
+    --format text|json|svg  how the result is written (default: %(default)s) @default text
+    """,
+        no="the layer's own system refuses it",
+        example="irdeconv explain ir_samples/openvino/deconv_3x3_to_5x5.xml",
+        guide="dialects",
+    ),
+    "check-certificate": Verb(
+        """
+Prove every rewritten layer of a lowered model equal to the original layer, for all data.
+
+All other layers, the inputs and the outputs must be the same in both models. Declared shapes are
+not believed: both models are read, and their shapes are inferred from the inputs. Two ONNX models
+are compared as they are, node by node.
+
+--certificate FILE: the certificates that `lower --certify` wrote must belong to these two files
+and state what is proved now. --probe: both models are also evaluated on random data, modulo
+random primes. --second: another checker reads both models by itself and compares, by isl, which
+elements of data and filters meet. It agrees, differs, or does not apply, with the reason.
+
+Exit code 0: proved for every size that the original allows, or for those of --sizes. 7: proved
+for some sizes only, which are listed, or under assumptions on operations that irdeconv does not
+know. 1: something is not proved, or there is nothing to prove.
+""",
+        """
+    + MODEL
+    LOWERED  the lowered model: .xml, .onnx @reads model
+    --lowered-weights FILE  the lowered model's .bin @reads weights
+    --certificate FILE  the certificates to check against the two models
+    --probe  also evaluate both models on random data, modulo primes
+    --seed N  repeat the probe that printed this seed (default: a fresh one) @whole 0
+        @needs --probe
+    --sizes NAME=DIMS ...  prove for exactly this shape of an input (repeatable), such as
+        x=1,3,64,64
+    --second  also compare both models by relations between elements, with isl (extra isl)
+    + SHAPE
+    + FORMAT
+    """,
+        no="something is not proved, or there is nothing to prove",
+        example=f"irdeconv lower {HEAD} -o lowered.xml\n"
+        f"irdeconv check-certificate {HEAD} lowered.xml",
+        guide="certificates",
+        partly=True,
+    ),
+    "compare": Verb(
+        """
+Run two models on the same inputs and compare every layer and output; exit code 1 if they differ.
+
+OTHER is one of these:
+
+  a model            .xml, .onnx, .json or .ird
+  saved.npz          saved arrays, as written by `run --form none --dump all -o saved.npz`
+  openvino           the same model in OpenVINO's CPU plugin
+  openvino:FILE.xml  another model there
+
+Without OTHER, the model is compared with its own lowering.
+
+Each layer is computed again from the other side's inputs, so an earlier error does not spread: "own
+error" is that of the layer alone. "allowed" is how large it may be by rounding, with the rule: u is
+the unit roundoff, gamma_n |W||x| bounds a sum of n terms, gamma~_n does if roundings of many terms
+are independent. "carried" is what the other side may keep of f16 and bf16 values between layers
+beyond the digits that it shows. Saved tensors may be sums in f16.
+""",
+        """
+    + MODEL
+    [OTHER]  a model, .npz, openvino or openvino:FILE.xml @reads model
+    --other-weights FILE  the second model's .bin @reads weights
+    + INPUT
+    + SEED
+    + SHAPE
+    + FORM
+    + TARGET
+    --tolerance TOLERANCE  allowed difference relative to a tensor's largest value (default: what
+        rounding explains, layer by layer) @real 0
+    --peer-precision f32|bf16|int8  what OpenVINO may compute in: f32 (default), bf16, or int8:
+        quantized layers as it executes them in use; the bounds grow with it
+    --reduce DIR  write the first layer that differs here: both sides of it, its inputs and outputs,
+        and report.json with the commands that show it @writes folder
+    --report FILE.html  write a page for a browser here that draws both graphs, or the one, with the
+        error of each layer @writes page
+    + FORCE_REPORT
+    --all  list layers that agree as well
+    + FORMAT
+    """,
+        no="the two sides differ",
+        example=f"irdeconv lower {HEAD} -o lowered.xml\n"
+        f"irdeconv compare {HEAD} lowered.xml -i image=ones",
+        guide="compare",
+    ),
+    "reduce": Verb(
+        """
+Reduce a failing model to the few layers, sizes and numbers that reproduce the failure.
+
+--check 'COMMAND {}' runs a command of yours on ever smaller models, without a shell. {} stands for
+the .xml (its .bin lies beside it), {inputs} for an .npz of its inputs. Exit codes mean what they
+mean to `git bisect run`: 0 is good, 125 cannot tell, any other code or a signal is the failure.
+Only the failure that the whole model shows counts, or the one that --fails-with names.
+
+Three checks are built in. --compare openvino: OpenVINO computes other numbers than irdeconv.
+--compare OTHER.xml: a second model, whose layers have the same names, computes other numbers.
+--verb VERB: irdeconv itself fails.
+
+-o FILE.xml gets the small model, with its .bin and an .npz of its inputs. With --compare OTHER.xml,
+FILE_other.xml is the other side. Ctrl-C ends the search and keeps the smallest model so far.
+""",
+        """
+    + MODEL
+    --check COMMAND  a command that fails on the model
+    --compare OTHER  openvino, or a second model @reads file
+    --verb VERB  lower, raise, run or write raises an error
+    --fails-with TEXT|CODE  the failure that counts: an exit code, a signal (SIGSEGV), timeout, any
+        (any code but 0 and 125), or a text that the command prints
+    --other-weights FILE  the second model's .bin @reads weights
+    + INPUT
+    + SEED
+    + SHAPE
+    --tolerance TOLERANCE  of --compare: allowed difference relative to a tensor's largest value
+        (default: what rounding explains) @real 0
+    --timeout SECONDS  of one run of the command (default: %(default)g) @real 0.1 1e6 @default 300
+    --max-checks N  stop after N checks @whole 1 1000000000
+    --time SECONDS  stop after this time @real 0 1e9
+    -o --output FILE  write the small model here (.xml, .bin and .npz) @writes model .xml @required
+    + FORCE
+    + FORMAT
+    """,
+        no="the check does not fail on the whole model",
+        example=f"irdeconv reduce {HEAD} --check \"sh -c '! grep -q GroupConvolutionB {{}}'\" "
+        "-o small.xml",
+        guide="reduce",
+        one_of="--check --compare --verb",
+        one_required=True,
+    ),
+    "convert": Verb(
+        """
+Convert an ONNX model, a JSON dump of oneDNN Graph or an IR of version 2 to 7 into an IR.
+
+The result (.xml and .bin) has version 11, which today's OpenVINO reads. Each deconvolution keeps
+the meaning that it has in its own format, spelled in standard operations. If an operation is not
+covered, all such operations are listed, the exit code is 4, and nothing is written.
+""",
+        """
+    FILE  an .onnx, a .json dump, an old .xml; - reads stdin @reads model
+    --weights FILE  the .bin of an old IR, the one beside it by default; of a oneDNN dump an .npz by
+        tensor id or name, other tensors without a producer become inputs; or random @reads weights
+    --seed SEED  seed of random weights (default: %(default)s) @whole 0 @default 0
+    + SHAPE
+    + SEMANTICS
+    -o --output FILE  write the IR here (.xml, .bin beside it) @writes model .xml @required
+    + FORCE
+    + FORMAT
+    """,
+        example="irdeconv convert ir_samples/onnx/upscaler.onnx -o upscaler.xml",
+        guide="onnx",
+    ),
+    "extract": Verb(
+        """
+Cut a piece out of a model and write it as a model of its own.
+
+--from and --to say where the piece begins and ends. NAME is a layer or a tensor; layer:NAME and
+tensor:NAME say which one, if both exist.
+
+  --from LAYER       the layer is the first of the piece; what flows into it becomes an input
+  --from TENSOR      the tensor becomes an input
+  --from LAYER:PORT  so does this output of the layer
+  --from PORT:LAYER  so does what flows into this input of the layer
+
+Constants come along. Any other tensor that the piece reads from outside becomes an input as well.
+
+--save-inputs runs the whole model once and keeps what flows into the piece, --inputs-from takes it
+from saved arrays. The piece then runs alone with the same numbers:
+irdeconv run PIECE.xml PIECE_inputs.npz.
+""",
+        """
+    + MODEL
+    --from NAME ...  where the piece begins (default: the model's inputs); may be repeated
+        @dest begin
+    --to NAME ...  where it ends: a tensor, or all outputs of a layer (default: the model's
+        outputs); may be repeated @dest end
+    --add-output NAME ...  one more output beside the model's own or those of --to; may be repeated
+        @dest add
+    + SHAPE
+    --inputs-from FILE.npz  save what flows into the piece: taken from FILE where it has that (run
+        --dump all -o FILE.npz makes one), or else computed from the model's inputs in FILE
+        @excludes --input @reads file .npz
+    --save-inputs [FILE.npz]  save what flows into the piece, here (default: PIECE_inputs.npz beside
+        -o), computed from --inputs-from or from --input @const - @writes file .npz
+    --run-in irdeconv|openvino  where the whole model runs to compute what flows in (default:
+        irdeconv) @needs --save-inputs --inputs-from --input
+    + INPUT
+    + SEED
+    -o --output FILE  write the piece here (.xml, .bin beside it) @writes model .xml @required
+    + FORCE
+    + FORMAT
+    """,
+        no="with `--save-inputs`: a layer failed while running",
+        example=f"irdeconv extract {HEAD} --from up1 --to up2 -o part.xml",
+        guide="extract",
+    ),
+    "rename": Verb(
+        """
+Give layers, inputs, outputs and other tensors of a model new names.
+
+OLD=NEW renames the layer and the tensor that are called OLD. layer:OLD=NEW renames only the layer,
+tensor:OLD=NEW only the tensor. The names by which programs ask for inputs and outputs are those of
+tensors. All renaming happens at once, so two names may be exchanged. --pattern applies a regular
+expression to all other names, as sed does. Layers in bodies keep their names.
+""",
+        r"""
+    + MODEL
+    [OLD=NEW ...]  an old name and its new one @dest names
+    --pattern s/RE/NEW/ ...  replace the first match of a regular expression (Python's) in every
+        name, all with s/RE/NEW/g; \1 is a group, any character may stand for the slash; may be
+        repeated @dest patterns @substitution
+    --only layers|tensors  which names --pattern applies to (default: both) @needs --pattern
+    -o --output FILE  write the model here (.xml, .bin beside it) @writes model .xml @required
+    + FORCE
+    + FORMAT
+    """,
+        example=f"irdeconv rename {HEAD} image=picture -o renamed.xml",
+        guide="extract",
+    ),
+    "simplify": Verb(
+        """
+Write the same model with fewer layers.
+
+What depends only on constants, or follows from shapes, becomes a constant. Layers that change
+nothing, duplicates, and layers that no output needs are dropped. Pairs of Reshape, Transpose or
+Convert are joined. Inputs, outputs, their names and order, variables and compressed weights stay.
+--shape first gives the model exact input shapes, so that more can be folded.
+
+Node by node, the results keep the same bits. --check runs the model before and after. If they
+differ, the exit code is 1 and nothing is written.
+""",
+        """
+    + MODEL
+    + SHAPE
+    --max-growth SIZE  fold no constant that takes more bytes than this beyond those it is computed
+        of: 4096, 512K (default: 1M) @size @default 1M
+    --decompress  fold the Convert of weights that are stored in fewer bits, too: f16 becomes f32
+    --check irdeconv|openvino  run the model before and after on the same inputs: in irdeconv the
+        bits have to be the same, in OpenVINO the numbers within 0.0001 of the
+        output's largest
+    = @needs --check
+    + INPUT
+    =
+    + SEED
+    -o --output FILE  write the simplified model here (.xml, .bin beside it) @writes model .xml
+    + FORCE
+    + FORMAT
+    """,
+        no="with `--check`: the two models differ",
+        example=f"irdeconv simplify {HEAD} -o small.xml",
+        guide="extract",
+    ),
+}

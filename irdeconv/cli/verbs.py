@@ -1,0 +1,132 @@
+"""The verbs: their summaries, records, modules and parsers."""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, Action, ArgumentParser, Namespace
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from irdeconv.cli.options import SHARED, Option, OptionParser, Verb, rows
+
+VERBS = {
+    "validate": "check a model and report everything that is wrong with it",
+    "infer": "infer all shapes and compare them with the declared ones",
+    "lower": "rewrite deconvolutions as ordinary convolutions, and write the model",
+    "raise": "turn decompositions of a deconvolution back into one deconvolution",
+    "run": "run a model with NumPy",
+    "bench": "measure how long a model and each of its steps take, also in other runtimes",
+    "inspect": "list layers, shapes, parameters and multiply-accumulates",
+    "explain": "show how a deconvolution gets its size and values, and what other systems compute",
+    "check-certificate": "prove every rewritten layer of a lowered model equal to the original",
+    "compare": "compare a model layer by layer with another model, with saved arrays or OpenVINO",
+    "reduce": "reduce a failing model to the few layers that reproduce the failure",
+    "convert": "convert an ONNX model, a oneDNN Graph dump or an IR from before 2020 into an IR",
+    "extract": "cut a piece out of a model, with its weights and the inputs that flow into it",
+    "rename": "give layers, inputs, outputs and other tensors new names",
+    "suite": "make test vectors for hardware and compilers, and judge the results",
+    "batch": "do the same with many models, or with many inputs of one, on several workers",
+    "simplify": "fold constants, and drop layers that change nothing or that no output needs",
+    "codes": "explain diagnostic codes, each with an example and how to fix it",
+    "demo": "enlarge a picture with a lowered network; check the packaged sample models",
+    "completion": "print a script with which bash, zsh or fish completes verbs, options and files",
+    "doctor": "show versions, and what this installation can do",
+}
+
+
+def module(verb: str) -> ModuleType:
+    """Return the module of a verb."""
+    name = "raise_" if verb == "raise" else verb.replace("-", "_")  # `raise` is a keyword
+    return import_module(f"irdeconv.cli.{name}")
+
+
+def verb_record(verb: str) -> Verb:
+    """Return the record of a verb."""
+    from irdeconv.cli.records import RECORDS
+    from irdeconv.cli.records_tools import RECORDS as TOOLS
+
+    return RECORDS[verb] if verb in RECORDS else TOOLS[verb]
+
+
+def verb_parser(verb: str) -> OptionParser:
+    """Return the parser of a verb's arguments."""
+    parser = OptionParser(f"irdeconv {verb}", verb_record(verb).about, _verbs_with)
+    configure(parser, verb)
+    return parser
+
+
+def configure(parser: ArgumentParser, verb: str) -> None:
+    """Add the arguments of a verb and those of all verbs."""
+    this = verb_record(verb)
+    groups: dict[str, Any] = {"": parser}
+    for option in this.options:
+        group = "=" if option.name in this.one_of.split() else option.group
+        if group not in groups and group == "=":
+            groups[group] = parser.add_mutually_exclusive_group(required=this.one_required)
+        elif group not in groups:
+            groups[group] = parser.add_argument_group(group)
+        option.add_to(groups[group])
+    if this.passes:
+        _add_passed(parser)
+    reads = this.models and not this.passes  # the items of a batch read
+    for option in rows(SHARED["COMMON"]):
+        if reads or option.name not in ("--extension", "--limit"):
+            option.add_to(parser)
+
+
+def _verbs_with(name: str) -> list[str]:
+    from irdeconv.cli.usage import option_names
+
+    return [verb for verb in VERBS if name in option_names(verb_parser(verb))]
+
+
+# The help of options that mean something else in a batch.
+OWN_HELP = {
+    "--certify": "prove every lowered layer; the certificates go into -o",
+    "--dump": "also keep layers' outputs, in outputs.npz as dump/NAME: all, a layer's or tensor's "
+    "name, type:Convolution; may be repeated",
+    "--threads": "threads of each item (default: 1); results do not depend on it",
+    "--weights": "the .bin file, such as '{folder}/weights.bin' (default: the one beside the .xml)",
+}
+
+
+class _Passed(Action):
+    """Keeps an option and its value in `words`, in the order in which they are given."""
+
+    def __call__(
+        self,
+        parser: ArgumentParser,
+        namespace: Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        """Take note of one option."""
+        word = self.option_strings[-1]
+        words = [*getattr(namespace, "words", ()), word if self.nargs == 0 else f"{word}={values}"]
+        namespace.words = words
+
+
+def _add_passed(parser: ArgumentParser) -> None:
+    """Add the options of the verbs that a batch passes on; each says which verbs have it."""
+    from irdeconv.cli.records_tools import PASSED
+
+    parser.set_defaults(words=[])
+    seen: dict[str, Option] = {}
+    for task, names in PASSED.items():
+        for option in (*verb_record(task).options, *rows(SHARED["COMMON"])):
+            if option.names and option.names[-1] in names.split():
+                seen.setdefault(option.names[-1], option)
+    for name, option in seen.items():
+        verbs = [task for task in PASSED if name in PASSED[task].split()]
+        which = "any verb" if len(verbs) == len(PASSED) else ", ".join(verbs)
+        flag = not option.value or name == "--certify"
+        help = OWN_HELP.get(name) or option.help % {"default": option.default}
+        parser.add_argument(
+            *option.names,
+            action=_Passed,
+            nargs=0 if flag else None,
+            metavar=None if flag else option.placeholder,
+            default=SUPPRESS,
+            help=f"of {which}: {help.replace('%', '%%')}",
+        )
