@@ -1,10 +1,6 @@
-"""Activations and SoftMax.
-
-Activations: functions of one tensor, some with parameters that are inputs.
+"""Activations, some with parameters that are inputs, SoftMax and LogSoftmax.
 
 Types below 32 bits are computed in float32 and rounded once.
-
-SoftMax and LogSoftmax.
 """
 
 from __future__ import annotations
@@ -30,22 +26,12 @@ from irdeconv.ir.op import (
     op,
     roundings,
 )
+from irdeconv.ir.ports import Types, want_type
 from irdeconv.ir.spec import Array, Spec, format_shape, is_static, merge
 from irdeconv.kernels import elementwise, reductions
 from irdeconv.kernels.elementwise import Rule
 from irdeconv.ops import ranges
-from irdeconv.ops.checks import (
-    Types,
-    axis_of,
-    is_computed,
-    known,
-    one_type,
-    real_types,
-    shape_of,
-    want_rank,
-    want_type,
-    widest,
-)
+from irdeconv.ops.checks import axis_of, is_computed, known, one_type, real_types, shape_of, widest
 from irdeconv.ops.elementwise import UnaryFunction, compute, quiet, row, unary, wide
 
 
@@ -166,13 +152,7 @@ class Swish(_Parametric):
 
     rule: ClassVar[Rule] = elementwise.swish
     absent = (1.0,)
-
-    def infer(self, data: Spec, beta: Spec | None = None) -> Spec:
-        want_type(data, "real", 0, "data")
-        if beta is not None:
-            one_type(data, beta, names=("data", "beta"))
-            want_rank(beta.shape, 0, 0, 1, "beta")
-        return Spec(data.dtype, data.shape)
+    signature = "data: real t [*I]; beta?: t [] -> t [*I]"
 
 
 @op("PReLU", aliases=("PRelu",))
@@ -243,13 +223,7 @@ class HardSigmoid(_Parametric):
     """
 
     rule: ClassVar[Rule] = elementwise.hard_sigmoid
-
-    def infer(self, data: Spec, alpha: Spec, beta: Spec) -> Spec:
-        want_type(data, "number", 0, "data")
-        dtype = one_type(data, alpha, beta, names=("data", "alpha", "beta"))
-        for port, s, name in ((1, alpha, "alpha"), (2, beta, "beta")):
-            want_rank(s.shape, 0, 0, port, name)
-        return Spec(dtype, data.shape)
+    signature = "data: number t [*I]; alpha: t []; beta: t [] -> t [*I]"
 
 
 @op("Selu")

@@ -10,6 +10,7 @@ import numpy as np
 
 from irdeconv.base.errors import OpError
 from irdeconv.ir.op import Bound, Op, op
+from irdeconv.ir.ports import want_rank, want_type
 from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
@@ -23,7 +24,7 @@ from irdeconv.ir.spec import (
 )
 from irdeconv.kernels.attention import Attention
 from irdeconv.kernels.threads import Threads
-from irdeconv.ops.checks import is_computed, one_type, want_rank, want_type
+from irdeconv.ops.checks import is_computed, one_type
 
 _NAMES = ("query", "key", "value", "attention_mask", "scale", "sink")
 

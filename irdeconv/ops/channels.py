@@ -1,13 +1,4 @@
-"""Rearranged channels and blocks, reversed and rolled axes, splits.
-
-Rearrangements: DepthToSpace, SpaceToDepth, ShuffleChannels, Reverse.
-
-Blocks of space as batches: BatchToSpace, SpaceToBatch.
-
-Movement along an axis: ReverseSequence, Roll.
-
-Split and VariadicSplit.
-"""
+"""Rearranged channels and blocks, reversed and rolled axes, splits."""
 
 from __future__ import annotations
 
@@ -20,7 +11,9 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.base.limits import current, raise_hint
-from irdeconv.ir.op import MOVES, Bound, Op, as_tuple, attribute, op
+from irdeconv.ir.attributes import Positive
+from irdeconv.ir.op import MOVES, Bound, Op, attribute, op
+from irdeconv.ir.ports import fit, want_rank, want_type
 from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
@@ -39,12 +32,10 @@ from irdeconv.ops.checks import (
     axis_of,
     elements,
     exact,
+    inferred_shape,
+    known_axis,
     outside,
-    positive_number,
     shape_of,
-    single,
-    want_rank,
-    want_type,
 )
 from irdeconv.ops.slicing import vectors
 
@@ -76,8 +67,7 @@ class _Rearrangement(Op):
 
     def evaluate(self, data: Array) -> Array:
         split, order = self.rearrangement(data.shape)
-        target = shape_of(as_tuple(self.infer(Spec.of(data, keep=False)))[0])
-        return data.reshape(split).transpose(order).reshape(target)
+        return data.reshape(split).transpose(order).reshape(inferred_shape(self, data))
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound:
         split, order = self.rearrangement(shape_of(inputs[0]))
@@ -90,10 +80,7 @@ class _Blocks(_Rearrangement):
     """Base of the two directions."""
 
     mode: BlockMode = attribute("blocks_first", documented=True)
-    block_size: int = 1
-
-    def check(self) -> Iterator[Problem]:
-        yield from positive_number(self, "block_size")
+    block_size: Positive = 1
 
 
 @op("DepthToSpace")
@@ -161,10 +148,7 @@ class ShuffleChannels(_Rearrangement):
     """
 
     axis: int = 1
-    group: int = 1
-
-    def check(self) -> Iterator[Problem]:
-        yield from positive_number(self, "group")
+    group: Positive = 1
 
     def infer(self, data: Spec) -> Spec:
         if data.shape is not None:
@@ -353,13 +337,12 @@ class ReverseSequence(Op):
 
     moves: ClassVar[bool] = True
     rounding = MOVES
+    signature = "data: any t [?, ?, *I]; seq_lengths: number [N] -> t"
     batch_axis: int = attribute(0, documented=True)
     seq_axis: int = attribute(1, documented=True)
 
     def infer(self, data: Spec, seq_lengths: Spec) -> Spec:
-        want_type(seq_lengths, "number", 1, "seq_lengths")
-        want_rank(data.shape, 2, None, 0, "data")
-        want_rank(seq_lengths.shape, 1, 1, 1, "seq_lengths")
+        fit(self, data, seq_lengths)
         if data.shape is None:
             return Spec(data.dtype, None)
         rank, shape = len(data.shape), list(data.shape)
@@ -437,16 +420,6 @@ def _with(spec: Spec, axis: int, size: Dim) -> Spec:
     return Spec(spec.dtype, (*spec.shape[:axis], size, *spec.shape[axis + 1 :]))
 
 
-def _axis(data: Spec, axis: Spec) -> int | None:
-    """Return the axis to split along; None where it or the rank is unknown."""
-    want_type(axis, "integer", 1, "axis")
-    want_rank(axis.shape, 0, 1, 1, "axis")
-    known = single(axis, 1, "axis")
-    if isinstance(known, Interval) or data.shape is None:
-        return None
-    return axis_of(known, len(data.shape), port=1)
-
-
 def _unknown(data: Spec) -> Spec:
     return Spec(data.dtype, None if data.shape is None else (DYNAMIC,) * len(data.shape))
 
@@ -458,17 +431,16 @@ class Split(ViewOp):
     [movement/Split-1]
     """
 
-    num_splits: int
+    num_splits: Positive
 
     def check(self) -> Iterator[Problem]:
-        yield from positive_number(self, "num_splits")
         limit = current().ports
         if self.num_splits > limit:
             text = f"num_splits is {self.num_splits}, so many outputs; the limit is {limit}"
             yield Problem("E601", text, attribute="num_splits", hint=raise_hint("ports"))
 
     def infer(self, data: Spec, axis: Spec) -> tuple[Spec, ...]:
-        at = _axis(data, axis)
+        at = known_axis(data, axis, 1)
         if at is None or data.shape is None:
             return (_unknown(data),) * self.num_splits
         size = divided(data.shape[at], self.num_splits, f"axis {at}", "num_splits")
@@ -488,7 +460,7 @@ class VariadicSplit(ViewOp):
     """
 
     def infer(self, data: Spec, axis: Spec, split_lengths: Spec) -> tuple[Spec, ...]:
-        at = _axis(data, axis)
+        at = known_axis(data, axis, 1)
         want_rank(split_lengths.shape, 1, 1, 2, "split_lengths")
         lengths = elements(split_lengths, 2, "split_lengths")
         if lengths is None:

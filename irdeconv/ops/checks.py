@@ -9,7 +9,7 @@ What operations share that bind themselves to exact shapes (see `Op.bind`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -17,7 +17,8 @@ import numpy as np
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.base.limits import current
 from irdeconv.ir.dtypes import ElementType
-from irdeconv.ir.op import MOVES, Bound, Op
+from irdeconv.ir.op import MOVES, Bound, Op, as_tuple
+from irdeconv.ir.ports import want_rank, want_type
 from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
@@ -33,25 +34,7 @@ from irdeconv.ir.spec import (
     merge_shapes,
 )
 
-Types = Literal["any", "number", "real", "boolean", "integer", "bits"]
-
 UNKNOWN = Interval(-(2**63), None)  # any integer, in contrast to DYNAMIC, any size
-
-_ACCEPTS: dict[str, tuple[str, Callable[[ElementType], bool]]] = {
-    "any": ("any type", lambda t: True),
-    "number": ("a number type", lambda t: t.is_real or t.is_integral),
-    "real": ("a floating-point type", lambda t: t.is_real),
-    "boolean": ("boolean", lambda t: t.kind == "bool"),
-    "integer": ("an integer type", lambda t: t.is_integral),
-    "bits": ("an integer type or boolean", lambda t: t.is_integral or t.kind == "bool"),
-}
-
-
-def want_type(spec: Spec, types: Types, port: int, name: str) -> None:
-    """Require an element type of a kind (unknown ones pass); E303."""
-    text, fits = _ACCEPTS[types]
-    if spec.dtype is not None and not fits(spec.dtype):
-        raise OpError(f"{name} is {spec.dtype}; it must be {text}", code="E303", port=port)
 
 
 def one_type(
@@ -183,17 +166,21 @@ def single(spec: Spec, port: int, name: str) -> Dim:
     return UNKNOWN if values is None else values[0]
 
 
-def want_rank(shape: Shape | None, lowest: int, highest: int | None, port: int, name: str) -> None:
-    """Require a rank within bounds (unknown ones pass); E301."""
-    if shape is None:
-        return
-    rank = len(shape)
-    if rank < lowest or (highest is not None and rank > highest):
-        if highest == lowest:
-            rule = f"{lowest}"
-        else:
-            rule = f"at least {lowest}" if highest is None else f"{lowest} to {highest}"
-        raise OpError(f"{name} has rank {rank}; it must be {rule}", code="E301", port=port)
+def at_least(least: int, values: Iterable[Dim], port: int, name: str) -> None:
+    """Require values of an input, where they are known, to be 0 or 1 at least; E305."""
+    for value in values:
+        high = bounds(value)[1]
+        if high is not None and high < least:
+            rule = "be positive" if least else "not be negative"
+            raise OpError(f"{name} has {value}; it must {rule}", code="E305", port=port)
+
+
+def known_axis(data: Spec, axis: Spec, port: int) -> int | None:
+    """Return an axis that is an input, counted from 0; None where it or the rank is unknown."""
+    known = single(axis, port, "axis")
+    if isinstance(known, Interval) or data.shape is None:
+        return None
+    return axis_of(known, len(data.shape), port=port)
 
 
 def want_one(spec: Spec, port: int, name: str) -> None:
@@ -251,6 +238,12 @@ def axis_sizes(
 def want_shapes(op: Op, *arrays: Array | None) -> None:
     """Hold arrays against the shape rule: sizes that inference left open; what that raises."""
     op.infer(*(None if a is None else Spec(None, a.shape) for a in arrays))
+
+
+def inferred_shape(op: Op, *arrays: Array | None) -> tuple[int, ...]:
+    """Return the exact shape of the first output; what the shape rule raises."""
+    specs = (None if a is None else Spec.of(a) for a in arrays)
+    return shape_of(as_tuple(op.infer(*specs))[0])
 
 
 def want_lengths(lengths: Array, steps: int | None, port: int) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 from irdeconv.base.errors import OpError
 from irdeconv.ir.dtypes import u8
 from irdeconv.ir.op import Op, op
-from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, merge
+from irdeconv.ir.ports import Specs, fit
+from irdeconv.ir.spec import Array, Dim, Interval, Spec, bounds, merge
 from irdeconv.kernels import regions
-from irdeconv.ops.checks import one_type, want_rank
 
 
 def _even(size: Dim, what: str) -> None:
@@ -40,48 +40,30 @@ def _doubled(size: Dim, full: Dim, port: int, axis: int) -> Dim:
 
 
 class _Colours(Op):
-    """Base: one plane with everything, or a plane each (`channels` of them behind the first)."""
+    """Base: one plane with everything, or a plane of luma and one or two of half its size."""
 
-    channels: ClassVar[tuple[int, ...]]
     reverse: ClassVar[bool]
-    names: ClassVar[tuple[str, ...]]
 
-    def _infer(self, planes: tuple[Spec, ...]) -> Spec:
-        dtype = one_type(*planes, names=self.names)
+    def infer(self, *planes: Spec) -> Specs:
+        at = fit(self, *planes)
+        dtype = at.types.get("t")
         if dtype is not None and not dtype.is_real and dtype != u8:
             text = f"the image is {dtype}; it must be u8 or a floating-point type"
             raise OpError(text, code="E303", port=0)
-        shapes = [self._plane(s, port) for port, s in enumerate(planes)]
-        batch, height, width = shapes[0]
         if len(planes) == 1:
-            height = _image(height)
-        for port, (images, rows, columns) in enumerate(shapes[1:], 1):
-            both = merge(batch, images)
-            if both is None:
-                text = f"{self.names[port]} has {images} images, {self.names[0]} has {batch}"
-                raise OpError(text, code="E302", port=port)
-            batch = both
-            height = _doubled(rows, height, port, 1)
-            width = _doubled(columns, width, port, 2)
-        _even(height, "height")
-        _even(width, "width")
-        return Spec(dtype, (batch, height, width, 3))
-
-    def _plane(self, spec: Spec, port: int) -> Shape:
-        """Return images, rows and columns; E301, E302."""
-        want_rank(spec.shape, 4, 4, port, self.names[port])
-        shape = spec.shape or (DYNAMIC,) * 4
-        need = (1, *self.channels)[port]
-        if merge(shape[3], need) is None:
-            text = f"{self.names[port]} has {shape[3]} channels; it must have {need}"
-            raise OpError(text, code="E302", port=port)
-        return shape[:3]
+            at["H"] = _image(at["H"])
+        else:
+            at["H"] = _doubled(at["R"], at["H"], 1, 1)
+            at["W"] = _doubled(at["S"], at["W"], 1, 2)
+        _even(at["H"], "height")
+        _even(at["W"], "width")
+        return at.result()
 
     def split(self, small: Array) -> tuple[Array, Array]:
         """Return both differences (N, H / 2, W / 2) of the lower third of a plane (N, H / 2, W)."""
         raise NotImplementedError
 
-    def _colours(self, planes: tuple[Array, ...]) -> Array:
+    def evaluate(self, *planes: Array) -> Array:
         y = planes[0][..., 0]
         if len(planes) == 1:
             rows = y.shape[1] // 3 * 2
@@ -100,14 +82,7 @@ class _Colours(Op):
 class _NV12(_Colours):
     """Base: the differences of a pixel side by side, in rows as wide as the image."""
 
-    channels = (2,)
-    names = ("arg", "arg_uv")
-
-    def infer(self, arg: Spec, arg_uv: Spec | None = None) -> Spec:
-        return self._infer((arg,) if arg_uv is None else (arg, arg_uv))
-
-    def evaluate(self, arg: Array, arg_uv: Array | None = None) -> Array:
-        return self._colours((arg,) if arg_uv is None else (arg, arg_uv))
+    signature = "arg: any t [N, H, W, 1]; arg_uv?: t [N, R, S, 2] -> t [N, H, W, 3]"
 
     def split(self, small: Array) -> tuple[Array, Array]:
         return small[..., ::2], small[..., 1::2]
@@ -116,18 +91,14 @@ class _NV12(_Colours):
 class _I420(_Colours):
     """Base: one difference behind the other."""
 
-    channels = (1, 1)
-    names = ("arg", "arg_u", "arg_v")
+    signature = (
+        "arg: any t [N, H, W, 1]; arg_u?: t [N, R, S, 1]; arg_v?: t [N, R, S, 1] -> t [N, H, W, 3]"
+    )
 
-    def infer(self, arg: Spec, arg_u: Spec | None = None, arg_v: Spec | None = None) -> Spec:
-        if arg_u is None or arg_v is None:
-            if arg_u is not arg_v:
-                raise OpError("there are 2 planes; 1 or 3 are needed", code="E208", port=1)
-            return self._infer((arg,))
-        return self._infer((arg, arg_u, arg_v))
-
-    def evaluate(self, arg: Array, *others: Array) -> Array:
-        return self._colours((arg, *others))
+    def infer(self, *planes: Spec) -> Specs:
+        if len(planes) == 2:
+            raise OpError("there are 2 planes; 1 or 3 are needed", code="E208", port=1)
+        return super().infer(*planes)
 
     def split(self, small: Array) -> tuple[Array, Array]:
         images, rows, columns = small.shape

@@ -16,6 +16,7 @@ from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir import geometry
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.op import MOVES, SUM, Op, op
+from irdeconv.ir.ports import want_type
 from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
@@ -32,7 +33,6 @@ from irdeconv.ir.spec import (
 from irdeconv.kernels import candidate
 from irdeconv.kernels.candidate import ConvProblem
 from irdeconv.kernels.eager import deconvolution
-from irdeconv.ops.checks import want_type
 
 VERSION = "irdeconv_1"
 

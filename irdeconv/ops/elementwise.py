@@ -38,20 +38,13 @@ from irdeconv.ir.op import (
     op,
     roundings,
 )
+from irdeconv.ir.ports import Types, want_type
 from irdeconv.ir.spec import Array, Interval, Spec, is_static
 from irdeconv.kernels import elementwise
 from irdeconv.kernels import elementwise as integers
 from irdeconv.kernels.elementwise import Rule, rounded, saturated
 from irdeconv.ops import ranges
-from irdeconv.ops.checks import (
-    AutoBroadcast,
-    Types,
-    aligned,
-    aligned_shape,
-    broadcast_shapes,
-    one_type,
-    want_type,
-)
+from irdeconv.ops.checks import AutoBroadcast, aligned, aligned_shape, broadcast_shapes, one_type
 
 BinaryFunction = Callable[[Array, Array], Array]
 

@@ -1,11 +1,4 @@
-"""Interpolate, GridSample, windows as columns.
-
-Interpolate of operation sets 1, 4 and 11.
-
-GridSample.
-
-Windows of images as columns: Col2Im, ExtractImagePatches.
-"""
+"""Interpolate, GridSample, windows of images as columns (Col2Im, ExtractImagePatches)."""
 
 from __future__ import annotations
 
@@ -21,6 +14,7 @@ from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.geometry import dilated, extent, output_size, pads, steps
 from irdeconv.ir.op import MOVES, SCALE, SUM, Bound, Op, Rounding, attribute, op
+from irdeconv.ir.ports import Specs, fit, want_rank, want_type
 from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
@@ -47,14 +41,14 @@ from irdeconv.kernels.interpolation import (
 )
 from irdeconv.ops.channels import divided
 from irdeconv.ops.checks import (
+    at_least,
     axes_of,
     elements,
     exact,
+    inferred_shape,
     is_computed,
     known,
     shape_of,
-    want_rank,
-    want_type,
     widened,
 )
 
@@ -352,24 +346,10 @@ class GridSample(Op):
     numbers; the grid is real.  [image/GridSample-9]
     """
 
+    signature = "data: number t [N, C, ?, ?]; grid: real [N, P, Q, 2] -> t [N, C, P, Q]"
     align_corners: bool = False
     mode: Literal["bilinear", "bicubic", "nearest"] = "bilinear"
     padding_mode: Literal["zeros", "border", "reflection"] = "zeros"
-
-    def infer(self, data: Spec, grid: Spec) -> Spec:
-        want_type(data, "number", 0, "data")
-        want_type(grid, "real", 1, "grid")
-        want_rank(data.shape, 4, 4, 0, "data")
-        want_rank(grid.shape, 4, 4, 1, "grid")
-        x, g = data.shape or (DYNAMIC,) * 4, grid.shape or (DYNAMIC,) * 4
-        batch: Dim | None = merge(x[0], g[0])
-        if batch is None:
-            text = f"data has a batch of {x[0]}, the grid one of {g[0]}"
-            raise OpError(text, code="E302", port=1)
-        if merge(g[3], 2) is None:
-            text = f"the grid's last axis has {g[3]} elements; it must have 2, x and y"
-            raise OpError(text, code="E302", port=1)
-        return Spec(data.dtype, (batch, x[1], g[1], g[2]))
 
     def evaluate(self, data: Array, grid: Array) -> Array:
         wide = np.result_type(data.dtype, np.float32) if data.dtype.kind not in "iu" else np.float64
@@ -421,6 +401,10 @@ class Col2Im(Op):
     """
 
     rounding = SUM
+    signature = (
+        "data: number t [*N:1, R, L]; output_size: integer [2]; kernel_size: integer [2] "
+        "-> t [*N, C, *O]"
+    )
     # Written always: OpenVINO reads beyond a list that is absent.
     strides: Ints = ONE
     dilations: Ints = ONE
@@ -432,10 +416,9 @@ class Col2Im(Op):
         yield from _pairs(self, ("pads_begin", "pads_end"), 0)
 
     def infer(self, data: Spec, output_size: Spec, kernel_size: Spec) -> Spec:
-        want_type(data, "number", 0, "data")
-        want_rank(data.shape, 2, 3, 0, "data")
-        size = self._two(output_size, 1, "output_size")
-        kernel = self._two(kernel_size, 2, "kernel_size")
+        fit(self, data, output_size, kernel_size)
+        size = _two(output_size, 1, "output_size")
+        kernel = _two(kernel_size, 2, "kernel_size")
         if data.shape is None:
             return Spec(data.dtype, None)
         *batch, rows, columns = data.shape
@@ -449,19 +432,6 @@ class Col2Im(Op):
                 text = f"data has {columns} columns; the image has {windows} windows"
                 raise OpError(text, code="E302", port=0)
         return Spec(data.dtype, (*batch, channels, *map(non_negative, size)))
-
-    def _two(self, spec: Spec, port: int, name: str) -> Shape:
-        want_rank(spec.shape, 1, 1, port, name)
-        values = elements(spec, port, name)
-        if values is None:
-            return (DYNAMIC, DYNAMIC)
-        if len(values) != 2:
-            text = f"{name} has {len(values)} values; it must have 2"
-            raise OpError(text, code="E302", port=port)
-        for v in values:
-            if isinstance(v, int) and v < 1:
-                raise OpError(f"{name} has {v}; it must be positive", code="E305", port=port)
-        return values
 
     def _windows(self, sizes: Sequence[int], kernel: Sequence[int]) -> list[int]:
         """Return how many windows each axis has; E302 where not one fits."""
@@ -497,6 +467,13 @@ class Col2Im(Op):
         return np.ascontiguousarray(image[inside]).astype(data.dtype, copy=False)
 
 
+def _two(spec: Spec, port: int, name: str) -> Shape:
+    """Return two sizes, which must be positive where they are exact; E305."""
+    values = elements(spec, port, name) or (DYNAMIC, DYNAMIC)
+    at_least(1, (v for v in values if isinstance(v, int)), port, name)
+    return values
+
+
 def _inside(first: int, count: int, stride: int, size: int) -> tuple[slice, slice]:
     """Return which of the `count` places first, first + stride, ... are in an axis, and where."""
     low = min(max(-(first // stride), 0), count)
@@ -517,6 +494,7 @@ class ExtractImagePatches(Op):
     """
 
     rounding = MOVES
+    signature = "image: any t [N, C, ?, ?] -> t [N, W, *O]"
     sizes: Ints
     strides: Ints
     rates: Ints
@@ -528,24 +506,24 @@ class ExtractImagePatches(Op):
                 yield Problem("E210", f"{name} is empty; two numbers are needed", attribute=name)
         yield from _pairs(self, ("sizes", "strides", "rates"))
 
-    def infer(self, image: Spec) -> Spec:
-        want_rank(image.shape, 4, 4, 0, "image")
-        shape = (DYNAMIC,) * 4 if image.shape is None else image.shape
+    def infer(self, image: Spec) -> Specs:
+        at = fit(self, image)
+        spatial = (DYNAMIC,) * 2 if image.shape is None else image.shape[2:]
         out: list[Dim] = []
         for size, k, stride, rate in zip(
-            shape[2:], self.sizes, self.strides, self.rates, strict=True
+            spatial, self.sizes, self.strides, self.rates, strict=True
         ):
             count = output_size(self.auto_pad, size, dilated(k, rate), stride, (0, 0))
             low, high = bounds(count)
             # An image without a window gives an empty output.
             low = 0 if isinstance(size, Interval) else max(low, 0)
             out.append(Interval.of(low, None if high is None else max(high, 0)))
-        return Spec(image.dtype, (shape[0], shape[1] * math.prod(self.sizes), *out))
+        at["W"], at.groups["O"] = at["C"] * math.prod(self.sizes), tuple(out)
+        return at.result()
 
     def evaluate(self, image: Array) -> Array:
         n, c = image.shape[:2]
-        spec: Any = self.infer(Spec.of(image, keep=False))
-        target = tuple(int(d) for d in spec.shape)
+        target = inferred_shape(self, image)
         out = np.zeros((n, *self.sizes, c, *target[2:]), image.dtype)
         begin, _ = pads(
             self.auto_pad,

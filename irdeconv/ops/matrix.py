@@ -12,8 +12,9 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.op import SUM, Bound, Op, op
+from irdeconv.ir.ports import want_rank, want_type
 from irdeconv.ir.spec import Array, Dim, Shape, Spec, broadcast, format_shape, is_static, merge
-from irdeconv.ops.checks import is_computed, one_type, shape_of, want_rank, want_type, widened
+from irdeconv.ops.checks import is_computed, one_type, shape_of, widened
 
 
 @op("MatMul")
@@ -255,18 +256,8 @@ class Inverse(Op):
     Computed in double precision. Singular matrices give Inf and NaN.  [matrix/Inverse-14]
     """
 
+    signature = "data: real t [*B, N, N] -> t [*B, N, N]"
     adjoint: bool = False
-
-    def infer(self, data: Spec) -> Spec:
-        want_type(data, "real", 0, "data")
-        want_rank(data.shape, 2, None, 0, "data")
-        if data.shape is None:
-            return data
-        size = merge(data.shape[-2], data.shape[-1])
-        if size is None:
-            text = f"data {format_shape(data.shape)} has no square matrices"
-            raise OpError(text, code="E302", port=0)
-        return Spec(data.dtype, (*data.shape[:-2], size, size))
 
     def evaluate(self, data: Array) -> Array:
         with np.errstate(all="ignore"):

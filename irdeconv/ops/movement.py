@@ -10,6 +10,7 @@ import numpy as np
 from irdeconv.base.errors import OpError
 from irdeconv.base.limits import current
 from irdeconv.ir.op import MOVES, Bound, Op, attribute, op
+from irdeconv.ir.ports import want_rank
 from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
@@ -35,7 +36,6 @@ from irdeconv.ops.checks import (
     exact,
     one_type,
     shape_of,
-    want_rank,
 )
 
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.op import MOVES, Bound, Op, op
+from irdeconv.ir.ports import want_rank
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, ints, non_negative
 from irdeconv.kernels.copies import Border, OwnBorderKernel, PadKernel, padded
-from irdeconv.ops.checks import elements, indexed, one_type, shape_of, want_rank
+from irdeconv.ops.checks import elements, indexed, one_type, shape_of
 
 PadMode = Literal["constant", "edge", "reflect", "symmetric"]
 

@@ -11,14 +11,21 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir import dtypes, geometry
-from irdeconv.ir.attributes import Ints
-from irdeconv.ir.dtypes import ElementType
+from irdeconv.ir.attributes import IndexType, Ints
 from irdeconv.ir.geometry import AutoPad, Rounding, filled
 from irdeconv.ir.op import MOVES, SUM, Bound, Op, attribute, op
+from irdeconv.ir.ports import Specs, fit, want_rank, want_type
 from irdeconv.ir.spec import Array, Dim, Interval, Shape, Spec, bounds, format_shape, non_negative
 from irdeconv.kernels import pooling
 from irdeconv.kernels.candidate import WindowAxis, window_axes
-from irdeconv.ops.checks import axis_of, elements, exact, index_type, shape_of, want_rank, want_type
+from irdeconv.ops.checks import (
+    at_least,
+    axis_of,
+    elements,
+    exact,
+    inferred_shape,
+    shape_of,
+)
 from irdeconv.ops.core import positive
 from irdeconv.ops.elementwise import wide
 
@@ -218,12 +225,8 @@ class IndexedMaxPool(Pool):
     rounding = MOVES
 
     dilations: Ints = attribute((), documented=True)
-    index_element_type: ElementType = dtypes.i64
+    index_element_type: IndexType = dtypes.i64
     axis: int = 0
-
-    def check(self) -> Iterator[Problem]:
-        yield from super().check()
-        yield from index_type(self, "index_element_type")
 
     def infer(self, data: Spec) -> tuple[Spec, Spec]:
         shape = self.output_shape(data)
@@ -266,15 +269,8 @@ class MaxPool14(IndexedMaxPool):
 
 def _pooled(data: Spec, output_shape: Spec) -> Shape | None:
     """Return (N, C, *O) for data (N, C, *I) and the values O."""
-    want_type(data, "number", 0, "data")
-    want_rank(data.shape, 3, 5, 0, "data")
-    want_rank(output_shape.shape, 1, 1, 1, "output_shape")
     sizes = elements(output_shape, 1, "output_shape")
-    if sizes is not None:
-        for size in sizes:
-            if not isinstance(size, Interval) and size < 0:
-                text = f"output_shape has {size}; it must not be negative"
-                raise OpError(text, code="E305", port=1)
+    at_least(0, (s for s in sizes or () if isinstance(s, int)), 1, "output_shape")
     if data.shape is None:
         return None
     axes = len(data.shape) - 2
@@ -288,12 +284,17 @@ def _pooled(data: Spec, output_shape: Spec) -> Shape | None:
     return (*data.shape[:2], *sizes)
 
 
-def _shape(data: Array, output_shape: Array) -> tuple[int, ...]:
-    return shape_of(Spec(None, _pooled(Spec.of(data, keep=False), Spec.of(output_shape))))
+class _Adaptive(Op):
+    """Base of both: data and the values O."""
+
+    def infer(self, data: Spec, output_shape: Spec) -> Specs:
+        at = fit(self, data, output_shape)
+        at.groups["O"] = _pooled(data, output_shape)
+        return at.result()
 
 
 @op("AdaptiveAvgPool", since=8)
-class AdaptiveAvgPool(Op):
+class AdaptiveAvgPool(_Adaptive):
     """Means of O windows that share the data: data (N, C, *I), O values -> (N, C, *O).
 
     One to three spatial axes, any numbers. Window o reads floor(o I / O) up to ceil((o + 1) I / O),
@@ -301,12 +302,10 @@ class AdaptiveAvgPool(Op):
     """
 
     rounding = SUM
-
-    def infer(self, data: Spec, output_shape: Spec) -> Spec:
-        return Spec(data.dtype, _pooled(data, output_shape))
+    signature = "data: number t [?, ?, ?, *I:2]; output_shape: integer [?] -> t [*O]"
 
     def evaluate(self, data: Array, output_shape: Array) -> Array:
-        shape = _shape(data, output_shape)
+        shape = inferred_shape(self, data, output_shape)
         if 0 in shape:
             return np.zeros(shape, data.dtype)
         return wide(pooling.means)(data, shape[2:])
@@ -319,7 +318,7 @@ class AdaptiveAvgPool(Op):
 
 
 @op("AdaptiveMaxPool", since=8)
-class AdaptiveMaxPool(Op):
+class AdaptiveMaxPool(_Adaptive):
     """Maxima of O windows and where they lie: data (N, C, *I), O values -> two of (N, C, *O).
 
     Windows as for AdaptiveAvgPool. The second output counts the elements of a channel's plane, the
@@ -327,17 +326,14 @@ class AdaptiveMaxPool(Op):
     """
 
     rounding = MOVES
-    index_element_type: ElementType = dtypes.i64
-
-    def check(self) -> Iterator[Problem]:
-        yield from index_type(self, "index_element_type")
-
-    def infer(self, data: Spec, output_shape: Spec) -> tuple[Spec, Spec]:
-        shape = _pooled(data, output_shape)
-        return Spec(data.dtype, shape), Spec(self.index_element_type, shape)
+    signature = (
+        "data: number t [?, ?, ?, *I:2]; output_shape: integer [?] "
+        "-> t [*O]; index_element_type [*O]"
+    )
+    index_element_type: IndexType = dtypes.i64
 
     def evaluate(self, data: Array, output_shape: Array) -> tuple[Array, Array]:
-        shape = _shape(data, output_shape)
+        shape = inferred_shape(self, data, output_shape)
         kind: Any = self.index_element_type.container
         if 0 in shape:
             return np.zeros(shape, data.dtype), np.zeros(shape, kind)

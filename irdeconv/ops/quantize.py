@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import ml_dtypes
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import OpError
+from irdeconv.ir.attributes import Range
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.op import FUNCTION, LEVELS, ChainStep, Op, Operand, op
+from irdeconv.ir.ports import want_type
 from irdeconv.ir.spec import Array, Spec, compatible, format_shape, is_static
 from irdeconv.kernels import elementwise as steps
 from irdeconv.kernels.elementwise_chain import computing_type
@@ -21,7 +23,6 @@ from irdeconv.ops.checks import (
     known,
     one_type,
     real_types,
-    want_type,
     widest,
 )
 
@@ -37,14 +38,8 @@ class FakeQuantize(Op):
 
     rounding = LEVELS
 
-    levels: int
+    levels: Annotated[int, Range(2)]
     auto_broadcast: AutoBroadcast = "numpy"
-
-    def check(self) -> Iterator[Problem]:
-        if self.levels < 2:
-            yield Problem(
-                "E210", f"levels is {self.levels}; at least 2 are needed", attribute="levels"
-            )
 
     def infer(self, data: Spec, in_low: Spec, in_high: Spec, out_low: Spec, out_high: Spec) -> Spec:
         limits = (in_low, in_high, out_low, out_high)

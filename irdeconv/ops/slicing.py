@@ -11,20 +11,10 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.op import MOVES, Bound, Op, op
+from irdeconv.ir.ports import want_rank, want_type
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, format_shape, ints
 from irdeconv.kernels.copies import take
-from irdeconv.ops.checks import (
-    ViewOp,
-    axes_of,
-    axis_of,
-    elements,
-    exact,
-    indexed,
-    shape_of,
-    single,
-    want_rank,
-    want_type,
-)
+from irdeconv.ops.checks import ViewOp, axes_of, axis_of, elements, exact, indexed, shape_of, single
 
 FAR = 2**62  # bounds of slices beyond it mean "to the end"
 

@@ -70,5 +70,5 @@ def check_attribute(op: str, given: dict[str, str], name: str | None) -> None:
     cls = lookup(kind, f"opset{number}")
     assert cls is not None
     values, _ = parse_attributes(cls, given)
-    (found,) = cls(**values).check()
+    (found,) = cls(**values).problems()
     assert (found.code, found.attribute) == ("E210", name)
