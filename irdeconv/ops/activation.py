@@ -186,12 +186,11 @@ class PReLU(Op):
         if len(slope) > len(data) or any(
             merge(d, s) is None and merge(1, s) is None for d, s in pairs
         ):
-            raise OpError(
+            text = (
                 f"slope {format_shape(slope)} does not fit data {format_shape(data)}: it must "
-                "have one value for each channel (axis 1) or broadcast to the data",
-                code="E302",
-                port=1,
+                "have one value for each channel (axis 1) or broadcast to the data"
             )
+            raise OpError(text, code="E302", port=1)
 
     def evaluate(self, data: Array, slope: Array) -> Array:
         self._check(data.shape, slope.shape)

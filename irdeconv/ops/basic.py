@@ -188,12 +188,11 @@ class ReadValue6(ReadingOp):
                 f"init_value is {init_value.dtype}, the variable {own.dtype}", code="E303", port=0
             )
         if not compatible(init_value.shape, own.shape):
-            raise OpError(
+            text = (
                 f"init_value has shape {format_shape(init_value.shape)}, the variable "
-                f"{format_shape(own.shape)}",
-                code="E302",
-                port=0,
+                f"{format_shape(own.shape)}"
             )
+            raise OpError(text, code="E302", port=0)
         return own
 
     def evaluate(self, init_value: Array | None = None) -> Array:

@@ -57,11 +57,11 @@ class Slicing:
         first, last = (end, start) if self.stride < 0 else (start, end)
         step = abs(self.stride)
         if not 0 <= first <= last <= size or (last - first) % step:
-            raise OpError(
+            text = (
                 f"axis {self.axis} has {size} elements; from {self.start} to {self.end} there are "
-                f"no whole parts of {step}",
-                code="E302",
+                f"no whole parts of {step}"
             )
+            raise OpError(text, code="E302")
         return (last - first) // step
 
     def at(self, iteration: int, size: int) -> slice:
@@ -525,12 +525,11 @@ def _given(
             axis = axis_of(entry.slicing.axis, array.ndim, port=entry.port)
             where = entry.slicing.at(iteration, array.shape[axis])
             if where.start < 0 or where.stop > array.shape[axis]:
-                raise OpError(
+                text = (
                     f"iteration {iteration} needs elements {where.start} to {where.stop - 1} of "
-                    f"axis {axis} of input {entry.port}, which has {array.shape[axis]}",
-                    code="E302",
-                    port=entry.port,
+                    f"axis {axis} of input {entry.port}, which has {array.shape[axis]}"
                 )
+                raise OpError(text, code="E302", port=entry.port)
             out[entry.parameter] = array[(slice(None),) * axis + (where,)]
         else:
             out[entry.parameter] = carried.get(entry.parameter, inputs[entry.port])

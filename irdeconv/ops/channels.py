@@ -189,11 +189,8 @@ class Reverse(Op):
         if data.shape is None or axes.shape is None or isinstance(axes.shape[0], Interval):
             return
         if axes.shape[0] != len(data.shape):
-            raise OpError(
-                f"the mask has {axes.shape[0]} values for data {format_shape(data.shape)}",
-                code="E302",
-                port=1,
-            )
+            text = f"the mask has {axes.shape[0]} values for data {format_shape(data.shape)}"
+            raise OpError(text, code="E302", port=1)
 
     def evaluate(self, data: Array, axes: Array) -> Array:
         if self.mode == "mask":
@@ -464,12 +461,10 @@ class VariadicSplit(ViewOp):
         want_rank(split_lengths.shape, 1, 1, 2, "split_lengths")
         lengths = elements(split_lengths, 2, "split_lengths")
         if lengths is None:
-            raise OpError(
-                "split_lengths has an unknown number of values, so the number of outputs is "
-                "unknown",
-                code="E305",
-                port=2,
+            text = (
+                "split_lengths has an unknown number of values, so the number of outputs is unknown"
             )
+            raise OpError(text, code="E305", port=2)
         if at is None or data.shape is None:
             return (_unknown(data),) * len(lengths)
         return tuple(_with(data, at, d) for d in _lengths(data.shape[at], lengths))
@@ -493,12 +488,11 @@ def _lengths(size: Dim, lengths: tuple[Dim, ...]) -> list[Dim]:
     """Return the parts' sizes with -1 filled in; E305 where they do not add up."""
     given = [v for v in lengths if v != -1]
     if len(lengths) - len(given) > 1 or any(not isinstance(v, Interval) and v < 0 for v in given):
-        raise OpError(
+        text = (
             f"split_lengths is [{', '.join(map(str, lengths))}]; at most one value may be -1 and "
-            "none below it",
-            code="E305",
-            port=2,
+            "none below it"
         )
+        raise OpError(text, code="E305", port=2)
     total: Dim = 0
     for v in given:
         total = total + v
@@ -507,11 +501,8 @@ def _lengths(size: Dim, lengths: tuple[Dim, ...]) -> list[Dim]:
     low, high = bounds(rest)
     certain = not any(isinstance(v, Interval) for v in given)
     if certain and ((high is not None and high < 0) or (not wild and low > 0)):
-        raise OpError(
-            f"split_lengths {list(lengths)} do not fit an axis of {size}: {total} are named",
-            code="E305",
-            port=2,
-        )
+        text = f"split_lengths {list(lengths)} do not fit an axis of {size}: {total} are named"
+        raise OpError(text, code="E305", port=2)
     left = Interval.of(max(low, 0), None if high is None else max(high, 0))
     return [left if v == -1 else _part(v) for v in lengths]
 

@@ -20,7 +20,6 @@ from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.op import MOVES, Bound, Op, as_tuple
 from irdeconv.ir.ports import want_rank, want_type
 from irdeconv.ir.spec import (
-    DYNAMIC,
     Array,
     Dim,
     Interval,
@@ -49,12 +48,11 @@ def one_type(
         if found is None:
             found, at = s.dtype, i
         elif s.dtype != found:
-            raise OpError(
+            text = (
                 f"{names[at]} is {found} and {names[i]} is {s.dtype}; "
-                "both must have one element type",
-                code="E303",
-                port=i if ports is None else ports[i],
+                "both must have one element type"
             )
+            raise OpError(text, code="E303", port=i if ports is None else ports[i])
     return found
 
 
@@ -96,12 +94,8 @@ def axis_of(axis: int, rank: int, *, attribute: str | None = None, port: int | N
     Outside the rank: E304 where the axis is an attribute, E305 where it is an input's value.
     """
     if not -rank <= axis < rank:
-        raise OpError(
-            f"axis {axis} is outside a tensor of rank {rank} ({-rank} to {rank - 1} is allowed)",
-            code="E304" if port is None else "E305",
-            attribute=attribute,
-            port=port,
-        )
+        text = f"axis {axis} is outside a tensor of rank {rank} ({-rank} to {rank - 1} is allowed)"
+        raise OpError(text, code="E304" if port is None else "E305", attribute=attribute, port=port)
     return axis % rank
 
 
@@ -130,11 +124,8 @@ def vector_length(spec: Spec, port: int, name: str) -> int | None:
     if spec.shape is None:
         return None
     if len(spec.shape) > 1:
-        raise OpError(
-            f"{name} has rank {len(spec.shape)}; it must be a vector or a scalar",
-            code="E301",
-            port=port,
-        )
+        text = f"{name} has rank {len(spec.shape)}; it must be a vector or a scalar"
+        raise OpError(text, code="E301", port=port)
     if not spec.shape:
         return 1
     return spec.shape[0] if isinstance(spec.shape[0], int) else None
@@ -199,40 +190,10 @@ def positive_number(op: Op, attribute: str) -> Iterator[Problem]:
         yield Problem("E210", text, attribute=attribute)
 
 
-def index_type(op: Op, attribute: str) -> Iterator[Problem]:
-    """Yield a problem where the attribute, an element type, is neither i32 nor i64."""
-    dtype = getattr(op, attribute)
-    if dtype.name not in ("i32", "i64"):
-        text = f"{attribute} is {dtype}; it must be i32 or i64"
-        yield Problem("E210", text, attribute=attribute)
-
-
 def union(a: Dim, b: Dim) -> Dim:
     """Return the smallest interval that holds both."""
     (alo, ahi), (blo, bhi) = bounds(a), bounds(b)
     return Interval.of(min(alo, blo), None if ahi is None or bhi is None else max(ahi, bhi))
-
-
-def axis_sizes(
-    specs: tuple[Spec, ...], names: tuple[str, ...], letters: tuple[str, ...], **known: Dim
-) -> dict[str, Dim]:
-    """Return what every axis letter stands for; E301, E302.
-
-    "?" is any size, `known` are given sizes.
-    """
-    found = dict(known)
-    for port, (spec, name, axes) in enumerate(zip(specs, names, letters, strict=True)):
-        want_rank(spec.shape, len(axes), len(axes), port, name)
-        for axis, letter in enumerate(axes):
-            dim = DYNAMIC if spec.shape is None else spec.shape[axis]
-            both = merge(found.get(letter, DYNAMIC), dim)
-            if letter == "?":
-                continue
-            if both is None:
-                text = f"axis {axis} of {name} has size {dim}; {found[letter]} is needed"
-                raise OpError(text, code="E302", port=port)
-            found[letter] = both
-    return found
 
 
 def want_shapes(op: Op, *arrays: Array | None) -> None:
@@ -251,12 +212,11 @@ def want_lengths(lengths: Array, steps: int | None, port: int) -> None:
     for n, length in enumerate(lengths):
         low, high = bounds(length)
         if (high is not None and high < 0) or (steps is not None and low > steps):
-            raise OpError(
+            text = (
                 f"sequence_lengths has {length} at {n}; "
-                f"it must be from 0 to {'the number of steps' if steps is None else steps}",
-                code="E305",
-                port=port,
+                f"it must be from 0 to {'the number of steps' if steps is None else steps}"
             )
+            raise OpError(text, code="E305", port=port)
 
 
 AutoBroadcast = Literal["numpy", "none", "pdpd"]
@@ -270,12 +230,11 @@ def broadcast_shapes(a: Shape | None, b: Shape | None, rule: str, port: int = 1)
             return merge_shapes(a, b)
         return _into(a, b) if rule == "pdpd" else broadcast(a, b)
     except ValueError as e:
-        raise OpError(
+        text = (
             f"shapes {format_shape(a)} and {format_shape(b)} do not fit "
-            f'auto_broadcast="{rule}": {e}',
-            code="E302",
-            port=port,
-        ) from None
+            f'auto_broadcast="{rule}": {e}'
+        )
+        raise OpError(text, code="E302", port=port) from None
 
 
 def _into(a: Shape | None, b: Shape | None) -> Shape | None:

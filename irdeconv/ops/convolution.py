@@ -69,12 +69,11 @@ class FilterWindows(Op):
         if data is not None and filter is not None:
             want = len(data) + self.grouped
             if len(filter) != want:
-                raise OpError(
+                text = (
                     f"data has rank {len(data)}, so the filter needs rank {want} "
-                    f"{self.filter_layout}, but it has rank {len(filter)}",
-                    code="E301",
-                    port=1,
+                    f"{self.filter_layout}, but it has rank {len(filter)}"
                 )
+                raise OpError(text, code="E301", port=1)
         if data is not None:
             return len(data) - 2
         if filter is not None:
@@ -92,11 +91,8 @@ class FilterWindows(Op):
     def _check_lists(self, axes: int) -> None:
         for name, values in self._lists().items():
             if len(values) not in (0, axes):
-                raise OpError(
-                    f"{name} has {len(values)} values for {axes} spatial axes",
-                    code="E304",
-                    attribute=name,
-                )
+                text = f"{name} has {len(values)} values for {axes} spatial axes"
+                raise OpError(text, code="E304", attribute=name)
 
     def _channels(self, data: Dim, filter: Shape, *, known: bool) -> Dim:
         """Return M after checking C against the filter."""
@@ -129,12 +125,11 @@ class FilterWindows(Op):
             o = geometry.output_size(self.auto_pad, i, reach, strides[a], pad, least=least)
             if isinstance(o, int) and o < least:
                 padded = i + sum(pad) if self.auto_pad == "explicit" else i
-                raise OpError(
+                text = (
                     f"the dilated kernel has size {reach} on spatial axis {a}, "
-                    f"but the padded data only {padded}",
-                    code="E306",
-                    port=1,
+                    f"but the padded data only {padded}"
                 )
+                raise OpError(text, code="E306", port=1)
             out.append(o)
         return out
 
@@ -172,12 +167,11 @@ class FilterWindows(Op):
     def remarks(self, data: Spec, filter: Spec) -> Iterator[Problem]:
         for name, pads in (("pads_begin", self.pads_begin), ("pads_end", self.pads_end)):
             if self.auto_pad == "explicit" and any(p < 0 for p in pads):
-                yield Problem(
-                    "W303",
+                text = (
                     f"{name} has negative values: they crop here, OpenVINO infers a dynamic "
-                    "shape for them",
-                    attribute=name,
+                    "shape for them"
                 )
+                yield Problem("W303", text, attribute=name)
 
     def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
         """Return N * prod(O) * elements of the filter."""

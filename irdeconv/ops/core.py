@@ -56,12 +56,11 @@ class ZeroInsertion(Op):
         if data.shape is None:
             return Spec(data.dtype, None)
         if len(data.shape) != len(self.strides) + 2:
-            raise OpError(
+            text = (
                 f"data has rank {len(data.shape)}, {len(self.strides)} strides want rank "
-                f"{len(self.strides) + 2}",
-                code="E301",
-                port=0,
+                f"{len(self.strides) + 2}"
             )
+            raise OpError(text, code="E301", port=0)
         rows = zip(data.shape[2:], self.strides, strict=True)
         spatial = (d * s if self.trailing else _spread(d, s) for d, s in rows)
         return Spec(data.dtype, (*data.shape[:2], *spatial))
@@ -171,11 +170,8 @@ def positive(name: str, values: Ints) -> Iterator[Problem]:
     """Yield a problem for every value below 1."""
     for axis, v in enumerate(values):
         if v < 1:
-            yield Problem(
-                "E210",
-                f"{name} must be at least 1, but is {v} on spatial axis {axis}",
-                attribute=name,
-            )
+            text = f"{name} must be at least 1, but is {v} on spatial axis {axis}"
+            yield Problem("E210", text, attribute=name)
 
 
 def equal_lengths(lists: Mapping[str, Ints]) -> Iterator[Problem]:
@@ -198,11 +194,8 @@ def _pads(spec: Spec, axes: int, name: str, port: int) -> Shape | None:
     """Return pads that are known; a pad of unknown value may be anything, so it bounds no size."""
     want_type(spec, "integer", port, name)
     if spec.shape is not None and (len(spec.shape) != 1 or merge(spec.shape[0], axes) is None):
-        raise OpError(
-            f"{name} has shape {format_shape(spec.shape)}, {axes} spatial axes want [{axes}]",
-            code="E305",
-            port=port,
-        )
+        text = f"{name} has shape {format_shape(spec.shape)}, {axes} spatial axes want [{axes}]"
+        raise OpError(text, code="E305", port=port)
     return None if spec.value is None else dims(spec)
 
 

@@ -229,11 +229,12 @@ class ExperimentalDetectronDetectionOutput(Op):
         return order[kept]
 
 
+@dataclass(frozen=True)
 class _Proposals(Op):
-    min_size: float
-    nms_threshold: float
-    pre_nms_count: int
-    post_nms_count: int
+    min_size: float = attribute(0.0, documented=True)
+    nms_threshold: float = attribute(0.0, documented=True)
+    post_nms_count: Positive = attribute(0, documented=True)
+    pre_nms_count: Natural = attribute(0, documented=True)
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -276,9 +277,6 @@ class GenerateProposals(_Proposals):
         "im_info: real t [N, I]; anchors: real [H, W, A, 4]; deltas: real [N, 4*A, H, W]; "
         "scores: real [N, A, H, W] -> t [M, 4]; t [M]; roi_num_type [N]"
     )
-    min_size: float = attribute(0.0, documented=True)
-    nms_threshold: float = attribute(0.0, documented=True)
-    post_nms_count: Positive = attribute(0, documented=True)
     pre_nms_count: Positive = attribute(0, documented=True)
     normalized: bool = True
     nms_eta: float = 1.0
@@ -336,10 +334,6 @@ class ExperimentalDetectronGenerateProposalsSingleImage(_Proposals):
         "im_info: real t [3]; anchors: t [A*H*W, 4]; deltas: t [4*A, H, W]; scores: t [A, H, W] "
         "-> t [post_nms_count, 4]; t [post_nms_count]"
     )
-    min_size: float = attribute(0.0, documented=True)
-    nms_threshold: float = attribute(0.0, documented=True)
-    post_nms_count: Positive = attribute(0, documented=True)
-    pre_nms_count: Natural = attribute(0, documented=True)
 
     def evaluate(
         self, im_info: Array, anchors: Array, deltas: Array, scores: Array

@@ -62,11 +62,8 @@ def _padded(shape: Shape, begin: Ints, end: Ints) -> Shape:
     rank = len(shape)
     for name, amounts in (("pads_begin", begin), ("pads_end", end)):
         if len(amounts) > rank:
-            raise OpError(
-                f"{name} has {len(amounts)} values for a tensor of rank {rank}",
-                code="E304",
-                attribute=name,
-            )
+            text = f"{name} has {len(amounts)} values for a tensor of rank {rank}"
+            raise OpError(text, code="E304", attribute=name)
     pairs = zip(shape, _complete(begin, rank), _complete(end, rank), strict=True)
     return tuple(d + b + e for d, b, e in pairs)
 
@@ -100,12 +97,8 @@ def _want_vector(spec: Spec, name: str, count: int, port: int) -> None:
     want_rank(spec.shape, 1, 1, port, name)
     top = bounds(spec.shape[0])[1] if spec.shape else None
     if top is not None and top < count:
-        raise OpError(
-            f"{name} has {top} values for {count} axes",
-            code="E305",
-            port=port,
-            hint="one value per interpolated axis",
-        )
+        text = f"{name} has {top} values for {count} axes"
+        raise OpError(text, code="E305", port=port, hint="one value per interpolated axis")
 
 
 class Resizing(Op):
@@ -225,18 +218,14 @@ class InterpolateBase(Resizing):
 
     def remarks(self, *inputs: Any) -> Iterator[Problem]:
         if self.mode == "linear" and self.antialias:
-            yield Problem(
-                "W303",
-                "OpenVINO's CPU plugin ignores antialias in linear mode; irdeconv does not",
-                attribute="antialias",
-            )
+            text = "OpenVINO's CPU plugin ignores antialias in linear mode; irdeconv does not"
+            yield Problem("W303", text, attribute="antialias")
         if self.mode == "bicubic_pillow" and self.cube_coeff != -0.5:
-            yield Problem(
-                "W303",
+            text = (
                 f"OpenVINO's CPU plugin takes -0.5 for the cube_coeff {self.cube_coeff:g} in "
-                "bicubic_pillow mode",
-                attribute="cube_coeff",
+                "bicubic_pillow mode"
             )
+            yield Problem("W303", text, attribute="cube_coeff")
 
 
 @op("Interpolate", since=11)
@@ -306,11 +295,8 @@ class Interpolate1(Resizing):
             return Spec(image.dtype, None)
         rank = len(image.shape)
         if any(a >= rank for a in self.axes):
-            raise OpError(
-                f"axes {list(self.axes)} exceed the image's rank {rank}",
-                code="E304",
-                attribute="axes",
-            )
+            text = f"axes {list(self.axes)} exceed the image's rank {rank}"
+            raise OpError(text, code="E304", attribute="axes")
         padded = self.padded(image.shape)
         _want_vector(output_shape, "output_shape", len(self.axes), 1)
         return Spec(image.dtype, _resized(padded, sorted(self.axes), dims(output_shape), 1))

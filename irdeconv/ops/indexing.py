@@ -57,12 +57,11 @@ class GatherElements(Op):
             for i, (d, n) in enumerate(zip(data.shape, indices.shape, strict=True)):
                 if i != axis and merge(d, n) is None:
                     text = f"data {format_shape(data.shape)} and indices"
-                    raise OpError(
+                    text = (
                         f"{text} {format_shape(indices.shape)} differ on axis {i}; only axis "
-                        f"{axis} may differ",
-                        code="E302",
-                        port=1,
+                        f"{axis} may differ"
                     )
+                    raise OpError(text, code="E302", port=1)
         return at.result()
 
     def evaluate(self, data: Array, indices: Array) -> Array:
@@ -96,12 +95,11 @@ class _GatherND(Op):
             return None
         b, depth = self.batch_dims, indices.shape[-1]
         if not 0 <= b < min(len(data.shape), len(indices.shape)):
-            raise OpError(
+            text = (
                 f"batch_dims {b} is outside data of rank {len(data.shape)} and indices of rank "
-                f"{len(indices.shape)}",
-                code="E304",
-                attribute="batch_dims",
+                f"{len(indices.shape)}"
             )
+            raise OpError(text, code="E304", attribute="batch_dims")
         if isinstance(depth, Interval):
             return None
         if depth > len(data.shape) - b:
@@ -174,12 +172,11 @@ _SCATTERED = "data: any t [*I]; indices: integer; updates: t; axis: integer one 
 
 def _want_updates(updates: Spec, wanted: Shape) -> None:
     if not compatible(updates.shape, wanted):
-        raise OpError(
+        text = (
             f"updates are {format_shape(updates.shape)}; data and indices want "
-            f"{format_shape(wanted)}",
-            code="E302",
-            port=2,
+            f"{format_shape(wanted)}"
         )
+        raise OpError(text, code="E302", port=2)
 
 
 @op("ScatterUpdate", since=3)
@@ -254,12 +251,11 @@ def _check_reach(data: Shape, indices: Shape, axis: int) -> None:
     for i, (d, n) in enumerate(zip(data, indices, strict=True)):
         high = bounds(d)[1]
         if i != axis and high is not None and bounds(n)[0] > high:
-            raise OpError(
+            text = (
                 f"indices {format_shape(indices)} are longer than data {format_shape(data)} on "
-                f"axis {i}; only axis {axis} may be",
-                code="E302",
-                port=1,
+                f"axis {i}; only axis {axis} may be"
             )
+            raise OpError(text, code="E302", port=1)
 
 
 def _neutral(mode: str, dtype: np.dtype[Any]) -> Any:
@@ -449,8 +445,5 @@ class SliceScatter(Op):
 
 def _want_shape(updates: Shape | None, replaced: Shape | None) -> None:
     if not compatible(replaced, updates):
-        raise OpError(
-            f"updates are {format_shape(updates)}; the slice is {format_shape(replaced)}",
-            code="E302",
-            port=1,
-        )
+        text = f"updates are {format_shape(updates)}; the slice is {format_shape(replaced)}"
+        raise OpError(text, code="E302", port=1)

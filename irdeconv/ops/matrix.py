@@ -39,20 +39,16 @@ class MatMul(Op):
             return Spec(dtype, None)
         left, right = self._left(a.shape), self._right(b.shape)
         if merge(left[-1], right[-2]) is None:
-            raise OpError(
+            text = (
                 f"a {format_shape(a.shape)} has {left[-1]} columns and b {format_shape(b.shape)} "
-                f"has {right[-2]} rows; they must be equal",
-                code="E302",
-                port=1,
+                f"has {right[-2]} rows; they must be equal"
             )
+            raise OpError(text, code="E302", port=1)
         try:
             batch = broadcast(left[:-2], right[:-2]) or ()
         except ValueError as e:
-            raise OpError(
-                f"batch axes of a {format_shape(a.shape)} and b {format_shape(b.shape)}: {e}",
-                code="E302",
-                port=1,
-            ) from None
+            text = f"batch axes of a {format_shape(a.shape)} and b {format_shape(b.shape)}: {e}"
+            raise OpError(text, code="E302", port=1) from None
         rows: Shape = () if len(a.shape) == 1 else (left[-2],)
         columns: Shape = () if len(b.shape) == 1 else (right[-1],)
         return Spec(dtype, (*batch, *rows, *columns))
@@ -151,11 +147,8 @@ class Einsum(Op):
         dtype = one_type(*inputs, names=[f"input {port}" for port in range(len(inputs))])
         terms, out = self.subscripts()
         if len(terms) != len(inputs):
-            raise OpError(
-                f'"{self.equation}" has {len(terms)} inputs, there are {len(inputs)}',
-                code="E304",
-                attribute="equation",
-            )
+            text = f'"{self.equation}" has {len(terms)} inputs, there are {len(inputs)}'
+            raise OpError(text, code="E304", attribute="equation")
         sizes: dict[str, Shape] = {}
         open_rank = False
         for port, (term, s) in enumerate(zip(terms, inputs, strict=True)):
@@ -190,11 +183,8 @@ def _named(term: str, shape: Shape, port: int) -> Iterator[tuple[str, Shape]]:
     names = _names(term)
     more = len(shape) - len(names) + ("..." in names)
     if more < 0 or ("..." not in names and more):
-        raise OpError(
-            f'"{term}" does not fit {format_shape(shape)} of rank {len(shape)}',
-            code="E301",
-            port=port,
-        )
+        text = f'"{term}" does not fit {format_shape(shape)} of rank {len(shape)}'
+        raise OpError(text, code="E301", port=port)
     at = 0
     for name in names:
         count = more if name == "..." else 1
@@ -210,11 +200,8 @@ def _check_diagonals(term: str, shape: Shape, port: int) -> None:
             continue
         both = merge(sizes.setdefault(name, axes[0]), axes[0])
         if both is None:
-            raise OpError(
-                f'the diagonal of "{name}" in "{term}" has the sizes {sizes[name]} and {axes[0]}',
-                code="E302",
-                port=port,
-            )
+            text = f'the diagonal of "{name}" in "{term}" has the sizes {sizes[name]} and {axes[0]}'
+            raise OpError(text, code="E302", port=port)
 
 
 def _joined(have: Shape, axes: Shape, name: str, port: int) -> Shape:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.attributes import IndexType
-from irdeconv.ir.dtypes import ElementType, i32, i64
+from irdeconv.ir.dtypes import i32, i64
 from irdeconv.ir.op import JUMPS, SUM, Op, attribute, op
 from irdeconv.ir.ports import Specs, fit, want_rank, want_type
 from irdeconv.ir.spec import (
@@ -27,19 +28,17 @@ from irdeconv.ir.spec import (
 )
 from irdeconv.ops.checks import at_least, axis_of, known_axis, single
 
-Mode = Literal["max", "min"]
-Sort = Literal["none", "index", "value"]
 
-
+@dataclass(frozen=True)
 class _TopK(Op):
     """Base of the three versions; equal values keep their order."""
 
     rounding = JUMPS
-    axis: int
-    mode: Mode
-    sort: Sort
     signature = "data: number t; k: integer one -> t [*K]; index_element_type [*K]"
-    index_element_type: ElementType
+    axis: int = attribute(0, documented=True)
+    mode: Literal["max", "min"] = attribute("max", documented=True)
+    sort: Literal["none", "index", "value"] = attribute("none", documented=True)
+    index_element_type = i32
 
     def infer(self, data: Spec, k: Spec) -> Specs:
         at = fit(self, data, k)
@@ -85,19 +84,11 @@ def _taken(size: Dim, k: Dim) -> Dim:
 class TopK1(_TopK):
     """The k largest or smallest values along `axis` and their indices (i32).  [sort/TopK-1]"""
 
-    axis: int = attribute(0, documented=True)
-    mode: Mode = attribute("max", documented=True)
-    sort: Sort = attribute("none", documented=True)
-    index_element_type: IndexType = attribute(i32, internal=True)
-
 
 @op("TopK", since=3, until=10)
 class TopK3(_TopK):
     """The k largest or smallest values along `axis` and their indices.  [sort/TopK-3]"""
 
-    axis: int = attribute(0, documented=True)
-    mode: Mode = attribute("max", documented=True)
-    sort: Sort = attribute("none", documented=True)
     index_element_type: IndexType = i32
 
 
@@ -108,9 +99,6 @@ class TopK(_TopK):
     Sorted by value, by index or not.  [sort/TopK-11]
     """
 
-    axis: int = attribute(0, documented=True)
-    mode: Mode = attribute("max", documented=True)
-    sort: Sort = attribute("none", documented=True)
     stable: bool = False
     index_element_type: IndexType = i32
 
@@ -209,12 +197,11 @@ def _lead(rows: Shape, values: Shape) -> Shape:
     out = [merge(a, b) for a, b in zip(rows[:-1], values[:-1], strict=True)]
     lead = tuple(d for d in out if d is not None)
     if len(lead) != len(out):
-        raise OpError(
+        text = (
             f"values {format_shape(values)} and sorted_sequence {format_shape(rows)} differ in "
-            "front of the last axis",
-            code="E302",
-            port=1,
+            "front of the last axis"
         )
+        raise OpError(text, code="E302", port=1)
     return (*lead, values[-1])
 
 

@@ -106,11 +106,8 @@ class Pool(_Windows):
             return None
         axes = len(data.shape) - 2
         if len(self.kernel) != axes:
-            raise OpError(
-                f"kernel has {len(self.kernel)} values for {axes} spatial axes",
-                code="E304",
-                attribute="kernel",
-            )
+            text = f"kernel has {len(self.kernel)} values for {axes} spatial axes"
+            raise OpError(text, code="E304", attribute="kernel")
         for axis, what in enumerate(("batch", "channel axis")):
             if data.shape[axis] == 0:
                 raise OpError(f"the {what} has no element", code="E306", port=0)
@@ -125,12 +122,11 @@ class Pool(_Windows):
         same = self.auto_pad in ("same_upper", "same_lower")
         top = bounds(size)[1]
         if not same and top is not None and top + sum(pad) < reach:
-            raise OpError(
+            text = (
                 f"the dilated kernel has size {reach} on spatial axis {axis}, "
-                f"but the padded data only {size + sum(pad)}",
-                code="E306",
-                attribute="kernel",
+                f"but the padded data only {size + sum(pad)}"
             )
+            raise OpError(text, code="E306", attribute="kernel")
         return o
 
 
@@ -153,12 +149,11 @@ class AvgPoolBase(Pool):
         for axis, (k, d) in enumerate(zip(self.kernel, dilations, strict=True)):
             for name, pad in zip(("pads_begin", "pads_end"), pads, strict=True):
                 if pad[axis] >= geometry.extent(k, d):
-                    raise OpError(
+                    text = (
                         f"{name} is {pad[axis]} on spatial axis {axis}, so that windows of size "
-                        f"{geometry.extent(k, d)} lie wholly in the padding and have no mean",
-                        code="E304",
-                        attribute=name,
+                        f"{geometry.extent(k, d)} lie wholly in the padding and have no mean"
                     )
+                    raise OpError(text, code="E304", attribute=name)
 
     def evaluate(self, data: Array) -> Array:
         windows, padded = self.windows(data.shape)

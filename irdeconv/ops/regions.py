@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -19,12 +20,12 @@ from irdeconv.kernels import regions as pooled_regions
 from irdeconv.kernels.regions import Groups, SampledAxis, axis_of_samples
 from irdeconv.ops.checks import axis_of, positive_number
 
-Pooling = Literal["avg", "max"]
 Aligned = Literal["asymmetric", "half_pixel_for_nn", "half_pixel"]
 # What is added to a place before the scale, and after it.
 _SHIFTS = {"asymmetric": (0.0, 0.0), "half_pixel_for_nn": (0.0, -0.5), "half_pixel": (0.5, -0.5)}
 
 
+@dataclass(frozen=True)
 class _Regions(Op):
     """Base: feature maps (N, C, H, W), regions (R, numbers), their images (R) -> (R, C, h, w)."""
 
@@ -32,10 +33,10 @@ class _Regions(Op):
         "data: real t [?, C, ?, ?]; rois: t [R, 4]; batch_indices: integer [R] "
         "-> t [R, C, pooled_h, pooled_w]"
     )
-    pooled_h: int
-    pooled_w: int
-    sampling_ratio: int
-    spatial_scale: float
+    pooled_h: Natural = attribute(0, documented=True)
+    pooled_w: Natural = attribute(0, documented=True)
+    sampling_ratio: Natural = attribute(0, documented=True)
+    spatial_scale: float = attribute(0.0, documented=True)
 
     def evaluate(self, data: Array, rois: Array, batch_indices: Array) -> Array:
         wide = data.astype(np.float32)
@@ -74,11 +75,12 @@ def limited_axes(
     return y, x
 
 
+@dataclass(frozen=True)
 class _Straight(_Regions):
     """Base of the two versions of ROIAlign."""
 
-    mode: Pooling
-    aligned_mode: Aligned = "asymmetric"
+    aligned_mode = "asymmetric"
+    mode: Literal["avg", "max"] = attribute("avg", documented=True)
 
     def _pool(self, image: Array, region: Array) -> Array:
         before, after = map(np.float32, _SHIFTS[self.aligned_mode])
@@ -101,12 +103,6 @@ class ROIAlign3(_Straight):
     unwritten. A side is at least 1 long.  [detection/ROIAlign-3]
     """
 
-    pooled_h: Natural = attribute(0, documented=True)
-    pooled_w: Natural = attribute(0, documented=True)
-    sampling_ratio: Natural = attribute(0, documented=True)
-    spatial_scale: float = attribute(0.0, documented=True)
-    mode: Pooling = attribute("avg", documented=True)
-
 
 @op("ROIAlign", since=9)
 class ROIAlign(_Straight):
@@ -117,11 +113,6 @@ class ROIAlign(_Straight):
     latter adds one before scaling; sides are then as long as they are.  [detection/ROIAlign-9]
     """
 
-    pooled_h: Natural = attribute(0, documented=True)
-    pooled_w: Natural = attribute(0, documented=True)
-    sampling_ratio: Natural = attribute(0, documented=True)
-    spatial_scale: float = attribute(0.0, documented=True)
-    mode: Pooling = attribute("avg", documented=True)
     aligned_mode: Aligned = "asymmetric"
 
 
@@ -135,10 +126,6 @@ class ROIAlignRotated(_Regions):
     """
 
     signature = _Regions.signature.replace("[R, 4]", "[R, 5]")
-    pooled_h: Natural = attribute(0, documented=True)
-    pooled_w: Natural = attribute(0, documented=True)
-    sampling_ratio: Natural = attribute(0, documented=True)
-    spatial_scale: float = attribute(0.0, documented=True)
     clockwise_mode: bool = False
 
     def _pool(self, image: Array, region: Array) -> Array:
