@@ -41,6 +41,7 @@ KINDS: dict[str, tuple[str, Callable[[ElementType], bool]]] = {
 Specs = Spec | tuple[Spec, ...]  # what `infer` returns
 Axis = str | tuple[str | int, ...]  # a letter or `?`, else the factors of a product
 
+_FACTOR = re.compile(r"[A-Z]|[a-z]\w*|\d+")
 _PORT = re.compile(r"(?:(\w+)([?*]?): )?(\w+)(?: ([a-z]))?(?: (one|\[.*\]))?")
 
 
@@ -136,7 +137,10 @@ def _axes(text: str) -> Axes:
 def _axis(text: str) -> Axis:
     if text == "?" or re.fullmatch("[A-Z]", text):
         return text
-    return tuple(int(f) if f.isdigit() else f for f in text.split("*"))
+    factors = text.split("*")
+    if not all(map(_FACTOR.fullmatch, factors)):
+        raise ValueError(f'"{text}" declares no port: it is no axis')
+    return tuple(int(f) if f.isdigit() else f for f in factors)
 
 
 class Fit:

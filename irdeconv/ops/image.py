@@ -388,8 +388,7 @@ class Col2Im(Op):
 
     rounding = SUM
     signature = (
-        "data: number t [*N:1, R, L]; output_size: integer [2]; kernel_size: integer [2] "
-        "-> t [*N, C, *O]"
+        "data: number t [*N:1, R, L]; output_size: integer [2]; kernel_size: integer [2] -> t"
     )
     # Written always: OpenVINO reads beyond a list that is absent.
     strides: Ints = ONE

@@ -53,7 +53,7 @@ each_case = pytest.mark.parametrize("row", CASES.values(), ids=CASES.keys())
 
 def built(row: Case) -> Op:
     op, problems = row.build()
-    assert [p for p in (*problems, *op.check()) if p.severity == "error"] == []
+    assert [p for p in (*problems, *op.problems()) if p.severity == "error"] == []
     return op
 
 
