@@ -17,9 +17,8 @@ axes; without axes its shape is any.
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
@@ -39,37 +38,54 @@ KINDS: dict[str, tuple[str, Callable[[ElementType], bool]]] = {
     "bits": ("an integer type or boolean", lambda t: t.is_integral or t.kind == "bool"),
 }
 Specs = Spec | tuple[Spec, ...]  # what `infer` returns
-Axis = str | tuple[str | int, ...]  # a letter or `?`, else the factors of a product
+Letters = dict[str, Dim]
 
 _FACTOR = re.compile(r"[A-Z]|[a-z]\w*|\d+")
 _PORT = re.compile(r"(?:(\w+)([?*]?): )?(\w+)(?: ([a-z]))?(?: (one|\[.*\]))?")
 
 
 @dataclass(frozen=True)
+class Product:
+    """A size as a product of numbers, attributes and letters; `waits` until letters have sizes."""
+
+    text: str
+    factors: tuple[str | int, ...]
+    waits: bool
+
+    def size(self, op: Any, sizes: Letters) -> Dim:
+        """Return the size; letters without one are open."""
+        total: Dim = 1
+        for f in self.factors:
+            if isinstance(f, int):
+                total = total * f
+            else:
+                total = total * (sizes.get(f, DYNAMIC) if f.isupper() else getattr(op, f))
+        return total
+
+
+Axis = str | Product  # a letter or `?`, else a product
+
+
+@dataclass(frozen=True)
 class Axes:
-    """The axes of a port: those in front of a group, the group (None: there is none), the rest."""
+    """The axes of a port: those before a group, the group (None: there is none), those behind it.
 
-    lead: tuple[Axis, ...]
-    group: str | None = None
-    most: int | None = 0
-    tail: tuple[Axis, ...] = ()
+    `terms` are all but `?` and the group by number; those behind a group count from the end.
+    """
 
-    @property
-    def lowest(self) -> int:
-        """The lowest rank."""
-        return len(self.lead) + len(self.tail)
-
-    @property
-    def highest(self) -> int | None:
-        """The highest rank; None where any number of axes may follow."""
-        return None if self.most is None else self.lowest + self.most
+    before: tuple[Axis, ...]
+    group: str | None
+    behind: tuple[Axis, ...]
+    lowest: int
+    highest: int | None
+    terms: tuple[tuple[int, Axis], ...]
 
 
 @dataclass(frozen=True)
 class Port:
     """A declared input or output: `kind` of types, the letter of its type, axes (None: any).
 
-    `mark` is `?` where it may be absent, `*` where it may be repeated.
+    `mark` is `?` where it may be absent, `*` where it may be repeated. `one`: of one element.
     """
 
     name: str
@@ -80,9 +96,6 @@ class Port:
     one: bool = False
 
 
-Product = tuple[int, Port, int, Shape, tuple[str | int, ...]]  # port, axis, shape, factors
-
-
 @dataclass(frozen=True)
 class Declaration:
     """The ports of an operation; `kinds` of the types by letter."""
@@ -91,13 +104,13 @@ class Declaration:
     outputs: tuple[Port, ...]
     kinds: dict[str, str]
 
-    def of(self, count: int) -> Iterator[Port]:
-        """Yield the ports of so many inputs."""
-        for number in range(count):
-            port = self.inputs[min(number, len(self.inputs) - 1)]
-            if port.mark == "*":
-                port = replace(port, name=f"{port.name} {number - len(self.inputs) + 1}")
-            yield port
+    def of(self, count: int) -> Sequence[Port]:
+        """Return the ports of so many inputs."""
+        if not self.inputs or self.inputs[-1].mark != "*":
+            return self.inputs
+        *fixed, last = self.inputs
+        more = range(count - len(fixed))
+        return *fixed, *(replace(last, name=f"{last.name} {i}") for i in more)
 
 
 @cache
@@ -126,12 +139,15 @@ def _port(text: str) -> Port:
 
 def _axes(text: str) -> Axes:
     axes = [a.strip() for a in text.split(",") if a.strip()]
-    at = next((i for i, a in enumerate(axes) if a.startswith("*")), None)
-    if at is None:
-        return Axes(tuple(map(_axis, axes)))
-    group, _, most = axes[at][1:].partition(":")
-    lead, tail = tuple(map(_axis, axes[:at])), tuple(map(_axis, axes[at + 1 :]))
-    return Axes(lead, group, int(most) if most else None, tail)
+    at = next((i for i, a in enumerate(axes) if a.startswith("*")), len(axes))
+    before, behind = tuple(map(_axis, axes[:at])), tuple(map(_axis, axes[at + 1 :]))
+    lowest = len(before) + len(behind)
+    group, highest = None, lowest if at == len(axes) else None
+    if at < len(axes):
+        group, _, most = axes[at][1:].partition(":")
+        highest = lowest + int(most) if most else None
+    rows = (*enumerate(before), *enumerate(behind, -len(behind)))
+    return Axes(before, group, behind, lowest, highest, tuple(r for r in rows if r[1] != "?"))
 
 
 def _axis(text: str) -> Axis:
@@ -140,7 +156,8 @@ def _axis(text: str) -> Axis:
     factors = text.split("*")
     if not all(map(_FACTOR.fullmatch, factors)):
         raise ValueError(f'"{text}" declares no port: it is no axis')
-    return tuple(int(f) if f.isdigit() else f for f in factors)
+    waits = any(f.isupper() for f in factors)
+    return Product(text, tuple(int(f) if f.isdigit() else f for f in factors), waits)
 
 
 class Fit:
@@ -148,20 +165,23 @@ class Fit:
 
     def __init__(self, op: Any, declared: Declaration, inputs: Sequence[Spec | None]) -> None:
         self.op, self.declared = op, declared
-        self.sizes: dict[str, Dim] = {}
+        self.sizes: Letters = {}
         self.groups: dict[str, Shape | None] = {}
         self.types: dict[str, ElementType | None] = {}
-        ports = enumerate(zip(self.declared.of(len(inputs)), inputs, strict=True))
-        self.given = [(port, p, s) for port, (p, s) in ports if s is not None]
-        for given in self.given:
-            self._check_type(*given)
-        shaped = [(port, p, s.shape) for port, p, s in self.given if p.axes and s.shape is not None]
-        for port, p, shape in shaped:
-            assert p.axes is not None
-            want_rank(shape, p.axes.lowest, p.axes.highest, port, p.name)
-        products = [row for one in shaped for row in self._bind(*one)]
-        for product in products:
-            self._check_product(*product)
+        ports = zip(declared.of(len(inputs)), inputs, strict=False)
+        self.given = [(n, p, s) for n, (p, s) in enumerate(ports) if s is not None]
+        for port, p, s in self.given:
+            if s.dtype is not None:
+                self._check_type(port, p, s.dtype)
+        for port, p, s in self.given:
+            if p.axes is not None and s.shape is not None:
+                want_rank(s.shape, p.axes.lowest, p.axes.highest, port, p.name)
+        waiting = []
+        for port, p, s in self.given:
+            if p.axes is not None and s.shape is not None:
+                waiting += self._bind(port, p, p.axes, s.shape)
+        for waits in waiting:
+            self._check_product(*waits)
 
     def __getitem__(self, letter: str) -> Dim:
         return self.sizes.get(letter, DYNAMIC)
@@ -174,72 +194,58 @@ class Fit:
         specs = tuple(Spec(self._type(p), self._shape(p.axes)) for p in self.declared.outputs)
         return specs if len(specs) != 1 else specs[0]
 
-    def _check_type(self, port: int, p: Port, spec: Spec) -> None:
-        if spec.dtype is None:
-            return
+    def _check_type(self, port: int, p: Port, dtype: ElementType) -> None:
         if p.kind:
-            want_type(spec, p.kind, port, p.name)
+            _want(dtype, p.kind, port, p.name)
         if not p.letter:
             return
-        have = self.types.setdefault(p.letter, spec.dtype)
-        if have != spec.dtype:
+        have = self.types.setdefault(p.letter, dtype)
+        if have != dtype:
             first = next(q.name for _, q, s in self.given if q.letter == p.letter and s.dtype)
-            raise _two_types(first, have, p.name, spec.dtype, port)
+            text = f"{first} is {have} and {p.name} is {dtype}; both must have one element type"
+            raise OpError(text, code="E303", port=port)
         if not p.kind and p.letter in self.declared.kinds:
-            want_type(spec, self.declared.kinds[p.letter], port, p.name)
+            _want(dtype, self.declared.kinds[p.letter], port, p.name)
 
-    def _bind(self, port: int, p: Port, shape: Shape) -> Iterator[Product]:
-        """Merge the sizes of an input; yield the products, which wait for all letters."""
-        assert p.axes is not None
-        if p.one:
-            if shape and merge(shape[0], 1) is None:
-                raise _wrong(port, p, 0, shape, "one")
-            return
-        if p.axes.group:
-            self._bind_group(port, p, p.axes.group, shape, len(p.axes.lead))
-        behind = len(shape) - len(p.axes.tail)
-        for axis, term in (*enumerate(p.axes.lead), *enumerate(p.axes.tail, behind)):
-            if isinstance(term, tuple):
-                product = port, p, axis, shape, term
-                if any(isinstance(f, str) and f.isupper() for f in term):
-                    yield product
+    def _bind(self, port: int, p: Port, axes: Axes, shape: Shape) -> list[Waiting]:
+        """Merge the sizes of an input; return the products that wait for letters."""
+        if p.one and shape and shape[0] != 1 and merge(shape[0], 1) is None:
+            raise _wrong(port, p, 0, shape, "one")
+        if axes.group:
+            self._bind_group(port, p, axes, axes.group, shape)
+        waiting: list[Waiting] = []
+        for axis, term in axes.terms:
+            if isinstance(term, Product):
+                if term.waits:
+                    waiting.append((port, p, axis, shape, term))
                 else:
-                    self._check_product(*product)
-            elif term != "?":
-                have = self.sizes.get(term)
-                both = shape[axis] if have is None else merge(have, shape[axis])
+                    self._check_product(port, p, axis, shape, term)
+                continue
+            size = both = shape[axis]
+            have = self.sizes.get(term)
+            if have is not None and have != size:
+                both = merge(have, size)  # type: ignore[assignment]
                 if both is None:
                     raise _wrong(port, p, axis, shape, f"{have}{self._source(term)}")
-                self.sizes[term] = both
+            self.sizes[term] = both
+        return waiting
 
-    def _bind_group(self, port: int, p: Port, group: str, shape: Shape, first: int) -> None:
-        assert p.axes is not None
-        have, axes = self.groups.get(group), shape[first : first + len(shape) - p.axes.lowest]
-        if have is not None and len(have) != len(axes):
-            text = f"{p.name} has rank {len(shape)}; it must be {p.axes.lowest + len(have)}"
+    def _bind_group(self, port: int, p: Port, axes: Axes, group: str, shape: Shape) -> None:
+        first = len(axes.before)
+        have, own = self.groups.get(group), shape[first : len(shape) - len(axes.behind)]
+        if have is not None and len(have) != len(own):
+            text = f"{p.name} has rank {len(shape)}; it must be {axes.lowest + len(have)}"
             raise OpError(f"{text}{self._source(f'*{group}')}", code="E301", port=port)
-        for axis, (a, b) in enumerate(zip(have or (), axes, strict=False), first):
+        for axis, (a, b) in enumerate(zip(have or (), own, strict=False), first):
             if merge(a, b) is None:
                 raise _wrong(port, p, axis, shape, f"{a}{self._source(f'*{group}')}")
-        self.groups[group] = merge_shapes(have, axes)
+        self.groups[group] = merge_shapes(have, own)
 
-    def _check_product(
-        self, port: int, p: Port, axis: int, shape: Shape, factors: tuple[str | int, ...]
-    ) -> None:
-        need = self._product(factors)
-        if merge(shape[axis], need) is None:
-            text = "*".join(map(str, factors))
-            why = "" if text == f"{need}" else f" ({text})"
+    def _check_product(self, port: int, p: Port, axis: int, shape: Shape, term: Product) -> None:
+        need = term.size(self.op, self.sizes)
+        if shape[axis] != need and merge(shape[axis], need) is None:
+            why = "" if term.text == f"{need}" else f" ({term.text})"
             raise _wrong(port, p, axis, shape, f"{need}{why}")
-
-    def _product(self, factors: tuple[str | int, ...]) -> Dim:
-        total: Dim = math.prod(self._factor(f) for f in factors)
-        return total
-
-    def _factor(self, f: str | int) -> Any:
-        if isinstance(f, int):
-            return f
-        return self[f] if f.isupper() else getattr(self.op, f)
 
     def _source(self, term: str) -> str:
         """Say which input comes first with the size of a letter, or the axes of a group."""
@@ -248,11 +254,9 @@ class Fit:
                 continue
             if term == f"*{p.axes.group}":
                 return f", as in {p.name}"
-            if term in p.axes.lead:
-                return f", as axis {p.axes.lead.index(term)} of {p.name}"
-            if term in p.axes.tail:
-                at = len(spec.shape) - len(p.axes.tail) + p.axes.tail.index(term)
-                return f", as axis {at} of {p.name}"
+            for axis, own in p.axes.terms:
+                if own == term:
+                    return f", as axis {axis % len(spec.shape)} of {p.name}"
         return ""
 
     def _type(self, p: Port) -> ElementType | None:
@@ -263,18 +267,18 @@ class Fit:
 
     def _shape(self, axes: Axes | None) -> Shape | None:
         assert axes is not None
-        group: Shape | None = ()
-        if axes.group is not None:
-            group = self.groups.get(axes.group)
+        group = () if axes.group is None else self.groups.get(axes.group)
         if group is None:
             return None
-        lead, tail = map(self._size, axes.lead), map(self._size, axes.tail)
-        return (*lead, *group, *tail)
+        return (*map(self._size, axes.before), *group, *map(self._size, axes.behind))
 
     def _size(self, term: Axis) -> Dim:
-        if isinstance(term, tuple):
-            return self._product(term)
+        if isinstance(term, Product):
+            return term.size(self.op, self.sizes)
         return self.sizes.get(term, DYNAMIC)
+
+
+Waiting = tuple[int, Port, int, Shape, Product]  # of a port, an axis of a shape
 
 
 def fit(op: Any, *inputs: Spec | None, signature: str | None = None) -> Fit:
@@ -284,11 +288,15 @@ def fit(op: Any, *inputs: Spec | None, signature: str | None = None) -> Fit:
 
 def want_type(spec: Spec, types: str, port: int, name: str) -> None:
     """Require an element type, or one of a kind (unknown ones pass); E303."""
-    if spec.dtype is None:
-        return
-    text, fits = KINDS.get(types) or (types, lambda t: t.name == types)
-    if not fits(spec.dtype):
-        raise OpError(f"{name} is {spec.dtype}; it must be {text}", code="E303", port=port)
+    if spec.dtype is not None:
+        _want(spec.dtype, types, port, name)
+
+
+def _want(dtype: ElementType, types: str, port: int, name: str) -> None:
+    kind = KINDS.get(types)
+    if not (dtype.name == types if kind is None else kind[1](dtype)):
+        text = types if kind is None else kind[0]
+        raise OpError(f"{name} is {dtype}; it must be {text}", code="E303", port=port)
 
 
 def want_rank(shape: Shape | None, lowest: int, highest: int | None, port: int, name: str) -> None:
@@ -305,13 +313,7 @@ def want_rank(shape: Shape | None, lowest: int, highest: int | None, port: int, 
 
 
 def _wrong(port: int, p: Port, axis: int, shape: Shape, need: str) -> OpError:
+    text = f"axis {axis % len(shape)} of {p.name} has size {shape[axis]}; it must be {need}"
     if len(shape) == 1:
         text = f"{p.name} has {shape[0]} values; it must have {need}"
-    else:
-        text = f"axis {axis} of {p.name} has size {shape[axis]}; it must be {need}"
     return OpError(text, code="E302", port=port)
-
-
-def _two_types(first: str, a: object, second: str, b: object, port: int) -> OpError:
-    text = f"{first} is {a} and {second} is {b}; both must have one element type"
-    return OpError(text, code="E303", port=port)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 import irdeconv.ops
 from irdeconv.base.errors import OpError
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.op import REGISTRY, Op, ports
-from irdeconv.ir.ports import declaration
+from irdeconv.ir.ports import Product, declaration
 from irdeconv.ir.spec import Spec, parse_shape
 
 assert irdeconv.ops
@@ -123,7 +121,9 @@ def test_names_of_ports_are_those_of_the_signature() -> None:
     assert (found.required, found.variadic) == (2, True)
 
 
-@pytest.mark.parametrize("signature", ["data real", "data: real [N", "data: real T [N]", ": x", "a: any [*N, *M]"])
+@pytest.mark.parametrize(
+    "signature", ["data real", "data: real [N", "data: real T [N]", ": x", "a: any [*N, *M]"]
+)
 def test_mistakes_in_a_signature(signature: str) -> None:
     with pytest.raises(ValueError, match="declares no port"):
         declaration(signature)
@@ -132,11 +132,10 @@ def test_mistakes_in_a_signature(signature: str) -> None:
 def test_every_signature_can_be_read_and_names_attributes_that_there_are() -> None:
     for cls in set(REGISTRY.values()):
         found = declaration(cls.signature)
-        fixed = {p.kind for p in (*found.inputs, *found.outputs)}
-        named: set[Any] = {k for k in fixed if k.endswith("_type")}
+        named = {p.kind for p in found.outputs if p.kind.endswith("_type")}
         for p in (*found.inputs, *found.outputs):
-            terms = () if p.axes is None else (*p.axes.lead, *p.axes.tail)
-            factors = {f for t in terms if isinstance(t, tuple) for f in t if isinstance(f, str)}
-            named |= {f for f in factors if not f.isupper()}
+            terms = () if p.axes is None else (*p.axes.before, *p.axes.behind)
+            factors = {f for t in terms if isinstance(t, Product) for f in t.factors}
+            named |= {f for f in factors if isinstance(f, str) and not f.isupper()}
         fields = getattr(cls, "__dataclass_fields__", {})
         assert all(n in fields or hasattr(cls, n) for n in named), (cls, named)
