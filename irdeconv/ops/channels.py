@@ -36,6 +36,7 @@ from irdeconv.ops.checks import (
     known_axis,
     outside,
     shape_of,
+    want_axes,
 )
 from irdeconv.ops.slicing import vectors
 
@@ -179,10 +180,7 @@ class Reverse(Op):
             want_type(axes, "boolean", 1, "axes")
             self._check_mask(data, axes)
             return Spec(data.dtype, data.shape)
-        chosen = exact(elements(axes, 1, "axes"))
-        if chosen is not None and data.shape is not None:
-            for a in chosen:
-                axis_of(a, len(data.shape), port=1)
+        want_axes(data, axes, 1)
         return Spec(data.dtype, data.shape)
 
     def _check_mask(self, data: Spec, axes: Spec) -> None:
@@ -397,19 +395,13 @@ class Roll(Op):
         if shifts is not None and places is not None and len(shifts) not in (1, len(places)):
             text = f"shift has {len(shifts)} values for {len(places)} axes"
             raise OpError(text, code="E302", port=1)
-        if data.shape is not None:
-            _axes(places, len(data.shape))
+        want_axes(data, axes, 2)
         return Spec(data.dtype, data.shape)
 
     def evaluate(self, data: Array, shift: Array, axes: Array) -> Array:
         places = axes.reshape(-1).tolist()
         shifts = np.broadcast_to(shift.reshape(-1), len(places)).tolist()
         return np.roll(data, shifts, [axis_of(a, data.ndim, port=2) for a in places])
-
-
-def _axes(places: Sequence[int | Interval] | None, rank: int) -> None:
-    for axis in exact(places) or ():
-        axis_of(axis, rank, port=2)
 
 
 def _with(spec: Spec, axis: int, size: Dim) -> Spec:

@@ -174,6 +174,14 @@ def known_axis(data: Spec, axis: Spec, port: int) -> int | None:
     return axis_of(known, len(data.shape), port=port)
 
 
+def want_axes(data: Spec, axes: Spec, port: int) -> None:
+    """Require axes that are an input to be within the data's rank, if both are known; E305."""
+    chosen = exact(elements(axes, port, "axes"))
+    if data.shape is not None:
+        for axis in chosen or ():
+            axis_of(axis, len(data.shape), port=port)
+
+
 def want_one(spec: Spec, port: int, name: str) -> None:
     """Require a scalar or a vector of one element (unknown ones pass); E301, E302."""
     want_rank(spec.shape, 0, 1, port, name)

@@ -166,6 +166,15 @@ def scatter_macs(data: Spec, grouped_filter: Spec) -> int | None:
     return data.shape[0] * math.prod(data.shape[2:]) * grouped_filter.size
 
 
+def not_negative(lists: Mapping[str, Ints], what: str = "axis") -> Iterator[Problem]:
+    """Yield a problem for every value of a list by name that is below 0."""
+    for name, values in lists.items():
+        for axis, v in enumerate(values):
+            if v < 0:
+                text = f"{name} must not be negative, but is {v} on {what} {axis}"
+                yield Problem("E210", text, attribute=name)
+
+
 def positive(name: str, values: Ints) -> Iterator[Problem]:
     """Yield a problem for every value below 1."""
     for axis, v in enumerate(values):

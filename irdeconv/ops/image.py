@@ -51,6 +51,7 @@ from irdeconv.ops.checks import (
     shape_of,
     widened,
 )
+from irdeconv.ops.core import not_negative
 
 SCALE_SLACK = 1e-6  # added to scales before O = floor(I * scale), as the runtime does
 
@@ -114,11 +115,7 @@ class Resizing(Op):
         return SCALE if "cubic" in self.mode else Rounding("scale", carry="averages")
 
     def check(self) -> Iterator[Problem]:
-        for name, amounts in (("pads_begin", self.pads_begin), ("pads_end", self.pads_end)):
-            for axis, p in enumerate(amounts):
-                if p < 0:
-                    message = f"{name} must not be negative, but is {p} on axis {axis}"
-                    yield Problem("E210", message, attribute=name)
+        yield from not_negative({"pads_begin": self.pads_begin, "pads_end": self.pads_end})
 
     def padded(self, shape: Shape) -> Shape:
         """Return the shape after padding."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from irdeconv.ir.attributes import NotNegative, Positive
 from irdeconv.ir.op import Bound, ChainStep, Op, Operand, attribute, op
-from irdeconv.ir.ports import fit, want_type
+from irdeconv.ir.ports import Specs, fit
 from irdeconv.ir.spec import Array, Spec
 from irdeconv.kernels import copies, elementwise, reductions
 from irdeconv.kernels.elementwise_chain import computing_type
@@ -20,11 +20,10 @@ from irdeconv.kernels.reductions import rows_of
 from irdeconv.ops.channels import divided
 from irdeconv.ops.checks import (
     by_rows,
-    elements,
-    exact,
     is_computed,
     known,
     shape_of,
+    want_axes,
 )
 from irdeconv.ops.elementwise import wide
 from irdeconv.ops.reduction import reduced_axes
@@ -36,12 +35,11 @@ class _OverAxes(Op):
     Axes that are neighbours are normalized by a kernel; `evaluate` does it for all.
     """
 
-    def infer(self, data: Spec, axes: Spec) -> Spec:
-        want_type(data, "real", 0, "data")
-        chosen = exact(elements(axes, 1, "axes"))
-        if chosen is not None and data.shape is not None:
-            reduced_axes(chosen, len(data.shape))
-        return Spec(data.dtype, data.shape)
+    signature = "data: real t [*I]; axes: integer -> t [*I]"
+
+    def infer(self, *inputs: Spec) -> Specs:
+        want_axes(inputs[0], inputs[1], 1)
+        return super().infer(*inputs)
 
     def axes_in(self, rank: int, *axes: Array) -> tuple[int, ...]:
         """Return the axes counted from 0 and sorted."""
@@ -127,13 +125,11 @@ class MVN2(_MeanVariance):
     the runtime, 1e-9 in the specification.  [normalization/MVN-1]
     """
 
+    signature = "data: real t [*I] -> t [*I]"
+    infer = Op.infer  # it has no axes
     across_channels: bool = False
     normalize_variance: bool = True
     eps: float = 0.0
-
-    def infer(self, data: Spec) -> Spec:  # type: ignore[override]  # it has no axes
-        want_type(data, "real", 0, "data")
-        return Spec(data.dtype, data.shape)
 
     def axes_in(self, rank: int, *axes: Array) -> tuple[int, ...]:
         return tuple(range(1 if self.across_channels else 2, rank))
@@ -273,18 +269,15 @@ class LRN(Op):
     [normalization/LRN-1]
     """
 
-    signature = "data: number t [?, *I]; axes: integer [?] -> t"
+    signature = "data: number t [N, *I]; axes: integer [?] -> t [N, *I]"
     alpha: float
     beta: float
     bias: float
     size: Positive
 
-    def infer(self, data: Spec, axes: Spec) -> Spec:
-        fit(self, data, axes)
-        chosen = exact(elements(axes, 1, "axes"))
-        if chosen is not None and data.shape is not None:
-            reduced_axes(chosen, len(data.shape))
-        return Spec(data.dtype, data.shape)
+    def infer(self, data: Spec, axes: Spec) -> Specs:
+        want_axes(data, axes, 1)
+        return super().infer(data, axes)
 
     def evaluate(self, data: Array, axes: Array) -> Array:
         chosen = reduced_axes(axes.reshape(-1), data.ndim)

@@ -26,7 +26,7 @@ from irdeconv.ops.checks import (
     inferred_shape,
     shape_of,
 )
-from irdeconv.ops.core import positive
+from irdeconv.ops.core import not_negative, positive
 from irdeconv.ops.elementwise import wide
 
 
@@ -55,11 +55,7 @@ class Pool(_Windows):
         yield from positive("strides", self.strides)
         yield from positive("dilations", self.dilations)
         pads = {"pads_begin": self.pads_begin, "pads_end": self.pads_end}
-        for name, values in pads.items():
-            for axis, p in enumerate(values):
-                if p < 0:
-                    message = f"{name} must not be negative, but is {p} on spatial axis {axis}"
-                    yield Problem("E210", message, attribute=name)
+        yield from not_negative(pads, "spatial axis")
         for name, values in {"strides": self.strides, **pads, "dilations": self.dilations}.items():
             count = len(values)
             if count not in (0, len(self.kernel)):
