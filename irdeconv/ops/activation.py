@@ -26,12 +26,12 @@ from irdeconv.ir.op import (
     op,
     roundings,
 )
-from irdeconv.ir.ports import Types, want_type
+from irdeconv.ir.ports import Specs, Types, fit, want_type
 from irdeconv.ir.spec import Array, Spec, format_shape, is_static, merge
 from irdeconv.kernels import elementwise, reductions
 from irdeconv.kernels.elementwise import Rule
 from irdeconv.ops import ranges
-from irdeconv.ops.checks import axis_of, is_computed, known, one_type, real_types, shape_of, widest
+from irdeconv.ops.checks import axis_of, is_computed, known, one_type, shape_of, widest
 from irdeconv.ops.elementwise import UnaryFunction, compute, quiet, row, unary, wide
 
 
@@ -168,12 +168,12 @@ class PReLU(Op):
     rounding = roundings(1, "slope")
 
     def infer(self, data: Spec, slope: Spec) -> Spec:
-        names = ("data", "slope")
-        if data.dtype is not None and data.dtype.is_real:
-            dtype = real_types(data, slope, names=names)
+        dtype = data.dtype
+        if dtype is not None and dtype.is_real:
+            want_type(slope, "real", 1, "slope")
         else:
             want_type(data, "number", 0, "data")
-            dtype = one_type(data, slope, names=names)
+            dtype = one_type(data, slope, names=("data", "slope"))
         if data.shape is not None and slope.shape is not None:
             self._check(data.shape, slope.shape)
         return Spec(dtype, data.shape)
@@ -234,14 +234,15 @@ class Selu(_Parametric):
 
     rule: ClassVar[Rule] = elementwise.selu
 
-    def infer(self, data: Spec, alpha: Spec, lambda_: Spec) -> Spec:
-        want_type(data, "real", 0, "data")
-        dtype = one_type(data, alpha, lambda_, names=("data", "alpha", "lambda"))
-        for port, (s, name) in enumerate(((alpha, "alpha"), (lambda_, "lambda")), 1):
+    signature = "data: real t [*I]; alpha: t; lambda_: t -> t [*I]"
+
+    def infer(self, data: Spec, *numbers: Spec) -> Specs:
+        at = fit(self, data, *numbers)
+        for port, (s, name) in enumerate(zip(numbers, ("alpha", "lambda"), strict=True), 1):
             if s.size not in (None, 1):
                 text = f"{name} has {s.size} values; it must have one"
                 raise OpError(text, code="E302", port=port)
-        return Spec(dtype, data.shape)
+        return at.result()
 
 
 def softmax(x: Array, axis: int) -> Any:

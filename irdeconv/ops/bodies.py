@@ -1,16 +1,10 @@
 """Bodies of Loop, TensorIterator and If: structure, inference, execution.
 
-Bodies: the graphs inside Loop, TensorIterator and If, and what joins them to the outside.
-
 A body's graph is never changed in place, so copies of a graph may share it: to rewrite a body, put
 a new graph into a new operation (`change_bodies`). Passes use the specs that inference gave to the
 Parameters of a body, not the declared ones.
 
-Specs in bodies and of what leaves them: parts, joined parts, values carried round and round.
-
 The spec of a carried value is widened until it holds in every iteration.
-
-Running bodies: what each iteration gets, and what becomes of its results.
 """
 
 from __future__ import annotations

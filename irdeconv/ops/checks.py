@@ -18,7 +18,7 @@ from irdeconv.base.errors import OpError, Problem
 from irdeconv.base.limits import current
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.op import MOVES, Bound, Op, as_tuple
-from irdeconv.ir.ports import want_rank, want_type
+from irdeconv.ir.ports import want_type
 from irdeconv.ir.spec import (
     Array,
     Dim,
@@ -54,16 +54,6 @@ def one_type(
             )
             raise OpError(text, code="E303", port=i if ports is None else ports[i])
     return found
-
-
-def real_types(*specs: Spec, names: Sequence[str]) -> ElementType | None:
-    """Return the first input's element type; all are floating-point, mixed as they please; E303.
-
-    Results of mixed types are computed in the widest and rounded to the first.
-    """
-    for port, (spec, name) in enumerate(zip(specs, names, strict=True)):
-        want_type(spec, "real", port, name)
-    return specs[0].dtype
 
 
 def widest(*arrays: Array) -> list[Array]:
@@ -180,14 +170,6 @@ def want_axes(data: Spec, axes: Spec, port: int) -> None:
     if data.shape is not None:
         for axis in chosen or ():
             axis_of(axis, len(data.shape), port=port)
-
-
-def want_one(spec: Spec, port: int, name: str) -> None:
-    """Require a scalar or a vector of one element (unknown ones pass); E301, E302."""
-    want_rank(spec.shape, 0, 1, port, name)
-    if spec.size not in (None, 1):
-        text = f"{name} has {spec.size} values; it must have one"
-        raise OpError(text, code="E302", port=port)
 
 
 def positive_number(op: Op, attribute: str) -> Iterator[Problem]:

@@ -13,7 +13,7 @@ from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.attributes import IndexType
 from irdeconv.ir.dtypes import ElementType, i32, of_numpy
 from irdeconv.ir.op import DRAWN, JUMPS, MOVES, Op, Rounding, op
-from irdeconv.ir.ports import Fit, Specs, fit, want_rank, want_type
+from irdeconv.ir.ports import Fit, Specs, fit, want_type
 from irdeconv.ir.spec import Array, Interval, Spec, bounds, non_negative
 from irdeconv.kernels import random_numbers
 from irdeconv.ops.checks import (
@@ -23,7 +23,6 @@ from irdeconv.ops.checks import (
     known,
     one_type,
     single,
-    want_one,
 )
 
 
@@ -124,16 +123,10 @@ class Eye(Op):
         at.groups["B"] = None if batch is None else tuple(map(non_negative, batch))
         return at.result()
 
-    def evaluate(
-        self,
-        num_rows: Array,
-        num_columns: Array,
-        diagonal_index: Array,
-        batch_shape: Array | None = None,
-    ) -> Array:
-        rows, columns, diagonal = (v.item() for v in (num_rows, num_columns, diagonal_index))
+    def evaluate(self, *inputs: Array) -> Array:
+        rows, columns, diagonal = (v.item() for v in inputs[:3])
         one = np.eye(rows, columns, diagonal, dtype=self.output_type.container)
-        batch = () if batch_shape is None else tuple(batch_shape.tolist())
+        batch = tuple(inputs[3].tolist()) if len(inputs) > 3 else ()
         return np.array(np.broadcast_to(one, (*batch, rows, columns)))
 
 
@@ -222,6 +215,7 @@ class RandomUniform(Op):
     """
 
     pure: ClassVar[bool] = False
+    signature = "output_shape: integer [?]; min_val: any one; max_val: any one -> output_type [*O]"
 
     output_type: ElementType
     global_seed: int = 0
@@ -244,30 +238,29 @@ class RandomUniform(Op):
                 text = f"{name} is {value}; it must have 64 bits and no sign"
                 yield Problem("E210", text, attribute=name)
 
-    def infer(self, output_shape: Spec, min_val: Spec, max_val: Spec) -> Spec:
-        want_rank(output_shape.shape, 1, 1, 0, "output_shape")
+    def infer(self, output_shape: Spec, min_val: Spec, max_val: Spec) -> Specs:
+        at = fit(self, output_shape, min_val, max_val)
         sizes = elements(output_shape, 0, "output_shape")
         own = Spec(self.output_type, None)
         for port, spec, name in ((1, min_val, "min_val"), (2, max_val, "max_val")):
             one_type(own, spec, names=("output_type", name), ports=(0, port))
-            want_one(spec, port, name)
         low, high = min_val.known, max_val.known
         if low is not None and high is not None and not low.item() < high.item():
             text = f"min_val is {low.item()}, max_val {high.item()}; it must be larger"
             raise OpError(text, code="E305", port=2)
         if sizes is None:
-            return Spec(self.output_type, None)
+            return at.result()
         at_least(0, (s for s in sizes if isinstance(s, int)), 0, "output_shape")
         known = [s for s in sizes if not isinstance(s, Interval)]
         limit = current().drawn_elements
         if math.prod(known) > limit and len(known) == len(sizes):
             text = f"output_shape {known} has more than {limit} elements"
             raise OpError(text, code="E306", port=0, hint=raise_hint("drawn_elements"))
-        return Spec(self.output_type, tuple(map(non_negative, sizes)))
+        at.groups["O"] = tuple(map(non_negative, sizes))
+        return at.result()
 
     def evaluate(self, output_shape: Array, min_val: Array, max_val: Array) -> Array:
-        given = Spec.of(output_shape), Spec(None, (), min_val), Spec(None, (), max_val)
-        shape = tuple(map(int, self.infer(*given).shape or ()))  # type: ignore[arg-type]
+        shape = inferred_shape(self, output_shape, min_val, max_val)
         limits = min_val.reshape(-1)[0], max_val.reshape(-1)[0]
         if self.output_type.is_real:
             narrow = self.output_type.name == "bf16"
