@@ -1,10 +1,6 @@
-"""Checks, broadcasting rules and binding that operations share.
+"""Checks, broadcasting rules and binding (see `Op.bind`) that operations share.
 
-Checks that many operations share; each raises OpError with the numbers and the rule.
-
-The attribute `auto_broadcast`: which shapes fit, and where their axes stand.
-
-What operations share that bind themselves to exact shapes (see `Op.bind`).
+Ports that fit a declaration are in ir.ports; each check here says more, with numbers and rule.
 """
 
 from __future__ import annotations

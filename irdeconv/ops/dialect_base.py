@@ -1,4 +1,4 @@
-"""The common parts of all deconvolutions: attributes in common terms, layouts, groups, bias, checks.
+"""The common parts of all deconvolutions: common terms, layouts, groups, bias, checks.
 
 How the pads of a layer come about: the rule in words, its total, the split of an odd element.
 """
