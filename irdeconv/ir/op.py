@@ -141,8 +141,8 @@ class Op:
     arrays of dimensions, so that partly known shapes flow through it. `side_effect`: the node stays
     even if nobody uses its output. `folds`: inference may evaluate it. `moves`: every element of
     the output is one of the first input, or 0. `deconvolution`: it is a deconvolution of any
-    dialect. `rounding` is the rule by which `compare` judges it. `signature` declares the ports
-    (see ir.ports).
+    dialect. `rounding` is the rule by which `compare` judges it. `signature` declares the ports,
+    as in `"data: real t [N, *I]; scale?: t [] -> t [N, *I]"`; irdeconv/ir/ports.py has the syntax.
     """
 
     type: ClassVar[str] = ""
