@@ -24,11 +24,10 @@ Strings = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Range:
-    """The numbers, or the element types, that an attribute may have; others are E210."""
+class ValueRange:
+    """The lowest number, or the element types, that an attribute may have; others are E210."""
 
-    low: float = -math.inf
-    high: float = math.inf
+    low: int = 0
     types: tuple[str, ...] = ()
 
     @property
@@ -36,10 +35,8 @@ class Range:
         """What an attribute must be."""
         if self.types:
             return f"be {' or '.join(self.types)}"
-        if self.high < math.inf:
-            return f"be from {self.low} to {self.high}"
         named = {0: "not be negative", 1: "be positive"}
-        return named.get(int(self.low), f"be at least {self.low}")
+        return named.get(self.low, f"be at least {self.low}")
 
     def holds(self, value: Any) -> bool:
         """Whether an attribute may have a value."""
@@ -48,10 +45,10 @@ class Range:
         )
 
 
-Positive = Annotated[int, Range(1)]
-Natural = Annotated[int, Range(0)]
-NotNegative = Annotated[float, Range(0)]
-IndexType = Annotated[ElementType, Range(types=("i32", "i64"))]
+Positive = Annotated[int, ValueRange(1)]
+Natural = Annotated[int, ValueRange(0)]
+NotNegative = Annotated[float, ValueRange(0)]
+IndexType = Annotated[ElementType, ValueRange(types=("i32", "i64"))]
 
 _INT = re.compile(r"[+-]?[0-9]{1,40}")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?inf|[+-]?nan", re.I)
@@ -200,7 +197,7 @@ class Attribute:
     documented: bool
     default: Any
     aliases: tuple[str, ...] = ()
-    range: Range | None = None
+    range: ValueRange | None = None
 
 
 def attribute(
@@ -261,7 +258,7 @@ def attributes(cls: type[Any]) -> dict[str, Attribute]:
 
 
 @per_class
-def ranges(cls: type[Any]) -> dict[str, Range]:
+def ranges(cls: type[Any]) -> dict[str, ValueRange]:
     """Return the ranges of the attributes that have one; none of a class that is no operation's."""
     if not cls.versions:
         return {}

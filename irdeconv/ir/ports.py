@@ -82,7 +82,7 @@ class Axes:
 
 
 @dataclass(frozen=True)
-class Port:
+class DeclaredPort:
     """A declared input or output: `kind` of types, the letter of its type, axes (None: any).
 
     `mark` is `?` where it may be absent, `*` where it may be repeated. `one`: of one element.
@@ -100,11 +100,11 @@ class Port:
 class Declaration:
     """The ports of an operation; `kinds` of the types by letter."""
 
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+    inputs: tuple[DeclaredPort, ...]
+    outputs: tuple[DeclaredPort, ...]
     kinds: dict[str, str]
 
-    def of(self, count: int) -> Sequence[Port]:
+    def of(self, count: int) -> Sequence[DeclaredPort]:
         """Return the ports of so many inputs."""
         if not self.inputs or self.inputs[-1].mark != "*":
             return self.inputs
@@ -126,7 +126,7 @@ def _parts(text: str) -> list[str]:
     return [part.strip() for part in text.split(";") if part.strip()]
 
 
-def _port(text: str) -> Port:
+def _port(text: str) -> DeclaredPort:
     match = _PORT.fullmatch(text)
     if match is None:
         raise ValueError(f'"{text}" declares no port')
@@ -134,7 +134,7 @@ def _port(text: str) -> Port:
     if len(kind) == 1:
         kind, letter = "", kind
     shape = None if axes is None else _axes("*:1" if axes == "one" else axes[1:-1])
-    return Port(name or "", mark or "", kind, letter or "", shape, axes == "one")
+    return DeclaredPort(name or "", mark or "", kind, letter or "", shape, axes == "one")
 
 
 def _axes(text: str) -> Axes:
@@ -194,7 +194,7 @@ class Fit:
         specs = tuple(Spec(self._type(p), self._shape(p.axes)) for p in self.declared.outputs)
         return specs if len(specs) != 1 else specs[0]
 
-    def _check_type(self, port: int, p: Port, dtype: ElementType) -> None:
+    def _check_type(self, port: int, p: DeclaredPort, dtype: ElementType) -> None:
         if p.kind:
             _want(dtype, p.kind, port, p.name)
         if not p.letter:
@@ -207,7 +207,7 @@ class Fit:
         if not p.kind and p.letter in self.declared.kinds:
             _want(dtype, self.declared.kinds[p.letter], port, p.name)
 
-    def _bind(self, port: int, p: Port, axes: Axes, shape: Shape) -> list[Waiting]:
+    def _bind(self, port: int, p: DeclaredPort, axes: Axes, shape: Shape) -> list[Waiting]:
         """Merge the sizes of an input; return the products that wait for letters."""
         if p.one and shape and shape[0] != 1 and merge(shape[0], 1) is None:
             raise _wrong(port, p, 0, shape, "one")
@@ -230,7 +230,7 @@ class Fit:
             self.sizes[term] = both
         return waiting
 
-    def _bind_group(self, port: int, p: Port, axes: Axes, group: str, shape: Shape) -> None:
+    def _bind_group(self, port: int, p: DeclaredPort, axes: Axes, group: str, shape: Shape) -> None:
         first = len(axes.before)
         have, own = self.groups.get(group), shape[first : len(shape) - len(axes.behind)]
         if have is not None and len(have) != len(own):
@@ -241,7 +241,9 @@ class Fit:
                 raise _wrong(port, p, axis, shape, f"{a}{self._source(f'*{group}')}")
         self.groups[group] = merge_shapes(have, own)
 
-    def _check_product(self, port: int, p: Port, axis: int, shape: Shape, term: Product) -> None:
+    def _check_product(
+        self, port: int, p: DeclaredPort, axis: int, shape: Shape, term: Product
+    ) -> None:
         need = term.size(self.op, self.sizes)
         if shape[axis] != need and merge(shape[axis], need) is None:
             why = "" if term.text == f"{need}" else f" ({term.text})"
@@ -259,7 +261,7 @@ class Fit:
                     return f", as axis {axis % len(spec.shape)} of {p.name}"
         return ""
 
-    def _type(self, p: Port) -> ElementType | None:
+    def _type(self, p: DeclaredPort) -> ElementType | None:
         if p.letter:
             return self.types.get(p.letter)
         found: ElementType = ELEMENT_TYPES.get(p.kind) or getattr(self.op, p.kind)
@@ -278,7 +280,7 @@ class Fit:
         return self.sizes.get(term, DYNAMIC)
 
 
-Waiting = tuple[int, Port, int, Shape, Product]  # of a port, an axis of a shape
+Waiting = tuple[int, DeclaredPort, int, Shape, Product]  # of a port, an axis of a shape
 
 
 def fit(op: Any, *inputs: Spec | None, signature: str | None = None) -> Fit:
@@ -312,7 +314,7 @@ def want_rank(shape: Shape | None, lowest: int, highest: int | None, port: int, 
         raise OpError(f"{name} has rank {rank}; it must be {rule}", code="E301", port=port)
 
 
-def _wrong(port: int, p: Port, axis: int, shape: Shape, need: str) -> OpError:
+def _wrong(port: int, p: DeclaredPort, axis: int, shape: Shape, need: str) -> OpError:
     text = f"axis {axis % len(shape)} of {p.name} has size {shape[axis]}; it must be {need}"
     if len(shape) == 1:
         text = f"{p.name} has {shape[0]} values; it must have {need}"

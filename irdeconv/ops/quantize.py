@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from irdeconv.base.errors import OpError
-from irdeconv.ir.attributes import Range
+from irdeconv.ir.attributes import ValueRange
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.op import FUNCTION, LEVELS, ChainStep, Op, Operand, op
 from irdeconv.ir.ports import Specs, fit
@@ -37,7 +37,7 @@ class FakeQuantize(Op):
     rounding = LEVELS
     signature = "data: real t; in_low: real; in_high: real; out_low: real; out_high: real -> t [*O]"
 
-    levels: Annotated[int, Range(2)]
+    levels: Annotated[int, ValueRange(2)]
     auto_broadcast: AutoBroadcast = "numpy"
 
     def infer(self, data: Spec, *limits: Spec) -> Specs:

@@ -59,7 +59,7 @@ TREE = [i32([[[1, 2]], [[3, 4]]]), i32([[[0, 0]], [[0, 2]]]), i32([2]), i32(9)]
 LOSS = "CTCLoss-4"
 ROWS = [
     errors.row(
-        "CTCGreedyDecoder-1", "", ["f32[5,2,4]", "f32[2,5]"], "E302", 1, "size 2", "5, as axis 0 of data"
+        "CTCGreedyDecoder-1", "", ["f32[5,2,4]", "f32[2,5]"], "E302", 1, "size 2", "5, as axis 0"
     ),
     errors.row("CTCGreedyDecoder-1", "", ["f32[5,2,0]", "f32[5,2]"], "E302", 0, "0 classes"),
     errors.row("CTCGreedyDecoder-1", "", ["f32[5,2,4]", "i32[5,2]"], "E303", 1, "i32"),
