@@ -39,10 +39,8 @@ class ValueRange:
         return named.get(self.low, f"be at least {self.low}")
 
     def holds(self, value: Any) -> bool:
-        """Whether an attribute may have a value."""
-        return (
-            value.name in self.types if self.types else not (value < self.low or value > self.high)
-        )
+        """Whether an attribute may have a value; a NaN is no lower than anything."""
+        return value.name in self.types if self.types else not value < self.low
 
 
 Positive = Annotated[int, ValueRange(1)]
