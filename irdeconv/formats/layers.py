@@ -282,7 +282,7 @@ class OperationReader:
         made: Op | None = None
         try:
             made = cls(**values)
-            problems += list(made.check())
+            problems += list(made.problems())
         except OpError as e:
             problems.append(e.problem)
         except (ValueError, TypeError, ArithmeticError) as e:

@@ -271,7 +271,7 @@ def _endless(node: Any) -> bool:
         return False
     given = [a for a in node.attribute if a.name == "equation"]
     texts = (str(a.s, "utf-8", "replace") for a in given)
-    return any(a.ref_attr_name for a in given) or any(any(Einsum(t).check()) for t in texts)
+    return any(a.ref_attr_name for a in given) or any(any(Einsum(t).problems()) for t in texts)
 
 
 def _misjudged(node: Any) -> bool:

@@ -134,7 +134,7 @@ class _GraphParser:
         missing = ports - set(range(inputs))
         if missing:
             lex.fail(f"{op.type}: the layer has no input {min(missing)}", at, code="E211")
-        problem = next(iter(made.check()), None)
+        problem = next(iter(made.problems()), None)
         if problem is not None:
             lex.fail(f"{op.type}: {problem.message}", at)
         return made

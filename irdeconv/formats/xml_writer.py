@@ -95,7 +95,7 @@ def require_attributes(graph: Graph) -> None:
 
 def _collect(found: Collector, graph: Graph, depth: int) -> None:
     for node in graph.nodes():
-        own = chain(node.op.check(), _too_large(node.op), _too_much(node))
+        own = chain(node.op.problems(), _too_large(node.op), _too_much(node))
         for problem in chain(own, _misfit(graph, node)):
             if problem.severity != "error":
                 continue

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import SimpleNamespace
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from irdeconv.base.errors import Problem, did_you_mean
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
@@ -21,6 +21,32 @@ from irdeconv.ir.spec import Shape, format_shape, parse_shape
 Ints = tuple[int, ...]
 Floats = tuple[float, ...]
 Strings = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ValueRange:
+    """The lowest number, or the element types, that an attribute may have; others are E210."""
+
+    low: int = 0
+    types: tuple[str, ...] = ()
+
+    @property
+    def rule(self) -> str:
+        """What an attribute must be."""
+        if self.types:
+            return f"be {' or '.join(self.types)}"
+        named = {0: "not be negative", 1: "be positive"}
+        return named.get(self.low, f"be at least {self.low}")
+
+    def holds(self, value: Any) -> bool:
+        """Whether an attribute may have a value; a NaN is no lower than anything."""
+        return value.name in self.types if self.types else not value < self.low
+
+
+Positive = Annotated[int, ValueRange(1)]
+Natural = Annotated[int, ValueRange(0)]
+NotNegative = Annotated[float, ValueRange(0)]
+IndexType = Annotated[ElementType, ValueRange(types=("i32", "i64"))]
 
 _INT = re.compile(r"[+-]?[0-9]{1,40}")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?inf|[+-]?nan", re.I)
@@ -158,7 +184,8 @@ class Attribute:
     """One attribute of an operation: field name, XML spelling, how to read and write it.
 
     `required`: it has no default. `documented`: the specification requires it although readers
-    accept its absence, which deserves a warning. `aliases` are other spellings of `xml`.
+    accept its absence, which deserves a warning. `aliases` are other spellings of `xml`. `range`
+    limits the values.
     """
 
     name: str
@@ -168,6 +195,7 @@ class Attribute:
     documented: bool
     default: Any
     aliases: tuple[str, ...] = ()
+    range: ValueRange | None = None
 
 
 def attribute(
@@ -210,7 +238,9 @@ def attributes(cls: type[Any]) -> dict[str, Attribute]:
             continue
         xml = f.metadata.get("xml") or f.name
         required = f.default is dataclasses.MISSING
-        hint, exact = hints[f.name], f.metadata.get("exact")
+        hint, exact, range = hints[f.name], f.metadata.get("exact"), None
+        if typing.get_origin(hint) is Annotated:
+            hint, range = typing.get_args(hint)
         kind = choice(typing.get_args(hint), exact=True) if exact else attribute_type(hint)
         out[xml] = Attribute(
             name=f.name,
@@ -220,8 +250,25 @@ def attributes(cls: type[Any]) -> dict[str, Attribute]:
             documented=bool(f.metadata.get("documented")),
             default=None if required else f.default,
             aliases=f.metadata.get("aliases", ()),
+            range=range,
         )
     return out
+
+
+@per_class
+def ranges(cls: type[Any]) -> dict[str, ValueRange]:
+    """Return the ranges of the attributes that have one; none of a class that is no operation's."""
+    if not cls.versions:
+        return {}
+    return {a.name: a.range for a in attributes(cls).values() if a.range is not None}
+
+
+def out_of_range(op: Any) -> Iterator[Problem]:
+    """Yield a problem for each attribute whose value is out of its range."""
+    for name, range in ranges(type(op)).items():
+        value = getattr(op, name)
+        if not range.holds(value):
+            yield Problem("E210", f"{name} is {value}; it must {range.rule}", attribute=name)
 
 
 def _hints(cls: type[Any]) -> dict[str, Any]:
@@ -231,7 +278,8 @@ def _hints(cls: type[Any]) -> dict[str, Any]:
     for owner in cls.__mro__:
         said = vars(owner).get("__annotations__", {})
         own = SimpleNamespace(__annotations__={k: v for k, v in said.items() if k in left})
-        hints |= typing.get_type_hints(own, vars(sys.modules[owner.__module__]), dict(vars(owner)))
+        names = vars(sys.modules[owner.__module__]), dict(vars(owner))
+        hints |= typing.get_type_hints(own, *names, include_extras=True)
         left -= said.keys()
     return hints
 

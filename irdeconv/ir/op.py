@@ -1,8 +1,8 @@
 """Operations: the base class, the registry, attributes from text, and traits for passes.
 
 An operation is one frozen dataclass. Its fields are the attributes, its docstring is the
-documentation, the signature of `infer` lists the input ports, `evaluate` computes. Traits state how
-it is executed fast, and how it rounds.
+documentation, `signature` declares the ports (or that of `infer` lists them), `evaluate` computes.
+Traits state how it is executed fast, and how it rounds.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.attributes import Attribute as Attribute
 from irdeconv.ir.attributes import attribute as attribute
 from irdeconv.ir.attributes import attributes as attributes
+from irdeconv.ir.attributes import out_of_range, per_class, ranges
 from irdeconv.ir.attributes import parse_attributes as parse_attributes
-from irdeconv.ir.attributes import per_class
 from irdeconv.ir.dtypes import low_bits
+from irdeconv.ir.ports import declaration, fit
 from irdeconv.ir.spec import Array, Spec, is_small, simplify
 
 
@@ -140,10 +141,12 @@ class Op:
     arrays of dimensions, so that partly known shapes flow through it. `side_effect`: the node stays
     even if nobody uses its output. `folds`: inference may evaluate it. `moves`: every element of
     the output is one of the first input, or 0. `deconvolution`: it is a deconvolution of any
-    dialect. `rounding` is the rule by which `compare` judges it.
+    dialect. `rounding` is the rule by which `compare` judges it. `signature` declares the ports,
+    as in `"data: real t [N, *I]; scale?: t [] -> t [N, *I]"`; irdeconv/ir/ports.py has the syntax.
     """
 
     type: ClassVar[str] = ""
+    signature: ClassVar[str] = ""
     version: ClassVar[str] = ""
     versions: ClassVar[tuple[str, ...]] = ()
     standard: ClassVar[bool] = True
@@ -161,7 +164,9 @@ class Op:
 
     def infer(self, *inputs: Any) -> Spec | tuple[Spec, ...]:
         """Return the spec of every output; raise OpError where the inputs do not fit."""
-        raise OpError(f"{self.type} has no shape rule", code="E502")
+        if not self.signature:
+            raise OpError(f"{self.type} has no shape rule", code="E502")
+        return fit(self, *inputs).result()
 
     def evaluate(self, *inputs: Any) -> Array | tuple[Array, ...]:
         """Compute the outputs; arrays in their element types' NumPy containers."""
@@ -194,13 +199,18 @@ class Op:
         return -(-inputs[0].size // max(output.size, 1)) + 1
 
     def check(self) -> Iterator[Problem]:
-        """Yield what is wrong with the attributes alone."""
+        """Yield what is wrong with the attributes alone, besides values out of their ranges."""
         return iter(())
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield all that is wrong with the attributes alone."""
+        yield from out_of_range(self)
+        yield from self.check()
 
     @cached_property
     def misfit(self) -> Problem | None:
-        """The first error of `check`, looked for once."""
-        return next((p for p in self.check() if p.severity == "error"), None)
+        """The first error of `problems`, looked for once."""
+        return next((p for p in self.problems() if p.severity == "error"), None)
 
     def remarks(self, *inputs: Any) -> Iterator[Problem]:
         """Yield warnings that need the inputs' specs (which fit: `infer` succeeded)."""
@@ -325,7 +335,8 @@ def require_fit(op: Op) -> None:
 
     Readers of files have checked them; a program, or the text form, may have made any.
     """
-    if type(op).check is not Op.check and op.misfit is not None:
+    cls = type(op)
+    if (cls.check is not Op.check or ranges(cls)) and op.misfit is not None:
         raise OpError.of(op.misfit)
 
 
@@ -396,7 +407,12 @@ class Ports:
 
 @per_class
 def ports(cls: type[Op]) -> Ports:
-    """Return the input ports, read from the signature of `infer` (of `expand` for a SugarOp)."""
+    """Return the input ports: the declared ones, else those of `infer` (of a SugarOp `expand`)."""
+    if cls.signature:
+        declared = declaration(cls.signature).inputs
+        named = [p for p in declared if p.mark != "*"]
+        required = sum(not p.mark for p in named)
+        return Ports(tuple(p.name for p in named), required, len(named) < len(declared))
     sugar = issubclass(cls, SugarOp) and cls.infer is SugarOp.infer
     rule: Any = cls.expand if sugar else cls.infer  # type: ignore[attr-defined]
     parameters = list(inspect.signature(rule).parameters.values())

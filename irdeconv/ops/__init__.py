@@ -5,7 +5,6 @@ from irdeconv.ops import (
     attention,
     basic,
     channels,
-    color,
     control,
     convert,
     convolution,

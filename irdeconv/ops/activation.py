@@ -1,10 +1,6 @@
-"""Activations and SoftMax.
-
-Activations: functions of one tensor, some with parameters that are inputs.
+"""Activations, some with parameters that are inputs, SoftMax and LogSoftmax.
 
 Types below 32 bits are computed in float32 and rounded once.
-
-SoftMax and LogSoftmax.
 """
 
 from __future__ import annotations
@@ -30,22 +26,12 @@ from irdeconv.ir.op import (
     op,
     roundings,
 )
+from irdeconv.ir.ports import Specs, Types, fit, want_type
 from irdeconv.ir.spec import Array, Spec, format_shape, is_static, merge
 from irdeconv.kernels import elementwise, reductions
 from irdeconv.kernels.elementwise import Rule
 from irdeconv.ops import ranges
-from irdeconv.ops.checks import (
-    Types,
-    axis_of,
-    is_computed,
-    known,
-    one_type,
-    real_types,
-    shape_of,
-    want_rank,
-    want_type,
-    widest,
-)
+from irdeconv.ops.checks import axis_of, is_computed, known, one_type, shape_of, widest
 from irdeconv.ops.elementwise import UnaryFunction, compute, quiet, row, unary, wide
 
 
@@ -166,13 +152,7 @@ class Swish(_Parametric):
 
     rule: ClassVar[Rule] = elementwise.swish
     absent = (1.0,)
-
-    def infer(self, data: Spec, beta: Spec | None = None) -> Spec:
-        want_type(data, "real", 0, "data")
-        if beta is not None:
-            one_type(data, beta, names=("data", "beta"))
-            want_rank(beta.shape, 0, 0, 1, "beta")
-        return Spec(data.dtype, data.shape)
+    signature = "data: real t [*I]; beta?: t [] -> t [*I]"
 
 
 @op("PReLU", aliases=("PRelu",))
@@ -188,12 +168,12 @@ class PReLU(Op):
     rounding = roundings(1, "slope")
 
     def infer(self, data: Spec, slope: Spec) -> Spec:
-        names = ("data", "slope")
-        if data.dtype is not None and data.dtype.is_real:
-            dtype = real_types(data, slope, names=names)
+        dtype = data.dtype
+        if dtype is not None and dtype.is_real:
+            want_type(slope, "real", 1, "slope")
         else:
             want_type(data, "number", 0, "data")
-            dtype = one_type(data, slope, names=names)
+            dtype = one_type(data, slope, names=("data", "slope"))
         if data.shape is not None and slope.shape is not None:
             self._check(data.shape, slope.shape)
         return Spec(dtype, data.shape)
@@ -206,12 +186,11 @@ class PReLU(Op):
         if len(slope) > len(data) or any(
             merge(d, s) is None and merge(1, s) is None for d, s in pairs
         ):
-            raise OpError(
+            text = (
                 f"slope {format_shape(slope)} does not fit data {format_shape(data)}: it must "
-                "have one value for each channel (axis 1) or broadcast to the data",
-                code="E302",
-                port=1,
+                "have one value for each channel (axis 1) or broadcast to the data"
             )
+            raise OpError(text, code="E302", port=1)
 
     def evaluate(self, data: Array, slope: Array) -> Array:
         self._check(data.shape, slope.shape)
@@ -243,13 +222,7 @@ class HardSigmoid(_Parametric):
     """
 
     rule: ClassVar[Rule] = elementwise.hard_sigmoid
-
-    def infer(self, data: Spec, alpha: Spec, beta: Spec) -> Spec:
-        want_type(data, "number", 0, "data")
-        dtype = one_type(data, alpha, beta, names=("data", "alpha", "beta"))
-        for port, s, name in ((1, alpha, "alpha"), (2, beta, "beta")):
-            want_rank(s.shape, 0, 0, port, name)
-        return Spec(dtype, data.shape)
+    signature = "data: number t [*I]; alpha: t []; beta: t [] -> t [*I]"
 
 
 @op("Selu")
@@ -261,14 +234,15 @@ class Selu(_Parametric):
 
     rule: ClassVar[Rule] = elementwise.selu
 
-    def infer(self, data: Spec, alpha: Spec, lambda_: Spec) -> Spec:
-        want_type(data, "real", 0, "data")
-        dtype = one_type(data, alpha, lambda_, names=("data", "alpha", "lambda"))
-        for port, (s, name) in enumerate(((alpha, "alpha"), (lambda_, "lambda")), 1):
+    signature = "data: real t [*I]; alpha: t; lambda_: t -> t [*I]"
+
+    def infer(self, data: Spec, *numbers: Spec) -> Specs:
+        at = fit(self, data, *numbers)
+        for port, (s, name) in enumerate(zip(numbers, ("alpha", "lambda"), strict=True), 1):
             if s.size not in (None, 1):
                 text = f"{name} has {s.size} values; it must have one"
                 raise OpError(text, code="E302", port=port)
-        return Spec(dtype, data.shape)
+        return at.result()
 
 
 def softmax(x: Array, axis: int) -> Any:

@@ -10,8 +10,8 @@ import numpy as np
 
 from irdeconv.base.errors import OpError
 from irdeconv.ir.op import Bound, Op, op
+from irdeconv.ir.ports import Specs, fit, want_rank
 from irdeconv.ir.spec import (
-    DYNAMIC,
     Array,
     Dim,
     Shape,
@@ -23,16 +23,16 @@ from irdeconv.ir.spec import (
 )
 from irdeconv.kernels.attention import Attention
 from irdeconv.kernels.threads import Threads
-from irdeconv.ops.checks import is_computed, one_type, want_rank, want_type
+from irdeconv.ops.checks import inferred_shape, is_computed, one_type
 
 _NAMES = ("query", "key", "value", "attention_mask", "scale", "sink")
 
 
-def _agree(wanted: Dim, found: Dim, what: str, port: int, *, one: bool = False) -> None:
-    """Require a size that other inputs have as well; with `one` 1 stands for any."""
-    if merge(wanted, found) is None and not (one and merge(found, 1) is not None):
-        text = f"{_NAMES[port]} has {found} {what}, the inputs before it have {wanted}"
-        raise OpError(text, code="E302", port=port)
+def _agree(wanted: Dim, found: Dim, what: str) -> None:
+    """Require a size of the mask that other inputs have as well; 1 stands for any."""
+    if merge(wanted, found) is None and merge(found, 1) is None:
+        text = f"attention_mask has {found} {what}, the inputs before it have {wanted}"
+        raise OpError(text, code="E302", port=3)
 
 
 @op("ScaledDotProductAttention", since=13)
@@ -47,35 +47,35 @@ class ScaledDotProductAttention(Op):
     [sequence/ScaledDotProductAttention-13]
     """
 
+    signature = (
+        "query: real t [?, *Q, L, E]; key: t [?, *K, S, E]; value: t [?, *V, S, W]; "
+        "attention_mask?: any; scale?: t; sink?: t -> t [*B, L, W]"
+    )
     causal: bool
 
-    def infer(
-        self,
-        query: Spec,
-        key: Spec,
-        value: Spec,
-        attention_mask: Spec | None = None,
-        scale: Spec | None = None,
-        sink: Spec | None = None,
-    ) -> Spec:
-        given = (query, key, value)
-        dtype = one_type(*given, names=_NAMES)
-        for port, spec in enumerate(given):
-            want_type(spec, "real", port, _NAMES[port])
-            want_rank(spec.shape, 3, None, port, _NAMES[port])
-        self._check_more(dtype, {3: attention_mask, 4: scale, 5: sink})
-        batch, length, keys, width = self._sizes(given)
-        if attention_mask is not None and not self.causal:
-            mask = attention_mask.shape
-            if mask is None:
-                return Spec(dtype, None)
-            if mask:
-                batch = self._batch(batch, mask[:-2], 3)
-                _agree(length, mask[-2], "queries", 3, one=True)
-                _agree(keys, mask[-1], "keys", 3, one=True)
+    def infer(self, *inputs: Spec | None) -> Specs:
+        at = fit(self, *inputs)
+        mask, scale, sink = (*inputs[3:], None, None, None)[:3]
+        if mask is not None:
+            self._check_mask(at.types.get("t"), mask)
+        if scale is not None and scale.size not in (None, 1):
+            text = f"scale has {scale.size} values; it must have one"
+            raise OpError(text, code="E302", port=4)
+        batch: Shape | None = ()
+        for port, spec in enumerate(inputs[:3]):
+            shape = None if spec is None else spec.shape
+            batch = self._batch(batch, None if shape is None else shape[:-2], port)
+        if mask is not None and not self.causal:
+            if mask.shape is None:
+                return at.result()
+            if mask.shape:
+                batch = self._batch(batch, mask.shape[:-2], 3)
+                _agree(at["L"], mask.shape[-2], "queries")
+                _agree(at["S"], mask.shape[-1], "keys")
         if batch is not None and sink is not None:
-            self._check_sink((*batch, length, 1), sink.shape)
-        return Spec(dtype, None if batch is None else (*batch, length, width))
+            self._check_sink((*batch, at["L"], 1), sink.shape)
+        at.groups["B"] = batch
+        return at.result()
 
     def _check_sink(self, scores: Shape, sink: Shape | None) -> None:
         """Require that a sink broadcasts to the scores of one key."""
@@ -85,28 +85,11 @@ class ScaledDotProductAttention(Op):
             text = f"sink {format_shape(sink)} does not broadcast to {format_shape(scores)}"
             raise OpError(text, code="E302", port=5)
 
-    def _check_more(self, dtype: Any, more: dict[int, Spec | None]) -> None:
-        for port, spec in more.items():
-            if spec is None or (port == 3 and spec.dtype is not None and spec.dtype.kind == "bool"):
-                continue
-            names = (_NAMES[0], _NAMES[port])
-            one_type(Spec(dtype, None), spec, names=names, ports=(0, port))
-        mask, scale = more[3], more[4]
-        if mask is not None and mask.shape and not self.causal:
+    def _check_mask(self, dtype: Any, mask: Spec) -> None:
+        if mask.dtype is None or mask.dtype.kind != "bool":
+            one_type(Spec(dtype, None), mask, names=("query", "attention_mask"), ports=(0, 3))
+        if mask.shape and not self.causal:
             want_rank(mask.shape, 2, None, 3, "attention_mask")
-        if scale is not None and scale.size not in (None, 1):
-            text = f"scale has {scale.size} values; it must have one"
-            raise OpError(text, code="E302", port=4)
-
-    def _sizes(self, given: tuple[Spec, ...]) -> tuple[Shape | None, Dim, Dim, Dim]:
-        """Return the batch axes, L, S and V."""
-        batch: Shape | None = ()
-        for port, spec in enumerate(given):
-            batch = self._batch(batch, None if spec.shape is None else spec.shape[:-2], port)
-        q, k, v = (s.shape or (DYNAMIC, DYNAMIC) for s in given)
-        _agree(q[-1], k[-1], "columns", 1)
-        _agree(k[-2], v[-2], "keys", 2)
-        return batch, q[-2], k[-2], v[-1]
 
     def _batch(self, batch: Shape | None, more: Shape | None, port: int) -> Shape | None:
         try:
@@ -125,12 +108,10 @@ class ScaledDotProductAttention(Op):
         sink: Array | None = None,
     ) -> Array:
         kind = np.float64 if query.dtype == np.float64 else np.float32
-        given = (query, key, value, attention_mask, scale, sink)
-        specs: Any = [None if x is None else Spec.of(x, keep=False) for x in given]
-        shape = self.infer(*specs).shape
-        out = np.empty(tuple(map(int, shape or ())), kind)  # type: ignore[arg-type]
+        more = (attention_mask, scale, sink)
+        out = np.empty(inferred_shape(self, query, key, value, *more), kind)
         arrays = tuple(x.astype(kind, copy=False) for x in (query, key, value))
-        self._compute(arrays, given[3:], out, Threads())
+        self._compute(arrays, more, out, Threads())
         return out.astype(query.dtype, copy=False)
 
     def _compute(self, arrays: Any, more: Sequence[Array | None], out: Array, team: Any) -> None:

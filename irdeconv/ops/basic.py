@@ -10,12 +10,12 @@ import numpy as np
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.base.limits import LARGEST_INT
 from irdeconv.ir.constant import ConstantData
-from irdeconv.ir.dtypes import ElementType, i32, string, u8
+from irdeconv.ir.dtypes import ElementType, string
 from irdeconv.ir.op import MOVES, TYPES, Op, attribute, op
+from irdeconv.ir.ports import Specs, fit
 from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
-    Dim,
     Interval,
     Shape,
     Spec,
@@ -25,7 +25,6 @@ from irdeconv.ir.spec import (
     is_small,
     merge_shapes,
 )
-from irdeconv.ops.checks import one_type, want_rank, want_type
 
 
 @op("Parameter")
@@ -189,12 +188,11 @@ class ReadValue6(ReadingOp):
                 f"init_value is {init_value.dtype}, the variable {own.dtype}", code="E303", port=0
             )
         if not compatible(init_value.shape, own.shape):
-            raise OpError(
+            text = (
                 f"init_value has shape {format_shape(init_value.shape)}, the variable "
-                f"{format_shape(own.shape)}",
-                code="E302",
-                port=0,
+                f"{format_shape(own.shape)}"
             )
+            raise OpError(text, code="E302", port=0)
         return own
 
     def evaluate(self, init_value: Array | None = None) -> Array:
@@ -253,13 +251,12 @@ class StringTensorUnpack(Op):
     """
 
     rounding = MOVES
+    signature = "data: string [*S] -> i32 [*S]; i32 [*S]; u8 [B]"
 
-    def infer(self, data: Spec) -> tuple[Spec, ...]:
-        if data.dtype is not None and data.dtype.kind != "string":
-            raise OpError(f"data is {data.dtype}; it must be string", code="E303", port=0)
-        size: Dim = DYNAMIC if data.known is None else sum(map(len, _texts(data.known)))
-        places = Spec(i32, data.shape)
-        return places, places, Spec(u8, (size,))
+    def infer(self, data: Spec) -> Specs:
+        at = fit(self, data)
+        at["B"] = DYNAMIC if data.known is None else sum(map(len, _texts(data.known)))
+        return at.result()
 
     def evaluate(self, data: Array) -> tuple[Array, ...]:
         texts = _texts(data)
@@ -279,15 +276,10 @@ class StringTensorPack(Op):
     """
 
     rounding = MOVES
+    signature = "begins: integer t; ends: t; symbols: u8 [B] -> string"
 
     def infer(self, begins: Spec, ends: Spec, symbols: Spec) -> Spec:
-        names = ("begins", "ends")
-        one_type(begins, ends, names=names)
-        for port, (spec, name) in enumerate(zip((begins, ends), names, strict=True)):
-            want_type(spec, "integer", port, name)
-        want_rank(symbols.shape, 1, 1, 2, "symbols")
-        if symbols.dtype not in (None, u8):
-            raise OpError(f"symbols are {symbols.dtype}; they must be u8", code="E303", port=2)
+        fit(self, begins, ends, symbols)
         try:
             return Spec(string, merge_shapes(begins.shape, ends.shape))
         except ValueError as e:

@@ -1,16 +1,10 @@
 """Bodies of Loop, TensorIterator and If: structure, inference, execution.
 
-Bodies: the graphs inside Loop, TensorIterator and If, and what joins them to the outside.
-
 A body's graph is never changed in place, so copies of a graph may share it: to rewrite a body, put
 a new graph into a new operation (`change_bodies`). Passes use the specs that inference gave to the
 Parameters of a body, not the declared ones.
 
-Specs in bodies and of what leaves them: parts, joined parts, values carried round and round.
-
 The spec of a carried value is widened until it holds in every iteration.
-
-Running bodies: what each iteration gets, and what becomes of its results.
 """
 
 from __future__ import annotations
@@ -57,11 +51,11 @@ class Slicing:
         first, last = (end, start) if self.stride < 0 else (start, end)
         step = abs(self.stride)
         if not 0 <= first <= last <= size or (last - first) % step:
-            raise OpError(
+            text = (
                 f"axis {self.axis} has {size} elements; from {self.start} to {self.end} there are "
-                f"no whole parts of {step}",
-                code="E302",
+                f"no whole parts of {step}"
             )
+            raise OpError(text, code="E302")
         return (last - first) // step
 
     def at(self, iteration: int, size: int) -> slice:
@@ -525,12 +519,11 @@ def _given(
             axis = axis_of(entry.slicing.axis, array.ndim, port=entry.port)
             where = entry.slicing.at(iteration, array.shape[axis])
             if where.start < 0 or where.stop > array.shape[axis]:
-                raise OpError(
+                text = (
                     f"iteration {iteration} needs elements {where.start} to {where.stop - 1} of "
-                    f"axis {axis} of input {entry.port}, which has {array.shape[axis]}",
-                    code="E302",
-                    port=entry.port,
+                    f"axis {axis} of input {entry.port}, which has {array.shape[axis]}"
                 )
+                raise OpError(text, code="E302", port=entry.port)
             out[entry.parameter] = array[(slice(None),) * axis + (where,)]
         else:
             out[entry.parameter] = carried.get(entry.parameter, inputs[entry.port])

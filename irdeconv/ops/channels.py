@@ -1,13 +1,4 @@
-"""Rearranged channels and blocks, reversed and rolled axes, splits.
-
-Rearrangements: DepthToSpace, SpaceToDepth, ShuffleChannels, Reverse.
-
-Blocks of space as batches: BatchToSpace, SpaceToBatch.
-
-Movement along an axis: ReverseSequence, Roll.
-
-Split and VariadicSplit.
-"""
+"""Rearranged channels and blocks, reversed and rolled axes, splits."""
 
 from __future__ import annotations
 
@@ -20,7 +11,9 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.base.limits import current, raise_hint
-from irdeconv.ir.op import MOVES, Bound, Op, as_tuple, attribute, op
+from irdeconv.ir.attributes import Positive
+from irdeconv.ir.op import MOVES, Bound, Op, attribute, op
+from irdeconv.ir.ports import fit, want_rank, want_type
 from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
@@ -39,12 +32,11 @@ from irdeconv.ops.checks import (
     axis_of,
     elements,
     exact,
+    inferred_shape,
+    known_axis,
     outside,
-    positive_number,
     shape_of,
-    single,
-    want_rank,
-    want_type,
+    want_axes,
 )
 from irdeconv.ops.slicing import vectors
 
@@ -76,8 +68,7 @@ class _Rearrangement(Op):
 
     def evaluate(self, data: Array) -> Array:
         split, order = self.rearrangement(data.shape)
-        target = shape_of(as_tuple(self.infer(Spec.of(data, keep=False)))[0])
-        return data.reshape(split).transpose(order).reshape(target)
+        return data.reshape(split).transpose(order).reshape(inferred_shape(self, data))
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound:
         split, order = self.rearrangement(shape_of(inputs[0]))
@@ -90,10 +81,7 @@ class _Blocks(_Rearrangement):
     """Base of the two directions."""
 
     mode: BlockMode = attribute("blocks_first", documented=True)
-    block_size: int = 1
-
-    def check(self) -> Iterator[Problem]:
-        yield from positive_number(self, "block_size")
+    block_size: Positive = 1
 
 
 @op("DepthToSpace")
@@ -161,10 +149,7 @@ class ShuffleChannels(_Rearrangement):
     """
 
     axis: int = 1
-    group: int = 1
-
-    def check(self) -> Iterator[Problem]:
-        yield from positive_number(self, "group")
+    group: Positive = 1
 
     def infer(self, data: Spec) -> Spec:
         if data.shape is not None:
@@ -195,21 +180,15 @@ class Reverse(Op):
             want_type(axes, "boolean", 1, "axes")
             self._check_mask(data, axes)
             return Spec(data.dtype, data.shape)
-        chosen = exact(elements(axes, 1, "axes"))
-        if chosen is not None and data.shape is not None:
-            for a in chosen:
-                axis_of(a, len(data.shape), port=1)
+        want_axes(data, axes, 1)
         return Spec(data.dtype, data.shape)
 
     def _check_mask(self, data: Spec, axes: Spec) -> None:
         if data.shape is None or axes.shape is None or isinstance(axes.shape[0], Interval):
             return
         if axes.shape[0] != len(data.shape):
-            raise OpError(
-                f"the mask has {axes.shape[0]} values for data {format_shape(data.shape)}",
-                code="E302",
-                port=1,
-            )
+            text = f"the mask has {axes.shape[0]} values for data {format_shape(data.shape)}"
+            raise OpError(text, code="E302", port=1)
 
     def evaluate(self, data: Array, axes: Array) -> Array:
         if self.mode == "mask":
@@ -353,13 +332,12 @@ class ReverseSequence(Op):
 
     moves: ClassVar[bool] = True
     rounding = MOVES
+    signature = "data: any t [?, ?, *I]; seq_lengths: number [N] -> t"
     batch_axis: int = attribute(0, documented=True)
     seq_axis: int = attribute(1, documented=True)
 
     def infer(self, data: Spec, seq_lengths: Spec) -> Spec:
-        want_type(seq_lengths, "number", 1, "seq_lengths")
-        want_rank(data.shape, 2, None, 0, "data")
-        want_rank(seq_lengths.shape, 1, 1, 1, "seq_lengths")
+        fit(self, data, seq_lengths)
         if data.shape is None:
             return Spec(data.dtype, None)
         rank, shape = len(data.shape), list(data.shape)
@@ -417,8 +395,7 @@ class Roll(Op):
         if shifts is not None and places is not None and len(shifts) not in (1, len(places)):
             text = f"shift has {len(shifts)} values for {len(places)} axes"
             raise OpError(text, code="E302", port=1)
-        if data.shape is not None:
-            _axes(places, len(data.shape))
+        want_axes(data, axes, 2)
         return Spec(data.dtype, data.shape)
 
     def evaluate(self, data: Array, shift: Array, axes: Array) -> Array:
@@ -427,24 +404,9 @@ class Roll(Op):
         return np.roll(data, shifts, [axis_of(a, data.ndim, port=2) for a in places])
 
 
-def _axes(places: Sequence[int | Interval] | None, rank: int) -> None:
-    for axis in exact(places) or ():
-        axis_of(axis, rank, port=2)
-
-
 def _with(spec: Spec, axis: int, size: Dim) -> Spec:
     assert spec.shape is not None
     return Spec(spec.dtype, (*spec.shape[:axis], size, *spec.shape[axis + 1 :]))
-
-
-def _axis(data: Spec, axis: Spec) -> int | None:
-    """Return the axis to split along; None where it or the rank is unknown."""
-    want_type(axis, "integer", 1, "axis")
-    want_rank(axis.shape, 0, 1, 1, "axis")
-    known = single(axis, 1, "axis")
-    if isinstance(known, Interval) or data.shape is None:
-        return None
-    return axis_of(known, len(data.shape), port=1)
 
 
 def _unknown(data: Spec) -> Spec:
@@ -458,17 +420,16 @@ class Split(ViewOp):
     [movement/Split-1]
     """
 
-    num_splits: int
+    num_splits: Positive
 
     def check(self) -> Iterator[Problem]:
-        yield from positive_number(self, "num_splits")
         limit = current().ports
         if self.num_splits > limit:
             text = f"num_splits is {self.num_splits}, so many outputs; the limit is {limit}"
             yield Problem("E601", text, attribute="num_splits", hint=raise_hint("ports"))
 
     def infer(self, data: Spec, axis: Spec) -> tuple[Spec, ...]:
-        at = _axis(data, axis)
+        at = known_axis(data, axis, 1)
         if at is None or data.shape is None:
             return (_unknown(data),) * self.num_splits
         size = divided(data.shape[at], self.num_splits, f"axis {at}", "num_splits")
@@ -488,16 +449,14 @@ class VariadicSplit(ViewOp):
     """
 
     def infer(self, data: Spec, axis: Spec, split_lengths: Spec) -> tuple[Spec, ...]:
-        at = _axis(data, axis)
+        at = known_axis(data, axis, 1)
         want_rank(split_lengths.shape, 1, 1, 2, "split_lengths")
         lengths = elements(split_lengths, 2, "split_lengths")
         if lengths is None:
-            raise OpError(
-                "split_lengths has an unknown number of values, so the number of outputs is "
-                "unknown",
-                code="E305",
-                port=2,
+            text = (
+                "split_lengths has an unknown number of values, so the number of outputs is unknown"
             )
+            raise OpError(text, code="E305", port=2)
         if at is None or data.shape is None:
             return (_unknown(data),) * len(lengths)
         return tuple(_with(data, at, d) for d in _lengths(data.shape[at], lengths))
@@ -521,12 +480,11 @@ def _lengths(size: Dim, lengths: tuple[Dim, ...]) -> list[Dim]:
     """Return the parts' sizes with -1 filled in; E305 where they do not add up."""
     given = [v for v in lengths if v != -1]
     if len(lengths) - len(given) > 1 or any(not isinstance(v, Interval) and v < 0 for v in given):
-        raise OpError(
+        text = (
             f"split_lengths is [{', '.join(map(str, lengths))}]; at most one value may be -1 and "
-            "none below it",
-            code="E305",
-            port=2,
+            "none below it"
         )
+        raise OpError(text, code="E305", port=2)
     total: Dim = 0
     for v in given:
         total = total + v
@@ -535,11 +493,8 @@ def _lengths(size: Dim, lengths: tuple[Dim, ...]) -> list[Dim]:
     low, high = bounds(rest)
     certain = not any(isinstance(v, Interval) for v in given)
     if certain and ((high is not None and high < 0) or (not wild and low > 0)):
-        raise OpError(
-            f"split_lengths {list(lengths)} do not fit an axis of {size}: {total} are named",
-            code="E305",
-            port=2,
-        )
+        text = f"split_lengths {list(lengths)} do not fit an axis of {size}: {total} are named"
+        raise OpError(text, code="E305", port=2)
     left = Interval.of(max(low, 0), None if high is None else max(high, 0))
     return [left if v == -1 else _part(v) for v in lengths]
 

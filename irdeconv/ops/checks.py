@@ -1,15 +1,11 @@
-"""Checks, broadcasting rules and binding that operations share.
+"""Checks, broadcasting rules and binding (see `Op.bind`) that operations share.
 
-Checks that many operations share; each raises OpError with the numbers and the rule.
-
-The attribute `auto_broadcast`: which shapes fit, and where their axes stand.
-
-What operations share that bind themselves to exact shapes (see `Op.bind`).
+Ports that fit a declaration are in ir.ports; each check here says more, with numbers and rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -17,9 +13,9 @@ import numpy as np
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.base.limits import current
 from irdeconv.ir.dtypes import ElementType
-from irdeconv.ir.op import MOVES, Bound, Op
+from irdeconv.ir.op import MOVES, Bound, Op, as_tuple
+from irdeconv.ir.ports import want_type
 from irdeconv.ir.spec import (
-    DYNAMIC,
     Array,
     Dim,
     Interval,
@@ -33,25 +29,7 @@ from irdeconv.ir.spec import (
     merge_shapes,
 )
 
-Types = Literal["any", "number", "real", "boolean", "integer", "bits"]
-
 UNKNOWN = Interval(-(2**63), None)  # any integer, in contrast to DYNAMIC, any size
-
-_ACCEPTS: dict[str, tuple[str, Callable[[ElementType], bool]]] = {
-    "any": ("any type", lambda t: True),
-    "number": ("a number type", lambda t: t.is_real or t.is_integral),
-    "real": ("a floating-point type", lambda t: t.is_real),
-    "boolean": ("boolean", lambda t: t.kind == "bool"),
-    "integer": ("an integer type", lambda t: t.is_integral),
-    "bits": ("an integer type or boolean", lambda t: t.is_integral or t.kind == "bool"),
-}
-
-
-def want_type(spec: Spec, types: Types, port: int, name: str) -> None:
-    """Require an element type of a kind (unknown ones pass); E303."""
-    text, fits = _ACCEPTS[types]
-    if spec.dtype is not None and not fits(spec.dtype):
-        raise OpError(f"{name} is {spec.dtype}; it must be {text}", code="E303", port=port)
 
 
 def one_type(
@@ -66,23 +44,12 @@ def one_type(
         if found is None:
             found, at = s.dtype, i
         elif s.dtype != found:
-            raise OpError(
+            text = (
                 f"{names[at]} is {found} and {names[i]} is {s.dtype}; "
-                "both must have one element type",
-                code="E303",
-                port=i if ports is None else ports[i],
+                "both must have one element type"
             )
+            raise OpError(text, code="E303", port=i if ports is None else ports[i])
     return found
-
-
-def real_types(*specs: Spec, names: Sequence[str]) -> ElementType | None:
-    """Return the first input's element type; all are floating-point, mixed as they please; E303.
-
-    Results of mixed types are computed in the widest and rounded to the first.
-    """
-    for port, (spec, name) in enumerate(zip(specs, names, strict=True)):
-        want_type(spec, "real", port, name)
-    return specs[0].dtype
 
 
 def widest(*arrays: Array) -> list[Array]:
@@ -113,12 +80,8 @@ def axis_of(axis: int, rank: int, *, attribute: str | None = None, port: int | N
     Outside the rank: E304 where the axis is an attribute, E305 where it is an input's value.
     """
     if not -rank <= axis < rank:
-        raise OpError(
-            f"axis {axis} is outside a tensor of rank {rank} ({-rank} to {rank - 1} is allowed)",
-            code="E304" if port is None else "E305",
-            attribute=attribute,
-            port=port,
-        )
+        text = f"axis {axis} is outside a tensor of rank {rank} ({-rank} to {rank - 1} is allowed)"
+        raise OpError(text, code="E304" if port is None else "E305", attribute=attribute, port=port)
     return axis % rank
 
 
@@ -147,11 +110,8 @@ def vector_length(spec: Spec, port: int, name: str) -> int | None:
     if spec.shape is None:
         return None
     if len(spec.shape) > 1:
-        raise OpError(
-            f"{name} has rank {len(spec.shape)}; it must be a vector or a scalar",
-            code="E301",
-            port=port,
-        )
+        text = f"{name} has rank {len(spec.shape)}; it must be a vector or a scalar"
+        raise OpError(text, code="E301", port=port)
     if not spec.shape:
         return 1
     return spec.shape[0] if isinstance(spec.shape[0], int) else None
@@ -183,25 +143,29 @@ def single(spec: Spec, port: int, name: str) -> Dim:
     return UNKNOWN if values is None else values[0]
 
 
-def want_rank(shape: Shape | None, lowest: int, highest: int | None, port: int, name: str) -> None:
-    """Require a rank within bounds (unknown ones pass); E301."""
-    if shape is None:
-        return
-    rank = len(shape)
-    if rank < lowest or (highest is not None and rank > highest):
-        if highest == lowest:
-            rule = f"{lowest}"
-        else:
-            rule = f"at least {lowest}" if highest is None else f"{lowest} to {highest}"
-        raise OpError(f"{name} has rank {rank}; it must be {rule}", code="E301", port=port)
+def at_least(least: int, values: Iterable[Dim], port: int, name: str) -> None:
+    """Require values of an input, where they are known, to be 0 or 1 at least; E305."""
+    for value in values:
+        high = bounds(value)[1]
+        if high is not None and high < least:
+            rule = "be positive" if least else "not be negative"
+            raise OpError(f"{name} has {value}; it must {rule}", code="E305", port=port)
 
 
-def want_one(spec: Spec, port: int, name: str) -> None:
-    """Require a scalar or a vector of one element (unknown ones pass); E301, E302."""
-    want_rank(spec.shape, 0, 1, port, name)
-    if spec.size not in (None, 1):
-        text = f"{name} has {spec.size} values; it must have one"
-        raise OpError(text, code="E302", port=port)
+def known_axis(data: Spec, axis: Spec, port: int) -> int | None:
+    """Return an axis that is an input, counted from 0; None where it or the rank is unknown."""
+    known = single(axis, port, "axis")
+    if isinstance(known, Interval) or data.shape is None:
+        return None
+    return axis_of(known, len(data.shape), port=port)
+
+
+def want_axes(data: Spec, axes: Spec, port: int) -> None:
+    """Require axes that are an input to be within the data's rank, if both are known; E305."""
+    chosen = exact(elements(axes, port, "axes"))
+    if data.shape is not None:
+        for axis in chosen or ():
+            axis_of(axis, len(data.shape), port=port)
 
 
 def positive_number(op: Op, attribute: str) -> Iterator[Problem]:
@@ -212,40 +176,10 @@ def positive_number(op: Op, attribute: str) -> Iterator[Problem]:
         yield Problem("E210", text, attribute=attribute)
 
 
-def index_type(op: Op, attribute: str) -> Iterator[Problem]:
-    """Yield a problem where the attribute, an element type, is neither i32 nor i64."""
-    dtype = getattr(op, attribute)
-    if dtype.name not in ("i32", "i64"):
-        text = f"{attribute} is {dtype}; it must be i32 or i64"
-        yield Problem("E210", text, attribute=attribute)
-
-
 def union(a: Dim, b: Dim) -> Dim:
     """Return the smallest interval that holds both."""
     (alo, ahi), (blo, bhi) = bounds(a), bounds(b)
     return Interval.of(min(alo, blo), None if ahi is None or bhi is None else max(ahi, bhi))
-
-
-def axis_sizes(
-    specs: tuple[Spec, ...], names: tuple[str, ...], letters: tuple[str, ...], **known: Dim
-) -> dict[str, Dim]:
-    """Return what every axis letter stands for; E301, E302.
-
-    "?" is any size, `known` are given sizes.
-    """
-    found = dict(known)
-    for port, (spec, name, axes) in enumerate(zip(specs, names, letters, strict=True)):
-        want_rank(spec.shape, len(axes), len(axes), port, name)
-        for axis, letter in enumerate(axes):
-            dim = DYNAMIC if spec.shape is None else spec.shape[axis]
-            both = merge(found.get(letter, DYNAMIC), dim)
-            if letter == "?":
-                continue
-            if both is None:
-                text = f"axis {axis} of {name} has size {dim}; {found[letter]} is needed"
-                raise OpError(text, code="E302", port=port)
-            found[letter] = both
-    return found
 
 
 def want_shapes(op: Op, *arrays: Array | None) -> None:
@@ -253,17 +187,22 @@ def want_shapes(op: Op, *arrays: Array | None) -> None:
     op.infer(*(None if a is None else Spec(None, a.shape) for a in arrays))
 
 
+def inferred_shape(op: Op, *arrays: Array | None) -> tuple[int, ...]:
+    """Return the exact shape of the first output; what the shape rule raises."""
+    specs = (None if a is None else Spec.of(a) for a in arrays)
+    return shape_of(as_tuple(op.infer(*specs))[0])
+
+
 def want_lengths(lengths: Array, steps: int | None, port: int) -> None:
     """Require lengths of sequences from 0 to the number of steps; E305."""
     for n, length in enumerate(lengths):
         low, high = bounds(length)
         if (high is not None and high < 0) or (steps is not None and low > steps):
-            raise OpError(
+            text = (
                 f"sequence_lengths has {length} at {n}; "
-                f"it must be from 0 to {'the number of steps' if steps is None else steps}",
-                code="E305",
-                port=port,
+                f"it must be from 0 to {'the number of steps' if steps is None else steps}"
             )
+            raise OpError(text, code="E305", port=port)
 
 
 AutoBroadcast = Literal["numpy", "none", "pdpd"]
@@ -277,12 +216,11 @@ def broadcast_shapes(a: Shape | None, b: Shape | None, rule: str, port: int = 1)
             return merge_shapes(a, b)
         return _into(a, b) if rule == "pdpd" else broadcast(a, b)
     except ValueError as e:
-        raise OpError(
+        text = (
             f"shapes {format_shape(a)} and {format_shape(b)} do not fit "
-            f'auto_broadcast="{rule}": {e}',
-            code="E302",
-            port=port,
-        ) from None
+            f'auto_broadcast="{rule}": {e}'
+        )
+        raise OpError(text, code="E302", port=port) from None
 
 
 def _into(a: Shape | None, b: Shape | None) -> Shape | None:

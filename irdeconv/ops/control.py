@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from irdeconv.base.errors import Problem
 from irdeconv.ir.op import op
+from irdeconv.ir.ports import want_type
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds
 from irdeconv.ops.bodies import (
     Body,
@@ -27,7 +28,7 @@ from irdeconv.ops.bodies import (
     settled,
     with_specs,
 )
-from irdeconv.ops.checks import single, want_type
+from irdeconv.ops.checks import single
 
 
 class LoopBase(BodyOp):

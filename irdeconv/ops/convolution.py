@@ -11,16 +11,17 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir import geometry
-from irdeconv.ir.attributes import Ints
+from irdeconv.ir.attributes import Ints, Positive
 from irdeconv.ir.geometry import AutoPad, filled
 from irdeconv.ir.op import JUMPS, SCALE, SUM, Op, attribute, op
+from irdeconv.ir.ports import fit, want_rank, want_type
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Shape, Spec, is_static, merge
 from irdeconv.kernels.candidate import ConvProblem
 from irdeconv.kernels.copies import padded
 from irdeconv.kernels.eager import convolution
 from irdeconv.kernels.sampling import DeformableWindows, convolve
 from irdeconv.ops.channels import divided
-from irdeconv.ops.checks import one_type, positive_number, want_rank, want_type
+from irdeconv.ops.checks import one_type
 from irdeconv.ops.core import equal_lengths, positive
 
 
@@ -68,12 +69,11 @@ class FilterWindows(Op):
         if data is not None and filter is not None:
             want = len(data) + self.grouped
             if len(filter) != want:
-                raise OpError(
+                text = (
                     f"data has rank {len(data)}, so the filter needs rank {want} "
-                    f"{self.filter_layout}, but it has rank {len(filter)}",
-                    code="E301",
-                    port=1,
+                    f"{self.filter_layout}, but it has rank {len(filter)}"
                 )
+                raise OpError(text, code="E301", port=1)
         if data is not None:
             return len(data) - 2
         if filter is not None:
@@ -91,11 +91,8 @@ class FilterWindows(Op):
     def _check_lists(self, axes: int) -> None:
         for name, values in self._lists().items():
             if len(values) not in (0, axes):
-                raise OpError(
-                    f"{name} has {len(values)} values for {axes} spatial axes",
-                    code="E304",
-                    attribute=name,
-                )
+                text = f"{name} has {len(values)} values for {axes} spatial axes"
+                raise OpError(text, code="E304", attribute=name)
 
     def _channels(self, data: Dim, filter: Shape, *, known: bool) -> Dim:
         """Return M after checking C against the filter."""
@@ -128,12 +125,11 @@ class FilterWindows(Op):
             o = geometry.output_size(self.auto_pad, i, reach, strides[a], pad, least=least)
             if isinstance(o, int) and o < least:
                 padded = i + sum(pad) if self.auto_pad == "explicit" else i
-                raise OpError(
+                text = (
                     f"the dilated kernel has size {reach} on spatial axis {a}, "
-                    f"but the padded data only {padded}",
-                    code="E306",
-                    port=1,
+                    f"but the padded data only {padded}"
                 )
+                raise OpError(text, code="E306", port=1)
             out.append(o)
         return out
 
@@ -171,12 +167,11 @@ class FilterWindows(Op):
     def remarks(self, data: Spec, filter: Spec) -> Iterator[Problem]:
         for name, pads in (("pads_begin", self.pads_begin), ("pads_end", self.pads_end)):
             if self.auto_pad == "explicit" and any(p < 0 for p in pads):
-                yield Problem(
-                    "W303",
+                text = (
                     f"{name} has negative values: they crop here, OpenVINO infers a dynamic "
-                    "shape for them",
-                    attribute=name,
+                    "shape for them"
                 )
+                yield Problem("W303", text, attribute=name)
 
     def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
         """Return N * prod(O) * elements of the filter."""
@@ -265,7 +260,8 @@ class BinaryConvolution(FilterWindows):
         return convolution(x, _signs(filter), problem).astype(data.dtype, copy=False)
 
 
-_NAMES = ("data", "offsets", "the filter", "mask")
+_NAMES = ("data", "offsets", "filter", "mask")
+_DEFORMED = "data: real t [?, ?, ?, ?]; offsets: t [?, ?, ?, ?]; filter: t [?, ?, ?, ?]"
 
 
 @dataclass(frozen=True)
@@ -275,20 +271,13 @@ class _Deformable(FilterWindows):
     rounding = SCALE
     filter_layout: ClassVar[str] = "[M, C / group, *K]"
 
-    group: int = 1
-    deformable_group: int = 1
+    group: Positive = 1
+    deformable_group: Positive = 1
 
-    def check(self) -> Iterator[Problem]:
-        yield from super().check()
-        yield from positive_number(self, "group")
-        yield from positive_number(self, "deformable_group")
-
-    def _infer(self, data: Spec, offsets: Spec, filter: Spec, mask: Spec | None) -> Spec:
-        given = [data, offsets, filter, *([] if mask is None else [mask])]
-        want_type(data, "real", 0, "data")
-        dtype = one_type(*given, names=_NAMES)
-        for port, spec in enumerate(given):
-            want_rank(spec.shape, 4, 4, port, _NAMES[port])
+    def infer(  # type: ignore[override]
+        self, data: Spec, offsets: Spec, filter: Spec, mask: Spec | None = None
+    ) -> Spec:
+        dtype = fit(self, data, offsets, filter, mask).types.get("t")
         x, w = data.shape or (DYNAMIC,) * 4, filter.shape or (DYNAMIC,) * 4
         divided(w[0], self.group, "the number of filters", "group")
         divided(x[1], self.group, "the number of channels", "group")
@@ -359,8 +348,7 @@ class DeformableConvolution1(_Deformable):
     one outside of the data is 0.  [convolution/DeformableConvolution-1]
     """
 
-    def infer(self, data: Spec, offsets: Spec, filter: Spec) -> Spec:  # type: ignore[override]
-        return self._infer(data, offsets, filter, None)
+    signature = _DEFORMED
 
     def evaluate(self, data: Array, offsets: Array, filter: Array) -> Array:
         return self._compute(data, offsets, filter, None, padded=False)
@@ -375,12 +363,8 @@ class DeformableConvolution(_Deformable):
     [convolution/DeformableConvolution-8]
     """
 
+    signature = f"{_DEFORMED}; mask?: t [?, ?, ?, ?]"
     bilinear_interpolation_pad: bool = False
-
-    def infer(  # type: ignore[override]
-        self, data: Spec, offsets: Spec, filter: Spec, mask: Spec | None = None
-    ) -> Spec:
-        return self._infer(data, offsets, filter, mask)
 
     def evaluate(
         self, data: Array, offsets: Array, filter: Array, mask: Array | None = None

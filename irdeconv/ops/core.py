@@ -16,6 +16,7 @@ from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir import geometry
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.op import MOVES, SUM, Op, op
+from irdeconv.ir.ports import want_type
 from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
@@ -32,7 +33,6 @@ from irdeconv.ir.spec import (
 from irdeconv.kernels import candidate
 from irdeconv.kernels.candidate import ConvProblem
 from irdeconv.kernels.eager import deconvolution
-from irdeconv.ops.checks import want_type
 
 VERSION = "irdeconv_1"
 
@@ -56,12 +56,11 @@ class ZeroInsertion(Op):
         if data.shape is None:
             return Spec(data.dtype, None)
         if len(data.shape) != len(self.strides) + 2:
-            raise OpError(
+            text = (
                 f"data has rank {len(data.shape)}, {len(self.strides)} strides want rank "
-                f"{len(self.strides) + 2}",
-                code="E301",
-                port=0,
+                f"{len(self.strides) + 2}"
             )
+            raise OpError(text, code="E301", port=0)
         rows = zip(data.shape[2:], self.strides, strict=True)
         spatial = (d * s if self.trailing else _spread(d, s) for d, s in rows)
         return Spec(data.dtype, (*data.shape[:2], *spatial))
@@ -167,15 +166,21 @@ def scatter_macs(data: Spec, grouped_filter: Spec) -> int | None:
     return data.shape[0] * math.prod(data.shape[2:]) * grouped_filter.size
 
 
+def not_negative(lists: Mapping[str, Ints], what: str = "axis") -> Iterator[Problem]:
+    """Yield a problem for every value of a list by name that is below 0."""
+    for name, values in lists.items():
+        for axis, v in enumerate(values):
+            if v < 0:
+                text = f"{name} must not be negative, but is {v} on {what} {axis}"
+                yield Problem("E210", text, attribute=name)
+
+
 def positive(name: str, values: Ints) -> Iterator[Problem]:
     """Yield a problem for every value below 1."""
     for axis, v in enumerate(values):
         if v < 1:
-            yield Problem(
-                "E210",
-                f"{name} must be at least 1, but is {v} on spatial axis {axis}",
-                attribute=name,
-            )
+            text = f"{name} must be at least 1, but is {v} on spatial axis {axis}"
+            yield Problem("E210", text, attribute=name)
 
 
 def equal_lengths(lists: Mapping[str, Ints]) -> Iterator[Problem]:
@@ -198,11 +203,8 @@ def _pads(spec: Spec, axes: int, name: str, port: int) -> Shape | None:
     """Return pads that are known; a pad of unknown value may be anything, so it bounds no size."""
     want_type(spec, "integer", port, name)
     if spec.shape is not None and (len(spec.shape) != 1 or merge(spec.shape[0], axes) is None):
-        raise OpError(
-            f"{name} has shape {format_shape(spec.shape)}, {axes} spatial axes want [{axes}]",
-            code="E305",
-            port=port,
-        )
+        text = f"{name} has shape {format_shape(spec.shape)}, {axes} spatial axes want [{axes}]"
+        raise OpError(text, code="E305", port=port)
     return None if spec.value is None else dims(spec)
 
 

@@ -11,14 +11,14 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.base.limits import current, raise_hint
-from irdeconv.ir.attributes import Floats, Ints
-from irdeconv.ir.dtypes import f32
+from irdeconv.ir.attributes import Floats, Ints, Positive
 from irdeconv.ir.op import SCALE, Op, attribute, op
-from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, merge, non_negative
+from irdeconv.ir.ports import Specs, fit
+from irdeconv.ir.spec import DYNAMIC, Array, Dim, Shape, Spec, merge, non_negative
 from irdeconv.kernels import boxes as detections
 from irdeconv.kernels import boxes as prior_boxes
 from irdeconv.kernels.boxes import BestBoxes, Coding
-from irdeconv.ops.checks import UNKNOWN, elements, one_type, positive_number, want_rank, want_type
+from irdeconv.ops.checks import UNKNOWN, at_least, elements, positive_number
 
 _NAMES = ("box_logits", "class_preds", "proposals", "aux_class_preds", "aux_box_preds")
 Coded = Literal["caffe.PriorBoxParameter.CORNER", "caffe.PriorBoxParameter.CENTER_SIZE"]
@@ -45,6 +45,10 @@ def _matching(size: Dim, wanted: Dim, port: int, what: str) -> None:
 class _DetectionOutput(Op):
     """Base of the two versions."""
 
+    signature = (
+        "box_logits: real t [?, ?]; class_preds: t [?, ?]; proposals: real [?, ?, ?]; "
+        "aux_class_preds?: t [?, ?]; aux_box_preds?: t [?, ?]"
+    )
     keep_top_k: Ints
     nms_threshold: float = attribute(0.0, documented=True)
     background_label_id: int = 0
@@ -74,31 +78,14 @@ class _DetectionOutput(Op):
         if self.decrease_label_id and self.background_label_id != 0:
             text = f"background_label_id is {self.background_label_id}; decrease_label_id needs 0"
             yield Problem("E210", text, attribute="background_label_id")
-        if not self.normalized:
-            yield from positive_number(self, "input_height")
-            yield from positive_number(self, "input_width")
+        for name in () if self.normalized else ("input_height", "input_width"):
+            yield from positive_number(self, name)
 
-    def infer(
-        self,
-        box_logits: Spec,
-        class_preds: Spec,
-        proposals: Spec,
-        aux_class_preds: Spec | None = None,
-        aux_box_preds: Spec | None = None,
-    ) -> Spec:
-        if (aux_class_preds is None) != (aux_box_preds is None):
+    def infer(self, *inputs: Spec) -> Spec:
+        if len(inputs) == 4:
             raise OpError("aux_class_preds needs aux_box_preds: 3 or 5 inputs", code="E208", port=3)
-        given = [box_logits, class_preds, proposals]
-        if aux_class_preds is not None and aux_box_preds is not None:
-            given += [aux_class_preds, aux_box_preds]
-        for port, spec in enumerate(given):
-            want_type(spec, "real", port, _NAMES[port])
-            rank = 3 if port == 2 else 2
-            want_rank(spec.shape, rank, rank, port, _NAMES[port])
-        alike = [(port, s) for port, s in enumerate(given) if port != 2]
-        names = [_NAMES[port] for port, _ in alike]
-        dtype = one_type(*(s for _, s in alike), names=names, ports=[port for port, _ in alike])
-        shapes = [s.shape or (DYNAMIC,) * 3 for s in given]
+        dtype = fit(self, *inputs).types.get("t")
+        shapes = [s.shape or (DYNAMIC,) * 3 for s in inputs]
         return Spec(dtype, (1, 1, self._count(shapes), detections.DETECTION))
 
     def _count(self, shapes: list[Shape]) -> Dim:
@@ -235,11 +222,7 @@ class DetectionOutput1(_DetectionOutput):
     [detection/DetectionOutput-1]
     """
 
-    num_classes: int = field(kw_only=True)
-
-    def check(self) -> Iterator[Problem]:
-        yield from super().check()
-        yield from positive_number(self, "num_classes")
+    num_classes: Positive = field(kw_only=True)
 
     def declared_classes(self) -> int | None:
         return self.num_classes
@@ -258,15 +241,9 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 def _sizes(spec: Spec, port: int, name: str) -> tuple[Dim, Dim]:
-    """Return height and width, a vector of two; E301, E302, E303, E305."""
-    want_rank(spec.shape, 1, 1, port, name)
+    """Return height and width, which are not negative where they are exact; E305."""
     values = elements(spec, port, name) or (UNKNOWN, UNKNOWN)
-    if len(values) != 2:
-        text = f"{name} has {len(values)} values; it must have 2, height and width"
-        raise OpError(text, code="E302", port=port)
-    for value in values:
-        if not isinstance(value, Interval) and value < 0:
-            raise OpError(f"{name} has {value}; sizes are not negative", code="E305", port=port)
+    at_least(0, (v for v in values if isinstance(v, int)), port, name)
     return non_negative(values[0]), non_negative(values[1])
 
 
@@ -283,16 +260,19 @@ class _Priors(Op):
     """Base: a grid's size and an image's size -> (2, 4 * H * W * boxes of a cell)."""
 
     rounding = SCALE
+    signature = "output_size: integer [2]; image_size: integer [2] -> f32 [2, N]"
     variance: Floats
 
     def per_cell(self) -> int:
         """Return the number of boxes of a cell."""
         raise NotImplementedError
 
-    def infer(self, output_size: Spec, image_size: Spec) -> Spec:
+    def infer(self, output_size: Spec, image_size: Spec) -> Specs:
+        at = fit(self, output_size, image_size)
         height, width = _sizes(output_size, 0, "output_size")
         _sizes(image_size, 1, "image_size")
-        return Spec(f32, (2, 4 * self.per_cell() * height * width))
+        at["N"] = 4 * self.per_cell() * height * width
+        return at.result()
 
     def evaluate(self, output_size: Array, image_size: Array) -> Array:
         height, width = map(int, output_size)

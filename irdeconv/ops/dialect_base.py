@@ -1,8 +1,4 @@
-"""The common parts of all deconvolutions: layouts, groups, pads, settings.
-
-One deconvolution apart from any system: attributes in common terms and sizes.
-
-What the deconvolutions of all systems share: layouts, groups, bias, checks.
+"""The common parts of all deconvolutions: common terms, layouts, groups, bias, checks.
 
 How the pads of a layer come about: the rule in words, its total, the split of an odd element.
 """
@@ -179,20 +175,16 @@ def check_ranks(data: Spec, filter: Spec, allowed: range, layout: str) -> None:
     low, high = allowed[0], allowed[-1]
     for port, (name, spec) in enumerate((("data", data), ("the filter", filter))):
         if spec.shape is not None and len(spec.shape) not in allowed:
-            raise OpError(
-                f"{name} has rank {len(spec.shape)}; {low} to {high} axes are possible",
-                code="E301",
-                port=port,
-            )
+            text = f"{name} has rank {len(spec.shape)}; {low} to {high} axes are possible"
+            raise OpError(text, code="E301", port=port)
     if data.shape is not None and filter.shape is not None:
         want, have = len(data.shape), len(filter.shape)
         if want != have:
-            raise OpError(
+            text = (
                 f"data has rank {want}, the filter rank {have}; it must be {layout} "
-                "with as many spatial axes",
-                code="E301",
-                port=1,
+                "with as many spatial axes"
             )
+            raise OpError(text, code="E301", port=1)
 
 
 def check_types(specs: Sequence[Spec | None], allowed: Sequence[str], system: str) -> None:
@@ -203,38 +195,26 @@ def check_types(specs: Sequence[Spec | None], allowed: Sequence[str], system: st
         if spec is None or spec.dtype is None:
             continue
         if spec.dtype.name not in allowed:
-            raise OpError(
-                f"{names[port]} is {spec.dtype}; {system} computes {', '.join(allowed)}",
-                code="E303",
-                port=port,
-            )
+            text = f"{names[port]} is {spec.dtype}; {system} computes {', '.join(allowed)}"
+            raise OpError(text, code="E303", port=port)
         if first is not None and spec.dtype != first:
-            raise OpError(
-                f"data is {first}, {names[port]} {spec.dtype}; they must have one element type",
-                code="E303",
-                port=port,
-            )
+            text = f"data is {first}, {names[port]} {spec.dtype}; they must have one element type"
+            raise OpError(text, code="E303", port=port)
 
 
 def check_list(name: str, values: Ints, axes: int | None, per_axis: int = 1) -> None:
     """Require a per-axis list to have `per_axis` values for every spatial axis; E304."""
     if values and axes is not None and len(values) != per_axis * axes:
-        raise OpError(
-            f"{name} has {len(values)} values; {axes} spatial axes need {per_axis * axes}",
-            code="E304",
-            attribute=name,
-        )
+        text = f"{name} has {len(values)} values; {axes} spatial axes need {per_axis * axes}"
+        raise OpError(text, code="E304", attribute=name)
 
 
 def check_not_negative(name: str, values: Ints, system: str) -> None:
     """Require values of at least 0; E304."""
     for axis, v in enumerate(values):
         if v < 0:
-            raise OpError(
-                f"{name} is {v} at position {axis}; {system} takes no negative value",
-                code="E304",
-                attribute=name,
-            )
+            text = f"{name} is {v} at position {axis}; {system} takes no negative value"
+            raise OpError(text, code="E304", attribute=name)
 
 
 def at_least_one(name: str, value: int) -> Iterator[Problem]:
@@ -255,11 +235,8 @@ def check_groups(channels: Dim, inputs: Dim, groups: int, attribute: str) -> Non
         )
     for name, count in (("data has", channels), ("the filter has", inputs)):
         if isinstance(count, int) and count % groups:
-            raise OpError(
-                f"{name} {count} input channels, which {groups} groups do not divide",
-                code="E304",
-                attribute=attribute,
-            )
+            text = f"{name} {count} input channels, which {groups} groups do not divide"
+            raise OpError(text, code="E304", attribute=attribute)
 
 
 def check_bias(bias: Spec | None, outputs: Dim) -> None:
@@ -269,11 +246,8 @@ def check_bias(bias: Spec | None, outputs: Dim) -> None:
     if len(bias.shape) != 1:
         raise OpError(f"the bias has rank {len(bias.shape)}, not 1", code="E301", port=2)
     if merge(bias.shape[0], outputs) is None:
-        raise OpError(
-            f"the bias has {bias.shape[0]} values for {outputs} output channels",
-            code="E302",
-            port=2,
-        )
+        text = f"the bias has {bias.shape[0]} values for {outputs} output channels"
+        raise OpError(text, code="E302", port=2)
 
 
 def check_kernel(kernel: Sequence[Dim]) -> None:
@@ -286,11 +260,8 @@ def check_kernel(kernel: Sequence[Dim]) -> None:
 def check_kernel_size(name: str, said: Sequence[int], kernel: Sequence[Dim]) -> None:
     """Require the attribute that repeats the kernel's size to say what the filter has; E304."""
     if said and any(merge(a, b) is None for a, b in zip(said, kernel, strict=False)):
-        raise OpError(
-            f"{name} is {list(said)}, the filter's kernel {format_shape(tuple(kernel))}",
-            code="E304",
-            attribute=name,
-        )
+        text = f"{name} is {list(said)}, the filter's kernel {format_shape(tuple(kernel))}"
+        raise OpError(text, code="E304", attribute=name)
 
 
 def check_output_type(shape: Spec | None) -> None:
@@ -306,19 +277,15 @@ def check_output_shape(shape: Spec | None, axes: int | None) -> None:
     if shape is None or shape.shape is None or axes is None:
         return
     if len(shape.shape) != 1 or merge(shape.shape[0], axes) is None:
-        raise OpError(
+        text = (
             f"output_shape has shape {format_shape(shape.shape)}; it needs one value for "
-            f"each of the {axes} spatial axes",
-            code="E305",
-            port=2,
+            f"each of the {axes} spatial axes"
         )
+        raise OpError(text, code="E305", port=2)
     for axis, size in enumerate(dims(shape) or ()):
         if isinstance(size, int) and size < 0:
-            raise OpError(
-                f"output_shape asks for size {size} on spatial axis {axis}",
-                code="E305",
-                port=2,
-            )
+            text = f"output_shape asks for size {size} on spatial axis {axis}"
+            raise OpError(text, code="E305", port=2)
 
 
 def check_output(size: Sequence[Dim], hint: str | None = None) -> None:
@@ -334,12 +301,11 @@ def check_output(size: Sequence[Dim], hint: str | None = None) -> None:
 def large_padding(s: Setting, words: str) -> Iterator[Problem]:
     """Yield a warning where output_padding is not below the stride."""
     if any(p >= stride for p, stride in zip(s.output_padding, s.strides, strict=True)):
-        yield Problem(
-            "W301",
+        text = (
             f"output_padding {list(s.output_padding)} is not below the strides "
-            f"{list(s.strides)}: {words}",
-            attribute="output_padding",
+            f"{list(s.strides)}: {words}"
         )
+        yield Problem("W301", text, attribute="output_padding")
 
 
 def permute(b: Builder[Any], x: Any, order: Sequence[int]) -> Any:

@@ -63,13 +63,11 @@ class OneDnnConvTranspose(DialectDeconvolution):
             if not values and name != "output_padding":
                 yield Problem("E210", f"{name} is empty; it is required", attribute=name)
         if len({self.filter_format, self.weights_format} - {None}) > 1:
-            yield Problem(
-                "E210",
+            text = (
                 f"filter_format={self.filter_format} and "
-                f"weights_format={self.weights_format} are two names of one attribute",
-                attribute="weights_format",
-                hint="keep one of them",
+                f"weights_format={self.weights_format} are two names of one attribute"
             )
+            yield Problem("E210", text, attribute="weights_format", hint="keep one of them")
 
     @property
     def key(self) -> str:
@@ -154,11 +152,8 @@ class OneDnnConvTranspose(DialectDeconvolution):
             )
         ignored = any(self.pads_begin) or any(self.pads_end)
         if self.auto_pad != "none" and ignored:
-            yield Problem(
-                "W301",
-                f"auto_pad={self.auto_pad}: pads_begin and pads_end are required and ignored",
-                attribute="auto_pad",
-            )
+            text = f"auto_pad={self.auto_pad}: pads_begin and pads_end are required and ignored"
+            yield Problem("W301", text, attribute="auto_pad")
         if inputs[1].shape is not None:
             yield from self._divergence(s, inputs[1].shape[-2:])
 
@@ -166,13 +161,11 @@ class OneDnnConvTranspose(DialectDeconvolution):
         """Yield what document and library read differently; `channels` are the filter's by XIO."""
         unnamed = not (self.filter_format or self.weights_format)
         if unnamed and any(c != 1 for c in channels):
-            yield Problem(
-                "W300",
+            text = (
                 "neither filter_format nor weights_format is given: the document's default is "
-                "XIO, which irdeconv reads, the library's is XOI",
-                port=1,
-                hint="name the layout",
+                "XIO, which irdeconv reads, the library's is XOI"
             )
+            yield Problem("W300", text, port=1, hint="name the layout")
         if self.semantics == "document":
             yield from dialect_base.large_padding(s, "the library refuses it")
         if s.same and s.short:

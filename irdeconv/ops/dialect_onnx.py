@@ -68,20 +68,13 @@ class ConvTranspose(DialectDeconvolution):
     def check(self) -> Iterator[Problem]:
         yield from super().check()
         if self.pads and self.auto_pad != "NOTSET":
-            yield Problem(
-                "E210",
-                f"pads cannot be given together with auto_pad={self.auto_pad}",
-                attribute="pads",
-                hint="leave out one of them",
-            )
+            text = f"pads cannot be given together with auto_pad={self.auto_pad}"
+            yield Problem("E210", text, attribute="pads", hint="leave out one of them")
         for name in ("pads", "output_padding", "output_shape"):
             for at, v in enumerate(getattr(self, name)):
                 if v < 0:
-                    yield Problem(
-                        "E210",
-                        f"{name} is {v} at position {at}; no negative value is allowed",
-                        attribute=name,
-                    )
+                    text = f"{name} is {v} at position {at}; no negative value is allowed"
+                    yield Problem("E210", text, attribute=name)
 
     @property
     def key(self) -> str:
@@ -141,11 +134,8 @@ class ConvTranspose(DialectDeconvolution):
             return
         allowed = (axes, axes + 2) if self.whole_output_shape else (axes,)
         if self.output_shape and len(self.output_shape) not in allowed:
-            raise OpError(
-                f"output_shape has {len(self.output_shape)} values for {axes} spatial axes",
-                code="E304",
-                attribute="output_shape",
-            )
+            text = f"output_shape has {len(self.output_shape)} values for {axes} spatial axes"
+            raise OpError(text, code="E304", attribute="output_shape")
 
     def check_setting(self, s: Setting) -> None:
         limits = self.padding_limits(s)
@@ -197,12 +187,11 @@ class ConvTranspose(DialectDeconvolution):
         """Yield an output_shape that ONNX Runtime refuses and the text does not."""
         rows = zip(s.full, s.strides, s.output_shape or (), strict=False)
         if any(isinstance(f, int) and isinstance(o, int) and o - f >= n for f, n, o in rows):
-            yield Problem(
-                "W303",
+            text = (
                 f"output_shape {list(self.output_shape)} is larger than the scatter by a stride "
-                "or more, which ONNX Runtime refuses",
-                attribute="output_shape",
+                "or more, which ONNX Runtime refuses"
             )
+            yield Problem("W303", text, attribute="output_shape")
 
     def _tools(self, s: Setting) -> Iterator[Problem]:
         """Yield what ONNX's own tools make of a layer."""
@@ -218,12 +207,8 @@ class ConvTranspose(DialectDeconvolution):
         if self.output_shape and not s.same:
             reasons.append("output_shape without SAME_*")
         if reasons:
-            yield Problem(
-                "W303",
-                f"onnx.reference computes {' and '.join(reasons)} wrongly (version 1.23)",
-                note=True,
-                hint="compare with ONNX Runtime instead",
-            )
+            text = f"onnx.reference computes {' and '.join(reasons)} wrongly (version 1.23)"
+            yield Problem("W303", text, note=True, hint="compare with ONNX Runtime instead")
 
     def _divergence(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
         runtime = replace(self, semantics="runtime").begins(*inputs)
@@ -238,12 +223,11 @@ class ConvTranspose(DialectDeconvolution):
                 hint="version 11 of the text has the runtime's split",
             )
         if s.same and not self.output_shape and s.short and is_static(s.kernel):
-            yield Problem(
-                "W301",
+            text = (
                 f"auto_pad={self.auto_pad}: on spatial axes {s.short} the kernel is shorter "
-                "than the stride, so the output is smaller than input times stride",
-                attribute="auto_pad",
+                "than the stride, so the output is smaller than input times stride"
             )
+            yield Problem("W301", text, attribute="auto_pad")
 
 
 @op("ConvTranspose", "onnx_opset1", standard=False)

@@ -82,23 +82,21 @@ class BackpropData(DialectDeconvolution):
 
     def check_ranks(self, data: Spec, filter: Spec, axes: int | None) -> None:
         if data.shape is not None and len(data.shape) not in self.ranks:
-            raise OpError(
+            text = (
                 f"data has rank {len(data.shape)}; it needs 3 to 5 axes: N, C and 1 to 3 "
-                "spatial ones",
-                code="E301",
-                port=0,
+                "spatial ones"
             )
+            raise OpError(text, code="E301", port=0)
         if axes is not None and not 1 <= axes <= 3:
             raise OpError(f"{axes} spatial axes; 1 to 3 are possible", code="E301", port=1)
         want = None if axes is None else axes + (3 if self.group_count is None else 2)
         if want is not None and filter.shape is not None and len(filter.shape) != want:
             noun = "axis" if axes == 1 else "axes"
-            raise OpError(
+            text = (
                 f"data has {axes} spatial {noun}, so the filter needs rank {want} {self.layout}, "
-                f"but it has rank {len(filter.shape)}",
-                code="E301",
-                port=1,
+                f"but it has rank {len(filter.shape)}"
             )
+            raise OpError(text, code="E301", port=1)
 
     def check_types(self, data: Spec, filter: Spec, bias: Spec | None) -> None:
         if data.dtype is not None and filter.dtype is not None and data.dtype != filter.dtype:
@@ -114,11 +112,8 @@ class BackpropData(DialectDeconvolution):
     def check_lists(self, axes: int | None) -> None:
         for name, values in self.lists.items():
             if values and axes is not None and len(values) != axes:
-                raise OpError(
-                    f"{name} has {len(values)} values for {axes} spatial axes",
-                    code="E304",
-                    attribute=name,
-                )
+                text = f"{name} has {len(values)} values for {axes} spatial axes"
+                raise OpError(text, code="E304", attribute=name)
 
     def check_channels(self, data: Spec, filter: Spec, channels: Dim, outputs: Dim) -> None:
         x, w = data.shape, filter.shape
@@ -148,20 +143,18 @@ class BackpropData(DialectDeconvolution):
             )
         for axis, p in enumerate(self.output_padding):
             if p < 0:
-                yield Problem(
-                    "W301",
+                text = (
                     f"output_padding is {p} on spatial axis {axis}: the runtime takes a "
-                    "negative one as a crop",
-                    attribute="output_padding",
+                    "negative one as a crop"
                 )
+                yield Problem("W301", text, attribute="output_padding")
         for name in ("pads_begin", "pads_end"):
             if self.auto_pad == "explicit" and any(p < 0 for p in self.lists[name]):
-                yield Problem(
-                    "W303",
+                text = (
                     f"{name} has negative values: shape inference accepts them, the "
-                    "OpenVINO CPU plugin refuses to compile the layer",
-                    attribute=name,
+                    "OpenVINO CPU plugin refuses to compile the layer"
                 )
+                yield Problem("W303", text, attribute=name)
         out = self.expand_specs(*inputs)
         assert isinstance(out, Spec)
         if out.shape is not None and any(d == 0 for d in out.shape):
@@ -226,13 +219,11 @@ class GroupConvolutionBackpropData(BackpropData):
         yield from super().warnings(s, inputs)
         shape = inputs[1].shape
         if shape and shape[0] == 1 and any(d != 1 for d in shape[1:3]):
-            yield Problem(
-                "W303",
+            text = (
                 "one group: the OpenVINO CPU plugin does not compile a "
-                "GroupConvolutionBackpropData with g = 1 unless C = M = 1",
-                port=1,
-                hint="ConvolutionBackpropData computes the same",
+                "GroupConvolutionBackpropData with g = 1 unless C = M = 1"
             )
+            yield Problem("W303", text, port=1, hint="ConvolutionBackpropData computes the same")
 
 
 def backprop_data(groups: Dim) -> type[BackpropData]:

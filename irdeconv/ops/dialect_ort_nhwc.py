@@ -39,11 +39,8 @@ class NhwcConvTranspose(ConvTranspose):
         parameters = self.activation_params
         if self.activation is None:
             if parameters:
-                yield Problem(
-                    "E210",
-                    f"activation_params {list(parameters)} without an activation",
-                    attribute="activation_params",
-                )
+                text = f"activation_params {list(parameters)} without an activation"
+                yield Problem("E210", text, attribute="activation_params")
             return
         _, names = _ACTIVATIONS[self.activation]
         unbounded = (
@@ -53,12 +50,11 @@ class NhwcConvTranspose(ConvTranspose):
             and parameters[1] >= UNBOUNDED
         )
         if len(parameters) != len(names) and not unbounded:
-            yield Problem(
-                "E210",
+            text = (
                 f"activation {self.activation} has {len(parameters)} parameters; it takes "
-                f"{len(names)}: {', '.join(names) or 'none'}",
-                attribute="activation_params",
+                f"{len(names)}: {', '.join(names) or 'none'}"
             )
+            yield Problem("E210", text, attribute="activation_params")
 
     @property
     def rounding(self) -> Rounding:  # type: ignore[override]

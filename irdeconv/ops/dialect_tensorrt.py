@@ -78,13 +78,11 @@ class TensorRtDeconvolution(DialectDeconvolution):
             )
         pre, post = self.pads(len(self.kernel_size))
         if self.mode.startswith("CAFFE") and pre != post:
-            yield Problem(
-                "E210",
+            text = (
                 f"padding_mode={self.mode} with pre_padding {list(pre)} and post_padding "
-                f"{list(post)} is ambiguous: Caffe pads both sides alike",
-                attribute="padding_mode",
-                hint="use an EXPLICIT mode",
+                f"{list(post)} is ambiguous: Caffe pads both sides alike"
             )
+            yield Problem("E210", text, attribute="padding_mode", hint="use an EXPLICIT mode")
 
     @property
     def mode(self) -> str:
@@ -128,18 +126,14 @@ class TensorRtDeconvolution(DialectDeconvolution):
         super().check_channels(data, filter, channels, outputs)
         groups = self.num_groups
         if self.num_output_maps % groups:
-            raise OpError(
-                f"{groups} groups do not divide {self.num_output_maps} output maps",
-                code="E304",
-                attribute="num_groups",
-            )
+            text = f"{groups} groups do not divide {self.num_output_maps} output maps"
+            raise OpError(text, code="E304", attribute="num_groups")
         if isinstance(outputs, int) and outputs * groups != self.num_output_maps:
-            raise OpError(
+            text = (
                 f"num_output_maps is {self.num_output_maps}, the kernel gives {outputs * groups} = "
-                f"{groups} groups x {outputs}",
-                code="E304",
-                attribute="num_output_maps",
+                f"{groups} groups x {outputs}"
             )
+            raise OpError(text, code="E304", attribute="num_output_maps")
         if data.dtype is not None and data.dtype.name == "i8":
             self._check_int8(channels)
 
@@ -164,11 +158,8 @@ class TensorRtDeconvolution(DialectDeconvolution):
                 attribute="padding_mode",
             )
         if s.same and (any(s.pads_begin) or any(s.pads_end)):
-            yield Problem(
-                "W301",
-                f"padding_mode={self.mode} overrides the given paddings",
-                attribute="padding_mode",
-            )
+            text = f"padding_mode={self.mode} overrides the given paddings"
+            yield Problem("W301", text, attribute="padding_mode")
 
 
 def _spelled(s: Setting) -> tuple[TensorRtDeconvolution, tuple[Spec, ...]]:

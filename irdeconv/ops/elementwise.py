@@ -1,14 +1,8 @@
-"""Element-wise operations of one, two and three tensors.
-
-Element-wise operations of two or three tensors: arithmetic, comparison, logic, Select.
+"""Element-wise operations of one, two and three tensors: arithmetic, comparison, logic, Select.
 
 Every operation is a row: name, what it computes, what it accepts. Tensors broadcast as the
 attribute `auto_broadcast` says: `numpy`, `none` (equal shapes), `pdpd` (the second into the first
-axes of the first).
-
-Element-wise operations of one tensor: their bases, arithmetic, predicates.
-
-Types below 32 bits are computed in float32 and rounded once.
+axes of the first). Types below 32 bits are computed in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -38,20 +32,12 @@ from irdeconv.ir.op import (
     op,
     roundings,
 )
+from irdeconv.ir.ports import Types, want_type
 from irdeconv.ir.spec import Array, Interval, Spec, is_static
 from irdeconv.kernels import elementwise
-from irdeconv.kernels import elementwise as integers
-from irdeconv.kernels.elementwise import Rule, rounded, saturated
+from irdeconv.kernels.elementwise import Rule, cut, rounded, saturated
 from irdeconv.ops import ranges
-from irdeconv.ops.checks import (
-    AutoBroadcast,
-    Types,
-    aligned,
-    aligned_shape,
-    broadcast_shapes,
-    one_type,
-    want_type,
-)
+from irdeconv.ops.checks import AutoBroadcast, aligned, aligned_shape, broadcast_shapes, one_type
 
 BinaryFunction = Callable[[Array, Array], Array]
 
@@ -164,13 +150,13 @@ def _power(a: Array, b: Array) -> Array:
     if a.dtype.kind not in "iu":
         return np.power(a, b)
     if a.dtype.itemsize == 1 or (b.size and b.min() < 0):
-        return integers.cut(np.power(a.astype(np.float64), b), a.dtype)
+        return cut(np.power(a.astype(np.float64), b), a.dtype)
     return np.power(a, b)
 
 
 def _by_zero(out: Array, b: Array) -> Array:
     """Return integers with -2**31, as their type has it, where the divisor is 0."""
-    return np.where(b == 0, integers.cut(np.array(-np.inf), out.dtype), out)
+    return np.where(b == 0, cut(np.array(-np.inf), out.dtype), out)
 
 
 def _remainder(ufunc: np.ufunc) -> BinaryFunction:
@@ -576,39 +562,25 @@ class Round(UnaryFunction):
         return np.rint if self.mode == "half_to_even" else elementwise.round_half_away, ()
 
 
-@op("LogicalNot")
-class LogicalNot(UnaryTest):
-    """Not x, boolean; same shape and type.  [logical/LogicalNot-1]"""
-
-    accepts: ClassVar[Types] = "boolean"
-    gives_boolean: ClassVar[bool] = True
-    ufunc = np.logical_not
+def _test(name: str, ufunc: np.ufunc, doc: str, since: int, accepts: Types) -> type[UnaryTest]:
+    truth = accepts != "bits"
+    body = {"ufunc": ufunc, "accepts": accepts, "gives_boolean": truth, "__module__": __name__}
+    return op(name, since=since)(type(name, (UnaryTest,), {"__doc__": doc, **body}))
 
 
-@op("BitwiseNot", since=13)
-class BitwiseNot(UnaryTest):
-    """Every bit inverted, integers or boolean; same shape and type.  [bitwise/BitwiseNot-13]"""
-
-    accepts: ClassVar[Types] = "bits"
-    ufunc = np.invert
-
-
-@op("IsNaN", since=10)
-class IsNaN(UnaryTest):
-    """Whether x is not a number, floating-point; boolean.  [comparison/IsNaN-10]"""
-
-    accepts: ClassVar[Types] = "real"
-    gives_boolean: ClassVar[bool] = True
-    ufunc = np.isnan
-
-
-@op("IsFinite", since=10)
-class IsFinite(UnaryTest):
-    """Whether x is finite, floating-point; boolean.  [comparison/IsFinite-10]"""
-
-    accepts: ClassVar[Types] = "real"
-    gives_boolean: ClassVar[bool] = True
-    ufunc = np.isfinite
+LogicalNot = _test(
+    "LogicalNot", np.logical_not, row("Not x", "logical/LogicalNot-1", "boolean"), 1, "boolean"
+)
+BitwiseNot = _test(
+    "BitwiseNot",
+    np.invert,
+    row("Every bit inverted", "bitwise/BitwiseNot-13", "integers or boolean"),
+    13,
+    "bits",
+)
+_KIND = "Whether x is {}, floating-point; boolean.  [comparison/{}-10]"
+IsNaN = _test("IsNaN", np.isnan, _KIND.format("not a number", "IsNaN"), 10, "real")
+IsFinite = _test("IsFinite", np.isfinite, _KIND.format("finite", "IsFinite"), 10, "real")
 
 
 @op("IsInf", since=10)

@@ -10,18 +10,19 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.base.limits import current, raise_hint
+from irdeconv.ir.attributes import IndexType
 from irdeconv.ir.dtypes import ElementType, i32, of_numpy
 from irdeconv.ir.op import DRAWN, JUMPS, MOVES, Op, Rounding, op
-from irdeconv.ir.spec import DYNAMIC, Array, Interval, Spec, bounds, non_negative
+from irdeconv.ir.ports import Fit, Specs, fit, want_type
+from irdeconv.ir.spec import Array, Interval, Spec, bounds, non_negative
 from irdeconv.kernels import random_numbers
 from irdeconv.ops.checks import (
+    at_least,
     elements,
-    index_type,
+    inferred_shape,
+    known,
     one_type,
     single,
-    want_one,
-    want_rank,
-    want_type,
 )
 
 
@@ -55,15 +56,15 @@ def _range(inputs: tuple[Array, ...], dtype: ElementType) -> Array:
 class _Range(Op):
     """Base of the two versions."""
 
-    def _infer(self, inputs: tuple[Spec, Spec, Spec], dtype: ElementType | None) -> Spec:
-        for port, (s, name) in enumerate(zip(inputs, ("start", "stop", "step"), strict=True)):
-            want_type(s, "number", port, name)
-            want_rank(s.shape, 0, 0, port, name)
-        values = [s.known for s in inputs]
-        start, stop, step = values
-        if start is None or stop is None or step is None or dtype is None:
-            return Spec(dtype, (DYNAMIC,))
-        return Spec(dtype, (_count(*_scalars((start, stop, step), dtype)),))
+    def infer(self, start: Spec, stop: Spec, step: Spec) -> Specs:
+        at = fit(self, start, stop, step)
+        values, dtype = known((start, stop, step)), self._dtype(at)
+        if values is not None and dtype is not None:
+            at["N"] = _count(*_scalars(tuple(values), dtype))
+        return at.result()
+
+    def _dtype(self, at: Fit) -> ElementType | None:
+        return at.types.get("t")
 
 
 @op("Range", until=3)
@@ -73,9 +74,7 @@ class Range1(_Range):
     [generation/Range-1]
     """
 
-    def infer(self, start: Spec, stop: Spec, step: Spec) -> Spec:
-        dtype = one_type(start, stop, step, names=("start", "stop", "step"))
-        return self._infer((start, stop, step), dtype)
+    signature = "start: number t []; stop: t []; step: t [] -> t [N]"
 
     def evaluate(self, start: Array, stop: Array, step: Array) -> Array:
         return _range((start, stop, step), of_numpy(start.dtype))
@@ -88,11 +87,12 @@ class Range(_Range):
     For an integer result real inputs are truncated first.  [generation/Range-4]
     """
 
+    signature = "start: number []; stop: number []; step: number [] -> output_type [N]"
     output_type: ElementType
 
-    def infer(self, start: Spec, stop: Spec, step: Spec) -> Spec:
+    def _dtype(self, at: Fit) -> ElementType | None:
         want_type(Spec(self.output_type, None), "number", 0, "output_type")
-        return self._infer((start, stop, step), self.output_type)
+        return self.output_type
 
     def evaluate(self, start: Array, stop: Array, step: Array) -> Array:
         return _range((start, stop, step), self.output_type)
@@ -106,38 +106,27 @@ class Eye(Op):
     [generation/Eye-9]
     """
 
+    signature = (
+        "num_rows: integer one; num_columns: integer one; diagonal_index: integer one; "
+        "batch_shape?: integer [*:1] -> output_type [*B, N, M]"
+    )
     output_type: ElementType
 
-    def infer(
-        self,
-        num_rows: Spec,
-        num_columns: Spec,
-        diagonal_index: Spec,
-        batch_shape: Spec | None = None,
-    ) -> Spec:
-        single(diagonal_index, 2, "diagonal_index")
-        rows, columns = single(num_rows, 0, "num_rows"), single(num_columns, 1, "num_columns")
-        sizes = [(0, "num_rows", rows), (1, "num_columns", columns)]
-        batch = () if batch_shape is None else elements(batch_shape, 3, "batch_shape")
-        sizes += [(3, "batch_shape", d) for d in batch or ()]
-        for port, name, size in sizes:
-            if isinstance(size, int) and size < 0:
-                text = f"{name} has {size}; it must not be negative"
-                raise OpError(text, code="E305", port=port)
-        if batch is None:
-            return Spec(self.output_type, None)
-        return Spec(self.output_type, tuple(map(non_negative, (*batch, rows, columns))))
+    def infer(self, *inputs: Spec) -> Specs:
+        at = fit(self, *inputs)
+        for port, (name, letter) in enumerate((("num_rows", "N"), ("num_columns", "M"))):
+            size = single(inputs[port], port, name)
+            at_least(0, [size], port, name)
+            at[letter] = non_negative(size)
+        batch = elements(inputs[3], 3, "batch_shape") if len(inputs) > 3 else ()
+        at_least(0, batch or (), 3, "batch_shape")
+        at.groups["B"] = None if batch is None else tuple(map(non_negative, batch))
+        return at.result()
 
-    def evaluate(
-        self,
-        num_rows: Array,
-        num_columns: Array,
-        diagonal_index: Array,
-        batch_shape: Array | None = None,
-    ) -> Array:
-        rows, columns, diagonal = (v.item() for v in (num_rows, num_columns, diagonal_index))
+    def evaluate(self, *inputs: Array) -> Array:
+        rows, columns, diagonal = (v.item() for v in inputs[:3])
         one = np.eye(rows, columns, diagonal, dtype=self.output_type.container)
-        batch = () if batch_shape is None else tuple(batch_shape.tolist())
+        batch = tuple(inputs[3].tolist()) if len(inputs) > 3 else ()
         return np.array(np.broadcast_to(one, (*batch, rows, columns)))
 
 
@@ -167,8 +156,9 @@ class Multinomial(Op):
     """
 
     pure: ClassVar[bool] = False
+    signature = "probs: real [N, C]; num_samples: integer one -> convert_type [N, S]"
 
-    convert_type: ElementType
+    convert_type: IndexType
     with_replacement: bool
     log_probs: bool
     global_seed: int = 0
@@ -179,27 +169,19 @@ class Multinomial(Op):
         """Whatever the runtime draws is right where the time is its seed."""
         return JUMPS if self.global_seed or self.op_seed else DRAWN
 
-    def check(self) -> Iterator[Problem]:
-        yield from index_type(self, "convert_type")
-
-    def infer(self, probs: Spec, num_samples: Spec) -> Spec:
-        want_type(probs, "real", 0, "probs")
-        want_rank(probs.shape, 2, 2, 0, "probs")
+    def infer(self, probs: Spec, num_samples: Spec) -> Specs:
+        at = fit(self, probs, num_samples)
         count = single(num_samples, 1, "num_samples")
-        top = bounds(count)[1]
-        if top is not None and top < 0:
-            text = f"num_samples is {count}; it must not be negative"
-            raise OpError(text, code="E305", port=1)
-        rows, classes = probs.shape or (DYNAMIC, DYNAMIC)
-        most = bounds(classes)[1]
+        at_least(0, [count], 1, "num_samples")
+        most = bounds(at["C"])[1]
         if not self.with_replacement and most is not None and bounds(count)[0] > most:
-            text = f"num_samples is {count}; there are {classes} classes, each drawn at most once"
+            text = f"num_samples is {count}; there are {at['C']} classes, each drawn at most once"
             raise OpError(text, code="E305", port=1)
-        return Spec(self.convert_type, (rows, non_negative(count)))
+        at["S"] = non_negative(count)
+        return at.result()
 
     def evaluate(self, probs: Array, num_samples: Array) -> Array:
-        shape = self.infer(Spec.of(probs, keep=False), Spec.of(num_samples)).shape or ()
-        rows, count = (int(d) for d in shape)  # type: ignore[arg-type]
+        rows, count = inferred_shape(self, probs, num_samples)
         kind: Any = self.convert_type.container
         if 0 in (rows, count):
             return np.zeros((rows, count), kind)
@@ -233,6 +215,7 @@ class RandomUniform(Op):
     """
 
     pure: ClassVar[bool] = False
+    signature = "output_shape: integer [?]; min_val: any one; max_val: any one -> output_type [*O]"
 
     output_type: ElementType
     global_seed: int = 0
@@ -255,33 +238,29 @@ class RandomUniform(Op):
                 text = f"{name} is {value}; it must have 64 bits and no sign"
                 yield Problem("E210", text, attribute=name)
 
-    def infer(self, output_shape: Spec, min_val: Spec, max_val: Spec) -> Spec:
-        want_rank(output_shape.shape, 1, 1, 0, "output_shape")
+    def infer(self, output_shape: Spec, min_val: Spec, max_val: Spec) -> Specs:
+        at = fit(self, output_shape, min_val, max_val)
         sizes = elements(output_shape, 0, "output_shape")
         own = Spec(self.output_type, None)
         for port, spec, name in ((1, min_val, "min_val"), (2, max_val, "max_val")):
             one_type(own, spec, names=("output_type", name), ports=(0, port))
-            want_one(spec, port, name)
         low, high = min_val.known, max_val.known
         if low is not None and high is not None and not low.item() < high.item():
             text = f"min_val is {low.item()}, max_val {high.item()}; it must be larger"
             raise OpError(text, code="E305", port=2)
         if sizes is None:
-            return Spec(self.output_type, None)
-        for size in sizes:
-            if not isinstance(size, Interval) and size < 0:
-                text = f"output_shape has {size}; it must not be negative"
-                raise OpError(text, code="E305", port=0)
+            return at.result()
+        at_least(0, (s for s in sizes if isinstance(s, int)), 0, "output_shape")
         known = [s for s in sizes if not isinstance(s, Interval)]
         limit = current().drawn_elements
         if math.prod(known) > limit and len(known) == len(sizes):
             text = f"output_shape {known} has more than {limit} elements"
             raise OpError(text, code="E306", port=0, hint=raise_hint("drawn_elements"))
-        return Spec(self.output_type, tuple(map(non_negative, sizes)))
+        at.groups["O"] = tuple(map(non_negative, sizes))
+        return at.result()
 
     def evaluate(self, output_shape: Array, min_val: Array, max_val: Array) -> Array:
-        given = Spec.of(output_shape), Spec(None, (), min_val), Spec(None, (), max_val)
-        shape = tuple(map(int, self.infer(*given).shape or ()))  # type: ignore[arg-type]
+        shape = inferred_shape(self, output_shape, min_val, max_val)
         limits = min_val.reshape(-1)[0], max_val.reshape(-1)[0]
         if self.output_type.is_real:
             narrow = self.output_type.name == "bf16"

@@ -1,11 +1,4 @@
-"""Interpolate, GridSample, windows as columns.
-
-Interpolate of operation sets 1, 4 and 11.
-
-GridSample.
-
-Windows of images as columns: Col2Im, ExtractImagePatches.
-"""
+"""Interpolate, GridSample, windows of images as columns (Col2Im, ExtractImagePatches), colours."""
 
 from __future__ import annotations
 
@@ -13,14 +6,16 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.attributes import Ints
+from irdeconv.ir.dtypes import u8
 from irdeconv.ir.geometry import dilated, extent, output_size, pads, steps
 from irdeconv.ir.op import MOVES, SCALE, SUM, Bound, Op, Rounding, attribute, op
+from irdeconv.ir.ports import Specs, fit, want_rank, want_type
 from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
@@ -34,7 +29,7 @@ from irdeconv.ir.spec import (
     merge,
     non_negative,
 )
-from irdeconv.kernels import sampling
+from irdeconv.kernels import regions, sampling
 from irdeconv.kernels.candidate import window
 from irdeconv.kernels.interpolation import (
     Interpolation,
@@ -47,16 +42,17 @@ from irdeconv.kernels.interpolation import (
 )
 from irdeconv.ops.channels import divided
 from irdeconv.ops.checks import (
+    at_least,
     axes_of,
     elements,
     exact,
+    inferred_shape,
     is_computed,
     known,
     shape_of,
-    want_rank,
-    want_type,
     widened,
 )
+from irdeconv.ops.core import not_negative
 
 SCALE_SLACK = 1e-6  # added to scales before O = floor(I * scale), as the runtime does
 
@@ -68,11 +64,8 @@ def _padded(shape: Shape, begin: Ints, end: Ints) -> Shape:
     rank = len(shape)
     for name, amounts in (("pads_begin", begin), ("pads_end", end)):
         if len(amounts) > rank:
-            raise OpError(
-                f"{name} has {len(amounts)} values for a tensor of rank {rank}",
-                code="E304",
-                attribute=name,
-            )
+            text = f"{name} has {len(amounts)} values for a tensor of rank {rank}"
+            raise OpError(text, code="E304", attribute=name)
     pairs = zip(shape, _complete(begin, rank), _complete(end, rank), strict=True)
     return tuple(d + b + e for d, b, e in pairs)
 
@@ -106,12 +99,8 @@ def _want_vector(spec: Spec, name: str, count: int, port: int) -> None:
     want_rank(spec.shape, 1, 1, port, name)
     top = bounds(spec.shape[0])[1] if spec.shape else None
     if top is not None and top < count:
-        raise OpError(
-            f"{name} has {top} values for {count} axes",
-            code="E305",
-            port=port,
-            hint="one value per interpolated axis",
-        )
+        text = f"{name} has {top} values for {count} axes"
+        raise OpError(text, code="E305", port=port, hint="one value per interpolated axis")
 
 
 class Resizing(Op):
@@ -127,11 +116,7 @@ class Resizing(Op):
         return SCALE if "cubic" in self.mode else Rounding("scale", carry="averages")
 
     def check(self) -> Iterator[Problem]:
-        for name, amounts in (("pads_begin", self.pads_begin), ("pads_end", self.pads_end)):
-            for axis, p in enumerate(amounts):
-                if p < 0:
-                    message = f"{name} must not be negative, but is {p} on axis {axis}"
-                    yield Problem("E210", message, attribute=name)
+        yield from not_negative({"pads_begin": self.pads_begin, "pads_end": self.pads_end})
 
     def padded(self, shape: Shape) -> Shape:
         """Return the shape after padding."""
@@ -231,18 +216,14 @@ class InterpolateBase(Resizing):
 
     def remarks(self, *inputs: Any) -> Iterator[Problem]:
         if self.mode == "linear" and self.antialias:
-            yield Problem(
-                "W303",
-                "OpenVINO's CPU plugin ignores antialias in linear mode; irdeconv does not",
-                attribute="antialias",
-            )
+            text = "OpenVINO's CPU plugin ignores antialias in linear mode; irdeconv does not"
+            yield Problem("W303", text, attribute="antialias")
         if self.mode == "bicubic_pillow" and self.cube_coeff != -0.5:
-            yield Problem(
-                "W303",
+            text = (
                 f"OpenVINO's CPU plugin takes -0.5 for the cube_coeff {self.cube_coeff:g} in "
-                "bicubic_pillow mode",
-                attribute="cube_coeff",
+                "bicubic_pillow mode"
             )
+            yield Problem("W303", text, attribute="cube_coeff")
 
 
 @op("Interpolate", since=11)
@@ -312,11 +293,8 @@ class Interpolate1(Resizing):
             return Spec(image.dtype, None)
         rank = len(image.shape)
         if any(a >= rank for a in self.axes):
-            raise OpError(
-                f"axes {list(self.axes)} exceed the image's rank {rank}",
-                code="E304",
-                attribute="axes",
-            )
+            text = f"axes {list(self.axes)} exceed the image's rank {rank}"
+            raise OpError(text, code="E304", attribute="axes")
         padded = self.padded(image.shape)
         _want_vector(output_shape, "output_shape", len(self.axes), 1)
         return Spec(image.dtype, _resized(padded, sorted(self.axes), dims(output_shape), 1))
@@ -352,24 +330,10 @@ class GridSample(Op):
     numbers; the grid is real.  [image/GridSample-9]
     """
 
+    signature = "data: number t [N, C, ?, ?]; grid: real [N, P, Q, 2] -> t [N, C, P, Q]"
     align_corners: bool = False
     mode: Literal["bilinear", "bicubic", "nearest"] = "bilinear"
     padding_mode: Literal["zeros", "border", "reflection"] = "zeros"
-
-    def infer(self, data: Spec, grid: Spec) -> Spec:
-        want_type(data, "number", 0, "data")
-        want_type(grid, "real", 1, "grid")
-        want_rank(data.shape, 4, 4, 0, "data")
-        want_rank(grid.shape, 4, 4, 1, "grid")
-        x, g = data.shape or (DYNAMIC,) * 4, grid.shape or (DYNAMIC,) * 4
-        batch: Dim | None = merge(x[0], g[0])
-        if batch is None:
-            text = f"data has a batch of {x[0]}, the grid one of {g[0]}"
-            raise OpError(text, code="E302", port=1)
-        if merge(g[3], 2) is None:
-            text = f"the grid's last axis has {g[3]} elements; it must have 2, x and y"
-            raise OpError(text, code="E302", port=1)
-        return Spec(data.dtype, (batch, x[1], g[1], g[2]))
 
     def evaluate(self, data: Array, grid: Array) -> Array:
         wide = np.result_type(data.dtype, np.float32) if data.dtype.kind not in "iu" else np.float64
@@ -421,6 +385,9 @@ class Col2Im(Op):
     """
 
     rounding = SUM
+    signature = (
+        "data: number t [*N:1, R, L]; output_size: integer [2]; kernel_size: integer [2] -> t"
+    )
     # Written always: OpenVINO reads beyond a list that is absent.
     strides: Ints = ONE
     dilations: Ints = ONE
@@ -432,10 +399,9 @@ class Col2Im(Op):
         yield from _pairs(self, ("pads_begin", "pads_end"), 0)
 
     def infer(self, data: Spec, output_size: Spec, kernel_size: Spec) -> Spec:
-        want_type(data, "number", 0, "data")
-        want_rank(data.shape, 2, 3, 0, "data")
-        size = self._two(output_size, 1, "output_size")
-        kernel = self._two(kernel_size, 2, "kernel_size")
+        fit(self, data, output_size, kernel_size)
+        size = _two(output_size, 1, "output_size")
+        kernel = _two(kernel_size, 2, "kernel_size")
         if data.shape is None:
             return Spec(data.dtype, None)
         *batch, rows, columns = data.shape
@@ -449,19 +415,6 @@ class Col2Im(Op):
                 text = f"data has {columns} columns; the image has {windows} windows"
                 raise OpError(text, code="E302", port=0)
         return Spec(data.dtype, (*batch, channels, *map(non_negative, size)))
-
-    def _two(self, spec: Spec, port: int, name: str) -> Shape:
-        want_rank(spec.shape, 1, 1, port, name)
-        values = elements(spec, port, name)
-        if values is None:
-            return (DYNAMIC, DYNAMIC)
-        if len(values) != 2:
-            text = f"{name} has {len(values)} values; it must have 2"
-            raise OpError(text, code="E302", port=port)
-        for v in values:
-            if isinstance(v, int) and v < 1:
-                raise OpError(f"{name} has {v}; it must be positive", code="E305", port=port)
-        return values
 
     def _windows(self, sizes: Sequence[int], kernel: Sequence[int]) -> list[int]:
         """Return how many windows each axis has; E302 where not one fits."""
@@ -497,6 +450,13 @@ class Col2Im(Op):
         return np.ascontiguousarray(image[inside]).astype(data.dtype, copy=False)
 
 
+def _two(spec: Spec, port: int, name: str) -> Shape:
+    """Return two sizes, which must be positive where they are exact; E305."""
+    values = elements(spec, port, name) or (DYNAMIC, DYNAMIC)
+    at_least(1, (v for v in values if isinstance(v, int)), port, name)
+    return values
+
+
 def _inside(first: int, count: int, stride: int, size: int) -> tuple[slice, slice]:
     """Return which of the `count` places first, first + stride, ... are in an axis, and where."""
     low = min(max(-(first // stride), 0), count)
@@ -517,6 +477,7 @@ class ExtractImagePatches(Op):
     """
 
     rounding = MOVES
+    signature = "image: any t [N, C, ?, ?] -> t [N, W, *O]"
     sizes: Ints
     strides: Ints
     rates: Ints
@@ -528,24 +489,24 @@ class ExtractImagePatches(Op):
                 yield Problem("E210", f"{name} is empty; two numbers are needed", attribute=name)
         yield from _pairs(self, ("sizes", "strides", "rates"))
 
-    def infer(self, image: Spec) -> Spec:
-        want_rank(image.shape, 4, 4, 0, "image")
-        shape = (DYNAMIC,) * 4 if image.shape is None else image.shape
+    def infer(self, image: Spec) -> Specs:
+        at = fit(self, image)
+        spatial = (DYNAMIC,) * 2 if image.shape is None else image.shape[2:]
         out: list[Dim] = []
         for size, k, stride, rate in zip(
-            shape[2:], self.sizes, self.strides, self.rates, strict=True
+            spatial, self.sizes, self.strides, self.rates, strict=True
         ):
             count = output_size(self.auto_pad, size, dilated(k, rate), stride, (0, 0))
             low, high = bounds(count)
             # An image without a window gives an empty output.
             low = 0 if isinstance(size, Interval) else max(low, 0)
             out.append(Interval.of(low, None if high is None else max(high, 0)))
-        return Spec(image.dtype, (shape[0], shape[1] * math.prod(self.sizes), *out))
+        at["W"], at.groups["O"] = at["C"] * math.prod(self.sizes), tuple(out)
+        return at.result()
 
     def evaluate(self, image: Array) -> Array:
         n, c = image.shape[:2]
-        spec: Any = self.infer(Spec.of(image, keep=False))
-        target = tuple(int(d) for d in spec.shape)
+        target = inferred_shape(self, image)
         out = np.zeros((n, *self.sizes, c, *target[2:]), image.dtype)
         begin, _ = pads(
             self.auto_pad,
@@ -562,3 +523,134 @@ class ExtractImagePatches(Op):
                 to, of = zip(*(_inside(*axis) for axis in axes), strict=True)
                 out[(slice(None), *at, slice(None), *to)] = image[(slice(None),) * 2 + of]
         return out.reshape(target)
+
+
+def _even(size: Dim, what: str) -> None:
+    if not isinstance(size, Interval) and size % 2:
+        raise OpError(f"the image's {what} is {size}; it must be even", code="E302", port=0)
+
+
+def _image(height: Dim) -> Dim:
+    """Return the image's rows, two of three of the only plane's."""
+    if not isinstance(height, Interval):
+        if height % 3:
+            text = f"the plane has {height} rows; it must have a multiple of 3"
+            raise OpError(text, code="E302", port=0)
+        return height // 3 * 2
+    low, high = bounds(height)
+    return Interval.of(low * 2 // 3, None if high is None else high * 2 // 3)
+
+
+def _doubled(size: Dim, full: Dim, port: int, axis: int) -> Dim:
+    """Return what is known of a size that is twice that of a smaller plane; E302."""
+    both = merge(size * 2, full)
+    if both is None:
+        text = f"axis {axis} has {size} elements; it must have half of {full}"
+        raise OpError(text, code="E302", port=port)
+    return both
+
+
+class _Colours(Op):
+    """Base: one plane with everything, or a plane of luma and one or two of half its size."""
+
+    reverse: ClassVar[bool]
+
+    def infer(self, *planes: Spec) -> Specs:
+        at = fit(self, *planes)
+        dtype = at.types.get("t")
+        if dtype is not None and not dtype.is_real and dtype != u8:
+            text = f"the image is {dtype}; it must be u8 or a floating-point type"
+            raise OpError(text, code="E303", port=0)
+        if len(planes) == 1:
+            at["H"] = _image(at["H"])
+        else:
+            at["H"] = _doubled(at["R"], at["H"], 1, 1)
+            at["W"] = _doubled(at["S"], at["W"], 1, 2)
+        _even(at["H"], "height")
+        _even(at["W"], "width")
+        return at.result()
+
+    def split(self, small: Array) -> tuple[Array, Array]:
+        """Return both differences (N, H / 2, W / 2) of the lower third of a plane (N, H / 2, W)."""
+        raise NotImplementedError
+
+    def evaluate(self, *planes: Array) -> Array:
+        y = planes[0][..., 0]
+        if len(planes) == 1:
+            rows = y.shape[1] // 3 * 2
+            y, small = y[:, :rows], y[:, rows:]
+            u, v = self.split(small)
+        elif len(planes) == 2:
+            u, v = planes[1][..., 0], planes[1][..., 1]
+        else:
+            u, v = planes[1][..., 0], planes[2][..., 0]
+        out = regions.to_rgb(*(p.astype(np.float32) for p in (y, u, v)))
+        if planes[0].dtype == np.uint8:
+            out = np.rint(out)
+        return np.ascontiguousarray(out[..., ::-1] if self.reverse else out).astype(y.dtype)
+
+
+class _NV12(_Colours):
+    """Base: the differences of a pixel side by side, in rows as wide as the image."""
+
+    signature = "arg: any t [N, H, W, 1]; arg_uv?: t [N, R, S, 2] -> t [N, H, W, 3]"
+
+    def split(self, small: Array) -> tuple[Array, Array]:
+        return small[..., ::2], small[..., 1::2]
+
+
+class _I420(_Colours):
+    """Base: one difference behind the other."""
+
+    signature = (
+        "arg: any t [N, H, W, 1]; arg_u?: t [N, R, S, 1]; arg_v?: t [N, R, S, 1] -> t [N, H, W, 3]"
+    )
+
+    def infer(self, *planes: Spec) -> Specs:
+        if len(planes) == 2:
+            raise OpError("there are 2 planes; 1 or 3 are needed", code="E208", port=1)
+        return super().infer(*planes)
+
+    def split(self, small: Array) -> tuple[Array, Array]:
+        images, rows, columns = small.shape
+        both = small.reshape(images, 2, rows, columns // 2)
+        return both[:, 0], both[:, 1]
+
+
+@op("NV12toRGB", since=8)
+class NV12toRGB(_NV12):
+    """Colours of luma and interleaved differences: (N, 3H/2, W, 1), or (N, H, W, 1) and
+    (N, H/2, W/2, 2) -> (N, H, W, 3), red first.
+
+    y = 1.164 (Y - 16), red = y + 1.596 (V - 128), green = y - 0.391 (U - 128) - 0.813 (V - 128),
+    blue = y + 2.018 (U - 128), in 0 to 255; u8 is rounded.  [image/NV12toRGB-8]
+    """
+
+    reverse = False
+
+
+@op("NV12toBGR", since=8)
+class NV12toBGR(_NV12):
+    """Colours of luma and interleaved differences, as NV12toRGB, blue first: (N, 3H/2, W, 1), or
+    (N, H, W, 1) and (N, H/2, W/2, 2) -> (N, H, W, 3).  [image/NV12toBGR-8]
+    """
+
+    reverse = True
+
+
+@op("I420toRGB", since=8)
+class I420toRGB(_I420):
+    """Colours of luma and two planes of differences, as NV12toRGB: (N, 3H/2, W, 1), or (N, H, W, 1)
+    and twice (N, H/2, W/2, 1) -> (N, H, W, 3), red first.  [image/I420toRGB-8]
+    """
+
+    reverse = False
+
+
+@op("I420toBGR", since=8)
+class I420toBGR(_I420):
+    """Colours of luma and two planes of differences, as NV12toRGB, blue first: (N, 3H/2, W, 1), or
+    (N, H, W, 1) and twice (N, H/2, W/2, 1) -> (N, H, W, 3).  [image/I420toBGR-8]
+    """
+
+    reverse = True

@@ -1,16 +1,8 @@
-"""Reading and writing at computed indices.
-
-Reading and writing at computed places: GatherElements, GatherND, Scatter*.
-
-Places of elements as tensors: NonZero, OneHot.
-
-SliceScatter.
-"""
+"""Reading and writing at computed indices: GatherElements, GatherND, Scatter*, NonZero, OneHot."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce
 from operator import mul
@@ -18,11 +10,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
-from irdeconv.ir.dtypes import ElementType, i64
+from irdeconv.base.errors import OpError
+from irdeconv.ir.attributes import IndexType
+from irdeconv.ir.dtypes import i64
 from irdeconv.ir.op import JUMPS, MOVES, Op, attribute, op
+from irdeconv.ir.ports import Specs, fit, want_rank
 from irdeconv.ir.spec import (
-    DYNAMIC,
     Array,
     Interval,
     Shape,
@@ -30,20 +23,17 @@ from irdeconv.ir.spec import (
     bounds,
     compatible,
     format_shape,
-    is_static,
     merge,
     non_negative,
 )
 from irdeconv.ops.checks import (
+    at_least,
     axis_of,
-    index_type,
-    one_type,
+    inferred_shape,
+    known_axis,
     places_of,
-    shape_of,
     single,
-    want_rank,
     want_shapes,
-    want_type,
 )
 from irdeconv.ops.slicing import Slice
 
@@ -56,28 +46,23 @@ class GatherElements(Op):
     """
 
     rounding = MOVES
+    signature = "data: any t; indices: integer [*I] -> t [*I]"
     axis: int = attribute(0, documented=True)
 
-    def infer(self, data: Spec, indices: Spec) -> Spec:
-        want_type(indices, "integer", 1, "indices")
-        if data.shape is None or indices.shape is None:
-            return Spec(data.dtype, indices.shape)
-        if len(data.shape) != len(indices.shape):
-            raise OpError(
-                f"indices have rank {len(indices.shape)} for data of rank {len(data.shape)}",
-                code="E301",
-                port=1,
-            )
-        axis = axis_of(self.axis, len(data.shape), attribute="axis")
-        for i, (d, n) in enumerate(zip(data.shape, indices.shape, strict=True)):
-            if i != axis and merge(d, n) is None:
-                raise OpError(
-                    f"data {format_shape(data.shape)} and indices {format_shape(indices.shape)} "
-                    f"differ on axis {i}; only axis {axis} may differ",
-                    code="E302",
-                    port=1,
-                )
-        return Spec(data.dtype, indices.shape)
+    def infer(self, data: Spec, indices: Spec) -> Specs:
+        at = fit(self, data, indices)
+        if data.shape is not None and indices.shape is not None:
+            want_rank(indices.shape, len(data.shape), len(data.shape), 1, "indices")
+            axis = axis_of(self.axis, len(data.shape), attribute="axis")
+            for i, (d, n) in enumerate(zip(data.shape, indices.shape, strict=True)):
+                if i != axis and merge(d, n) is None:
+                    text = f"data {format_shape(data.shape)} and indices"
+                    text = (
+                        f"{text} {format_shape(indices.shape)} differ on axis {i}; only axis "
+                        f"{axis} may differ"
+                    )
+                    raise OpError(text, code="E302", port=1)
+        return at.result()
 
     def evaluate(self, data: Array, indices: Array) -> Array:
         want_shapes(self, data, indices)
@@ -91,11 +76,14 @@ class _GatherND(Op):
     """Base of the two versions."""
 
     rounding = MOVES
+    signature = "data: any t [?, *I]; indices: integer [?, *N] -> t [*O]"
     batch_dims: int = 0
 
-    def infer(self, data: Spec, indices: Spec) -> Spec:
+    def infer(self, data: Spec, indices: Spec) -> Specs:
+        at = fit(self, data, indices)
         shape = self._shape(data, indices)
-        return Spec(data.dtype, None if shape is None else (*self.lead(shape[0]), *shape[1]))
+        at.groups["O"] = None if shape is None else (*self.lead(shape[0]), *shape[1])
+        return at.result()
 
     def lead(self, batch: Shape) -> Shape:
         """Return the output's axes that stand for the batch dimensions."""
@@ -103,19 +91,15 @@ class _GatherND(Op):
 
     def _shape(self, data: Spec, indices: Spec) -> tuple[Shape, Shape] | None:
         """Return batch dimensions and the others; None where they are unknown."""
-        want_type(indices, "integer", 1, "indices")
-        want_rank(data.shape, 1, None, 0, "data")
-        want_rank(indices.shape, 1, None, 1, "indices")
         if data.shape is None or indices.shape is None:
             return None
         b, depth = self.batch_dims, indices.shape[-1]
         if not 0 <= b < min(len(data.shape), len(indices.shape)):
-            raise OpError(
+            text = (
                 f"batch_dims {b} is outside data of rank {len(data.shape)} and indices of rank "
-                f"{len(indices.shape)}",
-                code="E304",
-                attribute="batch_dims",
+                f"{len(indices.shape)}"
             )
+            raise OpError(text, code="E304", attribute="batch_dims")
         if isinstance(depth, Interval):
             return None
         if depth > len(data.shape) - b:
@@ -127,8 +111,7 @@ class _GatherND(Op):
         return indices.shape[:b], (*indices.shape[b:-1], *data.shape[b + depth :])
 
     def evaluate(self, data: Array, indices: Array) -> Array:
-        shape = shape_of(self.infer(*(Spec.of(a, keep=False) for a in (data, indices))))
-        b = self.batch_dims
+        shape, b = inferred_shape(self, data, indices), self.batch_dims
         batch, places = math.prod(data.shape[:b]), math.prod(indices.shape[b:-1])
         x = data.reshape(batch, *data.shape[b:])
         at = [p.reshape(batch, places) for p in _places(data, indices, b)]
@@ -184,47 +167,34 @@ def _store(out: Array, at: Any, updates: Array, reduction: str) -> None:
         _COMBINE[reduction].at(out, at, updates)
 
 
-class _Scatter(Op):
-    """Base: the result has the data's type and shape."""
-
-    rounding = MOVES
-
-    def _infer(self, data: Spec, indices: Spec, updates: Spec) -> Spec:
-        want_type(indices, "integer", 1, "indices")
-        dtype = one_type(data, updates, names=("data", "updates"), ports=(0, 2))
-        return Spec(dtype, data.shape)
-
-
-def _along(data: Spec, axis: Spec) -> int | None:
-    """Return the axis counted from 0; None where it or the rank is unknown."""
-    known = single(axis, 3, "axis")
-    if isinstance(known, Interval) or data.shape is None:
-        return None
-    return axis_of(known, len(data.shape), port=3)
+_SCATTERED = "data: any t [*I]; indices: integer; updates: t; axis: integer one -> t [*I]"
 
 
 def _want_updates(updates: Spec, wanted: Shape) -> None:
     if not compatible(updates.shape, wanted):
-        raise OpError(
+        text = (
             f"updates are {format_shape(updates.shape)}; data and indices want "
-            f"{format_shape(wanted)}",
-            code="E302",
-            port=2,
+            f"{format_shape(wanted)}"
         )
+        raise OpError(text, code="E302", port=2)
 
 
 @op("ScatterUpdate", since=3)
-class ScatterUpdate(_Scatter):
+class ScatterUpdate(Op):
     """Replace the slices `indices` along `axis` (a scalar input) by `updates`.
 
     [movement/ScatterUpdate-3]
     """
 
-    def infer(self, data: Spec, indices: Spec, updates: Spec, axis: Spec) -> Spec:
-        at = _along(data, axis)
+    rounding = MOVES
+    signature = _SCATTERED
+
+    def infer(self, data: Spec, indices: Spec, updates: Spec, axis: Spec) -> Specs:
+        found = fit(self, data, indices, updates, axis)
+        at = known_axis(data, axis, 3)
         if at is not None and data.shape is not None and indices.shape is not None:
             _want_updates(updates, (*data.shape[:at], *indices.shape, *data.shape[at + 1 :]))
-        return self._infer(data, indices, updates)
+        return found.result()
 
     def evaluate(self, data: Array, indices: Array, updates: Array, axis: Array) -> Array:
         out = data.copy()
@@ -236,14 +206,17 @@ class ScatterUpdate(_Scatter):
         return out
 
 
-class _ScatterElements(_Scatter):
+class _ScatterElements(Op):
     """Base of the two versions."""
 
+    rounding = MOVES
+    signature = _SCATTERED
     reduction: str = "none"
     use_init_val: bool = True
 
-    def infer(self, data: Spec, indices: Spec, updates: Spec, axis: Spec) -> Spec:
-        at = _along(data, axis)
+    def infer(self, data: Spec, indices: Spec, updates: Spec, axis: Spec) -> Specs:
+        found = fit(self, data, indices, updates, axis)
+        at = known_axis(data, axis, 3)
         for port, s, name in ((1, indices, "indices"), (2, updates, "updates")):
             if data.shape is not None:
                 want_rank(s.shape, len(data.shape), len(data.shape), port, name)
@@ -251,7 +224,7 @@ class _ScatterElements(_Scatter):
             _want_updates(updates, indices.shape)
         if at is not None and data.shape is not None and indices.shape is not None:
             _check_reach(data.shape, indices.shape, at)
-        return self._infer(data, indices, updates)
+        return found.result()
 
     def evaluate(self, data: Array, indices: Array, updates: Array, axis: Array) -> Array:
         want_shapes(self, data, indices, updates, axis)
@@ -278,12 +251,11 @@ def _check_reach(data: Shape, indices: Shape, axis: int) -> None:
     for i, (d, n) in enumerate(zip(data, indices, strict=True)):
         high = bounds(d)[1]
         if i != axis and high is not None and bounds(n)[0] > high:
-            raise OpError(
+            text = (
                 f"indices {format_shape(indices)} are longer than data {format_shape(data)} on "
-                f"axis {i}; only axis {axis} may be",
-                code="E302",
-                port=1,
+                f"axis {i}; only axis {axis} may be"
             )
+            raise OpError(text, code="E302", port=1)
 
 
 def _neutral(mode: str, dtype: np.dtype[Any]) -> Any:
@@ -317,16 +289,18 @@ class ScatterElementsUpdate(_ScatterElements):
     use_init_val: bool = True
 
 
-class _ScatterND(_Scatter):
+class _ScatterND(Op):
     """Base of the two versions."""
 
+    rounding = MOVES
+    signature = "data: any t [*I]; indices: integer [*N, ?]; updates: t -> t [*I]"
     reduction: str = "none"
 
-    def infer(self, data: Spec, indices: Spec, updates: Spec) -> Spec:
-        want_rank(indices.shape, 1, None, 1, "indices")
+    def infer(self, data: Spec, indices: Spec, updates: Spec) -> Specs:
+        at = fit(self, data, indices, updates)
         if data.shape is not None and indices.shape is not None:
             self._check_updates(data.shape, indices.shape, updates)
-        return self._infer(data, indices, updates)
+        return at.result()
 
     def _check_updates(self, data: Shape, indices: Shape, updates: Spec) -> None:
         depth = indices[-1]
@@ -367,18 +341,16 @@ class NonZero(Op):
     """
 
     rounding = JUMPS
-    output_type: ElementType = i64
+    signature = "data: any -> output_type [R, N]"
+    output_type: IndexType = i64
 
-    def check(self) -> Iterator[Problem]:
-        yield from index_type(self, "output_type")
-
-    def infer(self, data: Spec) -> Spec:
-        if data.shape is None:
-            return Spec(self.output_type, (DYNAMIC, DYNAMIC))
-        if data.known is not None:
-            return Spec(self.output_type, (len(data.shape), int(np.count_nonzero(data.known))))
-        highest = math.prod(data.shape) if is_static(data.shape) else None
-        return Spec(self.output_type, (len(data.shape), Interval.of(0, highest)))
+    def infer(self, data: Spec) -> Specs:
+        at = fit(self, data)
+        if data.shape is not None:
+            count = None if data.known is None else int(np.count_nonzero(data.known))
+            at["R"] = len(data.shape)
+            at["N"] = Interval.of(0, data.size) if count is None else count
+        return at.result()
 
     def evaluate(self, data: Array) -> Array:
         found = np.nonzero(np.atleast_1d(data))
@@ -391,19 +363,18 @@ class _OneHot(Op):
     """Base of the two versions."""
 
     rounding = JUMPS
+    signature = "indices: integer; depth: integer one; on_value: any t; off_value: t -> t [*O]"
     axis: int
     negative_indices_mode: str = "ignore_negative"
 
-    def infer(self, indices: Spec, depth: Spec, on_value: Spec, off_value: Spec) -> Spec:
-        want_type(indices, "integer", 0, "indices")
-        dtype = one_type(on_value, off_value, names=("on_value", "off_value"), ports=(2, 3))
-        count = single(depth, 1, "depth")
-        if indices.shape is None:
-            return Spec(dtype, None)
-        at = axis_of(self.axis, len(indices.shape) + 1, attribute="axis")
-        if bounds(count)[1] is not None and (bounds(count)[1] or 0) < 0:
-            raise OpError(f"depth is {count}; it must not be negative", code="E305", port=1)
-        return Spec(dtype, (*indices.shape[:at], non_negative(count), *indices.shape[at:]))
+    def infer(self, indices: Spec, depth: Spec, *values: Spec) -> Specs:
+        found = fit(self, indices, depth, *values)
+        count, shape = single(depth, 1, "depth"), indices.shape
+        if shape is not None:
+            at = axis_of(self.axis, len(shape) + 1, attribute="axis")
+            at_least(0, [count], 1, "depth")
+            found.groups["O"] = (*shape[:at], non_negative(count), *shape[at:])
+        return found.result()
 
     def evaluate(self, indices: Array, depth: Array, on_value: Array, off_value: Array) -> Array:
         at = self.axis % (indices.ndim + 1)
@@ -447,19 +418,14 @@ class SliceScatter(Op):
     """
 
     rounding = MOVES
+    signature = (
+        "data: any t [*I]; updates: t; start: integer [?]; stop: integer [?]; step: integer [?]; "
+        "axes?: integer [?] -> t [*I]"
+    )
     part: ClassVar[Slice] = Slice()
 
-    def infer(
-        self,
-        data: Spec,
-        updates: Spec,
-        start: Spec,
-        stop: Spec,
-        step: Spec,
-        axes: Spec | None = None,
-    ) -> Spec:
-        dtype = one_type(data, updates, names=("data", "updates"))
-        lists = (start, stop, step) if axes is None else (start, stop, step, axes)
+    def infer(self, data: Spec, updates: Spec, *lists: Spec) -> Specs:
+        at = fit(self, data, updates, *lists)
         try:
             replaced = self.part.infer(data, *lists)
         except OpError as e:  # Slice has its lists one port earlier
@@ -467,7 +433,7 @@ class SliceScatter(Op):
             shifted = replace(e.problem, port=port + 1) if port else e.problem
             raise OpError.of(shifted) from None
         _want_shape(updates.shape, replaced.shape)
-        return Spec(dtype, data.shape)
+        return at.result()
 
     def evaluate(self, data: Array, updates: Array, *lists: Array) -> Array:
         out = data.copy()
@@ -479,8 +445,5 @@ class SliceScatter(Op):
 
 def _want_shape(updates: Shape | None, replaced: Shape | None) -> None:
     if not compatible(replaced, updates):
-        raise OpError(
-            f"updates are {format_shape(updates)}; the slice is {format_shape(replaced)}",
-            code="E302",
-            port=1,
-        )
+        text = f"updates are {format_shape(updates)}; the slice is {format_shape(replaced)}"
+        raise OpError(text, code="E302", port=1)

@@ -12,8 +12,9 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.op import SUM, Bound, Op, op
+from irdeconv.ir.ports import want_rank, want_type
 from irdeconv.ir.spec import Array, Dim, Shape, Spec, broadcast, format_shape, is_static, merge
-from irdeconv.ops.checks import is_computed, one_type, shape_of, want_rank, want_type, widened
+from irdeconv.ops.checks import is_computed, one_type, shape_of, widened
 
 
 @op("MatMul")
@@ -38,20 +39,16 @@ class MatMul(Op):
             return Spec(dtype, None)
         left, right = self._left(a.shape), self._right(b.shape)
         if merge(left[-1], right[-2]) is None:
-            raise OpError(
+            text = (
                 f"a {format_shape(a.shape)} has {left[-1]} columns and b {format_shape(b.shape)} "
-                f"has {right[-2]} rows; they must be equal",
-                code="E302",
-                port=1,
+                f"has {right[-2]} rows; they must be equal"
             )
+            raise OpError(text, code="E302", port=1)
         try:
             batch = broadcast(left[:-2], right[:-2]) or ()
         except ValueError as e:
-            raise OpError(
-                f"batch axes of a {format_shape(a.shape)} and b {format_shape(b.shape)}: {e}",
-                code="E302",
-                port=1,
-            ) from None
+            text = f"batch axes of a {format_shape(a.shape)} and b {format_shape(b.shape)}: {e}"
+            raise OpError(text, code="E302", port=1) from None
         rows: Shape = () if len(a.shape) == 1 else (left[-2],)
         columns: Shape = () if len(b.shape) == 1 else (right[-1],)
         return Spec(dtype, (*batch, *rows, *columns))
@@ -150,11 +147,8 @@ class Einsum(Op):
         dtype = one_type(*inputs, names=[f"input {port}" for port in range(len(inputs))])
         terms, out = self.subscripts()
         if len(terms) != len(inputs):
-            raise OpError(
-                f'"{self.equation}" has {len(terms)} inputs, there are {len(inputs)}',
-                code="E304",
-                attribute="equation",
-            )
+            text = f'"{self.equation}" has {len(terms)} inputs, there are {len(inputs)}'
+            raise OpError(text, code="E304", attribute="equation")
         sizes: dict[str, Shape] = {}
         open_rank = False
         for port, (term, s) in enumerate(zip(terms, inputs, strict=True)):
@@ -189,11 +183,8 @@ def _named(term: str, shape: Shape, port: int) -> Iterator[tuple[str, Shape]]:
     names = _names(term)
     more = len(shape) - len(names) + ("..." in names)
     if more < 0 or ("..." not in names and more):
-        raise OpError(
-            f'"{term}" does not fit {format_shape(shape)} of rank {len(shape)}',
-            code="E301",
-            port=port,
-        )
+        text = f'"{term}" does not fit {format_shape(shape)} of rank {len(shape)}'
+        raise OpError(text, code="E301", port=port)
     at = 0
     for name in names:
         count = more if name == "..." else 1
@@ -209,11 +200,8 @@ def _check_diagonals(term: str, shape: Shape, port: int) -> None:
             continue
         both = merge(sizes.setdefault(name, axes[0]), axes[0])
         if both is None:
-            raise OpError(
-                f'the diagonal of "{name}" in "{term}" has the sizes {sizes[name]} and {axes[0]}',
-                code="E302",
-                port=port,
-            )
+            text = f'the diagonal of "{name}" in "{term}" has the sizes {sizes[name]} and {axes[0]}'
+            raise OpError(text, code="E302", port=port)
 
 
 def _joined(have: Shape, axes: Shape, name: str, port: int) -> Shape:
@@ -255,18 +243,8 @@ class Inverse(Op):
     Computed in double precision. Singular matrices give Inf and NaN.  [matrix/Inverse-14]
     """
 
+    signature = "data: real t [*B, N, N] -> t [*B, N, N]"
     adjoint: bool = False
-
-    def infer(self, data: Spec) -> Spec:
-        want_type(data, "real", 0, "data")
-        want_rank(data.shape, 2, None, 0, "data")
-        if data.shape is None:
-            return data
-        size = merge(data.shape[-2], data.shape[-1])
-        if size is None:
-            text = f"data {format_shape(data.shape)} has no square matrices"
-            raise OpError(text, code="E302", port=0)
-        return Spec(data.dtype, (*data.shape[:-2], size, size))
 
     def evaluate(self, data: Array) -> Array:
         with np.errstate(all="ignore"):

@@ -10,6 +10,7 @@ import numpy as np
 from irdeconv.base.errors import OpError
 from irdeconv.base.limits import current
 from irdeconv.ir.op import MOVES, Bound, Op, attribute, op
+from irdeconv.ir.ports import want_rank
 from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
@@ -35,7 +36,6 @@ from irdeconv.ops.checks import (
     exact,
     one_type,
     shape_of,
-    want_rank,
 )
 
 
@@ -67,22 +67,18 @@ class Concat(Op):
 
     def _join(self, a: Shape, b: Shape, port: int) -> Shape:
         if len(a) != len(b):
-            raise OpError(
-                f"part {port} has rank {len(b)}, the parts before it rank {len(a)}",
-                code="E301",
-                port=port,
-            )
+            text = f"part {port} has rank {len(b)}, the parts before it rank {len(a)}"
+            raise OpError(text, code="E301", port=port)
         axis = axis_of(self.axis, len(a), attribute="axis")
         out = []
         for i, (x, y) in enumerate(zip(a, b, strict=True)):
             both = x if i == axis else merge(x, y)
             if both is None:
-                raise OpError(
+                text = (
                     f"part {port} is {format_shape(b)}; the parts before it have {x} on axis {i}, "
-                    f"and only axis {axis} may differ",
-                    code="E302",
-                    port=port,
+                    f"and only axis {axis} may differ"
                 )
+                raise OpError(text, code="E302", port=port)
             out.append(both)
         return tuple(out)
 
@@ -131,11 +127,8 @@ class Transpose(ViewOp):
             return Spec(data.dtype, (DYNAMIC,) * len(values) if values else None)
         rank = len(data.shape)
         if values and len(values) != rank:
-            raise OpError(
-                f"the order has {len(values)} values for data of rank {rank}",
-                code="E302",
-                port=1,
-            )
+            text = f"the order has {len(values)} values for data of rank {rank}"
+            raise OpError(text, code="E302", port=1)
         chosen = exact(values)
         if chosen is None:
             return Spec(data.dtype, (DYNAMIC,) * rank)
@@ -188,12 +181,11 @@ class _Broadcast(Op):
     def _check_mapping(self, given: bool) -> None:
         if given != (self.is_explicit):
             rule = "only" if given else "a third input, axes_mapping, with"
-            raise OpError(
+            text = (
                 f'mode="{self.mode}": axes_mapping is {"" if given else "not "}given; there is '
-                f'{rule} mode="explicit"',
-                code="E300",
-                attribute="mode",
+                f'{rule} mode="explicit"'
             )
+            raise OpError(text, code="E300", attribute="mode")
 
     def _target(self, v: Dim) -> Dim:
         if not isinstance(v, Interval) and v < 0:
@@ -204,20 +196,14 @@ class _Broadcast(Op):
         try:
             return broadcast(shape, target)
         except ValueError as e:
-            raise OpError(
-                f"data {format_shape(shape)} and target_shape {format_shape(target)}: {e}",
-                code="E302",
-                port=1,
-            ) from None
+            text = f"data {format_shape(shape)} and target_shape {format_shape(target)}: {e}"
+            raise OpError(text, code="E302", port=1) from None
 
     def _check_axes(self, shape: Shape, target: Shape, axes: Sequence[Dim] | None) -> None:
         chosen = exact(axes)
         if axes is not None and len(axes) != len(shape):
-            raise OpError(
-                f"axes_mapping has {len(axes)} values for data of rank {len(shape)}",
-                code="E302",
-                port=2,
-            )
+            text = f"axes_mapping has {len(axes)} values for data of rank {len(shape)}"
+            raise OpError(text, code="E302", port=2)
         if chosen is None:
             return
         for a in chosen:
@@ -263,19 +249,15 @@ class _Broadcast(Op):
 def _check_into(shape: Shape, target: Shape, axes: Sequence[int]) -> None:
     """Require that each dimension is 1 or that of the target's axis; E302."""
     if len(shape) > len(target):
-        raise OpError(
-            f"data {format_shape(shape)} has more axes than target_shape {format_shape(target)}",
-            code="E302",
-            port=1,
-        )
+        text = f"data {format_shape(shape)} has more axes than target_shape {format_shape(target)}"
+        raise OpError(text, code="E302", port=1)
     for d, axis in zip(shape, axes, strict=True):
         if merge(d, target[axis]) is None and merge(d, 1) is None:
-            raise OpError(
+            text = (
                 f"data {format_shape(shape)} does not broadcast to {format_shape(target)}: "
-                f"dimension {d} must be 1 or {target[axis]} (axis {axis})",
-                code="E302",
-                port=1,
+                f"dimension {d} must be 1 or {target[axis]} (axis {axis})"
             )
+            raise OpError(text, code="E302", port=1)
 
 
 @op("Broadcast", until=2)

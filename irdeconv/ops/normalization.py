@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.ir.attributes import NotNegative, Positive
 from irdeconv.ir.op import Bound, ChainStep, Op, Operand, attribute, op
-from irdeconv.ir.spec import Array, Spec, merge
+from irdeconv.ir.ports import Specs, fit
+from irdeconv.ir.spec import Array, Spec
 from irdeconv.kernels import copies, elementwise, reductions
 from irdeconv.kernels.elementwise_chain import computing_type
 from irdeconv.kernels.reductions import rows_of
 from irdeconv.ops.channels import divided
 from irdeconv.ops.checks import (
     by_rows,
-    elements,
-    exact,
     is_computed,
     known,
-    one_type,
-    positive_number,
-    real_types,
     shape_of,
-    want_rank,
-    want_type,
+    want_axes,
 )
 from irdeconv.ops.elementwise import wide
 from irdeconv.ops.reduction import reduced_axes
@@ -40,12 +35,11 @@ class _OverAxes(Op):
     Axes that are neighbours are normalized by a kernel; `evaluate` does it for all.
     """
 
-    def infer(self, data: Spec, axes: Spec) -> Spec:
-        want_type(data, "real", 0, "data")
-        chosen = exact(elements(axes, 1, "axes"))
-        if chosen is not None and data.shape is not None:
-            reduced_axes(chosen, len(data.shape))
-        return Spec(data.dtype, data.shape)
+    signature = "data: real t [*I]; axes: integer -> t [*I]"
+
+    def infer(self, *inputs: Spec) -> Specs:
+        want_axes(inputs[0], inputs[1], 1)
+        return super().infer(*inputs)
 
     def axes_in(self, rank: int, *axes: Array) -> tuple[int, ...]:
         """Return the axes counted from 0 and sorted."""
@@ -131,13 +125,11 @@ class MVN2(_MeanVariance):
     the runtime, 1e-9 in the specification.  [normalization/MVN-1]
     """
 
+    signature = "data: real t [*I] -> t [*I]"
+    infer = Op.infer  # it has no axes
     across_channels: bool = False
     normalize_variance: bool = True
     eps: float = 0.0
-
-    def infer(self, data: Spec) -> Spec:  # type: ignore[override]  # it has no axes
-        want_type(data, "real", 0, "data")
-        return Spec(data.dtype, data.shape)
 
     def axes_in(self, rank: int, *axes: Array) -> tuple[int, ...]:
         return tuple(range(1 if self.across_channels else 2, rank))
@@ -156,36 +148,6 @@ class MVN(_MeanVariance):
     eps_mode: Literal["inside_sqrt", "outside_sqrt"] = attribute("inside_sqrt", documented=True)
 
 
-_NAMES = ("data", "gamma", "beta", "mean", "variance")
-
-
-def _infer_batch_norm(inputs: tuple[Spec, ...], ports: tuple[int, ...]) -> Spec:
-    """Check types and parameters of batch normalization; see `_per_channel`."""
-    want_type(inputs[0], "real", ports[0], "data")
-    dtype = one_type(*inputs, names=_NAMES, ports=ports)
-    _check_vectors(inputs, ports, _NAMES)
-    return Spec(dtype, inputs[0].shape)
-
-
-def _check_vectors(
-    inputs: tuple[Spec, ...], ports: tuple[int, ...], names: tuple[str, ...]
-) -> None:
-    """Check that every parameter is a vector of one value for each channel; data comes first."""
-    data, *parameters = inputs
-    want_rank(data.shape, 2, None, ports[0], "data")
-    channels = None if data.shape is None else data.shape[1]
-    for port, name, s in zip(ports[1:], names[1:], parameters, strict=True):
-        want_rank(s.shape, 1, 1, port, name)
-        if s.shape is None or channels is None:
-            continue
-        if merge(s.shape[0], channels) is None:
-            raise OpError(
-                f"{name} has {s.shape[0]} values for {channels} channels (axis 1 of the data)",
-                code="E302",
-                port=port,
-            )
-
-
 def _batch_norm(x: Array, parameters: tuple[Array, ...], epsilon: float) -> Any:
     shape = (-1, *(1,) * (x.ndim - 2))
     gamma, beta, mean, variance = (p.astype(x.dtype).reshape(shape) for p in parameters)
@@ -198,12 +160,10 @@ class _BatchNorm(Op):
 
     first: ClassVar[int] = 0
 
-    epsilon: float = attribute(0.0, documented=True)
+    epsilon: NotNegative = attribute(0.0, documented=True)
 
-    def check(self) -> Iterator[Problem]:
-        if self.epsilon < 0:
-            text = f"epsilon is {self.epsilon}; it must not be negative"
-            yield Problem("E210", text, attribute="epsilon")
+    def infer(self, *inputs: Spec) -> Spec:
+        return Spec(fit(self, *inputs).types.get("t"), inputs[self.first].shape)
 
     def evaluate(self, *inputs: Array) -> Array:
         parameters = inputs[: self.first] + inputs[self.first + 1 :]
@@ -232,9 +192,9 @@ class BatchNormInference1(_BatchNorm):
     """
 
     first: ClassVar[int] = 2
-
-    def infer(self, gamma: Spec, beta: Spec, data: Spec, mean: Spec, variance: Spec) -> Spec:
-        return _infer_batch_norm((data, gamma, beta, mean, variance), (2, 0, 1, 3, 4))
+    signature = (
+        "gamma: real t [C]; beta: t [C]; data: t [?, C, *I]; mean: t [C]; variance: t [C] -> t"
+    )
 
 
 @op("BatchNormInference", since=5)
@@ -245,8 +205,9 @@ class BatchNormInference(_BatchNorm):
     [normalization/BatchNormInference-5]
     """
 
-    def infer(self, data: Spec, gamma: Spec, beta: Spec, mean: Spec, variance: Spec) -> Spec:
-        return _infer_batch_norm((data, gamma, beta, mean, variance), (0, 1, 2, 3, 4))
+    signature = (
+        "data: real t [?, C, *I]; gamma: t [C]; beta: t [C]; mean: t [C]; variance: t [C] -> t"
+    )
 
 
 @op("GroupNormalization", since=12)
@@ -257,19 +218,15 @@ class GroupNormalization(Op):
     [normalization/GroupNormalization-12]
     """
 
-    num_groups: int
+    signature = "data: real t [?, C, *I]; scale: real [C]; bias: real [C] -> t"
+    num_groups: Positive
     epsilon: float = attribute(0.0, documented=True)
 
-    def check(self) -> Iterator[Problem]:
-        yield from positive_number(self, "num_groups")
-
     def infer(self, data: Spec, scale: Spec, bias: Spec) -> Spec:
-        names = ("data", "scale", "bias")
-        dtype = real_types(data, scale, bias, names=names)
-        _check_vectors((data, scale, bias), (0, 1, 2), names)
+        fit(self, data, scale, bias)
         if data.shape is not None:
             divided(data.shape[1], self.num_groups, "the channel axis", "num_groups")
-        return Spec(dtype, data.shape)
+        return Spec(data.dtype, data.shape)
 
     def evaluate(self, data: Array, scale: Array, bias: Array) -> Array:
         return wide(self._normalize)(data, scale, bias)
@@ -312,22 +269,15 @@ class LRN(Op):
     [normalization/LRN-1]
     """
 
+    signature = "data: number t [N, *I]; axes: integer [?] -> t [N, *I]"
     alpha: float
     beta: float
     bias: float
-    size: int
+    size: Positive
 
-    def check(self) -> Iterator[Problem]:
-        yield from positive_number(self, "size")
-
-    def infer(self, data: Spec, axes: Spec) -> Spec:
-        want_type(data, "number", 0, "data")
-        want_rank(data.shape, 1, None, 0, "data")
-        want_rank(axes.shape, 1, 1, 1, "axes")
-        chosen = exact(elements(axes, 1, "axes"))
-        if chosen is not None and data.shape is not None:
-            reduced_axes(chosen, len(data.shape))
-        return Spec(data.dtype, data.shape)
+    def infer(self, data: Spec, axes: Spec) -> Specs:
+        want_axes(data, axes, 1)
+        return super().infer(data, axes)
 
     def evaluate(self, data: Array, axes: Array) -> Array:
         chosen = reduced_axes(axes.reshape(-1), data.ndim)
@@ -356,12 +306,8 @@ class GRN(Op):
     Floating-point (integers are computed in double precision).  [normalization/GRN-1]
     """
 
+    signature = "data: number t [N, C, *I:2] -> t [N, C, *I]"
     bias: float = attribute(1.0, documented=True)
-
-    def infer(self, data: Spec) -> Spec:
-        want_type(data, "number", 0, "data")
-        want_rank(data.shape, 2, 4, 0, "data")
-        return Spec(data.dtype, data.shape)
 
     def evaluate(self, data: Array) -> Array:
         return wide(self._normalize)(data)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
-from irdeconv.ir.dtypes import ElementType, i32, i64
+from irdeconv.ir.attributes import IndexType
+from irdeconv.ir.dtypes import i32, i64
 from irdeconv.ir.op import JUMPS, SUM, Op, attribute, op
+from irdeconv.ir.ports import Specs, fit, want_rank, want_type
 from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
@@ -23,34 +26,28 @@ from irdeconv.ir.spec import (
     is_static,
     merge,
 )
-from irdeconv.ops.checks import axis_of, index_type, one_type, single, want_rank, want_type
-
-Mode = Literal["max", "min"]
-Sort = Literal["none", "index", "value"]
+from irdeconv.ops.checks import at_least, axis_of, known_axis, single
 
 
+@dataclass(frozen=True)
 class _TopK(Op):
     """Base of the three versions; equal values keep their order."""
 
     rounding = JUMPS
-    axis: int
-    mode: Mode
-    sort: Sort
-    index_element_type: ElementType
+    signature = "data: number t; k: integer one -> t [*K]; index_element_type [*K]"
+    axis: int = attribute(0, documented=True)
+    mode: Literal["max", "min"] = attribute("max", documented=True)
+    sort: Literal["none", "index", "value"] = attribute("none", documented=True)
+    index_element_type = i32
 
-    def check(self) -> Iterator[Problem]:
-        yield from index_type(self, "index_element_type")
-
-    def infer(self, data: Spec, k: Spec) -> tuple[Spec, Spec]:
-        want_type(data, "number", 0, "data")
-        want_rank(k.shape, 0, 1, 1, "k")
+    def infer(self, data: Spec, k: Spec) -> Specs:
+        at = fit(self, data, k)
         count = single(k, 1, "k")
-        if data.shape is None:
-            return Spec(data.dtype, None), Spec(self.index_element_type, None)
-        axis = axis_of(self.axis, len(data.shape), attribute="axis")
-        size = _taken(data.shape[axis], count)
-        shape = (*data.shape[:axis], size, *data.shape[axis + 1 :])
-        return Spec(data.dtype, shape), Spec(self.index_element_type, shape)
+        if data.shape is not None:
+            axis = axis_of(self.axis, len(data.shape), attribute="axis")
+            size = _taken(data.shape[axis], count)
+            at.groups["K"] = (*data.shape[:axis], size, *data.shape[axis + 1 :])
+        return at.result()
 
     def evaluate(self, data: Array, k: Array) -> tuple[Array, Array]:
         axis = axis_of(self.axis, data.ndim, attribute="axis")
@@ -79,8 +76,7 @@ def _taken(size: Dim, k: Dim) -> Dim:
         if high is not None and top is not None:
             top = min(high, max(top, 0))
         return Interval.of(0, top)
-    if k < 0:
-        raise OpError(f"k is {k}; it must not be negative", code="E305", port=1)
+    at_least(0, [k], 1, "k")
     return Interval.of(min(k, bounds(size)[0]), k if high is None else min(k, high))
 
 
@@ -88,20 +84,12 @@ def _taken(size: Dim, k: Dim) -> Dim:
 class TopK1(_TopK):
     """The k largest or smallest values along `axis` and their indices (i32).  [sort/TopK-1]"""
 
-    axis: int = attribute(0, documented=True)
-    mode: Mode = attribute("max", documented=True)
-    sort: Sort = attribute("none", documented=True)
-    index_element_type: ElementType = attribute(i32, internal=True)
-
 
 @op("TopK", since=3, until=10)
 class TopK3(_TopK):
     """The k largest or smallest values along `axis` and their indices.  [sort/TopK-3]"""
 
-    axis: int = attribute(0, documented=True)
-    mode: Mode = attribute("max", documented=True)
-    sort: Sort = attribute("none", documented=True)
-    index_element_type: ElementType = i32
+    index_element_type: IndexType = i32
 
 
 @op("TopK", since=11)
@@ -111,14 +99,10 @@ class TopK(_TopK):
     Sorted by value, by index or not.  [sort/TopK-11]
     """
 
-    axis: int = attribute(0, documented=True)
-    mode: Mode = attribute("max", documented=True)
-    sort: Sort = attribute("none", documented=True)
     stable: bool = False
-    index_element_type: ElementType = i32
+    index_element_type: IndexType = i32
 
     def check(self) -> Iterator[Problem]:
-        yield from super().check()
         if self.stable and self.sort == "none":
             message = 'stable is true; then sort is "value" or "index", not "none"'
             yield Problem("E210", message, attribute="stable")
@@ -138,9 +122,7 @@ class CumSum(Op):
     def infer(self, data: Spec, axis: Spec | None = None) -> Spec:
         want_type(data, "number", 0, "data")
         if axis is not None and data.shape is not None:
-            known = single(axis, 1, "axis")
-            if not isinstance(known, Interval):
-                axis_of(known, len(data.shape), port=1)
+            known_axis(data, axis, 1)
         return Spec(data.dtype, data.shape)
 
     def evaluate(self, data: Array, axis: Array | None = None) -> Array:
@@ -169,17 +151,9 @@ class Bucketize(Op):
     """
 
     rounding = JUMPS
-    output_type: ElementType = attribute(i64, documented=True)
+    signature = "data: number [*I]; buckets: number [B] -> output_type [*I]"
+    output_type: IndexType = attribute(i64, documented=True)
     with_right_bound: bool = True
-
-    def check(self) -> Iterator[Problem]:
-        yield from index_type(self, "output_type")
-
-    def infer(self, data: Spec, buckets: Spec) -> Spec:
-        want_type(data, "number", 0, "data")
-        want_type(buckets, "number", 1, "buckets")
-        want_rank(buckets.shape, 1, 1, 1, "buckets")
-        return Spec(self.output_type, data.shape)
 
     def evaluate(self, data: Array, buckets: Array) -> Array:
         side: Side = "left" if self.with_right_bound else "right"
@@ -195,18 +169,13 @@ class SearchSorted(Op):
     """
 
     rounding = JUMPS
+    signature = "sorted_sequence: number t [*L, N]; values: t"
     right_mode: bool = False
-    output_type: ElementType = i64
-
-    def check(self) -> Iterator[Problem]:
-        yield from index_type(self, "output_type")
+    output_type: IndexType = i64
 
     def infer(self, sorted_sequence: Spec, values: Spec) -> Spec:
-        names = ("sorted_sequence", "values")
-        want_type(sorted_sequence, "number", 0, names[0])
-        one_type(sorted_sequence, values, names=names)
+        fit(self, sorted_sequence, values)
         rows, shape = sorted_sequence.shape, values.shape
-        want_rank(rows, 1, None, 0, names[0])
         if rows is not None and shape is not None and len(rows) > 1:
             shape = _lead(rows, shape)
         return Spec(self.output_type, shape)
@@ -224,18 +193,15 @@ class SearchSorted(Op):
 
 def _lead(rows: Shape, values: Shape) -> Shape:
     """Return the shape of the values, all but the last axis as the rows have it; E301, E302."""
-    if len(rows) != len(values):
-        text = f"values have rank {len(values)}, sorted_sequence {len(rows)}"
-        raise OpError(text, code="E301", port=1)
+    want_rank(values, len(rows), len(rows), 1, "values")
     out = [merge(a, b) for a, b in zip(rows[:-1], values[:-1], strict=True)]
     lead = tuple(d for d in out if d is not None)
     if len(lead) != len(out):
-        raise OpError(
+        text = (
             f"values {format_shape(values)} and sorted_sequence {format_shape(rows)} differ in "
-            "front of the last axis",
-            code="E302",
-            port=1,
+            "front of the last axis"
         )
+        raise OpError(text, code="E302", port=1)
     return (*lead, values[-1])
 
 
@@ -255,15 +221,16 @@ class Unique(Op):
     ascending, otherwise by first occurrence.  [movement/Unique-10]
     """
 
+    signature = (
+        "data: any t; axis?: integer one "
+        "-> t [*U]; index_element_type [U]; index_element_type [N]; count_element_type [U]"
+    )
     sorted: bool = True
-    index_element_type: ElementType = i64
-    count_element_type: ElementType = i64
+    index_element_type: IndexType = i64
+    count_element_type: IndexType = i64
 
-    def check(self) -> Iterator[Problem]:
-        yield from index_type(self, "index_element_type")
-        yield from index_type(self, "count_element_type")
-
-    def infer(self, data: Spec, axis: Spec | None = None) -> tuple[Spec, ...]:
+    def infer(self, data: Spec, axis: Spec | None = None) -> Specs:
+        found = fit(self, data, axis)
         at = None if axis is None else single(axis, 1, "axis")
         shape, size = self._sizes(data.shape, at)
         low, high = bounds(size)
@@ -271,14 +238,9 @@ class Unique(Op):
         if data.known is not None and (axis is None or axis.known is not None):
             count = len(self.evaluate(data.known, None if axis is None else axis.known)[1])
         if shape is not None:
-            shape = tuple(count if d is None else d for d in shape)
-        index, each = self.index_element_type, self.count_element_type
-        return (
-            Spec(data.dtype, shape),
-            Spec(index, (count,)),
-            Spec(index, (size,)),
-            Spec(each, (count,)),
-        )
+            found.groups["U"] = tuple(count if d is None else d for d in shape)
+        found["U"], found["N"] = count, size
+        return found.result()
 
     def _sizes(
         self, shape: Shape | None, axis: Dim | None

@@ -9,9 +9,10 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.op import MOVES, Bound, Op, op
+from irdeconv.ir.ports import want_rank
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, ints, non_negative
 from irdeconv.kernels.copies import Border, OwnBorderKernel, PadKernel, padded
-from irdeconv.ops.checks import elements, indexed, one_type, shape_of, want_rank
+from irdeconv.ops.checks import elements, indexed, one_type, shape_of
 
 PadMode = Literal["constant", "edge", "reflect", "symmetric"]
 
@@ -55,11 +56,8 @@ class PadBase(Op):
             if shape is None:
                 shape = (DYNAMIC,) * len(pads)
             if len(pads) != len(shape):
-                raise OpError(
-                    f"{name} has {len(pads)} values for data of rank {len(shape)}",
-                    code="E302",
-                    port=port,
-                )
+                text = f"{name} has {len(pads)} values for data of rank {len(shape)}"
+                raise OpError(text, code="E302", port=port)
         return shape
 
     def _dim(self, axis: int, size: Dim, begin: Dim, end: Dim) -> Dim:
@@ -67,11 +65,8 @@ class PadBase(Op):
             self._check(axis, size, pad, port)
         out = size + begin + end
         if not isinstance(out, Interval) and out < 0:
-            raise OpError(
-                f"axis {axis} of size {size} with pads {begin} and {end} would have size {out}",
-                code="E306",
-                port=1,
-            )
+            text = f"axis {axis} of size {size} with pads {begin} and {end} would have size {out}"
+            raise OpError(text, code="E306", port=1)
         return non_negative(out)
 
     def _check(self, axis: int, size: Dim, pad: Dim, port: int) -> None:
@@ -81,12 +76,11 @@ class PadBase(Op):
             return
         limit = {"edge": None if high else 0, "reflect": high - 1, "symmetric": high}[self.pad_mode]
         if limit is not None and low > limit:
-            raise OpError(
+            text = (
                 f'pad {pad} of axis {axis}: pad_mode="{self.pad_mode}" allows at most {limit} for '
-                f"size {size}",
-                code="E305",
-                port=port,
+                f"size {size}"
             )
+            raise OpError(text, code="E305", port=port)
 
     def evaluate(
         self, data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | None = None
@@ -151,11 +145,8 @@ class Pad1(PadBase):
         for port, pads in ((1, pads_begin), (2, pads_end)):
             values = ints(pads)
             if values is not None and any(v < 0 for v in values):
-                yield Problem(
-                    "W301",
-                    f"pads {list(values)} are negative, which Pad allows from opset12 on",
-                    port=port,
-                )
+                text = f"pads {list(values)} are negative, which Pad allows from opset12 on"
+                yield Problem("W301", text, port=port)
 
 
 @op("Pad", since=12)

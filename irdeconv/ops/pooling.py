@@ -11,15 +11,22 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir import dtypes, geometry
-from irdeconv.ir.attributes import Ints
-from irdeconv.ir.dtypes import ElementType
+from irdeconv.ir.attributes import IndexType, Ints
 from irdeconv.ir.geometry import AutoPad, Rounding, filled
 from irdeconv.ir.op import MOVES, SUM, Bound, Op, attribute, op
+from irdeconv.ir.ports import Specs, fit, want_rank, want_type
 from irdeconv.ir.spec import Array, Dim, Interval, Shape, Spec, bounds, format_shape, non_negative
 from irdeconv.kernels import pooling
 from irdeconv.kernels.candidate import WindowAxis, window_axes
-from irdeconv.ops.checks import axis_of, elements, exact, index_type, shape_of, want_rank, want_type
-from irdeconv.ops.core import positive
+from irdeconv.ops.checks import (
+    at_least,
+    axis_of,
+    elements,
+    exact,
+    inferred_shape,
+    shape_of,
+)
+from irdeconv.ops.core import not_negative, positive
 from irdeconv.ops.elementwise import wide
 
 
@@ -48,11 +55,7 @@ class Pool(_Windows):
         yield from positive("strides", self.strides)
         yield from positive("dilations", self.dilations)
         pads = {"pads_begin": self.pads_begin, "pads_end": self.pads_end}
-        for name, values in pads.items():
-            for axis, p in enumerate(values):
-                if p < 0:
-                    message = f"{name} must not be negative, but is {p} on spatial axis {axis}"
-                    yield Problem("E210", message, attribute=name)
+        yield from not_negative(pads, "spatial axis")
         for name, values in {"strides": self.strides, **pads, "dilations": self.dilations}.items():
             count = len(values)
             if count not in (0, len(self.kernel)):
@@ -99,11 +102,8 @@ class Pool(_Windows):
             return None
         axes = len(data.shape) - 2
         if len(self.kernel) != axes:
-            raise OpError(
-                f"kernel has {len(self.kernel)} values for {axes} spatial axes",
-                code="E304",
-                attribute="kernel",
-            )
+            text = f"kernel has {len(self.kernel)} values for {axes} spatial axes"
+            raise OpError(text, code="E304", attribute="kernel")
         for axis, what in enumerate(("batch", "channel axis")):
             if data.shape[axis] == 0:
                 raise OpError(f"the {what} has no element", code="E306", port=0)
@@ -118,12 +118,11 @@ class Pool(_Windows):
         same = self.auto_pad in ("same_upper", "same_lower")
         top = bounds(size)[1]
         if not same and top is not None and top + sum(pad) < reach:
-            raise OpError(
+            text = (
                 f"the dilated kernel has size {reach} on spatial axis {axis}, "
-                f"but the padded data only {size + sum(pad)}",
-                code="E306",
-                attribute="kernel",
+                f"but the padded data only {size + sum(pad)}"
             )
+            raise OpError(text, code="E306", attribute="kernel")
         return o
 
 
@@ -146,12 +145,11 @@ class AvgPoolBase(Pool):
         for axis, (k, d) in enumerate(zip(self.kernel, dilations, strict=True)):
             for name, pad in zip(("pads_begin", "pads_end"), pads, strict=True):
                 if pad[axis] >= geometry.extent(k, d):
-                    raise OpError(
+                    text = (
                         f"{name} is {pad[axis]} on spatial axis {axis}, so that windows of size "
-                        f"{geometry.extent(k, d)} lie wholly in the padding and have no mean",
-                        code="E304",
-                        attribute=name,
+                        f"{geometry.extent(k, d)} lie wholly in the padding and have no mean"
                     )
+                    raise OpError(text, code="E304", attribute=name)
 
     def evaluate(self, data: Array) -> Array:
         windows, padded = self.windows(data.shape)
@@ -218,12 +216,8 @@ class IndexedMaxPool(Pool):
     rounding = MOVES
 
     dilations: Ints = attribute((), documented=True)
-    index_element_type: ElementType = dtypes.i64
+    index_element_type: IndexType = dtypes.i64
     axis: int = 0
-
-    def check(self) -> Iterator[Problem]:
-        yield from super().check()
-        yield from index_type(self, "index_element_type")
 
     def infer(self, data: Spec) -> tuple[Spec, Spec]:
         shape = self.output_shape(data)
@@ -266,15 +260,8 @@ class MaxPool14(IndexedMaxPool):
 
 def _pooled(data: Spec, output_shape: Spec) -> Shape | None:
     """Return (N, C, *O) for data (N, C, *I) and the values O."""
-    want_type(data, "number", 0, "data")
-    want_rank(data.shape, 3, 5, 0, "data")
-    want_rank(output_shape.shape, 1, 1, 1, "output_shape")
     sizes = elements(output_shape, 1, "output_shape")
-    if sizes is not None:
-        for size in sizes:
-            if not isinstance(size, Interval) and size < 0:
-                text = f"output_shape has {size}; it must not be negative"
-                raise OpError(text, code="E305", port=1)
+    at_least(0, (s for s in sizes or () if isinstance(s, int)), 1, "output_shape")
     if data.shape is None:
         return None
     axes = len(data.shape) - 2
@@ -288,12 +275,17 @@ def _pooled(data: Spec, output_shape: Spec) -> Shape | None:
     return (*data.shape[:2], *sizes)
 
 
-def _shape(data: Array, output_shape: Array) -> tuple[int, ...]:
-    return shape_of(Spec(None, _pooled(Spec.of(data, keep=False), Spec.of(output_shape))))
+class _Adaptive(Op):
+    """Base of both: data and the values O."""
+
+    def infer(self, data: Spec, output_shape: Spec) -> Specs:
+        at = fit(self, data, output_shape)
+        at.groups["O"] = _pooled(data, output_shape)
+        return at.result()
 
 
 @op("AdaptiveAvgPool", since=8)
-class AdaptiveAvgPool(Op):
+class AdaptiveAvgPool(_Adaptive):
     """Means of O windows that share the data: data (N, C, *I), O values -> (N, C, *O).
 
     One to three spatial axes, any numbers. Window o reads floor(o I / O) up to ceil((o + 1) I / O),
@@ -301,12 +293,10 @@ class AdaptiveAvgPool(Op):
     """
 
     rounding = SUM
-
-    def infer(self, data: Spec, output_shape: Spec) -> Spec:
-        return Spec(data.dtype, _pooled(data, output_shape))
+    signature = "data: number t [?, ?, ?, *I:2]; output_shape: integer [?] -> t [*O]"
 
     def evaluate(self, data: Array, output_shape: Array) -> Array:
-        shape = _shape(data, output_shape)
+        shape = inferred_shape(self, data, output_shape)
         if 0 in shape:
             return np.zeros(shape, data.dtype)
         return wide(pooling.means)(data, shape[2:])
@@ -319,7 +309,7 @@ class AdaptiveAvgPool(Op):
 
 
 @op("AdaptiveMaxPool", since=8)
-class AdaptiveMaxPool(Op):
+class AdaptiveMaxPool(_Adaptive):
     """Maxima of O windows and where they lie: data (N, C, *I), O values -> two of (N, C, *O).
 
     Windows as for AdaptiveAvgPool. The second output counts the elements of a channel's plane, the
@@ -327,17 +317,14 @@ class AdaptiveMaxPool(Op):
     """
 
     rounding = MOVES
-    index_element_type: ElementType = dtypes.i64
-
-    def check(self) -> Iterator[Problem]:
-        yield from index_type(self, "index_element_type")
-
-    def infer(self, data: Spec, output_shape: Spec) -> tuple[Spec, Spec]:
-        shape = _pooled(data, output_shape)
-        return Spec(data.dtype, shape), Spec(self.index_element_type, shape)
+    signature = (
+        "data: number t [?, ?, ?, *I:2]; output_shape: integer [?] "
+        "-> t [*O]; index_element_type [*O]"
+    )
+    index_element_type: IndexType = dtypes.i64
 
     def evaluate(self, data: Array, output_shape: Array) -> tuple[Array, Array]:
-        shape = _shape(data, output_shape)
+        shape = inferred_shape(self, data, output_shape)
         kind: Any = self.index_element_type.container
         if 0 in shape:
             return np.zeros(shape, data.dtype), np.zeros(shape, kind)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import ml_dtypes
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import OpError
+from irdeconv.ir.attributes import ValueRange
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.op import FUNCTION, LEVELS, ChainStep, Op, Operand, op
+from irdeconv.ir.ports import Specs, fit
 from irdeconv.ir.spec import Array, Spec, compatible, format_shape, is_static
 from irdeconv.kernels import elementwise as steps
 from irdeconv.kernels.elementwise_chain import computing_type
@@ -19,9 +21,6 @@ from irdeconv.ops.checks import (
     aligned,
     broadcast_shapes,
     known,
-    one_type,
-    real_types,
-    want_type,
     widest,
 )
 
@@ -36,24 +35,17 @@ class FakeQuantize(Op):
     """
 
     rounding = LEVELS
+    signature = "data: real t; in_low: real; in_high: real; out_low: real; out_high: real -> t [*O]"
 
-    levels: int
+    levels: Annotated[int, ValueRange(2)]
     auto_broadcast: AutoBroadcast = "numpy"
 
-    def check(self) -> Iterator[Problem]:
-        if self.levels < 2:
-            yield Problem(
-                "E210", f"levels is {self.levels}; at least 2 are needed", attribute="levels"
-            )
-
-    def infer(self, data: Spec, in_low: Spec, in_high: Spec, out_low: Spec, out_high: Spec) -> Spec:
-        limits = (in_low, in_high, out_low, out_high)
-        names = ("data", "in_low", "in_high", "out_low", "out_high")
-        dtype = real_types(data, *limits, names=names)
-        shape = data.shape
+    def infer(self, data: Spec, *limits: Spec) -> Specs:
+        at, shape = fit(self, data, *limits), data.shape
         for port, s in enumerate(limits, 1):
             shape = broadcast_shapes(shape, s.shape, self.auto_broadcast, port)
-        return Spec(dtype, shape)
+        at.groups["O"] = shape
+        return at.result()
 
     def evaluate(
         self, data: Array, in_low: Array, in_high: Array, out_low: Array, out_high: Array
@@ -93,12 +85,11 @@ class FakeConvert(Op):
 
     rounding = FUNCTION
 
+    signature = "data: real t [*I]; scale: t; shift?: t -> t [*I]"
     destination_type: Literal["f8e4m3", "f8e5m2"] = "f8e4m3"
 
-    def infer(self, data: Spec, scale: Spec, shift: Spec | None = None) -> Spec:
-        want_type(data, "real", 0, "data")
-        given = (data, scale) if shift is None else (data, scale, shift)
-        dtype = one_type(*given, names=("data", "scale", "shift"))
+    def infer(self, data: Spec, scale: Spec, shift: Spec | None = None) -> Specs:
+        at = fit(self, data, scale, shift)
         if shift is not None and not compatible(scale.shape, shift.shape):
             text = f"shift {format_shape(shift.shape)} has not the shape of scale"
             raise OpError(f"{text}, {format_shape(scale.shape)}", code="E302", port=2)
@@ -106,7 +97,7 @@ class FakeConvert(Op):
         if is_static(shape) and is_static(data.shape) and shape != data.shape:
             text = f"scale {format_shape(scale.shape)} does not broadcast to the data's shape"
             raise OpError(f"{text}, {format_shape(data.shape)}", code="E302", port=1)
-        return Spec(dtype, data.shape)
+        return at.result()
 
     def evaluate(self, data: Array, scale: Array, shift: Array | None = None) -> Array:
         kind = ELEMENT_TYPES[self.destination_type].container

@@ -1,12 +1,6 @@
-"""Recurrent cells and sequences, beam search, CTC.
-
-Recurrent cells and sequences: RNN, GRU, LSTM.
+"""Recurrent cells and sequences (RNN, GRU, LSTM), beam search (GatherTree), CTC.
 
 Axis letters: N batch, T steps, D directions, I inputs, H hidden units, G gates times H.
-
-GatherTree: whole sequences out of a beam search.
-
-Connectionist temporal classification: CTCGreedyDecoder, CTCGreedyDecoderSeqLen, CTCLoss.
 """
 
 from __future__ import annotations
@@ -19,22 +13,16 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
-from irdeconv.ir.attributes import Floats, Strings
-from irdeconv.ir.dtypes import ElementType, i32
+from irdeconv.ir.attributes import Floats, IndexType, Positive, Strings
+from irdeconv.ir.dtypes import i32
 from irdeconv.ir.op import JUMPS, Op, attribute, op, ports
-from irdeconv.ir.spec import DYNAMIC, Array, Dim, Spec, bounds, merge
+from irdeconv.ir.ports import Fit, Specs, fit
+from irdeconv.ir.spec import Array, Spec, bounds
 from irdeconv.kernels import elementwise, jit, recurrent
 from irdeconv.kernels import elementwise as steps
 from irdeconv.ops.checks import (
-    axis_sizes,
-    index_type,
-    one_type,
-    real_types,
-    single,
     want_lengths,
-    want_rank,
     want_shapes,
-    want_type,
 )
 
 ACTIVATIONS: dict[str, recurrent.Activation] = {
@@ -57,16 +45,13 @@ class Recurrent(Op):
     gates: ClassVar[int] = 1
     halves: ClassVar[bool] = False  # whether activations may be told once for each direction
 
-    hidden_size: int
+    hidden_size: Positive
     activations: Strings = ()
     activations_alpha: Floats = ()
     activations_beta: Floats = ()
     clip: float = 0.0
 
     def check(self) -> Iterator[Problem]:
-        if self.hidden_size < 1:
-            text = f"hidden_size is {self.hidden_size}; it must be at least 1"
-            yield Problem("E210", text, attribute="hidden_size")
         if self.clip < 0:
             text = f"clip is {self.clip}; a negative one does not clip"
             yield Problem("W301", text, attribute="clip")
@@ -119,37 +104,10 @@ class Recurrent(Op):
         """Return the cell with the recurrent weights, and the bias of the projected input."""
         raise NotImplementedError
 
+    @property
     def bias_gates(self) -> int:
         """How many times H the bias has."""
         return self.gates
-
-    def sizes(
-        self, inputs: Sequence[Spec], letters: Sequence[str], directions: int = 1
-    ) -> tuple[Any, dict[str, Dim]]:
-        """Return the element type and what every axis letter stands for; E301, E302, E303.
-
-        `letters` are the axes of each input; lengths (N) are integers, all others real.
-        """
-        names = ports(type(self)).names
-        h = self.hidden_size
-        known: dict[str, Dim] = {"H": h, "G": self.gates * h, "B": self.bias_gates() * h}
-        known |= {"D": directions, "P": 3 * h}
-        for port, (spec, name, axes) in enumerate(zip(inputs, names, letters, strict=False)):
-            want_type(spec, "integer" if axes == "N" else "real", port, name)
-            want_rank(spec.shape, len(axes), len(axes), port, name)
-            for axis, (letter, dim) in enumerate(zip(axes, spec.shape or (), strict=False)):
-                both = merge(known.get(letter, DYNAMIC), dim)
-                if both is None:
-                    raise OpError(
-                        f"axis {axis} of {name} has size {dim}; {known[letter]} is needed",
-                        code="E302",
-                        port=port,
-                    )
-                known[letter] = both
-        real = [port for port, axes in enumerate(letters[: len(inputs)]) if axes != "N"]
-        specs, named = [inputs[port] for port in real], [names[port] for port in real]
-        dtype = one_type(*specs, names=named, ports=real)
-        return dtype, {letter: known.get(letter, DYNAMIC) for letter in "NTDH"}
 
     def scan(
         self,
@@ -190,6 +148,7 @@ class _Gru(Recurrent):
     gates = 3
     linear_before_reset: bool
 
+    @property
     def bias_gates(self) -> int:
         return 4 if self.linear_before_reset else 3
 
@@ -208,14 +167,17 @@ class _Lstm(Recurrent):
         return recurrent.lstm(r, self.functions(), self.clipped), bias
 
 
+_INPUT_AND_STATE = "x: real t [N, I]; initial_hidden_state: t [N, hidden_size]"
+_CELL_STATE = "initial_cell_state: t [N, hidden_size]"
+_WEIGHTS = "w: t [gates*hidden_size, I]; r: t [gates*hidden_size, hidden_size]"
+_BIAS = "b: t [bias_gates*hidden_size]"
+_STATE = "t [N, hidden_size]"
+
+
 class _Cell(Recurrent):
     """Base of single steps: x, states, w, r, b -> the next states."""
 
-    def specs(self, *inputs: Spec) -> tuple[Spec, ...]:
-        """Return the specs of the next states."""
-        states = len(inputs) - 4
-        dtype, sizes = self.sizes(inputs, ("NI", *("NH",) * states, "GI", "GH", "B"))
-        return (Spec(dtype, (sizes["N"], sizes["H"])),) * states
+    signature = f"{_INPUT_AND_STATE}; {_WEIGHTS}; {_BIAS} -> {_STATE}"
 
     def run(self, loops: Loops, *inputs: Array) -> tuple[Array, ...]:
         """Compute the next states, of sequences of one step."""
@@ -225,15 +187,8 @@ class _Cell(Recurrent):
         return tuple(self.scan(loop, x[:, None], states, one, w, r, b, reverse=False)[1:])
 
 
-class _OneStateCell(_Cell):
-    def infer(
-        self, x: Spec, initial_hidden_state: Spec, w: Spec, r: Spec, b: Spec
-    ) -> tuple[Spec, ...]:
-        return self.specs(x, initial_hidden_state, w, r, b)
-
-
 @op("RNNCell", without=(2,))
-class RNNCell(_OneStateCell, _Rnn):
+class RNNCell(_Cell, _Rnn):
     """One step: x (N, I), state (N, H), w (H, I), r (H, H), b (H,) -> (N, H).
 
     H' = f(x W + H R + B), f tanh by default; real numbers of one type.  [sequence/RNNCell-1]
@@ -243,7 +198,7 @@ class RNNCell(_OneStateCell, _Rnn):
 
 
 @op("GRUCell", since=3)
-class GRUCell(_OneStateCell, _Gru):
+class GRUCell(_Cell, _Gru):
     """One step: x (N, I), state (N, H), w (3H, I), r (3H, H), b -> (N, H); gates z, r, h.
 
     `linear_before_reset` lets the reset gate act behind the product; b then has 4H values, the
@@ -262,24 +217,13 @@ class LSTMCell1(_Cell, _Lstm):
     `input_forget` and the peepholes p (3H,).
     """
 
+    signature = (
+        f"{_INPUT_AND_STATE}; {_CELL_STATE}; {_WEIGHTS}; b?: t [gates*hidden_size]; "
+        f"p?: t [3*hidden_size] -> {_STATE}; {_STATE}"
+    )
     activations: Strings = LSTM
     input_forget: bool = False
     weights_format: Literal["fico", "icof", "ifco", "ifoc", "iofc"] = "ifco"
-
-    def infer(
-        self,
-        x: Spec,
-        initial_hidden_state: Spec,
-        initial_cell_state: Spec,
-        w: Spec,
-        r: Spec,
-        b: Spec | None = None,
-        p: Spec | None = None,
-    ) -> tuple[Spec, ...]:
-        given = (x, initial_hidden_state, initial_cell_state, w, r, b, p)
-        letters = ("NI", "NH", "NH", "GI", "GH", "B", "P")
-        dtype, sizes = self.sizes([s for s in given if s is not None], letters)
-        return (Spec(dtype, (sizes["N"], sizes["H"])),) * 2
 
     def remarks(self, *inputs: Spec) -> Iterator[Problem]:
         if self.input_forget:
@@ -303,38 +247,38 @@ class LSTMCell(_Cell, _Lstm):
     Gates f, i, c, o: C' = f C + i c, H' = o h(C').  [sequence/LSTMCell-4]
     """
 
+    signature = f"{_INPUT_AND_STATE}; {_CELL_STATE}; {_WEIGHTS}; {_BIAS} -> {_STATE}; {_STATE}"
     activations: Strings = LSTM
-
-    def infer(
-        self,
-        x: Spec,
-        initial_hidden_state: Spec,
-        initial_cell_state: Spec,
-        w: Spec,
-        r: Spec,
-        b: Spec,
-    ) -> tuple[Spec, ...]:
-        return self.specs(x, initial_hidden_state, initial_cell_state, w, r, b)
 
 
 Direction = Literal["forward", "reverse", "bidirectional"]
+_STEPS_AND_STATE = "x: real t [N, T, I]; initial_hidden_state: t [N, directions, hidden_size]"
+_STATES_OF_CELLS = "initial_cell_state: t [N, directions, hidden_size]"
+_SEQUENCE_WEIGHTS = (
+    "sequence_lengths: integer [N]; w: t [directions, gates*hidden_size, I]; "
+    "r: t [directions, gates*hidden_size, hidden_size]; b: t [directions, bias_gates*hidden_size]"
+)
+_STEPS = "t [N, directions, T, hidden_size]"
+_LAST = "t [N, directions, hidden_size]"
 
 
 class _Sequence(Recurrent):
+    signature = f"{_STEPS_AND_STATE}; {_SEQUENCE_WEIGHTS} -> {_STEPS}; {_LAST}"
     halves: ClassVar[bool] = True
     direction: Direction
 
-    def specs(self, *inputs: Spec) -> tuple[Spec, ...]:
-        """Return the specs of the outputs and the last states."""
-        states = len(inputs) - 5
-        letters = ("NTI", *("NDH",) * states, "N", "DGI", "DGH", "DB")
-        dtype, sizes = self.sizes(inputs, letters, 2 if self.direction == "bidirectional" else 1)
-        lengths = inputs[states + 1]
-        if lengths.value is not None:
-            want_lengths(lengths.value.reshape(-1), bounds(sizes["T"])[1], states + 1)
-        outputs = Spec(dtype, tuple(sizes[letter] for letter in "NDTH"))
-        last = Spec(dtype, tuple(sizes[letter] for letter in "NDH"))
-        return (outputs, *(last,) * states)
+    @property
+    def directions(self) -> int:
+        """How many directions there are."""
+        return 2 if self.direction == "bidirectional" else 1
+
+    def infer(self, *inputs: Spec) -> Specs:
+        at = fit(self, *inputs)
+        port = len(inputs) - 4
+        lengths = inputs[port].value
+        if lengths is not None:
+            want_lengths(lengths.reshape(-1), bounds(at["T"])[1], port)
+        return at.result()
 
     def run(self, loops: Loops, *inputs: Array) -> tuple[Array, ...]:
         """Run every direction and put them side by side."""
@@ -350,21 +294,8 @@ class _Sequence(Recurrent):
         return tuple(np.stack(outs, 1) for outs in zip(*runs, strict=True))
 
 
-class _OneStateSequence(_Sequence):
-    def infer(
-        self,
-        x: Spec,
-        initial_hidden_state: Spec,
-        sequence_lengths: Spec,
-        w: Spec,
-        r: Spec,
-        b: Spec,
-    ) -> tuple[Spec, ...]:
-        return self.specs(x, initial_hidden_state, sequence_lengths, w, r, b)
-
-
 @op("RNNSequence", since=5)
-class RNNSequence(_OneStateSequence, _Rnn):
+class RNNSequence(_Sequence, _Rnn):
     """RNNCell along a sequence: x (N, T, I) -> outputs (N, D, T, H), last states (N, D, H).
 
     Weights have a leading axis of D directions, 2 where it is bidirectional: forward, reverse.
@@ -376,7 +307,7 @@ class RNNSequence(_OneStateSequence, _Rnn):
 
 
 @op("GRUSequence", since=5)
-class GRUSequence(_OneStateSequence, _Gru):
+class GRUSequence(_Sequence, _Gru):
     """GRUCell along a sequence, otherwise as RNNSequence.  [sequence/GRUSequence-5]"""
 
     activations: Strings = GRU
@@ -391,23 +322,11 @@ class LSTMSequence(_Sequence, _Lstm):
     [sequence/LSTMSequence-1]
     """
 
+    signature = (
+        f"{_STEPS_AND_STATE}; {_STATES_OF_CELLS}; {_SEQUENCE_WEIGHTS} -> {_STEPS}; {_LAST}; {_LAST}"
+    )
     activations: Strings = LSTM
     direction: Direction = attribute("forward", documented=True)
-
-    def infer(
-        self,
-        x: Spec,
-        initial_hidden_state: Spec,
-        initial_cell_state: Spec,
-        sequence_lengths: Spec,
-        w: Spec,
-        r: Spec,
-        b: Spec,
-    ) -> tuple[Spec, ...]:
-        return self.specs(x, initial_hidden_state, initial_cell_state, sequence_lengths, w, r, b)
-
-
-NAMES = ("step_ids", "parent_idx", "max_seq_len", "end_token")
 
 
 @op("GatherTree", since=1)
@@ -420,13 +339,10 @@ class GatherTree(Op):
     """
 
     rounding = JUMPS
-
-    def infer(self, step_ids: Spec, parent_idx: Spec, max_seq_len: Spec, end_token: Spec) -> Spec:
-        given = (step_ids, parent_idx, max_seq_len, end_token)
-        want_type(step_ids, "number", 0, "step_ids")
-        dtype = one_type(*given, names=NAMES)
-        at = axis_sizes(given, NAMES, ("TNB", "TNB", "N", ""))
-        return Spec(dtype, (at["T"], at["N"], at["B"]))
+    signature = (
+        "step_ids: number t [T, N, B]; parent_idx: t [T, N, B]; max_seq_len: t [N]; "
+        "end_token: t [] -> t [T, N, B]"
+    )
 
     def evaluate(
         self, step_ids: Array, parent_idx: Array, max_seq_len: Array, end_token: Array
@@ -450,10 +366,11 @@ class GatherTree(Op):
         return np.where(ended, end_token, out).astype(step_ids.dtype)
 
 
-def _some_classes(classes: Dim) -> None:
-    """Refuse data without classes, of which none is the best; E302."""
-    if classes == 0:
+def _of_classes(at: Fit) -> Specs:
+    """Return the results; refuse data without classes, of which none is the best; E302."""
+    if at["C"] == 0:
         raise OpError("there are 0 classes; at least one is needed", code="E302", port=0)
+    return at.result()
 
 
 def _check_lengths(lengths: Array, highest: Array | int, port: int, name: str) -> None:
@@ -476,14 +393,11 @@ class CTCGreedyDecoder(Op):
     """
 
     rounding = JUMPS
+    signature = "data: real t [T, N, C]; sequence_mask: real [T, N] -> t [N, T, 1, 1]"
     ctc_merge_repeated: bool = True
 
-    def infer(self, data: Spec, sequence_mask: Spec) -> Spec:
-        names = ("data", "sequence_mask")
-        dtype = real_types(data, sequence_mask, names=names)
-        at = axis_sizes((data, sequence_mask), names, ("TNC", "TN"))
-        _some_classes(at["C"])
-        return Spec(dtype, (at["N"], at["T"], 1, 1))
+    def infer(self, *inputs: Spec) -> Specs:
+        return _of_classes(fit(self, *inputs))
 
     def evaluate(self, data: Array, sequence_mask: Array) -> Array:
         want_shapes(self, data, sequence_mask)
@@ -503,26 +417,16 @@ class CTCGreedyDecoderSeqLen(Op):
     """
 
     rounding = JUMPS
+    signature = (
+        "data: real [N, T, C]; sequence_length: integer [N]; blank_index?: integer one "
+        "-> classes_index_type [N, T]; sequence_length_type [N]"
+    )
     merge_repeated: bool = True
-    classes_index_type: ElementType = i32
-    sequence_length_type: ElementType = i32
+    classes_index_type: IndexType = i32
+    sequence_length_type: IndexType = i32
 
-    def check(self) -> Iterator[Problem]:
-        yield from index_type(self, "classes_index_type")
-        yield from index_type(self, "sequence_length_type")
-
-    def infer(
-        self, data: Spec, sequence_length: Spec, blank_index: Spec | None = None
-    ) -> tuple[Spec, Spec]:
-        want_type(data, "real", 0, "data")
-        want_type(sequence_length, "integer", 1, "sequence_length")
-        if blank_index is not None:
-            single(blank_index, 2, "blank_index")
-        names = ("data", "sequence_length")
-        at = axis_sizes((data, sequence_length), names, ("NTC", "N"))
-        _some_classes(at["C"])
-        counts = Spec(self.sequence_length_type, (at["N"],))
-        return Spec(self.classes_index_type, (at["N"], at["T"])), counts
+    def infer(self, *inputs: Spec) -> Specs:
+        return _of_classes(fit(self, *inputs))
 
     def evaluate(
         self, data: Array, sequence_length: Array, blank_index: Array | None = None
@@ -550,29 +454,16 @@ class CTCLoss(Op):
     the specification.  [sequence/CTCLoss-4]
     """
 
+    signature = (
+        "logits: real t [N, T, C]; logit_length: integer [N]; labels: integer [N, T]; "
+        "label_length: integer [N]; blank_index?: integer [] -> t [N]"
+    )
     preprocess_collapse_repeated: bool = False
     ctc_merge_repeated: bool = False
     unique: bool = False
 
-    def infer(
-        self,
-        logits: Spec,
-        logit_length: Spec,
-        labels: Spec,
-        label_length: Spec,
-        blank_index: Spec | None = None,
-    ) -> Spec:
-        want_type(logits, "real", 0, "logits")
-        names = ("logits", "logit_length", "labels", "label_length")
-        given = (logits, logit_length, labels, label_length)
-        for port in (1, 2, 3):
-            want_type(given[port], "integer", port, names[port])
-        if blank_index is not None:
-            want_type(blank_index, "integer", 4, "blank_index")
-            want_rank(blank_index.shape, 0, 0, 4, "blank_index")
-        at = axis_sizes(given, names, ("NTC", "N", "NT", "N"))
-        _some_classes(at["C"])
-        return Spec(logits.dtype, (at["N"],))
+    def infer(self, *inputs: Spec) -> Specs:
+        return _of_classes(fit(self, *inputs))
 
     def evaluate(
         self,

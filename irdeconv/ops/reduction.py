@@ -10,11 +10,12 @@ import numpy as np
 
 from irdeconv.base.errors import Problem
 from irdeconv.ir.op import JUMPS, MOVES, SCALE, SUM, Bound, Op, Rounding, op
+from irdeconv.ir.ports import Types, want_type
 from irdeconv.ir.spec import DYNAMIC, Array, Interval, Shape, Spec, bounds
 from irdeconv.kernels import reductions
 from irdeconv.kernels.elementwise import saturated
 from irdeconv.kernels.reductions import rows_of
-from irdeconv.ops.checks import Types, axis_of, elements, exact, is_computed, shape_of, want_type
+from irdeconv.ops.checks import axis_of, elements, exact, is_computed, shape_of
 from irdeconv.ops.ranges import holds_real
 
 Reducer = Callable[..., Array]

@@ -4,57 +4,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.base.limits import current, raise_hint
-from irdeconv.ir.attributes import Floats, Ints
+from irdeconv.ir.attributes import Floats, Ints, Natural, Positive
 from irdeconv.ir.op import MOVES, Op, attribute, op
-from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, format_shape, merge
+from irdeconv.ir.ports import Specs, fit
+from irdeconv.ir.spec import DYNAMIC, Array, Dim, Shape, Spec, bounds, merge
 from irdeconv.kernels import regions
 from irdeconv.kernels import regions as pooled_regions
 from irdeconv.kernels.regions import Groups, SampledAxis, axis_of_samples
-from irdeconv.ops.checks import axis_of, one_type, positive_number, want_rank, want_type
+from irdeconv.ops.checks import axis_of, positive_number
 
-Pooling = Literal["avg", "max"]
 Aligned = Literal["asymmetric", "half_pixel_for_nn", "half_pixel"]
 # What is added to a place before the scale, and after it.
 _SHIFTS = {"asymmetric": (0.0, 0.0), "half_pixel_for_nn": (0.0, -0.5), "half_pixel": (0.5, -0.5)}
 
 
+@dataclass(frozen=True)
 class _Regions(Op):
     """Base: feature maps (N, C, H, W), regions (R, numbers), their images (R) -> (R, C, h, w)."""
 
-    pooled_h: int
-    pooled_w: int
-    sampling_ratio: int
-    spatial_scale: float
-    numbers = 4
-
-    def check(self) -> Iterator[Problem]:
-        for name in ("pooled_h", "pooled_w", "sampling_ratio"):
-            if getattr(self, name) < 0:
-                text = f"{name} is {getattr(self, name)}; it must not be negative"
-                yield Problem("E210", text, attribute=name)
-
-    def infer(self, data: Spec, rois: Spec, batch_indices: Spec) -> Spec:
-        want_type(data, "real", 0, "data")
-        dtype = one_type(data, rois, names=("data", "rois"))
-        want_type(batch_indices, "integer", 2, "batch_indices")
-        for port, (spec, rank) in enumerate(((data, 4), (rois, 2), (batch_indices, 1))):
-            want_rank(spec.shape, rank, rank, port, ("data", "rois", "batch_indices")[port])
-        r, b = rois.shape or (DYNAMIC,) * 2, batch_indices.shape or (DYNAMIC,)
-        if merge(r[1], self.numbers) is None:
-            text = f"a region has {r[1]} numbers; it must have {self.numbers}"
-            raise OpError(text, code="E302", port=1)
-        count = merge(r[0], b[0])
-        if count is None:
-            text = f"there are {r[0]} regions and {b[0]} batch_indices"
-            raise OpError(text, code="E302", port=2)
-        channels = DYNAMIC if data.shape is None else data.shape[1]
-        return Spec(dtype, (count, channels, self.pooled_h, self.pooled_w))
+    signature = (
+        "data: real t [?, C, ?, ?]; rois: t [R, 4]; batch_indices: integer [R] "
+        "-> t [R, C, pooled_h, pooled_w]"
+    )
+    pooled_h: Natural = attribute(0, documented=True)
+    pooled_w: Natural = attribute(0, documented=True)
+    sampling_ratio: Natural = attribute(0, documented=True)
+    spatial_scale: float = attribute(0.0, documented=True)
 
     def evaluate(self, data: Array, rois: Array, batch_indices: Array) -> Array:
         wide = data.astype(np.float32)
@@ -93,11 +75,12 @@ def limited_axes(
     return y, x
 
 
+@dataclass(frozen=True)
 class _Straight(_Regions):
     """Base of the two versions of ROIAlign."""
 
-    mode: Pooling
-    aligned_mode: Aligned = "asymmetric"
+    aligned_mode = "asymmetric"
+    mode: Literal["avg", "max"] = attribute("avg", documented=True)
 
     def _pool(self, image: Array, region: Array) -> Array:
         before, after = map(np.float32, _SHIFTS[self.aligned_mode])
@@ -120,12 +103,6 @@ class ROIAlign3(_Straight):
     unwritten. A side is at least 1 long.  [detection/ROIAlign-3]
     """
 
-    pooled_h: int = attribute(0, documented=True)
-    pooled_w: int = attribute(0, documented=True)
-    sampling_ratio: int = attribute(0, documented=True)
-    spatial_scale: float = attribute(0.0, documented=True)
-    mode: Pooling = attribute("avg", documented=True)
-
 
 @op("ROIAlign", since=9)
 class ROIAlign(_Straight):
@@ -136,11 +113,6 @@ class ROIAlign(_Straight):
     latter adds one before scaling; sides are then as long as they are.  [detection/ROIAlign-9]
     """
 
-    pooled_h: int = attribute(0, documented=True)
-    pooled_w: int = attribute(0, documented=True)
-    sampling_ratio: int = attribute(0, documented=True)
-    spatial_scale: float = attribute(0.0, documented=True)
-    mode: Pooling = attribute("avg", documented=True)
     aligned_mode: Aligned = "asymmetric"
 
 
@@ -153,12 +125,8 @@ class ROIAlignRotated(_Regions):
     radians, anticlockwise unless `clockwise_mode`.  [detection/ROIAlignRotated-15]
     """
 
-    pooled_h: int = attribute(0, documented=True)
-    pooled_w: int = attribute(0, documented=True)
-    sampling_ratio: int = attribute(0, documented=True)
-    spatial_scale: float = attribute(0.0, documented=True)
+    signature = _Regions.signature.replace("[R, 4]", "[R, 5]")
     clockwise_mode: bool = False
-    numbers = 5
 
     def _pool(self, image: Array, region: Array) -> Array:
         centre = region[:2] * np.float32(self.spatial_scale) - np.float32(0.5)
@@ -185,18 +153,6 @@ class _RegionPooling(Op):
         if not 0 < self.spatial_scale < math.inf:
             text = f"spatial_scale is {self.spatial_scale}; it must be positive"
             yield Problem("E210", text, attribute="spatial_scale")
-
-    def _shapes(self, data: Spec, rois: Spec) -> tuple[Shape, Dim]:
-        """Return the shape of the data and the number of regions; E301, E302, E303."""
-        want_type(data, "real", 0, "data")
-        want_type(rois, "real", 1, "rois")
-        want_rank(data.shape, 4, 4, 0, "data")
-        want_rank(rois.shape, 2, 2, 1, "rois")
-        count, numbers = rois.shape or (DYNAMIC,) * 2
-        if merge(numbers, 5) is None:
-            text = f"a region has {numbers} numbers; it must have 5, the image first"
-            raise OpError(text, code="E302", port=1)
-        return data.shape or (DYNAMIC,) * 4, count
 
     def _each(self, data: Array, rois: Array, shape: tuple[int, ...], pool: Pool) -> Array:
         """Pool region by region, up to the first of image -1; the rest is 0."""
@@ -228,6 +184,7 @@ class ROIPooling(_RegionPooling):
     `spatial_scale`.  [detection/ROIPooling-1]
     """
 
+    signature = "data: real t [?, C, ?, ?]; rois: t [R, 5] -> t [R, C, *P]"
     output_size: Ints = ()
     output_roi: Ints = ()
     pooled_h: int = 0
@@ -252,10 +209,10 @@ class ROIPooling(_RegionPooling):
         height, width = (*(self.output_roi or self.output_size), 0, 0)[:2]
         return self.pooled_h or height, self.pooled_w or width
 
-    def infer(self, data: Spec, rois: Spec) -> Spec:
-        shape, count = self._shapes(data, rois)
-        dtype = one_type(data, rois, names=("data", "rois"))
-        return Spec(dtype, (count, shape[1], *self.size()))
+    def infer(self, *inputs: Spec) -> Specs:
+        at = fit(self, *inputs)
+        at.groups["P"] = self.size()
+        return at.result()
 
     def evaluate(self, data: Array, rois: Array) -> Array:
         bins = self.size()
@@ -273,28 +230,25 @@ class ROIPooling(_RegionPooling):
 class _Sensitive(_RegionPooling):
     """Base: each bin of a region reads channels of its own."""
 
+    signature = (
+        "data: real t [?, C, ?, ?]; rois: real [R, 5] -> t [R, output_dim, group_size, group_size]"
+    )
     output_dim: int
     group_size: int
     spatial_bins_x: int
     spatial_bins_y: int
 
-    def check(self) -> Iterator[Problem]:
-        for name in ("output_dim", "group_size"):
-            yield from positive_number(self, name)
-
     def _groups(self) -> Groups:
         bins = (self.spatial_bins_y, self.spatial_bins_x)
         return Groups(self.group_size, self.output_dim, bins, self.spatial_scale)
 
-    def _pooled(self, data: Spec, rois: Spec, parts: int, *, exact: bool = True) -> Spec:
-        """Infer from channels that are `output_dim` times `parts`, or more unless `exact`."""
-        shape, count = self._shapes(data, rois)
+    def _check_channels(self, channels: Dim, parts: int, *, exact: bool) -> None:
+        """Require channels that are `output_dim` times `parts`, or more unless `exact`; E302."""
         need = self.output_dim * parts
-        top = bounds(shape[1])[1]
-        if merge(shape[1], need) is None and (exact or (top is not None and top < need)):
-            text = f"data has {shape[1]} channels; {self.output_dim} x {parts} = {need} are needed"
+        top = bounds(channels)[1]
+        if merge(channels, need) is None and (exact or (top is not None and top < need)):
+            text = f"data has {channels} channels; {self.output_dim} x {parts} = {need} are needed"
             raise OpError(text, code="E302", port=0)
-        return Spec(data.dtype, (count, self.output_dim, self.group_size, self.group_size))
 
 
 @op("PSROIPooling")
@@ -310,22 +264,24 @@ class PSROIPooling(_Sensitive):
     """
 
     mode: Literal["average", "bilinear"]
-    output_dim: int = attribute(0, documented=True)
-    group_size: int = attribute(0, documented=True)
+    output_dim: Positive = attribute(0, documented=True)
+    group_size: Positive = attribute(0, documented=True)
     spatial_scale: float = attribute(0.0, documented=True)
     spatial_bins_x: int = 1
     spatial_bins_y: int = 1
 
     def check(self) -> Iterator[Problem]:
         yield from self._check_scale()
-        yield from super().check()
         if self.mode == "bilinear":
             yield from positive_number(self, "spatial_bins_x")
             yield from positive_number(self, "spatial_bins_y")
 
-    def infer(self, data: Spec, rois: Spec) -> Spec:
+    def infer(self, *inputs: Spec) -> Specs:
+        at = fit(self, *inputs)
         bins = self.spatial_bins_x * self.spatial_bins_y
-        return self._pooled(data, rois, self.group_size**2 if self.mode == "average" else bins)
+        parts = self.group_size**2 if self.mode == "average" else bins
+        self._check_channels(at["C"], parts, exact=True)
+        return at.result()
 
     def evaluate(self, data: Array, rois: Array) -> Array:
         groups = self._groups()
@@ -345,44 +301,37 @@ class DeformablePSROIPooling(_Sensitive):
     are 0.  [detection/DeformablePSROIPooling-1]
     """
 
-    output_dim: int = attribute(0, documented=True)
+    signature = (
+        "data: real t [?, C, ?, ?]; rois: real [R, 5]; "
+        "offsets?: real [R, K, part_size, part_size] -> t [R, output_dim, group_size, group_size]"
+    )
+    output_dim: Positive = attribute(0, documented=True)
     spatial_scale: float = attribute(0.0, documented=True)
-    group_size: int = 1
+    group_size: Positive = 1
     mode: Literal["bilinear_deformable"] = "bilinear_deformable"
-    spatial_bins_x: int = 1
-    spatial_bins_y: int = 1
+    spatial_bins_x: Positive = 1
+    spatial_bins_y: Positive = 1
     trans_std: float = 1.0
     part_size: int = 1
 
     def check(self) -> Iterator[Problem]:
-        yield from super().check()
         for name in ("spatial_bins_x", "spatial_bins_y"):
-            yield from positive_number(self, name)
             limit = current().samples
             if getattr(self, name) > limit:
                 text = f"{name} is {getattr(self, name)}; the limit is {limit}"
                 yield Problem("E210", text, attribute=name, hint=raise_hint("samples"))
 
-    def infer(self, data: Spec, rois: Spec, offsets: Spec | None = None) -> Spec:
-        out = self._pooled(data, rois, self.group_size**2, exact=False)
-        if offsets is None:
-            return out
-        want_type(offsets, "real", 2, "offsets")
-        want_rank(offsets.shape, 4, 4, 2, "offsets")
-        shape = offsets.shape or (DYNAMIC,) * 4
-        count = merge(shape[0], (rois.shape or (DYNAMIC,))[0])
-        side = self.part_size
-        if count is None or any(merge(d, side) is None for d in shape[2:]):
-            text = f"offsets have shape {format_shape(shape)}; a region's are (2K, {side}, {side})"
-            raise OpError(text, code="E302", port=2)
-        channels = shape[1]
+    def infer(self, *inputs: Spec) -> Specs:
+        at = fit(self, *inputs)
+        self._check_channels(at["C"], self.group_size**2, exact=False)
+        channels = at["K"]
         if isinstance(channels, int) and (
             channels < 2 or channels % 2 or self.output_dim % (channels // 2)
         ):
             text = f"offsets have {channels} channels for {self.output_dim} outputs"
             hint = "two channels for each class, and classes divide output_dim"
             raise OpError(text, code="E302", port=2, hint=hint)
-        return out
+        return at.result()
 
     def evaluate(self, data: Array, rois: Array, offsets: Array | None = None) -> Array:
         groups, side = self._groups(), self.group_size
@@ -417,20 +366,17 @@ class RegionYolo(Op):
     in the runtime. `anchors` are not used.  [detection/RegionYolo-1]
     """
 
+    signature = "data: real t [N, C, H, W] -> t [*Y]"
     axis: int = attribute(0, documented=True)
-    coords: int = attribute(0, documented=True)
-    classes: int = attribute(0, documented=True)
+    coords: Natural = attribute(0, documented=True)
+    classes: Natural = attribute(0, documented=True)
     end_axis: int = attribute(0, documented=True)
-    num: int = attribute(0, documented=True)
+    num: Natural = attribute(0, documented=True)
     do_softmax: bool = attribute(False, documented=True)
     mask: Ints = ()
     anchors: Floats = ()
 
     def check(self) -> Iterator[Problem]:
-        for name in ("coords", "classes", "num"):
-            if getattr(self, name) < 0:
-                text = f"{name} is {getattr(self, name)}; it must not be negative"
-                yield Problem("E210", text, attribute=name)
         if self.coords + self.classes == 0:
             text = "coords and classes are 0; a region has two channels at least"
             yield Problem("E210", text, attribute="coords")
@@ -441,17 +387,16 @@ class RegionYolo(Op):
     def _regions(self) -> int:
         return self.num if self.do_softmax else len(self.mask)
 
-    def infer(self, data: Spec) -> Spec:
-        want_type(data, "real", 0, "data")
-        want_rank(data.shape, 4, 4, 0, "data")
+    def infer(self, data: Spec) -> Specs:
+        at = fit(self, data)
         shape = data.shape or (DYNAMIC,) * 4
         each, top = self._channels(), bounds(shape[1])[1]
         need = self._regions() * each
         if top is not None and top < need:
             text = f"data has {shape[1]} channels; {self._regions()} regions of {each} need {need}"
             raise OpError(text, code="E302", port=0)
-        flat = self._flat(shape) if self.do_softmax else (shape[0], need, *shape[2:])
-        return Spec(data.dtype, flat)
+        at.groups["Y"] = self._flat(shape) if self.do_softmax else (shape[0], need, *shape[2:])
+        return at.result()
 
     def _flat(self, shape: Shape) -> Shape:
         begin = axis_of(self.axis, 4, attribute="axis")
@@ -492,27 +437,31 @@ class ReorgYolo(Op):
     """
 
     rounding = MOVES
+    signature = "data: any t [N, C, H, W] -> t [N, C*side*side, Y, X]"
     stride: Ints
+
+    @property
+    def side(self) -> int:
+        """The stride along both axes."""
+        return self.stride[0]
 
     def check(self) -> Iterator[Problem]:
         if not self.stride or self.stride[0] < 1:
             text = f"stride is {list(self.stride)}; it must be positive"
             yield Problem("E210", text, attribute="stride")
 
-    def infer(self, data: Spec) -> Spec:
-        want_rank(data.shape, 4, 4, 0, "data")
-        if data.shape is None:
-            return Spec(data.dtype, (DYNAMIC,) * 4)
-        side, (images, channels, *sizes) = self.stride[0], data.shape
-        top = bounds(channels)[1]
+    def infer(self, *inputs: Spec) -> Specs:
+        at = fit(self, *inputs)
+        side, top = self.side, bounds(at["C"])[1]
         if top is not None and top < side**2:
-            text = f"data has {channels} channels; a stride of {side} needs {side**2}"
+            text = f"data has {at['C']} channels; a stride of {side} needs {side**2}"
             raise OpError(text, code="E302", port=0)
-        for axis, size in enumerate(sizes, 2):
-            if not isinstance(size, Interval) and size % side:
-                text = f"axis {axis} has size {size}, which the stride {side} does not divide"
+        for axis, (size, part) in enumerate((("H", "Y"), ("W", "X")), 2):
+            if isinstance(at[size], int) and at[size] % side:
+                text = f"axis {axis} has size {at[size]}, which the stride {side} does not divide"
                 raise OpError(text, code="E302", port=0)
-        return Spec(data.dtype, (images, channels * side**2, *(d // side for d in sizes)))
+            at[part] = at[size] // side
+        return at.result()
 
     def evaluate(self, data: Array) -> Array:
         images, channels, height, width = data.shape

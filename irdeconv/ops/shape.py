@@ -41,11 +41,8 @@ class _ShapeOf(Op):
     def infer(self, data: Spec) -> Spec:
         dtype = self.output_type
         if dtype.name not in ("i32", "i64"):
-            raise OpError(
-                f"output_type is {dtype}; it must be i32 or i64",
-                code="E304",
-                attribute="output_type",
-            )
+            text = f"output_type is {dtype}; it must be i32 or i64"
+            raise OpError(text, code="E304", attribute="output_type")
         if data.shape is None:
             return Spec(dtype, (DYNAMIC,))
         return Spec(dtype, (len(data.shape),), _shape_value(data.shape, dtype))
@@ -100,11 +97,8 @@ class Reshape(ViewOp):
         else:
             fits = math.prod(out) == size
         if not fits:
-            raise OpError(
-                f"{format_shape(shape)} has {size} elements, which do not fill {list(pattern)}",
-                code="E305",
-                port=1,
-            )
+            text = f"{format_shape(shape)} has {size} elements, which do not fill {list(pattern)}"
+            raise OpError(text, code="E305", port=1)
         return tuple(out)
 
     def _fill(
@@ -120,23 +114,19 @@ class Reshape(ViewOp):
 
     def _check(self, pattern: Sequence[int]) -> None:
         if list(pattern).count(-1) > 1 or any(v < -1 for v in pattern):
-            raise OpError(
-                f"the shape is {list(pattern)}; at most one value may be -1 and none below it",
-                code="E305",
-                port=1,
-            )
+            text = f"the shape is {list(pattern)}; at most one value may be -1 and none below it"
+            raise OpError(text, code="E305", port=1)
 
     def _copied(self, shape: Sequence[int], pattern: Sequence[int]) -> list[int]:
         if not self.special_zero:
             return list(pattern)
         for i, v in enumerate(pattern):
             if v == 0 and i >= len(shape):
-                raise OpError(
+                text = (
                     f"value {i} of the shape {list(pattern)} is 0 (special_zero copies the "
-                    f"dimension), but the data has rank {len(shape)}",
-                    code="E305",
-                    port=1,
+                    f"dimension), but the data has rank {len(shape)}"
                 )
+                raise OpError(text, code="E305", port=1)
         return [shape[i] if v == 0 else v for i, v in enumerate(pattern)]
 
     def _estimate(self, shape: Shape | None, pattern: tuple[Dim, ...]) -> Shape:
@@ -226,11 +216,8 @@ def _squeeze(shape: Shape, axes: Sequence[int], skip: bool) -> Shape | None:
                 return None
             continue
         if not skip:
-            raise OpError(
-                f"axis {a} has dimension {shape[a]}; only axes of 1 can be squeezed",
-                code="E305",
-                port=1,
-            )
+            text = f"axis {a} has dimension {shape[a]}; only axes of 1 can be squeezed"
+            raise OpError(text, code="E305", port=1)
         gone.discard(a)
     return tuple(d for i, d in enumerate(shape) if i not in gone)
 

@@ -1,9 +1,4 @@
-"""Fourier transforms of tensors and of frames.
-
-DFT, IDFT, RDFT and IRDFT. Complex numbers are pairs, the last axis of size 2.
-
-STFT and ISTFT.
-"""
+"""Fourier transforms of tensors and of frames. Complex numbers are pairs, the last axis of 2."""
 
 from __future__ import annotations
 
@@ -16,17 +11,17 @@ import numpy as np
 from irdeconv.base.errors import OpError
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.op import Op, op
+from irdeconv.ir.ports import Specs, fit
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, merge, non_negative
 from irdeconv.kernels import signal as frames
 from irdeconv.ops.checks import (
     UNKNOWN,
+    at_least,
     axes_of,
     elements,
     exact,
-    one_type,
+    inferred_shape,
     single,
-    want_rank,
-    want_type,
     widened,
 )
 
@@ -56,23 +51,20 @@ def require_length(size: int, name: str, port: int) -> None:
 class _Fourier(Op):
     """Base: data, axes, and the sizes to which those axes are cut or filled up with zeros first."""
 
+    signature = "data: real t [*I, ?, 2]; axes: integer [?]; signal_size?: integer [?]"
     complex_input: ClassVar[int] = 1  # the last axis of the data holds pairs
     transform: ClassVar[Callable[..., Any]]
 
     def infer(self, data: Spec, axes: Spec, signal_size: Spec | None = None) -> Spec:
-        want_type(data, "real", 0, "data")
-        want_rank(data.shape, 1 + self.complex_input, None, 0, "data")
-        want_rank(axes.shape, 1, 1, 1, "axes")
+        fit(self, data, axes, signal_size)
         chosen = elements(axes, 1, "axes")
         sizes = None if signal_size is None else elements(signal_size, 2, "signal_size")
-        if signal_size is not None:
-            want_rank(signal_size.shape, 1, 1, 2, "signal_size")
         if chosen is not None and sizes is not None and len(chosen) != len(sizes):
             text = f"signal_size has {len(sizes)} values for {len(chosen)} axes"
             raise OpError(text, code="E302", port=2)
         if data.shape is None:
             return Spec(data.dtype, None)
-        shape = self._complex_shape(data.shape)
+        shape = data.shape[:-1] if self.complex_input else data.shape
         given = signal_size is not None
         places = exact(chosen)
         if places is None:
@@ -80,15 +72,6 @@ class _Fourier(Op):
         places = axes_of(places, len(shape), 1)
         new = (UNKNOWN,) * len(places) if given and sizes is None else sizes
         return Spec(data.dtype, self._pairs(self._resized(shape, places, new)))
-
-    def _complex_shape(self, shape: Shape) -> Shape:
-        """Return the shape of the numbers that are transformed."""
-        if not self.complex_input:
-            return shape
-        if merge(shape[-1], 2) is None:
-            text = f"the last axis of data has {shape[-1]} elements; it must have 2 (re, im)"
-            raise OpError(text, code="E302", port=0)
-        return shape[:-1]
 
     def _pairs(self, shape: Shape) -> Shape:
         """Return the shape of the output for a shape of complex numbers."""
@@ -114,16 +97,12 @@ class _Fourier(Op):
     def evaluate(self, data: Array, axes: Array, signal_size: Array | None = None) -> Array:
         x = paired(data) if self.complex_input else widened(data)
         places = axes_of(axes.tolist(), x.ndim, 1)
-        spec = self.infer(*map(_known, (data, axes)), *self._more(signal_size))
-        assert spec.shape is not None
-        if 0 in data.shape or 0 in spec.shape:
-            return np.zeros(tuple(map(int, spec.shape)), data.dtype)  # type: ignore[arg-type]
+        shape = inferred_shape(self, data, axes, signal_size)
+        if 0 in data.shape or 0 in shape:
+            return np.zeros(shape, data.dtype)
         sizes = self._lengths(x.shape, places, signal_size)
         with np.errstate(all="ignore"):
             return self.computed(x, sizes, places).astype(data.dtype, copy=False)
-
-    def _more(self, signal_size: Array | None) -> list[Spec]:
-        return [] if signal_size is None else [_known(signal_size)]
 
     def _lengths(
         self, shape: tuple[int, ...], axes: Sequence[int], signal_size: Array | None
@@ -135,10 +114,6 @@ class _Fourier(Op):
     def computed(self, x: Array, sizes: list[int], axes: tuple[int, ...]) -> Array:
         """Return the transform, pairs or real numbers."""
         return pairs(type(self).transform(x, sizes, axes) if axes else x, x.real.dtype)
-
-
-def _known(x: Array) -> Spec:
-    return Spec.of(x)
 
 
 @op("DFT", since=7)
@@ -171,6 +146,7 @@ class RDFT(_Fourier):
     with zeros (the runtime computes neither longer signals nor a size of -1).  [signals/RDFT-9]
     """
 
+    signature = _Fourier.signature.replace("[*I, ?, 2]", "[*I, ?]")
     complex_input: ClassVar[int] = 0
 
     def _size(self, length: Dim, size: Dim, *, last: bool) -> Dim:
@@ -216,17 +192,14 @@ class IRDFT(_Fourier):
 
 def _positive(spec: Spec, port: int, name: str) -> Dim:
     """Return the value of a scalar that must be positive."""
-    want_rank(spec.shape, 0, 0, port, name)
     value = single(spec, port, name)
-    top = bounds(value)[1]
-    if top is not None and top < 1:
-        raise OpError(f"{name} is {value}; it must be positive", code="E305", port=port)
-    require_length(bounds(value)[0], name, port)
-    return Interval.of(max(1, bounds(value)[0]), top)
+    at_least(1, [value], port, name)
+    low, top = bounds(value)
+    require_length(low, name, port)
+    return Interval.of(max(1, low), top)
 
 
 def _check_window(window: Spec, size: Dim) -> None:
-    want_rank(window.shape, 1, 1, 1, "window")
     top = bounds(size)[1]
     if window.shape is None:
         return
@@ -245,12 +218,13 @@ class STFT(Op):
     `transpose_frames` puts frames behind frequencies. Floating-point.  [signals/STFT-15]
     """
 
+    signature = (
+        "signal: real t [*B:1, L]; window: t [?]; frame_size: integer []; frame_step: integer []"
+    )
     transpose_frames: bool
 
     def infer(self, signal: Spec, window: Spec, frame_size: Spec, frame_step: Spec) -> Spec:
-        want_type(signal, "real", 0, "signal")
-        dtype = one_type(signal, window, names=("signal", "window"))
-        want_rank(signal.shape, 1, 2, 0, "signal")
+        dtype = fit(self, signal, window, frame_size, frame_step).types.get("t")
         size = _positive(frame_size, 2, "frame_size")
         step = _positive(frame_step, 3, "frame_step")
         _check_window(window, size)
@@ -266,9 +240,9 @@ class STFT(Op):
         return Spec(dtype, (*signal.shape[:-1], *parts[:: -1 if self.transpose_frames else 1], 2))
 
     def evaluate(self, signal: Array, window: Array, frame_size: Array, frame_step: Array) -> Array:
-        shape = self.infer(*map(Spec.of, (signal, window, frame_size, frame_step))).shape or ()
+        shape = inferred_shape(self, signal, window, frame_size, frame_step)
         if 0 in signal.shape:
-            return np.zeros(tuple(map(int, shape)), signal.dtype)  # type: ignore[arg-type]
+            return np.zeros(shape, signal.dtype)
         x, mask = widened(signal), widened(window)
         z = frames.spectra(x, mask, int(frame_size.item()), int(frame_step.item()))
         return pairs(z.swapaxes(-1, -2) if self.transpose_frames else z, signal.dtype)
@@ -284,46 +258,33 @@ class ISTFT(Op):
     zeros instead. Floating-point.  [signals/ISTFT-16]
     """
 
+    signature = (
+        "data: real t [*B:1, F, N, 2]; window: t [?]; frame_size: integer []; "
+        "frame_step: integer []; signal_length?: integer one -> t [*B, L]"
+    )
     center: bool
     normalized: bool
 
-    def infer(
-        self,
-        data: Spec,
-        window: Spec,
-        frame_size: Spec,
-        frame_step: Spec,
-        signal_length: Spec | None = None,
-    ) -> Spec:
-        want_type(data, "real", 0, "data")
-        dtype = one_type(data, window, names=("data", "window"))
-        want_rank(data.shape, 3, 4, 0, "data")
-        size = _positive(frame_size, 2, "frame_size")
-        step = _positive(frame_step, 3, "frame_step")
-        _check_window(window, size)
-        length = None if signal_length is None else self._given(signal_length)
-        if data.shape is None:
-            return Spec(dtype, None)
-        *batch, bins, count, two = data.shape
-        if merge(two, 2) is None:
-            text = f"the last axis of data has {two} elements; it must have 2 (re, im)"
-            raise OpError(text, code="E302", port=0)
-        if merge(bins, size // 2 + 1) is None:
-            text = f"data has {bins} frequencies; frame_size {size} has {size // 2 + 1}"
+    def infer(self, *inputs: Spec) -> Specs:
+        at = fit(self, *inputs)
+        size = _positive(inputs[2], 2, "frame_size")
+        step = _positive(inputs[3], 3, "frame_step")
+        _check_window(inputs[1], size)
+        length = self._given(inputs[4]) if len(inputs) > 4 else None
+        if merge(at["F"], size // 2 + 1) is None:
+            text = f"data has {at['F']} frequencies; frame_size {size} has {size // 2 + 1}"
             raise OpError(text, code="E302", port=0)
         if length is None:
-            whole = (count - 1) * step + size
+            whole = (at["N"] - 1) * step + size
             left = whole - (size // 2) * 2 if self.center else whole
             length = max(left, 0) if isinstance(left, int) else non_negative(left)
-        return Spec(dtype, (*batch, length))
+        at["L"] = length
+        return at.result()
 
     def _given(self, signal_length: Spec) -> Dim:
-        want_rank(signal_length.shape, 0, 1, 4, "signal_length")
         value = single(signal_length, 4, "signal_length")
+        at_least(0, [value], 4, "signal_length")
         low, top = bounds(value)
-        if top is not None and top < 0:
-            text = f"signal_length is {value}; it must not be negative"
-            raise OpError(text, code="E305", port=4)
         require_length(low, "signal_length", 4)
         return DYNAMIC if low < 0 and top is None else non_negative(value)
 
@@ -336,9 +297,8 @@ class ISTFT(Op):
         signal_length: Array | None = None,
     ) -> Array:
         size, step = int(frame_size.item()), int(frame_step.item())
-        given = [data, window, frame_size, frame_step]
-        given += [] if signal_length is None else [signal_length]
-        shape = tuple(map(int, self.infer(*map(Spec.of, given)).shape or ()))  # type: ignore[arg-type]
+        given = [] if signal_length is None else [signal_length]
+        shape = inferred_shape(self, data, window, frame_size, frame_step, *given)
         out = np.zeros(shape, data.dtype)
         if 0 in data.shape or 0 in shape:
             return out

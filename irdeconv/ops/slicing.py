@@ -11,20 +11,10 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.op import MOVES, Bound, Op, op
+from irdeconv.ir.ports import want_rank, want_type
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, format_shape, ints
 from irdeconv.kernels.copies import take
-from irdeconv.ops.checks import (
-    ViewOp,
-    axes_of,
-    axis_of,
-    elements,
-    exact,
-    indexed,
-    shape_of,
-    single,
-    want_rank,
-    want_type,
-)
+from irdeconv.ops.checks import ViewOp, axes_of, axis_of, elements, exact, indexed, shape_of, single
 
 FAR = 2**62  # bounds of slices beyond it mean "to the end"
 
@@ -166,12 +156,11 @@ def vectors(**inputs: Spec | None) -> list[tuple[Dim, ...] | None]:
     ]
     for length, name, port in known[1:]:
         if length != known[0][0]:
-            raise OpError(
+            text = (
                 f"{known[0][1]} has {known[0][0]} values and {name} has {length}; "
-                "they must have one length",
-                code="E302",
-                port=port,
+                "they must have one length"
             )
+            raise OpError(text, code="E302", port=port)
     return lists
 
 
@@ -233,12 +222,11 @@ class _Gather(Op):
         batch = self.batch_dims
         dims = batch + indices_rank if batch < 0 else batch
         if not 0 <= dims <= min(indices_rank, rank):
-            raise OpError(
+            text = (
                 f"batch_dims {batch} is outside indices of rank {indices_rank} and data of "
-                f"rank {rank}",
-                code="E304",
-                attribute="batch_dims",
+                f"rank {rank}"
             )
+            raise OpError(text, code="E304", attribute="batch_dims")
         return dims
 
     def _check_batch(self, data: Shape, indices: Shape, dims: int, axis: int) -> None:
@@ -249,12 +237,11 @@ class _Gather(Op):
         for i in range(dims):
             (alo, ahi), (blo, bhi) = bounds(data[i]), bounds(indices[i])
             if (ahi is not None and blo > ahi) or (bhi is not None and alo > bhi):
-                raise OpError(
+                text = (
                     f"data {format_shape(data)} and indices {format_shape(indices)} differ in "
-                    f"batch dimension {i}",
-                    code="E302",
-                    port=1,
+                    f"batch dimension {i}"
                 )
+                raise OpError(text, code="E302", port=1)
 
 
 def gather(data: Array, indices: Array, axis: int, batch: int) -> Array:
@@ -399,11 +386,8 @@ class StridedSlice(ViewOp):
         new = _set(self.new_axis_mask, count)
         ellipsis = sorted(_set(self.ellipsis_mask, count))
         if len(ellipsis) > 1:
-            raise OpError(
-                f"ellipsis_mask {list(self.ellipsis_mask)} has more than one 1",
-                code="E304",
-                attribute="ellipsis_mask",
-            )
+            text = f"ellipsis_mask {list(self.ellipsis_mask)} has more than one 1"
+            raise OpError(text, code="E304", attribute="ellipsis_mask")
         named = count - len(new | set(ellipsis))
         if named > rank:
             raise OpError(f"begin names {named} axes of data of rank {rank}", code="E302", port=1)

@@ -1,13 +1,7 @@
-"""Embeddings, segments, sparse rows.
-
-Sums and means of rows of a table: the EmbeddingBag family.
+"""Sums and means of rows of a table (the EmbeddingBag family), SparseFillEmptyRows, SegmentMax.
 
 Axis letters: E rows of the table, *W what a row is, L looked up rows, B bags. Element types below
 32 bits are summed in f32 and rounded once.
-
-SparseFillEmptyRows.
-
-SegmentMax.
 """
 
 from __future__ import annotations
@@ -17,19 +11,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from irdeconv.base.errors import OpError
-from irdeconv.ir.dtypes import boolean
 from irdeconv.ir.op import MOVES, SUM, Op, op
-from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, merge, non_negative
-from irdeconv.ops.checks import (
-    elements,
-    one_type,
-    outside,
-    single,
-    want_rank,
-    want_shapes,
-    want_type,
-    widened,
-)
+from irdeconv.ir.ports import Fit, Specs, fit
+from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds, compatible, non_negative
+from irdeconv.ops.checks import at_least, elements, outside, single, want_shapes, widened
 
 Reduction = Literal["sum", "mean"]
 
@@ -40,19 +25,21 @@ class _Embedding(Op):
     rounding = SUM
     reduction: ClassVar[str] = "sum"
 
-    def rows(self, table: Spec, indices: Spec, weights: Spec | None, port: int) -> Shape | None:
-        """Check what is looked up; return what a row is, None where it is unknown."""
-        want_type(table, "number", 0, "emb_table")
-        want_rank(table.shape, 1, None, 0, "emb_table")
-        want_type(indices, "integer", 1, "indices")
-        if weights is not None:
+    def infer(self, *inputs: Spec) -> Specs:
+        return self.fitted(*inputs).result()
+
+    def fitted(self, *inputs: Spec) -> Fit:
+        """Return the sizes of the inputs; the last one are weights, as many as indices."""
+        at = fit(self, *inputs)
+        port = len(at.declared.inputs) - 1
+        if len(inputs) > port:
             if self.reduction == "mean":
                 text = 'per_sample_weights are for reduction="sum" only'
                 raise OpError(text, code="E300", port=port)
-            names = ("emb_table", "per_sample_weights")
-            one_type(table, weights, names=names, ports=(0, port))
-            _same_shape(indices, weights, port)
-        return None if table.shape is None else table.shape[1:]
+            if not compatible(inputs[1].shape, inputs[port].shape):
+                text = f"per_sample_weights are {inputs[port]}, the indices {inputs[1]}"
+                raise OpError(f"{text}; shapes must be equal", code="E302", port=port)
+        return at
 
     def bags(
         self,
@@ -90,19 +77,6 @@ def _checked(indices: Array, rows: int) -> Array:
     return indices.astype(np.int64)
 
 
-def _same_shape(indices: Spec, weights: Spec, port: int) -> None:
-    a, b = indices.shape, weights.shape
-    if a is None or b is None:
-        return
-    if len(a) != len(b) or any(merge(x, y) is None for x, y in zip(a, b, strict=True)):
-        text = f"per_sample_weights are {weights}, the indices {indices}; shapes must be equal"
-        raise OpError(text, code="E302", port=port)
-
-
-def _out(table: Spec, count: Dim, row: Shape | None) -> Spec:
-    return Spec(table.dtype, None if row is None else (count, *row))
-
-
 def _default(value: Array | None) -> int:
     return -1 if value is None else int(value.reshape(-1)[0])
 
@@ -110,21 +84,10 @@ def _default(value: Array | None) -> int:
 class _Offsets(_Embedding):
     """Base: a bag begins at each offset and ends before the next one."""
 
-    def infer(
-        self,
-        emb_table: Spec,
-        indices: Spec,
-        offsets: Spec,
-        default_index: Spec | None = None,
-        per_sample_weights: Spec | None = None,
-    ) -> Spec:
-        row = self.rows(emb_table, indices, per_sample_weights, 4)
-        for port, s, name in ((1, indices, "indices"), (2, offsets, "offsets")):
-            want_type(s, "integer", port, name)
-            want_rank(s.shape, 1, 1, port, name)
-        if default_index is not None:
-            single(default_index, 3, "default_index")
-        return _out(emb_table, DYNAMIC if offsets.shape is None else offsets.shape[0], row)
+    signature = (
+        "emb_table: number t [E, *W]; indices: integer [L]; offsets: integer [B]; "
+        "default_index?: integer one; per_sample_weights?: t -> t [B, *W]"
+    )
 
     def evaluate(
         self,
@@ -169,10 +132,9 @@ class EmbeddingBagOffsets(_Offsets):
 class _Packed(_Embedding):
     """Base: every bag has the same number of rows."""
 
-    def infer(self, emb_table: Spec, indices: Spec, per_sample_weights: Spec | None = None) -> Spec:
-        row = self.rows(emb_table, indices, per_sample_weights, 2)
-        want_rank(indices.shape, 2, 2, 1, "indices")
-        return _out(emb_table, DYNAMIC if indices.shape is None else indices.shape[0], row)
+    signature = (
+        "emb_table: number t [E, *W]; indices: integer [B, L]; per_sample_weights?: t -> t [B, *W]"
+    )
 
     def evaluate(
         self, emb_table: Array, indices: Array, per_sample_weights: Array | None = None
@@ -210,24 +172,16 @@ class EmbeddingSegmentsSum(_Embedding):
     multiply the rows.  [sparse/EmbeddingSegmentsSum-3]
     """
 
-    def infer(
-        self,
-        emb_table: Spec,
-        indices: Spec,
-        segment_ids: Spec,
-        num_segments: Spec,
-        default_index: Spec | None = None,
-        per_sample_weights: Spec | None = None,
-    ) -> Spec:
-        row = self.rows(emb_table, indices, per_sample_weights, 5)
-        for port, s, name in ((1, indices, "indices"), (2, segment_ids, "segment_ids")):
-            want_type(s, "integer", port, name)
-            want_rank(s.shape, 1, 1, port, name)
-        _same_length(indices, segment_ids)
-        count = segment_count(num_segments, 3)
-        if default_index is not None:
-            single(default_index, 4, "default_index")
-        return _out(emb_table, count, row)
+    signature = (
+        "emb_table: number t [E, *W]; indices: integer [L]; segment_ids: integer [L]; "
+        "num_segments: integer one; default_index?: integer one; per_sample_weights?: t "
+        "-> t [S, *W]"
+    )
+
+    def infer(self, *inputs: Spec) -> Specs:
+        at = self.fitted(*inputs)
+        at["S"] = segment_count(inputs[3], 3)
+        return at.result()
 
     def evaluate(
         self,
@@ -248,21 +202,10 @@ class EmbeddingSegmentsSum(_Embedding):
         return self.bags(emb_table, indices, bag, count, per_sample_weights, default)
 
 
-def _same_length(indices: Spec, segment_ids: Spec) -> None:
-    if (
-        indices.shape
-        and segment_ids.shape
-        and merge(indices.shape[0], segment_ids.shape[0]) is None
-    ):
-        text = f"there are {segment_ids.shape[0]} segment_ids for {indices.shape[0]} indices"
-        raise OpError(text, code="E302", port=2)
-
-
 def segment_count(num_segments: Spec, port: int) -> Dim:
     """Return the number of segments that an input says; E305 where it is negative."""
     count = single(num_segments, port, "num_segments")
-    if not isinstance(count, Interval) and count < 0:
-        raise OpError(f"num_segments is {count}", code="E305", port=port)
+    at_least(0, [count], port, "num_segments")
     return non_negative(count)
 
 
@@ -283,49 +226,33 @@ class SparseFillEmptyRows(Op):
     """
 
     rounding = MOVES
+    signature = (
+        "values: any t [T]; dense_shape: integer u; indices: u [T, 2]; default_value: t [] "
+        "-> u [M, 2]; t [M]; boolean [R]"
+    )
 
-    def infer(
-        self, values: Spec, dense_shape: Spec, indices: Spec, default_value: Spec
-    ) -> tuple[Spec, ...]:
-        names = ("values", "default_value")
-        dtype = one_type(values, default_value, names=names, ports=(0, 3))
-        index = one_type(dense_shape, indices, names=("dense_shape", "indices"), ports=(1, 2))
-        want_rank(values.shape, 1, 1, 0, "values")
-        want_rank(indices.shape, 2, 2, 2, "indices")
-        want_type(indices, "integer", 2, "indices")
-        want_rank(default_value.shape, 0, 0, 3, "default_value")
-        self._check_shapes(values, indices)
+    def infer(self, values: Spec, dense_shape: Spec, indices: Spec, default_value: Spec) -> Specs:
+        at = fit(self, values, dense_shape, indices, default_value)
         sizes = elements(dense_shape, 1, "dense_shape")
         if sizes is not None and len(sizes) != 2:
             text = f"dense_shape has {len(sizes)} values; it must have 2"
             raise OpError(text, code="E302", port=1)
-        rows: Dim = DYNAMIC if sizes is None else non_negative(sizes[0])
-        count = self._count(values, rows, dense_shape, indices)
-        return Spec(index, (count, 2)), Spec(dtype, (count,)), Spec(boolean, (rows,))
+        at["R"] = DYNAMIC if sizes is None else non_negative(sizes[0])
+        at["M"] = self._count(values, at["R"], dense_shape.known, indices.known)
+        return at.result()
 
-    def _check_shapes(self, values: Spec, indices: Spec) -> None:
-        if indices.shape is None:
-            return
-        if merge(indices.shape[1], 2) is None:
-            text = f"indices have {indices.shape[1]} columns; they must have 2"
-            raise OpError(text, code="E302", port=2)
-        if values.shape is not None and merge(values.shape[0], indices.shape[0]) is None:
-            text = f"there are {indices.shape[0]} indices for {values.shape[0]} values"
-            raise OpError(text, code="E302", port=2)
-
-    def _count(self, values: Spec, rows: Dim, dense_shape: Spec, indices: Spec) -> Dim:
+    def _count(
+        self, values: Spec, rows: Dim, dense_shape: Array | None, indices: Array | None
+    ) -> Dim:
         """Return how many elements there are in the end: each row has one at least."""
-        if indices.known is not None and isinstance(rows, int):
-            filled = _rows_of(indices.known, rows)
-            self._check_columns(indices.known, dense_shape)
+        if indices is not None and isinstance(rows, int):
+            filled = _rows_of(indices, rows)
+            if dense_shape is not None:
+                _require_columns(indices, int(dense_shape[1]))
             return len(filled) + rows - len(np.unique(filled))
         given = DYNAMIC if values.shape is None else values.shape[0]
         (low, high), (least, most) = bounds(given), bounds(rows)
         return Interval.of(max(low, least), None if high is None or most is None else high + most)
-
-    def _check_columns(self, indices: Array, dense_shape: Spec) -> None:
-        if dense_shape.known is not None:
-            _require_columns(indices, int(dense_shape.known[1]))
 
     def evaluate(
         self, values: Array, dense_shape: Array, indices: Array, default_value: Array
@@ -372,24 +299,19 @@ class SegmentMax(Op):
     """
 
     rounding = MOVES
+    signature = (
+        "data: number t [N, *W]; segment_ids: integer [N]; num_segments?: integer one -> t [S, *W]"
+    )
     fill_mode: Literal["zero", "lowest"] = "zero"
 
-    def infer(self, data: Spec, segment_ids: Spec, num_segments: Spec | None = None) -> Spec:
-        want_type(data, "number", 0, "data")
-        want_rank(data.shape, 1, None, 0, "data")
-        want_type(segment_ids, "integer", 1, "segment_ids")
-        want_rank(segment_ids.shape, 1, 1, 1, "segment_ids")
-        rows, given = data.shape or (DYNAMIC,), segment_ids.shape or (DYNAMIC,)
-        if merge(rows[0], given[0]) is None:
-            text = f"there are {given[0]} segment_ids for {rows[0]} rows"
-            raise OpError(text, code="E302", port=1)
-        count: Dim = DYNAMIC
+    def infer(self, data: Spec, segment_ids: Spec, num_segments: Spec | None = None) -> Specs:
+        at = fit(self, data, segment_ids, num_segments)
         ids = segment_ids.known
         if num_segments is not None:
-            count = segment_count(num_segments, 2)
+            at["S"] = segment_count(num_segments, 2)
         elif ids is not None:
-            count = int(ids[-1]) + 1 if ids.size else 0
-        return Spec(data.dtype, None if data.shape is None else (count, *data.shape[1:]))
+            at["S"] = int(ids[-1]) + 1 if ids.size else 0
+        return at.result()
 
     def evaluate(self, data: Array, segment_ids: Array, num_segments: Array | None = None) -> Array:
         want_shapes(self, data, segment_ids)

@@ -1,6 +1,4 @@
-"""Suppression of overlapping boxes, and its inputs.
-
-What the operations that choose among boxes ask of their inputs, and how many they may keep.
+"""Suppression of overlapping boxes.
 
 MatrixNms and MulticlassNms: suppression in every class, the best of all classes together.
 
@@ -17,47 +15,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
-from irdeconv.ir.dtypes import ElementType, f32, i64
+from irdeconv.ir.attributes import IndexType
+from irdeconv.ir.dtypes import ElementType, i64
 from irdeconv.ir.op import Op, as_tuple, attribute, op
-from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds, merge
+from irdeconv.ir.ports import Fit, Specs, fit
+from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds
 from irdeconv.kernels import suppression
-from irdeconv.ops.checks import (
-    index_type,
-    one_type,
-    real_types,
-    single,
-    want_one,
-    want_rank,
-    want_shapes,
-    want_type,
-)
-
-
-def matched(boxes: Spec, scores: Spec, numbers: int = 4) -> tuple[Dim, Dim, Dim]:
-    """Return batch, classes and boxes of boxes (N, B, numbers) and scores (N, C, B); E301, E302."""
-    want_rank(boxes.shape, 3, 3, 0, "boxes")
-    want_rank(scores.shape, 3, 3, 1, "scores")
-    b, s = boxes.shape or (DYNAMIC,) * 3, scores.shape or (DYNAMIC,) * 3
-    batch, number = merge(b[0], s[0]), merge(b[1], s[2])
-    want_numbers(b[2], numbers)
-    if batch is None or number is None:
-        text = f"scores are for {s[0]} x {s[2]} boxes, there are {b[0]} x {b[1]}"
-        raise OpError(text, code="E302", port=1)
-    return batch, s[1], number
-
-
-def one_real(*specs: Spec, names: tuple[str, ...]) -> ElementType | None:
-    """Return the floating-point type that all inputs share; E303."""
-    found = one_type(*specs, names=names)
-    real_types(*specs, names=names)
-    return found
-
-
-def want_numbers(size: Dim, numbers: int, port: int = 0, name: str = "a box") -> None:
-    """Require so many numbers of each box; E302."""
-    if merge(size, numbers) is None:
-        text = f"{name} has {size} numbers; it must have {numbers}"
-        raise OpError(text, code="E302", port=port)
+from irdeconv.ops.checks import single, want_shapes
 
 
 def most(*factors: Dim | None) -> Dim:
@@ -107,9 +71,14 @@ def _joined(parts: list[Found]) -> Found:
     return Found(*(np.concatenate(a) for a in zip(empty, *parts, strict=True)))
 
 
+_CHOSEN = "-> t [M, 6]; output_type [M, 1]; output_type [N]"
+_SHARED = "boxes: real t [N, B, 4]; scores: t [N, C, B]"
+
+
 class _ByClass(Op):
     """Base: boxes and scores to rows of class, score and box, their places, and counts by image."""
 
+    signature = f"{_SHARED} {_CHOSEN}"
     sort_result_type: Order
     sort_result_across_batch: bool
     output_type: ElementType
@@ -120,7 +89,6 @@ class _ByClass(Op):
     normalized: bool
 
     def check(self) -> Iterator[Problem]:
-        yield from index_type(self, "output_type")
         for name in ("nms_top_k", "keep_top_k", "background_class"):
             value = getattr(self, name)
             if value < -1:
@@ -132,27 +100,24 @@ class _ByClass(Op):
         """What is added to the sides of a box: 1 where coordinates count pixels."""
         return 0.0 if self.normalized else 1.0
 
-    def inferred(self, boxes: Spec, scores: Spec) -> tuple[Spec, ...]:
-        """Infer boxes (N, B, 4), which all classes share, and scores (N, C, B)."""
-        one_real(boxes, scores, names=("boxes", "scores"))
-        images, classes, number = matched(boxes, scores)
-        return self.specs(boxes, images, classes, number, known_count(self, boxes, scores))
+    def infer(self, *inputs: Spec) -> Specs:
+        at = self.fitted(*inputs)
+        exact = known_count(self, *inputs)
+        at["M"] = self._most(at) if exact is None else exact
+        return at.result()
 
-    def specs(
-        self, boxes: Spec, images: Dim, classes: Dim, number: Dim, exact: int | None
-    ) -> tuple[Spec, ...]:
-        """Return the specs of the outputs."""
-        rows: Dim
-        if exact is None:
-            each = least_of(number, None if self.nms_top_k < 0 else self.nms_top_k)
-            if isinstance(classes, int) and 0 <= self.background_class < classes:
-                classes -= 1
-            every = most(each, classes)
-            rows = most(images, least_of(every, None if self.keep_top_k < 0 else self.keep_top_k))
-        else:
-            rows = exact
-        kind = self.output_type
-        return Spec(boxes.dtype, (rows, 6)), Spec(kind, (rows, 1)), Spec(kind, (images,))
+    def fitted(self, *inputs: Spec) -> Fit:
+        """Return the sizes of the inputs."""
+        return fit(self, *inputs)
+
+    def _most(self, at: Fit) -> Dim:
+        """Return how many boxes may be kept."""
+        each = least_of(at["B"], None if self.nms_top_k < 0 else self.nms_top_k)
+        classes = at["C"]
+        if isinstance(classes, int) and 0 <= self.background_class < classes:
+            classes -= 1
+        every = most(each, classes)
+        return most(at["N"], least_of(every, None if self.keep_top_k < 0 else self.keep_top_k))
 
     def select(self, boxes: Array, scores: Array) -> tuple[Array, Array]:
         """Return which boxes (B, 4) of one class and image are kept, and their scores."""
@@ -221,7 +186,7 @@ class MatrixNms(_ByClass):
     """
 
     sort_result_type: Order = "none"
-    output_type: ElementType = i64
+    output_type: IndexType = i64
     nms_top_k: int = -1
     keep_top_k: int = -1
     sort_result_across_batch: bool = False
@@ -231,9 +196,6 @@ class MatrixNms(_ByClass):
     gaussian_sigma: float = 2.0
     post_threshold: float = 0.0
     normalized: bool = True
-
-    def infer(self, boxes: Spec, scores: Spec) -> tuple[Spec, ...]:
-        return self.inferred(boxes, scores)
 
     def select(self, boxes: Array, scores: Array) -> tuple[Array, Array]:
         which = np.flatnonzero(scores > np.float32(self.score_threshold))
@@ -252,7 +214,7 @@ class MatrixNms(_ByClass):
 @dataclass(frozen=True)
 class _Multiclass(_ByClass):
     sort_result_type: Order = "none"
-    output_type: ElementType = i64
+    output_type: IndexType = i64
     nms_top_k: int = -1
     keep_top_k: int = -1
     sort_result_across_batch: bool = False
@@ -287,9 +249,6 @@ class MulticlassNms8(_Multiclass):
     As version 9 with two inputs.  [sort/MulticlassNonMaxSuppression-8]
     """
 
-    def infer(self, boxes: Spec, scores: Spec) -> tuple[Spec, ...]:
-        return self.inferred(boxes, scores)
-
     def evaluate(self, boxes: Array, scores: Array) -> tuple[Array, Array, Array]:
         want_shapes(self, boxes, scores)
         return self.shared(boxes, scores)
@@ -310,12 +269,13 @@ class MulticlassNms(_Multiclass):
     order across all images.  [sort/MulticlassNonMaxSuppression-9]
     """
 
-    def infer(self, boxes: Spec, scores: Spec, roisnum: Spec | None = None) -> tuple[Spec, ...]:
-        if roisnum is None:
-            return self.inferred(boxes, scores)
-        images, classes, number = _separate(boxes, scores, roisnum)
-        exact = known_count(self, boxes, scores, roisnum)
-        return self.specs(boxes, images, classes, number, exact)
+    signature = f"{_SHARED}; roisnum?: integer [N] {_CHOSEN}"
+
+    def fitted(self, *inputs: Spec) -> Fit:
+        if inputs[2:] in ((), (None,)):
+            return fit(self, *inputs)
+        separate = f"boxes: real t [C, B, 4]; scores: t [C, B]; roisnum: integer [N] {_CHOSEN}"
+        return fit(self, *inputs, signature=separate)
 
     def evaluate(
         self, boxes: Array, scores: Array, roisnum: Array | None = None
@@ -343,27 +303,8 @@ class MulticlassNms(_Multiclass):
         return self.outputs(images, boxes.transpose(1, 0, 2).reshape(-1, 4))
 
 
-def _separate(boxes: Spec, scores: Spec, roisnum: Spec) -> tuple[Dim, Dim, Dim]:
-    """Return images, classes and boxes where every class has its own boxes; E301, E302, E303."""
-    one_real(boxes, scores, names=("boxes", "scores"))
-    want_type(roisnum, "integer", 2, "roisnum")
-    for port, (spec, rank, name) in enumerate(
-        ((boxes, 3, "boxes"), (scores, 2, "scores"), (roisnum, 1, "roisnum"))
-    ):
-        want_rank(spec.shape, rank, rank, port, name)
-    b, s = boxes.shape or (DYNAMIC,) * 3, scores.shape or (DYNAMIC,) * 2
-    want_numbers(b[2], 4)
-    classes, number = merge(b[0], s[0]), merge(b[1], s[1])
-    if classes is None or number is None:
-        text = f"scores are for {s[0]} x {s[1]} boxes, there are {b[0]} x {b[1]}"
-        raise OpError(text, code="E302", port=1)
-    return (DYNAMIC if roisnum.shape is None else roisnum.shape[0]), classes, number
-
-
-Scalar = Spec | None
 Row = tuple[int, int, int, float]
-Encoding = Literal["corner", "center"]
-_REAL = ("iou_threshold", "score_threshold", "soft_nms_sigma")
+_BOXES = "boxes: real [N, B, 4]; scores: real [N, C, B]"
 
 
 class _Suppression(Op):
@@ -372,26 +313,13 @@ class _Suppression(Op):
     sort_result_descending: bool
     output_type: ElementType
 
-    def check(self) -> Iterator[Problem]:
-        yield from index_type(self, "output_type")
-
-    def count(
-        self, boxes: Spec, scores: Spec, limit: Scalar, *thresholds: Scalar, numbers: int = 4
-    ) -> Dim:
-        """Return how many boxes are kept: exactly where all values are known, else an interval."""
-        real_types(boxes, scores, names=("boxes", "scores"))
-        batch, classes, number = matched(boxes, scores, numbers)
-        top: Dim = 0
-        if limit is not None:
-            top = single(limit, 2, "max_output_boxes_per_class")
-        for port, (spec, name) in enumerate(zip(thresholds, _REAL, strict=False), 3):
-            if spec is not None:
-                want_type(spec, "real", port, name)
-                want_one(spec, port, name)
-        exact = known_count(self, boxes, scores, limit, *thresholds)
-        if exact is not None:
-            return exact
-        return most(batch, classes, least_of(number, top))
+    def infer(self, *inputs: Spec | None) -> Specs:
+        at = fit(self, *inputs)
+        limit = inputs[2] if len(inputs) > 2 else None
+        top = 0 if limit is None else single(limit, 2, "max_output_boxes_per_class")
+        exact = known_count(self, *inputs)
+        at["M"] = most(at["N"], at["C"], least_of(at["B"], top)) if exact is None else exact
+        return at.result()
 
     def chosen(
         self, boxes: Array, scores: Array, limit: int, *thresholds: float
@@ -423,11 +351,6 @@ class _Suppression(Op):
 class _ThreeOutputs(_Suppression):
     """Base: places, scores and their number."""
 
-    def specs(self, count: Dim) -> tuple[Spec, ...]:
-        """Return the specs of the outputs."""
-        places = Spec(self.output_type, (count, 3))
-        return places, Spec(f32, (count, 3)), Spec(self.output_type, (1,))
-
     def evaluate(
         self,
         boxes: Array,
@@ -446,9 +369,9 @@ class _ThreeOutputs(_Suppression):
 class _Upright(_Suppression):
     """Base: boxes whose sides are parallel to the axes."""
 
-    box_encoding: Encoding = "corner"
+    box_encoding: Literal["corner", "center"] = "corner"
     sort_result_descending: bool = True
-    output_type: ElementType = i64
+    output_type: IndexType = i64
 
     def chosen(
         self, boxes: Array, scores: Array, limit: int, *thresholds: float
@@ -460,21 +383,10 @@ class _Upright(_Suppression):
 class _PlacesOnly(_Upright):
     """Base of the versions that return places alone; scalars are no vectors here."""
 
-    def infer(
-        self,
-        boxes: Spec,
-        scores: Spec,
-        max_output_boxes_per_class: Scalar = None,
-        iou_threshold: Scalar = None,
-        score_threshold: Scalar = None,
-    ) -> Spec:
-        scalars = (max_output_boxes_per_class, iou_threshold, score_threshold)
-        for port, (spec, name) in enumerate(
-            zip(scalars, ("max_output_boxes_per_class", *_REAL), strict=False), 2
-        ):
-            if spec is not None:
-                want_rank(spec.shape, 0, 0, port, name)
-        return Spec(self.output_type, (self.count(boxes, scores, *scalars), 3))
+    signature = (
+        f"{_BOXES}; max_output_boxes_per_class?: integer []; iou_threshold?: real []; "
+        "score_threshold?: real [] -> output_type [M, 3]"
+    )
 
     def evaluate(
         self,
@@ -494,7 +406,7 @@ class NonMaxSuppression1(_PlacesOnly):
     As version 3, without a choice of the element type.  [sort/NonMaxSuppression-1]
     """
 
-    output_type: ElementType = attribute(i64, internal=True)
+    output_type: IndexType = attribute(i64, internal=True)
 
 
 @op("NonMaxSuppression", since=3, until=4)
@@ -520,17 +432,11 @@ class NonMaxSuppression(_Upright, _ThreeOutputs):
     f32.  [sort/NonMaxSuppression-5]
     """
 
-    def infer(
-        self,
-        boxes: Spec,
-        scores: Spec,
-        max_output_boxes_per_class: Scalar = None,
-        iou_threshold: Scalar = None,
-        score_threshold: Scalar = None,
-        soft_nms_sigma: Scalar = None,
-    ) -> tuple[Spec, ...]:
-        thresholds = (iou_threshold, score_threshold, soft_nms_sigma)
-        return self.specs(self.count(boxes, scores, max_output_boxes_per_class, *thresholds))
+    signature = (
+        f"{_BOXES}; max_output_boxes_per_class?: integer one; iou_threshold?: real one; "
+        "score_threshold?: real one; soft_nms_sigma?: real one "
+        "-> output_type [M, 3]; f32 [M, 3]; output_type [1]"
+    )
 
 
 @op("NMSRotated", since=13)
@@ -543,20 +449,14 @@ class NMSRotated(_ThreeOutputs):
     NonMaxSuppression.  [sort/NMSRotated-13]
     """
 
+    signature = (
+        "boxes: real [N, B, 5]; scores: real [N, C, B]; max_output_boxes_per_class: integer one; "
+        "iou_threshold: real one; score_threshold: real one "
+        "-> output_type [M, 3]; f32 [M, 3]; output_type [1]"
+    )
     sort_result_descending: bool = True
-    output_type: ElementType = i64
+    output_type: IndexType = i64
     clockwise: bool = True
-
-    def infer(
-        self,
-        boxes: Spec,
-        scores: Spec,
-        max_output_boxes_per_class: Spec,
-        iou_threshold: Spec,
-        score_threshold: Spec,
-    ) -> tuple[Spec, ...]:
-        scalars = (max_output_boxes_per_class, iou_threshold, score_threshold)
-        return self.specs(self.count(boxes, scores, *scalars, numbers=5))
 
     def chosen(
         self, boxes: Array, scores: Array, limit: int, *thresholds: float

@@ -145,7 +145,7 @@ def _row(name: str, cls: type[Op] | None, opsets: tuple[int, ...]) -> OperationS
 def _state(cls: type[Op]) -> State:
     if issubclass(cls, SugarOp) or cls.evaluate is not Op.evaluate or cls.type == "Parameter":
         return "executed"
-    return "kept" if cls.infer is Op.infer else "inferred"
+    return "kept" if cls.infer is Op.infer and not cls.signature else "inferred"
 
 
 def _inputs(cls: type[Op]) -> str:

@@ -86,7 +86,7 @@ def is_valid(graph: Graph, before: Graph | None = None) -> bool:
     if any(d.severity == "error" for d in infer_specs(graph)):
         return False
     for node in graph.nodes():
-        if any(p.severity == "error" for p in node.op.check()):
+        if any(p.severity == "error" for p in node.op.problems()):
             return False
         if isinstance(node.op, Opaque) and before is not None and node.id in before:
             new, old = graph.input_specs(node.id), before.input_specs(node.id)

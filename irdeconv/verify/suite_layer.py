@@ -175,7 +175,7 @@ class SuiteLayer:
     @property
     def output(self) -> Ints:
         """The output's shape in the dialect's layout; Refused where the layer is none."""
-        problem = next((p for p in self.op.check() if p.severity == "error"), None)
+        problem = next((p for p in self.op.problems() if p.severity == "error"), None)
         if problem is not None:
             raise Refused(problem.message)
         try:

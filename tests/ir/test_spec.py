@@ -405,7 +405,7 @@ def test_shapes_that_an_evaluator_would_not_notice_are_refused() -> None:
     given = [parameter(g, (None,) * len(s), np.float32, n) for n, s in names.items()]
     result(g, make(g, "RNNCell", "opset3", given, hidden_size=3))
     data = [np.ones(s, np.float32) for s in names.values()]
-    with pytest.raises(ird.ExecutionError, match=r'RNNCell "RNNCell".* has size 2; 3 is needed'):
+    with pytest.raises(ird.ExecutionError, match=r'RNNCell "RNNCell".* has size 2; it must be 3'):
         ird.run(g, data, None)
 
 

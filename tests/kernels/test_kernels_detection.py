@@ -202,5 +202,5 @@ def test_sizes_that_only_running_shows_are_refused() -> None:
         grid.evaluate(*(np.zeros(s, np.float32) for s in shapes))
     assert caught.value.problem.code == "E304"
     best = detectron.ExperimentalDetectronTopKROIs(max_rois=2)
-    with pytest.raises(OpError, match="axis 1 of input_rois has size 6; 4 is needed"):
+    with pytest.raises(OpError, match="axis 1 of input_rois has size 6; it must be 4"):
         best.evaluate(np.zeros((6, 6), np.float32), np.zeros(6, np.float32))

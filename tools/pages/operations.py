@@ -10,6 +10,7 @@ from typing import Any
 
 import irdeconv as ird
 from irdeconv.ir.op import Op, Rounding, SugarOp, attributes, lookup
+from irdeconv.ir.ports import declaration
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.show.operations import OperationSupport, runs
 from pages import DOCS, MARK, plain, with_parts
@@ -17,7 +18,10 @@ from pages import DOCS, MARK, plain, with_parts
 TABLE = "| operation | opsets | irdeconv | element types |\n|---|---|---|---|\n"
 INTRODUCTION = """Letters stand for sizes: N batch, C channels, I and O the spatial sizes of input
 and output, K the kernel. `[{family}/Name-1]` names the section of OpenVINO's specification.
-Optional inputs are bracketed, `...` stands for any number of them.
+Optional inputs are bracketed, `...` stands for any number of them. In a signature every input has
+element types and axes: equal letters are equal sizes, `?` is any size, `*I` any number of axes
+(`*I:2`: at most two), a lower-case letter one element type, and `one` a single element; other names
+are attributes.
 [All operations](../operations.md)
 """
 TITLES = {
@@ -100,6 +104,8 @@ def _part(row: OperationSupport) -> Iterator[str]:
         yield from rows
         yield ""
     yield f"- inputs: {plain(row.inputs) or 'none'}; outputs: {_outputs(cls)}"
+    if cls.signature:
+        yield f"- signature: `{cls.signature}`"
     if row.element_types:
         yield f"- element types: {row.element_types}"
     if row.state == "executed":
@@ -112,7 +118,8 @@ def _attributes(cls: type[Op]) -> Iterator[str]:
     for a in attributes(cls).values():
         choices = a.kind.label.split(" | ")
         values = " ".join(f"`{c}`" for c in choices) if len(choices) > 1 else plain(a.kind.label)
-        yield f"| `{a.xml}` | {values} | {_default(a)} |"
+        limit = f"; must {a.range.rule}" if a.range else ""
+        yield f"| `{a.xml}` | {values}{limit} | {_default(a)} |"
 
 
 def _default(a: Any) -> str:
@@ -124,7 +131,9 @@ def _default(a: Any) -> str:
 
 
 def _outputs(cls: type[Op]) -> str:
-    """Return how many outputs the rule of shapes returns."""
+    """Return how many outputs are declared, or returned by the rule of shapes."""
+    if outputs := declaration(cls.signature).outputs:
+        return str(len(outputs))
     rule = SugarOp.infer if issubclass(cls, SugarOp) else cls.infer
     said = str(rule.__annotations__.get("return", ""))
     if issubclass(cls, SugarOp) or said == "Spec":

@@ -391,7 +391,7 @@ def operation(sample: Sample) -> Op | None:
     if any(p.severity == "error" for p in problems):
         return None
     op = cls(**values)
-    return None if any(p.severity == "error" for p in op.check()) else op
+    return None if any(p.severity == "error" for p in op.problems()) else op
 
 
 def _input(m: Making, sample: Sample, port: int, given: Given) -> Held:

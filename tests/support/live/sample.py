@@ -202,7 +202,7 @@ def build(sample: Sample) -> Graph:
     errors = [p for p in problems if p.severity == "error"]
     if not errors:
         op = cls(**values)
-        errors = [p for p in op.check() if p.severity == "error"]
+        errors = [p for p in op.problems() if p.severity == "error"]
     if errors:
         raise _NotOurs("; ".join(f"{p.code}: {p.message}" for p in errors))
     if not ports(cls).fits(len(sample.inputs)):

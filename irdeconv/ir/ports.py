@@ -1,0 +1,321 @@
+"""Declared ports: the inputs that an operation accepts, and often its outputs, in one text.
+
+    signature = "data: real t [N, C, *I]; lengths: integer [N]; mask?: t [N, 1] -> t [N, C, *I]"
+
+An input has a name (`?`: it may be absent, `*`: any number of them may follow), element types and
+axes; without axes its shape is any.
+
+- Types are a kind (`KINDS`) or an element type. A lower-case letter behind it, or alone, stands for
+  one type: all inputs of the letter have it, and it is of the kind that the first of them names.
+- An axis is a letter (one size wherever it stands), a number, `?` (any size), the name of an
+  attribute, or a product of these (`4*A`). `*I` is a group of any number of axes, equal wherever it
+  stands; of `*I:2` there are at most two. `one` is a scalar or a vector, of one element.
+- Outputs follow `->`. Their types may also be attributes.
+
+`fit` checks inputs against the declaration; see `Op.infer`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Literal
+
+from irdeconv.base.errors import OpError
+from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
+from irdeconv.ir.spec import DYNAMIC, Dim, Shape, Spec, merge, merge_shapes
+
+Types = Literal["any", "number", "real", "boolean", "integer", "bits"]
+
+KINDS: dict[str, tuple[str, Callable[[ElementType], bool]]] = {
+    "any": ("any type", lambda t: True),
+    "number": ("a number type", lambda t: t.is_real or t.is_integral),
+    "real": ("a floating-point type", lambda t: t.is_real),
+    "boolean": ("boolean", lambda t: t.kind == "bool"),
+    "integer": ("an integer type", lambda t: t.is_integral),
+    "bits": ("an integer type or boolean", lambda t: t.is_integral or t.kind == "bool"),
+}
+Specs = Spec | tuple[Spec, ...]  # what `infer` returns
+Letters = dict[str, Dim]
+
+_FACTOR = re.compile(r"[A-Z]|[a-z]\w*|\d+")
+_PORT = re.compile(r"(?:(\w+)([?*]?): )?(\w+)(?: ([a-z]))?(?: (one|\[.*\]))?")
+
+
+@dataclass(frozen=True)
+class Product:
+    """A size as a product of numbers, attributes and letters; `waits` until letters have sizes."""
+
+    text: str
+    factors: tuple[str | int, ...]
+    waits: bool
+
+    def size(self, op: Any, sizes: Letters) -> Dim:
+        """Return the size; letters without one are open."""
+        total: Dim = 1
+        for f in self.factors:
+            if isinstance(f, int):
+                total = total * f
+            else:
+                total = total * (sizes.get(f, DYNAMIC) if f.isupper() else getattr(op, f))
+        return total
+
+
+Axis = str | Product  # a letter or `?`, else a product
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The axes of a port: those before a group, the group (None: there is none), those behind it.
+
+    `terms` are all but `?` and the group by number; those behind a group count from the end.
+    """
+
+    before: tuple[Axis, ...]
+    group: str | None
+    behind: tuple[Axis, ...]
+    lowest: int
+    highest: int | None
+    terms: tuple[tuple[int, Axis], ...]
+
+
+@dataclass(frozen=True)
+class DeclaredPort:
+    """A declared input or output: `kind` of types, the letter of its type, axes (None: any).
+
+    `mark` is `?` where it may be absent, `*` where it may be repeated. `one`: of one element.
+    """
+
+    name: str
+    mark: str
+    kind: str
+    letter: str
+    axes: Axes | None
+    one: bool = False
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """The ports of an operation; `kinds` of the types by letter."""
+
+    inputs: tuple[DeclaredPort, ...]
+    outputs: tuple[DeclaredPort, ...]
+    kinds: dict[str, str]
+
+    def of(self, count: int) -> Sequence[DeclaredPort]:
+        """Return the ports of so many inputs."""
+        if not self.inputs or self.inputs[-1].mark != "*":
+            return self.inputs
+        *fixed, last = self.inputs
+        more = range(count - len(fixed))
+        return *fixed, *(replace(last, name=f"{last.name} {i}") for i in more)
+
+
+@cache
+def declaration(signature: str) -> Declaration:
+    """Parse a signature; ValueError where it has a mistake."""
+    left, _, right = signature.partition("->")
+    inputs = tuple(map(_port, _parts(left)))
+    kinds = {p.letter: p.kind for p in reversed(inputs) if p.letter and p.kind}
+    return Declaration(inputs, tuple(map(_port, _parts(right))), kinds)
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(";") if part.strip()]
+
+
+def _port(text: str) -> DeclaredPort:
+    match = _PORT.fullmatch(text)
+    if match is None:
+        raise ValueError(f'"{text}" declares no port')
+    name, mark, kind, letter, axes = match.groups()
+    if len(kind) == 1:
+        kind, letter = "", kind
+    shape = None if axes is None else _axes("*:1" if axes == "one" else axes[1:-1])
+    return DeclaredPort(name or "", mark or "", kind, letter or "", shape, axes == "one")
+
+
+def _axes(text: str) -> Axes:
+    axes = [a.strip() for a in text.split(",") if a.strip()]
+    at = next((i for i, a in enumerate(axes) if a.startswith("*")), len(axes))
+    before, behind = tuple(map(_axis, axes[:at])), tuple(map(_axis, axes[at + 1 :]))
+    lowest = len(before) + len(behind)
+    group, highest = None, lowest if at == len(axes) else None
+    if at < len(axes):
+        group, _, most = axes[at][1:].partition(":")
+        highest = lowest + int(most) if most else None
+    rows = (*enumerate(before), *enumerate(behind, -len(behind)))
+    return Axes(before, group, behind, lowest, highest, tuple(r for r in rows if r[1] != "?"))
+
+
+def _axis(text: str) -> Axis:
+    if text == "?" or re.fullmatch("[A-Z]", text):
+        return text
+    factors = text.split("*")
+    if not all(map(_FACTOR.fullmatch, factors)):
+        raise ValueError(f'"{text}" declares no port: it is no axis')
+    waits = any(f.isupper() for f in factors)
+    return Product(text, tuple(int(f) if f.isdigit() else f for f in factors), waits)
+
+
+class Fit:
+    """Inputs that fit their ports: sizes by letter (`fit["N"]`), groups of axes, element types."""
+
+    def __init__(self, op: Any, declared: Declaration, inputs: Sequence[Spec | None]) -> None:
+        self.op, self.declared = op, declared
+        self.sizes: Letters = {}
+        self.groups: dict[str, Shape | None] = {}
+        self.types: dict[str, ElementType | None] = {}
+        ports = zip(declared.of(len(inputs)), inputs, strict=False)
+        self.given = [(n, p, s) for n, (p, s) in enumerate(ports) if s is not None]
+        for port, p, s in self.given:
+            if s.dtype is not None:
+                self._check_type(port, p, s.dtype)
+        for port, p, s in self.given:
+            if p.axes is not None and s.shape is not None:
+                want_rank(s.shape, p.axes.lowest, p.axes.highest, port, p.name)
+        waiting = []
+        for port, p, s in self.given:
+            if p.axes is not None and s.shape is not None:
+                waiting += self._bind(port, p, p.axes, s.shape)
+        for waits in waiting:
+            self._check_product(*waits)
+
+    def __getitem__(self, letter: str) -> Dim:
+        return self.sizes.get(letter, DYNAMIC)
+
+    def __setitem__(self, letter: str, size: Dim) -> None:
+        self.sizes[letter] = size
+
+    def result(self) -> Specs:
+        """Return the specs of the declared outputs as `infer` does; unset letters are open."""
+        specs = tuple(Spec(self._type(p), self._shape(p.axes)) for p in self.declared.outputs)
+        return specs if len(specs) != 1 else specs[0]
+
+    def _check_type(self, port: int, p: DeclaredPort, dtype: ElementType) -> None:
+        if p.kind:
+            _want(dtype, p.kind, port, p.name)
+        if not p.letter:
+            return
+        have = self.types.setdefault(p.letter, dtype)
+        if have != dtype:
+            first = next(q.name for _, q, s in self.given if q.letter == p.letter and s.dtype)
+            text = f"{first} is {have} and {p.name} is {dtype}; both must have one element type"
+            raise OpError(text, code="E303", port=port)
+        if not p.kind and p.letter in self.declared.kinds:
+            _want(dtype, self.declared.kinds[p.letter], port, p.name)
+
+    def _bind(self, port: int, p: DeclaredPort, axes: Axes, shape: Shape) -> list[Waiting]:
+        """Merge the sizes of an input; return the products that wait for letters."""
+        if p.one and shape and shape[0] != 1 and merge(shape[0], 1) is None:
+            raise _wrong(port, p, 0, shape, "one")
+        if axes.group:
+            self._bind_group(port, p, axes, axes.group, shape)
+        waiting: list[Waiting] = []
+        for axis, term in axes.terms:
+            if isinstance(term, Product):
+                if term.waits:
+                    waiting.append((port, p, axis, shape, term))
+                else:
+                    self._check_product(port, p, axis, shape, term)
+                continue
+            size = both = shape[axis]
+            have = self.sizes.get(term)
+            if have is not None and have != size:
+                both = merge(have, size)  # type: ignore[assignment]
+                if both is None:
+                    raise _wrong(port, p, axis, shape, f"{have}{self._source(term)}")
+            self.sizes[term] = both
+        return waiting
+
+    def _bind_group(self, port: int, p: DeclaredPort, axes: Axes, group: str, shape: Shape) -> None:
+        first = len(axes.before)
+        have, own = self.groups.get(group), shape[first : len(shape) - len(axes.behind)]
+        if have is not None and len(have) != len(own):
+            text = f"{p.name} has rank {len(shape)}; it must be {axes.lowest + len(have)}"
+            raise OpError(f"{text}{self._source(f'*{group}')}", code="E301", port=port)
+        for axis, (a, b) in enumerate(zip(have or (), own, strict=False), first):
+            if merge(a, b) is None:
+                raise _wrong(port, p, axis, shape, f"{a}{self._source(f'*{group}')}")
+        self.groups[group] = merge_shapes(have, own)
+
+    def _check_product(
+        self, port: int, p: DeclaredPort, axis: int, shape: Shape, term: Product
+    ) -> None:
+        need = term.size(self.op, self.sizes)
+        if shape[axis] != need and merge(shape[axis], need) is None:
+            why = "" if term.text == f"{need}" else f" ({term.text})"
+            raise _wrong(port, p, axis, shape, f"{need}{why}")
+
+    def _source(self, term: str) -> str:
+        """Say which input comes first with the size of a letter, or the axes of a group."""
+        for _, p, spec in self.given:
+            if p.axes is None or spec.shape is None:
+                continue
+            if term == f"*{p.axes.group}":
+                return f", as in {p.name}"
+            for axis, own in p.axes.terms:
+                if own == term:
+                    return f", as axis {axis % len(spec.shape)} of {p.name}"
+        return ""
+
+    def _type(self, p: DeclaredPort) -> ElementType | None:
+        if p.letter:
+            return self.types.get(p.letter)
+        found: ElementType = ELEMENT_TYPES.get(p.kind) or getattr(self.op, p.kind)
+        return found
+
+    def _shape(self, axes: Axes | None) -> Shape | None:
+        assert axes is not None
+        group = () if axes.group is None else self.groups.get(axes.group)
+        if group is None:
+            return None
+        return (*map(self._size, axes.before), *group, *map(self._size, axes.behind))
+
+    def _size(self, term: Axis) -> Dim:
+        if isinstance(term, Product):
+            return term.size(self.op, self.sizes)
+        return self.sizes.get(term, DYNAMIC)
+
+
+Waiting = tuple[int, DeclaredPort, int, Shape, Product]  # of a port, an axis of a shape
+
+
+def fit(op: Any, *inputs: Spec | None, signature: str | None = None) -> Fit:
+    """Check inputs against the declared ports, or those of another signature; E301, E302, E303."""
+    return Fit(op, declaration(signature or op.signature), inputs)
+
+
+def want_type(spec: Spec, types: str, port: int, name: str) -> None:
+    """Require an element type, or one of a kind (unknown ones pass); E303."""
+    if spec.dtype is not None:
+        _want(spec.dtype, types, port, name)
+
+
+def _want(dtype: ElementType, types: str, port: int, name: str) -> None:
+    kind = KINDS.get(types)
+    if not (dtype.name == types if kind is None else kind[1](dtype)):
+        text = types if kind is None else kind[0]
+        raise OpError(f"{name} is {dtype}; it must be {text}", code="E303", port=port)
+
+
+def want_rank(shape: Shape | None, lowest: int, highest: int | None, port: int, name: str) -> None:
+    """Require a rank within bounds (unknown ones pass); E301."""
+    if shape is None:
+        return
+    rank = len(shape)
+    if rank < lowest or (highest is not None and rank > highest):
+        if highest == lowest:
+            rule = f"{lowest}"
+        else:
+            rule = f"at least {lowest}" if highest is None else f"{lowest} to {highest}"
+        raise OpError(f"{name} has rank {rank}; it must be {rule}", code="E301", port=port)
+
+
+def _wrong(port: int, p: DeclaredPort, axis: int, shape: Shape, need: str) -> OpError:
+    text = f"axis {axis % len(shape)} of {p.name} has size {shape[axis]}; it must be {need}"
+    if len(shape) == 1:
+        text = f"{p.name} has {shape[0]} values; it must have {need}"
+    return OpError(text, code="E302", port=port)
