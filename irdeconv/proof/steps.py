@@ -48,6 +48,7 @@ from irdeconv.proof.views import (
     unsqueezed,
     zero_shape,
     zero_view,
+    zeros_regrouped,
 )
 
 MOST_REPEATED, MOST_LIVE = 64, 2**10  # more is for exact sizes
@@ -124,7 +125,7 @@ def _cut(case: Case, layer: Layer, x: View, rows: Iterable[tuple[int, Any]]) -> 
             continue
         need(s == 1, f"{layer} has the step {s} on an open axis")
         b, e = (clipped(v, n) for v in (b, e))
-        e = e if e > b else b
+        e = e if e >= b else b
         x = padded(case, x, {a: (-b, e - n)})
     return x
 
@@ -136,20 +137,22 @@ def _transpose(case: Case, layer: Layer, x: View, order: Any) -> View:
     return grouped(x, map(x.run, to))
 
 
-def _reshape(case: Case, layer: Layer, x: View, pattern: Any) -> View:
+def _reshape(case: Case, layer: Layer, x: Any, pattern: Any) -> Any:
     special = layer.attributes.get("special_zero", "")
     need(special in ("true", "false", "1", "0"), f"{layer} says special_zero={special!r}")
     target = vector(pattern)
     for i, v in enumerate(target):
         if not isinstance(v, Expr) and v == 0 and special in ("true", "1"):
-            need(i < len(x.runs), f"{layer} keeps an axis that is not there")
+            need(i < len(x.shape), f"{layer} keeps an axis that is not there")
             target[i] = x.shape[i]
     low = [v for v in target if not isinstance(v, Expr) and v < 0]
     need(low in ([], [-1]), f"{layer} leaves two sizes open")
-    y = regrouped(case, x, target)
+    y: Any = (regrouped if isinstance(x, View) else zeros_regrouped)(case, x, target)
     for i, v in enumerate(target if special in ("true", "1") else ()):
-        kept = x.shape[i] if i < len(x.runs) else 1  # an Expr of 0 would be a copy of it
-        fits = not isinstance(v, Expr) or all(case.implies(a.length - 1) for a in y.run(i))
+        kept = x.shape[i] if i < len(x.shape) else 1  # an Expr of 0 would be a copy of it
+        # A product is at least 1 if its factors are; that of all sizes is the same before.
+        factors = [a.length for a in y.run(i)] if isinstance(y, View) else x.shape
+        fits = not isinstance(v, Expr) or all(case.implies(n - 1) for n in factors)
         if not fits and not case.implies(v - kept):
             raise SizesTooSmall(f"{layer} keeps an axis where size {i} is 0")
     return y

@@ -326,11 +326,10 @@ class RegionWalk:
             raise Unproved(f"{layer} of zeros is not followed for all sizes")
         if layer.type == "Add" and said.get("auto_broadcast", "numpy") == "numpy":
             return filled(self.case, constant, first.shape)
-        target = tuple(vector(constant))
-        fits = layer.type == "Reshape" and said["special_zero"] in ("false", "0")
-        fits = fits and self.case.is_zero(math.prod(first.shape) - math.prod(target))
-        need(fits and first is inputs[0], f"{layer} of zeros is not followed for all sizes")
-        return Zeros(first.type, target)
+        fits = layer.type == "Reshape" and first is inputs[0]
+        need(fits, f"{layer} of zeros is not followed for all sizes")
+        made: Zeros = STEPS["Reshape"](self.case, layer, first, constant)
+        return made
 
     def numbered(self, leaf: Leaf) -> Numbers:
         """Let a leaf stand for its elements, with numbers that no other leaf has."""

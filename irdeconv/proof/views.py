@@ -130,7 +130,7 @@ def rebuilt(
 
     def shaped(table: Array) -> Array:
         kept = [table.shape[d] for d in rest]
-        return table.transpose(*rest, *gone).reshape(*kept, *sizes)
+        return table.transpose(*rest, *gone).reshape([*kept, *sizes])
 
     def placed(a: Axis) -> Axis:
         return a if a.digit is None else replace(a, digit=rest.index(a.digit))
@@ -305,10 +305,26 @@ def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
     return grouped(view, _in_own_places(view, rows))
 
 
+def zeros_regrouped(case: Case, zeros: Zeros, target: Sequence[Size]) -> Zeros:
+    """Return zeros in another shape of as many elements; one size may be -1."""
+    count, sizes = math.prod(zeros.shape), list(target)
+    text = f"zeros {list(zeros.shape)} are not followed to {sizes}"
+    for i in [i for i, v in enumerate(sizes) if type(v) is int and v == -1]:
+        rest = -math.prod(sizes)
+        need(type(rest) is int and rest > 0, text)
+        sizes[i] = count // rest
+    need(case.is_zero(count - math.prod(sizes)), text)
+    return Zeros(zeros.type, tuple(sizes))
+
+
 def _merged(view: View) -> View:
-    """Merge explicit axes that are neighbours."""
-    for i in reversed(range(len(view.axes) - 1)):
-        if view.axes[i].coordinate is view.axes[i + 1].coordinate is None:
+    """Merge explicit axes that are neighbours; those of size 1 go, as they belong anywhere."""
+    for i in reversed(range(len(view.axes))):
+        if view.axes[i].coordinate is not None:
+            continue
+        if view.axes[i].length == 1:
+            view = rebuilt(view, i, i + 1, [], [], ())
+        elif i + 1 < len(view.axes) and view.axes[i + 1].coordinate is None:
             size = view.axes[i].length * view.axes[i + 1].length
             view = rebuilt(view, i, i + 2, [size], [Axis(size, 0)], ())
     return view
