@@ -31,6 +31,7 @@ from irdeconv.proof.operations import MOST_RESIZED, ahead, depth_to_space, enlar
 from irdeconv.proof.sizes import Case, Expr, SizesTooLarge, SizesTooSmall
 from irdeconv.proof.views import (
     Numbers,
+    Zeros,
     alike,
     canonical,
     clipped,
@@ -188,8 +189,11 @@ def _concat(case: Case, layer: Layer, *parts: Any) -> View:
 def _joined(case: Case, layer: Layer, parts: Sequence[Any], at: int) -> View:
     pattern = next(p for p in parts if isinstance(p, View))
     if any(a.coordinate is not None for a in pattern.run(at)):
-        if all(isinstance(p, View) and _is_one(p.shape[at]) for p in parts):
-            return _joined(case, layer, [_beside(p, at) for p in parts], at)
+        # Zeros beside sums are residues without taps, zeros beside data are pads.
+        kinds = View | Zeros if pattern.blocks is not None else View
+        if all(isinstance(p, kinds) and _is_one(p.shape[at]) for p in parts):
+            beside = [_beside(p, at) if isinstance(p, View) else p for p in parts]
+            return _joined(case, layer, beside, at)
         return _joined_open(case, layer, parts, at)
     parts = [constant_view(case, p) if isinstance(p, TypedArray) else p for p in parts]
     pattern = settled(pattern)
@@ -462,6 +466,9 @@ def _outer_axes(
 ) -> tuple[View, dict[int, int]]:
     """Return the data without axes of one place, and which filter axis is along a coordinate."""
     outer: dict[int, int] = {}
+    rows = [x.run(a) for a in range(len(x.runs))]
+    ones = [n for n in rows[1] if n.coordinate is not None and _is_one(n.length)]
+    x = grouped(x, [(*rows[0], *ones), [n for n in rows[1] if n not in ones], *rows[2:]])
     for a in range(1, len(x.runs)):
         x, place = single(x, a)
         axis = x.axes[place]
