@@ -58,7 +58,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Read:
-    """What a convolution reads along one axis: output v takes position v + dilation*t - pad.
+    """What a convolution reads along one axis: output v takes stride*v + dilation*t - pad.
 
     Of the elements there only those with t % radix in `live` are not zero. Outputs outside of
     `bounds` are zeros.
@@ -69,6 +69,7 @@ class Read:
     pad: Size
     live: tuple[int, ...]
     bounds: Bounds = ()
+    stride: int = 1
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,9 @@ class View:
 
 @dataclass(frozen=True)
 class Reference:
-    """A deconvolution by its definition: `weights` [g, C/g, M/g, *K], (begin, O) per axis.
+    """A layer by its definition: `weights` [g, C/g, M/g, *K], (begin, O) per axis.
+
+    It is a deconvolution, or a convolution if no deconvolution is on either side.
 
     `bias` has one number per output channel (with `bias_numbered` that of an element of an input);
     then comes the `activation`.
@@ -254,43 +257,59 @@ class MapComparison:
         S, D, (begin, size) = d.strides[a], d.dilations[a], w.windows[a]
         data, kernel = w.data[d.data_axes[2 + a]], w.weights.shape[3 + a]
         alone = type(data) is int and data == 1  # then the only i is 0
-        i = 0 if alone else self.case.free("i")
+        free = 0 if alone else self.case.free("i")
         reached, line = [MISSING] * kernel, []
         read, some = read or Read(out, 1, 0, ()), read is not None
-        inner = read.axis.radix
-        if some and out.radix * inner != S and not alone:
-            raise Unproved(f"axis {a}: a period of {out.radix * inner}, not {S}")
+        periods = out.radix * read.axis.radix, read.stride
+        right = (1, S) if d.forward else (S, 1)
+        if some and not alone and periods[0] * right[1] != periods[1] * right[0]:
+            raise Unproved(f"axis {a}: periods of {periods}, not {right}")
         require_few(a, max(kernel, emitted * len(read.live)))
         met = [(t, live) for t in range(emitted) for live in read.live]
         stands = [NEVER] * len(met)
         for at, (t, live) in enumerate(met):
-            o, there = _met(out, read, residue, i * inner + live, t)
-            there += [o, size - 1 - o]
-            reach = o + begin - i * S
+            pair = _met(out, read, residue, free, t, live)
+            if pair is None:
+                continue
+            i, o, there = pair
+            given = [o, size - 1 - o, i, data - 1 - i]
+            there += given[:2]
+            reach = i + begin - o * S if d.forward else o + begin - i * S
             if self.case.excludes(there):
                 continue
             stands[at] = WRONG
             k = next((k for k in range(kernel) if self.case.is_zero(reach - k * D)), None)
-            given = [o, size - 1 - o, i, data - 1 - i]
             if k is not None and all(self.case.implies(e, given) for e in there):
                 stands[at], reached[k] = k, READ
                 line.append(f"{t} as {k}")
         for k in range(kernel):
-            if reached[k] == MISSING and self.impossible(i, k * D - begin, a, out, residue):
+            if reached[k] == MISSING and self.impossible(free, k * D - begin, a, out, residue):
                 reached[k] = IMPOSSIBLE
         where = f", (o + {out.shift}) mod {out.radix} = {residue}" if out.radix > 1 else ""
-        text = f"axis {a}: {S}*i + {D}*k = o + {begin}, 0 <= i < {data}, 0 <= o < {size}{where}"
+        sides = f"{S}*o + {D}*k = i" if d.forward else f"{S}*i + {D}*k = o"
+        text = f"axis {a}: {sides} + {begin}, 0 <= i < {data}, 0 <= o < {size}{where}"
         self.maps[f"{text}: taps {', '.join(line) or 'none'}"] = None
         return stands, reached
 
-    def impossible(self, i: Size, offset: Size, a: int, out: Axis, residue: int) -> bool:
-        """Return whether no output of a residue is S*i + offset for an input i."""
+    def impossible(self, free: Size, offset: Size, a: int, out: Axis, residue: int) -> bool:
+        """Return whether no output o of a residue and no input i are a pair of the definition.
+
+        They are one if o = S*i + offset, of a convolution if i = S*o + offset.
+        """
         d = self.wanted.definition
-        o = i * d.strides[a] + offset
-        fixed = type(i) is int or d.strides[a] % out.radix == 0
-        if fixed and (offset + out.shift - residue) % out.radix != 0:
-            return True
-        data, size = self.wanted.data[d.data_axes[2 + a]], self.wanted.windows[a][1]
+        S, data, size = (
+            d.strides[a],
+            self.wanted.data[d.data_axes[2 + a]],
+            self.wanted.windows[a][1],
+        )
+        if d.forward:
+            o = self.case.free("v") * out.radix + residue - out.shift
+            i = o * S + offset
+        else:
+            i, o = free, free * S + offset
+            fixed = type(i) is int or S % out.radix == 0
+            if fixed and (offset + out.shift - residue) % out.radix != 0:
+                return True
         return self.case.excludes([o, size - 1 - o, i, data - 1 - i])
 
     def weights(
@@ -376,15 +395,28 @@ def require_few(axis: int, taps: int) -> None:
         raise Unproved(f"axis {axis}: {taps:,} taps; at most {MOST_ALONG:,} are followed")
 
 
-def _met(out: Axis, read: Read, residue: int, place: Size, t: int) -> tuple[Size, list[Size]]:
-    """Return the output where tap t reads a place, and what is >= 0 where both exist.
+def _met(
+    out: Axis, read: Read, residue: int, free: Size, t: int, live: int
+) -> tuple[Size, Size, list[Size]] | None:
+    """Return an input i and an output o that reads it by tap t, and what is >= 0 where both exist.
 
-    v + D*t - pad + shift = place is where it is read, o = radix*v + residue - shift.
+    Output o = radix*v + residue - shift reads place stride*v + D*t - pad + shift, which is
+    i*radix + live of the data. With a stride v is `free`, otherwise i; None: there is no such v.
     """
-    v = place - (read.dilation * t - read.pad + read.axis.shift)
+    i, axis = free, read.axis
+    first = read.dilation * t - read.pad + axis.shift  # the place that v = 0 reads
+    if type(i) is int or read.stride == 1:
+        v = i * axis.radix + live - first
+        if type(v) is int and v % read.stride:
+            return None
+        need(type(v) is int or read.stride == 1, "one input meets strides of open places")
+        v //= read.stride
+    else:
+        need(axis.radix == 1, "a stride over zeros between elements is not followed")
+        v, i = free, free * read.stride + first
     o = v * out.radix + residue - out.shift
     bounds = [e for low, high in read.bounds for e in (v - low, high - 1 - v)]
-    return o, [*out.inside(o + out.shift), *read.axis.inside(place), *bounds]
+    return i, o, [*out.inside(o + out.shift), *axis.inside(i * axis.radix + live), *bounds]
 
 
 def by_channel(table: Array, axes: Sequence[Axis]) -> Array:

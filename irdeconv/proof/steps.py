@@ -8,13 +8,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.proof import language
-from irdeconv.proof.definition import ACTIVATIONS, OWN, LayerDefinition, activation, define, ints
+from irdeconv.proof.definition import (
+    ACTIVATIONS,
+    OWN,
+    LayerDefinition,
+    activation,
+    check_runs,
+    define,
+    ints,
+)
 from irdeconv.proof.maps import COPY_STEP, Axis, KernelSums, Read, Reference, View, by_channel, last
 from irdeconv.proof.model import (
     FLOATS,
@@ -28,7 +36,7 @@ from irdeconv.proof.model import (
     whole,
 )
 from irdeconv.proof.operations import MOST_RESIZED, ahead, depth_to_space, enlarged
-from irdeconv.proof.sizes import Case, Expr, SizesTooLarge, SizesTooSmall
+from irdeconv.proof.sizes import Case, Expr, Size, SizesTooLarge, SizesTooSmall
 from irdeconv.proof.views import (
     Numbers,
     Zeros,
@@ -45,6 +53,7 @@ from irdeconv.proof.views import (
     settled,
     single,
     spread,
+    stepped,
     taken,
     unsqueezed,
     zero_shape,
@@ -124,10 +133,9 @@ def _cut(case: Case, layer: Layer, x: View, rows: Iterable[tuple[int, Any]]) -> 
             need(s != 0 and type(b) is type(e) is int, f"{layer} has open bounds or no step")
             x = taken(*single(x, a), np.arange(n)[slice(b if s > 0 else max(b, -n), e, s)])
             continue
-        need(s == 1, f"{layer} has the step {s} on an open axis")
         b, e = (clipped(v, n) for v in (b, e))
         e = e if e >= b else b
-        x = padded(case, x, {a: (-b, e - n)})
+        x = stepped(case, layer, padded(case, x, {a: (-b, e - n)}), a, s)
     return x
 
 
@@ -371,7 +379,6 @@ def _convolution(case: Case, layer: Layer, x: View, filter: Any, inner: bool = F
     Moved data if another convolution reads the result (`inner`), and the filter only copies.
     """
     d = define(layer, len(x.runs))
-    need(set(d.strides) == {1}, f"{layer} has strides")
     # Where no size is open OpenVINO takes no convolution without outputs.
     least = 0 if case.count or layer.version == OWN else 1
     windows = []
@@ -379,11 +386,20 @@ def _convolution(case: Case, layer: Layer, x: View, filter: Any, inner: bool = F
     for a, k in enumerate(weights.shape[3:]):
         begin, size = d.window(a, x.shape[2 + a], k, None)
         need(k > 0 and case.implies(size - least), f"{layer}: the kernel may not fit on axis {a}")
-        windows.append((begin, size))
+        windows.append(Window(d.strides[a], d.dilations[a], begin, size))
     need(filter.type == x.type, f"{layer}: a filter of {filter.type}")
-    return _weighed(
-        case, layer, x, weights, isinstance(filter, Numbers), d.dilations, windows, inner
-    )
+    g, _, c = weights.shape[:3]
+    check_runs(layer, d, g * c, tuple(w.size for w in windows))
+    return _weighed(case, layer, x, weights, isinstance(filter, Numbers), windows, inner)
+
+
+class Window(NamedTuple):
+    """Output v < size of an axis reads place stride*v + dilation*t - pad through tap t."""
+
+    stride: int
+    dilation: int
+    pad: Size
+    size: Size
 
 
 def _weighed(
@@ -392,43 +408,39 @@ def _weighed(
     x: View,
     weights: Array,
     numbered: bool,
-    dilations: Ints,
-    windows: Sequence[Any],
+    windows: Sequence[Window],
     inner: bool,
 ) -> View:
     """Return a convolution as moved elements if it only copies and is no end, else as sums."""
     flat = weights.reshape(weights.shape[0] * weights.shape[1], -1)
     copies = not numbered and x.type in FLOATS and np.isin(flat, (0, 1)).all()
+    copies = copies and {w.stride for w in windows} == {1}
     if copies and (inner or x.blocks is not None) and ((flat != 0).sum(1) < 2).all():
-        return _copies(case, layer, x, weights, dilations, windows)
-    return sums(layer, x, weights, numbered, dilations, windows)
+        return _copies(case, layer, x, weights, windows)
+    return sums(layer, x, weights, numbered, windows)
 
 
-def _copies(
-    case: Case, layer: Layer, x: View, weights: Array, dilations: Ints, windows: Sequence[Any]
-) -> View:
+def _copies(case: Case, layer: Layer, x: View, weights: Array, windows: Sequence[Window]) -> View:
     """Return what weights [g, M/g, C/g, *T] copy: one tap of an output channel is 1 at most."""
     g, m, c, *taps = weights.shape
     need(type(x.shape[1]) is int and x.shape[1] == g * c, f"{layer}: {x.shape[1]} channels")
     flat, count = weights.reshape(g * m, -1), math.prod(taps)
     channel, tap = np.divmod(flat.argmax(1), max(count, 1))
     channel = np.where(flat.any(1), channel + np.arange(g * m) // m * c, -1)
-    rows = list(zip(taps, dilations, windows, strict=True))
-    ends = [(b, n + d * (k - 1) - b - x.shape[2 + a]) for a, (k, d, (b, n)) in enumerate(rows)]
+    rows = [(k, w.dilation, w.pad, w.size) for k, w in zip(taps, windows, strict=True)]
+    ends = [(b, n + d * (k - 1) - b - x.shape[2 + a]) for a, (k, d, b, n) in enumerate(rows)]
     x, parts, chosen = padded(case, x, dict(enumerate(ends, 2))), [], []
     for t in np.unique(tap):
         at = zip(np.unravel_index(t, taps), rows, strict=True)
-        cuts = [(-d * int(i), -d * (k - 1 - int(i))) for i, (k, d, _) in at]
+        cuts = [(-d * int(i), -d * (k - 1 - int(i))) for i, (k, d, *_) in at]
         chosen.append(np.flatnonzero(tap == t))
         part = single(padded(case, x, dict(enumerate(cuts, 2))), 1)
         parts.append(taken(*part, channel[chosen[-1]]))
     return taken(*single(_joined(case, layer, parts, 1), 1), np.argsort(np.concatenate(chosen)))
 
 
-def sums(
-    layer: Layer, x: View, weights: Array, numbered: bool, dilations: Ints, windows: Sequence[Any]
-) -> View:
-    """Convolve with weights [g, M/g, C/g, *T]; `windows` have the pad and size of each axis.
+def sums(layer: Layer, x: View, weights: Array, numbered: bool, windows: Sequence[Window]) -> View:
+    """Convolve with weights [g, M/g, C/g, *T].
 
     What an axis of the data is part of the batch has one tap; so has an axis that is none.
     """
@@ -449,10 +461,9 @@ def sums(
     weights = weights.transpose(0, 1, 2, *(3 + i for i in order)).reshape(g, m, c, *kernel)
     reads, made = [], {0: batch}
     for axis, i, r in zip(spatial, at, live, strict=True):
-        begin, size = (0, axis.length) if i is None else windows[i]
-        step = 1 if i is None else dilations[i]
-        reads.append(Read(replace(axis, digit=None), step, begin, r))
-        made[axis.coordinate or 0] = Axis(size, None, axis.coordinate)
+        w = Window(1, 1, 0, axis.length) if i is None else windows[i]
+        reads.append(Read(replace(axis, digit=None), w.dilation, w.pad, r, (), w.stride))
+        made[axis.coordinate or 0] = Axis(w.size, None, axis.coordinate)
     parts = _sums_of_copies(layer, x, weights, numbered, channels.reshape(g, c), reads)
     need(all(moves[0] == (0, ()) for moves in x.copies), f"{layer}: the batch is moved")
     need(parts, f"{layer} reads nothing")
@@ -462,7 +473,7 @@ def sums(
 
 
 def _outer_axes(
-    layer: Layer, x: View, weights: Array, windows: Sequence[Any]
+    layer: Layer, x: View, weights: Array, windows: Sequence[Window]
 ) -> tuple[View, dict[int, int]]:
     """Return the data without axes of one place, and which filter axis is along a coordinate."""
     outer: dict[int, int] = {}
@@ -473,7 +484,7 @@ def _outer_axes(
         x, place = single(x, a)
         axis = x.axes[place]
         if a > 1 and axis.coordinate is None:
-            one = axis.length == weights.shape[a + 1] == 1 and windows[a - 2] == (0, 1)
+            one = axis.length == weights.shape[a + 1] == 1 and windows[a - 2][2:] == (0, 1)
             need(one, f"{layer}: an axis")
             x = rebuilt(x, place, place + 1, [], [], (*x.runs[:a], x.runs[a] - 1, *x.runs[a + 1 :]))
         elif a > 1 and axis.coordinate is not None:
@@ -540,8 +551,8 @@ def deconvolved(
         x = _spread(case, x, a, s, trailing=False)
         x = padded(case, x, {a: (reach - begin, size + begin - x.shape[a])})
     turned = np.flip(np.swapaxes(weights, 1, 2), tuple(range(3, weights.ndim)))
-    windows = [(0, size) for _, size in ends]
-    return _weighed(case, layer, x, turned, numbered, d.dilations, windows, inner)
+    windows = [Window(1, by, 0, n) for by, (_, n) in zip(d.dilations, ends, strict=True)]
+    return _weighed(case, layer, x, turned, numbered, windows, inner)
 
 
 def biased(case: Case, layer: Layer, x: View, bias: Any) -> View:

@@ -133,13 +133,15 @@ def _compared(walk: RegionWalk) -> MapComparison:
     ]
     layers = [[m.layers[i] for i in region(m, end, leaf)] for m, end, leaf in sides]
     deconvolved = [any(map(is_deconvolution, side)) for side in layers]
-    need(any(deconvolved), "no deconvolution is on either side")
-    if not deconvolved[0]:
+    if any(deconvolved) and not deconvolved[0]:
         sides.reverse()
         walk.raised = True
-    first, second = (walk.value(*side) for side in sides)
+    walk.defining = not any(deconvolved)
+    first = walk.value(*sides[0])
+    walk.defining = False
+    second = walk.value(*sides[1])
     if not isinstance(first, Reference) or not isinstance(second, View):
-        raise Unproved("it is not one deconvolution against what took its place")
+        raise Unproved("it is not one layer against what took its place")
     given = (y.elements for y in layers[not walk.raised] if y.elements is not None)
     stored = {e.type for e in given if e.type in FLOATS and e.array.any()}
     halves, second = stored == {"f16"}, plain(second)
@@ -193,6 +195,7 @@ class RegionWalk:
     shapes: list[tuple[Size, ...]] = field(default_factory=list)  # of tensors
     products: list[tuple[Layer, Expr]] = field(default_factory=list)  # of open sizes
     raised: bool = False  # whether the deconvolution is in the lowered model
+    defining: bool = False  # whether a convolution is followed by its definition
 
     def value(self, model: Model, output: Port, leaf: Callable[[Port], Port | None]) -> Value:
         """Return what a value is, evaluating its region layer by layer."""
@@ -263,7 +266,7 @@ class RegionWalk:
         """Return the outputs of a layer; `inner` if a convolution reads what is made of them."""
         if layer.type == "Const" and layer.elements is not None:
             return [layer.elements]
-        if is_deconvolution(layer):
+        if is_deconvolution(layer) or (self.defining and layer.type in CONVOLUTIONS):
             return [self.deconvolution(layer, inputs, inner)]
         if layer.type in RULES:
             language.listed_call(layer, inputs)
@@ -383,7 +386,10 @@ class RegionWalk:
         return windows
 
     def deconvolution(self, layer: Layer, inputs: list[Value], inner: bool) -> Reference | View:
-        """Return a deconvolution of leaves and constants, and note what its inputs stand for."""
+        """Return a deconvolution of leaves and constants, and note what its inputs stand for.
+
+        A convolution is one layer by its definition as well, but its data must be a leaf.
+        """
         data, *others = inputs
         if not isinstance(data, Leaf | View):
             raise Unproved(f"the data of {layer} is not where a region begins")
@@ -394,7 +400,9 @@ class RegionWalk:
             if isinstance(other, Leaf) and i + 1 in (1, d.bias):
                 others[i] = self.numbered(other)
         filter = others[0]
+        need(not (d.forward and inside), f"{layer} is not the only convolution")
         weights = canonical(d, filter)
+        weights = weights.swapaxes(1, 2) if d.forward else weights
         g, c, _, *kernel = weights.shape
         need(self.case.is_zero(data.shape[d.data_axes[1]] - g * c), f"{layer}: channels")
         size = [data.shape[a] for a in d.data_axes[2:]]

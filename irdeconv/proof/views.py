@@ -12,7 +12,7 @@ import numpy as np
 
 from irdeconv.proof import language
 from irdeconv.proof.definition import LayerDefinition
-from irdeconv.proof.maps import COPY_STEP, Axis, Bounds, KernelSums, Moves, View
+from irdeconv.proof.maps import COPY_STEP, Axis, Bounds, Moves, View
 from irdeconv.proof.model import (
     HIGHEST_RANK,
     LARGEST_ARRAY,
@@ -374,19 +374,42 @@ def alike(case: Case, a: Axis, b: Axis) -> bool:
 def settled(x: View) -> View:
     """Move shifts and bounds along the axes of sums into what their convolutions read."""
     for a, axis in enumerate(x.axes):
-        c = axis.coordinate
-        if not c or axis.radix != 1 or not x.blocks or x.is_finished:
-            continue
-        blocks = tuple(tuple(_settled(sums, c - 1, axis) for sums in block) for block in x.blocks)
-        x = with_axis(replace(x, blocks=blocks), a, replace(axis, shift=0, bounds=()))
+        if axis.coordinate and axis.radix == 1 and x.blocks and not x.is_finished:
+            x = _settled(x, a, 1)
     return x
 
 
-def _settled(sums: KernelSums, a: int, axis: Axis) -> KernelSums:
-    read = sums.reads[a]
-    ends = ((low - axis.shift, high - axis.shift) for low, high in (*read.bounds, *axis.bounds))
-    read = replace(read, pad=read.pad - axis.shift, bounds=tuple(ends))
-    return replace(sums, reads=(*sums.reads[:a], read, *sums.reads[a + 1 :]))
+def stepped(case: Case, layer: Layer, x: View, a: int, step: int) -> View:
+    """Return every step-th element along an open axis of sums."""
+    if step == 1:
+        return x
+    x, place = single(x, a)
+    axis = x.axes[place]
+    fits = step > 0 and axis.coordinate and axis.radix == 1 and x.blocks is not None
+    need(fits, f"{layer} has the step {step} on an open axis of the data")
+    return _settled(x, place, step)
+
+
+def _settled(x: View, a: int, step: int) -> View:
+    """Let position q along an axis of sums be what convolutions give for v = step*q + shift."""
+    axis, blocks = x.axes[a], []
+    at = (axis.coordinate or 0) - 1
+    for block in x.blocks or ():
+        rows = []
+        for sums in block:
+            read = sums.reads[at]
+            ends = (
+                (low - axis.shift, high - axis.shift) for low, high in (*read.bounds, *axis.bounds)
+            )
+            bounds = tuple((-(-low // step), -(-high // step)) for low, high in ends)
+            pad, stride = read.pad - read.stride * axis.shift, read.stride * step
+            read = replace(read, pad=pad, bounds=bounds, stride=stride)
+            rows.append(replace(sums, reads=(*sums.reads[:at], read, *sums.reads[at + 1 :])))
+        blocks.append(tuple(rows))
+    length = -(-axis.length // step)
+    return with_axis(
+        replace(x, blocks=tuple(blocks)), a, replace(axis, length=length, shift=0, bounds=())
+    )
 
 
 def copied(case: Case, views: Sequence[View]) -> list[View]:
