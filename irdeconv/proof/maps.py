@@ -18,7 +18,7 @@ import numpy as np
 
 from irdeconv.proof.definition import Activation, LayerDefinition
 from irdeconv.proof.model import Array, Ints, Layer, Unproved, need
-from irdeconv.proof.sizes import Case, Size
+from irdeconv.proof.sizes import Case, Expr, Size
 from irdeconv.proof.sums import Part, compare
 
 NEVER, WRONG = -1, -2  # emitted taps that read zeros only, or what the definition does not read
@@ -256,19 +256,23 @@ class MapComparison:
         w, d = self.wanted, self.wanted.definition
         S, D, (begin, size) = d.strides[a], d.dilations[a], w.windows[a]
         data, kernel = w.data[d.data_axes[2 + a]], w.weights.shape[3 + a]
-        alone = type(data) is int and data == 1  # then the only i is 0
-        free = 0 if alone else self.case.free("i")
+        # The only place of an axis of one is 0.
+        first, place = (
+            0 if type(n) is int and n == 1 else self.case.free(name)
+            for n, name in ((data, "i"), (size, "v"))
+        )
         reached, line = [MISSING] * kernel, []
         read, some = read or Read(out, 1, 0, ()), read is not None
         periods = out.radix * read.axis.radix, read.stride
         right = (1, S) if d.forward else (S, 1)
-        if some and not alone and periods[0] * right[1] != periods[1] * right[0]:
+        plain = isinstance(first, Expr) and isinstance(place, Expr)
+        if some and plain and periods[0] * right[1] != periods[1] * right[0]:
             raise Unproved(f"axis {a}: periods of {periods}, not {right}")
         require_few(a, max(kernel, emitted * len(read.live)))
         met = [(t, live) for t in range(emitted) for live in read.live]
         stands = [NEVER] * len(met)
         for at, (t, live) in enumerate(met):
-            pair = _met(out, read, residue, free, t, live)
+            pair = _met(out, read, residue, t, live, first, place)
             if pair is None:
                 continue
             i, o, there = pair
@@ -283,7 +287,7 @@ class MapComparison:
                 stands[at], reached[k] = k, READ
                 line.append(f"{t} as {k}")
         for k in range(kernel):
-            if reached[k] == MISSING and self.impossible(free, k * D - begin, a, out, residue):
+            if reached[k] == MISSING and self.impossible(first, k * D - begin, a, out, residue):
                 reached[k] = IMPOSSIBLE
         where = f", (o + {out.shift}) mod {out.radix} = {residue}" if out.radix > 1 else ""
         sides = f"{S}*o + {D}*k = i" if d.forward else f"{S}*i + {D}*k = o"
@@ -291,7 +295,7 @@ class MapComparison:
         self.maps[f"{text}: taps {', '.join(line) or 'none'}"] = None
         return stands, reached
 
-    def impossible(self, free: Size, offset: Size, a: int, out: Axis, residue: int) -> bool:
+    def impossible(self, i: Size, offset: Size, a: int, out: Axis, residue: int) -> bool:
         """Return whether no output o of a residue and no input i are a pair of the definition.
 
         They are one if o = S*i + offset, of a convolution if i = S*o + offset.
@@ -306,7 +310,7 @@ class MapComparison:
             o = self.case.free("v") * out.radix + residue - out.shift
             i = o * S + offset
         else:
-            i, o = free, free * S + offset
+            o = i * S + offset
             fixed = type(i) is int or S % out.radix == 0
             if fixed and (offset + out.shift - residue) % out.radix != 0:
                 return True
@@ -396,27 +400,36 @@ def require_few(axis: int, taps: int) -> None:
 
 
 def _met(
-    out: Axis, read: Read, residue: int, free: Size, t: int, live: int
+    out: Axis, read: Read, residue: int, t: int, live: int, i: Size, o: Size
 ) -> tuple[Size, Size, list[Size]] | None:
     """Return an input i and an output o that reads it by tap t, and what is >= 0 where both exist.
 
     Output o = radix*v + residue - shift reads place stride*v + D*t - pad + shift, which is
-    i*radix + live of the data. With a stride v is `free`, otherwise i; None: there is no such v.
+    i*radix + live of the data. Numbers i and o are known (0 of axes of one place), symbols stand
+    for any i and v: the one is used that gives the other as a whole number. None: there is no v.
     """
-    i, axis = free, read.axis
-    first = read.dilation * t - read.pad + axis.shift  # the place that v = 0 reads
-    if type(i) is int or read.stride == 1:
-        v = i * axis.radix + live - first
-        if type(v) is int and v % read.stride:
-            return None
-        need(type(v) is int or read.stride == 1, "one input meets strides of open places")
-        v //= read.stride
-    else:
-        need(axis.radix == 1, "a stride over zeros between elements is not followed")
-        v, i = free, free * read.stride + first
+    first = read.dilation * t - read.pad + read.axis.shift  # the place that v = 0 reads
+    inner, stride = read.axis.radix, read.stride
+    v: Size | None = o
+    if type(o) is int:
+        v = _divided(o + out.shift - residue, out.radix)
+    elif type(i) is int or stride == 1:
+        v = _divided(i * inner + live - first, stride)
+    if v is not None and (type(o) is int or v is o):
+        i = _divided(v * stride + first - live, inner)
+    if v is None or i is None:
+        return None
     o = v * out.radix + residue - out.shift
     bounds = [e for low, high in read.bounds for e in (v - low, high - 1 - v)]
-    return i, o, [*out.inside(o + out.shift), *axis.inside(i * axis.radix + live), *bounds]
+    return i, o, [*out.inside(o + out.shift), *read.axis.inside(i * inner + live), *bounds]
+
+
+def _divided(n: Size, by: int) -> Size | None:
+    """Return a quotient that is a whole number, None if it never is one."""
+    quotient = n // by
+    rest = n - quotient * by
+    need(type(rest) is int, f"{n} is a multiple of {by} at some sizes only")
+    return quotient if rest == 0 else None
 
 
 def by_channel(table: Array, axes: Sequence[Axis]) -> Array:

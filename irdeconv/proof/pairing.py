@@ -18,7 +18,7 @@ from itertools import chain, islice, product
 import numpy as np
 
 from irdeconv.proof import linear, symbolic
-from irdeconv.proof.definition import is_deconvolution
+from irdeconv.proof.definition import CONVOLUTIONS, is_deconvolution
 from irdeconv.proof.language import listed_call
 from irdeconv.proof.model import RULES, Array, Fact, Layer, Model, Obligation, Port, Proof, Unproved
 from irdeconv.proof.reader import signature
@@ -398,13 +398,15 @@ class _Pairing:
     def _tasks(self, wanted: Port, output: Port) -> list[Obligation]:
         """Return the obligation with the nearest twins, and those with twins further ahead.
 
-        Part of a sum may be a twin of `wanted` or of the deconvolution that it reads, if the rest
+        Part of a sum may be a twin of `wanted` or of the convolution that it reads, if the rest
         is zero; that rest reads the data, which the source reads only before its twin.
         """
         inner, tasks = set[Port](), [self._task(wanted, output, set())]
         for _ in range(2):
-            read = tasks[-1].twins.values()
-            more = {w for w in read if w == wanted or is_deconvolution(self._source.of(w))}
+            read = ((w, self._source.of(w)) for w in tasks[-1].twins.values())
+            more = {
+                w for w, y in read if w == wanted or y.type in CONVOLUTIONS or is_deconvolution(y)
+            }
             if not more:
                 break
             inner |= more
