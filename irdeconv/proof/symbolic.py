@@ -136,7 +136,10 @@ def _compared(walk: RegionWalk) -> MapComparison:
     if any(deconvolved) and not deconvolved[0]:
         sides.reverse()
         walk.raised = True
-    walk.defining = not any(deconvolved)
+    elif not any(deconvolved):
+        one = [y.type in CONVOLUTIONS for y in layers[0]].count(True) == 1
+        need(one, "no deconvolution is on either side, nor one convolution in the source")
+        walk.defining = True
     first = walk.value(*sides[0])
     walk.defining = False
     second = walk.value(*sides[1])
@@ -410,7 +413,8 @@ class RegionWalk:
         for _, out in windows:
             if self.raised or inside:
                 check_runs(layer, d)
-                need(self.case.implies(out), f"{layer} may have no output")
+                if not self.case.implies(out):  # S*(I - 1) + 1 of no input
+                    raise SizesTooSmall(f"{layer} may have no output")
             elif self.case.implies(-1 - out):
                 raise Vacuous
             self.case.facts += [out] if isinstance(out, Expr) else []
