@@ -49,7 +49,7 @@ slow: $(READY)  ## the full sweeps
 	$(PYTEST) -m slow
 
 browser: $(READY)  ## the graph page in a headless Chromium
-	$(PY) -m pytest -m browser tests/test_page*_browser.py
+	$(PY) -m pytest -m browser tests/show/test_page*_browser.py
 
 golden: $(READY)  ## write expected outputs anew: tests/golden, README.md, docs
 	$(PYTEST) -q --update
@@ -65,8 +65,8 @@ docs: $(READY)  ## build the documentation into HTML, build/docs/index.html, and
 bench: $(READY)  ## time layers of public networks; BASELINE=before.json compares
 	$(PY) tools/bench_regression.py $(if $(BASELINE),--baseline $(BASELINE),-o bench.json)
 
-size: $(READY)  ## lines by folder, and the difference to the commit before
-	$(PY) tools/size.py
+size:  ## lines by folder, and the difference to the commit before
+	$(PYTHON) tools/size.py
 
 ci:  ## all that must hold before a change lands, in a fresh copy of the checkout
 	.ci/run

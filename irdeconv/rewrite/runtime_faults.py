@@ -1,7 +1,7 @@
 """Known faults of runtimes that change a lowered graph: trigger, versions, correct spelling.
 
 A proof is about exact arithmetic on the graph; these faults change the graph afterwards.
-docs/disagreements.md lists them, and tests/test_int8.py shows each in the installed version.
+docs/disagreements.md lists them; tests/rewrite/test_int8.py shows each in the installed version.
 """
 
 from __future__ import annotations

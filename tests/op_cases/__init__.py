@@ -1,7 +1,8 @@
 """Rows of operation cases: what each operation gives for written-down inputs.
 
 A module of this package is a table for one family: `CASES = [case(...), ...]`. Its rows run through
-tests/test_op_cases.py (attributes, inference, evaluation) and tests/test_peers_ops.py (OpenVINO).
+tests/ops/test_op_cases.py (attributes, inference, evaluation) and, in OpenVINO, through
+tests/ops/test_peers_ops.py.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-TOOLS = Path(__file__).resolve().parent.parent.parent / "tools"
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
 
 
 def script(name: str) -> Any:

@@ -1,0 +1,410 @@
+"""Batches of models, and their processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from irdeconv.base.errors import FileAccessError, UsageError
+from irdeconv.cli.batch_executors import Child, Errand, InProcess, Processes
+from irdeconv.cli.batch_items import found_files, name_of, worst
+from support import batch_calls
+from support.commands import command
+from support.schemas import require_schema, validator
+
+# `irdeconv batch`: items, their folders, the journal, the report.
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAD = "openvino/segmentation_head.xml"
+FEW = ("openvino/deconv_3x3_to_5x5.xml", "broken/wrong_channels.xml", "openvino/dynamic.xml")
+
+
+@pytest.fixture
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with some models, and nothing else, as the current one."""
+    for name in (*FEW, HEAD):
+        path = tmp_path / "models" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "ir_samples" / name, path)
+        weights = (ROOT / "ir_samples" / name).with_suffix(".bin")
+        if weights.exists():
+            shutil.copy(weights, path.with_suffix(".bin"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def report(*words: object) -> dict[str, Any]:
+    """The report of a batch in this process."""
+    command("batch", *words, "--jobs", "0", "--report", "r.json", "--force", "-q")
+    found: dict[str, Any] = json.loads(Path("r.json").read_text())
+    require_schema(found)
+    return found
+
+
+# -- items -----------------------------------------------------------------------------------------
+
+
+def test_names_are_safe_and_different() -> None:
+    paths = ["a/b.xml", "a_b.xml", "../a/b.xml", "/etc/passwd", "..", ".", "a/..b.xml", "ä/\n.xml"]
+    paths += ["x" * 300 + ".xml", "A/b.xml", "-/-.xml", "a/b.onnx", "CON.xml"]
+    names = [name_of(path) for path in paths]
+    assert len({name.lower() for name in names}) == len(names)
+    for name in names:
+        assert name == Path(name).name
+        assert name.isascii()
+        assert len(name) < 80
+        assert name[0].isalnum()
+    assert name_of("a//b.xml") == name_of("./a/b.xml")
+
+
+def test_folders_patterns_and_files(models: Path) -> None:
+    Path("models/.hidden.xml").touch()
+    Path("models/info.json").touch()
+    os.mkfifo("models/pipe.xml")
+    outside = models / "outside.xml"
+    outside.touch()
+    Path("models/leads_out.xml").symlink_to(outside)
+    Path("models/leads_in.xml").symlink_to("openvino/dynamic.xml")
+    Path("models/loop").symlink_to(".")
+    below = [f"models/{name}" for name in sorted((*FEW, HEAD))]
+    assert found_files(["models"]) == [below[0], "models/leads_in.xml", *below[1:]]
+    assert found_files(["models/openvino/*.xml"]) == below[1:]
+    assert found_files(["models/**/dyn*.xml", "models/openvino"]) == [below[2], below[1], below[3]]
+    assert found_files(["models/info.json"]) == ["models/info.json"]
+    with pytest.raises(FileAccessError, match="models/nothing"):
+        found_files(["models/nothing"])
+    for nothing in ("*.none", ""):
+        with pytest.raises(UsageError):
+            found_files([nothing])
+
+
+def test_the_worst_code() -> None:
+    assert worst([]) == 0
+    assert worst([0, 7]) == 7
+    assert worst([7, 1, 0]) == 1
+    assert worst([1, 5, 3]) == 3
+    assert worst([2, 70, 6]) == 70
+
+
+# -- verbs -----------------------------------------------------------------------------------------
+
+
+def test_each_verb(models: Path) -> None:
+    found = report("validate", "models")
+    assert found["counts"] == {"yes": 3, "no": 1}
+    assert [i["file"] for i in found["items"]] == sorted(i["file"] for i in found["items"])
+    assert found["items"][0]["diagnostics"][0]["code"] == "E302"
+    assert report("infer", "models")["counts"] == {"yes": 3, "unreadable": 1}
+    good = ["models/openvino/segmentation_head.xml", "models/openvino/deconv_3x3_to_5x5.xml"]
+    lowered = report("lower", *good, "-o", "out", "--form", "stacked", "--certify")
+    assert [i["summary"] for i in lowered["items"]] == [
+        "2 deconvolutions of 2 lowered, 2 proved",
+        "1 deconvolution of 1 lowered, 1 proved",
+    ]
+    names = ["certificates.json", "lowered.bin", "lowered.xml", "result.json"]
+    assert [f["name"] for f in lowered["items"][0]["files"]] == names
+    assert report("check-certificate", *good, "--against", "out")["counts"] == {"yes": 2}
+    where = "out/{item}/lowered.xml"
+    assert report("compare", *good, "--against", where, "--input=ones")["exit_code"] == 0
+    assert report("compare", *good)["counts"] == {"yes": 2}
+    ran = report("run", *good, "-o", "ran", "--input", "ones", "--seed", "3")
+    assert [f["name"] for f in ran["items"][0]["files"]] == ["outputs.npz", "result.json"]
+    require_schema(json.loads(Path("ran", ran["items"][0]["item"], "result.json").read_text()))
+
+
+def test_the_report_does_not_depend_on_who_did_it(models: Path) -> None:
+    words = ("batch", "lower", "models", "--force", "-q")
+    made = []
+    for folder, jobs in (("a", "0"), ("b", "2")):
+        where = Path(folder, "out")
+        files = [f"{folder}/r{suffix}" for suffix in (".json", ".junit", ".sarif", ".html")]
+        Path(folder).mkdir()
+        reports = [word for file in files for word in ("--report", file)]
+        assert command(*words, "-o", where, "--jobs", jobs, *reports) == 3
+        made.append([Path(file).read_bytes() for file in files])
+    assert made[0] == made[1]
+
+
+def test_formats(models: Path) -> None:
+    evil = Path("models", 'e\x1b[31m<b>\u202e"&.xml')
+    shutil.copy("models/broken/wrong_channels.xml", evil)
+    files = ("r.junit", "r.sarif", "r.html")
+    reports = [word for file in files for word in ("--report", file)]
+    assert command("batch", "validate", "models", "--jobs", "0", "-q", *reports) == 1
+    junit, sarif, html = (Path(file).read_text() for file in files)
+    for text in (junit, html):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert "<b>" not in text
+    suite = ElementTree.fromstring(junit)[0]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("5", "2", "0")
+    results = json.loads(sarif)["runs"][0]["results"]
+    assert [r["ruleId"] for r in results] == ["E302", "E120", "E302"]
+    assert results[0]["locations"][0]["physicalLocation"]["region"]["startLine"] == 27
+
+
+def test_an_answer_is_not_told_twice(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "models/openvino/segmentation_head.xml"
+    assert command("batch", "run", name, "--jobs", "0", "--shape", "[1,2,32,32]") != 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.count("data has 2 channels, the filter wants 3") == 1
+    assert f"{name}:" in out
+
+
+def test_very_many_diagnostics_are_not_counted(
+    models: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = Path("models/broken/wrong_channels.xml").read_text()
+    at = text.index("</layers>")
+    layers = "".join(
+        f'<layer id="{900 + n}" name="n{n}" type="No" version="opset1" />' for n in range(60)
+    )
+    Path("many.xml").write_text(text[:at] + layers + text[at:])
+    assert command("batch", "validate", "many.xml", "--jobs", "0") != 0
+    assert "and at least 45 more diagnostics" in capsys.readouterr().out
+
+
+def test_a_folder_of_links_says_so(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("links").mkdir()
+    Path("links/there").symlink_to(models.absolute())
+    assert command("batch", "validate", "links") == 2
+    assert "links that lead out" in " ".join(capsys.readouterr().err.split())
+
+
+def test_nothing_to_prove_is_said(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sample = "models/openvino/segmentation_head.xml"
+    for name in ("plain.xml", "other.xml"):  # neither has a deconvolution any more
+        assert command("lower", sample, "-o", name, "--form", "stacked", "-q") == 0
+    capsys.readouterr()
+    row = report("check-certificate", "plain.xml", "--against", "other.xml")
+    assert row["exit_code"] == 1
+    assert row["items"][0]["summary"] == "nothing to prove: no rewritten layers"
+
+
+# -- the journal -----------------------------------------------------------------------------------
+
+
+def lines(path: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+def test_what_is_done_is_not_done_again(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("batch", "lower", "models", "-o", "out", "--jobs", "0", "--report", "r.json")
+    command(*words)
+    first, before = Path("r.json").read_bytes(), lines("out/batch.journal")
+    for line in before:
+        assert not list(validator("batch-journal").iter_errors(line))
+    assert len(before) == 5
+    assert command(*words) == 2, "results would be lost"
+    assert "--resume goes on" in capsys.readouterr().err
+    command(*words, "--resume")
+    assert "4 of 4 items are done already" in capsys.readouterr().err
+    assert lines("out/batch.journal") == before
+    assert Path("r.json").read_bytes() == first
+
+
+def test_what_has_changed_is_done_again(models: Path) -> None:
+    words = ("batch", "infer", "models", "-o", "out", "--jobs", "0", "-q", "--resume")
+    command(*words)
+    count = len(lines("out/batch.journal"))
+    with open("models/openvino/dynamic.xml", "a") as file:
+        file.write("\n")
+    command(*words)
+    assert len(lines("out/batch.journal")) == count + 1
+    command(*words, "--no-weights")
+    assert len(lines("out/batch.journal")) == count + 5
+    command(*words)
+    assert len(lines("out/batch.journal")) == count + 8, "--no-weights had left no models"
+    shutil.rmtree(f"out/{name_of('models/openvino/dynamic.xml')}")
+    command(*words)
+    assert len(lines("out/batch.journal")) == count + 9
+
+
+def test_half_a_line_and_rubbish_are_done_again(models: Path) -> None:
+    words = ("batch", "validate", "models", "--jobs", "0", "-q", "--report", "r.json", "--resume")
+    command(*words)
+    first = Path("r.json").read_bytes()
+    journal = Path("r.json.journal")
+    whole = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([*whole[:2], b"[]\n", b'{"key": 1, "item": {}}\n', whole[2][:-9]]))
+    command(*words)
+    assert Path("r.json").read_bytes() == first
+    assert journal.read_bytes().splitlines(keepends=True)[4:] == whole[2:]
+    journal.write_bytes(b"something else\n")
+    assert command(*words) == 2
+    assert journal.read_bytes() == b"something else\n"
+
+
+def test_one_batch_at_a_time(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    with open("x.journal", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert command("batch", "validate", "models", "--journal", "x.journal") == 2
+    assert "another batch is at work" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(
+    "sys.platform == 'win32'", reason="it stops the command with SIGKILL, as POSIX has it"
+)
+def test_kill_and_resume(models: Path) -> None:
+    serial = report("infer", "models", "-o", "serial")
+    words = ["infer", "models", "-o", "killed", "--jobs", "1", "-q"]
+    words += ["--report", "k.json", "--resume"]
+    journal, kills = Path("killed/batch.journal"), 0
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for known in (2, 99):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "irdeconv", "batch", *words],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+        )
+        while process.poll() is None:
+            if journal.exists() and journal.read_bytes().count(b"\n") > known:
+                process.send_signal(signal.SIGKILL)
+                kills += 1
+                break
+            time.sleep(0.002)
+        process.wait()
+    assert kills
+    assert json.loads(Path("k.json").read_text()) == serial
+    made = {item["item"] for item in serial["items"]}
+    assert {path.name for path in Path("killed").iterdir()} == {*made, "batch.journal"}
+    keys = [line["key"] for line in lines("killed/batch.journal")[1:]]
+    assert len(keys) == len(set(keys)) == 4, "none is lost, none done twice"
+
+
+# -- mistakes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("validate", "models", "--exact"), "--exact is of run, not of validate"),
+        (("validate", "models", "--against", "x"), "validate takes one model"),
+        (("check-certificate", "models"), "check-certificate needs --against"),
+        (("lower", "models", "--certify"), "--certify needs -o DIR"),
+        (("lower", "models", "--form", "stackd"), 'did you mean "stacked"'),
+        (("lower", "models", "--inputs", "x"), "lower takes no arrays"),
+        (("validate", "models", "--jobs", "0", "--timeout", "1"), "--jobs 0 does all in this"),
+        (("validate", "models", "--resume"), "--resume needs a journal"),
+        (("validate", "models", "--report", "x.txt"), "its suffix names no format"),
+        (("validate", "models", "--shape", "x"), "--shape x"),
+        (("validate", "models", "--cluster", "local", "--scheduler", "x"), "exclude each other"),
+        (("bench", "models"), "bench"),
+        (("validate", "none"), "cannot read none"),
+    ],
+)
+def test_mistakes(
+    models: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+) -> None:
+    assert command("batch", *words) in (2, 6)
+    assert message in capsys.readouterr().err
+    assert not list(models.glob("*.journal"))
+
+
+def test_an_extension_is_for_the_items(models: Path) -> None:
+    Path("crash.py").write_text("import os\nos._exit(3)\n")
+    words = ("batch", "validate", "models", "--extension", "crash.py", "--jobs", "2", "-q")
+    assert command(*words, "--report", "r.json") == 70
+    assert json.loads(Path("r.json").read_text())["counts"] == {"crashed": 4}
+
+
+# The pool of processes of a batch: whatever an item does to its process, the others go on.
+
+CALL = "support.batch_calls:call"
+
+
+def errand(**limits: Any) -> Errand:
+    return Errand(CALL, os.getcwd(), **limits)
+
+
+def done(executor: Processes | InProcess, hows: Sequence[str]) -> list[str]:
+    """What became of items, in their order."""
+    with closing(executor.results([{"how": how} for how in hows])) as results:
+        rows = dict(results)
+    return [f"{rows[i]['status']} {rows[i]['summary']}" for i in range(len(hows))]
+
+
+def test_whatever_an_item_does_the_others_go_on() -> None:
+    hows = ["well", "crash", "well", "hang", "exit", "print", "well", "nonsense"]
+    assert done(Processes(errand(timeout=1.0), 2), hows) == [
+        "yes well",
+        "crashed the process of this item was ended by signal 9",
+        "yes well",
+        "timed out not finished after 1 s",
+        "crashed the process of this item ended with exit code 3",
+        "yes print",
+        "yes well",
+        "crashed the process of this item was ended by signal 9",
+    ]
+
+
+def test_in_this_process() -> None:
+    assert done(InProcess(batch_calls.call), ["well", "well"]) == ["yes well"] * 2
+
+
+def test_a_process_is_used_again_until_it_dies() -> None:
+    child = Child(errand())
+    try:
+        first, second = (child.run({"how": "who"})["summary"] for _ in range(2))
+        assert first == second != f"who in {os.getpid()}"
+        child.run({"how": "exit"})
+        assert child.run({"how": "who"})["summary"] != first
+    finally:
+        child.close()
+
+
+@pytest.mark.skipif("not sys.platform.startswith('linux')", reason="limits of memory need Linux")
+def test_memory_is_limited_beyond_that_of_an_idle_process() -> None:
+    child = Child(errand(memory=200 * 2**20))
+    try:
+        assert child.run({"how": "memory", "bytes": 100 * 2**20})["summary"] == "memory"
+        before = child.run({"how": "who"})["summary"]
+        assert child.run({"how": "memory", "bytes": 300 * 2**20})["summary"] == "refused"
+        assert child.run({"how": "who"})["summary"] != before, "it had no memory to go on with"
+    finally:
+        child.close()
+
+
+@pytest.mark.skipif("not hasattr(__import__('os'), 'fork')", reason="it forks")
+def test_copies_of_a_process_neither_answer_nor_stay() -> None:
+    hows = ["fork", "well", "who", "orphan", "well"]
+    rows = done(Processes(errand(), 1), hows)
+    assert rows[:2] == ["yes fork", "yes well"]
+    assert rows[3:] == ["crashed the process of this item ended with exit code 5", "yes well"]
+
+
+def test_a_process_that_does_not_start(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="does not start"):
+        Child(Errand("support.nothing:call", str(tmp_path))).run({})
+
+
+@pytest.mark.skipif(
+    "sys.platform == 'win32'", reason="it ends workers with signals, as POSIX has them"
+)
+def test_who_stops_asking_leaves_no_process_behind(tmp_path: Path) -> None:
+    payloads = [{"how": "mark", "folder": str(tmp_path), "name": str(i)} for i in range(3)]
+    payloads += [{"how": "hang"}] * 2
+    results = Processes(errand(), 2).results(payloads)
+    next(results)
+    results.close()
+    (pid, *_) = {int(p.name.split("-")[1]) for p in tmp_path.iterdir()}
+    for _ in range(100):
+        with suppress(ProcessLookupError):
+            os.kill(pid, 0)
+            time.sleep(0.05)
+            continue
+        return
+    raise AssertionError("the process is still there")

@@ -1,0 +1,170 @@
+"""Mistakes that users make, and the one message that each gets: what is wrong, and what mends it.
+
+tests/golden/mistakes/answers.txt lists each as a command, its exit code and its whole answer;
+`pytest --update` rewrites codes and answers. To add one, write its command there.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from irdeconv.base.opening import reading_hint, unwritable
+from irdeconv.cli.main import main
+from support import irbuild as ib
+from support.ir_text import write_ir
+from support.layers import Layer
+
+ANSWERS = Path(__file__).parent.parent / "golden" / "mistakes" / "answers.txt"
+LAYER = Layer(1, (4, 4), None, 3, 2, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
+W = np.arange(54, dtype=np.float32).reshape(3, 2, 3, 3)
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 216\n"
+Mistake = tuple[str, int, str]
+
+
+def read_answers() -> list[Mistake]:
+    found = re.findall(r"^\$ (.*)\n(\d*)\n?((?:[^$\n].*\n)*)", ANSWERS.read_text("utf-8"), re.M)
+    return [(command, int(code or 0), answer) for command, code, answer in found]
+
+
+MISTAKES = read_answers()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as users have it: models, weights, arrays, and what is taken for them."""
+    root = tmp_path_factory.mktemp("mistakes")
+    write_ir(root / "net.xml", LAYER, W)
+    write_ir(root / "open.xml", LAYER, W, data_shape=[1, 3, -1, -1])
+    assert main(["lower", str(root / "net.xml"), "-o", str(root / "low.xml"), "-q"]) == 0
+    net = (root / "net.xml").read_text("utf-8")
+    for name in ("folder", "deep", "results"):
+        (root / name).mkdir()
+    for name in ("deep/net", "copy"):
+        shutil.copy(root / "net.xml", root / f"{name}.xml")
+        shutil.copy(root / "net.bin", root / f"{name}.bin")
+    for name, weights in {"lfs": POINTER.encode(), "short": bytes(20), "void": b""}.items():
+        (root / f"{name}.xml").write_text(net)
+        (root / f"{name}.bin").write_bytes(weights)
+    _write_models(root, net)
+    _write_arrays(root)
+    return root
+
+
+def _write_models(root: Path, net: str) -> None:
+    ends = (0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)
+    layers = [ib.parameter(0, "a"), ib.parameter(1, "b"), ib.add(2, "sum"), ib.result(3, "y")]
+    odd = [ib.parameter(0, "first image"), ib.relu(1, "r"), ib.result(2, "y")]
+    contents: dict[str, str | bytes] = {
+        "two.xml": ib.net(layers, *ends),
+        "odd.xml": ib.net(odd, (0, 0, 1, 0), (1, 1, 2, 0)),
+        "lonely.xml": net,
+        "old.xml": net.replace('version="11"', 'version="1"'),
+        "empty.xml": "",
+        "half.xml": net[:400],
+        "utf16.xml": net.replace("</net>", "").encode("utf-16"),
+        "utf32.xml": net.encode("utf-32"),
+        "packed.xml": gzip.compress(net.encode()),
+        "page.xml": "<!DOCTYPE html>\n<html><body>404</body></html>",
+        "pointer.xml": POINTER,
+        "model.pt": b"\x80\x02}q\x00.",
+        "model.tflite": b"\x1c\0\0\0TFL3" + bytes(20),
+        "model.blob": b"\x7fELF" + bytes(30),
+        "settings.json": '{"a": 1}',
+        "net.ird": 'graph 1 "m" {\n}\n',
+        "notes.txt": "hello\n",
+        "cut.onnx": b"\x08\x09\x12\x04made" + bytes(9),
+    }
+    for name, content in contents.items():
+        data = content if isinstance(content, bytes) else content.encode()
+        (root / name).write_bytes(data)
+
+
+def _write_arrays(root: Path) -> None:
+    ones = np.ones((1, 3, 4, 4), np.float32)
+    np.savez(root / "in.npz", x=ones)
+    np.savez(root / "other.npz", q=ones, r=ones)
+    arrays = {"good": ones, "flat": ones.reshape(-1), "chw": ones[0], "words": np.array(["a"])}
+    arrays |= {"nhwc": ones.transpose(0, 2, 3, 1), "f64": np.full((1, 3, 4, 4), 1e300)}
+    for name, array in arrays.items():
+        np.save(root / f"{name}.npy", array)
+    for name in ("bad.npy", "bad.npz"):
+        (root / name).write_text("x")
+
+
+@pytest.fixture(autouse=True)
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(folder)
+    before = sorted(str(p) for p in folder.rglob("*"))
+    yield
+    assert sorted(str(p) for p in folder.rglob("*")) == before
+
+
+def answer(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """Return the exit code and everything that is printed, without what differs between runs."""
+    capsys.readouterr()
+    code = main(shlex.split(command))
+    captured = capsys.readouterr()
+    text = captured.out + captured.err
+    shown = text.replace(str(Path.cwd()), "FOLDER").replace(str(Path.home()), "HOME")
+    return code, re.sub(r"^input .*seed 0\n", "", shown, flags=re.M)
+
+
+def test_answers(update: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    found = [(command, *answer(command, capsys)) for command, _, _ in MISTAKES]
+    if update:
+        text = "\n".join(f"$ {command}\n{code}\n{said}" for command, code, said in found)
+        ANSWERS.write_text(text, "utf-8")
+    for now, then in zip(found, read_answers(), strict=True):
+        assert now == then
+
+
+def test_each_is_one_message_with_its_mend() -> None:
+    assert len(MISTAKES) >= 60
+    assert len({command for command, _, _ in MISTAKES}) == len(MISTAKES)
+    for command, code, said in MISTAKES:
+        assert code in (1, 2, 3, 4, 6), command
+        assert said.count("error[") + said.count("FAIL") == 1, command
+        assert re.search(r"\n   = |; |: (give|name) |must be", said), command
+        assert "Traceback" not in said, command
+        assert "is a bug" not in said, command
+
+
+@pytest.mark.parametrize("form", [["--format", "json"], ["--format=json"]])
+@pytest.mark.parametrize(
+    "command",
+    ["lowr net.xml", "lower", "lower net.xml --frm x", "bench net.xml --rounds 0", "--verson",
+     "inspect nett.xml", "lower net.xml -o out", "run net.xml y=ones", "infer lonely.xml"],
+)  # fmt: skip
+def test_json_where_json_is_asked_for(
+    command: str, form: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main([*command.split(), *form])
+    captured = capsys.readouterr()
+    content = json.loads(captured.out)
+    verb = command.split()[0]
+    known = verb in ("lower", "bench", "inspect", "run", "infer")
+    assert content["schema"] == f"irdeconv/{verb if known else 'error'}/1"
+    assert content["exit_code"] == code
+    (problem,) = content["diagnostics"]
+    assert problem["message"].split()[0] in captured.err
+    assert problem["hint"]
+
+
+def test_files_that_may_not_be_opened() -> None:
+    """The superuser may open everything: what is said to others is asked for by its number."""
+    assert reading_hint("net.xml", 13) == "you may not read it: chmod u+r net.xml"
+    hints = {n: unwritable(Path("a/b.xml"), n, "no").diagnostics[0].hint for n in (13, 28, 30)}
+    assert hints == {
+        13: "you may not write in a; name another place",
+        28: "there is no space left where a lies",
+        30: "you may not write in a; name another place",
+    }

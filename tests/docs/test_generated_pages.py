@@ -1,0 +1,33 @@
+"""The pages that tools/ generates are what the tools would write now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.scripts import page_maker
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+SLOW = pytest.mark.thorough  # 240 layers are lowered
+MAKERS = (
+    "codes",
+    "faults",
+    "operations",
+    "python",
+    "schemas",
+    pytest.param("targets", marks=SLOW),
+    "verbs",
+)  # test_forms_table.py looks at those of forms
+WHOLE = ("codes", "operations", "targets", "verbs")  # folders in which all pages are generated
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_pages_are_what_would_be_written(name: str) -> None:
+    if name == "verbs":
+        pytest.importorskip("onnx")  # the example of `convert`
+    pages = page_maker(name).pages()
+    stale = [str(p) for p, text in pages.items() if not p.exists() or p.read_text("utf-8") != text]
+    assert stale == [], "make pages"
+    if name in WHOLE:
+        assert set((DOCS / name).rglob("*")) <= set(pages), "a page of something that is gone"

@@ -1,0 +1,133 @@
+"""Convolution kernels against the definition: integers exactly, floats by the terms they sum."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from eager import convolution
+from irdeconv.kernels import eager
+from support import oracle
+
+
+@dataclass(frozen=True)
+class Shape:
+    n: int
+    groups: int
+    c: int
+    m: int
+    sizes: tuple[int, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    begin: tuple[int, ...]
+    end: tuple[int, ...]
+
+    @property
+    def window(self) -> tuple[Any, ...]:
+        return self.strides, self.dilations, self.begin, self.end
+
+
+def draw(seed: int) -> Shape:
+    r = random.Random(seed)
+    rank = r.randint(1, 3)
+    top = {1: 11, 2: 7, 3: 4}[rank]
+
+    def axis(low: int, high: int) -> tuple[int, ...]:
+        return tuple(r.randint(low, high) for _ in range(rank))
+
+    dilations = axis(1, 3) if r.random() < 0.5 else (1,) * rank
+    counts = r.randint(1, 3), r.choice([1, 1, 2, 3]), r.randint(1, 4), r.randint(1, 3)
+    boxes = axis(1, top), axis(1, 4 if rank < 3 else 3), axis(1, 4)
+    return Shape(*counts, *boxes, dilations, axis(-3, 6), axis(-3, 6))
+
+
+def data(s: Shape, dtype: Any, low: int = -9, high: int = 10) -> tuple[Any, Any]:
+    r = np.random.default_rng(0)
+    x = r.integers(low, high, (s.n, s.groups * s.c, *s.sizes)).astype(dtype)
+    return x, r.integers(low, high, (s.groups, s.m, s.c, *s.kernel)).astype(dtype)
+
+
+def wrapped(exact: Any, dtype: Any) -> Any:
+    """Return Python integers modulo the type's range."""
+    bits = 8 * np.dtype(dtype).itemsize
+    flat = [int(v) % 2**bits for v in exact.reshape(-1)]
+    return np.array(flat, object).astype(np.uint64).astype(dtype).reshape(exact.shape)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
+@pytest.mark.parametrize("seed", range(25))
+def test_integers_are_exact(seed: int, dtype: Any) -> None:
+    s = draw(seed)
+    x, w = data(s, dtype, 0 if np.dtype(dtype).kind == "u" else -9)
+    y = convolution(x, w, *s.window)
+    want = wrapped(oracle.convolution(x, w, *s.window), dtype)
+    assert y.dtype == dtype
+    assert y.shape == want.shape
+    assert (y == want).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_output_may_be_a_strided_view(seed: int) -> None:
+    s = draw(seed)
+    x, w = data(s, np.float32)
+    want = oracle.convolution(x, w, *s.window)
+    host = np.full((*want.shape[:2], *(2 * n + 1 for n in want.shape[2:])), np.nan, np.float32)
+    y = host[(..., *(slice(1, None, 2) for _ in s.sizes))]
+    assert convolution(x, w, *s.window, out=y) is y
+    assert (y == want).all()
+    assert np.isnan(host).sum() == host.size - y.size
+
+
+def test_sums_beyond_64_bits_wrap() -> None:
+    x = np.full((1, 3, 2), 2**40 + 1, np.int64)
+    w = np.full((1, 1, 3, 2), 2**30 + 3, np.int64)
+    y = convolution(x, w, [1], [1], [0], [0])
+    assert y.item() == (6 * (2**40 + 1) * (2**30 + 3) + 2**63) % 2**64 - 2**63
+
+
+def test_accumulator_is_the_narrowest_exact_one() -> None:
+    x = np.full((1, 1, 4), 127, np.int8)
+    assert eager.accumulator(x, x, 1000) == np.float32
+    assert eager.accumulator(x, x, 2000) == np.float64
+    big = np.full((1, 1, 4), 2**31 - 1, np.int32)
+    assert eager.accumulator(big, big, 1) == np.int64
+    assert eager.accumulator(np.full(1, -128, np.int8), x, 1032) == np.float32
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_narrow_floats_are_rounded_once(dtype: Any) -> None:
+    # 2048 + 1 + 1: in f16 each addition alone would be lost.
+    x = np.array([2048 if dtype == np.float16 else 256, 1, 1], dtype).reshape(1, 3, 1)
+    y = convolution(x, np.ones((1, 1, 3, 1), dtype), [1], [1], [0], [0])
+    assert y.dtype == dtype
+    assert float(y.item()) == (2050 if dtype == np.float16 else 258)
+
+
+def test_ungrouped_filter_and_hand_worked_sums() -> None:
+    x = np.arange(1, 10, dtype=np.float32).reshape(1, 1, 3, 3)
+    w = np.array([[1, 0], [0, -1]], np.float32).reshape(1, 1, 2, 2)
+    y = convolution(x, w, [1, 1], [1, 1], [0, 0], [0, 0])
+    assert y.tolist() == [[[[-4, -4], [-4, -4]]]]
+    y = convolution(x, w, [2, 2], [1, 1], [1, 1], [1, 1])
+    assert y.tolist() == [[[[-1, -3], [-7, -4]]]]
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 5), (1, 2, 0), (2, 2, 1)])
+def test_empty_output(shape: tuple[int, ...]) -> None:
+    x = np.ones(shape, np.float32)
+    y = convolution(x, np.ones((1, 3, 2, 3), np.float32), [1], [1], [0], [0])
+    assert y.shape == (shape[0], 3, max(shape[2] - 2, 0))
+
+
+def test_windows_wholly_in_padding_are_zero() -> None:
+    x = np.ones((1, 1, 2, 2), np.float32)
+    w = np.ones((1, 1, 1, 2, 2), np.float32)
+    y = convolution(x, w, [1, 1], [1, 1], [4, 0], [0, 4])
+    assert y.shape == (1, 1, 5, 5)
+    assert y[0, 0].sum(axis=1).tolist() == [0, 0, 0, 3, 6]

@@ -1,0 +1,329 @@
+"""The micro-kernel and the kernels made of it: every way to cut the work, in guarded memory."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import platform
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from irdeconv.kernels import convolution_direct, deconvolution_direct, jit
+from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels.candidate import Candidate, ConvProblem
+from irdeconv.kernels.convolution import as_conv3d
+from irdeconv.kernels.convolution_direct import VectorLayout
+from irdeconv.kernels.panels import (
+    FEW_REGISTERS,
+    MANY_REGISTERS,
+    Panels,
+    ProductColumns,
+    RegisterTile,
+    RowTurns,
+    VectorPlaces,
+    best_tile,
+    computed,
+    vector_starts,
+)
+from irdeconv.kernels.residue_cuts import APART, GAPS, NEAR, ROWS
+from irdeconv.kernels.scratch import Space
+from support import oracle
+from support.blocks import SMALL
+from test_deconvolution_candidates import expected
+from test_deconvolution_compiled import guarded, wide
+from test_kernels_convolve import data
+
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(not jit.available(), reason="needs numba"),
+]
+linux = pytest.mark.skipif(sys.platform != "linux", reason="protects pages as Linux does")
+TILES = MANY_REGISTERS if jit.many_registers() else FEW_REGISTERS
+
+
+def filters(problem: ConvProblem, seed: int) -> tuple[Any, Any]:
+    """Return an input and a filter of a deconvolution, small integers."""
+    r = np.random.default_rng(seed)
+    c, m = problem.group_inputs, problem.group_outputs
+    x = r.integers(-9, 10, problem.shape).astype(np.float32)
+    return x, r.integers(-9, 10, (problem.groups, c, m, *problem.kernel)).astype(np.float32)
+
+
+def where(columns: ProductColumns, tile: RegisterTile, copied: bool) -> VectorPlaces:
+    """Return where vectors are read that begin with every so many columns, and written."""
+    if copied:
+        (places,) = VectorPlaces.copied(columns, tile.vectors)
+        return places
+    return VectorPlaces.lying(columns, vector_starts(len(columns.reads), False))
+
+
+@pytest.mark.parametrize("tile", TILES, ids=str)
+@pytest.mark.parametrize("rows", [1, 5, 12, 29])
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_product_is_exact_and_writes_only_its_rows(
+    tile: RegisterTile, rows: int, copied: bool
+) -> None:
+    r, depth = np.random.default_rng(rows), 7
+    width = 3 * jit.lanes() + 5
+    w = r.integers(-9, 10, (rows, depth)).astype(np.float32)
+    x = r.integers(-9, 10, (depth, width + jit.lanes())).astype(np.float32)
+    bias = r.integers(-9, 10, rows).astype(np.float32)
+    out = np.full((rows + 1, width + 3), np.nan, np.float32)
+    places = where(ProductColumns(np.arange(width), np.arange(width)), tile, copied)
+    offsets, row_starts = np.arange(depth) * x.shape[1], np.arange(rows) * out.shape[1]
+    panels = Panels(w, tile)
+    limits = np.array([-40, 60], np.float32)
+    flat = out.reshape(-1)
+    more = {"bias": panels.bias(bias), "limits": limits}
+    panels(x.reshape(-1), offsets, places, flat, row_starts, 0, Space(), **more)
+    want = np.clip(np.matmul(w, x) + bias[:, None], -40, 60)[:, :width]
+    assert (out[:rows, :width] == want).all()
+    assert np.isnan(out[rows:]).all()
+    assert np.isnan(out[:, width:]).all()
+
+
+@pytest.mark.parametrize("tile", TILES, ids=str)
+@pytest.mark.parametrize(
+    ("steps", "copied"), [(1, False), (2, False), (2, True), (3, False), (5, True), (8, False)]
+)
+def test_rows_are_written_in_turns_or_apart(tile: RegisterTile, steps: int, copied: bool) -> None:
+    """Narrow rows with gaps between them, whose first and last column are cut."""
+    r, outputs, lines, width, depth = np.random.default_rng(steps), 5, 4, jit.lanes() // 2 + 1, 3
+    reads = np.arange(lines)[:, None] * (width + 2) + np.arange(width)
+    far = width * steps + 3
+    writes = np.arange(lines)[:, None] * far + np.arange(width) * steps
+    for turns in {1, steps if tile.rows % steps == 0 else 1}:
+        lows, highs = np.zeros_like(writes), np.full_like(writes, steps)
+        if turns > 1:
+            lows[:, 0], highs[:, -1] = 1, steps - 1
+        table = (a.ravel() for a in (lows, highs))
+        columns = ProductColumns(reads.ravel(), writes.ravel(), steps, *table)
+        w = r.integers(-9, 10, (outputs * turns, depth)).astype(np.float32)
+        x = r.integers(-9, 10, (depth, reads.max() + 1 + jit.lanes())).astype(np.float32)
+        out, want = np.full((2, outputs, lines * far), np.nan, np.float32)
+        starts = np.repeat(np.arange(outputs) * lines * far, turns)
+        places = where(columns if copied else columns.with_gaps(), tile, copied)
+        offsets, flat = np.arange(depth) * x.shape[1], out.reshape(-1)
+        longer = max(1, turns - 1)
+        w.reshape(outputs, turns, depth)[:, longer:, 2:] = 0
+        panels = Panels(w, tile, RowTurns(turns, steps, longer, int(longer < turns)))
+        panels(x.reshape(-1), offsets, places, flat, starts, 0, Space())
+        sums = np.matmul(w, x).reshape(outputs, turns, -1)
+        for at, (line, column) in enumerate(np.ndindex(lines, width)):
+            low, high = (0, 1) if turns < steps else (lows.flat[at], highs.flat[at])
+            to = writes[line, column]
+            want[:, to + low : to + high] = sums[:, low:high, reads[line, column]]
+        assert np.array_equal(out, want, equal_nan=True)
+
+
+def test_limits_keep_nan() -> None:
+    tile, lanes = TILES[0], jit.lanes()
+    x = np.full(lanes, np.nan, np.float32)
+    out, at = np.zeros(lanes, np.float32), np.zeros(1, np.int64)
+    limits = np.array([0, 6], np.float32)
+    panels = Panels(np.ones((1, 1), np.float32), tile)
+    places = where(ProductColumns(np.arange(lanes), np.arange(lanes)), tile, False)
+    panels(x, at, places, out, at, 0, Space(), limits=limits)
+    assert np.isnan(out).all()
+
+
+def test_the_tile_wastes_little() -> None:
+    for rows, vectors in [(512, 1), (64, 49), (24, 6), (1, 100)]:
+        tile = best_tile(rows, vectors)
+        least = min(computed(rows, vectors, t) for t in TILES)
+        assert computed(rows, vectors, tile) <= 1.2 * least
+    assert best_tile(9, 40, multiple=3).rows % 3 == 0
+
+
+def convolution(seed: int) -> tuple[ConvProblem, tuple[int, ...]]:
+    """Draw a convolution, often with rows of several vectors, and its pads at the end."""
+    r = random.Random(seed)
+    rank, groups = r.choice([1, 2, 2, 3]), r.choice([1, 1, 2])
+    kernel = r.choice([(1,) * rank, tuple(r.randint(1, 4) for _ in range(rank))])
+    strides = r.choice([(1,) * rank, tuple(r.randint(1, 3) for _ in range(rank))])
+    dilations = r.choice([(1,) * rank, tuple(r.randint(1, 2) for _ in range(rank))])
+    begin, end = (
+        tuple(r.choice([0, 0, 1, 2, -1]) if max(kernel) > 1 else 0 for _ in range(rank))
+        for _ in range(2)
+    )
+    last = r.choice([3, 9, 17, 40, 70])
+    inputs = (*(r.randint(4, 7) for _ in range(rank - 1)), last)
+    rows = zip(inputs, begin, end, dilations, kernel, strides, strict=True)
+    sizes = tuple(max(1, (i + b + e - d * (k - 1) - 1) // s + 1) for i, b, e, d, k, s in rows)
+    rows = zip(sizes, strides, kernel, dilations, inputs, begin, strict=True)
+    rest = tuple((o - 1) * s + d * (k - 1) + 1 - i - b for o, s, k, d, i, b in rows)
+    n, c, m = r.choice([1, 3]), r.choice([1, 2, 5]), r.choice([1, 3, 13, 30])
+    shape = (n, groups * c, *inputs)
+    problem = ConvProblem(shape, groups * m, groups, kernel, strides, dilations, begin, sizes)
+    return replace(problem, dtype=r.choice(["float32", "float32", "float16"])), rest
+
+
+def layouts(problem: ConvProblem) -> Iterator[Candidate]:
+    """Yield the kernel in every mode, cut in every way."""
+    for layout in VectorLayout.all_of(convolution_direct._long_columns(as_conv3d(problem))):
+        for cut in layout.shares():
+            yield convolution_direct._candidate(cut)
+
+
+@linux
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("seed", range(30))
+@np.errstate(all="ignore")  # as the engine does
+def test_convolutions_in_every_layout(
+    seed: int, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read or write beyond the memory ends the process."""
+    if small:
+        monkeypatch.setattr(blocking, "SIZES", replace(SMALL, direct_bytes=6000))
+    problem, end = convolution(seed)
+    x, w = data(problem)
+    args = problem.strides, problem.dilations, problem.begin, end
+    want = oracle.convolution(x.astype(np.float64), w.astype(np.float64), *args)
+    for candidate in layouts(problem):
+        for y in guarded(problem, candidate, x, w):
+            assert (y == want.astype(problem.dtype)).all()
+
+
+@pytest.mark.parametrize(("room", "depths"), [(1 << 18, [5]), (3200, [2, 2, 1]), (50, [1] * 5)])
+def test_depths_are_computed_together(
+    room: int, depths: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocking, "SIZES", replace(SMALL, direct_bytes=room))
+    ones, zeros = (1, 1, 1), (0, 0, 0)
+    problem = ConvProblem((1, 3, 6, 4, 9), 7, 1, (2, 1, 2), ones, ones, zeros, (5, 4, 8))
+    x, w = data(problem)
+    want = oracle.convolution(x.astype(np.float64), w.astype(np.float64), ones, ones, zeros, zeros)
+    for layout in VectorLayout.all_of(as_conv3d(problem)):
+        whole = replace(layout, step=4)
+        found = [b.size.depths for b in whole.blocks]
+        assert found == depths
+        for y in guarded(problem, convolution_direct._candidate(whole), x, w):
+            assert (y == want).all()
+
+
+@linux
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("seed", range(30))
+@np.errstate(all="ignore")  # as the engine does
+def test_deconvolutions_in_every_cut(
+    seed: int, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if small:
+        monkeypatch.setattr(blocking, "SIZES", replace(SMALL, residues_columns=60))
+    problem = replace(wide(seed), dtype="float32")
+    x, w = filters(problem, seed)
+    want = expected(problem, x, w)
+    for mode in (GAPS, NEAR, ROWS, APART):
+        for share in (1, 4):
+            candidate = deconvolution_direct._candidate(
+                deconvolution_direct._cut(problem, mode, share)
+            )
+            for y in guarded(problem, candidate, x, w):
+                assert (y == want).all(), mode
+
+
+@linux
+@pytest.mark.parametrize("stride", [(2,), (3,), (2, 4), (3, 2), (1, 2), (2, 2, 2), (3, 1, 4)])
+@pytest.mark.parametrize("small", [False, True])
+@np.errstate(all="ignore")  # as the engine does
+def test_strides_that_are_the_kernel(
+    stride: tuple[int, ...], small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The inputs themselves are read, if nothing is cut off."""
+    if small:
+        monkeypatch.setattr(blocking, "SIZES", replace(SMALL, residues_columns=60))
+    for groups, c, m in [(1, 5, 7), (3, 2, 1), (1, 3, 30)]:
+        inputs = (*(5, 3)[: len(stride) - 1], 2 * jit.lanes() + 3)
+        sizes = tuple(i * s for i, s in zip(inputs, stride, strict=True))
+        ones = (1,) * len(stride)
+        zeros = (0,) * len(stride)
+        shape = (2, groups * c, *inputs)
+        whole = ConvProblem(shape, groups * m, groups, stride, stride, ones, zeros, sizes)
+        for problem in (whole, replace(whole, begin=(1, *zeros[1:]))):
+            x, w = filters(problem, c)
+            want = expected(problem, x, w)
+            for mode in (GAPS, ROWS, NEAR):
+                cut = deconvolution_direct._cut(problem, mode, 1)
+                assert small or cut.bare
+                for y in guarded(problem, deconvolution_direct._candidate(cut), x, w):
+                    assert (y == want).all()
+
+
+@linux
+@pytest.mark.parametrize(
+    ("kernel", "stride", "begin", "end", "bare"),
+    [
+        ((4, 4), (2, 2), (3, 3), (3, 3), True),
+        ((4, 4), (2, 2), (2, 3), (2, 3), True),
+        ((4, 4), (2, 2), (3, 3), (1, 3), False),
+        ((4, 4), (2, 2), (3, 1), (3, 3), False),
+        ((3,), (1,), (2,), (2,), True),
+        ((2, 3, 4), (1, 1, 2), (1, 2, 2), (1, 2, 2), True),
+    ],
+)
+@np.errstate(all="ignore")  # as the engine does
+def test_where_no_tap_lies_outside_the_inputs_themselves_are_read(
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    begin: tuple[int, ...],
+    end: tuple[int, ...],
+    bare: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inputs = (*(5, 6)[: len(stride) - 1], 2 * jit.lanes() + 3)
+    rows = zip(inputs, kernel, stride, begin, end, strict=True)
+    sizes = tuple((i - 1) * s + k - b - e for i, k, s, b, e in rows)
+    shape, ones = (2, 6, *inputs), (1,) * len(stride)
+    problem = ConvProblem(shape, 9, 3, kernel, stride, ones, begin, sizes)
+    x, w = filters(problem, 0)
+    want = expected(problem, x, w)
+    assert deconvolution_direct._cut(problem, GAPS, 1).bare == bare
+    aliased = replace(problem, shape=(*shape[:2], *inputs[:-1], 128))
+    far = replace(problem, shape=(1 << 13, *shape[1:]))
+    assert not deconvolution_direct._cut(aliased, GAPS, 1).bare
+    assert not deconvolution_direct._cut(far, GAPS, 1).bare
+    for small, mode in itertools.product((False, True), (GAPS, ROWS, NEAR, APART)):
+        if small:
+            monkeypatch.setattr(blocking, "SIZES", replace(SMALL, residues_columns=80))
+        candidate = deconvolution_direct._candidate(deconvolution_direct._cut(problem, mode, 1))
+        for y in guarded(problem, candidate, x, w):
+            assert (y == want).all()
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="imitates others of its kind")
+@pytest.mark.parametrize(("name", "lanes"), [("haswell", 8), ("x86-64-v2", 4)])
+def test_lesser_processors(name: str, lanes: int, tmp_path: Path) -> None:
+    """What is compiled for them gives the same results."""
+    code = (
+        "import test_micro_kernel as t, numpy as np\n"
+        f"assert t.jit.lanes() == {lanes}\n"
+        "for tile in t.TILES: t.test_a_product_is_exact_and_writes_only_its_rows(tile, 29, True)\n"
+        "p = t.replace(t.wide(4), dtype='float32')\n"
+        "x, w = t.filters(p, 1)\n"
+        "for c in (t.deconvolution_direct,):\n"
+        "    (k,) = c.candidates(p)\n"
+        "    for y in t.guarded(p, k, x, w): assert (y == t.expected(p, x, w)).all()\n"
+    )
+    here = Path(__file__).resolve()
+    folders = [str(folder) for folder in here.parents[:3]]  # of this file, tests, the checkout
+    paths = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])
+    more = {"NUMBA_CPU_NAME": name, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": paths}
+    subprocess.run([sys.executable, "-c", code], env=os.environ | more, check=True)
+
+
+@pytest.mark.parametrize("mode", [GAPS, ROWS, NEAR, APART])
+def test_images_that_follow_one_another_do_not_see_inputs_that_are_cut_off(mode: str) -> None:
+    problem = ConvProblem((2, 2, 11), 2, 1, (4,), (2,), (2,), (4,), (5,))
+    x, w = filters(problem, 0)
+    cut = deconvolution_direct._cut(problem, mode, 1)
+    assert max(block.count for block in cut.blocks) == 2
+    for y in guarded(problem, deconvolution_direct._candidate(cut), x, w):
+        assert (y == expected(problem, x, w)).all()

@@ -1,0 +1,125 @@
+"""Pairs of models that differ in one way that a checker may overlook; what asks for too much."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("openvino")
+
+import irdeconv as ird
+import unsound_resources
+from pair_truth import SAME, difference
+from support.sweeps import parts
+from support.verdicts import ACCEPTED, REFUSED, answer, core_answer
+from unsound_pairs import CAUSES, of
+from unsound_resources import CASES
+
+SAMPLES = Path(__file__).resolve().parents[2] / "ir_samples"
+HEAVY = (
+    "deep",
+    "deep_backwards",
+    "many_edges",
+    "wide_concat",
+    "doubling",
+    "doubling_additions",
+    "long_list",
+)
+MEMORY, SECONDS = 2 << 30, 30
+
+
+def pairs(cause: str, folder: Path) -> list[tuple[str, Path]]:
+    """Write the pairs of a cause; return their names and folders."""
+    out = []
+    for pair in of(cause):
+        at = folder / pair.name
+        at.mkdir()
+        pair.write(at)
+        out.append((pair.name, at))
+    return out
+
+
+@pytest.mark.oracles
+@pytest.mark.parametrize("step", parts(1, (4, 1)))
+@pytest.mark.parametrize("cause", CAUSES)
+def test_openvino_says_that_they_differ(cause: str, step: int, tmp_path: Path) -> None:
+    assert len(of(cause)) > 4
+    for pair, (_, at) in list(zip(of(cause), pairs(cause, tmp_path), strict=True))[::step]:
+        assert difference(pair, at) != SAME, pair.name
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("cause", CAUSES)
+def test_none_is_called_equal(cause: str, tmp_path: Path) -> None:
+    for name, at in pairs(cause, tmp_path):
+        verdict, reason = core_answer(at / "original.xml", at / "lowered.xml")
+        assert verdict == REFUSED, (name, reason)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [(), ("--probe",)], ids=["proof", "probe"])
+@pytest.mark.parametrize("cause", CAUSES)
+def test_none_passes_the_command(cause: str, more: tuple[str, ...], tmp_path: Path) -> None:
+    for name, at in pairs(cause, tmp_path):
+        verdict, reason = answer(at / "original.xml", at / "lowered.xml", *more)
+        assert verdict == REFUSED, (name, reason)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("cause", parts(4, CAUSES))
+def test_the_core_alone(cause: str, tmp_path: Path) -> None:
+    """The first pair of each cause, through `python -m irdeconv.proof`."""
+    of(cause)[0].write(tmp_path)
+    done = alone(tmp_path)
+    assert done.returncode in (1, 3), done.stdout + done.stderr
+    assert not done.stderr
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", [n for n in CASES if n not in HEAVY])
+def test_files_that_ask_for_too_much(name: str, tmp_path: Path) -> None:
+    unsound_resources.write(CASES[name], tmp_path)
+    verdict, reason = core_answer(tmp_path / "original.xml", tmp_path / "lowered.xml")
+    assert verdict == REFUSED, reason
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HEAVY)
+def test_large_files_take_little(name: str, tmp_path: Path) -> None:
+    unsound_resources.write(CASES[name], tmp_path)
+    done = alone(tmp_path)
+    assert done.returncode in (1, 3), done.stdout[:300] + done.stderr[-300:]
+    assert "MemoryError" not in done.stdout
+
+
+def alone(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Check with the core in a process of little memory and time."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+
+    command = [sys.executable, "-m", "irdeconv.proof"]
+    files = [str(folder / f"{n}.xml") for n in ("original", "lowered")]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.run(
+        [*command, *files], capture_output=True, text=True, preexec_fn=limit, env=environment
+    )
+
+
+def test_a_slice_with_one_mask_of_two_is_refused(tmp_path: Path) -> None:
+    """OpenVINO does not load it; with no bounds that matter, it would compute the same."""
+    source = ird.read(SAMPLES / "openvino/group_deconv.xml")
+    ird.write(source, tmp_path / "original.xml")
+    ird.write(ird.lower(source, "stacked").graph, tmp_path / "lowered.xml")
+    assert core_answer(tmp_path / "original.xml", tmp_path / "lowered.xml")[0] == ACCEPTED
+    text = (tmp_path / "lowered.xml").read_text("utf-8")
+    (tmp_path / "lowered.xml").write_text(text.replace('begin_mask="1,1,1,1" ', ""), "utf-8")
+    verdict, reason = core_answer(tmp_path / "original.xml", tmp_path / "lowered.xml")
+    assert verdict == REFUSED
+    assert "StridedSlice" in reason

@@ -1,0 +1,238 @@
+"""All lowering forms and their choice equal the definition to the bit; where they do not apply."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import irdeconv as ird
+from irdeconv.ir.graph import Graph
+from irdeconv.rewrite.forms import FORMS, Form
+from irdeconv.verify.check import certify
+from support.forms_grid import ALL, check_case, form_layer
+from support.layers import Layer, build, expected, numbers
+from support.sweeps import parts
+from targets import lacking
+
+pytestmark = pytest.mark.thorough
+
+SEED = 20250117
+CHUNKS, CASES = 12, 50
+# The full sweep: more than 20,000 results, half of them proved. `pytest -m slow` runs it.
+SLOW_CHUNKS, SLOW_CASES = 40, 100
+
+
+def two_d(**changes: Any) -> Layer:
+    """S = 2, K = 4, two input and three output channels."""
+    layer = Layer(2, (3, 4), None, 2, 3, (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
+    return replace(layer, **changes)
+
+
+def graph_of(layer: Layer, **more: Any) -> tuple[Graph, dict[str, Any], Any]:
+    rng = np.random.default_rng(3)
+    x, w = numbers(rng, layer.data_shape, np.float32), numbers(rng, layer.filter_shape, np.float32)
+    graph, feeds = build(layer, x, w, **more)
+    return graph, feeds, expected(layer, x, w)
+
+
+@pytest.mark.parametrize("chunk", parts(4, CHUNKS))
+def test_every_form_equals_the_definition(chunk: int) -> None:
+    seen: Counter[str] = Counter()
+    runs = sum(check_case(np.random.default_rng([SEED, chunk, k]), seen) for k in range(CASES))
+    assert runs >= CASES * len(ALL)
+    for form in ALL[:-1]:
+        assert seen[f"{form}: {form}"] >= 5, seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(SLOW_CHUNKS))
+def test_every_form_is_equal_and_proved_in_the_full_sweep(chunk: int) -> None:
+    seen: Counter[str] = Counter()
+    rngs = [np.random.default_rng([SEED + 1, chunk, k]) for k in range(SLOW_CASES)]
+    runs = sum(check_case(rng, seen, prove=k % 2 == 0) for k, rng in enumerate(rngs))
+    print(f"{runs} results equal, {seen['proved']} layers proved", dict(sorted(seen.items())))
+    assert runs >= SLOW_CASES * len(ALL)
+    assert seen["proved"] >= SLOW_CASES // 2 * len(ALL)
+
+
+def test_the_sweep_is_large_and_varied() -> None:
+    assert SLOW_CHUNKS * SLOW_CASES * len(ALL) >= 20_000
+    layers = [form_layer(np.random.default_rng([SEED, 99, k])) for k in range(1500)]
+    pairs = [list(zip(la.strides, la.dilations, la.kernel, strict=True)) for la in layers]
+    counts = {
+        "1D": sum(la.axes == 1 for la in layers),
+        "2D": sum(la.axes == 2 for la in layers),
+        "3D": sum(la.axes == 3 for la in layers),
+        "groups": sum((la.groups or 1) > 1 for la in layers),
+        "batch": sum(la.batch > 1 for la in layers),
+        "gcd": sum(any(np.gcd(s, d) > 1 and k > 1 for s, d, k in p) for p in pairs),
+        "K < S": sum(any(k < s for s, _, k in p) for p in pairs),
+        "K == S": sum(all(k == s and d == 1 for s, d, k in p) for p in pairs),
+        "negative pads": sum(min(la.pads_begin + la.pads_end) < 0 for la in layers),
+        "output_shape": sum(la.output_shape is not None for la in layers),
+        "output_padding": sum(
+            any(o >= s for o, s in zip(la.output_padding, la.strides, strict=True)) for la in layers
+        ),
+    }
+    assert min(counts.values()) > 100, counts
+
+
+@pytest.mark.parametrize(
+    ("form", "changes", "reason"),
+    [
+        ("gemm", {}, "the kernel [4, 4] is not the stride [2, 2]"),
+        (
+            "gemm",
+            {"kernel": (2, 2), "dilations": (1, 2)},
+            "the taps are dilated by [1, 2]",
+        ),
+    ],
+)
+def test_a_form_that_does_not_apply_says_why(form: str, changes: Any, reason: str) -> None:
+    graph, feeds, want = graph_of(two_d(**changes))
+    low = ird.lower(graph, form)
+    (record,) = low.report
+    assert (record.form, record.reason) == ("zero-insertion", reason)
+    assert record.to_dict()["reason"] == reason
+    assert np.array_equal(ird.run(low.graph, feeds, form=None, fuse=False)["y"], want)
+
+
+@pytest.mark.parametrize("form", ["phases", "stacked"])
+def test_pads_that_are_known_only_at_run_time(form: str) -> None:
+    layer = two_d(output_shape=(7, 9), auto_pad="same_upper")
+    graph, feeds, want = graph_of(layer, shape_source="input")
+    low = ird.lower(graph, form)
+    assert [r.reason for r in low.report] == ["the pads are known only at run time"]
+    assert np.array_equal(ird.run(low.graph, feeds, form=None, fuse=False)["y"], want)
+    (auto,) = ird.lower(graph, "auto").report
+    assert (auto.form, auto.reason) == ("zero-insertion", None)
+    refused = {c.form for c in auto.costs if c.refused is not None}
+    assert {"phases", "stacked", "gemm"} <= refused
+    assert "zero-insertion" not in refused
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("free", [False, True])
+def test_certificates_call_a_form_by_its_name(form: Form, free: bool) -> None:
+    square = two_d(kernel=(2, 2), pads_begin=(0, 0), pads_end=(0, 0))
+    layers = (two_d(), square, two_d(strides=(1, 1)))
+    shape = (None, 2, None, 4) if free else None
+    graphs = [ird.infer(graph_of(layer, data_shape=shape)[0]) for layer in layers]
+    lows = [ird.lower(graph, form.name) for graph in graphs]
+    at = [low.report.layers[0].form for low in lows].index(form.name)
+    (made,) = certify(graphs[at], lows[at].graph)
+    assert made.form == form.name
+    assert made.reason is None
+
+
+def test_what_each_form_is_made_of() -> None:
+    graph, _, _ = graph_of(two_d())
+    nodes = {form: next(iter(ird.lower(graph, form).report)).nodes for form in ALL[:3]}
+    assert nodes["zero-insertion"] == ("ZeroInsertion", "Pad", "Convolution")
+    assert nodes["phases"] == ("Convolution",) * 4 + ("Concat", "DepthToSpace")
+    # K = 4, S = 2, P = 1: one output more in front needs two taps of an axis instead of three.
+    assert nodes["stacked"] == ("Convolution", "DepthToSpace", "StridedSlice")
+    unpadded = two_d(pads_begin=(0, 0), pads_end=(0, 0))
+    (record,) = ird.lower(graph_of(unpadded)[0], "stacked").report
+    assert record.nodes == ("Convolution", "DepthToSpace")
+    square = two_d(kernel=(2, 2), pads_begin=(0, 0), pads_end=(0, 0))
+    (record,) = ird.lower(graph_of(square)[0], "gemm").report
+    assert record.nodes == ("Convolution", "DepthToSpace")
+    assert record.macs_lowered == record.macs_direct
+
+
+def test_a_form_tells_without_building_what_it_tells_when_built() -> None:
+    """The reasons for which `auto` refuses a form are those of its lowering."""
+    reasons: Counter[str] = Counter()
+    for k in range(60):
+        rng = np.random.default_rng([SEED, 7, k])
+        layer = form_layer(rng, budget=200)
+        x = numbers(rng, layer.data_shape, np.float32)
+        w = numbers(rng, layer.filter_shape, np.float32)
+        source = str(rng.choice(["const", "input"]))
+        graph, _ = build(layer, x, w, filter_input=bool(k % 2), shape_source=source)
+        (auto,) = ird.lower(graph, "auto", explain_costs=True).report
+        refused = {c.form: c.refused for c in auto.costs}
+        for form in ALL[:-1]:
+            (record,) = ird.lower(graph, form).report
+            assert record.reason == refused[form]
+            reasons[f"{form} {record.reason is None}"] += 1
+    assert min(reasons.values()) >= 5
+    assert len(reasons) == 2 * len(FORMS) - 1  # zero-insertion applies always
+
+
+def test_a_stacked_filter_is_made_by_a_node_per_axis_not_per_residue() -> None:
+    """What arranges a filter that is no constant does not grow with the 64 residues."""
+    layer = two_d(c=1, m=1, size=(2, 2), kernel=(9, 10), strides=(8, 8))
+    graph, feeds, want = graph_of(layer, filter_input=True)
+    low = ird.lower(graph, "stacked")
+    (record,) = low.report
+    assert Counter(record.nodes)["Gather"] == 2
+    assert len(record.nodes) <= 13, record.nodes
+    assert np.array_equal(ird.run(low.graph, feeds, form=None, fuse=False)["y"], want)
+
+
+@pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked"])
+@pytest.mark.parametrize("kernel", [1, 2, 3])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_own_pads_of_convolutions_behind_crops(form: str, kernel: int, stride: int) -> None:
+    """More is cropped at one end than the data has, while zeros join the other one."""
+    layers = 0
+    for size, begin, end in itertools.product((1, 2), range(-5, 6), range(-5, 6)):
+        layer = Layer(1, (size,), None, 1, 1, (kernel,), (stride,), (1,), (begin,), (end,), (0,))
+        if layer.output_size[0] > 0:
+            graph, feeds, want = graph_of(layer)
+            low = ird.lower(graph, form, lacking()).graph  # its convolutions pad by themselves
+            found = ird.run(low, feeds, form=None, fuse=False)["y"]
+            np.testing.assert_array_equal(found, want, strict=True, err_msg=str(layer))
+            layers += 1
+    assert layers > 100
+
+
+def test_auto_is_a_form_like_the_others() -> None:
+    graph, feeds, want = graph_of(two_d())
+    assert np.array_equal(ird.run(graph, feeds, form="auto", fuse=False)["y"], want)
+    assert np.array_equal(ird.compile(graph, form="auto", fuse=False).run(feeds)["y"], want)
+    report = ird.lower(graph, "auto").report
+    assert (report.form, report.target) == ("auto", "generic")
+    (record,) = report
+    assert record.form in ALL[:-1]
+    assert [c.form for c in record.costs if c.chosen] == [record.form]
+    assert report.to_dict()["target"] == "generic"
+
+
+@pytest.mark.oracles
+@pytest.mark.parametrize("chunk", parts(2, 5))
+def test_openvino_computes_what_each_form_writes(chunk: int, tmp_path: Path) -> None:
+    """Of some layers, every form's files; known defects of the plugin are left out."""
+    pytest.importorskip("openvino")
+    from test_peers_openvino import lowered_defect, run_ov
+
+    compared = 0
+    for k in range(20):
+        rng = np.random.default_rng([SEED + 2, chunk, k])
+        layer = form_layer(rng)
+        while min(layer.output_size) < 1 or lowered_defect(layer) or layer.semantics != "runtime":
+            layer = form_layer(rng)
+        x = numbers(rng, layer.data_shape, np.float32)
+        w = numbers(rng, layer.filter_shape, np.float32)
+        graph, feeds = build(layer, x, w, filter_input=bool(rng.random() < 0.2))
+        for node in graph.parameters:
+            node.tensor_names = ((node.name,),)
+        want = expected(layer, x, w)
+        for form in ALL:
+            low = ird.lower(graph, form).graph
+            path = tmp_path / f"{form}.xml"
+            ird.write(low, path)
+            assert "BackpropData" not in path.read_text("utf-8")
+            again = ird.run(ird.read(path), feeds, form=None, fuse=False)["y"]
+            assert np.array_equal(again, want), (form, layer)
+            assert np.array_equal(run_ov(path, feeds), want), (form, layer)
+            compared += 1
+    assert compared == 20 * len(ALL)

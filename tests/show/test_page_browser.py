@@ -1,0 +1,397 @@
+"""The graph page in a browser: the graph, its edges."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import irdeconv as ird
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
+from shown import HEAD, Open, a_browser, a_page, chain, head
+from support.body_models import branch, const, loop
+from support.layers import constant, parameter, result
+
+pytestmark = pytest.mark.browser
+
+# The graph page in a real browser: looking, walking, searching, linking, groups.
+
+FIXTURES = (a_browser, a_page)
+
+
+def named(g: Graph, name: str) -> int:
+    (node,) = g.find(name)
+    return node.id
+
+
+def test_a_click_selects_and_a_click_beside_selects_nothing(show: Open) -> None:
+    shown = show(HEAD)
+    shown.press("Home", "c")
+    first = shown.selected
+    assert first.startswith("graph/")
+    shown.press("Escape")
+    assert shown.selected == ""
+    shown.page.mouse.click(*shown.middle())
+    assert shown.selected == first
+    x, y = shown.middle()
+    shown.page.mouse.click(x - 380, y)
+    assert shown.selected == ""
+
+
+def test_walking_along_links(show: Open) -> None:
+    g = ird.read(HEAD)
+    shown = show(HEAD)
+    for down, up in (("j", "k"), ("Shift+ArrowDown", "Shift+ArrowUp")):
+        shown.press("Home", down)
+        here = int(shown.selected.rpartition("/")[2])
+        assert here in g.successors(g.parameters[0].id)
+        shown.press(up)
+        assert shown.selected == f"graph/{g.parameters[0].id}"
+    shown.press("End")
+    assert g.node(int(shown.selected.rpartition("/")[2])).type == "Result"
+
+
+def test_details_have_links_to_producers_and_readers(show: Open) -> None:
+    g = ird.read(HEAD)
+    shown = show(HEAD, hash="#up1")
+    assert shown.selected == f"graph/{named(g, 'up1')}"  # a name leads there as well
+    assert "up1" in shown.text(".layer-name")
+    producer = g.inputs_of(named(g, "up1"))[0].node
+    shown.page.locator("#side a", has_text=g.node(producer).name).first.click()
+    assert shown.selected == f"graph/{producer}"
+    shown.page.go_back()
+    assert "up1" in shown.text(".layer-name")
+
+
+def test_changes_are_linked_and_stepped_through(show: Open) -> None:
+    g, low = head()
+    shown = show(g, low)
+    one, two = (f"before/{named(g, name)}" for name in ("up1", "up2"))
+    assert shown.selected == one  # the page begins at the first change
+    left, right = shown.pixels(0), shown.pixels(1)
+    shown.press("n")
+    assert shown.selected == two
+    assert shown.pixels(0) != left
+    assert shown.pixels(1) != right
+    shown.press("n")
+    assert shown.selected == one
+    shown.press("p")
+    assert shown.selected == two
+    shown.press("o")
+    assert shown.selected == f"after/{named(low.graph, 'up2')}"
+    assert "rewritten: change 2 of 2" in shown.text("#side")
+    shown.press("o")
+    assert shown.selected == two
+
+
+def test_search_finds_and_walks_its_results(show: Open) -> None:
+    g = ird.infer(ird.read(HEAD))
+    shown = show(g)
+    for query, found in (
+        ("type:=MaxPool", 2),
+        ("maxpool", 2),
+        ("name:up1", sum("up1" in n.name for n in g.nodes())),
+        ("name:=up1", 1),
+        ("shape:1,8,16,16", sum("[1,8,16,16]" in t for t in _specs(g))),
+        ("attr:strides=2 type:pool", 2),
+        ("nothing like it", 0),
+    ):
+        shown.press("/")
+        shown.page.keyboard.type(query)
+        assert shown.text("#hits") == f"{found} found", query
+        shown.press("Escape")
+    shown.press("/")
+    shown.page.keyboard.type("maxpool")
+    shown.press("ArrowDown", "Enter")
+    pools = [f"graph/{n.id}" for n in g.nodes("MaxPool")]
+    assert shown.selected == pools[1]
+    shown.press("ArrowUp")
+    assert shown.selected == pools[0]
+    shown.press("Escape")
+    assert shown.page.locator("#query").input_value() == "maxpool"
+    shown.press("Home")  # the canvas has the keys again
+    assert shown.selected == "graph/0"
+
+
+def _specs(g: Graph) -> list[str]:
+    """All specs at each layer, as one text a layer."""
+    return [
+        " ".join(map(str, [*g.input_specs(n.id), *(n.spec(p) for p in range(n.outputs))]))
+        for n in g.nodes()
+    ]
+
+
+def test_the_table_sorts_filters_and_is_linked(show: Open) -> None:
+    g = ird.infer(ird.read(HEAD))
+    shown = show(g)
+    shown.page.get_by_role("button", name="Sort by MACs").click()
+    rows = shown.page.locator(".grid-body .grid-row")
+    macs = [r.macs or 0 for r in ird.inspect(g).layers if not r.constant]
+    first = rows.first.locator(".cell").last.inner_text().replace(",", "")
+    assert int(first) == max(macs)
+    shown.page.get_by_role("button", name="Sort by MACs").click()
+    assert rows.first.locator(".cell").last.inner_text() == ""
+    shown.page.get_by_label("Filter the table").fill("type:=MaxPool")
+    assert rows.count() == 2
+    rows.nth(1).click()
+    assert "MaxPool" in shown.text(".layer-type")
+    shown.press("ArrowUp")
+    assert rows.first.get_attribute("aria-selected") == "true"
+    shown.page.get_by_label("Filter the table").fill("")
+    shown.page.locator("canvas.graph").focus()
+    shown.press("End")
+    chosen = shown.page.locator('.grid-row[aria-selected="true"]')
+    assert "Result" in chosen.inner_text()
+
+
+def test_keys_move_and_zoom_the_picture(show: Open) -> None:
+    shown = show(HEAD)
+    seen = {shown.pixels()}
+    for key in ("ArrowDown", "ArrowRight", "+", "+", "0"):
+        shown.press(key)
+        assert shown.pixels() not in seen, key
+        seen.add(shown.pixels())
+    shown.press("f")
+    fitted = shown.pixels()
+    shown.page.mouse.move(*shown.middle())
+    shown.page.mouse.wheel(0, -300)
+    assert shown.pixels() != fitted
+    x, y = shown.middle()
+    shown.page.mouse.down()
+    shown.page.mouse.move(x + 50, y + 60)
+    shown.page.mouse.up()
+    assert shown.selected == ""  # a drag is no click
+    shown.press("f")
+    assert shown.pixels() == fitted
+
+
+def test_groups_open_and_close(show: Open) -> None:
+    names = tuple(f"net/stage{n // 40}/relu_{n}" for n in range(400))
+    shown = show(chain(("x", *names)))
+    shown.press("f")
+    closed = shown.pixels()
+    shown.page.get_by_role("button", name="Show all layers").click()
+    assert shown.pixels() != closed
+    shown.press("E", "f")
+    assert shown.pixels() == closed
+    shown.page.evaluate("location.hash = '#net/stage3/relu_125'")
+    shown.page.wait_for_function("document.querySelector('#live').textContent.includes('relu_125')")
+    opened = shown.pixels()  # what is selected is shown, so its group is open
+    shown.press("f")
+    assert shown.pixels() != closed
+    shown.press("Backspace", "Escape", "f")
+    assert opened != closed
+
+
+def test_bodies_can_be_entered_and_left(show: Open) -> None:
+    shown = show(ird.infer(ird.parse(loop())))
+    shown.press("/")
+    shown.page.keyboard.type("type:=Loop")
+    shown.press("Enter", "Escape", "Enter", "Home")
+    assert "/body/" in shown.selected
+    shown.press("Backspace")
+    assert "/body/" not in shown.selected
+    assert "Loop" in shown.text(".layer-type")
+
+
+def test_each_body_of_a_branch_can_be_entered(show: Open) -> None:
+    shown = show(ird.infer(ird.parse(branch(const(0, True, "boolean")))), hash="#n2")
+    for tag in ("then_body", "else_body"):
+        shown.page.get_by_role("button", name=f"Go into {tag}").click()
+        assert tag in shown.text(".pane-head")
+        shown.page.get_by_role("button", name="Leave the body").click()
+
+
+def test_the_first_change_is_in_the_middle_of_its_pane(show: Open) -> None:
+    """A pane gets narrower when the second one opens, while it moves to the change."""
+    g, low = head()
+    shown = show(g, low, reduced_motion="no-preference")
+    shown.page.wait_for_timeout(400)
+    shown.press("Escape")
+    shown.page.mouse.click(*shown.middle())
+    assert shown.selected == f"before/{named(g, 'up1')}"
+
+
+# The graph page in a real browser: names of others, files, paper, colours, narrow windows.
+
+LONG = "x" * 10_000
+HOSTILE = (
+    "</script><img src=x onerror=alert(1)>",
+    "<b onclick='alert(1)'>bold</b>",
+    "\u202eflipped\x1b[31m\x00\u2028",
+    "__proto__",
+    "constructor",
+    LONG,
+    "",
+)
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_names_of_others_stay_text(show: Open, name: str) -> None:
+    names = ("x", *HOSTILE)
+    shown = show(chain(names), hash=f"#graph/{names.index(name)}")
+    assert shown.page.evaluate("document.querySelectorAll('img, b').length") == 0
+    title = shown.text(".layer-name")
+    assert not set(title) & {"\u202e", "\x1b", "\u2028"}
+    if name == "":
+        assert title == f"(no name, id {names.index(name)})"
+    elif name.isprintable():
+        assert name[:20] in title
+    assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    shown.press("/")
+    shown.page.keyboard.type(name[:12] or "id:7")
+    assert shown.text("#hits") != ""
+
+
+def test_the_svg_is_well_formed(show: Open, tmp_path: Path) -> None:
+    shown = show(chain(("x", *HOSTILE)))
+    with shown.page.expect_download() as download:
+        shown.press("s")
+    target = tmp_path / "graph.svg"
+    download.value.save_as(target)
+    root = ElementTree.parse(target).getroot()
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    texts = [t.text for t in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts.count("ReLU") == len(HOSTILE)
+    assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
+
+
+def test_light_and_dark(show: Open) -> None:
+    g, low = head()
+    dark = show(g, low, color_scheme="dark")
+    assert dark.page.evaluate("document.documentElement.dataset.theme") == "dark"
+    night = dark.pixels()
+    dark.press("d")
+    assert dark.page.evaluate("document.documentElement.dataset.theme") == "light"
+    assert dark.pixels() != night
+
+
+def test_printed_pages_have_the_graph_and_the_table(show: Open) -> None:
+    g, low = head()
+    shown = show(g, low)
+    shown.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    for figure in shown.page.locator("#print > figure").all():
+        assert figure.locator("svg").count() >= 1
+    assert shown.page.locator("#print > figure").count() == 2
+    rows = shown.page.locator("#print table.sheet tbody tr").count()
+    plain = [r for graph in (g, low.graph) for r in ird.inspect(graph).layers if not r.constant]
+    assert rows == len(plain)
+    shown.page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert shown.page.locator("#print").inner_html() == ""
+    assert shown.page.pdf().startswith(b"%PDF")
+
+
+def test_help_lists_the_keys(show: Open) -> None:
+    shown = show(HEAD)
+    shown.press("?")
+    assert shown.page.locator("dialog[open]").count() == 1
+    assert "Shift" in shown.text("#help")
+    shown.press("Escape")
+    assert shown.page.locator("dialog[open]").count() == 0
+
+
+def test_everything_that_acts_has_a_name_and_a_focus(show: Open) -> None:
+    shown = show(*head())
+    nameless = """[...document.querySelectorAll('button, input, canvas.graph, [role=separator]')]
+        .filter(e => !e.textContent.trim() && !e.getAttribute('aria-label') && !e.labels?.length)
+        .map(e => e.outerHTML)"""
+    assert shown.page.evaluate(nameless) == []
+    shown.page.locator("canvas.graph").first.focus()
+    shown.press("Home")
+    assert "Parameter" in shown.page.locator("#live").inner_text()
+
+
+@pytest.mark.parametrize(("width", "height"), [(800, 700), (390, 800)])
+def test_narrow_windows(show: Open, width: int, height: int) -> None:
+    shown = show(*head())
+    shown.page.set_viewport_size({"width": width, "height": height})
+    for canvas in shown.page.locator("canvas.graph").all():
+        box = canvas.bounding_box()
+        assert box
+        assert box["width"] > 150
+        assert box["height"] > 100
+    assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_fault_of_the_script_is_shown(show: Open) -> None:
+    shown = show(HEAD)
+    shown.page.evaluate("setTimeout(() => { throw new Error('broken on purpose'); })")
+    shown.page.wait_for_selector("#errors:not([hidden])")
+    assert "broken on purpose" in shown.text("#errors")
+    shown.wrong.clear()
+
+
+def test_a_deconvolution_in_many_layers_of_one_name(show: Open) -> None:
+    g = Graph()
+    y = parameter(g, (1, 2, 4), np.float32, "x")
+    w = constant(g, np.ones((2, 2, 3), np.float32), "w")
+    for _ in range(3):
+        y = Value(g.add(ConvolutionBackpropData(strides=(2,)), [y, w], name="up").id)
+    result(g, y)
+    g = ird.infer(g)
+    shown = show(g, ird.lower(g))
+    assert shown.text("#summary").startswith("5 → ")
+
+
+CUT = "cells => cells.filter(c => c.scrollWidth > c.clientWidth).map(c => c.textContent)"
+
+
+def test_numbers_of_the_table_are_never_cut(show: Open) -> None:
+    g = Graph()
+    x = parameter(g, (1, 64, 100, 1000), np.float32, "x")
+    w = constant(g, np.ones((64, 32, 8, 8), np.float32), "w" * 200)
+    y = g.add(ConvolutionBackpropData(strides=(8, 8)), [x, w], name="u" * 200)
+    result(g, Value(y.id))
+    g = ird.infer(g)
+    shown = show(g, ird.lower(g))
+    shown.press("m", "m")
+    assert "13,107,200,000" in shown.text(".grid-body")
+    grid = shown.page.locator(".grid")
+    assert grid.evaluate("e => e.scrollWidth <= e.clientWidth")  # at 1280 pixels
+    numbers = shown.page.locator(".grid-row .number, .grid-row .number button")
+    for width in (1280, 800):
+        shown.page.set_viewport_size({"width": width, "height": 800})
+        assert numbers.evaluate_all(CUT) == []
+    assert shown.page.locator(".grid-body .col-output").evaluate_all(CUT) == []
+
+
+def test_the_verdict_is_seen_whole_and_panes_have_one_name_each(show: Open) -> None:
+    g, low = head()
+    image = np.zeros((1, 3, 32, 32), np.float32)
+    result = ird.compare(g, low, image)
+    shown = show(ird.graph_page(result))
+    verdict = shown.page.locator(".headline")
+    assert verdict.inner_text() == result.verdict
+    assert verdict.evaluate(
+        "e => e.scrollHeight <= e.clientHeight && e.scrollWidth <= e.clientWidth"
+    )
+    assert shown.text("#summary").startswith(result.verdict)
+    said = shown.page.locator("#summary").get_attribute("title")
+    assert said == f"{result.verdict}; 14 → 18 layers, 2 changes"
+    assert shown.text(".change-note p:nth-of-type(1)").startswith("model: ConvolutionBackprop")
+    assert shown.text(".change-note p:nth-of-type(2)").startswith("other: ZeroInsertion")
+    assert shown.text(".table-bar h2") == "Layers: model"
+
+
+def test_a_path_breaks_behind_slashes_only(show: Open) -> None:
+    shown = show(HEAD, hash="#up1")
+    parts = shown.page.locator(".place span")
+    assert "".join(parts.all_inner_texts()).endswith(f"{HEAD}:172")
+    assert (
+        parts.evaluate_all("all => all.map(s => s.getClientRects().length)") == [1] * parts.count()
+    )
+
+
+def test_the_minimap_leaves_the_selected_layer_clear(show: Open) -> None:
+    shown = show(HEAD, hash="#up1")
+    small = shown.page.locator(".minimap")
+    assert small.get_attribute("class") == "minimap"
+    shown.page.mouse.move(20, 200)
+    shown.page.mouse.down()
+    shown.page.mouse.move(420, 380)
+    shown.page.mouse.up()
+    shown.page.evaluate("new Promise(requestAnimationFrame)")
+    assert small.get_attribute("class") == "minimap left"

@@ -1,0 +1,173 @@
+"""The rules that hold the code base together, checked on its sources."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import irdeconv.ops  # noqa: F401 -- importing fills the registry
+from irdeconv.base.codes import CODES
+from irdeconv.base.errors import Diagnostic
+from irdeconv.ir.op import REGISTRY, Op
+from support.sources import DRAWN, imports, parsed
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "irdeconv"
+FILE_LINES = 700
+FUNCTION_LINES = 40
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(p for p in parts if p != "__init__")
+
+
+MODULES = {module_name(p): p for p in sorted(PACKAGE.rglob("*.py"))}
+PYTHON = sorted(p for d in ("irdeconv", "tests", "tools") for p in (ROOT / d).rglob("*.py"))
+
+
+def test_imports_keep_to_the_folders() -> None:
+    assert DRAWN.problems(imports()) == []
+
+
+def test_the_architecture_page_shows_the_imports() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    assert page.count(DRAWN.BEGIN) == page.count(DRAWN.END) == 1
+    drawn = page.partition(DRAWN.BEGIN)[2].partition(DRAWN.END)[0]
+    assert drawn == DRAWN.drawing(imports()), "python tools/draw_imports.py --write"
+
+
+def test_only_the_graph_imports_networkx() -> None:
+    users = {
+        m for m, names in imports().names.items() if any(n.startswith("networkx") for n in names)
+    }
+    assert users == {"ir.graph"}
+
+
+def loaded(modules: list[str]) -> set[str]:
+    """All modules that a new interpreter has after importing some of the package."""
+    lines = [f"import irdeconv.{m}" for m in modules]
+    code = "\n".join([*lines, "import sys", "print(*sys.modules)"])
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(run.stdout.split())
+
+
+@pytest.mark.parametrize("pattern", ["proof*", "kernels*", "verify.check"])
+def test_walls_hold_at_run_time(pattern: str) -> None:
+    """A module loads the modules that its source names, and theirs."""
+    expected: set[str] = set()
+    todo = members = [m for m in imports().files if fnmatchcase(m, pattern)]
+    while todo:
+        expected |= set(todo)
+        todo = [t for m in todo for t in imports().arrows[m] - expected]
+    there = {m.removeprefix("irdeconv.") for m in loaded(members) if m.startswith("irdeconv.")}
+    plain = {m for m in there if imports().files[m].stem == "__init__" and not imports().arrows[m]}
+    assert there - plain <= expected
+    forbidden = {"cli", "formats", "ops", "rewrite", "runtime", "show"}
+    assert not {m.split(".")[0] for m in there} & forbidden
+
+
+def test_numba_is_loaded_by_compiled_kernels_only() -> None:
+    """Callers import these modules inside functions: everything else works without numba."""
+    others = [m for m in imports().files if not m.startswith(("__", "kernels.compiled_"))]
+    there = loaded(others)
+    assert {f"irdeconv.{m}" for m in others} <= there
+    assert not {m for m in there if m.split(".")[0] == "numba"}
+
+
+def test_products_of_matrices_are_calls_that_tests_can_watch() -> None:
+    """conftest.py holds numpy.matmul and its like to np.errstate; operators would pass it by."""
+    users = {
+        module
+        for module, path in MODULES.items()
+        if any(isinstance(node, ast.MatMult) for node in ast.walk(parsed(path)))
+    }
+    assert users == set(), "`@`"
+
+
+def test_files_are_short() -> None:
+    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in PYTHON}
+    assert {path: lines for path, lines in lengths.items() if lines > FILE_LINES} == {}
+
+
+def test_functions_are_short() -> None:
+    lengths = {
+        (path, node.name): (node.end_lineno or 0) - node.lineno + 1
+        for path in PYTHON
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert {name: lines for name, lines in lengths.items() if lines > FUNCTION_LINES} == {}
+
+
+def test_public_names_have_docstrings() -> None:
+    defs = (ast.FunctionDef, ast.ClassDef)
+    bare = []
+    for module, path in MODULES.items():
+        public = [
+            n for n in parsed(path).body if isinstance(n, defs) and not n.name.startswith("_")
+        ]
+        bare += [f"{module}.{n.name}" for n in public if not ast.get_docstring(n)]
+        bare += [] if ast.get_docstring(parsed(path)) else [module]
+    assert bare == []
+
+
+def test_no_unfinished_text() -> None:
+    words = re.compile(r"\b(TBD|TODO|FIXME|XXX|HACK)\b")
+    this = Path(__file__)
+    found = [p for p in PYTHON if p != this and words.search(p.read_text("utf-8"))]
+    assert found == []
+
+
+OPERATIONS = sorted(set(REGISTRY.values()), key=lambda c: (c.type, c.version))
+
+
+@pytest.mark.parametrize("cls", OPERATIONS, ids=lambda c: f"{c.type}-{c.version}")
+def test_operation_is_described(cls: type[Op]) -> None:
+    doc = (cls.__doc__ or "").strip()
+    assert len(doc.splitlines()[0]) > 10
+    assert not doc.startswith(f"{cls.__name__}("), "the docstring that dataclass makes"
+    assert cls.infer is not Op.infer, "it has no shape rule"
+
+
+CODE = re.compile(r"^[EW]\d{3}$")
+
+
+@cache
+def codes_in_source() -> dict[str, set[str]]:
+    """Return the modules that mention each diagnostic code."""
+    found: dict[str, set[str]] = {}
+    for module, path in MODULES.items():
+        if module == "base.codes":
+            continue
+        for node in ast.walk(parsed(path)):
+            value = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(value, str) and CODE.match(value):
+                found.setdefault(value, set()).add(module)
+    return found
+
+
+def test_every_code_in_the_source_is_listed() -> None:
+    assert {c: m for c, m in codes_in_source().items() if c not in CODES} == {}
+
+
+def test_every_listed_code_is_used() -> None:
+    assert sorted(set(CODES) - set(codes_in_source())) == []
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_diagnostic_says_what_to_do(code: str) -> None:
+    title, hint = CODES[code]
+    assert len(hint) < 90
+    assert hint or code == "E700"  # each mistake in a command line names its own mend
+    assert "\n" not in hint
+    assert hint != title
+    assert Diagnostic(code, "error", "m").hint == hint
+    assert Diagnostic(code, "error", "m", hint="better").hint == "better"

@@ -1,0 +1,337 @@
+"""Certificates: every lowering is proved, every fault of a lowering is found, twice."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import irdeconv as ird
+from deconv_chain import chain
+from irdeconv.cli.certificates import proof_code
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import REGISTRY
+from irdeconv.rewrite.form_names import CONDITIONS
+from irdeconv.rewrite.forms import FORMS
+from irdeconv.verify.certificates import Certificate
+from irdeconv.verify.check import certify, check, probe_layers
+from random_dialects import KINDS, random_dialect, weights
+from support.layers import Layer, build, constant, parameter, random_layer, result
+from support.mutants import mutants
+from support.sweeps import parts
+
+pytestmark = pytest.mark.thorough
+
+ALWAYS = [name for name, condition in CONDITIONS.items() if not condition]
+SEED = 20250311
+CHUNKS = 20
+CASES = 8
+ONE = (1, 1, 1)
+
+
+def accepted(source: Graph, lowered: Graph) -> Counter[str]:
+    """Prove and probe; return the claims."""
+    made = certify(source, lowered)
+    report = check(source, lowered, made)
+    assert report.passed, str(report)
+    probed = probe_layers(source, lowered)
+    assert probed.passed, str(probed)
+    return Counter((c.holds_for or "")[:10] for c in made)
+
+
+def openvino(rng: np.random.Generator, *, dynamic: bool = False) -> Graph | None:
+    layer = random_layer(rng, budget=300 if dynamic else 1200)
+    w, x = weights(rng, layer.filter_shape), np.zeros(layer.data_shape, np.float32)
+    dims = [None if dynamic and a != 1 else d for a, d in enumerate(x.shape)]
+    source = str(rng.choice(["const", "input", "computed"]))
+    graph, _ = build(
+        layer, x, w, data_shape=dims, filter_input=bool(rng.random() < 0.35), shape_source=source
+    )
+    return graph if min(layer.output_size) >= 0 else None
+
+
+@pytest.mark.parametrize("chunk", parts(4, CHUNKS))
+def test_random_layers_of_all_forms_are_proved(chunk: int) -> None:
+    for case in range(CASES):
+        rng = np.random.default_rng([SEED, chunk, case])
+        graph = openvino(rng)
+        for form in FORMS if graph is not None else ():
+            assert graph is not None
+            source = ird.infer(graph)
+            accepted(source, ird.lower(source, form).graph)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("chunk", parts(3, 6))
+def test_dialects_are_proved(kind: str, chunk: int) -> None:
+    done = 0
+    for case in range(6):
+        rng = np.random.default_rng([SEED + 1, chunk, case])
+        try:
+            source = ird.infer(random_dialect(rng, kind, computed=case % 3 == 0))
+        except ird.InferenceError:
+            continue  # an output of size 0
+        for form in FORMS:
+            done += 1
+            accepted(source, ird.lower(source, form).graph)
+    assert done > 8
+
+
+@pytest.mark.parametrize("chunk", parts(3, 5))
+def test_layers_of_unknown_size_are_proved(chunk: int) -> None:
+    claims: Counter[str] = Counter()
+    rng = np.random.default_rng([SEED + 2, chunk])
+    graphs = [openvino(rng, dynamic=True), openvino(rng, dynamic=True)]
+    graphs += [random_dialect(rng, kind, dynamic=True) for kind in KINDS[:3]]
+    for i, graph in enumerate(graphs):
+        if graph is None:
+            continue
+        source = ird.infer(graph)
+        claims += accepted(source, ird.lower(source, ALWAYS[(i + chunk) % len(ALWAYS)]).graph)
+    assert claims["every size"] > 0
+
+
+def test_the_proof_for_all_sizes_says_so() -> None:
+    layer = Layer(1, (3, 4), 2, 2, 3, (3, 2), (2, 3), (1, 1), (1, 0), (0, 1), (1, 0))
+    x = np.zeros(layer.data_shape, np.float32)
+    graph, _ = build(
+        layer, x, np.ones(layer.filter_shape, np.float32), data_shape=(None, 4, None, None)
+    )
+    source = ird.infer(graph)
+    for form in ALWAYS:
+        (made,) = certify(source, ird.lower(source, form).graph)
+        assert (made.holds_for or "").startswith("every size")
+    computed, _ = build(
+        replace(layer, output_shape=(7, 9)), x, np.ones(layer.filter_shape, np.float32),
+        data_shape=(None, 4, None, None), shape_source="input",
+    )  # fmt: skip
+    (made,) = certify(ird.infer(computed), ird.lower(computed).graph)
+    assert (made.holds_for or "").startswith("every size (up to ")
+
+
+# At sizes that are walked, what is padded is all of the output already: nothing is cropped then.
+CROPPED = {
+    "explicit": Layer(2, (9,), 1, 2, 3, (4,), (4,), (1,), (-1,), (0,), (5,)),
+    "same_lower": Layer(1, (1,), None, 2, 3, (1,), (1,), (1,), (0,), (0,), (0,), "same_lower"),
+}
+
+
+@pytest.mark.parametrize("pads", CROPPED)
+def test_what_is_padded_and_cropped_at_run_time_is_proved_behind_both(pads: str) -> None:
+    layer = replace(CROPPED[pads], output_shape=(1,))
+    x, w = np.zeros(layer.data_shape, np.float32), np.ones(layer.filter_shape, np.float32)
+    graph, _ = build(layer, x, w, shape_source="input")
+    source = ird.infer(graph)
+    assert accepted(source, ird.lower(source, "gemm").graph) == {"every size": 1}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_files_are_proved_against_files(form: str, tmp_path: Path) -> None:
+    source = chain()
+    ird.write(source, tmp_path / "a.xml")
+    ird.write(ird.lower(source, form).graph, tmp_path / "b.xml")
+    a, b = (ird.infer(ird.read(tmp_path / f"{n}.xml")) for n in "ab")
+    accepted(a, b)
+    assert len(certify(a, b)) == 2
+    assert check(a, b).others == 1  # relu
+
+
+def test_the_spelling_in_standard_operations_is_followed() -> None:
+    from irdeconv.rewrite.infer_specs import inferred
+    from irdeconv.rewrite.standardize import standardize
+
+    source = chain()
+    spelled = inferred(standardize(ird.lower(source).graph))
+    assert not list(spelled.nodes("ZeroInsertion"))
+    accepted(source, spelled)
+
+
+@pytest.mark.parametrize(("name", "every"), [("i32", True), ("i8", False)])
+def test_no_proof_for_all_sizes_where_a_size_may_wrap(name: str, every: bool) -> None:
+    from irdeconv.rewrite.standardize import standardize
+
+    layer = Layer(1, (4,), 1, 1, 1, (2,), (3,), (1,), (0,), (0,), (0,))
+    w = np.ones(layer.filter_shape, np.float32)
+    graph, _ = build(layer, np.zeros(layer.data_shape, np.float32), w, data_shape=(None, 1, None))
+    source = ird.infer(graph)
+    lowered = standardize(ird.lower(source).graph)
+    (size,) = lowered.nodes("Multiply")
+    convert = REGISTRY["Convert", "opset1"]
+    small = lowered.add(convert(ELEMENT_TYPES[name]), [Value(size.id)], name="small")
+    wide = lowered.add(convert(ELEMENT_TYPES["i64"]), [Value(small.id)], name="wide")
+    for user, port in lowered.users(Value(size.id)):
+        if user != small.id:
+            lowered.set_input(user, port, Value(wide.id))
+    (made,) = certify(source, ird.infer(lowered))
+    assert (made.holds_for or "").startswith("every size") is every
+
+
+def test_names_are_no_keys() -> None:
+    """Frontends repeat names, and lowered layers are renamed to what others are called already."""
+    g = Graph()
+    deconvolution = REGISTRY["ConvolutionBackpropData", "opset1"](strides=(2, 2))
+    convolution = REGISTRY["Convolution", "opset1"]()
+    x = parameter(g, (1, 2, 3, 4), np.float32, "x")
+    for i, op in enumerate((deconvolution, convolution, deconvolution)):
+        w = constant(g, weights(np.random.default_rng(i), (2, 2, 3, 2)), "w")
+        name = "a/Convolution" if i == 1 else "a/ConvolutionBackpropData"
+        x = Value(g.add(op, [x, w], name=name).id)
+    result(g, x)
+    source = ird.infer(g)
+    for form in ALWAYS:
+        low = ird.lower(source, form).graph
+        for node in low.nodes():
+            node.origins = ()  # as a file has it
+        accepted(source, low)
+
+
+def test_what_is_not_rewritten_must_be_the_same() -> None:
+    source = chain()
+    low = ird.lower(source).graph
+    (relu,) = low.nodes("ReLU")
+    low.replace_op(relu.id, REGISTRY["Tanh", "opset1"]())
+    report = check(source, low)
+    assert not report.passed
+    assert report.problems == ('ReLU "relu" is a Tanh in the lowered model',)
+    first, second = report.layers
+    assert first.passed
+    assert second.reason == 'what it reads is not proved to be equal, because of "relu"'
+
+
+def test_a_certificate_survives_json_and_is_not_believed() -> None:
+    source = chain()
+    low = ird.lower(source).graph
+    made = certify(source, low)
+    texts = [json.dumps(c.to_dict()) for c in made]
+    back = [Certificate.from_dict(json.loads(t)) for t in texts]
+    assert tuple(back) == made.all
+    (said,) = made[0].source.values()
+    assert said["attributes"]["pads_begin"] == "1,0"
+    assert said["constants"]["1"]["shape"] == [3, 3, 3, 2]
+    assert made[0].maps[0].startswith("axis 0: 2*i + 1*k = o + 1, 0 <= i < 4, 0 <= o < 8")
+    assert [n["type"] for n in made[0].nodes] == ["ZeroInsertion", "Pad", "Convolution"]
+    other = ird.lower(source, "phases").graph
+    report = check(source, other, back)
+    another = 'the certificate states another form: "zero-insertion" instead of "phases"'
+    assert [r.reason for r in report.layers] == [another] * 2
+    strides = {**said, "attributes": {**said["attributes"], "strides": "1,1"}}
+    lie = replace(back[0], source={"first": strides})
+    assert not check(source, low, [lie, back[1]]).passed
+    assert not check(source, low, back[:1]).passed
+    assert not check(source, low, [*back, replace(back[0], layer="third")]).passed
+    with pytest.raises(ValueError, match="no irdeconv/certificate/2"):
+        Certificate.from_dict({"schema": "x"})
+    with pytest.raises(ValueError, match="incomplete"):
+        Certificate.from_dict({"schema": "irdeconv/certificate/2"})
+    with pytest.raises(ValueError, match="make it anew"):
+        Certificate.from_dict({"schema": "irdeconv/certificate/1"})
+
+
+# Faults ------------------------------------------------------------------------------------------
+
+
+def mutable() -> list[tuple[str, Graph, Graph]]:
+    """Layers of which every fault in `mutants` changes the result, in all forms."""
+    found = []
+    rng = np.random.default_rng(SEED)
+    layers = {
+        "2d": Layer(2, (4, 5), None, 2, 3, (3, 4), (2, 3), (1, 1), (1, 1), (1, 0), (0, 0)),
+        "groups": Layer(1, (4, 5), 2, 3, 2, (3, 3), (2, 2), (1, 1), (1, 1), (0, 1), (1, 0)),
+        "dilated": Layer(1, (6,), None, 2, 2, (3,), (2,), (3,), (1,), (2,), (0,)),
+        "3d": Layer(
+            1, (3, 3, 4), None, 2, 2, (2, 3, 2), (2, 2, 2), ONE, (0, 1, 0), (0, 1, 0), (0, 0, 0)
+        ),
+        "square": Layer(1, (3, 4), None, 2, 3, (2, 2), (2, 2), (1, 1), (0, 1), (1, 0), (0, 0)),
+    }  # fmt: skip
+    for name, layer in layers.items():
+        x = np.zeros(layer.data_shape, np.float32)
+        graph, _ = build(layer, x, weights(rng, layer.filter_shape))
+        source = ird.infer(graph)
+        for form in FORMS if name == "square" else ALWAYS:
+            found.append((f"{name} {form}", source, ird.lower(source, form).graph))
+    for name in ("Clip", "LeakyRelu"):
+        source = ird.infer(_nhwc(rng, name))
+        found.append((f"nhwc {name}", source, ird.lower(source).graph))
+    return found
+
+
+def _nhwc(rng: np.random.Generator, activation: str) -> Graph:
+    op: Any = REGISTRY["ConvTranspose", "com.ms.internal.nhwc_11"](
+        strides=(2, 2),
+        pads=(1, 0, 0, 1),
+        activation=activation,
+        activation_params=(0.1,) if activation == "LeakyRelu" else (-2.0, 6.0),
+    )
+    g = Graph()
+    inputs = [parameter(g, (1, 4, 5, 3), np.float32, "x")]
+    inputs += [constant(g, weights(rng, (3, 2, 3, 3)), "w"), constant(g, weights(rng, (2,)), "b")]
+    result(g, Value(g.add(op, inputs, name="deconv").id))
+    return g
+
+
+@cache
+def verdicts() -> dict[str, tuple[bool, bool]]:
+    """Whether the proof and the probe let each mutant pass."""
+    found = {}
+    for name, source, lowered in mutable():
+        accepted(source, lowered)
+        for text, mutant in mutants(lowered):
+            passed = check(source, mutant).passed, probe_layers(source, mutant).passed
+            found[f"{name}: {text}"] = passed
+    return found
+
+
+def test_every_mutant_fails_the_proof() -> None:
+    found = verdicts()
+    assert len(found) >= 200
+    assert [text for text, (proved, _) in found.items() if proved] == []
+
+
+def test_every_mutant_fails_the_probe() -> None:
+    found = verdicts()
+    assert len(found) >= 200
+    assert [text for text, (_, probed) in found.items() if probed] == []
+
+
+def test_every_kind_of_fault_is_among_the_mutants() -> None:
+    kinds = Counter(
+        text.split(": ")[1] + ": " + text.split(": ")[2].split(" ")[0] for text in verdicts()
+    )
+    assert {k.split(":")[0] for k in kinds} == {
+        "pads", "filters", "insertions", "interleavings", "tails", "shuffled",
+    }  # fmt: skip
+    for fault in ("flip", "channel", "groups", "weight", "dilation"):
+        assert kinds[f"filters: {fault}"] > 1
+    for fault in ("phases", "DepthToSpace", "Transpose"):
+        assert kinds[f"interleavings: {fault}"] > 1
+
+
+# Cost --------------------------------------------------------------------------------------------
+
+
+def test_large_layers_are_proved_without_computing_them() -> None:
+    """10 GMAC and more: the proof looks at every axis on its own."""
+    layer = Layer(1, (512, 640), None, 64, 32, (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
+    assert layer.products > 10**10
+    w = weights(np.random.default_rng(3), layer.filter_shape)
+    graph, _ = build(layer, np.zeros((1,), np.float32), w, data_shape=layer.data_shape)
+    source = ird.infer(graph)
+    for form in ALWAYS:
+        report = check(source, ird.lower(source, form).graph)
+        assert report.passed, str(report)
+
+
+def test_models_that_are_not_compared_are_not_proved() -> None:
+    graph = ird.read("ir_samples/openvino/segmentation_head.xml")
+    made = ird.certify(ird.lower(graph), graph)
+    assert not made
+    assert "swapped" in made.verdict
+    assert "not proved: the first model has no deconvolution" in str(made)
+    assert proof_code(made) == 1

@@ -1,0 +1,380 @@
+"""The verb `suite`: folders, files of one's own layers, results in every shape, reports."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import irdeconv as ird
+from irdeconv.base.errors import UsageError
+from irdeconv.verify.suite_file import line_of, read_layers
+from irdeconv.verify.suite_manifest import Suite
+from support.commands import command
+
+EDGES = ("--set", "edges", "--only", "*-edge-kernel-1*")  # three cases
+
+
+@pytest.fixture
+def place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    folder = tmp_path / "vectors"
+    assert command("suite", "make", folder, *EDGES) == 0
+    capsys.readouterr()
+    return folder
+
+
+def results_of(folder: Path) -> dict[str, Any]:
+    return {c.name: c.expected()[0] for c in Suite.open(folder).cases}
+
+
+def test_make_tells_what_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("suite", "make", tmp_path / "s", *EDGES, "--form", "gemm") == 0
+    seen = capsys.readouterr()
+    assert "openvino edges: 3 cases\nlowered: 1 as zero-insertion, 2 as gemm\n" in seen.out
+    assert "3 cases, at most about" in seen.err
+    assert [p.name for p in tmp_path.iterdir()] == ["s"]
+    assert sorted(p.name for p in (tmp_path / "s/openvino-edge-kernel-1").iterdir()) == [
+        *("constants.npz", "expected.npz", "inputs.npz", "lowered.bin", "lowered.xml"),
+        *("model.bin", "model.xml"),
+    ]
+    assert ird.validate(tmp_path / "s/openvino-edge-kernel-1/lowered.xml") == []
+
+
+@pytest.mark.parametrize("shape", ["npz", "npy", "archive", "folder of one array"])
+def test_results_in_every_shape(
+    place: Path, shape: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arrays, target = results_of(place), place.parent / "results"
+    if shape == "archive":
+        target = place.parent / "results.npz"
+        np.savez(target, **{f"{name}/y": a for name, a in arrays.items()})
+    else:
+        target.mkdir()
+        for name, a in arrays.items():
+            if shape == "npy":
+                np.save(target / f"{name}.npy", a)
+            else:
+                np.savez(target / f"{name}.npz", **{"y" if shape == "npz" else "out0": a})
+    assert command("suite", "check", place, target) == 0
+    assert capsys.readouterr().out == "3 of 3 cases passed\n"
+
+
+def test_what_is_missing_or_no_array_is_told(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = place.parent / "results"
+    target.mkdir()
+    (target / "openvino-edge-kernel-1.npz").write_bytes(b"nothing")
+    np.savez(target / "openvino-edge-kernel-1-stride-1.npz", a=np.zeros(1), b=np.zeros(1))
+    np.save(target / "other.npy", np.zeros(3))
+    assert command("suite", "check", place, target) == 1
+    out = capsys.readouterr().out
+    assert "BAD  openvino-edge-kernel-1\n" in out
+    assert '2 arrays, none is named "y"' in " ".join(out.split())
+    assert "MISSING openvino-edge-kernel-1-shifted\n     there is no result" in out
+    assert "1 result without a case: other\n" in out
+    assert out.endswith("0 of 3 cases passed, 1 missing, 2 unreadable\n")
+
+
+def test_one_bad_result_keeps_no_other_from_being_judged(place: Path, tmp_path: Path) -> None:
+    """Headers that claim more than memory holds, records, odd sizes, members that are no .npy."""
+
+    def header(shape: tuple[int, ...]) -> bytes:
+        file = io.BytesIO()
+        facts = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, facts)
+        return file.getvalue()
+
+    def member(array: Any) -> bytes:
+        file = io.BytesIO()
+        np.save(file, array)
+        return file.getvalue()
+
+    first, *others = results_of(place).items()
+    shape = first[1].shape
+    bad = [header((1 << 45,)), header((-1, 4)), member(np.zeros(shape, "V3")), b"none"]
+    bad.append(member(np.zeros(shape, [("a", "f4")])))
+    for number, data in enumerate(bad):
+        target = tmp_path / f"{number}.npz"
+        with zipfile.ZipFile(target, "w") as archive:
+            archive.writestr(f"{first[0]}/y{'' if data == b'none' else '.npy'}", data)
+            for name, array in others:
+                archive.writestr(f"{name}/y.npy", member(array))
+        report = ird.check_suite(place, target)
+        assert report.counts == {"passed": 2, "differs": 0, "missing": 0, "unreadable": 1}
+        assert not report
+
+
+def test_a_suite_without_cases_is_no_yes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = place / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text("utf-8")), "cases": []}))
+    (place / "results").mkdir()
+    assert command("suite", "check", place, place / "results") == 1
+    assert capsys.readouterr().out == "0 of 0 cases passed\n"
+
+
+def test_reports_for_machines(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arrays = results_of(place)
+    arrays["openvino-edge-kernel-1"][..., 0] += 1
+    np.savez(place.parent / "results.npz", **arrays)
+    check = ("suite", "check", place, place.parent / "results.npz", "--format")
+    assert command(*check, "json") == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "irdeconv/suite/1"
+    assert document["counts"] == {"passed": 2, "differs": 1, "missing": 0, "unreadable": 0}
+    (wrong,) = [c for c in document["cases"] if c["status"] == "differs"]
+    assert wrong["difference"]["own"] == 1.0
+    assert "strides 2" in wrong["features"]
+    assert command(*check, "junit") == 1
+    suite = ElementTree.fromstring(capsys.readouterr().out)[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("3", "1")
+    (failure,) = suite.iter("failure")
+    assert "off by 1 at" in (failure.text or "")
+
+
+def test_run_judges_at_once_and_keeps_results(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = place.parent / "kept"
+    assert command("suite", "run", place, "--with", "irdeconv", "-o", kept) == 0
+    assert "3 of 3 cases passed" in capsys.readouterr().out
+    assert command("suite", "check", place, kept) == 0
+    assert command("suite", "run", place, "--with", "irdeconv", "-o", kept) == 2
+    assert "--force replaces it" in capsys.readouterr().err
+    again = ("suite", "run", place, "--with", "irdeconv", "-o", kept, "--force", "--all")
+    assert command(*again) == 0
+    assert "ok   openvino-edge-kernel-1\n" in capsys.readouterr().out
+
+
+def test_list(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "70")
+    assert command("suite", "list", *EDGES) == 0
+    planned = capsys.readouterr().out
+    assert "openvino-edge-kernel-1\n  a kernel of size 1 between inserted zeros\n" in planned
+    assert planned.endswith("3 cases\n")
+    assert command("suite", "list", place) == 0
+    assert capsys.readouterr().out == planned
+    assert command("suite", "list", "--dialect", "all", "--set", "quick,full", "-q") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert 60 < max(map(len, lines)) <= 70
+    assert int(lines[-1].split()[0]) > 400
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "text"),
+    [
+        ("make", 2, "suite make needs the folder"),
+        ("check vectors", 2, "suite check needs results"),
+        ("run vectors", 2, "suite run needs --with"),
+        ("run vectors --with openvion", 2, 'did you mean "openvino"?'),
+        ("run vectors --with irdeconv --lowered", 2, "no case of the suite has a lowered.xml"),
+        ("check vectors nothing", 6, "cannot read nothing"),
+        ("check nothing vectors", 6, "manifest.json"),
+        ("make new --dialect onxx", 2, 'did you mean "onnx"?'),
+        ("make new --set edge", 2, 'did you mean "edges"?'),
+        ("make new --only nothing", 2, "no case is named like nothing"),
+        ("make new --max-size 4K", 5, "the limit is 4.1 kB"),
+        ("make new --form phase", 2, "phase"),
+        ("make vectors", 2, "holds a suite"),
+        ("make new --with openvino", 2, "--with: nothing to suite make"),
+        ("check vectors vectors --form gemm", 2, "--form: nothing to suite check"),
+        ("list --format junit", 2, "judges nothing"),
+        ("make vectors/manifest.json", 2, "is a file; a suite is a folder"),
+    ],
+)
+def test_refusals(
+    place: Path, args: str, code: int, text: str, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(place.parent)
+    before = sorted(p for p in place.parent.rglob("*"))
+    assert command("suite", *args.split()) == code
+    assert text in capsys.readouterr().err
+    assert sorted(p for p in place.parent.rglob("*")) == before
+
+
+def test_only_a_suite_is_replaced(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make = ("suite", "make", place, "--set", "edges", "--only", "*-edge-batch", "--force")
+    assert command(*make) == 0
+    assert sorted(p.name for p in place.iterdir()) == ["manifest.json", "openvino-edge-batch"]
+    (place / "mine.txt").write_text("mine")
+    assert command(*make) == 2
+    assert "holds more than its suite: mine.txt" in capsys.readouterr().err
+    (place / "manifest.json").write_text("{}")
+    assert command(*make) == 2
+    assert "files that are no suite" in capsys.readouterr().err
+
+
+def test_a_failure_leaves_the_old_suite(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {p: p.read_bytes() for p in place.rglob("*") if p.is_file()}
+
+    def fails(*args: object) -> bytes:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("irdeconv.verify.suite_writing.npz", fails)
+    assert command("suite", "make", place, *EDGES, "--force") == 6
+    monkeypatch.undo()
+    replaced, calls = os.replace, []
+
+    def half(source: Any, target: Any) -> None:
+        calls.append(target)
+        if len(calls) == 7:
+            raise OSError(13, "Permission denied")
+        replaced(source, target)
+
+    monkeypatch.setattr("irdeconv.verify.suite_writing.os.replace", half)
+    assert command("suite", "make", place, *EDGES, "--force") == 6
+    assert {p: p.read_bytes() for p in place.rglob("*") if p.is_file()} == before
+
+
+def test_a_suite_that_was_changed_is_refused(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = place.parent / "results.npz"
+    np.savez(results, **results_of(place))
+    path = place / "openvino-edge-kernel-1/expected.npz"
+    path.write_bytes(path.read_bytes() + b"\0")
+    assert command("suite", "check", place, results) == 2
+    assert "has changed since the suite was made" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda m: m.update(schema="other"), '"schema" is not'),
+        (lambda m: m.update(cases=3), '"cases" is no list'),
+        (lambda m: m["cases"][0].update(name="../../etc"), "is no name of a folder"),
+        (lambda m: m["cases"][0].update(name=m["cases"][1]["name"]), "stands there twice"),
+        (lambda m: m["cases"][0]["layer"].pop("size"), "case number 0: TypeError"),
+        (lambda m: m["cases"][0]["layer"].update(strides=["a", 2]), "case number 0"),
+        (lambda m: m["cases"][0]["layer"].update(strides=[1]), "case number 0"),
+        (lambda m: m["cases"][0]["layer"].update(dialect="tflite"), "case number 0"),
+        (lambda m: m["cases"][0].pop("known"), "case number 0: KeyError"),
+    ],
+)
+def test_a_broken_manifest_is_refused(
+    place: Path, change: Any, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = place / "manifest.json"
+    document = json.loads(path.read_text("utf-8"))
+    change(document)
+    path.write_text(json.dumps(document))
+    assert command("suite", "check", place, place) == 2
+    assert text in capsys.readouterr().err
+
+
+LAYERS = """\
+dialects = ["openvino", "tensorrt"]
+
+[cross]
+kernel = [1, 3, [2, 4]]
+strides = [1, 2]
+auto_pad = ["explicit", "valid"]
+channels = 4
+outputs = 2
+
+[[layer]]
+name = "stem"
+tests = "the first layer"
+size = [5, 3]
+kernel = 4
+"""
+
+
+def test_layers_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "npu.toml"
+    path.write_text(LAYERS)
+    assert command("suite", "make", tmp_path / "s", "--layers", path) == 0
+    seen = capsys.readouterr()
+    assert "left out: tensorrt has no kernel 3, auto_pad valid\n" in seen.err
+    cases = {c.name: c for c in Suite.open(tmp_path / "s").cases}
+    assert [n for n in cases if "stem" in n] == ["openvino-stem", "tensorrt-stem"]
+    stem = cases["openvino-stem"].layer
+    assert (stem.size, stem.kernel, stem.strides) == ((5, 3), (4, 4), (2, 2))
+    crossed = [c.layer for n, c in cases.items() if n.startswith("openvino-npu-")]
+    pairs = {(a.kernel, a.strides[0]) for a in crossed}
+    assert pairs == {(k, s) for k in ((1, 1), (3, 3), (2, 4)) for s in (1, 2)}
+    assert {a.channels for a in crossed} == {4}
+    assert command("suite", "run", tmp_path / "s", "--with", "irdeconv") == 0
+
+
+def test_the_file_that_the_page_shows(tmp_path: Path) -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs/suite.md").read_text("utf-8")
+    start = text.index("# npu.toml\ndialects")
+    (tmp_path / "npu.toml").write_text(text[start : text.index("```", start)])
+    found = read_layers(tmp_path / "npu.toml", [])
+    assert {c.layer.axes for c in found.cases} == {1, 2}
+    assert [c.name for c in found.cases][-1] == "onnx-stem"
+    assert found.skipped == ["onnx has no strides 1, output_padding 1"]
+
+
+def test_a_full_crossing(tmp_path: Path) -> None:
+    path = tmp_path / "all.toml"
+    path.write_text('strength = "all"\n[cross]\nkernel = [1, 2, 3]\nstrides = [1, 2]\n'
+                    "output_padding = [0, 1]\n")  # fmt: skip
+    found = read_layers(path, ["onnx"])
+    kept = {(a.layer.kernel[0], a.layer.strides[0], a.layer.output_padding[0]) for a in found.cases}
+    assert kept == {(k, s, p) for k in (1, 2, 3) for s in (1, 2) for p in (0, 1) if p < s}
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("[cross]\nkernal = [1]\n", 'a.toml:2: there is no kernal; did you mean "kernel"?'),
+        ("[cross]\nkernel = [1, 0]\n", "a.toml:2: kernel is 0; it takes numbers from 1"),
+        ("[cross]\nstrides = [true]\n", "a.toml:2: strides is True; it takes numbers"),
+        ("\n[[layer]]\nkernel = 3\n", "a.toml:2: a layer needs a name"),
+        ('[[layer]]\nname = "a"\n[[layer]]\nname = "b"\nauto_pad = "same"\n', "a.toml:5: auto_pad"),
+        ('dialects = ["onyx"]\n[cross]\nkernel = [1]\n', 'a.toml:1: there is no dialect "onyx"'),
+        ("strength = 3\n[cross]\nkernel = [1]\n", "a.toml:1: strength is 3"),
+        ("strength = 2.0\n[cross]\nkernel = [1]\n", "a.toml:1: strength is 2.0"),
+        ("[cross]\n" + "".join(f"k{i} = 1\n" for i in range(999)), "more like this one"),
+        ("", "there is neither a [cross] nor a [[layer]]"),
+        ("[cross\n", "not TOML"),
+        ("layer = 3\n", "a.toml:1: layer is a list of tables"),
+        ('[[layer]]\nname = "a"\ngroups = 2\n', "openvino has no such layer: 2 groups do not"),
+        ('[[layer]]\nname = "a"\n[[layer]]\nname = "a"\n', "a.toml:4: a second layer named a"),
+        ("[cross]\nkernel = [[1, 2, 3, 4]]\n", "a.toml:2: kernel has 4 values, at most 3 axes"),
+        ("[cross]\nelement_type = ['f8']\n", "a.toml:2: element_type is 'f8'; there is f32"),
+        ("[cross]\nsize = [99999999999]\n", "a.toml:2: size is 99999999999"),
+        (f"[cross]\nkernel = {list(range(1, 300))}\n", "more than 200 values"),
+    ],
+)
+def test_mistakes_in_a_file_have_lines(tmp_path: Path, text: str, wanted: str) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as error:
+        read_layers(path, ["openvino"])
+    said = " ".join(f"{d.message}; {d.hint}" for d in error.value.diagnostics)
+    assert wanted in said, said
+
+
+def test_sizes_of_a_file_are_limited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "big.toml"
+    path.write_text(
+        "[cross]\nsize = [[4000, 4000]]\nkernel = [64]\nchannels = 512\noutputs = 512\n"
+    )
+    make = ("suite", "make", tmp_path / "s", "--layers", path)
+    assert command(*make) == 5
+    assert "1 case would take about" in capsys.readouterr().err
+    assert command(*make, "--max-size", "4T") == 5
+    assert "products, more than" in capsys.readouterr().err
+    assert not (tmp_path / "s").exists()
+
+
+def test_lines_of_keys() -> None:
+    text = "a = 1\n[cross]\na = 2\n[[layer]]\nb = 1\n[[layer]]\nname = 3\n'b' = 2\n"
+    assert line_of(text, "a") == 1
+    assert line_of(text, "a", "cross") == 3
+    assert line_of(text, "b", "layer", 1) == 8
+    assert line_of(text, "c", "layer", 1) == 6
+    assert line_of(text, "c") is None
