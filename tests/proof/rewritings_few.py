@@ -50,7 +50,8 @@ ONE = Case((1, 3, 1, 1), (1, 3, 2, 4, 3), (2, 3), open_axes=(0,))
 CROPS_OPEN = replace(CROPS, open_axes=(0, 2, 3))
 GAPS = Case((2, 4, 3, 4), (2, 2, 3, 1, 2), (2, 3), (0, 0), (-1, -1), open_axes=(0, 2, 3))
 FEW_AXES = (S2, PLANE, SPACE, CROPS, LINE_OPEN, SPACE_OPEN, ROWS, COLUMNS, ONE_ROW, ONE, CROPS_OPEN)
-FEW_AXES = (*FEW_AXES, GAPS, OPEN)
+ONE_CHANNEL = Case((2, 1, 3, 4), (1, 1, 2, 3, 2), (2, 3), open_axes=(0,))
+FEW_AXES = (*FEW_AXES, GAPS, ONE_CHANNEL, OPEN)
 
 
 def product(*sizes: Size) -> Size:

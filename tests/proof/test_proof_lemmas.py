@@ -133,6 +133,74 @@ def test_without_inputs_all_is_zero() -> None:
     assert all(not line.relation() for line in LINES if not line.inputs)
 
 
+class Taps(NamedTuple):
+    """One axis of a convolution: I, K, S, D, pads at its begin and end, which may be negative."""
+
+    inputs: int
+    kernel: int
+    stride: int
+    dilation: int
+    begin: int
+    end: int
+
+    @property
+    def outputs(self) -> int:
+        reach = self.dilation * (self.kernel - 1) + 1
+        return max((self.inputs + self.begin + self.end - reach) // self.stride + 1, 0)
+
+    def relation(self) -> set[tuple[int, int, int]]:
+        """All (i, k, o) with S*o + D*k = i + b."""
+        box = itertools.product(*map(range, (self.inputs, self.kernel, self.outputs)))
+        return {
+            (i, k, o) for i, k, o in box if self.stride * o + self.dilation * k == i + self.begin
+        }
+
+
+TAPS = [
+    Taps(*v)
+    for v in itertools.product(
+        (1, 2, 5, 8), (1, 2, 3), (1, 2, 4), (1, 2, 3), (-3, -1, 0, 2), (-2, 1)
+    )
+    if v[0] + v[4] + v[5] > v[3] * (v[1] - 1)
+]
+
+
+def test_strides_in_steps_and_slices() -> None:
+    """Every n-th output of a stride S / n is the output of S."""
+    for taps in TAPS:
+        for n in (n for n in (1, 2, 4) if taps.stride % n == 0):
+            fine = taps._replace(stride=taps.stride // n)
+            found = {(i, k, o // n) for i, k, o in fine.relation() if o % n == 0}
+            assert found == taps.relation(), taps
+            assert -(-fine.outputs // n) == taps.outputs
+
+
+def test_crops_are_zeros_in_the_filter() -> None:
+    for taps in TAPS:
+        front, back = (-(min(v, 0) // taps.dilation) for v in (taps.begin, taps.end))
+        more = [taps.dilation * n for n in (front, back)]
+        kernel, pads = taps.kernel + front + back, (taps.begin + more[0], taps.end + more[1])
+        wide = Taps(taps.inputs, kernel, taps.stride, taps.dilation, *pads)
+        assert min(pads) >= 0
+        assert wide.outputs == taps.outputs
+        found = {(i, k - front, o) for i, k, o in wide.relation()}
+        assert {p for p in found if 0 <= p[1] < taps.kernel} == taps.relation(), taps
+
+
+def test_pads_by_a_copy_and_strides_of_zeros_compose() -> None:
+    """A convolution behind one tap of 1 reads the padded data; a stride is one of zeros, twice."""
+    for taps in TAPS:
+        apart = Taps(taps.inputs + taps.begin + taps.end, *taps[1:4], 0, 0)
+        moved = {(i - taps.begin, k, o) for i, k, o in apart.relation()}
+        assert {p for p in moved if 0 <= p[0] < taps.inputs} == taps.relation(), taps
+    for line in LINES:
+        for first in (f for f in (1, 2, 3) if line.stride % f == 0):
+            copied = spread(line._replace(stride=first), False)
+            rest = line._replace(stride=line.stride // first, inputs=len(copied))
+            pairs = {(copied[t], k, o) for t, k, o in rest.relation()}
+            assert {p for p in pairs if p[0] is not None} == line.relation(), line
+
+
 # Deciding
 
 
