@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
 
+from irdeconv.proof.maps import IMPOSSIBLE, NEVER, Axis, MapComparison, Read, Reference, View
+from irdeconv.proof.model import Layer, Unproved
 from irdeconv.proof.sizes import Case, Expr, every_case, refuted
 
 
@@ -199,6 +202,73 @@ def test_pads_by_a_copy_and_strides_of_zeros_compose() -> None:
             rest = line._replace(stride=line.stride // first, inputs=len(copied))
             pairs = {(copied[t], k, o) for t, k, o in rest.relation()}
             assert {p for p in pairs if p[0] is not None} == line.relation(), line
+
+
+# Taps
+
+
+def pairs_met(out: Axis, read: Read, residue: int, t: int, live: int) -> set[tuple[int, int]]:
+    """All (i, o): output o reads input i through tap t, at a place with this remainder."""
+    found, axis = set(), read.axis
+    for v in range(-30, 30):
+        o = out.radix * v + residue - out.shift
+        place = read.stride * v + read.dilation * t - read.pad + axis.shift
+        i, rest = divmod(place, axis.radix)
+        there = [*out.inside(o + out.shift), *axis.inside(place)]
+        there += [e for low, high in read.bounds for e in (v - low, high - 1 - v)]
+        if rest == live and min(there) >= 0:
+            found.add((i, o))
+    return found
+
+
+def checked_taps(rng: np.random.Generator, forward: bool) -> int:
+    """Hold what is said of the taps of a random axis against all pairs; return how many match."""
+    inputs, kernel, outputs = (int(n) for n in rng.integers(1, (6, 4, 9)))
+    r, inner, stride, dilation = (int(n) for n in rng.integers(1, (4, 3, 4, 3)))
+    up, down = (stride, r * inner) if forward else (r * inner, stride)
+    begin, shift, moved, pad, low, high = (int(n) for n in rng.integers(-2, (4, 3, 3, 4, 2, 9)))
+    whole = (0, inputs * inner)
+    taken = Axis(int(rng.integers(1, 12)), None, 1, inner, moved, (whole, (low, 2 * high)))
+    live = tuple(range(int(rng.integers(1, inner + 1))))
+    bounds = ((low, high),) * int(rng.integers(2))
+    read = Read(taken, int(rng.integers(1, 4)), pad, live, bounds, stride)
+    out, emitted = Axis(outputs, None, 1, r, shift), int(rng.integers(1, 5))
+    d = SimpleNamespace(
+        strides=(max(up // down, 1),), dilations=(dilation,), data_axes=(0, 1, 2), forward=forward
+    )
+    wanted = Reference(
+        layer=Layer("x", "x", "x"),
+        definition=cast(Any, d),
+        type="f32",
+        data=(1, 1, inputs),
+        weights=np.zeros((1, 1, 1, kernel)),
+        numbered=False,
+        windows=((begin, outputs),),
+    )
+    residue = int(rng.integers(r))
+    comparison = MapComparison(Case(), wanted, View("f32", np.zeros(1), (), ()))
+    try:
+        stands, reached = comparison._taps(0, out, residue, emitted, read)
+    except Unproved:
+        return 0
+    s = d.strides[0]
+    right: list[set[tuple[int, int]]] = [set() for _ in range(kernel)]
+    for i, k, o in itertools.product(*map(range, (inputs, kernel, outputs))):
+        sides = (s * o + dilation * k, i) if forward else (s * i + dilation * k, o)
+        if sides[0] == sides[1] + begin and (o + shift) % r == residue:
+            right[k].add((i, o))
+    for (t, rest), k in zip(itertools.product(range(emitted), live), stands, strict=True):
+        found = pairs_met(out, read, residue, t, rest)
+        assert k != NEVER or not found
+        assert k < 0 or found == right[k]
+    assert all(reached[k] != IMPOSSIBLE or not right[k] for k in range(kernel))
+    return sum(k >= 0 and bool(right[k]) for k in stands)
+
+
+@pytest.mark.parametrize("forward", [False, True])
+def test_what_is_said_of_taps_holds_for_all_pairs(forward: bool) -> None:
+    rng = np.random.default_rng(5)
+    assert sum(checked_taps(rng, forward) for _ in range(2500)) > 50
 
 
 # Deciding
