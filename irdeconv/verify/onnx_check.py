@@ -371,11 +371,11 @@ def _certificate(blank: Certificate, source: Graph, lowered: Graph) -> Certifica
     if report.problems:
         first = made[0] if len(made) == 1 else blank
         return replace(first, holds_for=None, every=False, reason=report.problems[0])
-    if not made:  # other attributes of the same meaning
+    if len(made) == 0:  # other attributes of the same meaning; `made` is false if it proves less
         same = replace(blank, form="the same layers", nodes=_nodes(lowered))
         return replace(same, holds_for="every size", every=True, assumed=report.assumed)
     # A layer and its bias may be two steps: what is proved of both holds for the output.
-    worst = next((c for c in made if not c.proved or not c.every), made[-1])
+    worst = min(reversed(made), key=lambda c: (c.proved, bool(c.every)))
     if len(made) == 1:
         return worst
     rounding = max(c.rounding for c in made)
