@@ -29,7 +29,7 @@ def check_options(args: argparse.Namespace) -> None:
 
         parse_shapes(options["shape"])
     if "form" in options and not (options["form"] == "none" and options["form_none"]):
-        from irdeconv.rewrite.form_names import require_form
+        from irdeconv.base.form_names import require_form
 
         require_form(options["form"])
     if "target" in options:

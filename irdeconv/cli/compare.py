@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irdeconv.base.errors import count
+from irdeconv.base.form_names import FALLBACK
 from irdeconv.cli.checks import PEER
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
@@ -36,7 +37,6 @@ from irdeconv.cli.options import (
     add_target,
     real,
 )
-from irdeconv.rewrite.form_names import FALLBACK
 
 if TYPE_CHECKING:
     from irdeconv.base.errors import Diagnostic

@@ -63,8 +63,8 @@ def _describe(action: Any, *, no_form: bool) -> None:
     import shtab
 
     from irdeconv.base.codes import CODES
+    from irdeconv.base.form_names import AUTO, CONDITIONS
     from irdeconv.cli.samples import samples
-    from irdeconv.rewrite.form_names import AUTO, CONDITIONS
     from irdeconv.rewrite.targets import target_names
 
     action.help = re.split("[:;] ", action.help or "")[0]  # a shell has little room

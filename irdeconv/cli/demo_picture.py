@@ -21,12 +21,12 @@ import numpy as np
 
 from irdeconv.base import progress
 from irdeconv.base.errors import InputError, IrdeconvError, count, misused
+from irdeconv.base.form_names import FALLBACK
 from irdeconv.base.opening import read_json
 from irdeconv.base.tables import WIDTH
 from irdeconv.cli.console import Console
 from irdeconv.cli.pictures import image_of, planes
 from irdeconv.ir.spec import Array
-from irdeconv.rewrite.form_names import FALLBACK
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irdeconv.base.errors import count
+from irdeconv.base.form_names import FALLBACK
 from irdeconv.cli.checks import require_folder
 from irdeconv.cli.console import Console
-from irdeconv.rewrite.form_names import FALLBACK
 
 if TYPE_CHECKING:
     from irdeconv.ir.graph import Graph

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from irdeconv.base.form_names import FALLBACK
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
     OptionParser,
@@ -30,7 +31,6 @@ from irdeconv.cli.options import (
     add_shapes,
     add_target_check,
 )
-from irdeconv.rewrite.form_names import FALLBACK
 
 if TYPE_CHECKING:
     from irdeconv.ir.graph import Graph

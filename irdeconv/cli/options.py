@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from irdeconv.base.form_names import AUTO, CONDITIONS, FALLBACK
 from irdeconv.base.limits import of_environment, setting
 from irdeconv.base.tables import wrap
-from irdeconv.rewrite.form_names import AUTO, CONDITIONS, FALLBACK
 
 
 def whole(low: int, high: int | None = None) -> Callable[[str], int]:

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from irdeconv.base.errors import count
+from irdeconv.base.form_names import AUTO, CONDITIONS
 from irdeconv.cli.console import Console
 from irdeconv.cli.diagnostics import xml_text
 from irdeconv.cli.options import OptionParser, add_format, add_seed, size
-from irdeconv.rewrite.form_names import AUTO, CONDITIONS
 
 if TYPE_CHECKING:
     from irdeconv.verify.suite_cases import SuiteCase

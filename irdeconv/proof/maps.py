@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from irdeconv.proof.definition import Activation, LayerDefinition
-from irdeconv.proof.model import Array, Ints, Layer, Unproved, need
-from irdeconv.proof.sizes import Case, Expr, Size
+from irdeconv.proof.model import Array, Ints, Layer, Structure, Unproved, need
+from irdeconv.proof.sizes import Case, Size
 from irdeconv.proof.sums import Part, compare
 
 NEVER, WRONG = -1, -2  # emitted taps that read zeros only, or what the definition does not read
@@ -193,14 +193,12 @@ class MapComparison:
                 self.residues(axes[2:], residues, last(table, residues))
 
     @property
-    def form(self) -> str:
-        """The name of the rewriting."""
-        blocks, radix = self.view.blocks or (), max(a.radix for a in self.view.axes)
-        if len(blocks) != 1:
-            return "phases"
-        if radix == 1:
-            return "zero-insertion"
-        return "gemm" if set(blocks[0][0].weights.shape[3:]) == {1} else "stacked"
+    def structure(self) -> Structure | None:
+        """Of what the sums consist that took a deconvolution's place."""
+        blocks, period = self.view.blocks or (), max(a.radix for a in self.view.axes)
+        pointwise = len(blocks) == 1 and set(blocks[0][0].weights.shape[3:]) == {1}
+        forward = self.wanted.definition.forward
+        return None if forward else Structure(len(blocks), period, pointwise)
 
     def batch(self, axis: Axis, size: Size) -> None:
         """Check that the batch stays as it is."""
@@ -256,18 +254,9 @@ class MapComparison:
         w, d = self.wanted, self.wanted.definition
         S, D, (begin, size) = d.strides[a], d.dilations[a], w.windows[a]
         data, kernel = w.data[d.data_axes[2 + a]], w.weights.shape[3 + a]
-        # The only place of an axis of one is 0.
-        first, place = (
-            0 if type(n) is int and n == 1 else self.case.free(name)
-            for n, name in ((data, "i"), (size, "v"))
-        )
         reached, line = [MISSING] * kernel, []
-        read, some = read or Read(out, 1, 0, ()), read is not None
-        periods = out.radix * read.axis.radix, read.stride
-        right = (1, S) if d.forward else (S, 1)
-        plain = isinstance(first, Expr) and isinstance(place, Expr)
-        if some and plain and periods[0] * right[1] != periods[1] * right[0]:
-            raise Unproved(f"axis {a}: periods of {periods}, not {right}")
+        first, place = self.places(a, out, read)
+        read = read or Read(out, 1, 0, ())
         require_few(a, max(kernel, emitted * len(read.live)))
         met = [(t, live) for t in range(emitted) for live in read.live]
         stands = [NEVER] * len(met)
@@ -294,6 +283,24 @@ class MapComparison:
         text = f"axis {a}: {sides} + {begin}, 0 <= i < {data}, 0 <= o < {size}{where}"
         self.maps[f"{text}: taps {', '.join(line) or 'none'}"] = None
         return stands, reached
+
+    def places(self, a: int, out: Axis, read: Read | None) -> tuple[Size, Size]:
+        """Return symbols for any input i and any place v of the outputs; 0 for the only i or o.
+
+        A tap stands for one of the definition at all of them only if the periods fit.
+        """
+        w, d = self.wanted, self.wanted.definition
+        sizes = w.data[d.data_axes[2 + a]], w.windows[a][1]
+        i, v = (
+            0 if type(n) is int and n == 1 else self.case.free(name)
+            for n, name in zip(sizes, "iv", strict=True)
+        )
+        if read and type(i) is not int and type(v) is not int:
+            periods, S = (out.radix * read.axis.radix, read.stride), d.strides[a]
+            right = (1, S) if d.forward else (S, 1)
+            fits = periods[0] * right[1] == periods[1] * right[0]
+            need(fits, f"axis {a}: periods of {periods}, not {right}")
+        return i, v
 
     def impossible(self, i: Size, offset: Size, a: int, out: Axis, residue: int) -> bool:
         """Return whether no output o of a residue and no input i are a pair of the definition.

@@ -39,7 +39,6 @@ from irdeconv.proof.operations import MOST_RESIZED, ahead, depth_to_space, enlar
 from irdeconv.proof.sizes import Case, Expr, Size, SizesTooLarge, SizesTooSmall
 from irdeconv.proof.views import (
     Numbers,
-    Zeros,
     alike,
     canonical,
     clipped,
@@ -197,12 +196,19 @@ def _concat(case: Case, layer: Layer, *parts: Any) -> View:
 def _joined(case: Case, layer: Layer, parts: Sequence[Any], at: int) -> View:
     pattern = next(p for p in parts if isinstance(p, View))
     if any(a.coordinate is not None for a in pattern.run(at)):
-        # Zeros beside sums are residues without taps, zeros beside data are pads.
-        kinds = View | Zeros if pattern.blocks is not None else View
-        if all(isinstance(p, kinds) and _is_one(p.shape[at]) for p in parts):
-            beside = [_beside(p, at) if isinstance(p, View) else p for p in parts]
-            return _joined(case, layer, beside, at)
-        return _joined_open(case, layer, parts, at)
+        views = [p for p in parts if isinstance(p, View)]
+        # Zeros beside one place of the data are pads; beside sums they are residues without taps.
+        pads = len(views) < len(parts) and pattern.blocks is None and pattern.runs[at] == 1
+        wide = any(n.coordinate is not None and not _is_one(n) for v in views for n in v.run(at))
+        if pads or wide:
+            return _joined_open(case, layer, parts, at)
+        parts = [_beside(p, at) if isinstance(p, View) else p for p in parts]
+    return _joined_rows(case, layer, parts, at)
+
+
+def _joined_rows(case: Case, layer: Layer, parts: Sequence[Any], at: int) -> View:
+    """Join views and constants along a run of explicit axes: their tables."""
+    pattern = next(p for p in parts if isinstance(p, View))
     parts = [constant_view(case, p) if isinstance(p, TypedArray) else p for p in parts]
     pattern = settled(pattern)
     views = [settled(p) if isinstance(p, View) else zero_view(case, p, pattern, at) for p in parts]
@@ -239,15 +245,17 @@ def _joined(case: Case, layer: Layer, parts: Sequence[Any], at: int) -> View:
     return View(pattern.type, table, tuple(axes), views[0].runs, found, *ends)
 
 
-def _is_one(size: Any) -> bool:
-    return type(size) is int and size == 1
+def _is_one(axis: Axis) -> bool:
+    """Return whether an open axis has one place."""
+    return axis.coordinate is not None and type(axis.length) is int and axis.length == 1
 
 
 def _beside(x: View, a: int) -> View:
-    """Return a view whose axes of size 1 at a place count as part of another one."""
+    """Move open axes of size 1 from a run to another one: they have one place in either."""
     rows = [x.run(i) for i in range(len(x.runs))]
-    rows[a - 1 if a else 1] += rows[a]
-    rows[a] = ()
+    ones = tuple(n for n in rows[a] if _is_one(n))
+    rows[a] = tuple(n for n in rows[a] if not _is_one(n))
+    rows[0 if a else 1] += ones
     return grouped(x, rows)
 
 
@@ -413,9 +421,9 @@ def _weighed(
 ) -> View:
     """Return a convolution as moved elements if it only copies and is no end, else as sums."""
     flat = weights.reshape(weights.shape[0] * weights.shape[1], -1)
-    copies = not numbered and x.type in FLOATS and np.isin(flat, (0, 1)).all()
-    copies = copies and {w.stride for w in windows} == {1}
-    if copies and (inner or x.blocks is not None) and ((flat != 0).sum(1) < 2).all():
+    plain = not numbered and x.type in FLOATS and {w.stride for w in windows} == {1}
+    copies = np.isin(flat, (0, 1)).all() and ((flat != 0).sum(1) < 2).all()
+    if plain and copies and (inner or x.blocks is not None):
         return _copies(case, layer, x, weights, windows)
     return sums(layer, x, weights, numbered, windows)
 
@@ -477,9 +485,7 @@ def _outer_axes(
 ) -> tuple[View, dict[int, int]]:
     """Return the data without axes of one place, and which filter axis is along a coordinate."""
     outer: dict[int, int] = {}
-    rows = [x.run(a) for a in range(len(x.runs))]
-    ones = [n for n in rows[1] if n.coordinate is not None and _is_one(n.length)]
-    x = grouped(x, [(*rows[0], *ones), [n for n in rows[1] if n not in ones], *rows[2:]])
+    x = _beside(x, 1)
     for a in range(1, len(x.runs)):
         x, place = single(x, a)
         axis = x.axes[place]

@@ -121,7 +121,8 @@ def _proof(ob: Obligation, least: int, largest: int) -> Proof:
     if cases > 1:
         sizes += f", in {cases} cases"
     maps = dict.fromkeys(m for c in found for m in c.maps)
-    return Proof(found[0].form, sizes, True, tuple(maps), max(c.rounding for c in found))
+    rounding, structure = max(c.rounding for c in found), found[0].structure
+    return Proof("index maps", sizes, True, tuple(maps), rounding, structure=structure)
 
 
 def _compared(walk: RegionWalk) -> MapComparison:
@@ -404,8 +405,7 @@ class RegionWalk:
                 others[i] = self.numbered(other)
         filter = others[0]
         need(not (d.forward and inside), f"{layer} is not the only convolution")
-        weights = canonical(d, filter)
-        weights = weights.swapaxes(1, 2) if d.forward else weights
+        weights = canonical(d, filter).swapaxes(1, 2 if d.forward else 1)
         g, c, _, *kernel = weights.shape
         need(self.case.is_zero(data.shape[d.data_axes[1]] - g * c), f"{layer}: channels")
         size = [data.shape[a] for a in d.data_axes[2:]]
@@ -492,7 +492,7 @@ class ProofVerdict:
         for tag, _, place, verdict in self.bodies:
             lines += [f"in the {tag} of layer {place}: {text}" for text in verdict.lines()[:-1]]
         for y in self.layers:
-            how = f"{y.proof.form}, {y.proof.sizes}" if y.proof else f"not proved: {y.reason}"
+            how = f"{y.proof.method}, {y.proof.sizes}" if y.proof else f"not proved: {y.reason}"
             lines += [f'{y.type} "{y.name}": {how}', *(y.proof.maps if y.proof else ())]
         lines += [f"assumed: {text}" for text in self.assumed]
         if self.rounding:

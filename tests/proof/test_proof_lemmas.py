@@ -233,25 +233,16 @@ def checked_taps(rng: np.random.Generator, forward: bool) -> int:
     bounds = ((low, high),) * int(rng.integers(2))
     read = Read(taken, int(rng.integers(1, 4)), pad, live, bounds, stride)
     out, emitted = Axis(outputs, None, 1, r, shift), int(rng.integers(1, 5))
-    d = SimpleNamespace(
-        strides=(max(up // down, 1),), dilations=(dilation,), data_axes=(0, 1, 2), forward=forward
-    )
-    wanted = Reference(
-        layer=Layer("x", "x", "x"),
-        definition=cast(Any, d),
-        type="f32",
-        data=(1, 1, inputs),
-        weights=np.zeros((1, 1, 1, kernel)),
-        numbered=False,
-        windows=((begin, outputs),),
-    )
-    residue = int(rng.integers(r))
+    s, residue = max(up // down, 1), int(rng.integers(r))
+    d = SimpleNamespace(strides=(s,), dilations=(dilation,), data_axes=(0, 1, 2), forward=forward)
+    weights, data = np.zeros((1, 1, 1, kernel)), (1, 1, inputs)
+    layer, window = Layer("x", "x", "x"), (begin, outputs)
+    wanted = Reference(layer, cast(Any, d), "f32", data, weights, False, (window,))
     comparison = MapComparison(Case(), wanted, View("f32", np.zeros(1), (), ()))
     try:
         stands, reached = comparison._taps(0, out, residue, emitted, read)
     except Unproved:
         return 0
-    s = d.strides[0]
     right: list[set[tuple[int, int]]] = [set() for _ in range(kernel)]
     for i, k, o in itertools.product(*map(range, (inputs, kernel, outputs))):
         sides = (s * o + dilation * k, i) if forward else (s * i + dilation * k, o)
