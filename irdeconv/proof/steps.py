@@ -552,12 +552,11 @@ def deconvolved(
     """Return a deconvolution as zeros between elements, and a convolution with these around it."""
     plain_layer = d.data_axes == (*range(len(x.runs)),) and not d.activation
     need(plain_layer and len(x.runs) > 2, f"{layer} is not followed inside")
+    windows = []
     for a, (s, by, (begin, size)) in enumerate(zip(d.strides, d.dilations, ends, strict=True), 2):
-        reach = by * (weights.shape[1 + a] - 1)
         x = _spread(case, x, a, s, trailing=False)
-        x = padded(case, x, {a: (reach - begin, size + begin - x.shape[a])})
+        windows.append(Window(1, by, by * (weights.shape[1 + a] - 1) - begin, size))
     turned = np.flip(np.swapaxes(weights, 1, 2), tuple(range(3, weights.ndim)))
-    windows = [Window(1, by, 0, n) for by, (_, n) in zip(d.dilations, ends, strict=True)]
     return _weighed(case, layer, x, turned, numbered, windows, inner)
 
 
