@@ -186,7 +186,7 @@ class MapComparison:
             a.coordinate != i for i, a in enumerate(axes[2:], 1)
         ):
             raise Unproved("the axes of the output are not those of the data")
-        table = by_channel(view.table, axes)
+        table = by_channel(view.table, axes)  # no order of digits is promised before
         self.finish(axes)
         if not any(type(n) is int and n == 0 for n in shape):
             for residues in product(*(range(a.radix) for a in axes[2:])):
@@ -203,6 +203,7 @@ class MapComparison:
     def batch(self, axis: Axis, size: Size) -> None:
         """Check that the batch stays as it is."""
         n = self.case.free("n")
+        # A batch that is shifted or cut would be the batch of other samples.
         plain = axis.coordinate == 0 and axis.radix == 1 and self.case.is_zero(axis.shift)
         if not plain or not all(self.case.implies(e, (n, size - 1 - n)) for e in axis.inside(n)):
             raise Unproved("the batch is not kept as it is")
@@ -265,13 +266,15 @@ class MapComparison:
             if pair is None:
                 continue
             i, o, there = pair
-            given = [o, size - 1 - o, i, data - 1 - i]
-            there += given[:2]
+            given = [o, size - 1 - o, i, data - 1 - i]  # the pair is one of the definition
+            there += given[:2]  # outputs beyond the tensor are nobody's
             reach = i + begin - o * S if d.forward else o + begin - i * S
             if self.case.excludes(there):
                 continue
+            # Until shown otherwise it reads too much; its weight has to be 0 then.
             stands[at] = WRONG
             k = next((k for k in range(kernel) if self.case.is_zero(reach - k * D)), None)
+            # It must exist wherever the definition has the pair, or products would be missing.
             if k is not None and all(self.case.implies(e, given) for e in there):
                 stands[at], reached[k] = k, READ
                 line.append(f"{t} as {k}")
@@ -307,12 +310,8 @@ class MapComparison:
 
         They are one if o = S*i + offset, of a convolution if i = S*o + offset.
         """
-        d = self.wanted.definition
-        S, data, size = (
-            d.strides[a],
-            self.wanted.data[d.data_axes[2 + a]],
-            self.wanted.windows[a][1],
-        )
+        w, d = self.wanted, self.wanted.definition
+        S, data, size = d.strides[a], w.data[d.data_axes[2 + a]], w.windows[a][1]
         if d.forward:
             o = self.case.free("v") * out.radix + residue - out.shift
             i = o * S + offset
@@ -341,6 +340,7 @@ class MapComparison:
                 part = last(found, [t // len(read.live) for t, read in rows_of])
                 some = self.some(part, sums.numbered)
                 need(WRONG not in stands or not some, f"tap {list(at)} reads what it should not")
+                # Zeros among several taps for one k add nothing, and numbers cannot be added.
                 if stands in emitted and not self.some(emitted[stands][0], sums.numbered):
                     emitted[stands] = []
                 elif stands in emitted and not some:
@@ -370,12 +370,14 @@ class MapComparison:
             return weights
         order = np.sort(reads, axis=1)
         every = int(max(channels.max(initial=-1), reads.max(initial=-1))) + 1
+        # Below, a second weight of the same channel would overwrite the first.
         twice = (order[:, 1:] == order[:, :-1]) & (order[:, 1:] >= 0)
         if twice.any() or every * len(rows) > MOST_ALIGNED:
             raise Unproved("channels of the data are read several times")
         nothing = -1 if block.numbered else 0
         dense = np.full((len(rows), every + 1, *weights.shape[2:]), nothing, weights.dtype)
         dense[np.arange(len(rows))[:, None], reads] = weights  # -1 is the last place
+        # What the other channels hold, after these are taken out, is read too much.
         out = dense[np.arange(len(rows))[:, None], channels]
         dense[np.arange(len(rows))[:, None], channels] = nothing
         if self.some(dense[:, :-1], block.numbered):

@@ -188,6 +188,7 @@ class _Pairing:
         """Pair all values that can be, and say what is left."""
         problems, ends = interface(self._source, self._lowered)
         known = -1
+        # Merged values make more layers equal, so all are visited until nothing new is found.
         while known < len(self._twins) + len(self._merged):
             known = len(self._twins) + len(self._merged)
             self._number()
@@ -322,6 +323,7 @@ class _Pairing:
             if nothing:
                 self._pair(inputs[0], Port(place))
             return nothing
+        # Of layers that compute the same the namesake, so that the report names it.
         at = min(same, key=lambda i: self._source.layers[i].name != layer.name)
         self._hits[place], self._used[at] = at, place
         for port in range(min(len(layer.outputs), len(self._source.layers[at].outputs))):
@@ -442,6 +444,7 @@ class _Pairing:
             if same and not done:
                 stack.append((*pair, True))
                 stack += [(i, j, False) for i, j in zip(a.inputs, b.inputs, strict=True)]
+            # Equal layers need no proof; a proof of each would walk the whole network.
             elif not (same and self._hit(pair[1].layer) and self._twins[pair[1]] == pair[0]):
                 self._prove(*pair)
         return self._twins.get(output) == self._first[wanted]

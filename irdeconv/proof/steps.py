@@ -85,6 +85,7 @@ def _insert(case: Case, layer: Layer, x: View) -> View:
 def _spread(case: Case, x: View, a: int, stride: int, trailing: bool) -> View:
     if stride == 1:
         return x
+    # S*(I - 1) + 1 elements, but none of none: the question splits the case at I = 0.
     cut = 0 if trailing or not x.shape[a] > 0 else 1 - stride
     return padded(case, _each(x, a, np.arange(stride)), {a: (0, cut)})
 
@@ -133,7 +134,7 @@ def _cut(case: Case, layer: Layer, x: View, rows: Iterable[tuple[int, Any]]) -> 
             x = taken(*single(x, a), np.arange(n)[slice(b if s > 0 else max(b, -n), e, s)])
             continue
         b, e = (clipped(v, n) for v in (b, e))
-        e = e if e >= b else b
+        e = e if e >= b else b  # not e > b: an empty slice keeps its size as an expression
         x = stepped(case, layer, padded(case, x, {a: (-b, e - n)}), a, s)
     return x
 
@@ -173,9 +174,9 @@ def _unsqueeze(case: Case, layer: Layer, x: View, places: Any) -> View:
 
 def _squeeze(case: Case, layer: Layer, x: View, places: Any) -> View:
     need(layer.version != "opset15" and whole(places), f"{layer} is not followed for all sizes")
-    for a in sorted(axes_of(whole(places), len(x.runs)), reverse=True):
-        need(type(x.shape[a]) is int and x.shape[a] == 1, f"{layer} removes an open axis")
     gone = axes_of(whole(places), len(x.runs))
+    ones = all(type(x.shape[a]) is int and x.shape[a] == 1 for a in gone)
+    need(ones, f"{layer} removes an open axis")
     return regrouped(case, x, [n for a, n in enumerate(x.shape) if a not in gone])
 
 
@@ -473,6 +474,7 @@ def sums(layer: Layer, x: View, weights: Array, numbered: bool, windows: Sequenc
         reads.append(Read(replace(axis, digit=None), w.dilation, w.pad, r, (), w.stride))
         made[axis.coordinate or 0] = Axis(w.size, None, axis.coordinate)
     parts = _sums_of_copies(layer, x, weights, numbered, channels.reshape(g, c), reads)
+    # Samples of other places in the batch would be added up.
     need(all(moves[0] == (0, ()) for moves in x.copies), f"{layer}: the batch is moved")
     need(parts, f"{layer} reads nothing")
     out = [[made[a.coordinate or 0] for a in row] for row in (rows[0], *rows[2:])]
@@ -509,6 +511,7 @@ def _live_places(layer: Layer, table: Array) -> tuple[Array, list[Ints]]:
     channels = last(table, [r[0] for r in live])
     need(math.prod(map(len, live)) <= MOST_LIVE, f"{layer} reads too much of a period")
     index: Any = (slice(None), *np.ix_(*live))
+    # One table of channels is kept for all of them, so each has to have the same rows.
     same = table[index].reshape(len(table), -1) == channels[:, None]
     need(same.all(), f"{layer} reads unlike elements of a period")
     return channels, live

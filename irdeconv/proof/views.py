@@ -196,6 +196,8 @@ def _check_copies(view: View) -> None:
     """Check that an element's copy is the same for all digits of open axes."""
     rows = [a for a in view.axes if a.coordinate is not None]
     digits = tuple(a.digit for a in rows if a.digit is not None)
+    # `copies` are per element of the table, their moves per position: an axis whose digits belong
+    # to different copies would need both.
     copy = np.where(view.table < 0, -1, view.table // COPY_STEP)
     same = (copy < 0) | (copy == copy.max(digits, initial=-1, keepdims=True))
     need(len(view.copies) < 2 or same.all(), "moved copies are merged into an open axis")
@@ -228,6 +230,7 @@ def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> Vie
         view, place = single(view, a)
         axis = view.axes[place]
         length = axis.length + begin + end
+        # A Pad that crops more than there is reads foreign memory in OpenVINO.
         parts = (length, axis.length + begin, axis.length + end)
         cuts = f"more than there is may be cut off: {begin} and {end}"
         need(all(map(case.implies, parts)), cuts)
@@ -238,6 +241,7 @@ def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> Vie
             continue
         shrinks = case.implies(-begin) and case.implies(-end)
         need(shrinks or not view.is_finished, "zeros join what has a bias or an activation")
+        # What is cut off and padded again is zero: the axis must not grow back over data.
         if not shrinks:
             view = _bounded(case, view, place)
             axis = view.axes[place]
@@ -281,6 +285,7 @@ def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
         left = math.prod(a.length for a in view.axes[used[0] : len(view.axes) - used[1]])
         return not case.is_zero(left - math.prod(sizes[i + 1 :]))
 
+    # From both ends towards -1: which axes it gets is known only when all others have theirs.
     for i in (*range(unknown), *reversed(range(unknown + 1, len(sizes)))):
         back, done = i > unknown, 1
         while not case.is_zero(sizes[i] - done) or (type(done) is int and done == 0 and ahead(i)):
@@ -420,6 +425,7 @@ def copied(case: Case, views: Sequence[View]) -> list[View]:
         pairs = list(zip(v.axes, views[0].axes, strict=True))
         by = {a.coordinate: a.shift - b.shift for a, b in pairs if a.coordinate is not None}
         by = {c: 0 if case.is_zero(n) else n for c, n in by.items()}
+        # Copies are told apart by their moves; of open ones that question would split the case.
         need(all(type(n) is int for n in by.values()), "copies are moved by open sizes")
         rows = [tuple((n + by[c], own) for c, (n, own) in enumerate(row)) for row in v.copies]
         number = np.array([copies.setdefault(row, len(copies)) for row in rows])
