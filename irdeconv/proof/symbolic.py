@@ -390,10 +390,7 @@ class RegionWalk:
         return windows
 
     def deconvolution(self, layer: Layer, inputs: list[Value], inner: bool) -> Reference | View:
-        """Return a deconvolution of leaves and constants, and note what its inputs stand for.
-
-        A convolution is one layer by its definition as well, but its data must be a leaf.
-        """
+        """Return a layer of leaves by its definition; a deconvolution of a view as a view."""
         data, *others = inputs
         if not isinstance(data, Leaf | View):
             raise Unproved(f"the data of {layer} is not where a region begins")
@@ -414,7 +411,8 @@ class RegionWalk:
             if self.raised or inside:
                 check_runs(layer, d)
                 if not self.case.implies(out):  # S*(I - 1) + 1 of no input
-                    raise SizesTooSmall(f"{layer} may have no output")
+                    text = f"{layer} may have no output"
+                    raise SizesTooSmall(text) if inside else Unproved(text)
             elif self.case.implies(-1 - out):
                 raise Vacuous
             self.case.facts += [out] if isinstance(out, Expr) else []
