@@ -25,7 +25,7 @@ Value = Any
 class Conv:
     """Data [N, C, *I], a filter [g, M/g, C/g, *K]; `step` is how often an output is kept.
 
-    `moved` moves the window of the last axis.
+    `moved` moves the window of the last axis. With `alone` only the first input channel counts.
     """
 
     data: tuple[int, ...]
@@ -38,13 +38,16 @@ class Conv:
     bias: int = 0
     changed: int = 0
     moved: int = 0
+    alone: bool = False
 
     @property
     def weights(self) -> Any:
         count = int(np.prod(self.filter))
         values = np.random.default_rng(count).permutation(count) + 1.0
         values[count // 2] += self.changed
-        return values.astype(np.float32).reshape(self.filter)
+        filter = values.astype(np.float32).reshape(self.filter)
+        filter[:, :, 1:] *= not self.alone
+        return filter
 
     def biased(self, y: Value) -> Value:
         outputs = self.filter[0] * self.filter[1]
@@ -112,13 +115,14 @@ PLANE = Conv((2, 4, 7, 9), (2, 3, 2, 3, 2), (2, 4), (1, 0), (0, 2), (2, 1), (0,)
 LINE = Conv((2, 3, 9), (1, 2, 3, 3), (2,), (1,), (1,), (1,), (0, 2))
 WIDE = replace(PLANE, open_axes=(0, 2, 3))
 FIXED = replace(PLANE, open_axes=())
+ALONE = replace(LINE, alone=True)  # the first part is the layer without its bias
 ONE = Conv((1, 2, 4), (1, 2, 2, 3), (4,), (0,), (1,), (1,), (0,))  # an output of one place
 WAYS: dict[str, tuple[Callable[[Conv, Value], Value], tuple[Conv, ...]]] = {
     "pads apart": (pads_apart, (PLANE, LINE, WIDE, FIXED, ONE)),
     "every nth output of stride 1": (sliced, (PLANE, FIXED, ONE)),
     "every second output of half the stride": (halved, (PLANE, FIXED)),
     "taps in parts": (taps_in_parts, (PLANE, LINE, WIDE, FIXED)),
-    "inputs in parts": (inputs_in_parts, (PLANE, LINE, WIDE, FIXED)),
+    "inputs in parts": (inputs_in_parts, (PLANE, LINE, WIDE, FIXED, ALONE)),
 }
 PAIRS = [(way, c) for way, (_, cases) in WAYS.items() for c in cases]
 
