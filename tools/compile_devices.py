@@ -32,12 +32,14 @@ from pathlib import Path
 
 from device_compilers import COMPILERS, ETHOS, Json, compile_file, set_up, versions_of
 
+from irdeconv.base.form_names import FALLBACK, PHASES, STACKED
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "tools" / "compile_devices.json"
 PAGE = ROOT / "docs" / "targets.md"
 MARKS = "<!-- compilers -->", "<!-- end of the compilers -->"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "irdeconv-compilers"
-FORMS = {"zero-insertion": [], "phases": ["--form", "phases"], "stacked": ["--form", "stacked"]}
+FORMS = {FALLBACK: [], **{form: ["--form", form] for form in (PHASES, STACKED)}}
 VARIANTS = ("original", *FORMS, "target")
 LOWERING_SECONDS = 120
 TOLERANCE = 0.01  # of the largest value, for half precision; wrong numbers are beyond it

@@ -40,7 +40,7 @@ def check_options(verb: Verb, args: argparse.Namespace) -> None:
     # Words first: they can be judged without opening a file.
     for option, value in sorted(given, key=lambda pair: pair[0].reads in ("model", "weights")):
         if option.key == "form" and value not in option.words.split():
-            from irdeconv.rewrite.form_names import require_form
+            from irdeconv.base.form_names import require_form
 
             require_form(value)
         elif option.key == "target":

@@ -9,6 +9,7 @@ from typing import Any
 
 import irdeconv as ird
 from irdeconv.base.errors import Diagnostic, count, misused
+from irdeconv.base.form_names import FALLBACK
 from irdeconv.cli.checks import PEER, read_by
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
@@ -18,7 +19,6 @@ from irdeconv.cli.output import write_text
 from irdeconv.cli.verbs import verb_record
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array
-from irdeconv.rewrite.form_names import FALLBACK
 from irdeconv.verify.comparison import Comparison
 from irdeconv.verify.partner import Precision
 from irdeconv.verify.reduce_around import NAMES

@@ -12,13 +12,13 @@ from typing import Any
 
 import irdeconv as ird
 from irdeconv.base.errors import InputError, count, did_you_mean, misused
+from irdeconv.base.form_names import FALLBACK
 from irdeconv.cli.checks import require_folder
 from irdeconv.cli.console import Console
 from irdeconv.cli.inputs import gather
 from irdeconv.cli.samples import is_broken, samples
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Dim, bounds
-from irdeconv.rewrite.form_names import FALLBACK
 
 FOLDER = "irdeconv_demo"
 OPEN = 8  # the size at which open dimensions are run

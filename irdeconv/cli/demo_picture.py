@@ -24,6 +24,7 @@ from PIL.Image import new as new_image
 import irdeconv as ird
 from irdeconv.base import progress
 from irdeconv.base.errors import InputError, IrdeconvError, count, misused
+from irdeconv.base.form_names import FALLBACK
 from irdeconv.base.opening import read_json
 from irdeconv.base.tables import WIDTH, scaled
 from irdeconv.cli import pictures, samples
@@ -33,7 +34,6 @@ from irdeconv.cli.pictures import Picture, image_of, planes
 from irdeconv.formats.atomic import failures, together
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array
-from irdeconv.rewrite.form_names import FALLBACK
 from irdeconv.rewrite.records import Lowered
 from irdeconv.verify.certificates import Certificates
 

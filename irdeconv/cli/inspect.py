@@ -7,6 +7,7 @@ import argparse
 import irdeconv as ird
 from irdeconv.base import gc_pause
 from irdeconv.base.errors import InferenceError, misused
+from irdeconv.base.form_names import FALLBACK
 from irdeconv.base.tables import WIDTH, printable
 from irdeconv.cli.console import Console
 from irdeconv.cli.diagnostics import print_diagnostics
@@ -14,7 +15,6 @@ from irdeconv.cli.model import inferred, read
 from irdeconv.cli.output import write_text
 from irdeconv.formats.text import dump
 from irdeconv.ir.graph import Graph
-from irdeconv.rewrite.form_names import FALLBACK
 from irdeconv.show.inspection import Inspection
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
+from irdeconv.base.form_names import AUTO, CONDITIONS, FALLBACK
 from irdeconv.base.limits import of_environment, setting
 from irdeconv.base.tables import wrap
-from irdeconv.rewrite.form_names import AUTO, CONDITIONS, FALLBACK
 
 
 def whole(low: int, high: int | None = None) -> Callable[[str], int]:

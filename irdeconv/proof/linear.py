@@ -125,6 +125,7 @@ class LinearWalk:
                     self.values[p] = found
             if not layer.inputs and layer.elements is None:
                 raise Unproved(f"{layer} is no part of the rewriting")
+        # Layers stand behind those that they read, so no recursion: models are deep.
         for place in sorted(needed):
             layer = self.model.layers[place]
             try:
@@ -479,6 +480,7 @@ def prove(ob: Obligation) -> Proof:
 
     Raises Unproved where it is not, or does not follow.
     """
+    # One axis longer at a time: what holds only for equal sizes is found.
     plans = [(n, -1, i) for i, n in enumerate(SIZES)] + [(SIZES[-1], i, 0) for i in range(6)]
     fixed: dict[tuple[Port, int], int] = {}
     sizes: dict[tuple[int, ...], None] = {}
@@ -539,6 +541,7 @@ def _compared(ob: Obligation, leaves: Leaves, wanted: Linear) -> float:
         return 0.0
     ranks = {len(b.shape) for b in leaves.bases.all if b.is_data}
     why = None
+    # Which axis has the channels is a guess that costs time only: every element may be a channel.
     for axis in (1, max(ranks, default=0) - 1, None):
         try:
             rounding = leaves.bases.equal(output, wanted, axis)

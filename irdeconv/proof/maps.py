@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.proof.definition import Activation, LayerDefinition
-from irdeconv.proof.model import Array, Ints, Layer, Unproved, need
+from irdeconv.proof.model import Array, Ints, Layer, Structure, Unproved, need
 from irdeconv.proof.sizes import Case, Size
 from irdeconv.proof.sums import Part, compare
 
@@ -58,7 +58,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Read:
-    """What a convolution reads along one axis: output v takes position v + dilation*t - pad.
+    """What a convolution reads along one axis: output v takes stride*v + dilation*t - pad.
 
     Of the elements there only those with t % radix in `live` are not zero. Outputs outside of
     `bounds` are zeros.
@@ -69,6 +69,7 @@ class Read:
     pad: Size
     live: tuple[int, ...]
     bounds: Bounds = ()
+    stride: int = 1
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,9 @@ class View:
 
 @dataclass(frozen=True)
 class Reference:
-    """A deconvolution by its definition: `weights` [g, C/g, M/g, *K], (begin, O) per axis.
+    """A layer by its definition: `weights` [g, C/g, M/g, *K], (begin, O) per axis.
+
+    It is a deconvolution, or a convolution if no deconvolution is on either side.
 
     `bias` has one number per output channel (with `bias_numbered` that of an element of an input);
     then comes the `activation`.
@@ -183,25 +186,24 @@ class MapComparison:
             a.coordinate != i for i, a in enumerate(axes[2:], 1)
         ):
             raise Unproved("the axes of the output are not those of the data")
-        table = by_channel(view.table, axes)
+        table = by_channel(view.table, axes)  # no order of digits is promised before
         self.finish(axes)
         if not any(type(n) is int and n == 0 for n in shape):
             for residues in product(*(range(a.radix) for a in axes[2:])):
                 self.residues(axes[2:], residues, last(table, residues))
 
     @property
-    def form(self) -> str:
-        """The name of the rewriting."""
-        blocks, radix = self.view.blocks or (), max(a.radix for a in self.view.axes)
-        if len(blocks) != 1:
-            return "phases"
-        if radix == 1:
-            return "zero-insertion"
-        return "gemm" if set(blocks[0][0].weights.shape[3:]) == {1} else "stacked"
+    def structure(self) -> Structure | None:
+        """Of what the sums consist that took a deconvolution's place."""
+        blocks, period = self.view.blocks or (), max(a.radix for a in self.view.axes)
+        pointwise = len(blocks) == 1 and set(blocks[0][0].weights.shape[3:]) == {1}
+        forward = self.wanted.definition.forward
+        return None if forward else Structure(len(blocks), period, pointwise)
 
     def batch(self, axis: Axis, size: Size) -> None:
         """Check that the batch stays as it is."""
         n = self.case.free("n")
+        # A batch that is shifted or cut would be the batch of other samples.
         plain = axis.coordinate == 0 and axis.radix == 1 and self.case.is_zero(axis.shift)
         if not plain or not all(self.case.implies(e, (n, size - 1 - n)) for e in axis.inside(n)):
             raise Unproved("the batch is not kept as it is")
@@ -253,44 +255,71 @@ class MapComparison:
         w, d = self.wanted, self.wanted.definition
         S, D, (begin, size) = d.strides[a], d.dilations[a], w.windows[a]
         data, kernel = w.data[d.data_axes[2 + a]], w.weights.shape[3 + a]
-        alone = type(data) is int and data == 1  # then the only i is 0
-        i = 0 if alone else self.case.free("i")
         reached, line = [MISSING] * kernel, []
-        read, some = read or Read(out, 1, 0, ()), read is not None
-        inner = read.axis.radix
-        if some and out.radix * inner != S and not alone:
-            raise Unproved(f"axis {a}: a period of {out.radix * inner}, not {S}")
+        first, place = self.places(a, out, read)
+        read = read or Read(out, 1, 0, ())
         require_few(a, max(kernel, emitted * len(read.live)))
         met = [(t, live) for t in range(emitted) for live in read.live]
         stands = [NEVER] * len(met)
         for at, (t, live) in enumerate(met):
-            o, there = _met(out, read, residue, i * inner + live, t)
-            there += [o, size - 1 - o]
-            reach = o + begin - i * S
+            pair = _met(out, read, residue, t, live, first, place)
+            if pair is None:
+                continue
+            i, o, there = pair
+            given = [o, size - 1 - o, i, data - 1 - i]  # the pair is one of the definition
+            there += given[:2]  # outputs beyond the tensor are nobody's
+            reach = i + begin - o * S if d.forward else o + begin - i * S
             if self.case.excludes(there):
                 continue
+            # Until shown otherwise it reads too much; its weight has to be 0 then.
             stands[at] = WRONG
             k = next((k for k in range(kernel) if self.case.is_zero(reach - k * D)), None)
-            given = [o, size - 1 - o, i, data - 1 - i]
+            # It must exist wherever the definition has the pair, or products would be missing.
             if k is not None and all(self.case.implies(e, given) for e in there):
                 stands[at], reached[k] = k, READ
                 line.append(f"{t} as {k}")
         for k in range(kernel):
-            if reached[k] == MISSING and self.impossible(i, k * D - begin, a, out, residue):
+            if reached[k] == MISSING and self.impossible(first, k * D - begin, a, out, residue):
                 reached[k] = IMPOSSIBLE
         where = f", (o + {out.shift}) mod {out.radix} = {residue}" if out.radix > 1 else ""
-        text = f"axis {a}: {S}*i + {D}*k = o + {begin}, 0 <= i < {data}, 0 <= o < {size}{where}"
+        sides = f"{S}*o + {D}*k = i" if d.forward else f"{S}*i + {D}*k = o"
+        text = f"axis {a}: {sides} + {begin}, 0 <= i < {data}, 0 <= o < {size}{where}"
         self.maps[f"{text}: taps {', '.join(line) or 'none'}"] = None
         return stands, reached
 
+    def places(self, a: int, out: Axis, read: Read | None) -> tuple[Size, Size]:
+        """Return symbols for any input i and any place v of the outputs; 0 for the only i or o.
+
+        A tap stands for one of the definition at all of them only if the periods fit.
+        """
+        w, d = self.wanted, self.wanted.definition
+        sizes = w.data[d.data_axes[2 + a]], w.windows[a][1]
+        i, v = (
+            0 if type(n) is int and n == 1 else self.case.free(name)
+            for n, name in zip(sizes, "iv", strict=True)
+        )
+        if read and type(i) is not int and type(v) is not int:
+            periods, S = (out.radix * read.axis.radix, read.stride), d.strides[a]
+            right = (1, S) if d.forward else (S, 1)
+            fits = periods[0] * right[1] == periods[1] * right[0]
+            need(fits, f"axis {a}: periods of {periods}, not {right}")
+        return i, v
+
     def impossible(self, i: Size, offset: Size, a: int, out: Axis, residue: int) -> bool:
-        """Return whether no output of a residue is S*i + offset for an input i."""
-        d = self.wanted.definition
-        o = i * d.strides[a] + offset
-        fixed = type(i) is int or d.strides[a] % out.radix == 0
-        if fixed and (offset + out.shift - residue) % out.radix != 0:
-            return True
-        data, size = self.wanted.data[d.data_axes[2 + a]], self.wanted.windows[a][1]
+        """Return whether no output o of a residue and no input i are a pair of the definition.
+
+        They are one if o = S*i + offset, of a convolution if i = S*o + offset.
+        """
+        w, d = self.wanted, self.wanted.definition
+        S, data, size = d.strides[a], w.data[d.data_axes[2 + a]], w.windows[a][1]
+        if d.forward:
+            o = self.case.free("v") * out.radix + residue - out.shift
+            i = o * S + offset
+        else:
+            o = i * S + offset
+            fixed = type(i) is int or S % out.radix == 0
+            if fixed and (offset + out.shift - residue) % out.radix != 0:
+                return True
         return self.case.excludes([o, size - 1 - o, i, data - 1 - i])
 
     def weights(
@@ -311,6 +340,7 @@ class MapComparison:
                 part = last(found, [t // len(read.live) for t, read in rows_of])
                 some = self.some(part, sums.numbered)
                 need(WRONG not in stands or not some, f"tap {list(at)} reads what it should not")
+                # Zeros among several taps for one k add nothing, and numbers cannot be added.
                 if stands in emitted and not self.some(emitted[stands][0], sums.numbered):
                     emitted[stands] = []
                 elif stands in emitted and not some:
@@ -340,12 +370,14 @@ class MapComparison:
             return weights
         order = np.sort(reads, axis=1)
         every = int(max(channels.max(initial=-1), reads.max(initial=-1))) + 1
+        # Below, a second weight of the same channel would overwrite the first.
         twice = (order[:, 1:] == order[:, :-1]) & (order[:, 1:] >= 0)
         if twice.any() or every * len(rows) > MOST_ALIGNED:
             raise Unproved("channels of the data are read several times")
         nothing = -1 if block.numbered else 0
         dense = np.full((len(rows), every + 1, *weights.shape[2:]), nothing, weights.dtype)
         dense[np.arange(len(rows))[:, None], reads] = weights  # -1 is the last place
+        # What the other channels hold, after these are taken out, is read too much.
         out = dense[np.arange(len(rows))[:, None], channels]
         dense[np.arange(len(rows))[:, None], channels] = nothing
         if self.some(dense[:, :-1], block.numbered):
@@ -376,15 +408,37 @@ def require_few(axis: int, taps: int) -> None:
         raise Unproved(f"axis {axis}: {taps:,} taps; at most {MOST_ALONG:,} are followed")
 
 
-def _met(out: Axis, read: Read, residue: int, place: Size, t: int) -> tuple[Size, list[Size]]:
-    """Return the output where tap t reads a place, and what is >= 0 where both exist.
+def _met(
+    out: Axis, read: Read, residue: int, t: int, live: int, i: Size, o: Size
+) -> tuple[Size, Size, list[Size]] | None:
+    """Return an input i and an output o that reads it by tap t, and what is >= 0 where both exist.
 
-    v + D*t - pad + shift = place is where it is read, o = radix*v + residue - shift.
+    Output o = radix*v + residue - shift reads place stride*v + D*t - pad + shift, which is
+    i*radix + live of the data. Numbers i and o are known (0 of axes of one place), symbols stand
+    for any i and v: the one is used that gives the other as a whole number. None: there is no v.
     """
-    v = place - (read.dilation * t - read.pad + read.axis.shift)
+    first = read.dilation * t - read.pad + read.axis.shift  # the place that v = 0 reads
+    inner, stride = read.axis.radix, read.stride
+    v: Size | None = o
+    if type(o) is int:
+        v = _divided(o + out.shift - residue, out.radix)
+    elif type(i) is int or stride == 1:
+        v = _divided(i * inner + live - first, stride)
+    if v is not None and (type(o) is int or v is o):
+        i = _divided(v * stride + first - live, inner)
+    if v is None or i is None:
+        return None
     o = v * out.radix + residue - out.shift
     bounds = [e for low, high in read.bounds for e in (v - low, high - 1 - v)]
-    return o, [*out.inside(o + out.shift), *read.axis.inside(place), *bounds]
+    return i, o, [*out.inside(o + out.shift), *read.axis.inside(i * inner + live), *bounds]
+
+
+def _divided(n: Size, by: int) -> Size | None:
+    """Return a quotient that is a whole number, None if it never is one."""
+    quotient = n // by
+    rest = n - quotient * by
+    need(type(rest) is int, f"{n} is a multiple of {by} at some sizes only")
+    return quotient if rest == 0 else None
 
 
 def by_channel(table: Array, axes: Sequence[Axis]) -> Array:

@@ -125,22 +125,36 @@ class Obligation:
     fact: Callable[[Port], Fact]
 
 
+class Structure(NamedTuple):
+    """What took a deconvolution's place: how many sums were joined, and how outputs interleave.
+
+    `period` is the largest number of outputs of an axis that stand for one place; `pointwise` says
+    that the only sum has a kernel of 1.
+    """
+
+    sums: int
+    period: int
+    pointwise: bool
+
+
 @dataclass(frozen=True)
 class Proof:
     """An obligation that was met.
 
-    `form` names the kind of rewriting; `every` says that it holds for every size that `fact`
+    `method` says how: by index maps, or element by element; with maps, `structure` says of what;
+    `every` says that it holds for every size that `fact`
     allows, `sizes` says for which in words; `maps` has the index maps, one line each. `rounding` is
     the largest relative difference of a weight (0.0: all are equal). `assumed` lists what was taken
     for granted.
     """
 
-    form: str
+    method: str
     sizes: str
     every: bool
     maps: tuple[str, ...] = ()
     rounding: float = 0.0
     assumed: tuple[str, ...] = ()
+    structure: Structure | None = None
 
 
 LARGEST_ARRAY, HIGHEST_RANK, LONGEST_VECTOR = 1 << 25, 16, 1 << 16

@@ -10,15 +10,15 @@ Pairs the values of two models: by equal layers, and by a proof where a region w
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Callable, Container, Hashable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain, islice, product
 
 import numpy as np
 
 from irdeconv.proof import linear, symbolic
-from irdeconv.proof.definition import is_deconvolution
+from irdeconv.proof.definition import CONVOLUTIONS, is_deconvolution
 from irdeconv.proof.language import listed_call
 from irdeconv.proof.model import RULES, Array, Fact, Layer, Model, Obligation, Port, Proof, Unproved
 from irdeconv.proof.reader import signature
@@ -114,6 +114,7 @@ def is_late(layer: Layer, known: set[int]) -> bool:
 
 Prover = Callable[[Obligation], Proof]
 Inside = Callable[[str, int, int], ProofVerdict]
+MOST_GUESSES = 8  # by alike layers that read a value
 _IMPURE = {"RandomUniform", "Multinomial", "ReadValue", "Assign", "Parameter", "Result"}
 
 
@@ -187,6 +188,7 @@ class _Pairing:
         """Pair all values that can be, and say what is left."""
         problems, ends = interface(self._source, self._lowered)
         known = -1
+        # Merged values make more layers equal, so all are visited until nothing new is found.
         while known < len(self._twins) + len(self._merged):
             known = len(self._twins) + len(self._merged)
             self._number()
@@ -268,7 +270,8 @@ class _Pairing:
         self._source = replace(self._source, layers=tuple(layers))
         self._tried: set[tuple[Port, Port]] = set()
         self._failed, twins = [], self._twins
-        self._tries = 50 + 4 * sum(map(is_deconvolution, layers))
+        self._guessed = Counter[Port]()
+        self._tries = 50 + MOST_GUESSES * sum(map(is_deconvolution, layers))
         self._twins, self._images = {}, {}
         for output, wanted in twins.items():
             self._pair(self._first[wanted], output)
@@ -298,7 +301,10 @@ class _Pairing:
             pairs = [*zip(self._source.layers[i].inputs, layer.inputs, strict=False)]
             new = [pair for pair in pairs if self._twins.get(pair[1]) != pair[0]]
             if len(new) == 1 and new[0][0] not in self._images and new[0][1] not in self._twins:
-                yield new[0]
+                # Each of a thousand phases with the same bias would be tried for one layer.
+                self._guessed[new[0][0]] += 1
+                if self._guessed[new[0][0]] <= MOST_GUESSES:
+                    yield new[0]
 
     def _hit(self, place: int) -> bool:
         """Find the layer of the source that computes the same of the same inputs."""
@@ -317,6 +323,7 @@ class _Pairing:
             if nothing:
                 self._pair(inputs[0], Port(place))
             return nothing
+        # Of layers that compute the same the namesake, so that the report names it.
         at = min(same, key=lambda i: self._source.layers[i].name != layer.name)
         self._hits[place], self._used[at] = at, place
         for port in range(min(len(layer.outputs), len(self._source.layers[at].outputs))):
@@ -364,14 +371,13 @@ class _Pairing:
         if self._tries == 0:
             return
         layer, other = self._source.of(wanted), self._lowered.of(output)
-        twins = self._read(wanted, output)
-        task = Obligation(self._source, self._lowered, wanted, output, twins, self._fact)
+        tasks = self._tasks(wanted, output)
         reasons = [_difference(layer, other)]
         tried = self._bodies.get((wanted.layer, output.layer), [])
         failed = (t for v in tried for t in (*v.problems, *v.unequal))
         reasons += [f"{other}: in a body, {text}" for text in islice(failed, 1)]
         reasons += [f"{other}: weights in a body are rounded"] * any(v.rounding for v in tried)
-        for prove in self._provers:
+        for prove, task in product(self._provers, tasks):
             self._asked = []
             try:
                 proof = prove(task)
@@ -391,12 +397,37 @@ class _Pairing:
         reason = "; ".join(r for r in dict.fromkeys(reasons) if r)
         self._failed.append(LayerProof(layer.name, layer.type, output, wanted, None, reason))
 
-    def _read(self, wanted: Port, output: Port) -> dict[Port, Port]:
-        """Return the twins that the layers behind two values read: all that a proof may ask for."""
-        read = _given(self._lowered, output, self._twins)
-        for port in _given(self._source, wanted, self._images):
+    def _tasks(self, wanted: Port, output: Port) -> list[Obligation]:
+        """Return the obligation with the nearest twins, and those with twins further ahead.
+
+        Part of a sum may be a twin of `wanted` or of the convolution that it reads, if the rest
+        is zero; that rest reads the data, which the source reads only before its twin.
+        """
+        inner, tasks = set[Port](), [self._task(wanted, output, set())]
+        for _ in range(2):
+            read = ((w, self._source.of(w)) for w in tasks[-1].twins.values())
+            more = {
+                w for w, y in read if w == wanted or y.type in CONVOLUTIONS or is_deconvolution(y)
+            }
+            if not more:
+                break
+            inner |= more
+            tasks.append(self._task(wanted, output, inner))
+        return tasks
+
+    def _task(self, wanted: Port, output: Port, inner: set[Port]) -> Obligation:
+        """Return an obligation with the twins that the layers behind two values read.
+
+        These are all that a proof may ask for. Regions go on behind the values `inner` of the
+        source and their twins.
+        """
+        read = _given(
+            self._lowered, output, lambda p: p in self._twins and self._twins[p] not in inner
+        )
+        for port in _given(self._source, wanted, lambda p: p in self._images and p not in inner):
             read += self._images[port]
-        return {port: self._twins[port] for port in dict.fromkeys(read)}
+        twins = {port: self._twins[port] for port in dict.fromkeys(read)}
+        return Obligation(self._source, self._lowered, wanted, output, twins, self._fact)
 
     def _settle(self, wanted: Port, output: Port) -> bool:
         """Whether two values are equal: by their layers and inputs, else by a proof."""
@@ -413,18 +444,19 @@ class _Pairing:
             if same and not done:
                 stack.append((*pair, True))
                 stack += [(i, j, False) for i, j in zip(a.inputs, b.inputs, strict=True)]
+            # Equal layers need no proof; a proof of each would walk the whole network.
             elif not (same and self._hit(pair[1].layer) and self._twins[pair[1]] == pair[0]):
                 self._prove(*pair)
         return self._twins.get(output) == self._first[wanted]
 
 
-def _given(model: Model, end: Port, known: Container[Port]) -> list[Port]:
+def _given(model: Model, end: Port, known: Callable[[Port], bool]) -> list[Port]:
     """Return the known values from which a value is computed."""
     found: list[Port] = []
     seen, todo = {end}, [end]
     while todo:
         port = todo.pop()
-        if port in known:
+        if known(port):
             found.append(port)
             continue
         inputs = set(model.layers[port.layer].inputs) - seen

@@ -165,6 +165,7 @@ class Case:
         rest = e - whole * c
         if not isinstance(rest, Expr):
             return whole  # 0 <= rest < c
+        # Otherwise ceil(n/2) would be a symbol that nothing joins to floor(n/2).
         if c == 2 and rest.constant == 1:  # one symbol for both halves: they add up to the whole
             return whole + (rest - 1) - self.quotient(rest - 1, 2)
         key = (tuple(rest.terms.items()), rest.constant, c)
@@ -177,6 +178,7 @@ class Case:
         """Return max(e, 0): a symbol t >= 0, t >= e; which of both it is, is asked if need be."""
         if not isinstance(e, Expr):
             return max(e, 0)
+        # One symbol for max(e, 0) and max(-e, 0): their difference is e only if they share it.
         if next(iter(e.terms.values())) < 0:
             return self.positive(-e) + e
         if self.implies(e):
@@ -191,6 +193,8 @@ class Case:
                 self.positives[key] = e if sign else 0
             else:
                 t = self.positives[key] = self.free(f"max({e}, 0)")
+                # Without an upper bound, later checks of 32 bits could not hold. The facts decide
+                # it by powers of 2, which are few questions.
                 bits = bisect_left(range(32), True, 8, key=lambda b: self.implies(2**b - e))
                 self.facts += [t, t - e, *([2**bits - t] if bits < 32 else [])]
         return self.positives[key]
@@ -208,6 +212,7 @@ class Case:
             self.answers += (True,)
         answer = self.answers[self.asked]
         self.asked += 1
+        # The other answer is a case of its own in `others`, so no size is lost.
         self.facts.append(e if answer else -1 - e)
         return answer
 
@@ -217,6 +222,7 @@ class Case:
 
     def is_zero(self, e: Size) -> bool:
         """Return whether e == 0 follows, without splitting the case."""
+        # Not `e == 0`, which would split the case: a proof needs this in each case anyway.
         return self.implies(e) and self.implies(-e) if isinstance(e, Expr) else bool(e == 0)
 
     def implies(self, e: Size, given: Iterable[Size] = ()) -> bool:
@@ -242,7 +248,9 @@ def _keep(rows: Rows, terms: Mapping[Monomial, int], constant: int) -> None:
     left = {m: c for m, c in terms.items() if c}
     g = gcd(*left.values()) or 1
     key = tuple(sorted((m, c // g) for m, c in left.items()))
-    constant = constant // g if left else constant  # integers: the bound may be rounded
+    # n >= -c/g of integers is n >= ceil(-c/g): a system without integer points becomes one without
+    # rational ones, for example 2*n = 1.
+    constant = constant // g if left else constant
     rows[key] = min(constant, rows.get(key, constant))
 
 
@@ -257,6 +265,8 @@ def refuted(given: Iterable[tuple[Mapping[Monomial, int], int]]) -> bool:
     rows: Rows = {}
     for terms, constant in given:
         _keep(rows, terms, constant)
+    # Each round removes one symbol. Rows may grow by the square each time, hence the limit; more
+    # rows than that mean "does not follow", which is never wrong.
     while len(rows) <= MOST_FACTS and rows.get((), 0) >= 0:
         found = [(dict(key), constant) for key, constant in rows.items() if key]
         if not found:
@@ -268,6 +278,7 @@ def refuted(given: Iterable[tuple[Mapping[Monomial, int], int]]) -> bool:
                 f = -terms.get(gone, 0) * solved[gone]
                 _keep(rows, _sum(1, terms, f, solved), constant + f * same)
             continue
+        # The symbol that leaves the fewest rows goes first; ties go by name, so runs are alike.
         gone = min({m for terms, _ in found for m in terms}, key=lambda m: (_pairs(found, m), m))
         for terms, constant in found:
             if gone not in terms:
@@ -317,6 +328,7 @@ def every_case(prove: Callable[[Case], None], largest: int = LARGEST_SIZES[0]) -
                     raise Unproved(f"the sizes fall into more than {MOST_CASES} cases")
             signs.pop()
         except Unproved:
+            # All cases are shown again, with the sign of one maximum more as a fact.
             if len(case.positives) <= len(signs[-1]) or done >= MOST_CASES:
                 raise
             last = signs.pop()

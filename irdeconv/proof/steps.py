@@ -8,13 +8,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.proof import language
-from irdeconv.proof.definition import ACTIVATIONS, OWN, LayerDefinition, activation, define, ints
+from irdeconv.proof.definition import (
+    ACTIVATIONS,
+    OWN,
+    LayerDefinition,
+    activation,
+    check_runs,
+    define,
+    ints,
+)
 from irdeconv.proof.maps import COPY_STEP, Axis, KernelSums, Read, Reference, View, by_channel, last
 from irdeconv.proof.model import (
     FLOATS,
@@ -28,7 +36,7 @@ from irdeconv.proof.model import (
     whole,
 )
 from irdeconv.proof.operations import MOST_RESIZED, ahead, depth_to_space, enlarged
-from irdeconv.proof.sizes import Case, Expr, SizesTooLarge, SizesTooSmall
+from irdeconv.proof.sizes import Case, Expr, Size, SizesTooLarge, SizesTooSmall
 from irdeconv.proof.views import (
     Numbers,
     alike,
@@ -44,10 +52,12 @@ from irdeconv.proof.views import (
     settled,
     single,
     spread,
+    stepped,
     taken,
     unsqueezed,
     zero_shape,
     zero_view,
+    zeros_regrouped,
 )
 
 MOST_REPEATED, MOST_LIVE = 64, 2**10  # more is for exact sizes
@@ -75,6 +85,7 @@ def _insert(case: Case, layer: Layer, x: View) -> View:
 def _spread(case: Case, x: View, a: int, stride: int, trailing: bool) -> View:
     if stride == 1:
         return x
+    # S*(I - 1) + 1 elements, but none of none: the question splits the case at I = 0.
     cut = 0 if trailing or not x.shape[a] > 0 else 1 - stride
     return padded(case, _each(x, a, np.arange(stride)), {a: (0, cut)})
 
@@ -122,10 +133,9 @@ def _cut(case: Case, layer: Layer, x: View, rows: Iterable[tuple[int, Any]]) -> 
             need(s != 0 and type(b) is type(e) is int, f"{layer} has open bounds or no step")
             x = taken(*single(x, a), np.arange(n)[slice(b if s > 0 else max(b, -n), e, s)])
             continue
-        need(s == 1, f"{layer} has the step {s} on an open axis")
         b, e = (clipped(v, n) for v in (b, e))
-        e = e if e > b else b
-        x = padded(case, x, {a: (-b, e - n)})
+        e = e if e >= b else b  # not e > b: an empty slice keeps its size as an expression
+        x = stepped(case, layer, padded(case, x, {a: (-b, e - n)}), a, s)
     return x
 
 
@@ -136,20 +146,22 @@ def _transpose(case: Case, layer: Layer, x: View, order: Any) -> View:
     return grouped(x, map(x.run, to))
 
 
-def _reshape(case: Case, layer: Layer, x: View, pattern: Any) -> View:
+def _reshape(case: Case, layer: Layer, x: Any, pattern: Any) -> Any:
     special = layer.attributes.get("special_zero", "")
     need(special in ("true", "false", "1", "0"), f"{layer} says special_zero={special!r}")
     target = vector(pattern)
     for i, v in enumerate(target):
         if not isinstance(v, Expr) and v == 0 and special in ("true", "1"):
-            need(i < len(x.runs), f"{layer} keeps an axis that is not there")
+            need(i < len(x.shape), f"{layer} keeps an axis that is not there")
             target[i] = x.shape[i]
     low = [v for v in target if not isinstance(v, Expr) and v < 0]
     need(low in ([], [-1]), f"{layer} leaves two sizes open")
-    y = regrouped(case, x, target)
+    y: Any = (regrouped if isinstance(x, View) else zeros_regrouped)(case, x, target)
     for i, v in enumerate(target if special in ("true", "1") else ()):
-        kept = x.shape[i] if i < len(x.runs) else 1  # an Expr of 0 would be a copy of it
-        fits = not isinstance(v, Expr) or all(case.implies(a.length - 1) for a in y.run(i))
+        kept = x.shape[i] if i < len(x.shape) else 1  # an Expr of 0 would be a copy of it
+        # A product is at least 1 if its factors are; that of all sizes is the same before.
+        factors = [a.length for a in y.run(i)] if isinstance(y, View) else x.shape
+        fits = not isinstance(v, Expr) or all(case.implies(n - 1) for n in factors)
         if not fits and not case.implies(v - kept):
             raise SizesTooSmall(f"{layer} keeps an axis where size {i} is 0")
     return y
@@ -162,9 +174,9 @@ def _unsqueeze(case: Case, layer: Layer, x: View, places: Any) -> View:
 
 def _squeeze(case: Case, layer: Layer, x: View, places: Any) -> View:
     need(layer.version != "opset15" and whole(places), f"{layer} is not followed for all sizes")
-    for a in sorted(axes_of(whole(places), len(x.runs)), reverse=True):
-        need(type(x.shape[a]) is int and x.shape[a] == 1, f"{layer} removes an open axis")
     gone = axes_of(whole(places), len(x.runs))
+    ones = all(type(x.shape[a]) is int and x.shape[a] == 1 for a in gone)
+    need(ones, f"{layer} removes an open axis")
     return regrouped(case, x, [n for a, n in enumerate(x.shape) if a not in gone])
 
 
@@ -185,9 +197,19 @@ def _concat(case: Case, layer: Layer, *parts: Any) -> View:
 def _joined(case: Case, layer: Layer, parts: Sequence[Any], at: int) -> View:
     pattern = next(p for p in parts if isinstance(p, View))
     if any(a.coordinate is not None for a in pattern.run(at)):
-        if all(isinstance(p, View) and _is_one(p.shape[at]) for p in parts):
-            return _joined(case, layer, [_beside(p, at) for p in parts], at)
-        return _joined_open(case, layer, parts, at)
+        views = [p for p in parts if isinstance(p, View)]
+        # Zeros beside one place of the data are pads; beside sums they are residues without taps.
+        pads = len(views) < len(parts) and pattern.blocks is None and pattern.runs[at] == 1
+        wide = any(n.coordinate is not None and not _is_one(n) for v in views for n in v.run(at))
+        if pads or wide:
+            return _joined_open(case, layer, parts, at)
+        parts = [_beside(p, at) if isinstance(p, View) else p for p in parts]
+    return _joined_rows(case, layer, parts, at)
+
+
+def _joined_rows(case: Case, layer: Layer, parts: Sequence[Any], at: int) -> View:
+    """Join views and constants along a run of explicit axes: their tables."""
+    pattern = next(p for p in parts if isinstance(p, View))
     parts = [constant_view(case, p) if isinstance(p, TypedArray) else p for p in parts]
     pattern = settled(pattern)
     views = [settled(p) if isinstance(p, View) else zero_view(case, p, pattern, at) for p in parts]
@@ -224,15 +246,17 @@ def _joined(case: Case, layer: Layer, parts: Sequence[Any], at: int) -> View:
     return View(pattern.type, table, tuple(axes), views[0].runs, found, *ends)
 
 
-def _is_one(size: Any) -> bool:
-    return type(size) is int and size == 1
+def _is_one(axis: Axis) -> bool:
+    """Return whether an open axis has one place."""
+    return axis.coordinate is not None and type(axis.length) is int and axis.length == 1
 
 
 def _beside(x: View, a: int) -> View:
-    """Return a view whose axes of size 1 at a place count as part of another one."""
+    """Move open axes of size 1 from a run to another one: they have one place in either."""
     rows = [x.run(i) for i in range(len(x.runs))]
-    rows[a - 1 if a else 1] += rows[a]
-    rows[a] = ()
+    ones = tuple(n for n in rows[a] if _is_one(n))
+    rows[a] = tuple(n for n in rows[a] if not _is_one(n))
+    rows[0 if a else 1] += ones
     return grouped(x, rows)
 
 
@@ -364,7 +388,6 @@ def _convolution(case: Case, layer: Layer, x: View, filter: Any, inner: bool = F
     Moved data if another convolution reads the result (`inner`), and the filter only copies.
     """
     d = define(layer, len(x.runs))
-    need(set(d.strides) == {1}, f"{layer} has strides")
     # Where no size is open OpenVINO takes no convolution without outputs.
     least = 0 if case.count or layer.version == OWN else 1
     windows = []
@@ -372,11 +395,20 @@ def _convolution(case: Case, layer: Layer, x: View, filter: Any, inner: bool = F
     for a, k in enumerate(weights.shape[3:]):
         begin, size = d.window(a, x.shape[2 + a], k, None)
         need(k > 0 and case.implies(size - least), f"{layer}: the kernel may not fit on axis {a}")
-        windows.append((begin, size))
+        windows.append(Window(d.strides[a], d.dilations[a], begin, size))
     need(filter.type == x.type, f"{layer}: a filter of {filter.type}")
-    return _weighed(
-        case, layer, x, weights, isinstance(filter, Numbers), d.dilations, windows, inner
-    )
+    g, _, c = weights.shape[:3]
+    check_runs(layer, d, g * c, tuple(w.size for w in windows))
+    return _weighed(case, layer, x, weights, isinstance(filter, Numbers), windows, inner)
+
+
+class Window(NamedTuple):
+    """Output v < size of an axis reads place stride*v + dilation*t - pad through tap t."""
+
+    stride: int
+    dilation: int
+    pad: Size
+    size: Size
 
 
 def _weighed(
@@ -385,43 +417,39 @@ def _weighed(
     x: View,
     weights: Array,
     numbered: bool,
-    dilations: Ints,
-    windows: Sequence[Any],
+    windows: Sequence[Window],
     inner: bool,
 ) -> View:
     """Return a convolution as moved elements if it only copies and is no end, else as sums."""
     flat = weights.reshape(weights.shape[0] * weights.shape[1], -1)
-    copies = not numbered and x.type in FLOATS and np.isin(flat, (0, 1)).all()
-    if copies and (inner or x.blocks is not None) and ((flat != 0).sum(1) < 2).all():
-        return _copies(case, layer, x, weights, dilations, windows)
-    return sums(layer, x, weights, numbered, dilations, windows)
+    plain = not numbered and x.type in FLOATS and {w.stride for w in windows} == {1}
+    copies = np.isin(flat, (0, 1)).all() and ((flat != 0).sum(1) < 2).all()
+    if plain and copies and (inner or x.blocks is not None):
+        return _copies(case, layer, x, weights, windows)
+    return sums(layer, x, weights, numbered, windows)
 
 
-def _copies(
-    case: Case, layer: Layer, x: View, weights: Array, dilations: Ints, windows: Sequence[Any]
-) -> View:
+def _copies(case: Case, layer: Layer, x: View, weights: Array, windows: Sequence[Window]) -> View:
     """Return what weights [g, M/g, C/g, *T] copy: one tap of an output channel is 1 at most."""
     g, m, c, *taps = weights.shape
     need(type(x.shape[1]) is int and x.shape[1] == g * c, f"{layer}: {x.shape[1]} channels")
     flat, count = weights.reshape(g * m, -1), math.prod(taps)
     channel, tap = np.divmod(flat.argmax(1), max(count, 1))
     channel = np.where(flat.any(1), channel + np.arange(g * m) // m * c, -1)
-    rows = list(zip(taps, dilations, windows, strict=True))
-    ends = [(b, n + d * (k - 1) - b - x.shape[2 + a]) for a, (k, d, (b, n)) in enumerate(rows)]
+    rows = [(k, w.dilation, w.pad, w.size) for k, w in zip(taps, windows, strict=True)]
+    ends = [(b, n + d * (k - 1) - b - x.shape[2 + a]) for a, (k, d, b, n) in enumerate(rows)]
     x, parts, chosen = padded(case, x, dict(enumerate(ends, 2))), [], []
     for t in np.unique(tap):
         at = zip(np.unravel_index(t, taps), rows, strict=True)
-        cuts = [(-d * int(i), -d * (k - 1 - int(i))) for i, (k, d, _) in at]
+        cuts = [(-d * int(i), -d * (k - 1 - int(i))) for i, (k, d, *_) in at]
         chosen.append(np.flatnonzero(tap == t))
         part = single(padded(case, x, dict(enumerate(cuts, 2))), 1)
         parts.append(taken(*part, channel[chosen[-1]]))
     return taken(*single(_joined(case, layer, parts, 1), 1), np.argsort(np.concatenate(chosen)))
 
 
-def sums(
-    layer: Layer, x: View, weights: Array, numbered: bool, dilations: Ints, windows: Sequence[Any]
-) -> View:
-    """Convolve with weights [g, M/g, C/g, *T]; `windows` have the pad and size of each axis.
+def sums(layer: Layer, x: View, weights: Array, numbered: bool, windows: Sequence[Window]) -> View:
+    """Convolve with weights [g, M/g, C/g, *T].
 
     What an axis of the data is part of the batch has one tap; so has an axis that is none.
     """
@@ -442,11 +470,11 @@ def sums(
     weights = weights.transpose(0, 1, 2, *(3 + i for i in order)).reshape(g, m, c, *kernel)
     reads, made = [], {0: batch}
     for axis, i, r in zip(spatial, at, live, strict=True):
-        begin, size = (0, axis.length) if i is None else windows[i]
-        step = 1 if i is None else dilations[i]
-        reads.append(Read(replace(axis, digit=None), step, begin, r))
-        made[axis.coordinate or 0] = Axis(size, None, axis.coordinate)
+        w = Window(1, 1, 0, axis.length) if i is None else windows[i]
+        reads.append(Read(replace(axis, digit=None), w.dilation, w.pad, r, (), w.stride))
+        made[axis.coordinate or 0] = Axis(w.size, None, axis.coordinate)
     parts = _sums_of_copies(layer, x, weights, numbered, channels.reshape(g, c), reads)
+    # Samples of other places in the batch would be added up.
     need(all(moves[0] == (0, ()) for moves in x.copies), f"{layer}: the batch is moved")
     need(parts, f"{layer} reads nothing")
     out = [[made[a.coordinate or 0] for a in row] for row in (rows[0], *rows[2:])]
@@ -455,15 +483,16 @@ def sums(
 
 
 def _outer_axes(
-    layer: Layer, x: View, weights: Array, windows: Sequence[Any]
+    layer: Layer, x: View, weights: Array, windows: Sequence[Window]
 ) -> tuple[View, dict[int, int]]:
     """Return the data without axes of one place, and which filter axis is along a coordinate."""
     outer: dict[int, int] = {}
+    x = _beside(x, 1)
     for a in range(1, len(x.runs)):
         x, place = single(x, a)
         axis = x.axes[place]
         if a > 1 and axis.coordinate is None:
-            one = axis.length == weights.shape[a + 1] == 1 and windows[a - 2] == (0, 1)
+            one = axis.length == weights.shape[a + 1] == 1 and windows[a - 2][2:] == (0, 1)
             need(one, f"{layer}: an axis")
             x = rebuilt(x, place, place + 1, [], [], (*x.runs[:a], x.runs[a] - 1, *x.runs[a + 1 :]))
         elif a > 1 and axis.coordinate is not None:
@@ -482,6 +511,7 @@ def _live_places(layer: Layer, table: Array) -> tuple[Array, list[Ints]]:
     channels = last(table, [r[0] for r in live])
     need(math.prod(map(len, live)) <= MOST_LIVE, f"{layer} reads too much of a period")
     index: Any = (slice(None), *np.ix_(*live))
+    # One table of channels is kept for all of them, so each has to have the same rows.
     same = table[index].reshape(len(table), -1) == channels[:, None]
     need(same.all(), f"{layer} reads unlike elements of a period")
     return channels, live
@@ -525,13 +555,12 @@ def deconvolved(
     """Return a deconvolution as zeros between elements, and a convolution with these around it."""
     plain_layer = d.data_axes == (*range(len(x.runs)),) and not d.activation
     need(plain_layer and len(x.runs) > 2, f"{layer} is not followed inside")
+    windows = []
     for a, (s, by, (begin, size)) in enumerate(zip(d.strides, d.dilations, ends, strict=True), 2):
-        reach = by * (weights.shape[1 + a] - 1)
         x = _spread(case, x, a, s, trailing=False)
-        x = padded(case, x, {a: (reach - begin, size + begin - x.shape[a])})
+        windows.append(Window(1, by, by * (weights.shape[1 + a] - 1) - begin, size))
     turned = np.flip(np.swapaxes(weights, 1, 2), tuple(range(3, weights.ndim)))
-    windows = [(0, size) for _, size in ends]
-    return _weighed(case, layer, x, turned, numbered, d.dilations, windows, inner)
+    return _weighed(case, layer, x, turned, numbered, windows, inner)
 
 
 def biased(case: Case, layer: Layer, x: View, bias: Any) -> View:

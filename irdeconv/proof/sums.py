@@ -89,6 +89,7 @@ def compare(low: Sequence[Part], source: Sequence[Part], what: str) -> float:
         ]
         alone = [_alone(side, kinds[0].shape) for side in sides]
         few = alone[0] & alone[1]
+        # Fractions are far slower than float64, which is exact for single products.
         if np.count_nonzero(~few) > MOST_FRACTIONS:
             raise Unproved("too many weights are sums to compare them exactly")
         for chosen, number in ((few, np.asarray), (~few, _exactly)):
@@ -402,6 +403,7 @@ class Bases:
             if symbol[i].any() or not uniform.all():
                 raise Unproved("an input channel of a convolution is not one channel of the data")
             same = alike.setdefault(place[i].tobytes(), len(alike))
+            # Two channels that read the same channel in one place need two slots, or one is lost.
             owner = (same, i // k, int(chosen[i]))
             slots[i], _ = seen.setdefault((same, copies[owner]), (len(seen), place[i]))
             copies[owner] += 1
@@ -440,6 +442,7 @@ class Bases:
         places = {j for j, _, _ in group}
         used = {j: (columns[j].row[every], columns[j].factors()[every]) for j in places}
         lead, _ = distinct([a for pair in used.values() for a in pair])
+        # Symbols are compared pair by pair: a filter computed at run time could take for ever.
         if any(self.rows(b).symbols.any() for b in {b for _, b, _ in group}):
             steps = self.matched + len(group) ** 2
             self.matched = room((1, steps), MOST_MATCHED, "sums of computed weights")
@@ -473,6 +476,7 @@ class Bases:
                 for j, b in used:
                     read = np.append(read, self.rows(b).reads[located[j][1][piece]], 1)
                 # Where taps coincide does not change when all places are shifted.
+                # So outputs in the middle of a map are one pattern, and only the edges are others.
                 shift = np.where(read >= 0, read, FAR).min(1, keepdims=True, initial=FAR)
                 for m, row in zip(piece, np.where(read >= 0, read - shift, read), strict=True):
                     key = (i, row.tobytes())

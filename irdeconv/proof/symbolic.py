@@ -121,7 +121,8 @@ def _proof(ob: Obligation, least: int, largest: int) -> Proof:
     if cases > 1:
         sizes += f", in {cases} cases"
     maps = dict.fromkeys(m for c in found for m in c.maps)
-    return Proof(found[0].form, sizes, True, tuple(maps), max(c.rounding for c in found))
+    rounding, structure = max(c.rounding for c in found), found[0].structure
+    return Proof("index maps", sizes, True, tuple(maps), rounding, structure=structure)
 
 
 def _compared(walk: RegionWalk) -> MapComparison:
@@ -133,13 +134,18 @@ def _compared(walk: RegionWalk) -> MapComparison:
     ]
     layers = [[m.layers[i] for i in region(m, end, leaf)] for m, end, leaf in sides]
     deconvolved = [any(map(is_deconvolution, side)) for side in layers]
-    need(any(deconvolved), "no deconvolution is on either side")
-    if not deconvolved[0]:
+    if any(deconvolved) and not deconvolved[0]:
         sides.reverse()
         walk.raised = True
-    first, second = (walk.value(*side) for side in sides)
+    elif not any(deconvolved):
+        one = [y.type in CONVOLUTIONS for y in layers[0]].count(True) == 1
+        need(one, "no deconvolution is on either side, nor one convolution in the source")
+        walk.defining = True
+    first = walk.value(*sides[0])
+    walk.defining = False
+    second = walk.value(*sides[1])
     if not isinstance(first, Reference) or not isinstance(second, View):
-        raise Unproved("it is not one deconvolution against what took its place")
+        raise Unproved("it is not one layer against what took its place")
     given = (y.elements for y in layers[not walk.raised] if y.elements is not None)
     stored = {e.type for e in given if e.type in FLOATS and e.array.any()}
     halves, second = stored == {"f16"}, plain(second)
@@ -193,6 +199,7 @@ class RegionWalk:
     shapes: list[tuple[Size, ...]] = field(default_factory=list)  # of tensors
     products: list[tuple[Layer, Expr]] = field(default_factory=list)  # of open sizes
     raised: bool = False  # whether the deconvolution is in the lowered model
+    defining: bool = False  # whether a convolution is followed by its definition
 
     def value(self, model: Model, output: Port, leaf: Callable[[Port], Port | None]) -> Value:
         """Return what a value is, evaluating its region layer by layer."""
@@ -263,7 +270,7 @@ class RegionWalk:
         """Return the outputs of a layer; `inner` if a convolution reads what is made of them."""
         if layer.type == "Const" and layer.elements is not None:
             return [layer.elements]
-        if is_deconvolution(layer):
+        if is_deconvolution(layer) or (self.defining and layer.type in CONVOLUTIONS):
             return [self.deconvolution(layer, inputs, inner)]
         if layer.type in RULES:
             language.listed_call(layer, inputs)
@@ -326,11 +333,10 @@ class RegionWalk:
             raise Unproved(f"{layer} of zeros is not followed for all sizes")
         if layer.type == "Add" and said.get("auto_broadcast", "numpy") == "numpy":
             return filled(self.case, constant, first.shape)
-        target = tuple(vector(constant))
-        fits = layer.type == "Reshape" and said["special_zero"] in ("false", "0")
-        fits = fits and self.case.is_zero(math.prod(first.shape) - math.prod(target))
-        need(fits and first is inputs[0], f"{layer} of zeros is not followed for all sizes")
-        return Zeros(first.type, target)
+        fits = layer.type == "Reshape" and first is inputs[0]
+        need(fits, f"{layer} of zeros is not followed for all sizes")
+        made: Zeros = STEPS["Reshape"](self.case, layer, first, constant)
+        return made
 
     def numbered(self, leaf: Leaf) -> Numbers:
         """Let a leaf stand for its elements, with numbers that no other leaf has."""
@@ -384,7 +390,7 @@ class RegionWalk:
         return windows
 
     def deconvolution(self, layer: Layer, inputs: list[Value], inner: bool) -> Reference | View:
-        """Return a deconvolution of leaves and constants, and note what its inputs stand for."""
+        """Return a layer of leaves by its definition; a deconvolution of a view as a view."""
         data, *others = inputs
         if not isinstance(data, Leaf | View):
             raise Unproved(f"the data of {layer} is not where a region begins")
@@ -395,7 +401,8 @@ class RegionWalk:
             if isinstance(other, Leaf) and i + 1 in (1, d.bias):
                 others[i] = self.numbered(other)
         filter = others[0]
-        weights = canonical(d, filter)
+        need(not (d.forward and inside), f"{layer} is not the only convolution")
+        weights = canonical(d, filter).swapaxes(1, 2 if d.forward else 1)
         g, c, _, *kernel = weights.shape
         need(self.case.is_zero(data.shape[d.data_axes[1]] - g * c), f"{layer}: channels")
         size = [data.shape[a] for a in d.data_axes[2:]]
@@ -403,7 +410,9 @@ class RegionWalk:
         for _, out in windows:
             if self.raised or inside:
                 check_runs(layer, d)
-                need(self.case.implies(out), f"{layer} may have no output")
+                if not self.case.implies(out):  # S*(I - 1) + 1 of no input
+                    text = f"{layer} may have no output"
+                    raise SizesTooSmall(text) if inside else Unproved(text)
             elif self.case.implies(-1 - out):
                 raise Vacuous
             self.case.facts += [out] if isinstance(out, Expr) else []
@@ -481,7 +490,7 @@ class ProofVerdict:
         for tag, _, place, verdict in self.bodies:
             lines += [f"in the {tag} of layer {place}: {text}" for text in verdict.lines()[:-1]]
         for y in self.layers:
-            how = f"{y.proof.form}, {y.proof.sizes}" if y.proof else f"not proved: {y.reason}"
+            how = f"{y.proof.method}, {y.proof.sizes}" if y.proof else f"not proved: {y.reason}"
             lines += [f'{y.type} "{y.name}": {how}', *(y.proof.maps if y.proof else ())]
         lines += [f"assumed: {text}" for text in self.assumed]
         if self.rounding:

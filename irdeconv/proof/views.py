@@ -12,7 +12,7 @@ import numpy as np
 
 from irdeconv.proof import language
 from irdeconv.proof.definition import LayerDefinition
-from irdeconv.proof.maps import COPY_STEP, Axis, Bounds, KernelSums, Moves, View
+from irdeconv.proof.maps import COPY_STEP, Axis, Bounds, Moves, View
 from irdeconv.proof.model import (
     HIGHEST_RANK,
     LARGEST_ARRAY,
@@ -130,7 +130,7 @@ def rebuilt(
 
     def shaped(table: Array) -> Array:
         kept = [table.shape[d] for d in rest]
-        return table.transpose(*rest, *gone).reshape(*kept, *sizes)
+        return table.transpose(*rest, *gone).reshape([*kept, *sizes])
 
     def placed(a: Axis) -> Axis:
         return a if a.digit is None else replace(a, digit=rest.index(a.digit))
@@ -196,6 +196,8 @@ def _check_copies(view: View) -> None:
     """Check that an element's copy is the same for all digits of open axes."""
     rows = [a for a in view.axes if a.coordinate is not None]
     digits = tuple(a.digit for a in rows if a.digit is not None)
+    # `copies` are per element of the table, their moves per position: an axis whose digits belong
+    # to different copies would need both.
     copy = np.where(view.table < 0, -1, view.table // COPY_STEP)
     same = (copy < 0) | (copy == copy.max(digits, initial=-1, keepdims=True))
     need(len(view.copies) < 2 or same.all(), "moved copies are merged into an open axis")
@@ -228,6 +230,7 @@ def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> Vie
         view, place = single(view, a)
         axis = view.axes[place]
         length = axis.length + begin + end
+        # A Pad that crops more than there is reads foreign memory in OpenVINO.
         parts = (length, axis.length + begin, axis.length + end)
         cuts = f"more than there is may be cut off: {begin} and {end}"
         need(all(map(case.implies, parts)), cuts)
@@ -238,6 +241,7 @@ def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> Vie
             continue
         shrinks = case.implies(-begin) and case.implies(-end)
         need(shrinks or not view.is_finished, "zeros join what has a bias or an activation")
+        # What is cut off and padded again is zero: the axis must not grow back over data.
         if not shrinks:
             view = _bounded(case, view, place)
             axis = view.axes[place]
@@ -281,6 +285,7 @@ def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
         left = math.prod(a.length for a in view.axes[used[0] : len(view.axes) - used[1]])
         return not case.is_zero(left - math.prod(sizes[i + 1 :]))
 
+    # From both ends towards -1: which axes it gets is known only when all others have theirs.
     for i in (*range(unknown), *reversed(range(unknown + 1, len(sizes)))):
         back, done = i > unknown, 1
         while not case.is_zero(sizes[i] - done) or (type(done) is int and done == 0 and ahead(i)):
@@ -305,10 +310,26 @@ def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
     return grouped(view, _in_own_places(view, rows))
 
 
+def zeros_regrouped(case: Case, zeros: Zeros, target: Sequence[Size]) -> Zeros:
+    """Return zeros in another shape of as many elements; one size may be -1."""
+    count, sizes = math.prod(zeros.shape), list(target)
+    text = f"zeros {list(zeros.shape)} are not followed to {sizes}"
+    for i in [i for i, v in enumerate(sizes) if type(v) is int and v == -1]:
+        rest = -math.prod(sizes)
+        need(type(rest) is int and rest > 0, text)
+        sizes[i] = count // rest
+    need(case.is_zero(count - math.prod(sizes)), text)
+    return Zeros(zeros.type, tuple(sizes))
+
+
 def _merged(view: View) -> View:
-    """Merge explicit axes that are neighbours."""
-    for i in reversed(range(len(view.axes) - 1)):
-        if view.axes[i].coordinate is view.axes[i + 1].coordinate is None:
+    """Merge explicit axes that are neighbours; those of size 1 go, as they belong anywhere."""
+    for i in reversed(range(len(view.axes))):
+        if view.axes[i].coordinate is not None:
+            continue
+        if view.axes[i].length == 1:
+            view = rebuilt(view, i, i + 1, [], [], ())
+        elif i + 1 < len(view.axes) and view.axes[i + 1].coordinate is None:
             size = view.axes[i].length * view.axes[i + 1].length
             view = rebuilt(view, i, i + 2, [size], [Axis(size, 0)], ())
     return view
@@ -358,19 +379,42 @@ def alike(case: Case, a: Axis, b: Axis) -> bool:
 def settled(x: View) -> View:
     """Move shifts and bounds along the axes of sums into what their convolutions read."""
     for a, axis in enumerate(x.axes):
-        c = axis.coordinate
-        if not c or axis.radix != 1 or not x.blocks or x.is_finished:
-            continue
-        blocks = tuple(tuple(_settled(sums, c - 1, axis) for sums in block) for block in x.blocks)
-        x = with_axis(replace(x, blocks=blocks), a, replace(axis, shift=0, bounds=()))
+        if axis.coordinate and axis.radix == 1 and x.blocks and not x.is_finished:
+            x = _settled(x, a, 1)
     return x
 
 
-def _settled(sums: KernelSums, a: int, axis: Axis) -> KernelSums:
-    read = sums.reads[a]
-    ends = ((low - axis.shift, high - axis.shift) for low, high in (*read.bounds, *axis.bounds))
-    read = replace(read, pad=read.pad - axis.shift, bounds=tuple(ends))
-    return replace(sums, reads=(*sums.reads[:a], read, *sums.reads[a + 1 :]))
+def stepped(case: Case, layer: Layer, x: View, a: int, step: int) -> View:
+    """Return every step-th element along an open axis of sums."""
+    if step == 1:
+        return x
+    x, place = single(x, a)
+    axis = x.axes[place]
+    fits = step > 0 and axis.coordinate and axis.radix == 1 and x.blocks is not None
+    need(fits, f"{layer} has the step {step} on an open axis of the data")
+    return _settled(x, place, step)
+
+
+def _settled(x: View, a: int, step: int) -> View:
+    """Let position q along an axis of sums be what convolutions give for v = step*q + shift."""
+    axis, blocks = x.axes[a], []
+    at = (axis.coordinate or 0) - 1
+    for block in x.blocks or ():
+        rows = []
+        for sums in block:
+            read = sums.reads[at]
+            ends = (
+                (low - axis.shift, high - axis.shift) for low, high in (*read.bounds, *axis.bounds)
+            )
+            bounds = tuple((-(-low // step), -(-high // step)) for low, high in ends)
+            pad, stride = read.pad - read.stride * axis.shift, read.stride * step
+            read = replace(read, pad=pad, bounds=bounds, stride=stride)
+            rows.append(replace(sums, reads=(*sums.reads[:at], read, *sums.reads[at + 1 :])))
+        blocks.append(tuple(rows))
+    length = -(-axis.length // step)
+    return with_axis(
+        replace(x, blocks=tuple(blocks)), a, replace(axis, length=length, shift=0, bounds=())
+    )
 
 
 def copied(case: Case, views: Sequence[View]) -> list[View]:
@@ -381,6 +425,7 @@ def copied(case: Case, views: Sequence[View]) -> list[View]:
         pairs = list(zip(v.axes, views[0].axes, strict=True))
         by = {a.coordinate: a.shift - b.shift for a, b in pairs if a.coordinate is not None}
         by = {c: 0 if case.is_zero(n) else n for c, n in by.items()}
+        # Copies are told apart by their moves; of open ones that question would split the case.
         need(all(type(n) is int for n in by.values()), "copies are moved by open sizes")
         rows = [tuple((n + by[c], own) for c, (n, own) in enumerate(row)) for row in v.copies]
         number = np.array([copies.setdefault(row, len(copies)) for row in rows])

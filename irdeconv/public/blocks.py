@@ -14,12 +14,12 @@ import numpy as np
 
 from irdeconv.base.errors import ArgumentTypeError, Diagnostic, UsageError
 from irdeconv.base.extras import needed
+from irdeconv.base.form_names import FALLBACK
 from irdeconv.formats.models import ModelLike, graph_of
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array, Shape, Spec, is_static
 from irdeconv.public.reading import infer
 from irdeconv.public.running import compile
-from irdeconv.rewrite.form_names import FALLBACK
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.runtime.feeds import Binder
 from irdeconv.runtime.plan import Plan, batch_size, require_whole, run_rows

@@ -8,12 +8,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from irdeconv.base.form_names import FALLBACK
 from irdeconv.formats.models import ModelLike, graph_of
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array
 from irdeconv.kernels.products import accumulate_in_order
 from irdeconv.kernels.threads import Threads, processors
-from irdeconv.rewrite.form_names import FALLBACK
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.lower_deconv import lower as _lower
 from irdeconv.runtime.bench import bench as _bench

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from irdeconv.base.errors import OpError
+from irdeconv.base.form_names import FALLBACK, GEMM, PHASES, STACKED
 from irdeconv.base.limits import current
 from irdeconv.ir import geometry
 from irdeconv.ir.geometry import IntVector
@@ -24,7 +25,6 @@ from irdeconv.rewrite import site, subpixel
 from irdeconv.rewrite.builder import NodeBudget, Skip
 from irdeconv.rewrite.convolving import ConvolutionLayer, convolve
 from irdeconv.rewrite.emit import DeconvolutionInputs, FormBuilder, X, channels_swapped, flip
-from irdeconv.rewrite.form_names import FALLBACK
 from irdeconv.rewrite.interleaving import insert_zeros
 from irdeconv.rewrite.native import OPERATIONS, native
 from irdeconv.rewrite.targets import Target
@@ -97,20 +97,20 @@ _FORMS = (
         reach=site.Reach(taps=site.every_output, inputs=site.input_by_definition),
     ),
     Form(
-        name="phases",
+        name=PHASES,
         rule=subpixel.phases,
         skips=subpixel.skip_open_axes,
         least_nodes=subpixel.least_nodes,
         reach=site.Reach(taps=site.outputs_of_residue, inputs=site.input_by_definition),
     ),
     Form(
-        name="stacked",
+        name=STACKED,
         rule=subpixel.stacked,
         skips=subpixel.skip_stacked,
         reach=site.Reach(taps=site.outputs_of_residue, inputs=site.outputs_of_span),
     ),
     Form(
-        name="gemm",
+        name=GEMM,
         rule=subpixel.gemm,
         skips=subpixel.skip_gemm,
         reach=site.BY_DEFINITION,

@@ -11,6 +11,7 @@ from typing import Any
 
 from irdeconv.base import gc_pause, progress
 from irdeconv.base.errors import Collector, LimitError, LoweringError, Note, OpError, TargetError
+from irdeconv.base.form_names import AUTO, FALLBACK
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import SugarOp
@@ -33,7 +34,6 @@ from irdeconv.rewrite.builder import (
     unique_names,
 )
 from irdeconv.rewrite.emit import Decision, DeconvolutionInputs, Style
-from irdeconv.rewrite.form_names import AUTO, FALLBACK
 from irdeconv.rewrite.forms import FORMS, forms_for, require_room
 from irdeconv.rewrite.infer_specs import beyond, infer_specs, inferred, is_stale, report, warning
 from irdeconv.rewrite.lower_convolution import (

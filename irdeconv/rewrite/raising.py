@@ -11,6 +11,7 @@ import numpy as np
 
 from irdeconv.base import progress
 from irdeconv.base.errors import OpError, count, did_you_mean, misused
+from irdeconv.base.form_names import FALLBACK, PHASES
 from irdeconv.base.markup import html_table, line
 from irdeconv.base.tables import printable
 from irdeconv.ir.dtypes import ElementType, of_numpy
@@ -34,8 +35,8 @@ from irdeconv.rewrite.raising_site import CONVOLVING, Decomposition, RaisingSite
 from irdeconv.rewrite.raising_tensor import Unreadable, known_type
 
 PATTERNS = {
-    "zero-insertion": "zeros inserted into the data of a convolution",
-    "phases": "several convolutions joined along the channels, then interleaved in space",
+    FALLBACK: "zeros inserted into the data of a convolution",
+    PHASES: "several convolutions joined along the channels, then interleaved in space",
     "depth-to-space": "a convolution, its channels then interleaved in space",
     "resize": "data enlarged by repeating elements, then a convolution",
     "upsample": "data enlarged by repeating or weighing neighbours, alone",
@@ -260,8 +261,8 @@ def _pattern(core: Node, decomposition: Decomposition) -> str:
     if decomposition.repeats:
         return "resize"
     if core.type == "Concat":
-        return "phases"
-    return "depth-to-space" if decomposition.interleaves else "zero-insertion"
+        return PHASES
+    return "depth-to-space" if decomposition.interleaves else FALLBACK
 
 
 def _replace(

@@ -10,11 +10,11 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 from irdeconv.base.errors import Diagnostic, count
+from irdeconv.base.form_names import AUTO, FALLBACK, require_form
 from irdeconv.base.markup import html_table, line
 from irdeconv.base.tables import printable
 from irdeconv.ir.graph import Graph
 from irdeconv.rewrite.emit import Style
-from irdeconv.rewrite.form_names import AUTO, FALLBACK, require_form
 from irdeconv.rewrite.infer_specs import layer_count
 from irdeconv.rewrite.nonfinite import NonFiniteReport
 from irdeconv.rewrite.planning import FormCost

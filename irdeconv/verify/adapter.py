@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from irdeconv.base.errors import Diagnostic
+from irdeconv.base.form_names import FALLBACK, GEMM, PHASES, STACKED
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.spec import Dim, Interval, Spec
 from irdeconv.ir.spec import Shape as SpecShape
@@ -416,26 +417,36 @@ def read_by(model: Model, places: Iterable[int], given: Collection[Port]) -> lis
     return list(dict.fromkeys(ports))
 
 
-def form_of(ob: Obligation, proved: str) -> str:
-    """Tell by its layers in which form a deconvolution was lowered; `proved` where it is none."""
+def form_of(ob: Obligation, proof: Proof | str) -> str:
+    """Tell in which form a deconvolution was lowered, by its layers, else by its proof."""
     layers = rewritten(ob)
     types = [y.type for y in layers]
     convolutions = [i for i, t in enumerate(types) if t in CONVOLUTIONS]
     joined = {p.layer for y in layers if y.type in ("Concat", "Add") for p in y.inputs}
     if not is_deconvolution(subject(ob)) or not convolutions:
-        return "resize" if "Interpolate" in types and convolutions else proved
+        return "resize" if "Interpolate" in types and convolutions else _form_proved(proof)
     first = layers[convolutions[0]]
     if "Interpolate" in types[: convolutions[0]]:
         return "resize"
     if len(convolutions) > 1 or any(ob.lowered.layers[p] is first for p in joined):
-        return "phases"
+        return PHASES
     behind = types[convolutions[0] + 1 :]
     spread = "DepthToSpace" in behind or "Reshape" in behind
     if "ZeroInsertion" in types or not spread or set(_strides(ob)) == {1}:
-        return "zero-insertion"
+        return FALLBACK
     shape = _declared(ob.lowered, first.inputs[1])
     axes = len(_strides(ob))
-    return "gemm" if shape and all(k == 1 for k in shape[-axes:]) else "stacked"
+    return GEMM if shape and all(k == 1 for k in shape[-axes:]) else STACKED
+
+
+def _form_proved(proof: Proof | str) -> str:
+    """Name what a proof found in place of a deconvolution, else how it was made."""
+    if isinstance(proof, str):
+        return "unknown"
+    if proof.structure is None:
+        return proof.method
+    sums, period, pointwise = proof.structure
+    return PHASES if sums != 1 else FALLBACK if period == 1 else GEMM if pointwise else STACKED
 
 
 def _strides(ob: Obligation) -> tuple[int, ...]:

@@ -322,7 +322,7 @@ def _certificate(ob: Obligation, proof: Proof | str, open_sizes: str | None) -> 
     made = Certificate(
         layer=layer.name,
         type=layer.type,
-        form=form_of(ob, "unknown" if isinstance(proof, str) else proof.form),
+        form=form_of(ob, proof),
         source=_parameters(ob),
         nodes=tuple({"name": y.name, "type": y.type} for y in rewritten(ob)),
     )

@@ -368,11 +368,25 @@ def certify_models(proof: OnnxProof) -> Certificates:
 def _certificate(blank: Certificate, source: Graph, lowered: Graph) -> Certificate:
     """Certify one layer; its two graphs have nothing else that may differ."""
     made, report = examined(side_of(source), side_of(lowered))
-    if len(made) != 1:
-        return replace(blank, reason="it is not one deconvolution of the original")
     if report.problems:
-        return replace(made[0], holds_for=None, every=False, reason=report.problems[0])
-    return made[0]
+        first = made[0] if len(made) == 1 else blank
+        return replace(first, holds_for=None, every=False, reason=report.problems[0])
+    if len(made) == 0:  # other attributes of the same meaning; `made` is false if it proves less
+        same = replace(blank, form="the same layers", nodes=_nodes(lowered))
+        return replace(same, holds_for="every size", every=True, assumed=report.assumed)
+    # A layer and its bias may be two steps: what is proved of both holds for the output.
+    worst = min(reversed(made), key=lambda c: (c.proved, bool(c.every)))
+    if len(made) == 1:
+        return worst
+    rounding = max(c.rounding for c in made)
+    return replace(worst, nodes=_nodes(lowered), rounding=rounding, assumed=report.assumed)
+
+
+def _nodes(graph: Graph) -> tuple[dict[str, str], ...]:
+    """Return name and type of the layers of a graph, without constants and ends."""
+    left_out = ("Const", "Parameter", "Result")
+    rows = (graph.node(n.id) for n in graph.topological())
+    return tuple({"name": n.name, "type": n.type} for n in rows if n.type not in left_out)
 
 
 def check_models(

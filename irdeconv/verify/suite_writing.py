@@ -17,12 +17,12 @@ import numpy as np
 from irdeconv import __version__
 from irdeconv.base import progress
 from irdeconv.base.errors import Diagnostic, LimitError, count, misused
+from irdeconv.base.form_names import require_form
 from irdeconv.base.tables import scaled
 from irdeconv.formats.arrays import npz
 from irdeconv.formats.atomic import failures, folder_beside, require_writable
 from irdeconv.formats.xml_writer import ir_bytes
 from irdeconv.ir.graph import Graph
-from irdeconv.rewrite.form_names import require_form
 from irdeconv.rewrite.lower_deconv import lower
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.verify import suite_manifest

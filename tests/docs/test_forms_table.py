@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from irdeconv.rewrite.form_names import CONDITIONS
+from irdeconv.base.form_names import CONDITIONS
 from irdeconv.rewrite.forms import FORMS
 from support.public_layers import PUBLISHED, Published, macs_by_theory
 from support.scripts import page_maker

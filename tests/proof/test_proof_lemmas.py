@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
 
+from irdeconv.proof.maps import IMPOSSIBLE, NEVER, Axis, MapComparison, Read, Reference, View
+from irdeconv.proof.model import Layer, Unproved
 from irdeconv.proof.sizes import Case, Expr, every_case, refuted
 
 
@@ -131,6 +134,132 @@ def test_groups_are_a_filter_with_zeros() -> None:
 
 def test_without_inputs_all_is_zero() -> None:
     assert all(not line.relation() for line in LINES if not line.inputs)
+
+
+class Taps(NamedTuple):
+    """One axis of a convolution: I, K, S, D, pads at its begin and end, which may be negative."""
+
+    inputs: int
+    kernel: int
+    stride: int
+    dilation: int
+    begin: int
+    end: int
+
+    @property
+    def outputs(self) -> int:
+        reach = self.dilation * (self.kernel - 1) + 1
+        return max((self.inputs + self.begin + self.end - reach) // self.stride + 1, 0)
+
+    def relation(self) -> set[tuple[int, int, int]]:
+        """All (i, k, o) with S*o + D*k = i + b."""
+        box = itertools.product(*map(range, (self.inputs, self.kernel, self.outputs)))
+        return {
+            (i, k, o) for i, k, o in box if self.stride * o + self.dilation * k == i + self.begin
+        }
+
+
+TAPS = [
+    Taps(*v)
+    for v in itertools.product(
+        (1, 2, 5, 8), (1, 2, 3), (1, 2, 4), (1, 2, 3), (-3, -1, 0, 2), (-2, 1)
+    )
+    if v[0] + v[4] + v[5] > v[3] * (v[1] - 1)
+]
+
+
+def test_strides_in_steps_and_slices() -> None:
+    """Every n-th output of a stride S / n is the output of S."""
+    for taps in TAPS:
+        for n in (n for n in (1, 2, 4) if taps.stride % n == 0):
+            fine = taps._replace(stride=taps.stride // n)
+            found = {(i, k, o // n) for i, k, o in fine.relation() if o % n == 0}
+            assert found == taps.relation(), taps
+            assert -(-fine.outputs // n) == taps.outputs
+
+
+def test_crops_are_zeros_in_the_filter() -> None:
+    for taps in TAPS:
+        front, back = (-(min(v, 0) // taps.dilation) for v in (taps.begin, taps.end))
+        more = [taps.dilation * n for n in (front, back)]
+        kernel, pads = taps.kernel + front + back, (taps.begin + more[0], taps.end + more[1])
+        wide = Taps(taps.inputs, kernel, taps.stride, taps.dilation, *pads)
+        assert min(pads) >= 0
+        assert wide.outputs == taps.outputs
+        found = {(i, k - front, o) for i, k, o in wide.relation()}
+        assert {p for p in found if 0 <= p[1] < taps.kernel} == taps.relation(), taps
+
+
+def test_pads_by_a_copy_and_strides_of_zeros_compose() -> None:
+    """A convolution behind one tap of 1 reads the padded data; a stride is one of zeros, twice."""
+    for taps in TAPS:
+        apart = Taps(taps.inputs + taps.begin + taps.end, *taps[1:4], 0, 0)
+        moved = {(i - taps.begin, k, o) for i, k, o in apart.relation()}
+        assert {p for p in moved if 0 <= p[0] < taps.inputs} == taps.relation(), taps
+    for line in LINES:
+        for first in (f for f in (1, 2, 3) if line.stride % f == 0):
+            copied = spread(line._replace(stride=first), False)
+            rest = line._replace(stride=line.stride // first, inputs=len(copied))
+            pairs = {(copied[t], k, o) for t, k, o in rest.relation()}
+            assert {p for p in pairs if p[0] is not None} == line.relation(), line
+
+
+# Taps
+
+
+def pairs_met(out: Axis, read: Read, residue: int, t: int, live: int) -> set[tuple[int, int]]:
+    """All (i, o): output o reads input i through tap t, at a place with this remainder."""
+    found, axis = set(), read.axis
+    for v in range(-30, 30):
+        o = out.radix * v + residue - out.shift
+        place = read.stride * v + read.dilation * t - read.pad + axis.shift
+        i, rest = divmod(place, axis.radix)
+        there = [*out.inside(o + out.shift), *axis.inside(place)]
+        there += [e for low, high in read.bounds for e in (v - low, high - 1 - v)]
+        if rest == live and min(there) >= 0:
+            found.add((i, o))
+    return found
+
+
+def checked_taps(rng: np.random.Generator, forward: bool) -> int:
+    """Hold what is said of the taps of a random axis against all pairs; return how many match."""
+    inputs, kernel, outputs = (int(n) for n in rng.integers(1, (6, 4, 9)))
+    r, inner, stride, dilation = (int(n) for n in rng.integers(1, (4, 3, 4, 3)))
+    up, down = (stride, r * inner) if forward else (r * inner, stride)
+    begin, shift, moved, pad, low, high = (int(n) for n in rng.integers(-2, (4, 3, 3, 4, 2, 9)))
+    whole = (0, inputs * inner)
+    taken = Axis(int(rng.integers(1, 12)), None, 1, inner, moved, (whole, (low, 2 * high)))
+    live = tuple(range(int(rng.integers(1, inner + 1))))
+    bounds = ((low, high),) * int(rng.integers(2))
+    read = Read(taken, int(rng.integers(1, 4)), pad, live, bounds, stride)
+    out, emitted = Axis(outputs, None, 1, r, shift), int(rng.integers(1, 5))
+    s, residue = max(up // down, 1), int(rng.integers(r))
+    d = SimpleNamespace(strides=(s,), dilations=(dilation,), data_axes=(0, 1, 2), forward=forward)
+    weights, data = np.zeros((1, 1, 1, kernel)), (1, 1, inputs)
+    layer, window = Layer("x", "x", "x"), (begin, outputs)
+    wanted = Reference(layer, cast(Any, d), "f32", data, weights, False, (window,))
+    comparison = MapComparison(Case(), wanted, View("f32", np.zeros(1), (), ()))
+    try:
+        stands, reached = comparison._taps(0, out, residue, emitted, read)
+    except Unproved:
+        return 0
+    right: list[set[tuple[int, int]]] = [set() for _ in range(kernel)]
+    for i, k, o in itertools.product(*map(range, (inputs, kernel, outputs))):
+        sides = (s * o + dilation * k, i) if forward else (s * i + dilation * k, o)
+        if sides[0] == sides[1] + begin and (o + shift) % r == residue:
+            right[k].add((i, o))
+    for (t, rest), k in zip(itertools.product(range(emitted), live), stands, strict=True):
+        found = pairs_met(out, read, residue, t, rest)
+        assert k != NEVER or not found
+        assert k < 0 or found == right[k]
+    assert all(reached[k] != IMPOSSIBLE or not right[k] for k in range(kernel))
+    return sum(k >= 0 and bool(right[k]) for k in stands)
+
+
+@pytest.mark.parametrize("forward", [False, True])
+def test_what_is_said_of_taps_holds_for_all_pairs(forward: bool) -> None:
+    rng = np.random.default_rng(5)
+    assert sum(checked_taps(rng, forward) for _ in range(2500)) > 50
 
 
 # Deciding

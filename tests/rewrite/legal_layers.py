@@ -152,11 +152,11 @@ class Written:
         compiled = core.compile_model(read, "CPU", config)
         return compiled(list(self.subject.feeds.values()))[0]
 
-    def is_proved(self) -> tuple[bool, str]:
-        """Whether everything is proved for the sizes at hand, and the verdict in words."""
+    def is_proved(self) -> bool:
+        """Whether everything is proved for every size."""
         verdict = self.proof()
         kept = not verdict.layers and not verdict.problems
-        return bool(kept or verdict.equal), f"{self.subject.note}: {self.rules} {verdict}"
+        return kept or verdict.passed
 
     def proof(self) -> Any:
         """The verdict of the proof."""

@@ -19,7 +19,7 @@ class Rule:
 
     `uses` are the names of rules, one of which is applied, `nodes` of operations that are written.
     With `convolution` the layers are ordinary convolutions. `open` are axes whose sizes may be
-    open. Without `proved` the proof does not follow the result yet.
+    open.
     """
 
     name: str
@@ -31,7 +31,6 @@ class Rule:
     absent: Sequence[str] = ()
     convolution: bool = False
     open: Ints = (0,)
-    proved: bool = True
 
     def __str__(self) -> str:
         return self.name
@@ -183,7 +182,6 @@ CONVOLUTION_RULES = (
         shapes=Shapes(kernel=(3, 4), pads=(0, 0), dilation=(1, 2), output_padding=False),
         uses=["pads_by_convolution"],
         open=(),
-        proved=False,
     ),
     Rule(
         name="tiles",
@@ -393,7 +391,6 @@ NATIVE_RULES = (
         shapes=Shapes(stride=(4, 4)),
         form=None,
         uses=["stride_in_steps"],
-        proved=False,
     ),
     Rule(
         name="native: a kernel in parts",
@@ -410,7 +407,6 @@ NATIVE_RULES = (
         form=None,
         uses=["kernel_in_parts"],
         open=(),
-        proved=False,
     ),
     Rule(
         name="native: a stride by copies",

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.base.form_names import CONDITIONS
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.rewrite.builder import Skip
-from irdeconv.rewrite.form_names import CONDITIONS
 from irdeconv.rewrite.forms import FORMS
 from irdeconv.rewrite.planning import Cost, FormCost, PlanningTask, cost_of, planned
 from irdeconv.rewrite.site import DeconvolutionSite

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.base.form_names import CONDITIONS
 from irdeconv.ir.geometry import IntVector
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
@@ -18,7 +19,6 @@ from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.rewrite import nonfinite
 from irdeconv.rewrite.builder import GraphBuilder, replace_node
 from irdeconv.rewrite.emit import pad_spatial
-from irdeconv.rewrite.form_names import CONDITIONS
 from irdeconv.rewrite.forms import FORMS
 from irdeconv.rewrite.lower_deconv import canonicalize
 from irdeconv.rewrite.nonfinite import DEFINITION, REACHES, footprint, input_footprint

@@ -10,6 +10,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.base.errors import UsageError
+from irdeconv.base.form_names import CONDITIONS
 from irdeconv.cli.main import main
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.graph import Graph, Value
@@ -272,7 +273,7 @@ def test_sizes_are_not_followed_through_types_in_which_they_wrap(name: str, kept
 
 # Raising keeps what is proved: convolutions with a stride, mutants, what no proof covers.
 
-FORMS = ("zero-insertion", "phases", "stacked", "gemm")
+FORMS = tuple(CONDITIONS)
 
 
 # A convolution with a stride ---------------------------------------------------------------------

@@ -14,6 +14,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.base.errors import InferenceError
+from irdeconv.base.form_names import CONDITIONS
 from irdeconv.formats.reading import load
 from irdeconv.ir.dtypes import ELEMENT_TYPES, f32
 from irdeconv.ir.graph import Graph, Info, Value
@@ -223,7 +224,7 @@ def test_the_collector_of_garbage_runs_again_after_the_verb(tmp_path: Path) -> N
 # The JSON of an inspection: a graph can be built from it that is the same but for values.
 
 SAMPLES = Path(__file__).parent.parents[1] / "ir_samples"
-FORMS = ("zero-insertion", "phases", "stacked", "gemm")
+FORMS = tuple(CONDITIONS)
 
 
 def same(graph: Graph) -> None:

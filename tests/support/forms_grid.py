@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.base.form_names import AUTO
 from irdeconv.ir.graph import Graph, Value
-from irdeconv.rewrite.form_names import AUTO
 from irdeconv.rewrite.forms import FORMS
 from irdeconv.rewrite.records import Lowered
 from irdeconv.verify.check import certify, check

@@ -12,6 +12,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import irdeconv as ird
+from irdeconv.base.form_names import AUTO, CONDITIONS
 from support.runtime_truth import outputs
 
 # ONNX models for tests, made with onnx.helper, and ONNX Runtime as their reader.
@@ -96,7 +97,7 @@ def runtime(made: Any, feeds: dict[str, Any]) -> list[Any]:
 # ONNX models around a ConvTranspose of integers, whose sums are exact in f32.
 
 Ints = tuple[int, ...]
-FORMS = ("zero-insertion", "phases", "stacked", "gemm", "auto")
+FORMS = (*CONDITIONS, AUTO)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,11 +13,11 @@ import pytest
 
 import irdeconv as ird
 from deconv_chain import chain
+from irdeconv.base.form_names import CONDITIONS
 from irdeconv.cli.certificates import proof_code
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
-from irdeconv.rewrite.form_names import CONDITIONS
 from irdeconv.rewrite.forms import FORMS
 from irdeconv.verify.certificates import Certificate
 from irdeconv.verify.check import certify, check, probe_layers

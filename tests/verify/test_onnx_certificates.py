@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import irdeconv as ird
@@ -147,3 +148,64 @@ def test_pads_as_large_as_a_number_allows_are_a_reason_and_no_allocation() -> No
         (layer,) = ird.check_onnx(made, low).layers
         assert layer.proved is None
         assert layer.reason
+
+
+def model_of(nodes: list[Any], shape: list[Any], **tensors: Any) -> bytes:
+    """A model from x to y."""
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)
+        for name, dims in (("x", shape), ("y", [None] * len(shape)))
+    ]
+    constants = [numpy_helper.from_array(np.asarray(v), k) for k, v in tensors.items()]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
+    opset = [helper.make_opsetid("", 17)]
+    made: bytes = helper.make_model(graph, opset_imports=opset, ir_version=8).SerializeToString()
+    return made
+
+
+def filled(*shape: int) -> Any:
+    return np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+@pytest.mark.parametrize("shape", [[1, 2, 5], ["n", 2, 5], ["n", 2, "w"]])
+@pytest.mark.parametrize(("pads", "equal"), [([0, 1], True), ([1, 0], False)])
+def test_one_node_that_became_one_node(shape: list[Any], pads: list[int], equal: bool) -> None:
+    w, said = filled(2, 3, 3), {"strides": [2], "name": "up"}
+    first = helper.make_node("ConvTranspose", ["x", "w"], ["y"], auto_pad="SAME_UPPER", **said)
+    second = helper.make_node("ConvTranspose", ["x", "w"], ["y"], pads=pads, **said)
+    verdict = ird.check_onnx(model_of([first], shape, w=w), model_of([second], shape, w=w))
+    assert verdict.passed == verdict.equal == equal
+
+
+@pytest.mark.parametrize("bias", [0, 1])
+def test_a_layer_and_its_bias_have_one_certificate(bias: int) -> None:
+    w, b = filled(3, 2, 3), filled(3)
+    first = helper.make_node("Conv", ["x", "w", "b"], ["y"], "conv", strides=[4])
+    ends = {"first": np.array([0]), "last": np.array([9]), "axis": np.array([2])}
+    second = [
+        helper.make_node("Conv", ["x", "w", "b2"], ["fine"], "fine", strides=[2]),
+        helper.make_node("Slice", ["fine", "first", "last", "axis", "step"], ["y"], "conv"),
+    ]
+    more = {**ends, "step": np.array([2]), "b2": b + np.float32(bias)}
+    shape = ["n", 2, 9]
+    verdict = ird.check_onnx(
+        model_of([first], shape, w=w, b=b), model_of(second, shape, w=w, **more)
+    )
+    assert len(verdict.layers) == 1
+    assert verdict.passed == (bias == 0)
+
+
+def test_what_is_proved_for_some_sizes_is_not_for_every_size() -> None:
+    """The data are scaled in front, the filter is the inverse: only exact sizes follow that."""
+    w, shape = filled(2, 3, 3), ["n", 2, 5]
+    first = helper.make_node("ConvTranspose", ["x", "w"], ["y"], "up", strides=[2])
+    second = [
+        helper.make_node("Mul", ["x", "two"], ["twice"], "twice"),
+        helper.make_node("ConvTranspose", ["twice", "half"], ["y"], "up", strides=[2]),
+    ]
+    more = {"two": np.float32(2), "half": w / np.float32(2)}
+    verdict = ird.check_onnx(model_of([first], shape, w=w), model_of(second, shape, **more))
+    assert verdict.equal
+    assert not verdict.passed
+    (layer,) = verdict.layers
+    assert not layer.every

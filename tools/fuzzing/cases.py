@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fuzzing.formats import mutate
 from fuzzing.seeds import FORMATS, Seed, seeds
+from irdeconv.base.form_names import AUTO, CONDITIONS
 from irdeconv.cli.verbs import VERBS, verb_record
 
 # Of 40 mutants in a row so many have each format.
@@ -16,7 +17,7 @@ SHARES = {
     "lowered": 1, "text": 3,
 }  # fmt: skip
 CYCLE = sum(SHARES.values())
-FORMS = ("zero-insertion", "phases", "stacked", "gemm", "auto")
+FORMS = (*CONDITIONS, AUTO)
 
 _LIMITS = "--threads 1 --max-memory 64M"
 _MEMORY = "--limit memory=64M"  # what a comparison holds beside it is some times as much

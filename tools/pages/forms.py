@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import irdeconv as ird
+from irdeconv.base.form_names import AUTO
 from irdeconv.ir.graph import Graph
-from irdeconv.rewrite.form_names import AUTO
 from irdeconv.rewrite.forms import FORMS
 from irdeconv.verify.check import check, probe_layers
 from pages import DOCS, table, with_parts

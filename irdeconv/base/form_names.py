@@ -5,9 +5,10 @@ from __future__ import annotations
 from irdeconv.base.errors import did_you_mean, misused
 
 FALLBACK = "zero-insertion"  # it applies to every deconvolution
+PHASES, STACKED, GEMM = "phases", "stacked", "gemm"
 AUTO = "auto"  # each deconvolution in the cheapest form that the target admits
 # On which layers each form of forms.FORMS applies, empty for all of known sizes.
-CONDITIONS = {FALLBACK: "", "phases": "", "stacked": "", "gemm": "kernel equal to the stride"}
+CONDITIONS = {FALLBACK: "", PHASES: "", STACKED: "", GEMM: "kernel equal to the stride"}
 
 
 def require_form(form: str) -> None:

@@ -1,0 +1,182 @@
+"""Ordinary convolutions in other words are proved for every size; what differs a little is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ov = pytest.importorskip("openvino")
+
+from openvino import opset13 as op  # noqa: E402
+from rewritings import const, convolution, floats, model, pad, size, vector  # noqa: E402
+
+from test_rewritings import answer, outputs  # noqa: E402
+
+pytestmark = pytest.mark.oracles
+Value = Any
+
+
+@dataclass(frozen=True)
+class Conv:
+    """Data [N, C, *I], a filter [g, M/g, C/g, *K]; `step` is how often an output is kept.
+
+    `moved` moves the window of the last axis. With `alone` only the first input channel counts.
+    """
+
+    data: tuple[int, ...]
+    filter: tuple[int, ...]
+    strides: tuple[int, ...]
+    begin: tuple[int, ...]
+    end: tuple[int, ...]
+    dilations: tuple[int, ...]
+    open_axes: tuple[int, ...]
+    bias: int = 0
+    changed: int = 0
+    moved: int = 0
+    alone: bool = False
+
+    @property
+    def weights(self) -> Any:
+        count = int(np.prod(self.filter))
+        values = np.random.default_rng(count).permutation(count) + 1.0
+        values[count // 2] += self.changed
+        filter = values.astype(np.float32).reshape(self.filter)
+        filter[:, :, 1:] *= not self.alone
+        return filter
+
+    def biased(self, y: Value) -> Value:
+        outputs = self.filter[0] * self.filter[1]
+        shape = (1, outputs, *(1,) * len(self.strides))
+        return op.add(y, floats(np.arange(outputs).reshape(shape) + 2 + self.bias))
+
+    def run(self, x: Value, strides: tuple[int, ...], w: Any = None) -> Value:
+        """Convolve behind pads, without pads of its own."""
+        begin = [*self.begin[:-1], self.begin[-1] + self.moved]
+        end = [*self.end[:-1], self.end[-1] - self.moved]
+        x, none = pad(x, [0, 0, *begin], [0, 0, *end]), [0] * len(end)
+        w = self.weights if w is None else w
+        return convolution(x, w, none, none, self.dilations, list(strides))
+
+    def original(self, x: Value) -> Value:
+        y = convolution(
+            x, self.weights, list(self.begin), list(self.end), self.dilations, list(self.strides)
+        )
+        return self.biased(y)
+
+
+def every_nth(x: Value, steps: tuple[int, ...], start: int = 0) -> Value:
+    ends = [size(x, a) for a in range(2 + len(steps))]
+    first = [0] * (1 + len(steps)) + [start]
+    mask = [1] * (1 + len(steps)) + [0]
+    return op.strided_slice(x, const(first), vector(*ends), const([1, 1, *steps]), mask, mask)
+
+
+def pads_apart(c: Conv, x: Value) -> Value:
+    return c.biased(c.run(x, c.strides))
+
+
+def sliced(c: Conv, x: Value) -> Value:
+    """The bias in front of the slice, as a rule of the lowering has it."""
+    ones = (1,) * len(c.strides)
+    return every_nth(c.biased(replace(c, moved=0).run(x, ones)), c.strides, c.moved)
+
+
+def halved(c: Conv, x: Value) -> Value:
+    halves = tuple(s // 2 if s % 2 == 0 else s for s in c.strides)
+    steps = tuple(s // h for s, h in zip(c.strides, halves, strict=True))
+    return c.biased(every_nth(c.run(x, halves), steps))
+
+
+def taps_in_parts(c: Conv, x: Value) -> Value:
+    """The taps of the last axis, the first one apart."""
+    first, rest = c.weights.copy(), c.weights.copy()
+    first[..., 1:] = 0
+    rest[..., 0] = 0
+    return op.add(c.biased(c.run(x, c.strides, first)), c.run(x, c.strides, rest))
+
+
+def inputs_in_parts(c: Conv, x: Value) -> Value:
+    """Input channels one by one, the bias behind the first."""
+    total = None
+    for i in range(c.filter[2]):
+        w = c.weights.copy()
+        w[:, :, [j for j in range(c.filter[2]) if j != i]] = 0
+        y = c.run(x, c.strides, w)
+        total = c.biased(y) if total is None else op.add(total, y)
+    return total
+
+
+PLANE = Conv((2, 4, 7, 9), (2, 3, 2, 3, 2), (2, 4), (1, 0), (0, 2), (2, 1), (0,))
+LINE = Conv((2, 3, 9), (1, 2, 3, 3), (2,), (1,), (1,), (1,), (0, 2))
+WIDE = replace(PLANE, open_axes=(0, 2, 3))
+FIXED = replace(PLANE, open_axes=())
+ALONE = replace(LINE, alone=True)  # the first part is the layer without its bias
+ONE = Conv((1, 2, 4), (1, 2, 2, 3), (4,), (0,), (1,), (1,), (0,))  # an output of one place
+WAYS: dict[str, tuple[Callable[[Conv, Value], Value], tuple[Conv, ...]]] = {
+    "pads apart": (pads_apart, (PLANE, LINE, WIDE, FIXED, ONE)),
+    "every nth output of stride 1": (sliced, (PLANE, FIXED, ONE)),
+    "every second output of half the stride": (halved, (PLANE, FIXED)),
+    "taps in parts": (taps_in_parts, (PLANE, LINE, WIDE, FIXED)),
+    "inputs in parts": (inputs_in_parts, (PLANE, LINE, WIDE, FIXED, ALONE)),
+}
+PAIRS = [(way, c) for way, (_, cases) in WAYS.items() for c in cases]
+
+
+def written(way: Callable[[Conv, Value], Value], c: Conv, other: Conv, folder: Path) -> Any:
+    paths = folder / "a.xml", folder / "b.xml"
+    for path, case, build in zip(paths, (c, other), (Conv.original, way), strict=True):
+        shape = [-1 if a in c.open_axes else n for a, n in enumerate(c.data)]
+        x = op.parameter(shape, np.float32, name="x")
+        x.output(0).set_names({"x"})
+        ov.save_model(model([x], build(case, x)), path, compress_to_fp16=False)
+    return paths
+
+
+def same_numbers(paths: Any, c: Conv) -> bool:
+    feed = {"x": np.random.default_rng(3).integers(-4, 5, c.data).astype(np.float32)}
+    a, b = (outputs(p, [feed])[0] for p in paths)
+    return a.shape == b.shape and np.array_equal(a, b)
+
+
+@pytest.mark.parametrize(("way", "c"), PAIRS)
+def test_equal_pairs_are_proved_for_every_size(way: str, c: Conv, tmp_path: Path) -> None:
+    paths = written(WAYS[way][0], c, c, tmp_path)
+    assert same_numbers(paths, c)
+    assert answer(paths) == 0
+
+
+MISSES = {
+    "another weight": {"changed": 1},
+    "another bias": {"bias": 1},
+    "another pad": {"moved": 1},
+}
+
+
+@pytest.mark.parametrize("miss", MISSES)
+@pytest.mark.parametrize(("way", "c"), PAIRS)
+def test_near_misses_are_refused(way: str, c: Conv, miss: str, tmp_path: Path) -> None:
+    paths = written(WAYS[way][0], c, replace(c, **MISSES[miss]), tmp_path)
+    assert not same_numbers(paths, c)
+    assert answer(paths) == 1
+
+
+@pytest.mark.parametrize("open_axes", [(), (0,)])
+@pytest.mark.parametrize("way", ["pads apart", "every nth output of stride 1"])
+def test_another_stride_of_as_many_outputs(
+    way: str, open_axes: tuple[int, ...], tmp_path: Path
+) -> None:
+    c = Conv((1, 2, 4), (1, 2, 2, 1), (2,), (0,), (0,), (1,), open_axes)
+    paths = written(WAYS[way][0], c, replace(c, strides=(3,)), tmp_path)
+    assert not same_numbers(paths, c)
+    assert answer(paths) == 1
+
+
+def test_a_stride_over_one_channel_may_read_other_elements(tmp_path: Path) -> None:
+    """OpenVINO does so where the last axis has one output, which an open size may give."""
+    c = Conv((1, 1, 4, 3), (1, 2, 1, 1, 1), (1, 2), (0, 0), (0, 1), (1, 1), (3,))
+    assert answer(written(pads_apart, c, c, tmp_path)) == 1
