@@ -115,7 +115,8 @@ def _attributes(s: Any, y: SecondLayer, axes: int) -> Attributes:
 def _openvino(s: Any, y: SecondLayer, axes: int, taps: list[str]) -> Attributes:
     keys = ("strides", 1), ("dilations", 1), ("pads_begin", 0), ("pads_end", 0)
     filter = [*(["g"] if y.type.startswith("Group") else []), "c", "m", *taps]
-    d = Attributes("openvino", filter, *(y.ints(k, axes, n) for k, n in keys))
+    strides, dilations, before, after = (y.ints(k, axes, n) for k, n in keys)
+    d = Attributes("openvino", filter, strides, dilations, before, after)
     d.extra, d.mode = y.ints("output_padding", axes), _mode(y, "auto_pad", "explicit")
     d.asked = s.sizes(y.inputs[2]) if len(y.inputs) > 2 else ()
     d.document, d.inverted = s.document, True
@@ -156,9 +157,11 @@ def _tensorrt(s: Any, y: SecondLayer, axes: int, taps: list[str]) -> Attributes:
     }
     z = replace(y, attributes={"pre_padding": "", "post_padding": "", **said})
     both = z.ints("padding", axes)
-    pads = [z.ints(k, axes) if said.get(k) else both for k in ("pre_padding", "post_padding")]
+    before, after = (
+        z.ints(k, axes) if said.get(k) else both for k in ("pre_padding", "post_padding")
+    )
     steps = z.ints("stride", axes, 1), z.ints("dilation", axes, 1)
-    d = Attributes("tensorrt", ["C", "m", *taps], *steps, *pads)
+    d = Attributes("tensorrt", ["C", "m", *taps], *steps, before, after)
     d.mode, d.bias = _mode(z, "padding_mode", "explicit"), len(y.inputs) > 2
     (d.groups,) = z.ints("groups", 1, 1)
     return d

@@ -103,7 +103,7 @@ def _layers(root: Any, weights: bytes) -> list[SecondLayer]:
         raise Unfollowed("two layers have one id, or two edges end at one port")
     order = TopologicalSorter({i: [f.get("from-layer") for f in row] for i, row in feeds.items()})
     done: dict[str, int] = {}
-    made = []
+    made: list[SecondLayer] = []
     results = [i for i in layers if layers[i].get("type") == "Result"]  # their order counts
     ordered = [i for i in order.static_order() if i not in set(results)] + results
     for at in [i for i in layers if layers[i].get("type") == "Parameter"] + ordered:
@@ -235,7 +235,8 @@ class Size:
         return Size.of(f"floor({self.text}/{by})" if known is None else known // by)
 
     def __mod__(self, other: Any) -> Size:
-        return self - self // other * other
+        by = Size.of(other)
+        return self - self // by * by
 
     def same(self, other: Size) -> bool:
         """Whether two sizes are the same polynomial."""

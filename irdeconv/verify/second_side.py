@@ -249,7 +249,7 @@ class Side:
             names = (f"v{number}_{i}" for i in range(count))
             sizes = [self.facts.size(name, -(1 << 31), 1 << 31) for name in names]
             return np.array([*sizes, None], object)[:-1].reshape(shape)
-        return (np.arange(1, count + 1, dtype=np.uint64) + (number << 32)).reshape(shape)  # type: ignore[arg-type]
+        return (np.arange(1, count + 1, dtype=np.uint64) + (number << 32)).reshape(shape)
 
     def _array(self, y: SecondLayer, port: SecondPort) -> Array:
         if y.type == "Const":
@@ -272,9 +272,8 @@ class Side:
         shape = [n.known or 0 for run in step.runs for n in run]
         made = np.zeros(shape, _joint(inputs[: len(step.reads)]))
         for one in step.reads:
-            data = self.array(one.port).reshape(
-                [n.known for run in self.runs(one.port) for n in run]
-            )
+            sides = [n.known or 0 for run in self.runs(one.port) for n in run]
+            data = self.array(one.port).reshape(sides)
             box = " and ".join(f"0 <= i{a} < {n}" for a, n in enumerate(data.shape))
             limits = f"{{ [{', '.join(f'i{a}' for a in range(data.ndim))}] : {box or '1 = 1'} }}"
             whole = self.facts.relation(one.text).intersect_range(
