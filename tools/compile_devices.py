@@ -30,6 +30,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+import checkout  # noqa: F401
 from device_compilers import COMPILERS, ETHOS, Json, compile_file, set_up, versions_of
 
 from irdeconv.base.form_names import FALLBACK, PHASES, STACKED

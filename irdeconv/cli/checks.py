@@ -23,8 +23,8 @@ RANDOM = "random"  # what --weights may say of a oneDNN dump
 
 def check_arguments(verb: Verb, args: argparse.Namespace) -> None:
     """Refuse arguments with which a verb cannot run."""
+    check_together(verb, args)  # needs no file
     check_options(verb, args)
-    check_together(verb, args)
     check_outputs(verb, args)
 
 

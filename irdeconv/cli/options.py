@@ -147,7 +147,7 @@ class OptionParser(argparse.ArgumentParser):
         raise misparsed(self, message, self._args, self._others)
 
 
-class Option(NamedTuple):
+class VerbOption(NamedTuple):
     """An argument of a verb: how it is written, what it means, which others it goes with.
 
     `usage` is `FILE`, `[FILE]`, `FILE ...` or `[FILE ...]` for an argument without a name. `--all`
@@ -267,7 +267,7 @@ PARSERS: dict[str, Callable[..., Callable[[str], Any]]] = {
 _TAG = re.compile(r" @(\w+)")
 
 
-def rows(text: str) -> Iterator[Option]:
+def rows(text: str) -> Iterator[VerbOption]:
     """Yield the options of a text.
 
     A row is the usage of an option, two spaces, and its help; lines that are indented more continue
@@ -285,10 +285,10 @@ def rows(text: str) -> Iterator[Option]:
             common = fields
             continue
         usage, _, help = plain.partition("  ")
-        yield _row(Option(usage, help), {**common, **fields})
+        yield _row(VerbOption(usage, help), {**common, **fields})
 
 
-def _row(plain: Option, fields: dict[str, Any]) -> Option:
+def _row(plain: VerbOption, fields: dict[str, Any]) -> VerbOption:
     parse: Callable[[str], Any] | None = None
     for name in PARSERS.keys() & fields.keys():
         parse = PARSERS[name](*fields.pop(name).split())
@@ -323,11 +323,11 @@ class Verb:
     passes: bool = False
 
     @cached_property
-    def options(self) -> tuple[Option, ...]:
+    def options(self) -> tuple[VerbOption, ...]:
         """The arguments."""
         return tuple(rows(self.text))
 
-    def named(self, name: str) -> Option:
+    def named(self, name: str) -> VerbOption:
         """Return an argument by a name of it."""
         return next(o for o in self.options if name in (o.names or [o.placeholder]))
 

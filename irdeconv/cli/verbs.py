@@ -8,7 +8,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from irdeconv.cli.options import SHARED, Option, OptionParser, Verb, rows
+from irdeconv.cli.options import SHARED, OptionParser, Verb, VerbOption, rows
 
 VERBS = {
     "validate": "check a model and report everything that is wrong with it",
@@ -112,7 +112,7 @@ def _add_passed(parser: ArgumentParser) -> None:
     from irdeconv.cli.records_tools import PASSED
 
     parser.set_defaults(words=[])
-    seen: dict[str, Option] = {}
+    seen: dict[str, VerbOption] = {}
     for task, names in PASSED.items():
         for option in (*verb_record(task).options, *rows(SHARED["COMMON"])):
             if option.names and option.names[-1] in names.split():

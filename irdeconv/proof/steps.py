@@ -395,14 +395,14 @@ def _convolution(case: Case, layer: Layer, x: View, filter: Any, inner: bool = F
     for a, k in enumerate(weights.shape[3:]):
         begin, size = d.window(a, x.shape[2 + a], k, None)
         need(k > 0 and case.implies(size - least), f"{layer}: the kernel may not fit on axis {a}")
-        windows.append(Window(d.strides[a], d.dilations[a], begin, size))
+        windows.append(ReadWindow(d.strides[a], d.dilations[a], begin, size))
     need(filter.type == x.type, f"{layer}: a filter of {filter.type}")
     g, _, c = weights.shape[:3]
     check_runs(layer, d, g * c, tuple(w.size for w in windows))
     return _weighed(case, layer, x, weights, isinstance(filter, Numbers), windows, inner)
 
 
-class Window(NamedTuple):
+class ReadWindow(NamedTuple):
     """Output v < size of an axis reads place stride*v + dilation*t - pad through tap t."""
 
     stride: int
@@ -417,7 +417,7 @@ def _weighed(
     x: View,
     weights: Array,
     numbered: bool,
-    windows: Sequence[Window],
+    windows: Sequence[ReadWindow],
     inner: bool,
 ) -> View:
     """Return a convolution as moved elements if it only copies and is no end, else as sums."""
@@ -429,7 +429,9 @@ def _weighed(
     return sums(layer, x, weights, numbered, windows)
 
 
-def _copies(case: Case, layer: Layer, x: View, weights: Array, windows: Sequence[Window]) -> View:
+def _copies(
+    case: Case, layer: Layer, x: View, weights: Array, windows: Sequence[ReadWindow]
+) -> View:
     """Return what weights [g, M/g, C/g, *T] copy: one tap of an output channel is 1 at most."""
     g, m, c, *taps = weights.shape
     need(type(x.shape[1]) is int and x.shape[1] == g * c, f"{layer}: {x.shape[1]} channels")
@@ -448,7 +450,9 @@ def _copies(case: Case, layer: Layer, x: View, weights: Array, windows: Sequence
     return taken(*single(_joined(case, layer, parts, 1), 1), np.argsort(np.concatenate(chosen)))
 
 
-def sums(layer: Layer, x: View, weights: Array, numbered: bool, windows: Sequence[Window]) -> View:
+def sums(
+    layer: Layer, x: View, weights: Array, numbered: bool, windows: Sequence[ReadWindow]
+) -> View:
     """Convolve with weights [g, M/g, C/g, *T].
 
     What an axis of the data is part of the batch has one tap; so has an axis that is none.
@@ -470,7 +474,7 @@ def sums(layer: Layer, x: View, weights: Array, numbered: bool, windows: Sequenc
     weights = weights.transpose(0, 1, 2, *(3 + i for i in order)).reshape(g, m, c, *kernel)
     reads, made = [], {0: batch}
     for axis, i, r in zip(spatial, at, live, strict=True):
-        w = Window(1, 1, 0, axis.length) if i is None else windows[i]
+        w = ReadWindow(1, 1, 0, axis.length) if i is None else windows[i]
         reads.append(Read(replace(axis, digit=None), w.dilation, w.pad, r, (), w.stride))
         made[axis.coordinate or 0] = Axis(w.size, None, axis.coordinate)
     parts = _sums_of_copies(layer, x, weights, numbered, channels.reshape(g, c), reads)
@@ -483,7 +487,7 @@ def sums(layer: Layer, x: View, weights: Array, numbered: bool, windows: Sequenc
 
 
 def _outer_axes(
-    layer: Layer, x: View, weights: Array, windows: Sequence[Window]
+    layer: Layer, x: View, weights: Array, windows: Sequence[ReadWindow]
 ) -> tuple[View, dict[int, int]]:
     """Return the data without axes of one place, and which filter axis is along a coordinate."""
     outer: dict[int, int] = {}
@@ -558,7 +562,7 @@ def deconvolved(
     windows = []
     for a, (s, by, (begin, size)) in enumerate(zip(d.strides, d.dilations, ends, strict=True), 2):
         x = _spread(case, x, a, s, trailing=False)
-        windows.append(Window(1, by, by * (weights.shape[1 + a] - 1) - begin, size))
+        windows.append(ReadWindow(1, by, by * (weights.shape[1 + a] - 1) - begin, size))
     turned = np.flip(np.swapaxes(weights, 1, 2), tuple(range(3, weights.ndim)))
     return _weighed(case, layer, x, turned, numbered, windows, inner)
 

@@ -27,19 +27,26 @@ from irdeconv.verify.second_reading import (
     SecondPort,
     Unfollowed,
 )
-from irdeconv.verify.second_relations import Step, whole
-from irdeconv.verify.second_side import FAILURES, Facts, Side, normal, openvino_facts, tabulate
+from irdeconv.verify.second_relations import SecondStep, whole
+from irdeconv.verify.second_side import (
+    FAILURES,
+    SecondFacts,
+    SecondSide,
+    normal,
+    openvino_facts,
+    tabulate,
+)
 
 AGREES, DIFFERS, NOT_APPLICABLE = "agrees", "differs", "does not apply"
-MOST_OPERATIONS = 1_000_000  # of isl for one comparison
+ISL_OPERATIONS = 1_000_000  # of isl for one comparison
 MOST_VISITS, DEEPEST = 20_000, 150  # of layers in one comparison
-MOST_TAPS = 8  # that read the same element for the same output
-MOST_STEPS = 6  # from a deconvolution to the value that both models have
-MOST_TRIES = 2  # of comparisons for one deconvolution
+MOST_ELEMENT_TAPS = 8  # that read the same element for the same output
+MOST_INNER_LAYERS = 6  # from a deconvolution to the value that both models have
+MOST_COMPARISONS = 2  # of comparisons for one deconvolution
 IN, OUT = isl.dim_type.in_, isl.dim_type.out
 
 
-class Differs(Exception):
+class SecondDiffers(Exception):
     """The two values differ; the text says in what."""
 
 
@@ -50,7 +57,7 @@ class Factor(NamedTuple):
     array: Array
 
 
-class Term(NamedTuple):
+class SecondTerm(NamedTuple):
     """Products that are summed: elements of a value times weights; source None: weights alone."""
 
     source: int | None
@@ -64,12 +71,12 @@ class Term(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Leaf:
+class SecondLeaf:
     """Outputs that are computed alike: functions, the last one first, of a sum of terms."""
 
     where: isl.Set
     functions: tuple[Any, ...] | None
-    terms: tuple[Term, ...] = ()
+    terms: tuple[SecondTerm, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,11 +104,11 @@ def second_check(
 
     `facts` returns shapes and folded integers from elsewhere.
     """
-    return _Check(Facts(Numbering(source, lowered), facts)).answers()
+    return _Comparing(SecondFacts(Numbering(source, lowered), facts)).answers()
 
 
-class _Check:
-    def __init__(self, facts: Facts) -> None:
+class _Comparing:
+    def __init__(self, facts: SecondFacts) -> None:
         self.facts, self.numbers = facts, facts.numbering.of
         self.source, self.lowered = facts.numbering.models
         self.made: dict[str, SecondAnswer] = {}
@@ -138,7 +145,7 @@ class _Check:
         if own[output] in self.facts.numbering.known or number in own.values():
             return
         layers = self._deconvolutions(wanted)
-        if not layers or max(self.tries.get(name, 0) for name in layers) >= MOST_TRIES:
+        if not layers or max(self.tries.get(name, 0) for name in layers) >= MOST_COMPARISONS:
             return
         self.tries |= {name: self.tries.get(name, 0) + 1 for name in layers}
         verdict, text = self._compared(wanted, output)
@@ -154,7 +161,11 @@ class _Check:
         have = set(self.numbers[1].values())
         while todo:
             port, depth = todo.pop()
-            if self.numbers[0][port] not in have and port not in seen and depth <= MOST_STEPS:
+            if (
+                self.numbers[0][port] not in have
+                and port not in seen
+                and depth <= MOST_INNER_LAYERS
+            ):
                 y = self.source.layers[port.layer]
                 found += [y.name] if is_deconvolution(y) else []
                 todo += [(p, depth + 1) for p in y.inputs]
@@ -186,11 +197,11 @@ class _Check:
     def _compared(self, wanted: SecondPort, output: SecondPort) -> tuple[str, str]:
         context = self.facts.context
         context.reset_operations()
-        context.set_max_operations(MOST_OPERATIONS)
+        context.set_max_operations(ISL_OPERATIONS)
         try:
             pair = zip(self.facts.sides, (wanted, output), strict=True)
             compare(self.facts, [_Walk(side, end) for side, end in pair])
-        except Differs as e:
+        except SecondDiffers as e:
             return DIFFERS, str(e)
         except Unfollowed as e:
             return NOT_APPLICABLE, str(e)
@@ -205,14 +216,14 @@ class _Check:
 class _Walk:
     """One model, from an output back to values that both have."""
 
-    def __init__(self, side: Side, end: SecondPort) -> None:
+    def __init__(self, side: SecondSide, end: SecondPort) -> None:
         self.side, self.facts, self.end = side, side.facts, end
         numbering = self.facts.numbering
         self.stops = numbering.known & set(numbering.of[1].values())
         self.visits = 0
         self.shape = side.shape(end)
 
-    def leaves(self) -> list[Leaf]:
+    def leaves(self) -> list[SecondLeaf]:
         """Return the outputs in parts that are computed alike."""
         names, exprs, bounds = [f"o{a}" for a in range(len(self.shape))], [], []
         for a, run in enumerate(self.side.runs(self.end)):
@@ -234,7 +245,7 @@ class _Walk:
         factors: tuple[Factor, ...],
         functions: tuple[Any, ...] | None,
         depth: int,
-    ) -> list[Leaf]:
+    ) -> list[SecondLeaf]:
         """Return parts of the domain of `m`, which leads to elements of a value.
 
         `functions` is None inside a sum. Inside a convolution the domain has its taps, too.
@@ -248,9 +259,11 @@ class _Walk:
             if inside and array.any():
                 raise Unfollowed(f"{layer} is convolved, and is no zero")
             terms = self._terms(None, m, (*factors, Factor(m, array))) if array.any() else ()
-            return [Leaf(m.domain(), functions, terms)]
+            return [SecondLeaf(m.domain(), functions, terms)]
         if self.side.number.get(port) in self.stops:
-            return [Leaf(m.domain(), functions, self._terms(self.side.number[port], m, factors))]
+            return [
+                SecondLeaf(m.domain(), functions, self._terms(self.side.number[port], m, factors))
+            ]
         step = self.side.step(port)
         if inside and step.kind == "block":
             raise Unfollowed(f"{layer} is convolved")
@@ -259,15 +272,15 @@ class _Walk:
                 raise Unfollowed(f"{layer} is not the last that is computed")
             functions = (*functions, step.function)
         if step.kind == "block":
-            return [Leaf(m.domain(), functions, self._block(step, m, factors, depth))]
+            return [SecondLeaf(m.domain(), functions, self._block(step, m, factors, depth))]
         if step.kind in ("sum", "scale"):
             rule = self._sum if step.kind == "sum" else self._scaled
             return rule(step, m, factors, functions, depth)
         return self._moved(step, m, factors, functions, depth)
 
     def _moved(
-        self, step: Step, m: isl.Map, factors: tuple[Factor, ...], functions: Any, depth: int
-    ) -> list[Leaf]:
+        self, step: SecondStep, m: isl.Map, factors: tuple[Factor, ...], functions: Any, depth: int
+    ) -> list[SecondLeaf]:
         """Return what every input becomes; the rest is zeros, which need no part of a sum."""
         inside = m.dim(IN) > len(self.shape)
         made, rest = [], m.domain()
@@ -276,13 +289,13 @@ class _Walk:
             if not inner.is_empty():
                 rest = rest if inside else rest.subtract(inner.domain())
                 made += self._leaves(one.port, inner, factors, functions, depth + 1)
-        return made if inside or rest.is_empty() else [*made, Leaf(rest, functions)]
+        return made if inside or rest.is_empty() else [*made, SecondLeaf(rest, functions)]
 
     def _sum(
-        self, step: Step, m: isl.Map, factors: tuple[Factor, ...], functions: Any, depth: int
-    ) -> list[Leaf]:
+        self, step: SecondStep, m: isl.Map, factors: tuple[Factor, ...], functions: Any, depth: int
+    ) -> list[SecondLeaf]:
         """Return every combination of the parts of both addends."""
-        made = [Leaf(m.domain(), functions)]
+        made = [SecondLeaf(m.domain(), functions)]
         for one, sign in zip(step.reads, step.signs, strict=True):
             more = factors if sign == 1 else (*factors, self._number(m, -1.0))
             inner = self._follow(m, one.text)
@@ -291,22 +304,22 @@ class _Walk:
                 made += below
                 continue
             made = [
-                Leaf(where, functions, a.terms + b.terms)
+                SecondLeaf(where, functions, a.terms + b.terms)
                 for a, b in itertools.product(made, below)
                 if not (where := a.where.intersect(b.where)).is_empty()
             ]
         return made
 
     def _scaled(
-        self, step: Step, m: isl.Map, factors: tuple[Factor, ...], functions: Any, depth: int
-    ) -> list[Leaf]:
+        self, step: SecondStep, m: isl.Map, factors: tuple[Factor, ...], functions: Any, depth: int
+    ) -> list[SecondLeaf]:
         """Return multiples; a mask of zeros and ones leaves out elements."""
         data, by = step.reads
         array, places = self._elements(by.port), self._follow(m, by.text)
-        rest: list[Leaf] = []
+        rest: list[SecondLeaf] = []
         if array.size > 1 and np.isin(array, (0, 1)).all():
             kept = places.intersect_range(self._ones(array)).domain()
-            rest = [Leaf(m.domain().subtract(kept), functions)]
+            rest = [SecondLeaf(m.domain().subtract(kept), functions)]
             m = m.intersect_domain(kept)
         else:
             factors = (*factors, Factor(places, array))
@@ -314,9 +327,9 @@ class _Walk:
         return below + rest
 
     def _block(
-        self, step: Step, m: isl.Map, factors: tuple[Factor, ...], depth: int
-    ) -> tuple[Term, ...]:
-        made: list[Leaf] = []
+        self, step: SecondStep, m: isl.Map, factors: tuple[Factor, ...], depth: int
+    ) -> tuple[SecondTerm, ...]:
+        made: list[SecondLeaf] = []
         if step.bias is not None:
             to = self._follow(m, step.bias.text)
             made += self._leaves(step.bias.port, to, factors, None, depth + 1)
@@ -359,7 +372,7 @@ class _Walk:
 
     def _terms(
         self, source: int | None, m: isl.Map, factors: tuple[Factor, ...]
-    ) -> tuple[Term, ...]:
+    ) -> tuple[SecondTerm, ...]:
         """Return products by the positions of their weights, without the taps that lead there."""
         if not any(f.array.ndim for f in factors):
             factors = (*factors, self._number(m, 1.0))
@@ -368,24 +381,24 @@ class _Walk:
             m = self._follow(isl.Map.from_domain(m.domain()), "{ [] -> [] }")
         relation, rank = m.range_product(places), len(self.shape)
         relation = relation.project_out(IN, rank, relation.dim(IN) - rank)
-        term = Term(source, relation, tuple(f.array for f in factors))
+        term = SecondTerm(source, relation, tuple(f.array for f in factors))
         return () if relation.is_empty() else (term,)
 
 
-def compare(facts: Facts, walks: Sequence[_Walk]) -> None:
+def compare(facts: SecondFacts, walks: Sequence[_Walk]) -> None:
     """Raise Differs unless both sides are equal, leaf by leaf and source by source."""
     a, b = (walk.shape for walk in walks)
     pairs = [*zip(a, b, strict=False)]
     same = (x.same(y) or facts.always(f"{x.text} = {y.text}") for x, y in pairs)
     if len(a) != len(b) or not all(same):
         texts = [", ".join(n.text for n in shape) for shape in (b, a)]
-        raise Differs(f"the shape is [{texts[0]}] instead of [{texts[1]}]")
+        raise SecondDiffers(f"the shape is [{texts[0]}] instead of [{texts[1]}]")
     for x, y in itertools.product(*(walk.leaves() for walk in walks)):
         where = x.where.intersect(y.where)
         if where.is_empty():
             continue
         if x.functions != y.functions:
-            raise Differs(f"the activations are {y.functions} instead of {x.functions}")
+            raise SecondDiffers(f"the activations are {y.functions} instead of {x.functions}")
         for source in {t.source for t in x.terms + y.terms}:
             terms = [[t for t in leaf.terms if t.source == source] for leaf in (x, y)]
             sides = [_Taps(facts, where, own) for own in terms]
@@ -402,7 +415,7 @@ def compare(facts: Facts, walks: Sequence[_Walk]) -> None:
 class _Taps:
     """The taps that read an element for an output: the first ones, the second ones, ..."""
 
-    def __init__(self, facts: Facts, where: isl.Set, terms: Sequence[Term]) -> None:
+    def __init__(self, facts: SecondFacts, where: isl.Set, terms: Sequence[SecondTerm]) -> None:
         self.terms, self.firsts = terms, list[isl.Map]()
         self.rank = max((len(t.shape) for t in terms), default=0)
         rest = None
@@ -416,7 +429,7 @@ class _Taps:
             single = rest.is_single_valued()
             self.firsts.append(rest if single else rest.lexmin())
             rest = None if single else rest.subtract(self.firsts[-1])
-            if len(self.firsts) > MOST_TAPS:
+            if len(self.firsts) > MOST_ELEMENT_TAPS:
                 raise Unfollowed("too many taps read one element")
         self.domains = [f.domain() for f in self.firsts]
 
@@ -428,7 +441,7 @@ class _Taps:
         more = domain is not None and count < len(self.domains)
         return domain.subtract(self.domains[count]) if domain is not None and more else domain
 
-    def taps(self, count: int) -> list[list[tuple[isl.Map, Term]]]:
+    def taps(self, count: int) -> list[list[tuple[isl.Map, SecondTerm]]]:
         """Return for each of the first taps the terms that it may belong to."""
         made = []
         for first in self.firsts[:count]:
@@ -441,7 +454,7 @@ class _Taps:
         return made
 
 
-def _equal(domain: isl.Set, taps: Sequence[tuple[isl.Map, Term]], first: int) -> None:
+def _equal(domain: isl.Set, taps: Sequence[tuple[isl.Map, SecondTerm]], first: int) -> None:
     """Compare the sums of weights where these taps read an element: `first` are the original's."""
     domain = reduce(lambda d, tap: d.intersect(tap[0].domain()), taps, domain)
     if domain.is_empty():
@@ -456,10 +469,10 @@ def _equal(domain: isl.Set, taps: Sequence[tuple[isl.Map, Term]], first: int) ->
         off = np.flatnonzero((exact != near) & ~rounded)
     if off.size:
         numbers = f"{sums[1][off[0]]} instead of {sums[0][off[0]]}"
-        raise Differs(f"a weight is {numbers}, such as for {domain.sample_point()}")
+        raise SecondDiffers(f"a weight is {numbers}, such as for {domain.sample_point()}")
 
 
-def _positions(relations: Sequence[isl.Map], terms: Sequence[Term]) -> list[list[Array]]:
+def _positions(relations: Sequence[isl.Map], terms: Sequence[SecondTerm]) -> list[list[Array]]:
     """Return all combinations of positions of weights: one of them decides the others."""
     for key in reversed(range(len(relations))):
         others = [r for i, r in enumerate(relations) if i != key]

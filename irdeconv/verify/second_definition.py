@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.verify.second_reading import SecondLayer, Size, Unfollowed, larger
+from irdeconv.verify.second_reading import SecondLayer, SecondSize, Unfollowed, larger
 from irdeconv.verify.second_relations import (
-    Read,
     Runs,
-    Step,
+    SecondRead,
+    SecondStep,
     inside,
     names_of,
     parts,
@@ -62,7 +62,7 @@ class Attributes:
     function: tuple[Any, ...] | None = None
     inverted: bool = False  # same_upper means the larger half at the begin
 
-    def window(self, a: int, size: Size, kernel: int) -> tuple[Size, Size]:
+    def window(self, a: int, size: SecondSize, kernel: int) -> tuple[SecondSize, SecondSize]:
         """Return `begin` and the number of outputs on an axis."""
         reach, stride = self.dilations[a] * (kernel - 1) + 1, self.strides[a]
         longest = (size - 1) * stride + reach + self.extra[a]
@@ -70,20 +70,20 @@ class Attributes:
         same, upper = self.mode.startswith("same"), self.mode == "same_upper"
         total = None
         if self.system == "openvino" and asked is not None and self.document:
-            return (longest - asked + int(upper)) // 2, Size.of(asked)
+            return (longest - asked + int(upper)) // 2, SecondSize.of(asked)
         if self.system == "onnx" and (same or asked is not None):
             total = longest - (size * stride if asked is None else asked)
         elif self.system == "openvino" and same and asked is not None:
             total = longest - asked
         elif self.system in ("onednn", "tensorrt") and same:
-            total = Size.of(reach - stride)
+            total = SecondSize.of(reach - stride)
         if total is not None:
             total = larger(total, 0)
             begin = total // 2 if upper != self.inverted else total - total // 2
-            return begin, longest - total if asked is None else Size.of(asked)
+            return begin, longest - total if asked is None else SecondSize.of(asked)
         explicit = self.mode == "explicit"
-        begin, end = (Size.of(p[a] if explicit else 0) for p in (self.before, self.after))
-        return begin, longest - begin - end if asked is None else Size.of(asked)
+        begin, end = (SecondSize.of(p[a] if explicit else 0) for p in (self.before, self.after))
+        return begin, longest - begin - end if asked is None else SecondSize.of(asked)
 
 
 def is_deconvolution(y: SecondLayer) -> bool:
@@ -168,16 +168,16 @@ def _tensorrt(s: Any, y: SecondLayer, axes: int, taps: list[str]) -> Attributes:
 
 
 _RULES = {"openvino": _openvino, "onednn": _onednn, "onnx": _onnx, "tensorrt": _tensorrt}
-Window = Callable[[int, Size, int], tuple[Size, Size]]
+Window = Callable[[int, SecondSize, int], tuple[SecondSize, SecondSize]]
 
 
-def deconvolution(s: Any, y: SecondLayer, port: int) -> Step:
+def deconvolution(s: Any, y: SecondLayer, port: int) -> SecondStep:
     """Follow S*i + D*k = o + begin on every axis."""
     d = _attributes(s, y, len(s.runs(y.inputs[0])) - 2)
     return _block(s, y, d, d.window, "{s}*({u}) + {d}*{t} = {o} + {b}")
 
 
-def convolution(s: Any, y: SecondLayer, port: int) -> Step:
+def convolution(s: Any, y: SecondLayer, port: int) -> SecondStep:
     """Follow S*o + D*k = i + begin on every axis."""
     axes = len(s.runs(y.inputs[0])) - 2
     filter = ["m", "c", *(f"t{1 + a}" for a in range(axes))]
@@ -186,9 +186,9 @@ def convolution(s: Any, y: SecondLayer, port: int) -> Step:
     pads = y.ints("pads_begin", axes), y.ints("pads_end", axes)
     d = Attributes("", filter, *steps, *pads, mode=_mode(y, "auto_pad", "explicit"))
 
-    def window(a: int, size: Size, kernel: int) -> tuple[Size, Size]:
+    def window(a: int, size: SecondSize, kernel: int) -> tuple[SecondSize, SecondSize]:
         reach, stride = d.dilations[a] * (kernel - 1) + 1, d.strides[a]
-        begin, end = (Size.of(p[a] if d.mode == "explicit" else 0) for p in pads)
+        begin, end = (SecondSize.of(p[a] if d.mode == "explicit" else 0) for p in pads)
         if d.mode.startswith("same"):
             count = (size + (stride - 1)) // stride
             total = larger((count - 1) * stride + reach - size, 0)
@@ -199,7 +199,7 @@ def convolution(s: Any, y: SecondLayer, port: int) -> Step:
     return _block(s, y, d, window, "{s}*({o}) + {d}*{t} = {u} + {b}")
 
 
-def _block(s: Any, y: SecondLayer, d: Attributes, window: Window, equation: str) -> Step:
+def _block(s: Any, y: SecondLayer, d: Attributes, window: Window, equation: str) -> SecondStep:
     """Return sums of products over taps: the input channel of a group, a place on every axis."""
     runs, shape = s.runs(y.inputs[0]), [n.known or 0 for n in s.shape(y.inputs[1])]
     axes = len(runs) - 2
@@ -212,7 +212,7 @@ def _block(s: Any, y: SecondLayer, d: Attributes, window: Window, equation: str)
     groups, outputs = of.get("g", d.groups), of["m"]
     inputs = of["c"] if "c" in of else of["C"] // groups
     channel, space = (axes + 1, range(1, axes + 1)) if d.last else (1, range(2, axes + 2))
-    s.demand(product(runs[channel]), Size.of(groups * inputs), y)
+    s.demand(product(runs[channel]), SecondSize.of(groups * inputs), y)
     out: Runs = [runs[0]] * (axes + 2)
     out[channel] = run_of(groups * outputs)
     exprs, bounds = {0: names_of(out)[0]}, []
@@ -230,9 +230,11 @@ def _block(s: Any, y: SecondLayer, d: Attributes, window: Window, equation: str)
     taps = (inputs, *(of[f"t{1 + i}"] for i in range(axes)))
     at = relation(out, [e for a in sorted(exprs) for e in exprs[a]], bounds, len(taps))
     index = {"g": group, "c": "t0", "C": f"{inputs}*{group} + t0", "m": f"(({m}) mod {outputs})"}
-    filter = Read(y.inputs[1], relation(out, [index.get(k, k) for k in d.filter], taps=len(taps)))
+    filter = SecondRead(
+        y.inputs[1], relation(out, [index.get(k, k) for k in d.filter], taps=len(taps))
+    )
     bias = None
     if d.bias:
-        bias = Read(y.inputs[2], relation(out, parts(m, s.runs(y.inputs[2])[0])))
-    reads = [Read(y.inputs[0], at)]
-    return Step("block", out, reads, filter=filter, taps=taps, bias=bias, function=d.function)
+        bias = SecondRead(y.inputs[2], relation(out, parts(m, s.runs(y.inputs[2])[0])))
+    reads = [SecondRead(y.inputs[0], at)]
+    return SecondStep("block", out, reads, filter=filter, taps=taps, bias=bias, function=d.function)

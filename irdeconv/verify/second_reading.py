@@ -179,18 +179,18 @@ class Numbering:
             own.setdefault(SecondPort(at, port), number)
 
 
-class Size:
+class SecondSize:
     """An integer: a polynomial over open sizes, and over what is rounded of them."""
 
     def __init__(self, terms: Mapping[tuple[str, ...], int]) -> None:
         self.terms = {k: v for k, v in terms.items() if v}
 
     @staticmethod
-    def of(value: Any) -> Size:
+    def of(value: Any) -> SecondSize:
         """Return an integer or a name as a size."""
-        if isinstance(value, Size):
+        if isinstance(value, SecondSize):
             return value
-        return Size({(value,): 1} if isinstance(value, str) else {(): int(value)})
+        return SecondSize({(value,): 1} if isinstance(value, str) else {(): int(value)})
 
     @property
     def known(self) -> int | None:
@@ -209,43 +209,43 @@ class Size:
             )
         return f"({made or 0})"
 
-    def __add__(self, other: Any) -> Size:
-        x, y = self.terms, Size.of(other).terms
-        return Size({k: x.get(k, 0) + y.get(k, 0) for k in {**x, **y}})
+    def __add__(self, other: Any) -> SecondSize:
+        x, y = self.terms, SecondSize.of(other).terms
+        return SecondSize({k: x.get(k, 0) + y.get(k, 0) for k in {**x, **y}})
 
-    def __mul__(self, other: Any) -> Size:
+    def __mul__(self, other: Any) -> SecondSize:
         made: Counter[tuple[str, ...]] = Counter()
         for a, x in self.terms.items():
-            for b, y in Size.of(other).terms.items():
+            for b, y in SecondSize.of(other).terms.items():
                 made[tuple(sorted(a + b))] += x * y
-        return Size(made)
+        return SecondSize(made)
 
-    def __neg__(self) -> Size:
+    def __neg__(self) -> SecondSize:
         return self * -1
 
-    def __sub__(self, other: Any) -> Size:
-        return self + -Size.of(other)
+    def __sub__(self, other: Any) -> SecondSize:
+        return self + -SecondSize.of(other)
 
-    def __floordiv__(self, other: Any) -> Size:
-        by, known = Size.of(other).known or 0, self.known
+    def __floordiv__(self, other: Any) -> SecondSize:
+        by, known = SecondSize.of(other).known or 0, self.known
         if by <= 0:
             raise Unfollowed("a division of sizes by an open or negative number")
         if all(v % by == 0 for v in self.terms.values()):
-            return Size({k: v // by for k, v in self.terms.items()})
-        return Size.of(f"floor({self.text}/{by})" if known is None else known // by)
+            return SecondSize({k: v // by for k, v in self.terms.items()})
+        return SecondSize.of(f"floor({self.text}/{by})" if known is None else known // by)
 
-    def __mod__(self, other: Any) -> Size:
-        by = Size.of(other)
+    def __mod__(self, other: Any) -> SecondSize:
+        by = SecondSize.of(other)
         return self - self // by * by
 
-    def same(self, other: Size) -> bool:
+    def same(self, other: SecondSize) -> bool:
         """Whether two sizes are the same polynomial."""
         return self.terms == other.terms
 
-    def over(self, other: Size) -> Size | None:
+    def over(self, other: SecondSize) -> SecondSize | None:
         """Return the exact quotient by a product of sizes, None if there is none."""
         if self.same(other) or len(other.terms) != 1:
-            return Size.of(1) if self.same(other) else None
+            return SecondSize.of(1) if self.same(other) else None
         ((names, by),) = other.terms.items()
         made = {}
         for key, value in self.terms.items():
@@ -254,17 +254,17 @@ class Size:
             if value % by or min(left.values(), default=0) < 0:
                 return None
             made[tuple(sorted(left.elements()))] = value // by
-        return Size(made)
+        return SecondSize(made)
 
 
-def larger(a: Any, b: Any) -> Size:
+def larger(a: Any, b: Any) -> SecondSize:
     """Return the larger of two sizes."""
-    x, y = Size.of(a), Size.of(b)
+    x, y = SecondSize.of(a), SecondSize.of(b)
     if x.known is not None and y.known is not None:
-        return Size.of(max(x.known, y.known))
-    return Size.of(f"max({x.text}, {y.text})")
+        return SecondSize.of(max(x.known, y.known))
+    return SecondSize.of(f"max({x.text}, {y.text})")
 
 
-def smaller(a: Any, b: Any) -> Size:
+def smaller(a: Any, b: Any) -> SecondSize:
     """Return the smaller of two sizes."""
-    return -larger(-Size.of(a), -Size.of(b))
+    return -larger(-SecondSize.of(a), -SecondSize.of(b))

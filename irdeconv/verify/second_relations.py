@@ -16,19 +16,19 @@ from typing import Any, NamedTuple
 from irdeconv.verify.second_reading import (
     SecondLayer,
     SecondPort,
-    Size,
+    SecondSize,
     Unfollowed,
     larger,
     smaller,
 )
 
-Run = tuple[Size, ...]
+Run = tuple[SecondSize, ...]
 Runs = list[Run]
-ONE = Size.of(1)
+ONE = SecondSize.of(1)
 FUNCTIONS = ("ReLU", "Sigmoid", "Tanh", "PReLU", "Clamp", "HardSigmoid")
 
 
-class Read(NamedTuple):
+class SecondRead(NamedTuple):
     """An input and the relation from the output's elements (and taps) to its own."""
 
     port: SecondPort
@@ -36,7 +36,7 @@ class Read(NamedTuple):
 
 
 @dataclass
-class Step:
+class SecondStep:
     """One operation: the axes of its output, and what an element of it is.
 
     kind: `move` (an element of one input, or 0), `sum` (with `signs`), `scale` (by the second
@@ -45,23 +45,23 @@ class Step:
 
     kind: str
     runs: Runs
-    reads: list[Read]
+    reads: list[SecondRead]
     signs: tuple[int, ...] = ()
-    filter: Read | None = None
+    filter: SecondRead | None = None
     taps: tuple[int, ...] = ()
-    bias: Read | None = None
+    bias: SecondRead | None = None
     function: tuple[Any, ...] | None = None
 
 
 def run_of(size: Any) -> Run:
     """Return the run of an axis: none of size 1."""
-    made = Size.of(size)
+    made = SecondSize.of(size)
     if (made.known or 0) < 0:
         raise Unfollowed("an axis of negative size")
     return () if made.known == 1 else (made,)
 
 
-def product(sizes: Iterable[Size]) -> Size:
+def product(sizes: Iterable[SecondSize]) -> SecondSize:
     """Return the number of elements."""
     return reduce(mul, sizes, ONE)
 
@@ -100,7 +100,9 @@ def relation(out: Runs, exprs: Iterable[str], conditions: Iterable[str] = (), ta
     return f"{{ [{', '.join(names)}] -> [{', '.join(exprs)}]{' : ' * bool(conds)}{conds} }}"
 
 
-def read(port: SecondPort, runs: Runs, out: Runs, at: Mapping[int, str], bounds: Any = ()) -> Read:
+def read(
+    port: SecondPort, runs: Runs, out: Runs, at: Mapping[int, str], bounds: Any = ()
+) -> SecondRead:
     """Return what an output reads: at the position `at[axis]`, elsewhere at its own."""
     names, exprs = names_of(out), []
     for a, run in enumerate(runs):
@@ -108,14 +110,14 @@ def read(port: SecondPort, runs: Runs, out: Runs, at: Mapping[int, str], bounds:
             exprs += names[a]
         else:
             exprs += parts(at.get(a) or whole(names[a], out[a]), run)
-    return Read(port, relation(out, exprs, bounds))
+    return SecondRead(port, relation(out, exprs, bounds))
 
 
 def _alike(a: Run, b: Run) -> bool:
-    return len(a) == len(b) and all(map(Size.same, a, b))
+    return len(a) == len(b) and all(map(SecondSize.same, a, b))
 
 
-def inside(text: str, size: Size) -> str:
+def inside(text: str, size: SecondSize) -> str:
     """Return that a position is one of an axis."""
     return f"0 <= {text} < {size.text}"
 
@@ -125,7 +127,7 @@ def plain(out: Runs, axis: int) -> str:
     return whole(names_of(out)[axis], out[axis])
 
 
-Rule = Callable[[Any, SecondLayer, int], Step]  # side, layer, output port
+Rule = Callable[[Any, SecondLayer, int], SecondStep]  # side, layer, output port
 
 
 def _axis(y: SecondLayer, axis: int, rank: int) -> int:
@@ -134,19 +136,21 @@ def _axis(y: SecondLayer, axis: int, rank: int) -> int:
     return axis % rank
 
 
-def _move(y: SecondLayer, runs: Runs, changes: Mapping[int, tuple[Size, str, bool]]) -> Step:
+def _move(
+    y: SecondLayer, runs: Runs, changes: Mapping[int, tuple[SecondSize, str, bool]]
+) -> SecondStep:
     """Return a step that changes axes: to a size, reading at a text of `{o}`, maybe outside."""
     out = [run_of(changes[a][0]) if a in changes else run for a, run in enumerate(runs)]
     texts = {a: c[1].format(o=f"({plain(out, a)})") for a, c in changes.items()}
     bounded = [inside(texts[a], product(runs[a])) for a, c in changes.items() if c[2]]
-    return Step("move", out, [read(y.inputs[0], runs, out, texts, bounded)])
+    return SecondStep("move", out, [read(y.inputs[0], runs, out, texts, bounded)])
 
 
-def _same(s: Any, y: SecondLayer, port: int) -> Step:
+def _same(s: Any, y: SecondLayer, port: int) -> SecondStep:
     return _move(y, s.runs(y.inputs[0]), {})
 
 
-def _transpose(s: Any, y: SecondLayer, port: int) -> Step:
+def _transpose(s: Any, y: SecondLayer, port: int) -> SecondStep:
     runs = s.runs(y.inputs[0])
     order = [_axis(y, a, len(runs)) for a in s.ints(y.inputs[1])] or [*range(len(runs))][::-1]
     if sorted(order) != [*range(len(runs))]:
@@ -154,10 +158,10 @@ def _transpose(s: Any, y: SecondLayer, port: int) -> Step:
     out = [runs[a] for a in order]
     names = names_of(out)
     exprs = [n for a in range(len(runs)) for n in names[order.index(a)]]
-    return Step("move", out, [Read(y.inputs[0], relation(out, exprs))])
+    return SecondStep("move", out, [SecondRead(y.inputs[0], relation(out, exprs))])
 
 
-def _reshape(s: Any, y: SecondLayer, port: int) -> Step:
+def _reshape(s: Any, y: SecondLayer, port: int) -> SecondStep:
     runs = s.runs(y.inputs[0])
     dims = s.sizes(y.inputs[1])
     if y.text("special_zero", "false") in ("true", "1"):
@@ -166,22 +170,22 @@ def _reshape(s: Any, y: SecondLayer, port: int) -> Step:
     for i, d in enumerate(dims):
         if d.known == -1:
             left = total.over(product(dims[:i] + dims[i + 1 :]))
-            dims[i] = left if left is not None else Size.of("?")
+            dims[i] = left if left is not None else SecondSize.of("?")
     return _regrouped(y, runs, dims)
 
 
-def _regrouped(y: SecondLayer, runs: Runs, dims: Sequence[Size]) -> Step:
+def _regrouped(y: SecondLayer, runs: Runs, dims: Sequence[SecondSize]) -> SecondStep:
     """Cut and join runs; if cuts do not fit, go by the number of an element."""
     flat = [n for run in runs for n in run]
     if not product(flat).same(product(dims)):
         raise Unfollowed(f"{y}: its shape does not follow, or does not fit")
     if product(flat).known == 0:
-        return Step("move", [run_of(d) for d in dims], [])
+        return SecondStep("move", [run_of(d) for d in dims], [])
     queue = [(i, n) for i, n in enumerate(flat)]
-    pieces: list[list[tuple[str, Size]]] = [[] for _ in flat]
+    pieces: list[list[tuple[str, SecondSize]]] = [[] for _ in flat]
     out: Runs = []
     for axis, d in enumerate(dims):
-        run: list[Size] = []
+        run: list[SecondSize] = []
         while (need := d.over(product(run))) is None or need.known != 1:
             if not queue:
                 return _linear(y, flat, dims)
@@ -195,31 +199,33 @@ def _regrouped(y: SecondLayer, runs: Runs, dims: Sequence[Size]) -> Step:
             queue[:0] = [(at, left)] if left.known != 1 else []
         out.append(tuple(run))
     exprs = [whole([n for n, _ in p], tuple(size for _, size in p)) for p in pieces]
-    return Step("move", out, [Read(y.inputs[0], relation(out, exprs))])
+    return SecondStep("move", out, [SecondRead(y.inputs[0], relation(out, exprs))])
 
 
-def _linear(y: SecondLayer, flat: Sequence[Size], dims: Sequence[Size]) -> Step:
+def _linear(y: SecondLayer, flat: Sequence[SecondSize], dims: Sequence[SecondSize]) -> SecondStep:
     out = [run_of(d) for d in dims]
     names = [n for axis in names_of(out) for n in axis]
     text = whole(names, tuple(n for run in out for n in run))
-    return Step("move", out, [Read(y.inputs[0], relation(out, parts(text, tuple(flat))))])
+    return SecondStep(
+        "move", out, [SecondRead(y.inputs[0], relation(out, parts(text, tuple(flat))))]
+    )
 
 
-def _squeeze(s: Any, y: SecondLayer, port: int) -> Step:
+def _squeeze(s: Any, y: SecondLayer, port: int) -> SecondStep:
     runs = s.runs(y.inputs[0])
     axes = s.ints(y.inputs[1]) if len(y.inputs) > 1 else [a for a, r in enumerate(runs) if not r]
     lost = {_axis(y, a, len(runs)) for a in axes}
     return _regrouped(y, runs, [product(r) for a, r in enumerate(runs) if a not in lost])
 
 
-def _unsqueeze(s: Any, y: SecondLayer, port: int) -> Step:
+def _unsqueeze(s: Any, y: SecondLayer, port: int) -> SecondStep:
     dims, axes = s.shape(y.inputs[0]), s.ints(y.inputs[1])
     for axis in sorted(_axis(y, a, len(dims) + len(axes)) for a in axes):
         dims.insert(axis, ONE)
     return _regrouped(y, s.runs(y.inputs[0]), dims)
 
 
-def _pad(s: Any, y: SecondLayer, port: int) -> Step:
+def _pad(s: Any, y: SecondLayer, port: int) -> SecondStep:
     runs = s.runs(y.inputs[0])
     if y.text("pad_mode", "constant") != "constant" or any(s.array(p).any() for p in y.inputs[3:]):
         raise Unfollowed(f"{y} pads with something else than zeros")
@@ -234,7 +240,7 @@ def _pad(s: Any, y: SecondLayer, port: int) -> Step:
     )
 
 
-def _slice(s: Any, y: SecondLayer, port: int) -> Step:
+def _slice(s: Any, y: SecondLayer, port: int) -> SecondStep:
     runs = s.runs(y.inputs[0])
     start, stop, step = (s.sizes(p) for p in y.inputs[1:4])
     axes = s.ints(y.inputs[4]) if len(y.inputs) > 4 else [*range(len(start))]
@@ -242,7 +248,7 @@ def _slice(s: Any, y: SecondLayer, port: int) -> Step:
     return _cut(s, y, runs, {a: (b, e, by) for a, b, e, by in rows})
 
 
-def _strided_slice(s: Any, y: SecondLayer, port: int) -> Step:
+def _strided_slice(s: Any, y: SecondLayer, port: int) -> SecondStep:
     runs = s.runs(y.inputs[0])
     start, stop = (s.sizes(p) for p in y.inputs[1:3])
     step = s.sizes(y.inputs[3]) if len(y.inputs) > 3 else [ONE] * len(start)
@@ -253,13 +259,18 @@ def _strided_slice(s: Any, y: SecondLayer, port: int) -> Step:
     cuts = {}
     for a, (b, e, by) in enumerate(zip(start, stop, step, strict=True)):
         back = (by.known or 1) < 0
-        first = Size.of(1 << 31) if back else Size.of(0)
-        last = Size.of(-1 << 31) if back else Size.of((1 << 31) - 1)
+        first = SecondSize.of(1 << 31) if back else SecondSize.of(0)
+        last = SecondSize.of(-1 << 31) if back else SecondSize.of((1 << 31) - 1)
         cuts[a] = (first if skips[0][a] else b, last if skips[1][a] else e, by)
     return _cut(s, y, runs, cuts)
 
 
-def _cut(s: Any, y: SecondLayer, runs: Runs, cuts: Mapping[int, tuple[Size, Size, Size]]) -> Step:
+def _cut(
+    s: Any,
+    y: SecondLayer,
+    runs: Runs,
+    cuts: Mapping[int, tuple[SecondSize, SecondSize, SecondSize]],
+) -> SecondStep:
     """Take elements from a start to a stop, counted from the end if negative."""
     changes = {}
     for axis, (start, stop, step) in cuts.items():
@@ -274,7 +285,7 @@ def _cut(s: Any, y: SecondLayer, runs: Runs, cuts: Mapping[int, tuple[Size, Size
             if by < 0 and b < -n:
                 raise Unfollowed(f"{y} starts in front of the data")
             taken = range(n)[slice(b, e, by)]
-            changes[axis] = Size.of(len(taken)), f"{taken.start} + {by}*{{o}}", False
+            changes[axis] = SecondSize.of(len(taken)), f"{taken.start} + {by}*{{o}}", False
             continue
         begin, end = (s.from_end(v, size) for v in (start, stop))
         count = larger(smaller(end, size) - begin, 0)
@@ -284,7 +295,7 @@ def _cut(s: Any, y: SecondLayer, runs: Runs, cuts: Mapping[int, tuple[Size, Size
     return _move(y, runs, changes)
 
 
-def _concat(s: Any, y: SecondLayer, port: int) -> Step:
+def _concat(s: Any, y: SecondLayer, port: int) -> SecondStep:
     every = [s.runs(p) for p in y.inputs]
     axis, out = _axis(y, y.ints("axis", 1)[0], len(every[0])), list(every[0])
     for runs in every[1:]:
@@ -293,16 +304,16 @@ def _concat(s: Any, y: SecondLayer, port: int) -> Step:
                 s.demand(product(run), product(out[a]), y)
                 out[a] = run_of(product(run))
     sizes = [product(runs[axis]) for runs in every]
-    out[axis] = run_of(reduce(Size.__add__, sizes))
-    reads, begin = [], Size.of(0)
+    out[axis] = run_of(reduce(SecondSize.__add__, sizes))
+    reads, begin = [], SecondSize.of(0)
     for p, runs, size in zip(y.inputs, every, sizes, strict=True):
         at = f"{plain(out, axis)} - {begin.text}"
         reads.append(read(p, runs, out, {axis: at}, [inside(at, size)]))
         begin += size
-    return Step("move", out, reads)
+    return SecondStep("move", out, reads)
 
 
-def _split(s: Any, y: SecondLayer, port: int) -> Step:
+def _split(s: Any, y: SecondLayer, port: int) -> SecondStep:
     runs = s.runs(y.inputs[0])
     axis = _axis(y, s.ints(y.inputs[1])[0], len(runs))
     size = product(runs[axis])
@@ -310,20 +321,22 @@ def _split(s: Any, y: SecondLayer, port: int) -> Step:
         lengths = [size // y.ints("num_splits", 1)[0]] * len(y.names)
     else:
         lengths = s.sizes(y.inputs[2])
-        rest = size - reduce(Size.__add__, [n for n in lengths if n.known != -1], Size.of(0))
+        rest = size - reduce(
+            SecondSize.__add__, [n for n in lengths if n.known != -1], SecondSize.of(0)
+        )
         lengths = [rest if n.known == -1 else n for n in lengths]
-    begin = reduce(Size.__add__, lengths[:port], Size.of(0))
+    begin = reduce(SecondSize.__add__, lengths[:port], SecondSize.of(0))
     return _move(y, runs, {axis: (lengths[port], f"{{o}} + {begin.text}", False)})
 
 
-def _depth_to_space(s: Any, y: SecondLayer, port: int) -> Step:
+def _depth_to_space(s: Any, y: SecondLayer, port: int) -> SecondStep:
     runs, block = s.runs(y.inputs[0]), y.ints("block_size", 1, 1)[0]
     axes = range(2, len(runs))
     count = product(runs[1]).known
     depth = block ** len(axes) if 0 < block < 1 << 12 and len(axes) < 4 else 0
     if not depth or count is None or count % depth:
         raise Unfollowed(f"{y}: blocks of {block} of its channels")
-    more = () if block == 1 else (Size.of(block),)
+    more = () if block == 1 else (SecondSize.of(block),)
     out = [runs[0], run_of(count // depth), *(runs[a] + more for a in axes)]
     names = names_of(out)
     offsets = [names[a][-1] if more else "0" for a in axes]
@@ -333,10 +346,10 @@ def _depth_to_space(s: Any, y: SecondLayer, port: int) -> Step:
     text = reduce(lambda t, row: f"({t})*{row[1]} + {row[0]}", order, "0")
     exprs = [*names[0], *parts(text, runs[1])]
     exprs += [n for a in axes for n in names[a][: len(runs[a])]]
-    return Step("move", out, [Read(y.inputs[0], relation(out, exprs))])
+    return SecondStep("move", out, [SecondRead(y.inputs[0], relation(out, exprs))])
 
 
-def _tile(s: Any, y: SecondLayer, port: int) -> Step:
+def _tile(s: Any, y: SecondLayer, port: int) -> SecondStep:
     runs, times = list(s.runs(y.inputs[0])), s.ints(y.inputs[1])
     runs[:0] = [()] * (len(times) - len(runs))
     times = [1] * (len(runs) - len(times)) + times
@@ -348,14 +361,14 @@ def _tile(s: Any, y: SecondLayer, port: int) -> Step:
     )
 
 
-def _broadcast(s: Any, y: SecondLayer, port: int) -> Step:
+def _broadcast(s: Any, y: SecondLayer, port: int) -> SecondStep:
     if y.text("mode", "numpy") != "numpy":
         raise Unfollowed(f"{y} has a mode that is not followed")
     out = [run_of(d) for d in s.sizes(y.inputs[1])]
-    return Step("move", out, [stretched(s, y, y.inputs[0], out)])
+    return SecondStep("move", out, [stretched(s, y, y.inputs[0], out)])
 
 
-def stretched(s: Any, y: SecondLayer, port: SecondPort, out: Runs) -> Read:
+def stretched(s: Any, y: SecondLayer, port: SecondPort, out: Runs) -> SecondRead:
     """Return what an output reads of an input that is broadcast to it."""
     runs = s.runs(port)
     skipped = len(out) - len(runs)
@@ -366,7 +379,7 @@ def stretched(s: Any, y: SecondLayer, port: SecondPort, out: Runs) -> Read:
         elif run:
             s.demand(product(run), product(out[axis]), y)
             exprs += parts(plain(out, axis), run)
-    return Read(port, relation(out, exprs))
+    return SecondRead(port, relation(out, exprs))
 
 
 def _joined(s: Any, y: SecondLayer) -> Runs:
@@ -378,22 +391,22 @@ def _joined(s: Any, y: SecondLayer) -> Runs:
     return [x if len(x) > len(z) or not z else z for x, z in zip(a, b, strict=True)]
 
 
-def _add(s: Any, y: SecondLayer, port: int) -> Step:
+def _add(s: Any, y: SecondLayer, port: int) -> SecondStep:
     out = _joined(s, y)
     reads = [stretched(s, y, p, out) for p in y.inputs]
-    return Step("sum", out, reads, (1, -1 if y.type == "Subtract" else 1))
+    return SecondStep("sum", out, reads, (1, -1 if y.type == "Subtract" else 1))
 
 
-def _multiply(s: Any, y: SecondLayer, port: int) -> Step:
+def _multiply(s: Any, y: SecondLayer, port: int) -> SecondStep:
     out = _joined(s, y)
     known = [s.is_constant(p) for p in y.inputs]
     if sum(known) != 1:
         raise Unfollowed(f"{y} does not scale by a constant")
     ports = y.inputs if known[1] else y.inputs[::-1]
-    return Step("scale", out, [stretched(s, y, p, out) for p in ports])
+    return SecondStep("scale", out, [stretched(s, y, p, out) for p in ports])
 
 
-def _function(s: Any, y: SecondLayer, port: int) -> Step:
+def _function(s: Any, y: SecondLayer, port: int) -> SecondStep:
     arrays = [s.array(p) for p in y.inputs[1:]]
     if any(a.size != 1 for a in arrays):
         raise Unfollowed(f"{y} has parameters per channel")
@@ -403,10 +416,10 @@ def _function(s: Any, y: SecondLayer, port: int) -> Step:
     )
     function = (y.type, (*said, *(float(a.reshape(-1)[0]) for a in arrays)), *more)
     step = _same(s, y, port)
-    return Step("function", step.runs, step.reads, function=function)
+    return SecondStep("function", step.runs, step.reads, function=function)
 
 
-def _interpolate(s: Any, y: SecondLayer, port: int) -> Step:
+def _interpolate(s: Any, y: SecondLayer, port: int) -> SecondStep:
     """Follow nearest-neighbour enlargement by whole scales, which repeats elements."""
     runs = s.runs(y.inputs[0])
     keys = "mode", "shape_calculation_mode", "coordinate_transformation_mode", "nearest_mode"

@@ -23,12 +23,12 @@ from irdeconv.verify.second_reading import (
     SecondLayer,
     SecondModel,
     SecondPort,
-    Size,
+    SecondSize,
     Unfollowed,
     larger,
     smaller,
 )
-from irdeconv.verify.second_relations import RULES, Runs, Step, product, run_of
+from irdeconv.verify.second_relations import RULES, Runs, SecondStep, product, run_of
 
 MOST_ELEMENTS = 1 << 25
 LARGEST_SIZE = 1 << 24  # of an open axis
@@ -40,7 +40,7 @@ OPSET = re.compile("opset([1-9]|1[0-7])")
 STEPS |= dict.fromkeys(("Convolution", "GroupConvolution"), convolution)
 
 
-class Facts:
+class SecondFacts:
     """What holds for both models: open sizes with their limits, axes of values by number."""
 
     def __init__(self, numbering: Numbering, openvino: Any) -> None:
@@ -48,16 +48,16 @@ class Facts:
         self.context = isl.Context()
         self.open: dict[str, tuple[int, int]] = {}
         self.assumed: set[str] = set()  # sizes of outputs that the original computes
-        self.sides = tuple(Side(self, i, openvino) for i in (0, 1))
+        self.sides = tuple(SecondSide(self, i, openvino) for i in (0, 1))
 
     def relation(self, text: str) -> isl.Map:
         """Return a relation in the open sizes."""
         return isl.Map(f"[{', '.join(self.open)}] -> {text}", context=self.context)
 
-    def size(self, name: str, low: int = 1, high: int = LARGEST_SIZE) -> Size:
+    def size(self, name: str, low: int = 1, high: int = LARGEST_SIZE) -> SecondSize:
         """Return an open size."""
         self.open[name] = low, high
-        return Size.of(name)
+        return SecondSize.of(name)
 
     @property
     def limits(self) -> isl.Set:
@@ -73,16 +73,16 @@ class Facts:
         return bool(self.limits.is_subset(isl.Set(text, context=self.context)))
 
 
-class Side:
+class SecondSide:
     """One of the two models."""
 
-    def __init__(self, facts: Facts, index: int, openvino: Any) -> None:
+    def __init__(self, facts: SecondFacts, index: int, openvino: Any) -> None:
         self.facts, self.index = facts, index
         self.model = facts.numbering.models[index]
         self.document = self.model.document
         self.number = facts.numbering.of[index]
         self._axes: dict[SecondPort, Runs | str] = {}
-        self._steps: dict[SecondPort, Step] = {}
+        self._steps: dict[SecondPort, SecondStep] = {}
         self._arrays: dict[SecondPort, Array] = {}
         self._constant: list[bool] = []
         for y in self.model.layers:
@@ -173,11 +173,11 @@ class Side:
             shape.append(self.facts.size(name, *limits) if dots else int(low))
         return shape
 
-    def shape(self, port: SecondPort) -> list[Size]:
+    def shape(self, port: SecondPort) -> list[SecondSize]:
         """Return the sizes of a value."""
         return [product(run) for run in self.runs(port)]
 
-    def step(self, port: SecondPort) -> Step:
+    def step(self, port: SecondPort) -> SecondStep:
         """Return what an operation reads."""
         if port not in self._steps:
             y = self.layer(port)
@@ -193,17 +193,17 @@ class Side:
             self._steps[port] = made
         return self._steps[port]
 
-    def demand(self, a: Size, b: Size, y: SecondLayer) -> None:
+    def demand(self, a: SecondSize, b: SecondSize, y: SecondLayer) -> None:
         """Require that two sizes are equal."""
         if not a.same(b) and not self.facts.always(f"{a.text} = {b.text}"):
             raise Unfollowed(f"{y}: sizes {a.text} and {b.text} do not fit")
 
-    def assume(self, size: Size) -> None:
+    def assume(self, size: SecondSize) -> None:
         """Leave out sizes at which an output of the original would have less than no elements."""
         if self.index == 0 and size.known is None:
             self.facts.assumed.add(size.text)
 
-    def from_end(self, value: Size, size: Size) -> Size:
+    def from_end(self, value: SecondSize, size: SecondSize) -> SecondSize:
         """Return a bound of a Slice counted from the start, not below 0."""
         if self.facts.always(f"{value.text} >= 0"):
             return value
@@ -211,12 +211,12 @@ class Side:
             return larger(size + value, 0)
         raise Unfollowed("a bound may count from either end")
 
-    def sizes(self, port: SecondPort) -> list[Size]:
+    def sizes(self, port: SecondPort) -> list[SecondSize]:
         """Return a vector of integers, of which some may be open."""
         array = self.array(port).reshape(-1)
         if array.dtype.kind in "fu" or array.size > MOST_FOLDED:
             raise Unfollowed(f"{self.layer(port)} is no short vector of integers")
-        return [Size.of(v) for v in array.tolist()]
+        return [SecondSize.of(v) for v in array.tolist()]
 
     def ints(self, port: SecondPort) -> list[int]:
         """Return a vector of integers."""
@@ -298,7 +298,7 @@ class Side:
             return normal(ARITHMETIC[y.type](*(a.astype(np.float64) for a in inputs)))
         if any(a.dtype not in (object, np.int64, np.int32) for a in inputs):
             raise Unfollowed(f"{y} of narrow integers")
-        sizes = [np.frompyfunc(Size.of, 1, 1)(a) for a in inputs]
+        sizes = [np.frompyfunc(SecondSize.of, 1, 1)(a) for a in inputs]
         every = [v for a in sizes for v in np.ravel(a).tolist()] if y.type == "Divide" else []
         if not all(self.facts.always(f"{v.text} >= 0") for v in every):
             raise Unfollowed(f"{y} may divide negative integers")

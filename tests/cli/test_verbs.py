@@ -9,7 +9,7 @@ import pytest
 
 from irdeconv.base.errors import UsageError
 from irdeconv.cli.checks import check_outputs, check_together
-from irdeconv.cli.options import PARSERS, SHARED, Option, Verb, rows
+from irdeconv.cli.options import PARSERS, SHARED, Verb, VerbOption, rows
 from irdeconv.cli.verbs import VERBS, verb_record
 
 KINDS = {"", "model", "weights", "arrays", "text", "page", "folder", "file"}
@@ -47,12 +47,12 @@ def test_a_row_with_an_unknown_field_is_an_error() -> None:
 
 
 def test_fields_and_parsers_are_different_names() -> None:
-    assert not PARSERS.keys() & set(Option._fields)
+    assert not PARSERS.keys() & set(VerbOption._fields)
     assert all([*rows(f"    + {name}")] for name in SHARED)
 
 
 @pytest.mark.parametrize(("verb", "option"), OPTIONS, ids=lambda x: getattr(x, "name", x))
-def test_constraints_refuse_and_name_arguments(verb: str, option: Option) -> None:
+def test_constraints_refuse_and_name_arguments(verb: str, option: VerbOption) -> None:
     this = verb_record(verb)
     assert {option.reads.split(" ")[0], option.writes.split(" ")[0]} <= KINDS
     value = "x" if option.value else True

@@ -410,7 +410,7 @@ def test_no_weights_is_the_structure_alone(net: Path, capsys: pytest.CaptureFixt
     assert command("explain", net, "--no-weights") == 0
     capsys.readouterr()
     assert command("infer", net, "--no-weights", "-o", net.with_name("x.xml")) == 2
-    assert "-o needs the weights" in capsys.readouterr().err
+    assert "-o and --no-weights exclude each other: the weights are part" in capsys.readouterr().err
     assert command("infer", net, "--no-weights", "--weights", "w.bin") == 2
     assert "exclude each other" in capsys.readouterr().err
     assert command("run", net, "--no-weights") == 2

@@ -274,7 +274,7 @@ def test_a_pattern_applies_to_what_is_not_named(
     (["--pattern", "s/(/x/"], "is no regular expression"),
     (["--pattern", r"s/a/\4/"], "is no regular expression"),
     (["--pattern", "s/a/b"], "not of the form s/RE/NEW/"),
-    (["--only", "layers", "a=b"], "--only says"),
+    (["--only", "layers", "a=b"], "--only needs --pattern"),
     (["conv1=a", "conv1=b"], "renamed twice"),
 ])  # fmt: skip
 def test_usage(

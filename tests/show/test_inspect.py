@@ -430,7 +430,7 @@ def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [r["name"] for r in document["layers"]] == ["conv2", "conv1"]
     for format in ("dot", "ir", "html"):
         assert main(["inspect", path, "--sort", "macs", "--format", format]) == 2
-        assert "--sort: --format" in capsys.readouterr().err
+        assert f"--sort and --format {format} exclude each other" in capsys.readouterr().err
     assert main(["inspect", path, "--only", "Relu"]) == 2
     assert 'did you mean "ReLU"?' in capsys.readouterr().err
     assert main(["inspect", path, "--format", "ir", "--constants"]) == 0

@@ -24,7 +24,7 @@ from irdeconv.verify import second_check
 from irdeconv.verify.check import check
 from irdeconv.verify.second_check import AGREES, DIFFERS, NOT_APPLICABLE, SecondAnswer
 from irdeconv.verify.second_definition import _attributes
-from irdeconv.verify.second_reading import SecondLayer, SecondModel, Size, Unfollowed, larger
+from irdeconv.verify.second_reading import SecondLayer, SecondModel, SecondSize, Unfollowed, larger
 from irdeconv.verify.second_side import openvino_facts
 from support import dialect_layers, dialect_random, layers
 from support.dialect_layers import VERSIONS
@@ -138,13 +138,13 @@ def test_windows_by_their_own_definition(version: str) -> None:
             made, wanted = dialect_random.random_layer(rng, version), None
             document = made.get("semantics") == "document"
 
-        sizes = [Size.of(v) for v in wanted or ()]
+        sizes = [SecondSize.of(v) for v in wanted or ()]
         side = SimpleNamespace(sizes=lambda port, made=sizes: made, document=document)
         inputs: Any = (None,) * (3 if wanted else 2)
         named = made.op.type, made.op.version, made.op.to_attributes()
         found = _attributes(side, SecondLayer("x", *named, inputs, ()), made.axes)
         rows = enumerate(zip(made.size, made.kernel, strict=True))
-        got = [found.window(a, Size.of(n), k) for a, (n, k) in rows]
+        got = [found.window(a, SecondSize.of(n), k) for a, (n, k) in rows]
         assert [(b.known, o.known) for b, o in got] == made.window()
 
 
@@ -202,7 +202,7 @@ def test_what_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pads with something else than zeros" in text
     monkeypatch.setattr(second_check, "MOST_VISITS", 2)
     assert "too many layers" in second_answer(graph, low)[1]
-    monkeypatch.setattr(second_check, "MOST_OPERATIONS", 100)
+    monkeypatch.setattr(second_check, "ISL_OPERATIONS", 100)
     assert second_answer(graph, low)[0] == NOT_APPLICABLE
     with pytest.raises(Unfollowed, match="not in the weights"):
         SecondModel(ir_bytes(low)[0], b"")
@@ -242,13 +242,13 @@ def test_pads_that_follow_from_sizes(auto_pad: str, shape_source: str) -> None:
 
 
 def test_sizes_by_hand() -> None:
-    x, y = Size.of("x"), Size.of("y")
+    x, y = SecondSize.of("x"), SecondSize.of("y")
     assert ((x * 4 + y * 8) // 4).same(x + y * 2)
     assert (x * 6 + y * 2 - 5).text == "(6*x + 2*y + -5)"
     assert ((x * 4 + 3) % 4).text == "(4*x + 3 + -4*floor((4*x + 3)/4))"
     assert (x * y * 6).over(x * 3) is not None
     assert x.over(y) is None
-    assert larger(Size.of(2), 3).known == 3
+    assert larger(SecondSize.of(2), 3).known == 3
     with pytest.raises(Unfollowed, match="product"):
         print((x * y).text)
 
