@@ -19,7 +19,8 @@ class Rule:
 
     `uses` are the names of rules, one of which is applied, `nodes` of operations that are written.
     With `convolution` the layers are ordinary convolutions. `open` are axes whose sizes may be
-    open.
+    open. With `chained` a convolution may read another one's result, which the second checker does
+    not follow.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Rule:
     absent: Sequence[str] = ()
     convolution: bool = False
     open: Ints = (0,)
+    chained: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -178,6 +180,7 @@ CONVOLUTION_RULES = (
     ),
     Rule(
         name="pads by convolutions",
+        chained=True,
         target=target_of(both("pad <= 1"), listed=SPARE),
         shapes=Shapes(kernel=(3, 4), pads=(0, 0), dilation=(1, 2), output_padding=False),
         uses=["pads_by_convolution"],
@@ -387,6 +390,7 @@ NATIVE_RULES = (
     ),
     Rule(
         name="native: stride in steps",
+        chained=True,
         target=native("stride in (1, 2)"),
         shapes=Shapes(stride=(4, 4)),
         form=None,
@@ -402,6 +406,7 @@ NATIVE_RULES = (
     ),
     Rule(
         name="native: a kernel in parts by a convolution",
+        chained=True,
         target=native("kernel <= 4", listed=[*NATIVE, "Convolution"]),
         shapes=Shapes(grouped=False, axes=(2,), kernel=(5, 6), stride=(2, 2), dilation=(1, 1)),
         form=None,
@@ -410,6 +415,7 @@ NATIVE_RULES = (
     ),
     Rule(
         name="native: a stride by copies",
+        chained=True,
         target=target_of(
             {
                 "ConvolutionBackpropData": [
@@ -457,6 +463,7 @@ COMBINED = (
     ),
     Rule(
         name="2-D, small pads, aligned, without Slices of the batch",
+        chained=True,
         target=target_of(
             both("spatial_axes == 2", "pad <= 1", "outputs % 2 == 0") | {"Slice": ["axis != 0"]},
         ),
