@@ -31,8 +31,8 @@ WIDTH = 98
 LEVELS = (
     ("base proof", "diagnostics, limits, texts; the trusted core of the proof imports nothing"),
     ("ir", "element types, shapes, nodes, graphs; what an operation is; geometry"),
-    ("kernels", "numbers, nothing of graphs; compiled_* only if numba is installed"),
-    ("ops extension", "one frozen dataclass per operation; all that your own operations import"),
+    ("kernels", "computations on arrays; compiled_* only if numba is installed"),
+    ("ops extension", "one frozen dataclass per operation; extension: for your own"),
     ("rewrite", "inference, lowering, legalisation for targets, raising"),
     ("formats", "OpenVINO IR of all versions, ONNX, oneDNN Graph, the text form"),
     ("runtime", "plans that execute graphs; pieces of graphs; benchmarks"),
