@@ -33,6 +33,7 @@ from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.basic import Const, Result
 from irdeconv.rewrite.builder import GraphBuilder
 from support.commands import command
+from support.fixtures import Capture, Patch
 from support.printed import printed
 
 # What is raised is also the built-in error that says the same, and survives pickling.
@@ -168,7 +169,7 @@ def raised(program: str) -> str:
 @pytest.mark.usefixtures("pipe")
 @pytest.mark.parametrize("code", sorted(set(CODES) - WITHOUT_EXAMPLE))
 def test_an_example_reports_its_code_and_no_other(
-    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, update: bool
+    code: str, tmp_path: Path, monkeypatch: Patch, update: bool
 ) -> None:
     page = code_page(code)
     write_files(page, tmp_path)
@@ -193,7 +194,7 @@ def rewrite(page: CodePage, found: list[str]) -> None:
 
 
 def test_where_the_text_has_no_code_the_document_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     page = code_page("E504")
     write_files(page, tmp_path)
@@ -214,7 +215,7 @@ def test_every_code_is_explained_and_nothing_else_is() -> None:
         assert page.steps or page.when
 
 
-def test_the_list_has_every_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_has_every_code(capsys: Capture) -> None:
     assert command("codes") == 0
     out = capsys.readouterr().out
     assert re.findall(r"^  ([EW]\d{3})  ", out, re.M) == [
@@ -227,7 +228,7 @@ def test_the_list_has_every_code(capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
-def test_a_code_is_explained_in_any_case(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_code_is_explained_in_any_case(capsys: Capture) -> None:
     assert command("codes", "e302") == 0
     out = capsys.readouterr().out
     page = code_page("E302")
@@ -240,7 +241,7 @@ def test_a_code_is_explained_in_any_case(capsys: pytest.CaptureFixture[str]) -> 
     assert "error[E302]" in out
 
 
-def test_several_codes_and_beginnings(capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_codes_and_beginnings(capsys: Capture) -> None:
     assert command("codes", "W4", "E310") == 0
     out = capsys.readouterr().out
     assert [c for c in CODES if f"{c}: {CODES[c].title}" in out] == ["E310", "W400", "W401", "W402"]
@@ -250,7 +251,7 @@ def test_several_codes_and_beginnings(capsys: pytest.CaptureFixture[str]) -> Non
     assert "model.xml" not in out
 
 
-def test_the_document_of_a_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_document_of_a_code(capsys: Capture) -> None:
     assert command("codes", "E600", "--format", "json") == 0
     (found,) = json.loads(capsys.readouterr().out)["codes"]
     assert found["severity"] == "error"
@@ -267,9 +268,7 @@ def test_the_document_of_a_code(capsys: pytest.CaptureFixture[str]) -> None:
         ("", "irdeconv codes lists all of them"),
     ],
 )
-def test_an_unknown_code_is_told_its_neighbours(
-    text: str, hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_code_is_told_its_neighbours(text: str, hint: str, capsys: Capture) -> None:
     assert command("codes", text) == 2
     assert hint in capsys.readouterr().err
 
@@ -286,7 +285,7 @@ def test_limits_in_the_texts_are_those_of_the_code() -> None:
 
 @pytest.mark.parametrize(("terminal", "arguments"), [(True, []), (True, ["-q"]), (False, [])])
 def test_validate_points_to_the_codes_at_a_terminal(
-    terminal: bool, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    terminal: bool, arguments: list[str], tmp_path: Path, monkeypatch: Patch
 ) -> None:
     page = code_page("E213")
     write_files(page, tmp_path)
@@ -312,7 +311,7 @@ def test_options_in_the_texts_exist() -> None:
 # The limits: shown, set, and held by whoever reads, infers, lowers or runs.
 
 
-def test_limits_are_shown_and_set(capsys: pytest.CaptureFixture[str]) -> None:
+def test_limits_are_shown_and_set(capsys: Capture) -> None:
     assert command("doctor", "--limits", "--limit", "layers=2") == 0
     shown = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [words[1:3] for words in shown if words[0] == "layers"] == [["2", "layers"]]
@@ -337,7 +336,7 @@ def test_every_value_that_is_shown_can_be_set() -> None:
 
 
 def test_the_environment_sets_limits_and_options_go_first(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: Capture, monkeypatch: Patch
 ) -> None:
     monkeypatch.setenv("IRDECONV_LIMITS", "layers=3, memory=2 GiB,ports=1,000, edges=7")
     assert limits.of_environment() == [
@@ -363,7 +362,7 @@ def test_the_environment_sets_limits_and_options_go_first(
 
 @pytest.mark.parametrize("verb", ["validate", "batch"])
 def test_a_bad_environment_is_one_diagnostic(
-    verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    verb: str, capsys: Capture, monkeypatch: Patch
 ) -> None:
     monkeypatch.setenv("IRDECONV_LIMITS", "layers=3;edges=4")
     words = ["validate"] if verb == "batch" else []
@@ -375,7 +374,7 @@ def test_a_bad_environment_is_one_diagnostic(
 
 
 def test_a_batch_hands_the_limits_of_its_environment_on(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: Capture, monkeypatch: Patch
 ) -> None:
     monkeypatch.setenv("IRDECONV_LIMITS", "layers=3")
     sample = "ir_samples/openvino/group_deconv.xml"
@@ -399,7 +398,7 @@ def test_all_nodes_of_a_lowering_together_are_limited(form: str) -> None:
     assert found.location is not None
 
 
-def test_too_many_nodes_are_refused_before_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_nodes_are_refused_before_one_is_made(monkeypatch: Patch) -> None:
     x = '%0 "x" = opset1.Parameter() {shape = [1, 1, 2, 2], element_type = f32}'
     w = '%1 "w" = opset1.Parameter() {shape = [1, 1, 9, 9], element_type = f32}'
     up = '%2 "up" = opset1.ConvolutionBackpropData(%0, %1) {strides = [9, 9], dilations = [1, 1]}'
@@ -417,7 +416,7 @@ def test_too_many_nodes_are_refused_before_one_is_made(monkeypatch: pytest.Monke
     "layers layer=1 layers=x layers=-1 edges=9e9 edges=² layers=1.5 layers=1,00 edges=99999999999G "
     "layers= layers=nones rank=33 rank=none".split(),
 )
-def test_limits_that_are_none(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_limits_that_are_none(text: str, capsys: Capture) -> None:
     assert command("infer", "ir_samples/openvino/dynamic.xml", "--limit", text) == 2
     assert "E700" in capsys.readouterr().err
 

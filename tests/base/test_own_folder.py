@@ -12,11 +12,12 @@ import pytest
 from irdeconv.kernels import jit
 from irdeconv.kernels.jit import is_private, private_folder, processor, user_folder
 from irdeconv.runtime.choice import MEASUREMENTS_SCHEMA, Tuner
+from support.fixtures import Patch
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners of files here")
 
 
-def test_the_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_place(monkeypatch: Patch, tmp_path: Path) -> None:
     monkeypatch.setattr(jit.sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert user_folder() == tmp_path / "irdeconv"
@@ -49,7 +50,7 @@ def test_what_others_may_write_is_not_used(open_to: int, tmp_path: Path) -> None
     assert private_folder(made)
 
 
-def test_what_is_not_the_users_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_the_users_is_not_used(tmp_path: Path, monkeypatch: Patch) -> None:
     assert private_folder(tmp_path / "a")
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     assert private_folder(tmp_path / "a") is None
@@ -89,7 +90,7 @@ def test_the_processor_is_known() -> None:
 
 
 @pytest.mark.skipif(not jit.installed(), reason="numba is not installed")
-def test_damaged_code_is_compiled_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_code_is_compiled_anew(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(jit, "cache_folder", lambda: str(tmp_path))
 
     def twice(x: float) -> float:
@@ -106,9 +107,7 @@ def test_damaged_code_is_compiled_anew(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.skipif(not jit.installed(), reason="numba is not installed")
-def test_without_a_private_place_nothing_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_private_place_nothing_is_kept(tmp_path: Path, monkeypatch: Patch) -> None:
     from numba import config
 
     (tmp_path / "cache").mkdir()

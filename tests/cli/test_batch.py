@@ -22,6 +22,7 @@ from irdeconv.cli.batch_executors import Child, Errand, InProcess, Processes
 from irdeconv.cli.batch_items import found_files, name_of, worst
 from support import batch_calls
 from support.commands import command
+from support.fixtures import Capture, Patch
 from support.schemas import require_schema, validator
 
 # `irdeconv batch`: items, their folders, the journal, the report.
@@ -32,7 +33,7 @@ FEW = ("openvino/deconv_3x3_to_5x5.xml", "broken/wrong_channels.xml", "openvino/
 
 
 @pytest.fixture
-def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def models(tmp_path: Path, monkeypatch: Patch) -> Path:
     """A folder with some models, and nothing else, as the current one."""
     for name in (*FEW, HEAD):
         path = tmp_path / "models" / name
@@ -155,7 +156,7 @@ def test_formats(models: Path) -> None:
     assert results[0]["locations"][0]["physicalLocation"]["region"]["startLine"] == 27
 
 
-def test_an_answer_is_not_told_twice(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_answer_is_not_told_twice(models: Path, capsys: Capture) -> None:
     name = "models/openvino/segmentation_head.xml"
     assert command("batch", "run", name, "--jobs", "0", "--shape", "[1,2,32,32]") != 0
     out = " ".join(capsys.readouterr().out.split())
@@ -163,9 +164,7 @@ def test_an_answer_is_not_told_twice(models: Path, capsys: pytest.CaptureFixture
     assert f"{name}:" in out
 
 
-def test_very_many_diagnostics_are_not_counted(
-    models: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_very_many_diagnostics_are_not_counted(models: Path, capsys: Capture) -> None:
     text = Path("models/broken/wrong_channels.xml").read_text()
     at = text.index("</layers>")
     layers = "".join(
@@ -176,14 +175,14 @@ def test_very_many_diagnostics_are_not_counted(
     assert "and at least 45 more diagnostics" in capsys.readouterr().out
 
 
-def test_a_folder_of_links_says_so(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_of_links_says_so(models: Path, capsys: Capture) -> None:
     Path("links").mkdir()
     Path("links/there").symlink_to(models.absolute())
     assert command("batch", "validate", "links") == 2
     assert "links that lead out" in " ".join(capsys.readouterr().err.split())
 
 
-def test_nothing_to_prove_is_said(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_to_prove_is_said(models: Path, capsys: Capture) -> None:
     sample = "models/openvino/segmentation_head.xml"
     for name in ("plain.xml", "other.xml"):  # neither has a deconvolution any more
         assert command("lower", sample, "-o", name, "--form", "stacked", "-q") == 0
@@ -200,7 +199,7 @@ def lines(path: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(path).read_text().splitlines()]
 
 
-def test_what_is_done_is_not_done_again(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_done_is_not_done_again(models: Path, capsys: Capture) -> None:
     words = ("batch", "lower", "models", "-o", "out", "--jobs", "0", "--report", "r.json")
     command(*words)
     first, before = Path("r.json").read_bytes(), lines("out/batch.journal")
@@ -247,7 +246,7 @@ def test_half_a_line_and_rubbish_are_done_again(models: Path) -> None:
     assert journal.read_bytes() == b"something else\n"
 
 
-def test_one_batch_at_a_time(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_batch_at_a_time(models: Path, capsys: Capture) -> None:
     fcntl = pytest.importorskip("fcntl")
     with open("x.journal", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -306,9 +305,7 @@ def test_kill_and_resume(models: Path) -> None:
         (("validate", "none"), "cannot read none"),
     ],
 )
-def test_mistakes(
-    models: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
-) -> None:
+def test_mistakes(models: Path, capsys: Capture, words: tuple[str, ...], message: str) -> None:
     assert command("batch", *words) in (2, 6)
     assert message in capsys.readouterr().err
     assert not list(models.glob("*.journal"))

@@ -14,6 +14,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.formats.arrays import npz
 from support.commands import command
+from support.fixtures import Capture, Patch
 from support.schemas import require_schema
 
 SAMPLES = Path(__file__).resolve().parents[2] / "ir_samples/openvino"
@@ -21,7 +22,7 @@ RUN = ("batch", "run", "m.xml", "--jobs", "0", "-q")
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def here(tmp_path: Path, monkeypatch: Patch) -> None:
     """A current folder."""
     monkeypatch.chdir(tmp_path)
 
@@ -37,11 +38,11 @@ def part(folder: str, rows: tuple[int, int, int], file: str = "x.npy", **more: A
     (path / "outputs.npz").write_bytes(npz({"y": y, **more}))
 
 
-def said(capsys: pytest.CaptureFixture[str]) -> str:
+def said(capsys: Capture) -> str:
     return " ".join(capsys.readouterr().err.split())
 
 
-def test_shards_of_a_run_together_are_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_shards_of_a_run_together_are_the_run(capsys: Capture) -> None:
     for suffix in (".xml", ".bin"):
         shutil.copy(SAMPLES / f"segmentation_head{suffix}", f"m{suffix}")
     images = np.random.default_rng(0).random((11, 3, 32, 32)).astype(np.float32)
@@ -78,7 +79,7 @@ def test_shards_of_a_run_together_are_the_run(capsys: pytest.CaptureFixture[str]
     assert np.array_equal(np.load("y.npy"), want)
 
 
-def test_gaps_and_overlaps_have_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_gaps_and_overlaps_have_numbers(capsys: Capture) -> None:
     for rows in ((2, 4), (4, 6), (5, 9), (6, 7), (12, 14)):
         part("o", (*rows, 1000))
     Path("o/failed").mkdir()
@@ -97,7 +98,7 @@ def test_gaps_and_overlaps_have_numbers(capsys: pytest.CaptureFixture[str]) -> N
     assert not Path("y.npy").exists()
 
 
-def test_a_file_that_has_failed_is_missed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_has_failed_is_missed(capsys: Capture) -> None:
     for suffix in (".xml", ".bin"):
         shutil.copy(SAMPLES / f"segmentation_head{suffix}", f"m{suffix}")
     np.save("good.npy", np.ones((2, 3, 32, 32), np.float32))
@@ -123,7 +124,7 @@ def test_rows_that_failed_elsewhere_are_not_missed() -> None:
     assert command("batch", "join", "o", "p", "-o", "y.npy") == 0
 
 
-def test_very_many_gaps_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_very_many_gaps_are_counted(capsys: Capture) -> None:
     for begin in range(0, 60, 2):
         part("o", (begin, begin + 1, 60))
     assert command("batch", "join", "o", "-o", "y.npy") == 2
@@ -145,9 +146,7 @@ def test_very_many_gaps_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
         ({"y": np.zeros((), np.float32)}, 'output "y" is a scalar'),
     ],
 )
-def test_parts_that_do_not_fit(
-    more: dict[str, Any], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_parts_that_do_not_fit(more: dict[str, Any], message: str, capsys: Capture) -> None:
     part("o", (0, 2, 4))
     part("o", (2, 4, 4), **more)
     assert command("batch", "join", "o", "-o", "y.npz") == 2
@@ -169,15 +168,13 @@ def test_parts_that_do_not_fit(
         (("o", "-o", "y.npy", "--shard", "0/2"), '"0/2" is not such as 1/4'),
     ],
 )
-def test_mistakes_of_join(
-    words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes_of_join(words: tuple[str, ...], message: str, capsys: Capture) -> None:
     part("o", (0, 2, 2))
     assert command("batch", "join", *words) in (2, 6)
     assert message in said(capsys)
 
 
-def test_texts_are_as_long_as_the_longest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_texts_are_as_long_as_the_longest(capsys: Capture) -> None:
     part("o", (0, 2, 4), y=np.array(["a", "b"], object))
     part("o", (2, 4, 4), y=np.array(["cde"], object))
     assert command("batch", "join", "o", "-o", "y.npy") == 0

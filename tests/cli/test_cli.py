@@ -16,6 +16,7 @@ from irdeconv.cli.diagnostics import physical
 from irdeconv.cli.main import main
 from irdeconv.cli.verbs import VERBS
 from support.commands import command
+from support.fixtures import Capture, Patch
 from support.ir_text import write_ir
 from support.layers import Layer
 from support.small_net import write_small_net
@@ -54,7 +55,7 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-def as_json(capsys: pytest.CaptureFixture[str]) -> Any:
+def as_json(capsys: Capture) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
@@ -62,7 +63,7 @@ def as_json(capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 @pytest.mark.usefixtures("pipe")
-def test_usage_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_and_version(capsys: Capture) -> None:
     assert command("--help") == 0
     usage = capsys.readouterr().out
     assert max(map(len, usage.splitlines())) <= 80
@@ -77,14 +78,14 @@ def test_usage_and_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_verb_has_help(verb: str, capsys: Capture) -> None:
     assert command(verb, "--help") == 0
     out = capsys.readouterr().out
     assert out.startswith(f"usage: irdeconv {verb}")
     assert "--format {text,json" in out
 
 
-def test_did_you_mean(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_did_you_mean(net: Path, capsys: Capture) -> None:
     for args, hint in [
         (["valdate", net], 'did you mean "validate"?'),
         (["validate", net, "--formt=json"], 'did you mean "--format"?'),
@@ -103,7 +104,7 @@ def test_did_you_mean(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
 # Exit codes --------------------------------------------------------------------------------------
 
 
-def test_unreadable_and_missing_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_and_missing_files(tmp_path: Path, capsys: Capture) -> None:
     bad = tmp_path / "bad.xml"
     bad.write_text("<net")
     for verb in ("infer", "lower", "run", "inspect", "compare"):
@@ -116,7 +117,7 @@ def test_unreadable_and_missing_files(tmp_path: Path, capsys: pytest.CaptureFixt
     assert command("validate", tmp_path) == 6
 
 
-def test_a_model_that_does_not_fit(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_that_does_not_fit(broken: Path, capsys: Capture) -> None:
     assert command("infer", broken) == 3
     assert "error[E302]" in capsys.readouterr().err
     assert command("inspect", broken) == 0
@@ -125,7 +126,7 @@ def test_a_model_that_does_not_fit(broken: Path, capsys: pytest.CaptureFixture[s
     assert "deconv" in captured.out
 
 
-def test_unknown_operations(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_operations(net: Path, tmp_path: Path, capsys: Capture) -> None:
     text = net.read_text().replace(
         'type="ConvolutionBackpropData" version="opset1"', 'type="Magic" version="mine"'
     )
@@ -139,16 +140,14 @@ def test_unknown_operations(net: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert command("validate", path) == 0
 
 
-def test_output_that_cannot_be_written(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_that_cannot_be_written(net: Path, capsys: Capture) -> None:
     for verb in ("lower", "infer", "run", "inspect"):
         out = "out.npz" if verb == "run" else "out.xml"
         assert command(verb, net, "-o", net.parent / "no" / out) == 6
     assert "No such file or directory" in capsys.readouterr().err
 
 
-def test_a_bug_asks_for_a_report(
-    net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bug_asks_for_a_report(net: Path, monkeypatch: Patch, capsys: Capture) -> None:
     def fail(*_: object, **__: object) -> None:
         raise KeyError("deep inside")
 
@@ -167,7 +166,7 @@ def test_a_bug_asks_for_a_report(
 
 @pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (MemoryError(), 5)])
 def test_interrupts_and_memory(
-    net: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
+    net: Path, monkeypatch: Patch, error: BaseException, code: int
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise error
@@ -179,7 +178,7 @@ def test_interrupts_and_memory(
 # validate ----------------------------------------------------------------------------------------
 
 
-def test_validate_text(net: Path, broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_text(net: Path, broken: Path, capsys: Capture) -> None:
     assert command("validate", net) == 0
     assert capsys.readouterr().out == f"{net}: valid, 0 errors, 0 warnings\n"
     assert command("validate", net, broken) == 1
@@ -190,7 +189,7 @@ def test_validate_text(net: Path, broken: Path, capsys: pytest.CaptureFixture[st
     assert out.rstrip().splitlines()[-1].startswith(f"{broken}: invalid, 1 error, ")
 
 
-def test_validate_json(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_json(broken: Path, capsys: Capture) -> None:
     assert command("validate", "--format", "json", broken) == 1
     found = as_json(capsys)
     assert found["schema"] == "irdeconv/validate/1"
@@ -203,7 +202,7 @@ def test_validate_json(broken: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert isinstance(error["line"], int)
 
 
-def test_validate_sarif(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_sarif(broken: Path, capsys: Capture) -> None:
     assert command("validate", "--format", "sarif", broken) == 1
     log = as_json(capsys)
     assert log["version"] == "2.1.0"
@@ -224,7 +223,7 @@ def test_sarif_of_a_name_that_is_no_utf_8() -> None:
     }
 
 
-def test_validate_junit(net: Path, broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_junit(net: Path, broken: Path, capsys: Capture) -> None:
     assert command("validate", "--format", "junit", net, broken) == 1
     root = ElementTree.fromstring(capsys.readouterr().out)
     good, bad = root
@@ -249,9 +248,7 @@ def test_validate_strict(net: Path) -> None:
     "shape",
     ["x[1,2,5,6]", "x:[1,2,5,6]", "[1,2,5,6]", "1,2,5,6", " x [ 1, 2, 5, 6 ]", "x[1,2,5..5,6]"],
 )
-def test_shapes_in_every_spelling(
-    open_net: Path, shape: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_shapes_in_every_spelling(open_net: Path, shape: str, capsys: Capture) -> None:
     assert command("infer", open_net, "--shape", shape, "--format", "json") == 0
     found = as_json(capsys)
     assert found["schema"] == "irdeconv/infer/1"
@@ -260,12 +257,12 @@ def test_shapes_in_every_spelling(
     assert statuses["deconv"] == "refined"
 
 
-def test_partly_open_shapes(open_net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_partly_open_shapes(open_net: Path, capsys: Capture) -> None:
     assert command("infer", open_net, "--shape", "x[1,2,3..5,-1]", "--format", "json") == 0
     assert as_json(capsys)["outputs"] == {"y": "f32[1,3,5..9,?]"}
 
 
-def test_validate_with_shapes(open_net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_with_shapes(open_net: Path, capsys: Capture) -> None:
     assert command("validate", open_net, "--shape", "x[1,2,4,4]") == 0
     capsys.readouterr()
     assert command("validate", open_net, "--shape", "[1,5,4,4]", "--format", "json") == 1
@@ -276,7 +273,7 @@ def test_validate_with_shapes(open_net: Path, capsys: pytest.CaptureFixture[str]
         assert command("validate", open_net, "--shape", wrong) == 2
 
 
-def test_validate_by_the_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_by_the_document(tmp_path: Path, capsys: Capture) -> None:
     layer = replace(LAYER, auto_pad="valid", output_shape=(7, 7))
     write_ir(tmp_path / "net.xml", layer, np.ones((2, 3, 3, 3), np.float32))
     for semantics in ("runtime", "document"):
@@ -300,7 +297,7 @@ def test_infer_writes_what_o_names(open_net: Path, tmp_path: Path) -> None:
     assert str(ird.read(out).results[0].declared_inputs[0]) == "f32[1,3,7,7]"
 
 
-def test_lower(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lower(net: Path, tmp_path: Path, capsys: Capture) -> None:
     out = tmp_path / "low.xml"
     assert command("lower", net, "-o", out) == 0
     captured = capsys.readouterr()
@@ -331,7 +328,7 @@ def test_inputs_are_not_overwritten(net: Path, verb: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("verb", ["lower", "raise"])
 def test_certificates_do_not_overwrite_the_ir(
-    net: Path, verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    net: Path, verb: str, tmp_path: Path, capsys: Capture
 ) -> None:
     out = tmp_path / "out.xml"
     for taken in (out, out.with_suffix(".bin")):
@@ -345,14 +342,12 @@ def test_certificates_do_not_overwrite_the_ir(
     assert f"{missing} cannot be written" in capsys.readouterr().err
 
 
-def test_nothing_to_raise(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_to_raise(net: Path, capsys: Capture) -> None:
     assert command("raise", net) == 0
     assert "no decompositions, nothing to raise" in capsys.readouterr().out
 
 
-def test_compare_finds_a_difference(
-    net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compare_finds_a_difference(net: Path, tmp_path: Path, capsys: Capture) -> None:
     other = tmp_path / "other.xml"
     write_ir(other, LAYER, np.arange(54, dtype=np.float32).reshape(2, 3, 3, 3)[:, ::-1])
     assert command("compare", net, other) == 1
@@ -377,7 +372,7 @@ def test_compare_with_the_own_lowering(open_net: Path) -> None:
     assert command("compare", open_net, "--shape", "[1,2,3,5]", "--seed", "7") == 0
 
 
-def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor(capsys: Capture) -> None:
     assert command("doctor") == 0
     assert "numpy" in capsys.readouterr().out
     assert command("doctor", "--format", "json") == 0
@@ -393,7 +388,7 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: Patch) -> Path:
     """The current folder: a model, its lowering, a folder, a file of something else."""
     monkeypatch.chdir(tmp_path)
     write_small_net(Path())
@@ -473,7 +468,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     ],
 )  # fmt: skip
 def test_refused_at_once(
-    folder: Path, command: str, code: int, message: str, capsys: pytest.CaptureFixture[str]
+    folder: Path, command: str, code: int, message: str, capsys: Capture
 ) -> None:
     before = contents(folder)
     capsys.readouterr()
@@ -496,9 +491,7 @@ def test_measurements_may_lie_in_a_new_folder(folder: Path) -> None:
     assert main(["run", "net.xml", "--tune", "new/kernels.json", "-q"]) == 0
 
 
-def test_compare_and_inspect_take_a_form_where_they_lower(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compare_and_inspect_take_a_form_where_they_lower(folder: Path, capsys: Capture) -> None:
     assert main(["compare", "net.xml", "--form", "phases", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["b"] == "lowered (phases)"
     assert main(["compare", "net.xml", "--format", "json"]) == 0

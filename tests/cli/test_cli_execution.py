@@ -15,6 +15,7 @@ import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.cli.options import measurements, size, whole
 from support.commands import command
+from support.fixtures import Capture, Patch
 from support.layers import build, numbers
 from support.onnx_models import Layer
 from support.small_net import LAYER, W
@@ -22,7 +23,7 @@ from support.small_net import LAYER, W
 # Options that decide how a plan executes: --threads, --no-fuse, --tune, --max-memory, --trace.
 
 
-def traced(capsys: pytest.CaptureFixture[str], net: Path, *args: object) -> list[dict[str, Any]]:
+def traced(capsys: Capture, net: Path, *args: object) -> list[dict[str, Any]]:
     assert command("run", net, "--trace", "--format", "json", *args) == 0
     return json.loads(capsys.readouterr().out)["steps"]  # type: ignore[no-any-return]
 
@@ -60,9 +61,7 @@ def test_a_file_of_measurements_is_json() -> None:
         measurements("x=ones")
 
 
-def test_a_trace_tells_the_layers_of_each_step(
-    net: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_trace_tells_the_layers_of_each_step(net: Path, capsys: Capture) -> None:
     [step] = fused = traced(capsys, net)
     assert types(fused) == [["ZeroInsertion", "Pad", "Convolution"]]
     assert step["layers"][-1]["name"] == "deconv"
@@ -78,13 +77,13 @@ def test_a_trace_tells_the_layers_of_each_step(
 
 
 def test_a_trace_beside_a_dump_is_of_single_layers(
-    net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    net: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     steps = traced(capsys, net, "--dump", "deconv", "--dump-dir", tmp_path / "dump")
     assert types(steps) == [["ZeroInsertion"], ["Pad"], ["Convolution"]]
 
 
-def test_a_trace_is_a_log(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trace_is_a_log(net: Path, capsys: Capture) -> None:
     assert command("run", net, "--trace") == 0
     out, err = capsys.readouterr()
     assert "step 0: deconvolution " in err
@@ -108,7 +107,7 @@ def test_how_it_is_executed_does_not_change_results(net: Path) -> None:
 
 @pytest.mark.parametrize("options", [(), ("--no-fuse",), ("--form", "none"), ("--exact",)])
 def test_memory_is_refused_before_running(
-    net: Path, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    net: Path, options: tuple[str, ...], capsys: Capture
 ) -> None:
     assert command("run", net, "--max-memory", "200", *options) == 5
     err = " ".join(capsys.readouterr().err.split())
@@ -117,9 +116,7 @@ def test_memory_is_refused_before_running(
     assert command("run", net, "--max-memory", "1G", *options) == 0
 
 
-def test_inputs_beyond_the_limit_are_not_made(
-    net: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_inputs_beyond_the_limit_are_not_made(net: Path, capsys: Capture) -> None:
     text = net.read_text().replace('shape="1,3,4,4"', 'shape="1,3,100000,100000"')
     net.write_text(text.replace("<dim>4</dim>", "<dim>100000</dim>"))
     for verb in ("run", "bench"):
@@ -144,16 +141,12 @@ def test_the_limit_counts_what_is_alive_at_once() -> None:
 @pytest.mark.parametrize(
     "wrong", [["--threads", "0"], ["--max-memory", "lots"], ["--tune", "x=ones"]]
 )
-def test_options_that_do_not_fit(
-    net: Path, wrong: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_that_do_not_fit(net: Path, wrong: list[str], capsys: Capture) -> None:
     assert command("run", net, *wrong) == 2
     assert "error[E700]: --" in capsys.readouterr().err
 
 
-def test_tuning_without_anything_to_measure_is_said(
-    net: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tuning_without_anything_to_measure_is_said(net: Path, capsys: Capture) -> None:
     kept = net.parent / "kernels.json"
     assert command("run", net, "--tune", kept) == 0
     assert not kept.exists()
@@ -165,9 +158,7 @@ def test_tuning_without_anything_to_measure_is_said(
 UP = Layer(data=(1, 4, 5, 6), filter=(4, 3, 4, 4), attributes={"strides": [2, 2], "pads": [1] * 4})
 
 
-def test_lower_and_check_on_the_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lower_and_check_on_the_command_line(tmp_path: Path, capsys: Capture) -> None:
     path, out, proof = (str(tmp_path / n) for n in ("net.onnx", "low.onnx", "proof.json"))
     onnx.save(UP.model(), path)
     assert main(["lower", path, "--form", "stacked", "-o", out, "--certify", proof]) == 0
@@ -200,9 +191,7 @@ def test_a_page_draws_both_models(tmp_path: Path) -> None:
     assert '"certificate":"proved ' in page.read_text("utf-8")
 
 
-def test_what_cannot_become_an_ir_can_be_lowered_as_it_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_become_an_ir_can_be_lowered_as_it_is(tmp_path: Path, capsys: Capture) -> None:
     made = UP.model()
     made.graph.node.append(onnx.helper.make_node("TfIdfVectorizer", ["y"], ["d"]))
     made.graph.output[0].name = "d"
@@ -229,8 +218,8 @@ def test_refused(
     arguments: str,
     message: str,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+    monkeypatch: Patch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     onnx.save(UP.model(), "net.onnx")

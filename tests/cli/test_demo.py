@@ -16,6 +16,7 @@ import irdeconv as ird
 from irdeconv.cli.demo_picture import CUT_MARGIN, FILES, MOST_PIXELS, NETWORK, enlarge
 from irdeconv.cli.pictures import planes, psnr, resized
 from support.commands import command
+from support.fixtures import Capture, Patch
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "ir_samples"
@@ -33,7 +34,7 @@ def network(form: str | None) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def elsewhere(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
 
@@ -92,7 +93,7 @@ def test_openvino_runs_it() -> None:
     assert np.abs(compiled(x)["enlarged"] - network(None)(x)).max() < 1e-5
 
 
-def test_the_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo(tmp_path: Path, capsys: Capture) -> None:
     assert command("demo") == 0
     said = capsys.readouterr().out
     steps = "picture validate infer lower certify run compare write measure page"
@@ -114,7 +115,7 @@ def test_the_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == (folder / "demo.json").read_text("utf-8")
 
 
-def test_the_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_document(tmp_path: Path, capsys: Capture) -> None:
     given = ("--form", "auto", "--target", "no-depth-to-space", "-o", "made")
     assert command("demo", "--format", "json", *given) == 0
     found = json.loads(capsys.readouterr().out)
@@ -127,7 +128,7 @@ def test_the_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "P"])
-def test_any_picture(tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_any_picture(tmp_path: Path, mode: str, capsys: Capture) -> None:
     pixels = np.random.default_rng(2).integers(0, 256, (11, 14, 4), np.uint8)
     image = Image.fromarray(pixels).convert("RGB" if mode == "P" else mode)
     image.convert(mode).save(tmp_path / "my.png")
@@ -169,9 +170,7 @@ def test_a_photograph_of_a_camera(tmp_path: Path) -> None:
         (["--target", "nobody"], 2, "nobody"),
     ],
 )
-def test_mistakes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
-) -> None:
+def test_mistakes(tmp_path: Path, capsys: Capture, words: list[str], code: int, said: str) -> None:
     (tmp_path / "text.png").write_text("only text")
     picture = Image.fromarray(np.random.default_rng(3).integers(0, 256, (20, 10), np.uint8))
     picture.save(tmp_path / "whole.png")
@@ -195,7 +194,7 @@ def test_force_overwrites_what_stands_there(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_may_not_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     (tmp_path / "locked").mkdir()
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
@@ -203,9 +202,7 @@ def test_a_folder_that_may_not_be_written(
     assert "Permission denied" in capsys.readouterr().err
 
 
-def test_what_does_not_hold_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_does_not_hold_is_said(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
     """The lowered network shifts the bicubic picture by one pixel."""
     text = MODEL.read_text("utf-8").replace('pads_begin="7,7"', 'pads_begin="6,6"')
     (tmp_path / "other.xml").write_text(text.replace('pads_end="7,7"', 'pads_end="8,8"'))
@@ -219,9 +216,7 @@ def test_what_does_not_hold_is_said(
     assert json.loads((tmp_path / "irdeconv_demo/demo.json").read_text())["passed"] is False
 
 
-def test_without_the_letters_for_ticks(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_the_letters_for_ticks(monkeypatch: Patch, capsys: Capture) -> None:
     from irdeconv.cli.console import Console
     from irdeconv.cli.demo_picture import Steps
 

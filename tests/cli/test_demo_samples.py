@@ -10,12 +10,13 @@ import pytest
 from irdeconv.cli.samples import samples
 from irdeconv.ir.graph import Graph
 from support.commands import command
+from support.fixtures import Capture, Patch
 from support.ir_text import write_ir
 from support.small_net import LAYER, W
 
 
 @pytest.fixture
-def folder(net: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(net: Path, monkeypatch: Patch) -> Path:
     """A folder of samples instead of the packaged ones: net and deep/other."""
     (net.parent / "samples" / "deep").mkdir(parents=True)
     for name in ("net", "deep/other"):
@@ -24,7 +25,7 @@ def folder(net: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return net.parent
 
 
-def test_demo(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo(folder: Path, capsys: Capture) -> None:
     assert command("demo", "--samples") == 0
     captured = capsys.readouterr().out
     assert "ok   net: 1 deconvolution, " in captured
@@ -39,7 +40,7 @@ def test_demo(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert 'did you mean "net"?' in capsys.readouterr().err
 
 
-def test_demo_json_and_kept_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo_json_and_kept_files(folder: Path, capsys: Capture) -> None:
     assert command("demo", "--samples", "--format", "json", "-o", folder / "kept") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["schema"], found["passed"], found["seed"]) == ("irdeconv/demo-samples/1", True, 0)
@@ -50,7 +51,7 @@ def test_demo_json_and_kept_files(folder: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_demo_fails_where_anything_differs(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     def write_doubled(graph: Graph, path: Path) -> None:
         write_ir(Path(path), LAYER, W * 2)
@@ -62,9 +63,7 @@ def test_demo_fails_where_anything_differs(
     assert "read back differs first at deconv" in out
 
 
-def test_demo_wants_broken_samples_refused(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_demo_wants_broken_samples_refused(folder: Path, capsys: Capture) -> None:
     bad = folder / "samples" / "broken" / "bad.xml"
     bad.parent.mkdir()
     bad.write_text("<net")
@@ -75,13 +74,13 @@ def test_demo_wants_broken_samples_refused(
     assert "FAIL broken/bad: accepted" in capsys.readouterr().out
 
 
-def test_demo_closes_open_shapes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo_closes_open_shapes(folder: Path, capsys: Capture) -> None:
     write_ir(folder / "samples" / "net.xml", LAYER, W, data_shape=[-1, 3, -1, 4])
     assert command("demo", "--samples", "net", "--format", "json") == 0
     [sample] = json.loads(capsys.readouterr().out)["samples"]
     assert sample["inputs"] == {"x": [8, 3, 8, 4]}
 
 
-def test_the_packaged_samples(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_packaged_samples(capsys: Capture) -> None:
     assert command("demo", "--samples") == 0
     assert "as they should be" in capsys.readouterr().out

@@ -31,6 +31,7 @@ from irdeconv.kernels.jit import is_wanted, retried
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.convolution import Convolution
 from irdeconv.runtime.plan import COMPILED_SAVES, LOADING, gains_by_compiling
+from support.fixtures import Capture, Patch
 from support.layers import constant, parameter, result
 from support.networks import image, network
 from support.small_net import write_small_net
@@ -48,7 +49,7 @@ BROKEN = {  # what a package does when it is imported, and what is said of it
 }
 
 
-def install(folder: Path, monkeypatch: pytest.MonkeyPatch, package: str, code: str) -> None:
+def install(folder: Path, monkeypatch: Patch, package: str, code: str) -> None:
     """Put a package in front of all others."""
     (folder / package).mkdir(parents=True)
     (folder / package / "__init__.py").write_text(code)
@@ -78,8 +79,8 @@ def net(tmp_path: Path) -> Path:
 )
 def test_a_broken_package(
     net: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: Patch,
+    capsys: Capture,
     code: str,
     package: str,
     command: list[str],
@@ -97,9 +98,7 @@ def test_a_broken_package(
 
 
 @pytest.mark.parametrize("package", ["onnx", "openvino"])
-def test_a_missing_package(
-    net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], package: str
-) -> None:
+def test_a_missing_package(net: Path, monkeypatch: Patch, capsys: Capture, package: str) -> None:
     for name in [m for m in sys.modules if m.split(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
 
@@ -127,9 +126,7 @@ def test_the_extras_that_messages_name_exist() -> None:
         assert any(n.startswith(package) for n in needed)
 
 
-def test_a_runtime_that_does_not_start(
-    net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_runtime_that_does_not_start(net: Path, monkeypatch: Patch, capsys: Capture) -> None:
     code = "class Core:\n def __init__(self): raise RuntimeError('no plugins.xml')\n"
     code += "Model = PartialShape = opset8 = None\n"
     install(net.parent / "site", monkeypatch, "openvino", code)
@@ -139,7 +136,7 @@ def test_a_runtime_that_does_not_start(
 
 @pytest.mark.parametrize("code", BROKEN)
 def test_a_broken_peer_does_not_end_a_measurement(
-    net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code: str
+    net: Path, monkeypatch: Patch, capsys: Capture, code: str
 ) -> None:
     from irdeconv.runtime.machine import Ceilings
 
@@ -154,7 +151,7 @@ def test_a_broken_peer_does_not_end_a_measurement(
 
 
 def test_the_doctor_tells_broken_extras(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: Patch, tmp_path: Path, capsys: Capture
 ) -> None:
     install(tmp_path / "site", monkeypatch, "onnx", "raise OSError('libx.so.1')")
     monkeypatch.setattr("irdeconv.cli.doctor.version", lambda name: "1.0")
@@ -169,9 +166,7 @@ def test_the_doctor_tells_broken_extras(
 
 
 @pytest.mark.parametrize("code", BROKEN)
-def test_a_broken_compiler_is_no_compiler(
-    net: Path, monkeypatch: pytest.MonkeyPatch, code: str
-) -> None:
+def test_a_broken_compiler_is_no_compiler(net: Path, monkeypatch: Patch, code: str) -> None:
     install(net.parent / "site", monkeypatch, "numba", code)
     monkeypatch.setattr(jit, "_BROKEN", set())
     jit.installed.cache_clear()
@@ -247,7 +242,7 @@ assert loaded()
 """)
 
 
-def test_a_plan_for_many_runs_takes_compiled_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_for_many_runs_takes_compiled_kernels(monkeypatch: Patch) -> None:
     asked: list[bool] = []
 
     def choosing(choose: Callable[[], Any]) -> Any:
@@ -297,7 +292,7 @@ def test_unknown_sizes_gain_nothing() -> None:
 
 
 @pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+def broken(monkeypatch: Patch) -> None:
     """numba is found, but importing it fails."""
     monkeypatch.setattr(jit, "installed", lambda: True)
     monkeypatch.setattr(jit, "_BROKEN", set())
@@ -317,7 +312,7 @@ def test_a_broken_numba_is_noticed_when_a_kernel_is_prepared() -> None:
 
 @pytest.mark.usefixtures("broken")
 @pytest.mark.parametrize("fuse", [False, True])
-def test_a_broken_numba_changes_no_result(fuse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_numba_changes_no_result(fuse: bool, monkeypatch: Patch) -> None:
     got = ird.compile(network(), None, fuse=fuse).run(image())
     monkeypatch.setenv("IRDECONV_FAST", "0")
     want = ird.compile(network(), None, fuse=fuse).run(image())
@@ -356,7 +351,7 @@ def test_the_folders_used_longest_ago_are_removed(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["other-a", "this-a", "this-c", "this-now"]
 
 
-def test_the_state_is_that_of_the_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_state_is_that_of_the_sources(monkeypatch: Patch, tmp_path: Path) -> None:
     for folder in ("shared", "compiled"):
         (tmp_path / folder).mkdir()
     (tmp_path / "shared" / "jit.py").write_text("1")
@@ -391,9 +386,7 @@ def test_one_saves_at_a_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not jit.installed(), reason="numba is not installed")
-def test_code_is_saved_while_no_other_process_saves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_is_saved_while_no_other_process_saves(tmp_path: Path, monkeypatch: Patch) -> None:
     fcntl = pytest.importorskip("fcntl")
     monkeypatch.setattr(jit, "cache_folder", lambda: str(tmp_path))
 

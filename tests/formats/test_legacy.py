@@ -16,6 +16,7 @@ from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.graph import Value
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Parameter
+from support.fixtures import Capture
 from support.legacy import Case, Layer, text
 from support.legacy_cases import CASES
 from support.rows import each_row
@@ -139,9 +140,7 @@ def test_every_verb_reads_a_file_with_the_bin_beside_it(tmp_path: Path) -> None:
     np.testing.assert_allclose(found[0, 0, 0], odds / (1 + odds), rtol=1e-5)
 
 
-def test_what_lower_writes_of_a_file_is_proved(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_lower_writes_of_a_file_is_proved(tmp_path: Path, capsys: Capture) -> None:
     data = {"kernel": "1,3", "output": 1, "strides": "1,2"}
     up = Layer(
         "Deconvolution", "up", [(1, 1, 1, 5)], ["x"], data, {"weights": np.float32([1, 2, 3])}

@@ -15,6 +15,7 @@ import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.formats.kinds import kind_of
 from irdeconv.formats.models import graph_of
+from support.fixtures import Capture
 from support.onnx_models import info, model
 
 HEAD = Path("ir_samples/openvino/segmentation_head.xml")
@@ -178,21 +179,19 @@ def test_a_text_is_not_utf8() -> None:
     ["validate", "infer", "lower", "raise", "inspect", "explain", "run", "compare"],
 )
 def test_verbs_take_every_format(
-    files: dict[str, Path], verb: str, kind: str, capsys: pytest.CaptureFixture[str]
+    files: dict[str, Path], verb: str, kind: str, capsys: Capture
 ) -> None:
     assert main([verb, str(files[kind])]) == 0, capsys.readouterr().err
 
 
-def test_shape_of_an_open_onnx_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shape_of_an_open_onnx_input(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "open.onnx"
     onnx.save(deconv(("n", 2, "h", "w")), path)
     assert main(["infer", str(path), "--shape", "1,2,3,3"]) == 0
     assert "f32[1,3,6,6]" in capsys.readouterr().out
 
 
-def test_an_output_does_not_overwrite_external_data(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_output_does_not_overwrite_external_data(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "net.onnx"
     external = {"save_as_external_data": True, "location": "net.bin", "size_threshold": 0}
     onnx.save(deconv(), path, **external)

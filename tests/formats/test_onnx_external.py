@@ -12,6 +12,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.formats.onnx_external import file_inside
+from support.fixtures import Capture
 
 onnx = pytest.importorskip("onnx")
 DATA = np.arange(4, dtype=np.float32)
@@ -73,7 +74,7 @@ def test_refused(
     place: dict[str, Any],
     says: str,
     tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
+    capfd: Capture,
 ) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
@@ -111,9 +112,7 @@ OPSETS = '<domain: "l", opset_import: ["":17, "l":1]>'
 
 
 @pytest.mark.parametrize("verb", ["validate", "lower", "convert"])
-def test_functions_without_end(
-    verb: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_functions_without_end(verb: str, tmp_path: Path, capfd: Capture) -> None:
     text = f"{{ y = l.f(x) }} {OPSETS} f (x) => (y) {{ y = l.g(x) }}"
     text += f"{OPSETS} g (x) => (y) {{ y = l.f(x) }}"
     args = ["-o", str(tmp_path / "o.xml")] if verb == "convert" else []
@@ -122,9 +121,7 @@ def test_functions_without_end(
 
 
 @pytest.mark.parametrize("verb", ["validate", "lower", "convert"])
-def test_functions_of_functions(
-    verb: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_functions_of_functions(verb: str, tmp_path: Path, capfd: Capture) -> None:
     text = "{ y = l.f0(x) }"
     for at in range(40):
         text += f"{OPSETS} f{at} (x) => (y) {{ a = l.f{at + 1}(x) y = l.f{at + 1}(a) }}"
@@ -136,9 +133,7 @@ def test_functions_of_functions(
 
 @pytest.mark.parametrize("verb", ["validate", "lower", "convert"])
 @pytest.mark.parametrize("name", ["node_name", "tensor_name", "ConvTranspose", "graph_name"])
-def test_names_that_are_no_text(
-    name: str, verb: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_names_that_are_no_text(name: str, verb: str, tmp_path: Path, capfd: Capture) -> None:
     ends = [[onnx.helper.make_tensor_value_info(n, 1, [4])] for n in ("x", "tensor_name")]
     node = onnx.helper.make_node("ConvTranspose", ["x"], ["tensor_name"], name="node_name")
     graph = onnx.helper.make_graph([node], "graph_name", *ends)

@@ -32,6 +32,7 @@ from irdeconv.formats.document import WeightsFile
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.elementwise import Add
 from support.commands import command
+from support.fixtures import Capture, Patch
 from support.ir_text import write_ir
 from support.layers import Layer, constant, parameter, result
 from support.rows import each_row
@@ -156,7 +157,7 @@ def _zip(*members: tuple[str, bytes], packed: int = zipfile.ZIP_DEFLATED) -> byt
     return out.getvalue()
 
 
-def test_what_unpacks_to_much_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_unpacks_to_much_more(monkeypatch: Patch) -> None:
     packed = _zip(("a.npy", npy(np.zeros(1 << 20))))
     with SavedArrays(packed) as arrays:
         assert arrays["a"].shape == (1 << 20,)
@@ -377,9 +378,7 @@ def net(tmp_path: Path) -> Path:
     return tmp_path / "net.xml"
 
 
-def test_missing_weights_are_an_unreadable_model(
-    net: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_weights_are_an_unreadable_model(net: Path, capsys: Capture) -> None:
     net.with_suffix(".bin").unlink()
     assert command("validate", net) == 1
     for verb in ("run", "infer", "lower", "inspect", "explain"):
@@ -389,9 +388,7 @@ def test_missing_weights_are_an_unreadable_model(
         assert (err.count("error"), f"{net.with_suffix('.bin')} is missing" in err) == (1, True)
 
 
-def test_a_shape_that_only_values_confirm_is_wider(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_shape_that_only_values_confirm_is_wider(tmp_path: Path, capsys: Capture) -> None:
     layer = replace(LAYER, output_shape=(7, 7), pads_begin=(0, 0), pads_end=(0, 0))
     write_ir(tmp_path / "net.xml", layer, np.ones((2, 3, 3, 3), np.float32))
     for more, status in ([], "same"), (["--no-weights"], "wider"):
@@ -400,7 +397,7 @@ def test_a_shape_that_only_values_confirm_is_wider(
         assert tensors["deconv"]["status"] == status
 
 
-def test_no_weights_is_the_structure_alone(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_weights_is_the_structure_alone(net: Path, capsys: Capture) -> None:
     net.with_suffix(".bin").unlink()
     assert command("validate", net, "--no-weights") == 0
     assert capsys.readouterr().out.endswith("valid, 0 errors, 0 warnings, without weights\n")
@@ -466,8 +463,8 @@ def test_only_regular_files_are_read(
     name: str,
     make: Callable[[Path], None],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    monkeypatch: Patch,
+    capfd: Capture,
 ) -> None:
     suffix, text = COMMANDS[name]
     model, other = (Path(name).resolve() for name in (MODEL, OTHER))
@@ -526,9 +523,7 @@ def test_values_in_messages() -> None:
 
 
 @each_row("value", [1, True, "x", [1], {"xml": "x"}, {"xml": None}, {"xml": [1]}])
-def test_files_that_no_certificate_names(
-    value: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_that_no_certificate_names(value: object, tmp_path: Path, capsys: Capture) -> None:
     low, held = str(tmp_path / "low.xml"), tmp_path / "c.json"
     assert main(["lower", MODEL, "-o", low, "--certify", str(held)]) == 0
     held.write_text(json.dumps({**json.loads(held.read_text()), "lowered": value}))

@@ -21,6 +21,7 @@ from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Parameter, Result
 from irdeconv.ops.elementwise import Add
 from irdeconv.runtime.rename import rename
+from support.fixtures import Capture, Patch
 from support.networks import image, network
 from support.sources import imports, parsed
 
@@ -252,7 +253,7 @@ def test_names_that_cannot_be_given(names: dict[str, str], message: str):
 
 
 def test_a_pattern_applies_to_what_is_not_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ):
     monkeypatch.chdir(tmp_path)
     ird.write(ird.infer(network()), "net.xml")
@@ -277,9 +278,7 @@ def test_a_pattern_applies_to_what_is_not_named(
     (["--only", "layers", "a=b"], "--only says"),
     (["conv1=a", "conv1=b"], "renamed twice"),
 ])  # fmt: skip
-def test_usage(
-    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_usage(arguments: list[str], message: str, tmp_path: Path, capsys: Capture):
     model = tmp_path / "net.xml"
     ird.write(ird.infer(network()), model)
     assert main(["rename", str(model), *arguments, "-o", str(tmp_path / "out.xml")]) == 2

@@ -25,6 +25,7 @@ from irdeconv.rewrite.runtime_faults import PAD_OF_ONE, ZERO_POINT_OF_DECONVOLUT
 from irdeconv.show.letters import picture
 from irdeconv.show.systems import SEARCHED, SYSTEMS, _candidates, difference, find, rule, verdicts
 from support import oracle
+from support.fixtures import Capture, Patch
 from support.ir_text import write_ir
 from support.layers import build, constant, numbers, parameter, random_layer, result
 from support.runtime_truth import outputs
@@ -123,9 +124,7 @@ def test_the_picture_fits(size: int, kernel: int, stride: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_the_rows_of_the_picture_are_the_definition(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_rows_of_the_picture_are_the_definition(seed: int, monkeypatch: Patch) -> None:
     monkeypatch.setattr("irdeconv.show.letters.WIDTH", 200)  # all sums fit
     rng = np.random.default_rng([5, seed])
     size, kernel, stride, dilation = (int(v) for v in rng.integers(1, 5, 4))
@@ -276,7 +275,7 @@ def test_names() -> None:
         ird.explain(graph, "up3")
 
 
-def test_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_verb(capsys: Capture) -> None:
     file = str(SAMPLES / "onnx/autopad_same.xml")
     assert main(["explain", file, "deconv", "--solve", "7,6"]) == 0
     assert "attributes with which ONNX Runtime gives 7,6" in capsys.readouterr().out

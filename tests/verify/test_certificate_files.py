@@ -23,6 +23,7 @@ from irdeconv.proof import reader
 from irdeconv.proof.model import Model
 from irdeconv.rewrite.forms import FORMS
 from support.commands import command
+from support.fixtures import Capture, Patch
 from support.ir_edit import unmark
 from support.layers import Layer, build, constant, expected, numbers, parameter, result
 from support.loading import structure
@@ -41,7 +42,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_certificates_on_the_command_line(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_certificates_on_the_command_line(files: Path, capsys: Capture) -> None:
     a, b, c = files / "a.xml", files / "b.xml", files / "c.json"
     held = json.loads(c.read_text())
     assert held["schema"] == "irdeconv/certificates/2"
@@ -58,7 +59,7 @@ def test_certificates_on_the_command_line(files: Path, capsys: pytest.CaptureFix
     assert found["probe"]["error_probability"] < 1e-12
 
 
-def test_certificates_without_a_file(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_certificates_without_a_file(files: Path, capsys: Capture) -> None:
     assert command("lower", files / "a.xml", "--certify") == 0
     assert "proved first: ConvolutionBackpropData = ZeroInsertion, Pad" in capsys.readouterr().out
     assert command("lower", files / "a.xml", "--certify", "--format", "json") == 0
@@ -66,7 +67,7 @@ def test_certificates_without_a_file(files: Path, capsys: pytest.CaptureFixture[
     assert [x["schema"] for x in found["certificates"]] == ["irdeconv/certificate/2"] * 2
 
 
-def test_a_wrong_lowering_is_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_lowering_is_refused(files: Path, capsys: Capture) -> None:
     a, b = files / "a.xml", files / "b.xml"
     weights_file = b.with_suffix(".bin")
     held = bytearray(weights_file.read_bytes())
@@ -87,7 +88,7 @@ def test_a_wrong_lowering_is_refused(files: Path, capsys: pytest.CaptureFixture[
     assert not found["probe"]["passed"]
 
 
-def test_a_file_without_certificates(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_without_certificates(files: Path, capsys: Capture) -> None:
     for text in ("{}", "[{}]", "no json", '{"certificates": 1}', "[" * 100_000):
         (files / "c.json").write_text(text)
         given = ("--certificate", files / "c.json")
@@ -105,7 +106,7 @@ def names(folder: Path) -> set[str]:
 
 @pytest.mark.parametrize(("verb", "model"), [("lower", "a.xml"), ("raise", "b.xml")])
 def test_no_ir_without_its_certificates(
-    files: Path, verb: str, model: str, capsys: pytest.CaptureFixture[str]
+    files: Path, verb: str, model: str, capsys: Capture
 ) -> None:
     before = names(files)
     for proof, reason in [
@@ -121,9 +122,7 @@ def test_no_ir_without_its_certificates(
         assert names(files) == before, proof
 
 
-def test_a_model_is_not_replaced_where_the_proof_fails(
-    files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_is_not_replaced_where_the_proof_fails(files: Path, monkeypatch: Patch) -> None:
     """A failure behind the writing of the IR leaves the files of an earlier run as they were."""
     before = {p.name: p.read_bytes() for p in files.iterdir()}
 
@@ -138,7 +137,7 @@ def test_a_model_is_not_replaced_where_the_proof_fails(
 
 @pytest.mark.parametrize("existing", [True, False])
 def test_files_give_their_places_back_where_one_cannot_take_its_own(
-    files: Path, existing: bool, monkeypatch: pytest.MonkeyPatch
+    files: Path, existing: bool, monkeypatch: Patch
 ) -> None:
     """A file may be locked: then what was replaced before it returns."""
     before = {p.name: p.read_bytes() for p in files.iterdir()}
@@ -156,7 +155,7 @@ def test_files_give_their_places_back_where_one_cannot_take_its_own(
     assert {p.name: p.read_bytes() for p in files.iterdir()} == before
 
 
-def test_certificates_to_a_device(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_certificates_to_a_device(files: Path, capsys: Capture) -> None:
     given = ("-o", files / "new.xml", "--certify", "/dev/null")
     assert command("lower", files / "a.xml", *given) == 0
     assert command("check-certificate", files / "a.xml", files / "new.xml") == 0
@@ -193,7 +192,7 @@ def changed(certificate: dict[str, Any], path: str, value: Any) -> None:
     ],
 )  # fmt: skip
 def test_the_field_that_differs_is_named(
-    files: Path, path: str, value: Any, named: str, capsys: pytest.CaptureFixture[str]
+    files: Path, path: str, value: Any, named: str, capsys: Capture
 ) -> None:
     held = json.loads((files / "c.json").read_text())
     changed(held["certificates"][0], path, value)
@@ -205,7 +204,7 @@ def test_the_field_that_differs_is_named(
     assert "ok   up/ConvolutionBackpropData" in out
 
 
-def test_a_field_that_no_certificate_has(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_field_that_no_certificate_has(files: Path, capsys: Capture) -> None:
     held = json.loads((files / "c.json").read_text())
     held["certificates"][0]["comment"] = "trust me"
     (files / "c.json").write_text(json.dumps(held))
@@ -217,7 +216,7 @@ def test_a_field_that_no_certificate_has(files: Path, capsys: pytest.CaptureFixt
 # Arguments ----------------------------------------------------------------------------------------
 
 
-def test_swapped_models(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_swapped_models(files: Path, capsys: Capture) -> None:
     a, b = files / "a.xml", files / "b.xml"
     hint = "the first model has no deconvolution, the second has 2 deconvolutions"
     for given in ((), ("--certificate", files / "c.json"), ("--probe",)):
@@ -232,9 +231,7 @@ def test_swapped_models(files: Path, capsys: pytest.CaptureFixture[str]) -> None
 # Files, sizes, seeds ------------------------------------------------------------------------------
 
 
-def test_another_file_than_certified_is_named(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_file_than_certified_is_named(files: Path, capsys: Capture) -> None:
     held = json.loads((files / "c.json").read_text())
     for side, name in (("source", "a"), ("lowered", "b")):
         for kind in ("xml", "bin"):
@@ -250,9 +247,7 @@ def test_another_file_than_certified_is_named(
     assert f"{len(text)} bytes" in found
 
 
-def test_hashes_are_of_the_bytes_that_the_core_read(
-    files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hashes_are_of_the_bytes_that_the_core_read(files: Path, monkeypatch: Patch) -> None:
     """A file that is replaced while it is proved is not the one that a certificate is of."""
     before = {n: hashlib.sha256((files / n).read_bytes()).hexdigest() for n in ("b.xml", "b.bin")}
     read = reader.read
@@ -270,7 +265,7 @@ def test_hashes_are_of_the_bytes_that_the_core_read(
     assert {f"b.{kind}": said["sha256"] for kind, said in made.lowered.items()} == before
 
 
-def test_an_older_schema_is_told(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_older_schema_is_told(files: Path, capsys: Capture) -> None:
     (files / "c.json").write_text('{"schema": "irdeconv/certificates/1", "certificates": []}')
     given = ("--certificate", files / "c.json")
     assert command("check-certificate", files / "a.xml", files / "b.xml", *given) == 2
@@ -314,9 +309,7 @@ def low_x(graph: Graph) -> Value:
     return Value(graph.parameters[0].id)
 
 
-def test_equal_for_some_sizes_has_a_code_of_its_own(
-    stepped: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_equal_for_some_sizes_has_a_code_of_its_own(stepped: Path, capsys: Capture) -> None:
     given = ("check-certificate", stepped / "a.xml", stepped / "b.xml")
     assert command(*given) == 7
     assert "NOT proved for every size" in capsys.readouterr().out
@@ -336,7 +329,7 @@ def test_equal_for_some_sizes_has_a_code_of_its_own(
 
 
 def test_weights_that_are_rounded_outside_of_regions_are_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Capture
 ) -> None:
     """The layer in front of the deconvolution reads its filter from f16 in the second file."""
     change = 2.0**-12  # of 1 + 2^-12, that becomes 1
@@ -372,7 +365,7 @@ def test_weights_that_are_rounded_outside_of_regions_are_told(
 
 @pytest.mark.parametrize(("verb", "model"), [("lower", "a.xml"), ("raise", "b.xml")])
 def test_certificates_keep_what_a_probe_evaluated(
-    files: Path, verb: str, model: str, capsys: pytest.CaptureFixture[str]
+    files: Path, verb: str, model: str, capsys: Capture
 ) -> None:
     given = (verb, files / model, "-o", files / "new.xml", "--probe")
     assert command(*given) == 2
@@ -398,7 +391,7 @@ def test_certificates_keep_what_a_probe_evaluated(
     assert f"at most {held['error_probability']:.1e}" in " ".join(capsys.readouterr().out.split())
 
 
-def test_the_seed_of_a_probe_is_printed(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_seed_of_a_probe_is_printed(files: Path, capsys: Capture) -> None:
     given = ("check-certificate", files / "a.xml", files / "b.xml")
     assert command(*given, "--probe", "--format", "json") == 0
     seed = json.loads(capsys.readouterr().out)["probe"]["seed"]

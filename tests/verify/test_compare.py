@@ -21,6 +21,7 @@ from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Const
 from irdeconv.ops.elementwise import Exp
 from irdeconv.verify.difference import Allowed, _ulps, difference
+from support.fixtures import Capture, Patch
 from support.layers import Layer, build, numbers, parameter, result
 from support.mutants import with_input
 from support.networks import LAYERS, image, network
@@ -171,7 +172,7 @@ SPOILT = {0: np.nan, 3: np.inf, 11: -np.inf, 17: 1e30}
 @pytest.mark.parametrize("limit", [0.0, 0.5, "each", "of a row"])
 @pytest.mark.parametrize("spoilt", [False, True])
 def test_pieces_come_to_what_the_whole_comes_to(
-    piece: int, limit: float | str, spoilt: bool, monkeypatch: pytest.MonkeyPatch
+    piece: int, limit: float | str, spoilt: bool, monkeypatch: Patch
 ) -> None:
     rng = np.random.default_rng(5)
     a, b, want = (rng.integers(-4, 5, (2, 3, 4)).astype(np.float32) for _ in range(3))
@@ -398,7 +399,7 @@ def tensors(graph: Graph) -> dict[str, Any]:
     return found
 
 
-def shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def shown(folder: Path, monkeypatch: Patch) -> dict[str, Any]:
     """Run the commands of the report: each shows the difference. Return the report."""
     report = json.loads((folder / "report.json").read_text())
     assert set(report["files"]) | {"layer.bin", "report.json"} | (
@@ -411,7 +412,7 @@ def shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return report
 
 
-def test_a_second_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_model(tmp_path: Path, monkeypatch: Patch) -> None:
     """Inputs and outputs are the second model's; wrong layers before do not change that."""
     broken = network({"w2": lambda v: v[:, :, ::-1], "b3": lambda v: 0 * v})
     ird.compare(network(), broken, [image()], reduce=tmp_path / "new" / "piece")
@@ -431,7 +432,7 @@ def test_a_second_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("dumped", ["all", "conv2", "relu2"])
-def test_saved_arrays(dumped: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saved_arrays(dumped: str, tmp_path: Path, monkeypatch: Patch) -> None:
     """Where layers are missing among the arrays, the piece begins at the last one before."""
     whole = tensors(network({"w2": lambda v: v[:, :, ::-1]}))
     names = ["relu1", "conv2", "relu2", "up"] if dumped == "all" else ["add1", dumped]
@@ -444,7 +445,7 @@ def test_saved_arrays(dumped: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_a_wrong_lowering(swapped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_lowering(swapped: bool, tmp_path: Path, monkeypatch: Patch) -> None:
     """One layer on one side, the three that it became on the other."""
     whole = ird.infer(network())
     low = ird.lower(whole).graph
@@ -462,7 +463,7 @@ def test_a_wrong_lowering(swapped: bool, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.oracles
-def test_openvino(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openvino(tmp_path: Path, monkeypatch: Patch) -> None:
     real = ReLU.evaluate
     monkeypatch.setattr(ReLU, "evaluate", lambda self, x: real(self, x) + (x.shape[1] == 24))
     ird.compare(network(), "openvino", [image()], reduce=tmp_path / "piece")
@@ -476,9 +477,7 @@ def test_openvino(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(alone, theirs)
 
 
-def test_the_option(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_option(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
     monkeypatch.chdir(tmp_path)
     ird.write(network(), "net.xml")
     ird.write(network({"w3": lambda v: -v}), "other.xml")

@@ -17,6 +17,7 @@ from irdeconv.cli.main import main
 from irdeconv.formats.arrays import SavedArrays
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
+from support.fixtures import Capture, Patch
 from support.layers import parameter, result
 from support.networks import LAYERS, image, network
 
@@ -43,7 +44,7 @@ def compare(net: Path, arrays: dict[str, np.ndarray], *more: str) -> int:
     return main(["compare", str(net), str(file), "-i", f"x=@{net.with_name('x.npy')}", *more])
 
 
-def test_what_run_dumps_can_be_compared(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_run_dumps_can_be_compared(net: Path, capsys: Capture) -> None:
     x = f"x=@{net.with_name('x.npy')}"
     file = str(net.with_name("all.npz"))
     assert main(["run", str(net), x, "--dump", "all", "-o", file, "--form", "phases"]) == 0
@@ -53,9 +54,7 @@ def test_what_run_dumps_can_be_compared(net: Path, capsys: pytest.CaptureFixture
     assert last == "the same: 1 output, 9 layers compared, 1 without a counterpart"
 
 
-def test_an_output_that_is_a_layer_is_dumped_twice(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_output_that_is_a_layer_is_dumped_twice(tmp_path: Path, capsys: Capture) -> None:
     g = Graph()
     y = g.add(ReLU(), [parameter(g, (2, 3), np.float32, "x")], name="y")
     g.node(y.id).tensor_names = (("y",),)
@@ -87,9 +86,7 @@ def test_an_output_that_is_a_layer_is_dumped_twice(
         ({"conv2": "dump/conv2", "up": "dump/up:0"}, "Convolution 'conv2'"),
     ],
 )
-def test_names(
-    net: Path, names: dict[str, str], first: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_names(net: Path, names: dict[str, str], first: str, capsys: Capture) -> None:
     good, bad = layers(), layers({"w1": lambda w: w * 1.5})
     assert compare(net, {spelled: good[n] for n, spelled in names.items()}) == 0
     assert "without a counterpart" in capsys.readouterr().out
@@ -97,14 +94,14 @@ def test_names(
     assert f"first at {first};" in capsys.readouterr().out
 
 
-def test_a_wrong_layer_among_saved_ones(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_layer_among_saved_ones(net: Path, capsys: Capture) -> None:
     assert compare(net, layers({"w2": lambda w: np.flip(w, (2, 3))})) == 1
     out = capsys.readouterr().out
     assert "first at Convolution 'conv2'" in out
     assert "the kernel is flipped" in out
 
 
-def test_arrays_that_stand_for_nothing(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arrays_that_stand_for_nothing(net: Path, capsys: Capture) -> None:
     good = layers()
     assert compare(net, {"up": good["up"], "upp": good["up"], "x": image()}) == 0
     assert "warning[W500]: " in (err := capsys.readouterr().err)
@@ -114,7 +111,7 @@ def test_arrays_that_stand_for_nothing(net: Path, capsys: pytest.CaptureFixture[
     assert "E505" in capsys.readouterr().err
 
 
-def test_shapes_and_types(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shapes_and_types(net: Path, capsys: Capture) -> None:
     good = layers()
     assert compare(net, {"up": good["up"][:, :, :-1]}) == 1
     assert "(-1, 0) rows more at the end" in capsys.readouterr().out
@@ -125,7 +122,7 @@ def test_shapes_and_types(net: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert compare(net, {"up": (good["up"] * 1.01).astype(np.float16)}) == 1
 
 
-def test_elements_that_no_tensor_has(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_elements_that_no_tensor_has(net: Path, capsys: Capture) -> None:
     up = layers()["up"]
     for odd in (up + 0j, up + 1j, up.view("V4"), up.view("M8[s]")):
         assert compare(net, {"up": odd}) == 2
@@ -149,7 +146,7 @@ def test_bfloat16_has_no_name_in_npy(name: str, tmp_path: Path) -> None:
     assert not ird.compare(g, file, [x]).passed
 
 
-def test_json(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json(net: Path, capsys: Capture) -> None:
     assert compare(net, {"up": layers()["up"], "odd": image()}, "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["passed"], found["not_compared"]) == (True, 8)
@@ -161,7 +158,7 @@ def test_json(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("shape", [b"(1, 2, 32,9**9", b"(-1, 2, 32, 3)", b"(9999999999, )"])
-def test_damaged_headers(net: Path, shape: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_headers(net: Path, shape: bytes, capsys: Capture) -> None:
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, np.zeros((1, 2, 32, 32), np.float32))
     assert len(shape) == len(b"(1, 2, 32, 32)")
@@ -174,9 +171,7 @@ def test_damaged_headers(net: Path, shape: bytes, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x05\x06 cut", b"no zip at all"])
-def test_files_that_are_no_archives(
-    net: Path, content: bytes, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_that_are_no_archives(net: Path, content: bytes, capsys: Capture) -> None:
     file = net.with_name("bad.npz")
     file.write_bytes(content)
     assert main(["compare", str(net), str(file)]) == 2
@@ -184,7 +179,7 @@ def test_files_that_are_no_archives(
     assert main(["compare", str(net), str(net.with_name("none.npz"))]) == 6
 
 
-def test_members_are_read_one_at_a_time(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_members_are_read_one_at_a_time(net: Path, monkeypatch: Patch) -> None:
     held: list[str] = []
     read = SavedArrays.__getitem__
     monkeypatch.setattr(
@@ -204,9 +199,7 @@ def test_a_mapping_of_arrays() -> None:
         ird.compare(network(), {"nobody": image()[:0], "else": image()}, [image()])
 
 
-def test_without_openvino(
-    net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_openvino(net: Path, monkeypatch: Patch, capsys: Capture) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "openvino", None)
@@ -216,7 +209,7 @@ def test_without_openvino(
     assert "pip install 'irdeconv[openvino]'" in err
 
 
-def test_compare_arguments_that_do_not_fit(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_arguments_that_do_not_fit(net: Path, capsys: Capture) -> None:
     for tolerance in ("-1", "nan", "inf"):
         assert main(["compare", str(net), "--tolerance", tolerance]) == 2
         assert f'--tolerance: "{tolerance}" is not a finite number' in capsys.readouterr().err

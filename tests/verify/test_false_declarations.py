@@ -20,6 +20,7 @@ from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from support import irbuild as ib
+from support.fixtures import Capture
 from support.layers import constant, parameter, result
 from support.raising_graphs import numbers
 from support.runtime_truth import outputs
@@ -116,9 +117,7 @@ def test_nothing_is_raised_nor_the_same(false_dims: Path) -> None:
     assert not ird.check_certificate(whole, false_dims)
 
 
-def test_a_proof_tells_of_the_dims(
-    tmp_path: Path, false_dims: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_proof_tells_of_the_dims(tmp_path: Path, false_dims: Path, capsys: Capture) -> None:
     """Of either file; they change no verdict, and are not looked for at other shapes."""
     from irdeconv.cli.main import main
 

@@ -13,6 +13,7 @@ from irdeconv.cli.main import main
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
 from irdeconv.verify import openvino as peer
+from support.fixtures import Capture, Patch
 from support.layers import constant, parameter, result
 from support.networks import image, network
 
@@ -29,9 +30,7 @@ def net(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("nbytes", [1, 40000, 1 << 26])
-def test_all_layers_agree_in_pieces_of_any_size(
-    nbytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_layers_agree_in_pieces_of_any_size(nbytes: int, monkeypatch: Patch) -> None:
     pieces: list[int] = []
     execute = peer.OpenVinoPartner._execute
 
@@ -51,7 +50,7 @@ def test_all_layers_agree_in_pieces_of_any_size(
     assert {t.type_b for t in report.tensors} >= {"Convolution", "ConvolutionBackpropData"}
 
 
-def test_another_model_in_openvino(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_model_in_openvino(net: Path, capsys: Capture) -> None:
     x = ["-i", f"x=@{net.with_name('x.npy')}"]
     low, wrong = net.with_name("low.xml"), net.with_name("wrong.xml")
     ird.write(ird.lower(network(), "phases").graph, low)
@@ -120,7 +119,7 @@ def test_other_input_shapes(net: Path) -> None:
     assert main(["compare", str(net), "openvino", "--shape", "x[2,3,9,7]"]) == 0
 
 
-def test_what_openvino_refuses(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_openvino_refuses(net: Path, capsys: Capture) -> None:
     text = net.read_text().replace('type="Sigmoid"', 'type="Sigmoidal"')
     (odd := net.with_name("odd.xml")).write_text(text)
     odd.with_suffix(".bin").write_bytes(net.with_suffix(".bin").read_bytes())
@@ -133,7 +132,7 @@ def test_what_openvino_refuses(net: Path, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
 @pytest.mark.parametrize("nbytes", [1, 1 << 26])
 def test_every_floating_point_type(
-    dtype: type, nbytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    dtype: type, nbytes: int, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """OpenVINO hands out bf16 as the bits of f16, and computes f64 in single precision."""
     monkeypatch.setattr(peer, "PIECE_BYTES", nbytes)

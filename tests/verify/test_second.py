@@ -28,6 +28,7 @@ from irdeconv.verify.second_reading import SecondLayer, SecondModel, Size, Unfol
 from irdeconv.verify.second_side import openvino_facts
 from support import dialect_layers, dialect_random, layers
 from support.dialect_layers import VERSIONS
+from support.fixtures import Capture, Patch
 from support.mutants import mutants
 from support.proof_layers import OPENVINO, random_model
 from support.second import second_answer
@@ -108,7 +109,7 @@ def source_of(made: layers.Layer, data_shape: Any = None, shape_source: str = "c
     return ird.infer(layers.build(made, x, w.astype(np.float32), **sizes)[0])
 
 
-def test_a_fault_of_the_core_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_the_core_is_found(monkeypatch: Patch) -> None:
     """The core reads pads that are one less at the begin; what it proves then is different."""
     source = source_of(layer())
     low = ird.lower(source_of(layer(pads_begin=(0, -2), pads_end=(1, 1))), "stacked").graph
@@ -193,7 +194,7 @@ def test_biases_and_activations() -> None:
     assert verdict == DIFFERS, text
 
 
-def test_what_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_followed(monkeypatch: Patch) -> None:
     graph = source_of(layer())
     low = ird.lower(graph, "zero-insertion").graph
     pad = next(n for n in low.nodes("Pad") if n.origins)
@@ -267,7 +268,7 @@ def pair(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.oracles
-def test_every_layer_is_checked_twice(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_layer_is_checked_twice(pair: list[str], capsys: Capture) -> None:
     """Layers without a rule lie in front: OpenVINO tells their shapes."""
     assert main(pair) == 0
     out = capsys.readouterr().out
@@ -281,8 +282,8 @@ def test_every_layer_is_checked_twice(pair: list[str], capsys: pytest.CaptureFix
 @pytest.mark.parametrize("verdict", [DIFFERS, NOT_APPLICABLE])
 def test_a_difference_fails(
     pair: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: Patch,
+    capsys: Capture,
     verdict: str,
 ) -> None:
     made = [SecondAnswer("up1", verdict, "because")]
@@ -296,9 +297,7 @@ def test_a_difference_fails(
     assert content["second"] == [{"layer": "up1", "verdict": verdict, "text": "because"}]
 
 
-def test_islpy_that_is_missing(
-    pair: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_islpy_that_is_missing(pair: list[str], monkeypatch: Patch, capsys: Capture) -> None:
     monkeypatch.setitem(sys.modules, "islpy", None)
     assert main(pair) == 4
     err = capsys.readouterr().err
@@ -306,7 +305,7 @@ def test_islpy_that_is_missing(
     assert "pip install 'irdeconv[isl]'" in err
 
 
-def test_exact_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exact_sizes(tmp_path: Path, capsys: Capture) -> None:
     """--sizes makes open sizes exact, for both checkers."""
     graph = source_of(layer(), [None, 2, None, 3])
     ird.write(graph, tmp_path / "a.xml")

@@ -18,12 +18,13 @@ from irdeconv.base.errors import UsageError
 from irdeconv.verify.suite_file import line_of, read_layers
 from irdeconv.verify.suite_manifest import Suite
 from support.commands import command
+from support.fixtures import Capture, Patch
 
 EDGES = ("--set", "edges", "--only", "*-edge-kernel-1*")  # three cases
 
 
 @pytest.fixture
-def place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+def place(tmp_path: Path, capsys: Capture) -> Path:
     folder = tmp_path / "vectors"
     assert command("suite", "make", folder, *EDGES) == 0
     capsys.readouterr()
@@ -34,7 +35,7 @@ def results_of(folder: Path) -> dict[str, Any]:
     return {c.name: c.expected()[0] for c in Suite.open(folder).cases}
 
 
-def test_make_tells_what_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_make_tells_what_it_writes(tmp_path: Path, capsys: Capture) -> None:
     assert command("suite", "make", tmp_path / "s", *EDGES, "--form", "gemm") == 0
     seen = capsys.readouterr()
     assert "openvino edges: 3 cases\nlowered: 1 as zero-insertion, 2 as gemm\n" in seen.out
@@ -48,9 +49,7 @@ def test_make_tells_what_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("shape", ["npz", "npy", "archive", "folder of one array"])
-def test_results_in_every_shape(
-    place: Path, shape: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_results_in_every_shape(place: Path, shape: str, capsys: Capture) -> None:
     arrays, target = results_of(place), place.parent / "results"
     if shape == "archive":
         target = place.parent / "results.npz"
@@ -66,9 +65,7 @@ def test_results_in_every_shape(
     assert capsys.readouterr().out == "3 of 3 cases passed\n"
 
 
-def test_what_is_missing_or_no_array_is_told(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_missing_or_no_array_is_told(place: Path, capsys: Capture) -> None:
     target = place.parent / "results"
     target.mkdir()
     (target / "openvino-edge-kernel-1.npz").write_bytes(b"nothing")
@@ -112,7 +109,7 @@ def test_one_bad_result_keeps_no_other_from_being_judged(place: Path, tmp_path: 
         assert not report
 
 
-def test_a_suite_without_cases_is_no_yes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_suite_without_cases_is_no_yes(place: Path, capsys: Capture) -> None:
     manifest = place / "manifest.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text("utf-8")), "cases": []}))
     (place / "results").mkdir()
@@ -120,7 +117,7 @@ def test_a_suite_without_cases_is_no_yes(place: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out == "0 of 0 cases passed\n"
 
 
-def test_reports_for_machines(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_for_machines(place: Path, capsys: Capture) -> None:
     arrays = results_of(place)
     arrays["openvino-edge-kernel-1"][..., 0] += 1
     np.savez(place.parent / "results.npz", **arrays)
@@ -139,9 +136,7 @@ def test_reports_for_machines(place: Path, capsys: pytest.CaptureFixture[str]) -
     assert "off by 1 at" in (failure.text or "")
 
 
-def test_run_judges_at_once_and_keeps_results(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_run_judges_at_once_and_keeps_results(place: Path, capsys: Capture) -> None:
     kept = place.parent / "kept"
     assert command("suite", "run", place, "--with", "irdeconv", "-o", kept) == 0
     assert "3 of 3 cases passed" in capsys.readouterr().out
@@ -153,9 +148,7 @@ def test_run_judges_at_once_and_keeps_results(
     assert "ok   openvino-edge-kernel-1\n" in capsys.readouterr().out
 
 
-def test_list(
-    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_list(place: Path, capsys: Capture, monkeypatch: Patch) -> None:
     monkeypatch.setenv("COLUMNS", "70")
     assert command("suite", "list", *EDGES) == 0
     planned = capsys.readouterr().out
@@ -192,8 +185,8 @@ def test_list(
     ],
 )
 def test_refusals(
-    place: Path, args: str, code: int, text: str, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    place: Path, args: str, code: int, text: str, monkeypatch: Patch,
+    capsys: Capture,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(place.parent)
     before = sorted(p for p in place.parent.rglob("*"))
@@ -202,7 +195,7 @@ def test_refusals(
     assert sorted(p for p in place.parent.rglob("*")) == before
 
 
-def test_only_a_suite_is_replaced(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_a_suite_is_replaced(place: Path, capsys: Capture) -> None:
     make = ("suite", "make", place, "--set", "edges", "--only", "*-edge-batch", "--force")
     assert command(*make) == 0
     assert sorted(p.name for p in place.iterdir()) == ["manifest.json", "openvino-edge-batch"]
@@ -214,7 +207,7 @@ def test_only_a_suite_is_replaced(place: Path, capsys: pytest.CaptureFixture[str
     assert "files that are no suite" in capsys.readouterr().err
 
 
-def test_a_failure_leaves_the_old_suite(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_leaves_the_old_suite(place: Path, monkeypatch: Patch) -> None:
     before = {p: p.read_bytes() for p in place.rglob("*") if p.is_file()}
 
     def fails(*args: object) -> bytes:
@@ -236,9 +229,7 @@ def test_a_failure_leaves_the_old_suite(place: Path, monkeypatch: pytest.MonkeyP
     assert {p: p.read_bytes() for p in place.rglob("*") if p.is_file()} == before
 
 
-def test_a_suite_that_was_changed_is_refused(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_suite_that_was_changed_is_refused(place: Path, capsys: Capture) -> None:
     results = place.parent / "results.npz"
     np.savez(results, **results_of(place))
     path = place / "openvino-edge-kernel-1/expected.npz"
@@ -261,9 +252,7 @@ def test_a_suite_that_was_changed_is_refused(
         (lambda m: m["cases"][0].pop("known"), "case number 0: KeyError"),
     ],
 )
-def test_a_broken_manifest_is_refused(
-    place: Path, change: Any, text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broken_manifest_is_refused(place: Path, change: Any, text: str, capsys: Capture) -> None:
     path = place / "manifest.json"
     document = json.loads(path.read_text("utf-8"))
     change(document)
@@ -290,7 +279,7 @@ kernel = 4
 """
 
 
-def test_layers_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_layers_of_ones_own(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "npu.toml"
     path.write_text(LAYERS)
     assert command("suite", "make", tmp_path / "s", "--layers", path) == 0
@@ -358,7 +347,7 @@ def test_mistakes_in_a_file_have_lines(tmp_path: Path, text: str, wanted: str) -
     assert wanted in said, said
 
 
-def test_sizes_of_a_file_are_limited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sizes_of_a_file_are_limited(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "big.toml"
     path.write_text(
         "[cross]\nsize = [[4000, 4000]]\nkernel = [64]\nchannels = 512\noutputs = 512\n"
