@@ -32,7 +32,7 @@ from irdeconv.ir.dtypes import f32
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.basic import Const, Result
 from irdeconv.rewrite.builder import GraphBuilder
-from support.commands import command
+from support.commands import answer, command
 from support.fixtures import Capture, Patch
 from support.printed import printed
 
@@ -215,22 +215,19 @@ def test_every_code_is_explained_and_nothing_else_is() -> None:
         assert page.steps or page.when
 
 
-def test_the_list_has_every_code(capsys: Capture) -> None:
-    assert command("codes") == 0
-    out = capsys.readouterr().out
+def test_the_list_has_every_code() -> None:
+    out = answer("codes").out
     assert re.findall(r"^  ([EW]\d{3})  ", out, re.M) == [
         c for group in GROUPS for c in CODES if c.startswith(group)
     ]
-    assert command("codes", "--format", "json") == 0
-    listed = json.loads(capsys.readouterr().out)["codes"]
+    listed = answer("codes", "--format", "json").json["codes"]
     assert {c["code"]: c["severity"] for c in listed} == {
         c: "error" if c[0] == "E" else "warning" for c in CODES
     }
 
 
-def test_a_code_is_explained_in_any_case(capsys: Capture) -> None:
-    assert command("codes", "e302") == 0
-    out = capsys.readouterr().out
+def test_a_code_is_explained_in_any_case() -> None:
+    out = answer("codes", "e302").out
     page = code_page("E302")
     assert out.startswith(
         f"E302: {CODES['E302'].title}\n\n{page.why}\n\nHow to fix it: {page.fix}\n"
@@ -241,19 +238,16 @@ def test_a_code_is_explained_in_any_case(capsys: Capture) -> None:
     assert "error[E302]" in out
 
 
-def test_several_codes_and_beginnings(capsys: Capture) -> None:
-    assert command("codes", "W4", "E310") == 0
-    out = capsys.readouterr().out
+def test_several_codes_and_beginnings() -> None:
+    out = answer("codes", "W4", "E310").out
     assert [c for c in CODES if f"{c}: {CODES[c].title}" in out] == ["E310", "W400", "W401", "W402"]
-    assert command("codes", "w4") == 0
-    out = capsys.readouterr().out
+    out = answer("codes", "w4").out
     assert "W402" in out
     assert "model.xml" not in out
 
 
-def test_the_document_of_a_code(capsys: Capture) -> None:
-    assert command("codes", "E600", "--format", "json") == 0
-    (found,) = json.loads(capsys.readouterr().out)["codes"]
+def test_the_document_of_a_code() -> None:
+    (found,) = answer("codes", "E600", "--format", "json").json["codes"]
     assert found["severity"] == "error"
     assert list(found["files"]) == ["model.xml"]
     assert "limits=ird.Limits" in found["steps"][0]["python"]
@@ -268,9 +262,8 @@ def test_the_document_of_a_code(capsys: Capture) -> None:
         ("", "irdeconv codes lists all of them"),
     ],
 )
-def test_an_unknown_code_is_told_its_neighbours(text: str, hint: str, capsys: Capture) -> None:
-    assert command("codes", text) == 2
-    assert hint in capsys.readouterr().err
+def test_an_unknown_code_is_told_its_neighbours(text: str, hint: str) -> None:
+    assert hint in answer("codes", text, code=2).err
 
 
 def test_limits_in_the_texts_are_those_of_the_code() -> None:
@@ -356,8 +349,7 @@ def test_the_environment_sets_limits_and_options_go_first(
         "--limit",
         "default",
     ]
-    assert command("doctor", "--limits") == 0
-    assert "(E601); set by IRDECONV_LIMITS" in capsys.readouterr().out
+    assert "(E601); set by IRDECONV_LIMITS" in answer("doctor", "--limits").out
 
 
 @pytest.mark.parametrize("verb", ["validate", "batch"])
@@ -373,14 +365,11 @@ def test_a_bad_environment_is_one_diagnostic(
     assert command("codes", "E601") == 0
 
 
-def test_a_batch_hands_the_limits_of_its_environment_on(
-    capsys: Capture, monkeypatch: Patch
-) -> None:
+def test_a_batch_hands_the_limits_of_its_environment_on(monkeypatch: Patch) -> None:
     monkeypatch.setenv("IRDECONV_LIMITS", "layers=3")
     sample = "ir_samples/openvino/group_deconv.xml"
     assert command("batch", "validate", sample, "--jobs=0", "-q") == 5
     assert command("batch", "validate", sample, "--jobs=0", "-q", "--limit=layers=9") == 0
-    capsys.readouterr()
 
 
 @pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked"])
@@ -416,9 +405,8 @@ def test_too_many_nodes_are_refused_before_one_is_made(monkeypatch: Patch) -> No
     "layers layer=1 layers=x layers=-1 edges=9e9 edges=² layers=1.5 layers=1,00 edges=99999999999G "
     "layers= layers=nones rank=33 rank=none".split(),
 )
-def test_limits_that_are_none(text: str, capsys: Capture) -> None:
-    assert command("infer", "ir_samples/openvino/dynamic.xml", "--limit", text) == 2
-    assert "E700" in capsys.readouterr().err
+def test_limits_that_are_none(text: str) -> None:
+    assert "E700" in answer("infer", "ir_samples/openvino/dynamic.xml", "--limit", text, code=2).err
 
 
 def test_the_rank_cannot_be_raised() -> None:

@@ -15,7 +15,7 @@ import pytest
 from irdeconv.cli.batch_answer import execute
 from irdeconv.cli.batch_items import held
 from irdeconv.formats.atomic import together
-from support.commands import command
+from support.commands import answer, command
 from support.fixtures import Capture, Patch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,10 +34,9 @@ def here(tmp_path: Path, monkeypatch: Patch) -> None:
 
 
 @POSIX
-def test_who_holds_a_folder_is_told(capsys: Capture) -> None:
+def test_who_holds_a_folder_is_told() -> None:
     with held(Path("out")):
-        assert command(*WORDS, "--journal", "other.journal") == 2
-        said = " ".join(capsys.readouterr().err.split())
+        said = " ".join(answer(*WORDS, "--journal", "other.journal", code=2).err.split())
         assert f"another batch is at work in out: process {os.getpid()} on " in said
         assert "wait for its end, or name another folder with -o" in said
         assert not Path("other.journal").exists()
@@ -53,15 +52,14 @@ def test_a_lock_that_nobody_holds_keeps_nobody_out(left: str) -> None:
 
 @POSIX
 @pytest.mark.parametrize("kind", ["link", "folder"])
-def test_what_is_no_lock_is_told(kind: str, capsys: Capture) -> None:
+def test_what_is_no_lock_is_told(kind: str) -> None:
     lock = Path("out/batch.lock")
     if kind == "folder":
         lock.mkdir()
     else:
         lock.symlink_to("../m.xml")
     before = Path("m.xml").read_bytes()
-    assert command(*WORDS) == 6
-    assert "out/batch.lock cannot be written" in capsys.readouterr().err
+    assert "out/batch.lock cannot be written" in answer(*WORDS, code=6).err
     assert Path("m.xml").read_bytes() == before
 
 

@@ -15,7 +15,7 @@ import irdeconv as ird
 from irdeconv.cli.diagnostics import physical
 from irdeconv.cli.main import main
 from irdeconv.cli.verbs import VERBS
-from support.commands import command
+from support.commands import answer, command
 from support.fixtures import Capture, Patch
 from support.ir_text import write_ir
 from support.layers import Layer
@@ -63,24 +63,19 @@ def as_json(capsys: Capture) -> Any:
 
 
 @pytest.mark.usefixtures("pipe")
-def test_usage_and_version(capsys: Capture) -> None:
-    assert command("--help") == 0
-    usage = capsys.readouterr().out
+def test_usage_and_version() -> None:
+    usage = answer("--help").out
     assert max(map(len, usage.splitlines())) <= 80
     assert [(v, what) for v, what in VERBS.items() if f"{v} {what}" not in words(usage)] == []
-    assert command("help") == 0
-    assert capsys.readouterr().out == usage
-    assert command("--version") == 0
-    assert capsys.readouterr().out == f"irdeconv {ird.__version__}\n"
-    assert command() == 2
-    captured = capsys.readouterr()
+    assert answer("help").out == usage
+    assert answer("--version").out == f"irdeconv {ird.__version__}\n"
+    captured = answer(code=2)
     assert (captured.out, captured.err[:6]) == ("", "usage:")
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help(verb: str, capsys: Capture) -> None:
-    assert command(verb, "--help") == 0
-    out = capsys.readouterr().out
+def test_every_verb_has_help(verb: str) -> None:
+    out = answer(verb, "--help").out
     assert out.startswith(f"usage: irdeconv {verb}")
     assert "--format {text,json" in out
 
@@ -104,37 +99,32 @@ def test_did_you_mean(net: Path, capsys: Capture) -> None:
 # Exit codes --------------------------------------------------------------------------------------
 
 
-def test_unreadable_and_missing_files(tmp_path: Path, capsys: Capture) -> None:
+def test_unreadable_and_missing_files(tmp_path: Path) -> None:
     bad = tmp_path / "bad.xml"
     bad.write_text("<net")
     for verb in ("infer", "lower", "run", "inspect", "compare"):
-        assert command(verb, bad) == 3
-        assert "error[E101]" in capsys.readouterr().err
-        assert command(verb, tmp_path / "none.xml") == 6
-        assert "error[E100]" in capsys.readouterr().err
+        assert "error[E101]" in answer(verb, bad, code=3).err
+        assert "error[E100]" in answer(verb, tmp_path / "none.xml", code=6).err
     assert command("validate", bad) == 1
     assert command("validate", tmp_path / "none.xml") == 6
     assert command("validate", tmp_path) == 6
 
 
-def test_a_model_that_does_not_fit(broken: Path, capsys: Capture) -> None:
-    assert command("infer", broken) == 3
-    assert "error[E302]" in capsys.readouterr().err
-    assert command("inspect", broken) == 0
-    captured = capsys.readouterr()
+def test_a_model_that_does_not_fit(broken: Path) -> None:
+    assert "error[E302]" in answer("infer", broken, code=3).err
+    captured = answer("inspect", broken)
     assert "error[E302]" in captured.err
     assert "deconv" in captured.out
 
 
-def test_unknown_operations(net: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_unknown_operations(net: Path, tmp_path: Path) -> None:
     text = net.read_text().replace(
         'type="ConvolutionBackpropData" version="opset1"', 'type="Magic" version="mine"'
     )
     path = tmp_path / "magic.xml"
     path.write_text(text)
     path.with_suffix(".bin").write_bytes(net.with_suffix(".bin").read_bytes())
-    assert command("run", path) == 4
-    assert 'cannot execute Magic (mine), layer "deconv"' in capsys.readouterr().err.replace(
+    assert 'cannot execute Magic (mine), layer "deconv"' in answer("run", path, code=4).err.replace(
         "\n    ", " "
     )
     assert command("validate", path) == 0
@@ -147,21 +137,18 @@ def test_output_that_cannot_be_written(net: Path, capsys: Capture) -> None:
     assert "No such file or directory" in capsys.readouterr().err
 
 
-def test_a_bug_asks_for_a_report(net: Path, monkeypatch: Patch, capsys: Capture) -> None:
+def test_a_bug_asks_for_a_report(net: Path, monkeypatch: Patch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise KeyError("deep inside")
 
     monkeypatch.setattr("irdeconv.cli.model.graph_of", fail)
-    assert command("infer", net) == 70
-    err = capsys.readouterr().err
+    err = answer("infer", net, code=70).err
     assert "KeyError: 'deep inside'" in err
     assert "please report it" in err
     assert "--debug" in err
     assert "Traceback" not in err
-    assert command("infer", net, "--debug") == 70
-    assert "Traceback" in capsys.readouterr().err
-    assert command("infer", net, "--format", "json") == 70
-    assert as_json(capsys)["exit_code"] == 70
+    assert "Traceback" in answer("infer", net, "--debug", code=70).err
+    assert answer("infer", net, "--format", "json", code=70).json["exit_code"] == 70
 
 
 @pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (MemoryError(), 5)])
@@ -178,20 +165,17 @@ def test_interrupts_and_memory(
 # validate ----------------------------------------------------------------------------------------
 
 
-def test_validate_text(net: Path, broken: Path, capsys: Capture) -> None:
-    assert command("validate", net) == 0
-    assert capsys.readouterr().out == f"{net}: valid, 0 errors, 0 warnings\n"
-    assert command("validate", net, broken) == 1
-    out = capsys.readouterr().out
+def test_validate_text(net: Path, broken: Path) -> None:
+    assert answer("validate", net).out == f"{net}: valid, 0 errors, 0 warnings\n"
+    out = answer("validate", net, broken, code=1).out
     assert "error[E302]: ConvolutionBackpropData" in out
     assert " | <layer id=" in out
     assert "   = note: " in out
     assert out.rstrip().splitlines()[-1].startswith(f"{broken}: invalid, 1 error, ")
 
 
-def test_validate_json(broken: Path, capsys: Capture) -> None:
-    assert command("validate", "--format", "json", broken) == 1
-    found = as_json(capsys)
+def test_validate_json(broken: Path) -> None:
+    found = answer("validate", "--format", "json", broken, code=1).json
     assert found["schema"] == "irdeconv/validate/1"
     assert found["valid"] is False
     assert found["errors"] == 1
@@ -202,9 +186,8 @@ def test_validate_json(broken: Path, capsys: Capture) -> None:
     assert isinstance(error["line"], int)
 
 
-def test_validate_sarif(broken: Path, capsys: Capture) -> None:
-    assert command("validate", "--format", "sarif", broken) == 1
-    log = as_json(capsys)
+def test_validate_sarif(broken: Path) -> None:
+    log = answer("validate", "--format", "sarif", broken, code=1).json
     assert log["version"] == "2.1.0"
     [run] = log["runs"]
     rules = [r["id"] for r in run["tool"]["driver"]["rules"]]
@@ -248,9 +231,8 @@ def test_validate_strict(net: Path) -> None:
     "shape",
     ["x[1,2,5,6]", "x:[1,2,5,6]", "[1,2,5,6]", "1,2,5,6", " x [ 1, 2, 5, 6 ]", "x[1,2,5..5,6]"],
 )
-def test_shapes_in_every_spelling(open_net: Path, shape: str, capsys: Capture) -> None:
-    assert command("infer", open_net, "--shape", shape, "--format", "json") == 0
-    found = as_json(capsys)
+def test_shapes_in_every_spelling(open_net: Path, shape: str) -> None:
+    found = answer("infer", open_net, "--shape", shape, "--format", "json").json
     assert found["schema"] == "irdeconv/infer/1"
     assert found["outputs"] == {"y": "f32[1,3,9,11]"}
     statuses = {t["name"]: t["status"] for t in found["tensors"]}
@@ -259,14 +241,14 @@ def test_shapes_in_every_spelling(open_net: Path, shape: str, capsys: Capture) -
 
 def test_partly_open_shapes(open_net: Path, capsys: Capture) -> None:
     assert command("infer", open_net, "--shape", "x[1,2,3..5,-1]", "--format", "json") == 0
-    assert as_json(capsys)["outputs"] == {"y": "f32[1,3,5..9,?]"}
+    assert json.loads(capsys.readouterr().out)["outputs"] == {"y": "f32[1,3,5..9,?]"}
 
 
 def test_validate_with_shapes(open_net: Path, capsys: Capture) -> None:
     assert command("validate", open_net, "--shape", "x[1,2,4,4]") == 0
     capsys.readouterr()
     assert command("validate", open_net, "--shape", "[1,5,4,4]", "--format", "json") == 1
-    (error,) = as_json(capsys)["diagnostics"]
+    (error,) = json.loads(capsys.readouterr().out)["diagnostics"]
     assert (error["code"], error["layer"]) == ("E302", "deconv")
     assert "5 channels" in error["message"]
     for wrong in ("xx[1,2,4,4]", "x[1,2,4]", "x[1,2"):
@@ -297,17 +279,14 @@ def test_infer_writes_what_o_names(open_net: Path, tmp_path: Path) -> None:
     assert str(ird.read(out).results[0].declared_inputs[0]) == "f32[1,3,7,7]"
 
 
-def test_lower(net: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_lower(net: Path, tmp_path: Path) -> None:
     out = tmp_path / "low.xml"
-    assert command("lower", net, "-o", out) == 0
-    captured = capsys.readouterr()
+    captured = answer("lower", net, "-o", out)
     assert "1 deconvolution of 1 lowered as zero-insertion" in captured.out
     assert captured.err == f"wrote {out}\n"
     assert "ConvolutionBackpropData" not in out.read_text()
-    assert command("compare", net, out) == 0
-    assert "the same" in capsys.readouterr().out
-    assert command("lower", net, "--format", "json") == 0
-    found = as_json(capsys)
+    assert "the same" in answer("compare", net, out).out
+    found = answer("lower", net, "--format", "json").json
     assert found["schema"] == "irdeconv/lower/1"
     assert found["layers"][0]["name"] == "deconv"
 
@@ -335,16 +314,13 @@ def test_certificates_do_not_overwrite_the_ir(
         assert command(verb, net, "-o", out, "--certify", taken, "--force") == 2
         assert f"--certify {taken} would overwrite what -o" in capsys.readouterr().err
         assert not out.exists()
-    assert command(verb, net, "--certify", net.with_suffix(".bin")) == 2
-    assert "--certify" in capsys.readouterr().err
+    assert "--certify" in answer(verb, net, "--certify", net.with_suffix(".bin"), code=2).err
     missing = tmp_path / "no" / "proof.json"
-    assert command(verb, net, "--certify", missing) == 6
-    assert f"{missing} cannot be written" in capsys.readouterr().err
+    assert f"{missing} cannot be written" in answer(verb, net, "--certify", missing, code=6).err
 
 
-def test_nothing_to_raise(net: Path, capsys: Capture) -> None:
-    assert command("raise", net) == 0
-    assert "no decompositions, nothing to raise" in capsys.readouterr().out
+def test_nothing_to_raise(net: Path) -> None:
+    assert "no decompositions, nothing to raise" in answer("raise", net).out
 
 
 def test_compare_finds_a_difference(net: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -352,8 +328,7 @@ def test_compare_finds_a_difference(net: Path, tmp_path: Path, capsys: Capture) 
     write_ir(other, LAYER, np.arange(54, dtype=np.float32).reshape(2, 3, 3, 3)[:, ::-1])
     assert command("compare", net, other) == 1
     assert "different: first at ConvolutionBackpropData 'deconv'" in capsys.readouterr().out
-    assert command("compare", net, other, "--format", "json") == 1
-    found = as_json(capsys)
+    found = answer("compare", net, other, "--format", "json", code=1).json
     assert (found["schema"], found["passed"]) == ("irdeconv/compare/1", False)
     assert (found["first_difference"], found["seed"]) == ("deconv", 0)
     assert command("compare", net, other, "--tolerance", "10") == 0
@@ -372,11 +347,9 @@ def test_compare_with_the_own_lowering(open_net: Path) -> None:
     assert command("compare", open_net, "--shape", "[1,2,3,5]", "--seed", "7") == 0
 
 
-def test_doctor(capsys: Capture) -> None:
-    assert command("doctor") == 0
-    assert "numpy" in capsys.readouterr().out
-    assert command("doctor", "--format", "json") == 0
-    found = as_json(capsys)
+def test_doctor() -> None:
+    assert "numpy" in answer("doctor").out
+    found = answer("doctor", "--format", "json").json
     assert found["schema"] == "irdeconv/doctor/1"
     assert found["healthy"] is True
     assert found["cpus"] >= 1
@@ -467,13 +440,9 @@ def contents(folder: Path) -> dict[str, bytes]:
         ("inspect net.xml --form phases", 2, "--form needs --lower"),
     ],
 )  # fmt: skip
-def test_refused_at_once(
-    folder: Path, command: str, code: int, message: str, capsys: Capture
-) -> None:
+def test_refused_at_once(folder: Path, command: str, code: int, message: str) -> None:
     before = contents(folder)
-    capsys.readouterr()
-    assert main(command.split(" ")) == code
-    captured = capsys.readouterr()
+    captured = answer(*command.split(" "), code=code)
     assert message in captured.err
     assert captured.out == ""
     for late in ("measuring", ": rand, seed", "wrote", "This is a bug"):
@@ -494,6 +463,5 @@ def test_measurements_may_lie_in_a_new_folder(folder: Path) -> None:
 def test_compare_and_inspect_take_a_form_where_they_lower(folder: Path, capsys: Capture) -> None:
     assert main(["compare", "net.xml", "--form", "phases", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["b"] == "lowered (phases)"
-    assert main(["compare", "net.xml", "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["b"] == "lowered (zero-insertion)"
+    assert answer("compare", "net.xml", "--format", "json").json["b"] == "lowered (zero-insertion)"
     assert main(["inspect", "net.xml", "--lower", "--form", "phases"]) == 0

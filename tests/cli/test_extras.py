@@ -31,6 +31,7 @@ from irdeconv.kernels.jit import is_wanted, retried
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.convolution import Convolution
 from irdeconv.runtime.plan import COMPILED_SAVES, LOADING, gains_by_compiling
+from support.commands import answer
 from support.fixtures import Capture, Patch
 from support.layers import constant, parameter, result
 from support.networks import image, network
@@ -80,7 +81,6 @@ def net(tmp_path: Path) -> Path:
 def test_a_broken_package(
     net: Path,
     monkeypatch: Patch,
-    capsys: Capture,
     code: str,
     package: str,
     command: list[str],
@@ -89,8 +89,7 @@ def test_a_broken_package(
 ) -> None:
     install(net.parent / "site", monkeypatch, package, code)
     monkeypatch.chdir(net.parent)
-    assert main(command) == exit_code
-    err = capsys.readouterr().err
+    err = answer(*command, code=exit_code).err
     assert message in err
     assert f"is installed but cannot be used: {BROKEN[code]}" in err
     assert max(map(len, err.split("\n"))) < 400
@@ -98,7 +97,7 @@ def test_a_broken_package(
 
 
 @pytest.mark.parametrize("package", ["onnx", "openvino"])
-def test_a_missing_package(net: Path, monkeypatch: Patch, capsys: Capture, package: str) -> None:
+def test_a_missing_package(net: Path, monkeypatch: Patch, package: str) -> None:
     for name in [m for m in sys.modules if m.split(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
 
@@ -113,8 +112,7 @@ def test_a_missing_package(net: Path, monkeypatch: Patch, capsys: Capture, packa
         "onnx": ["convert", "net.onnx", "-o", "out.xml"],
         "openvino": ["compare", "net.xml", "openvino"],
     }
-    assert main(commands[package]) == 4
-    err = capsys.readouterr().err
+    err = answer(*commands[package], code=4).err
     assert "is not installed" in err
     assert f"pip install 'irdeconv[{INSTALLED_BY[package]}]'" in err
 
@@ -135,9 +133,7 @@ def test_a_runtime_that_does_not_start(net: Path, monkeypatch: Patch, capsys: Ca
 
 
 @pytest.mark.parametrize("code", BROKEN)
-def test_a_broken_peer_does_not_end_a_measurement(
-    net: Path, monkeypatch: Patch, capsys: Capture, code: str
-) -> None:
+def test_a_broken_peer_does_not_end_a_measurement(net: Path, monkeypatch: Patch, code: str) -> None:
     from irdeconv.runtime.machine import Ceilings
 
     found = Ceilings(gemm=80.0, gemm_all=150.0, copy=20.0, cores=2)
@@ -145,24 +141,19 @@ def test_a_broken_peer_does_not_end_a_measurement(
     monkeypatch.setattr("irdeconv.runtime.peers.installed", lambda package: "1.0")
     install(net.parent / "site", monkeypatch, "openvino", code)
     given = ("--against", "openvino", "--rounds", "1", "--time", "0", "--format", "json")
-    assert main(["bench", str(net), *given]) == 0
-    (peer,) = json.loads(capsys.readouterr().out)["peers"]
+    (peer,) = answer("bench", net, *given).json["peers"]
     assert f"is installed but cannot be used: {BROKEN[code]}" in peer["problem"]
 
 
-def test_the_doctor_tells_broken_extras(
-    monkeypatch: Patch, tmp_path: Path, capsys: Capture
-) -> None:
+def test_the_doctor_tells_broken_extras(monkeypatch: Patch, tmp_path: Path) -> None:
     install(tmp_path / "site", monkeypatch, "onnx", "raise OSError('libx.so.1')")
     monkeypatch.setattr("irdeconv.cli.doctor.version", lambda name: "1.0")
     for name in ("numba", "openvino", "onnxruntime", "islpy"):
         monkeypatch.setitem(sys.modules, name, None if name == "numba" else sys)
-    assert main(["doctor", "--format", "json"]) == 0  # extras are not required
-    extras: dict[str, Any] = json.loads(capsys.readouterr().out)["extras"]
+    extras: dict[str, Any] = answer("doctor", "--format", "json").json["extras"]
     assert extras["onnx"]["problem"] == "OSError: libx.so.1"
     assert extras["onnxruntime"]["problem"] is None
-    assert main(["doctor"]) == 0
-    assert "onnx          1.0: OSError: libx.so.1" in capsys.readouterr().out
+    assert "onnx          1.0: OSError: libx.so.1" in answer("doctor").out
 
 
 @pytest.mark.parametrize("code", BROKEN)

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.cli.main import main
 from irdeconv.formats.legacy import REFUSED
 from irdeconv.formats.legacy_layer import RULES
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.graph import Value
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Parameter
-from support.fixtures import Capture
+from support.commands import answer
 from support.legacy import Case, Layer, text
 from support.legacy_cases import CASES
 from support.rows import each_row
@@ -140,7 +139,7 @@ def test_every_verb_reads_a_file_with_the_bin_beside_it(tmp_path: Path) -> None:
     np.testing.assert_allclose(found[0, 0, 0], odds / (1 + odds), rtol=1e-5)
 
 
-def test_what_lower_writes_of_a_file_is_proved(tmp_path: Path, capsys: Capture) -> None:
+def test_what_lower_writes_of_a_file_is_proved(tmp_path: Path) -> None:
     data = {"kernel": "1,3", "output": 1, "strides": "1,2"}
     up = Layer(
         "Deconvolution", "up", [(1, 1, 1, 5)], ["x"], data, {"weights": np.float32([1, 2, 3])}
@@ -149,8 +148,7 @@ def test_what_lower_writes_of_a_file_is_proved(tmp_path: Path, capsys: Capture) 
     old, new = tmp_path / "old.xml", tmp_path / "new.xml"
     old.write_bytes(xml)
     old.with_suffix(".bin").write_bytes(weights)
-    assert main(["lower", str(old), "-o", str(new), "--certify"]) == 0
-    assert "proved" in capsys.readouterr().out
+    assert "proved" in answer("lower", old, "-o", new, "--certify").out
     assert ird.check_certificate(old, new)
 
 

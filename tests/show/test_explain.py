@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import astuple, replace
 from itertools import islice
@@ -25,6 +24,7 @@ from irdeconv.rewrite.runtime_faults import PAD_OF_ONE, ZERO_POINT_OF_DECONVOLUT
 from irdeconv.show.letters import picture
 from irdeconv.show.systems import SEARCHED, SYSTEMS, _candidates, difference, find, rule, verdicts
 from support import oracle
+from support.commands import answer
 from support.fixtures import Capture, Patch
 from support.ir_text import write_ir
 from support.layers import build, constant, numbers, parameter, random_layer, result
@@ -279,8 +279,7 @@ def test_the_verb(capsys: Capture) -> None:
     file = str(SAMPLES / "onnx/autopad_same.xml")
     assert main(["explain", file, "deconv", "--solve", "7,6"]) == 0
     assert "attributes with which ONNX Runtime gives 7,6" in capsys.readouterr().out
-    assert main(["explain", file, "--format", "json"]) == 0
-    content = json.loads(capsys.readouterr().out)
+    content = answer("explain", file, "--format", "json").json
     assert content["schema"] == "irdeconv/explain/1"
     (layer,) = content["layers"]
     assert layer["size"] == [6, 6]

@@ -28,6 +28,7 @@ from irdeconv.ops.elementwise import Add
 from irdeconv.show.layers import value
 from large_graphs import shared_constant, wide
 from support import irbuild as ib
+from support.commands import answer
 from support.layers import constant, parameter, result
 from support.networks import network
 
@@ -425,15 +426,12 @@ def test_unknown_numbers_are_last() -> None:
 def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "net.xml")
     ird.write(network(), path)
-    assert main(["inspect", path, "--only", "conv*", "--sort", "macs", "--format", "json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = answer("inspect", path, "--only", "conv*", "--sort", "macs", "--format", "json").json
     assert [r["name"] for r in document["layers"]] == ["conv2", "conv1"]
     for format in ("dot", "ir", "html"):
         assert main(["inspect", path, "--sort", "macs", "--format", format]) == 2
         assert "--sort: --format" in capsys.readouterr().err
-    assert main(["inspect", path, "--only", "Relu"]) == 2
-    assert 'did you mean "ReLU"?' in capsys.readouterr().err
-    assert main(["inspect", path, "--format", "ir", "--constants"]) == 0
-    text = capsys.readouterr().out
+    assert 'did you mean "ReLU"?' in answer("inspect", path, "--only", "Relu", code=2).err
+    text = answer("inspect", path, "--format", "ir", "--constants").out
     assert f"  // from conv1, b1; to relu1; {path}:" in text
     assert [n.name for n in ird.parse(text).nodes()] == [n.name for n in ird.read(path).nodes()]

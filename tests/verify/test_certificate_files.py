@@ -22,7 +22,7 @@ from irdeconv.ops.core import ZeroInsertion
 from irdeconv.proof import reader
 from irdeconv.proof.model import Model
 from irdeconv.rewrite.forms import FORMS
-from support.commands import command
+from support.commands import answer, command
 from support.fixtures import Capture, Patch
 from support.ir_edit import unmark
 from support.layers import Layer, build, constant, expected, numbers, parameter, result
@@ -42,18 +42,15 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_certificates_on_the_command_line(files: Path, capsys: Capture) -> None:
+def test_certificates_on_the_command_line(files: Path) -> None:
     a, b, c = files / "a.xml", files / "b.xml", files / "c.json"
     held = json.loads(c.read_text())
     assert held["schema"] == "irdeconv/certificates/2"
     assert [x["layer"] for x in held["certificates"]] == ["first", "up/ConvolutionBackpropData"]
-    capsys.readouterr()
-    assert command("check-certificate", a, b, "--certificate", c, "--probe") == 0
-    out = capsys.readouterr().out
+    out = answer("check-certificate", a, b, "--certificate", c, "--probe").out
     assert "2 of 2 rewritten layers equal, 1 other unchanged" in out
     assert "probability of at most" in out
-    assert command("check-certificate", a, b, "--probe", "--format", "json") == 0
-    found = json.loads(capsys.readouterr().out)
+    found = answer("check-certificate", a, b, "--probe", "--format", "json").json
     assert found["schema"] == "irdeconv/check-certificate/1"
     assert found["passed"] is found["proof"]["passed"] is found["probe"]["passed"] is True
     assert found["probe"]["error_probability"] < 1e-12
@@ -62,8 +59,7 @@ def test_certificates_on_the_command_line(files: Path, capsys: Capture) -> None:
 def test_certificates_without_a_file(files: Path, capsys: Capture) -> None:
     assert command("lower", files / "a.xml", "--certify") == 0
     assert "proved first: ConvolutionBackpropData = ZeroInsertion, Pad" in capsys.readouterr().out
-    assert command("lower", files / "a.xml", "--certify", "--format", "json") == 0
-    found = json.loads(capsys.readouterr().out)
+    found = answer("lower", files / "a.xml", "--certify", "--format", "json").json
     assert [x["schema"] for x in found["certificates"]] == ["irdeconv/certificate/2"] * 2
 
 
@@ -74,16 +70,14 @@ def test_a_wrong_lowering_is_refused(files: Path, capsys: Capture) -> None:
     at = max(held.find(np.float32(v).tobytes()) for v in (7, -7))
     held[at + 1] ^= 1
     weights_file.write_bytes(held)
-    assert command("check-certificate", a, b) == 3
-    assert "error[E124]" in capsys.readouterr().err
+    assert "error[E124]" in answer("check-certificate", a, b, code=3).err
     unmark(b)
     assert command("check-certificate", a, b) == 1
     assert (
         "FAIL first: the weights of tap [2, 1] add up to 7.00012207, in the source to 7"
         in capsys.readouterr().out
     )
-    assert command("check-certificate", a, b, "--probe", "--format", "json") == 1
-    found = json.loads(capsys.readouterr().out)
+    found = answer("check-certificate", a, b, "--probe", "--format", "json", code=1).json
     assert not found["proof"]["passed"]
     assert not found["probe"]["passed"]
 
@@ -155,7 +149,7 @@ def test_files_give_their_places_back_where_one_cannot_take_its_own(
     assert {p.name: p.read_bytes() for p in files.iterdir()} == before
 
 
-def test_certificates_to_a_device(files: Path, capsys: Capture) -> None:
+def test_certificates_to_a_device(files: Path) -> None:
     given = ("-o", files / "new.xml", "--certify", "/dev/null")
     assert command("lower", files / "a.xml", *given) == 0
     assert command("check-certificate", files / "a.xml", files / "new.xml") == 0
@@ -191,15 +185,12 @@ def changed(certificate: dict[str, Any], path: str, value: Any) -> None:
         ("reason", "it is not", 'reason: "it is not" instead of null'),
     ],
 )  # fmt: skip
-def test_the_field_that_differs_is_named(
-    files: Path, path: str, value: Any, named: str, capsys: Capture
-) -> None:
+def test_the_field_that_differs_is_named(files: Path, path: str, value: Any, named: str) -> None:
     held = json.loads((files / "c.json").read_text())
     changed(held["certificates"][0], path, value)
     (files / "c.json").write_text(json.dumps(held))
     given = ("--certificate", files / "c.json")
-    assert command("check-certificate", files / "a.xml", files / "b.xml", *given) == 1
-    out = capsys.readouterr().out
+    out = answer("check-certificate", files / "a.xml", files / "b.xml", *given, code=1).out
     assert f"FAIL first: the certificate states another {named}" in out
     assert "ok   up/ConvolutionBackpropData" in out
 
@@ -216,16 +207,14 @@ def test_a_field_that_no_certificate_has(files: Path, capsys: Capture) -> None:
 # Arguments ----------------------------------------------------------------------------------------
 
 
-def test_swapped_models(files: Path, capsys: Capture) -> None:
+def test_swapped_models(files: Path) -> None:
     a, b = files / "a.xml", files / "b.xml"
     hint = "the first model has no deconvolution, the second has 2 deconvolutions"
     for given in ((), ("--certificate", files / "c.json"), ("--probe",)):
-        assert command("check-certificate", b, a, *given) == 1
-        first = capsys.readouterr().out.split("\n")[0]
+        first = answer("check-certificate", b, a, *given, code=1).out.split("\n")[0]
         assert first.startswith(f"FAIL {hint}: the original comes first")
     ird.write(ird.lower(ird.read(a), "phases").graph, files / "other.xml")
-    assert command("check-certificate", b, files / "other.xml") == 0  # neither has any
-    assert "ok   first: Convolution = " in capsys.readouterr().out
+    assert "ok   first: Convolution = " in answer("check-certificate", b, files / "other.xml").out
 
 
 # Files, sizes, seeds ------------------------------------------------------------------------------
@@ -311,10 +300,8 @@ def low_x(graph: Graph) -> Value:
 
 def test_equal_for_some_sizes_has_a_code_of_its_own(stepped: Path, capsys: Capture) -> None:
     given = ("check-certificate", stepped / "a.xml", stepped / "b.xml")
-    assert command(*given) == 7
-    assert "NOT proved for every size" in capsys.readouterr().out
-    assert command(*given, "--sizes", "x=1,2,3,40") == 0
-    out = capsys.readouterr().out
+    assert "NOT proved for every size" in answer(*given, code=7).out
+    out = answer(*given, "--sizes", "x=1,2,3,40").out
     assert "for the size [1, 2, 3, 40]" in out
     assert "with the inputs x[1,2,3,40]" in out
     assert command(*given, "--sizes", "x=1,2,3,64") == 1
@@ -368,8 +355,7 @@ def test_certificates_keep_what_a_probe_evaluated(
     files: Path, verb: str, model: str, capsys: Capture
 ) -> None:
     given = (verb, files / model, "-o", files / "new.xml", "--probe")
-    assert command(*given) == 2
-    assert "--probe needs --certify" in " ".join(capsys.readouterr().err.split())
+    assert "--probe needs --certify" in " ".join(answer(*given, code=2).err.split())
     assert command(*given, "--certify", files / "p.json") == 0
     held = json.loads((files / "p.json").read_text())["probe"]
     assert [y["layer"] for y in held["layers"]] == ["first", "up/ConvolutionBackpropData"]
@@ -393,8 +379,7 @@ def test_certificates_keep_what_a_probe_evaluated(
 
 def test_the_seed_of_a_probe_is_printed(files: Path, capsys: Capture) -> None:
     given = ("check-certificate", files / "a.xml", files / "b.xml")
-    assert command(*given, "--probe", "--format", "json") == 0
-    seed = json.loads(capsys.readouterr().out)["probe"]["seed"]
+    seed = answer(*given, "--probe", "--format", "json").json["probe"]["seed"]
     assert command(*given, "--probe", "--seed", seed) == 0
     assert f"--seed {seed} repeats it" in " ".join(capsys.readouterr().out.split())
     assert command(*given, "--seed", "3") == 2

@@ -17,6 +17,7 @@ from irdeconv.cli.main import main
 from irdeconv.formats.arrays import SavedArrays
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
+from support.commands import answer
 from support.fixtures import Capture, Patch
 from support.layers import parameter, result
 from support.networks import LAYERS, image, network
@@ -54,7 +55,7 @@ def test_what_run_dumps_can_be_compared(net: Path, capsys: Capture) -> None:
     assert last == "the same: 1 output, 9 layers compared, 1 without a counterpart"
 
 
-def test_an_output_that_is_a_layer_is_dumped_twice(tmp_path: Path, capsys: Capture) -> None:
+def test_an_output_that_is_a_layer_is_dumped_twice(tmp_path: Path) -> None:
     g = Graph()
     y = g.add(ReLU(), [parameter(g, (2, 3), np.float32, "x")], name="y")
     g.node(y.id).tensor_names = (("y",),)
@@ -64,12 +65,9 @@ def test_an_output_that_is_a_layer_is_dumped_twice(tmp_path: Path, capsys: Captu
     assert main(["run", model, "x=ones", "--dump", "all", "-o", file]) == 0
     saved = dict(np.load(file))
     assert {"y", "dump/y"} <= set(saved)
-    capsys.readouterr()
-    assert main(["compare", model, file, "-i", "x=ones"]) == 0
-    assert "W500" not in capsys.readouterr().err
+    assert "W500" not in answer("compare", model, file, "-i", "x=ones").err
     np.savez(file, **{**saved, "dump/y": saved["y"] + 1})
-    assert main(["compare", model, file, "-i", "x=ones"]) == 1
-    assert "first at ReLU 'y'" in capsys.readouterr().out
+    assert "first at ReLU 'y'" in answer("compare", model, file, "-i", "x=ones", code=1).out
 
 
 @pytest.mark.parametrize(
@@ -171,11 +169,10 @@ def test_damaged_headers(net: Path, shape: bytes, capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x05\x06 cut", b"no zip at all"])
-def test_files_that_are_no_archives(net: Path, content: bytes, capsys: Capture) -> None:
+def test_files_that_are_no_archives(net: Path, content: bytes) -> None:
     file = net.with_name("bad.npz")
     file.write_bytes(content)
-    assert main(["compare", str(net), str(file)]) == 2
-    assert "E505" in capsys.readouterr().err
+    assert "E505" in answer("compare", net, file, code=2).err
     assert main(["compare", str(net), str(net.with_name("none.npz"))]) == 6
 
 
@@ -199,12 +196,11 @@ def test_a_mapping_of_arrays() -> None:
         ird.compare(network(), {"nobody": image()[:0], "else": image()}, [image()])
 
 
-def test_without_openvino(net: Path, monkeypatch: Patch, capsys: Capture) -> None:
+def test_without_openvino(net: Path, monkeypatch: Patch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "openvino", None)
-    assert main(["compare", str(net), "openvino"]) == 4
-    err = capsys.readouterr().err
+    err = answer("compare", net, "openvino", code=4).err
     assert "error[E520]" in err
     assert "pip install 'irdeconv[openvino]'" in err
 
@@ -214,5 +210,4 @@ def test_compare_arguments_that_do_not_fit(net: Path, capsys: Capture) -> None:
         assert main(["compare", str(net), "--tolerance", tolerance]) == 2
         assert f'--tolerance: "{tolerance}" is not a finite number' in capsys.readouterr().err
     for verb in ("compare", "check-certificate"):
-        assert main([verb, "-", "-"]) == 2
-        assert "stdin holds one model" in capsys.readouterr().err
+        assert "stdin holds one model" in answer(verb, "-", "-", code=2).err

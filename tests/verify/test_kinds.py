@@ -15,6 +15,7 @@ from irdeconv.ops.elementwise import Add
 from irdeconv.ops.padding import Pad1
 from irdeconv.verify.difference import kind_of
 from irdeconv.verify.mistakes import filter_mistake
+from support.commands import answer
 from support.layers import Layer, build, constant, expected, numbers, parameter, result
 
 A = np.random.default_rng(0).standard_normal((2, 6, 7, 8)).astype(np.float32)
@@ -197,13 +198,11 @@ def test_broken_models_are_named(
     more: dict,
     kind: str,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     a, b = tmp_path / "a.xml", tmp_path / "b.xml"
     ird.write(ird.infer(model(GROUPED, W)), a)
     ird.write(ird.infer(model(layer, np.ascontiguousarray(w), **more)), b)
-    assert main(["compare", str(a), str(b), "-i", "x=randn"]) == 1
-    out = capsys.readouterr().out
+    out = answer("compare", a, b, "-i", "x=randn", code=1).out
     first = next(line for line in out.splitlines() if line.startswith("DIFF"))
     name = "add" if "bias" in more else "deconv"
     assert first.startswith(f"DIFF {name} ")

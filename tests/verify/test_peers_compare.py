@@ -13,7 +13,8 @@ from irdeconv.cli.main import main
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
 from irdeconv.verify import openvino as peer
-from support.fixtures import Capture, Patch
+from support.commands import answer
+from support.fixtures import Patch
 from support.layers import constant, parameter, result
 from support.networks import image, network
 
@@ -50,17 +51,14 @@ def test_all_layers_agree_in_pieces_of_any_size(nbytes: int, monkeypatch: Patch)
     assert {t.type_b for t in report.tensors} >= {"Convolution", "ConvolutionBackpropData"}
 
 
-def test_another_model_in_openvino(net: Path, capsys: Capture) -> None:
+def test_another_model_in_openvino(net: Path) -> None:
     x = ["-i", f"x=@{net.with_name('x.npy')}"]
     low, wrong = net.with_name("low.xml"), net.with_name("wrong.xml")
     ird.write(ird.lower(network(), "phases").graph, low)
     ird.write(ird.infer(network({"w2": lambda w: np.flip(w, (2, 3))})), wrong)
-    assert main(["compare", str(net), "openvino", *x]) == 0
-    assert "the same: 1 output, 10 layers compared" in capsys.readouterr().out
+    assert "the same: 1 output, 10 layers compared" in answer("compare", net, "openvino", *x).out
     assert main(["compare", str(net), f"openvino:{low}", *x]) == 0
-    capsys.readouterr()
-    assert main(["compare", str(net), f"openvino:{wrong}", *x]) == 1
-    out = capsys.readouterr().out
+    out = answer("compare", net, f"openvino:{wrong}", *x, code=1).out
     assert "first at Convolution 'conv2'" in out
     assert "the kernel is flipped" in out
 
@@ -119,14 +117,12 @@ def test_other_input_shapes(net: Path) -> None:
     assert main(["compare", str(net), "openvino", "--shape", "x[2,3,9,7]"]) == 0
 
 
-def test_what_openvino_refuses(net: Path, capsys: Capture) -> None:
+def test_what_openvino_refuses(net: Path) -> None:
     text = net.read_text().replace('type="Sigmoid"', 'type="Sigmoidal"')
     (odd := net.with_name("odd.xml")).write_text(text)
     odd.with_suffix(".bin").write_bytes(net.with_suffix(".bin").read_bytes())
-    assert main(["compare", str(net), f"openvino:{odd}"]) == 4
-    assert "E506" in capsys.readouterr().err
-    assert main(["compare", str(net), f"openvino:{odd.with_name('none.xml')}"]) == 6
-    assert "E100" in capsys.readouterr().err
+    assert "E506" in answer("compare", net, f"openvino:{odd}", code=4).err
+    assert "E100" in answer("compare", net, f"openvino:{odd.with_name('none.xml')}", code=6).err
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from dataclasses import replace
@@ -27,6 +26,7 @@ from irdeconv.verify.second_definition import _attributes
 from irdeconv.verify.second_reading import SecondLayer, SecondModel, Size, Unfollowed, larger
 from irdeconv.verify.second_side import openvino_facts
 from support import dialect_layers, dialect_random, layers
+from support.commands import answer
 from support.dialect_layers import VERSIONS
 from support.fixtures import Capture, Patch
 from support.mutants import mutants
@@ -268,10 +268,9 @@ def pair(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.oracles
-def test_every_layer_is_checked_twice(pair: list[str], capsys: Capture) -> None:
+def test_every_layer_is_checked_twice(pair: list[str]) -> None:
     """Layers without a rule lie in front: OpenVINO tells their shapes."""
-    assert main(pair) == 0
-    out = capsys.readouterr().out
+    out = answer(*pair).out
     assert "second ok   up1: agrees" in out
     assert "second ok   the model: agrees" in out
     shapes, folded = openvino_facts(SecondModel(SAMPLE.read_bytes(), b"\0" * (1 << 20)))
@@ -280,27 +279,19 @@ def test_every_layer_is_checked_twice(pair: list[str], capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize("verdict", [DIFFERS, NOT_APPLICABLE])
-def test_a_difference_fails(
-    pair: list[str],
-    monkeypatch: Patch,
-    capsys: Capture,
-    verdict: str,
-) -> None:
+def test_a_difference_fails(pair: list[str], monkeypatch: Patch, verdict: str) -> None:
     made = [SecondAnswer("up1", verdict, "because")]
     monkeypatch.setattr(second_check, "second_check", lambda *_: made)
     code = 1 if verdict == DIFFERS else 0
-    assert main(pair) == code
-    assert f"{'FAIL' if code else '    '} up1: {verdict}: because" in capsys.readouterr().out
-    assert main([*pair, "--format", "json"]) == code
-    content: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert f"{'FAIL' if code else '    '} up1: {verdict}: because" in answer(*pair, code=code).out
+    content: dict[str, Any] = answer(*pair, "--format", "json", code=code).json
     assert content["passed"] is (code == 0)
     assert content["second"] == [{"layer": "up1", "verdict": verdict, "text": "because"}]
 
 
-def test_islpy_that_is_missing(pair: list[str], monkeypatch: Patch, capsys: Capture) -> None:
+def test_islpy_that_is_missing(pair: list[str], monkeypatch: Patch) -> None:
     monkeypatch.setitem(sys.modules, "islpy", None)
-    assert main(pair) == 4
-    err = capsys.readouterr().err
+    err = answer(*pair, code=4).err
     assert "--second needs the package islpy, which is not installed" in " ".join(err.split())
     assert "pip install 'irdeconv[isl]'" in err
 
