@@ -32,9 +32,8 @@ from irdeconv.ir.dtypes import f32
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.basic import Const, Result
 from irdeconv.rewrite.builder import GraphBuilder
-from support.commands import answer, command
+from support.commands import answer, command, printed
 from support.fixtures import Capture, Patch
-from support.printed import printed
 
 # What is raised is also the built-in error that says the same, and survives pickling.
 
