@@ -92,11 +92,7 @@ def test_nothing_is_left_beside_the_results(monkeypatch: Patch) -> None:
     assert (
         made
         == {f["name"] for f in item["files"]}
-        == {
-            "inferred.bin",
-            "inferred.xml",
-            "result.json",
-        }
+        == {"inferred.bin", "inferred.xml", "result.json"}
     )
 
     def refuse(*_: object) -> None:

@@ -57,11 +57,7 @@ def test_a_terminal_knows_its_width() -> None:
     ],
 )
 def test_colours_where_they_are_wanted(
-    environment: dict[str, str],
-    color: str,
-    terminal: bool,
-    expected: bool,
-    monkeypatch: Patch,
+    environment: dict[str, str], color: str, terminal: bool, expected: bool, monkeypatch: Patch
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
     for name, value in environment.items():

@@ -17,11 +17,7 @@ SIZED = {"strides": [2, 2], "output_shape": [10, 13]}
 def layer(opset: int, **attributes: list[int]) -> bytes:
     open_axes = (2,) if "output_shape" in attributes else ()
     made = Layer(
-        data=(1, 4, 5, 6),
-        filter=(4, 3, 4, 4),
-        opset=opset,
-        open=open_axes,
-        attributes=attributes,
+        data=(1, 4, 5, 6), filter=(4, 3, 4, 4), opset=opset, open=open_axes, attributes=attributes
     )
     data: bytes = made.model().SerializeToString()
     return data

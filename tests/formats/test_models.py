@@ -40,7 +40,7 @@ DUMP = {
             ],
             "outputs": [{"id": 2, "dtype": "f32", "shape": [1, 3, 6, 6]}],
         }
-    ],
+    ]
 }
 
 
@@ -175,8 +175,7 @@ def test_a_text_is_not_utf8() -> None:
 
 @pytest.mark.parametrize("kind", ["xml", "onnx", "json", "ird"])
 @pytest.mark.parametrize(
-    "verb",
-    ["validate", "infer", "lower", "raise", "inspect", "explain", "run", "compare"],
+    "verb", ["validate", "infer", "lower", "raise", "inspect", "explain", "run", "compare"]
 )
 def test_verbs_take_every_format(
     files: dict[str, Path], verb: str, kind: str, capsys: Capture

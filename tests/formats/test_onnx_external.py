@@ -70,11 +70,7 @@ def test_data_in_the_folder(constant: bool, place: dict[str, Any], tmp_path: Pat
     ],
 )
 def test_refused(
-    constant: bool,
-    place: dict[str, Any],
-    says: str,
-    tmp_path: Path,
-    capfd: Capture,
+    constant: bool, place: dict[str, Any], says: str, tmp_path: Path, capfd: Capture
 ) -> None:
     folder = tmp_path / "model"
     folder.mkdir()

@@ -57,10 +57,7 @@ def test_nodes_beyond_a_limit(limits: ird.Limits, nodes: list[Any], says: str) -
 
 def test_limits_count_what_functions_and_bodies_hold() -> None:
     body = onnx.helper.make_graph(
-        [node("Sum", ["x"] * 5, ["s"])],
-        "b",
-        [],
-        [onnx.helper.make_tensor_value_info("s", 1, [1])],
+        [node("Sum", ["x"] * 5, ["s"])], "b", [], [onnx.helper.make_tensor_value_info("s", 1, [1])]
     )
     nodes = [
         node("Constant", [], ["c"], value=onnx.helper.make_tensor("c", 9, [], [1])),

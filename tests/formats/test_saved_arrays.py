@@ -29,13 +29,13 @@ from irdeconv.cli.main import main
 from irdeconv.formats import arrays as saved_arrays
 from irdeconv.formats.arrays import SavedArrays, UnreadableArray, npy, npy_header, npz, read_npy
 from irdeconv.formats.document import WeightsFile
-from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.elementwise import Add
 from support.commands import answer, command
 from support.fixtures import Capture, Patch
 from support.ir_text import write_ir
-from support.layers import Layer, constant, parameter, result
+from support.layers import sequential
 from support.rows import each_row
+from support.small_net import LAYER, W
 
 # Arrays of others: headers are held against what is there, archives listed before unpacking.
 
@@ -235,10 +235,7 @@ SIZE = 1 << 20
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """x + 4 MiB of ones."""
-    g = Graph()
-    x = parameter(g, (SIZE,), np.float32, "x")
-    w = constant(g, np.ones(SIZE, np.float32), "w")
-    result(g, Value(g.add(Add(), [x, w], name="sum").id), "y")
+    g = sequential((SIZE,), ("sum", Add(), {"w": np.ones(SIZE, np.float32)}))
     ird.write(ird.infer(g), tmp_path / "m.xml")
     return tmp_path / "m.xml"
 
@@ -369,14 +366,6 @@ def waited(child: int) -> int:
 
 # Weights that are missing, and those that are left out, on the command line.
 
-LAYER = Layer(1, (4, 4), None, 2, 3, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
-
-
-@pytest.fixture
-def net(tmp_path: Path) -> Path:
-    write_ir(tmp_path / "net.xml", LAYER, np.ones((2, 3, 3, 3), np.float32))
-    return tmp_path / "net.xml"
-
 
 def test_missing_weights_are_an_unreadable_model(net: Path) -> None:
     net.with_suffix(".bin").unlink()
@@ -388,7 +377,7 @@ def test_missing_weights_are_an_unreadable_model(net: Path) -> None:
 
 def test_a_shape_that_only_values_confirm_is_wider(tmp_path: Path, capsys: Capture) -> None:
     layer = replace(LAYER, output_shape=(7, 7), pads_begin=(0, 0), pads_end=(0, 0))
-    write_ir(tmp_path / "net.xml", layer, np.ones((2, 3, 3, 3), np.float32))
+    write_ir(tmp_path / "net.xml", layer, W)
     for more, status in ([], "same"), (["--no-weights"], "wider"):
         assert command("infer", tmp_path / "net.xml", "--format", "json", *more) == 0
         tensors = {t["name"]: t for t in json.loads(capsys.readouterr().out)["tensors"]}
@@ -457,11 +446,7 @@ def _socket(path: Path) -> None:
 @pytest.mark.parametrize("make", [_fifo, _device, _socket])
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_only_regular_files_are_read(
-    name: str,
-    make: Callable[[Path], None],
-    tmp_path: Path,
-    monkeypatch: Patch,
-    capfd: Capture,
+    name: str, make: Callable[[Path], None], tmp_path: Path, monkeypatch: Patch, capfd: Capture
 ) -> None:
     suffix, text = COMMANDS[name]
     model, other = (Path(name).resolve() for name in (MODEL, OTHER))

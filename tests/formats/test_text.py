@@ -20,7 +20,7 @@ from irdeconv.ir.spec import DYNAMIC, Interval, Spec
 from irdeconv.ops.basic import Const, Opaque, Parameter, Section
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from support.layers import build as build_layer
-from support.layers import constant, numbers, parameter, random_layer, result
+from support.layers import constant, numbers, parameter, random_layer, sequential
 from support.rows import each_row
 
 NAMES = ['quote "', "back\\slash", "new\nline", "tab\t", "ünï", "\u202e", "\x85", "", "%1", "// no"]
@@ -279,11 +279,9 @@ def test_elided_constants_are_read_without_their_data(
 
 
 def small() -> str:
-    g = Graph()
-    x = parameter(g, (1, 3, 4, 4), np.float32, "x")
-    w = constant(g, np.ones((3, 2, 3, 3), np.float32), "w")
-    result(g, Value(g.add(ConvolutionBackpropData(strides=(2, 2)), [x, w], name="deconv").id))
-    return dump(infer(g))
+    up = ConvolutionBackpropData(strides=(2, 2))
+    w = {"w": np.ones((3, 2, 3, 3), np.float32)}
+    return dump(infer(sequential((1, 3, 4, 4), ("deconv", up, w))))
 
 
 def test_comments_and_free_layout() -> None:

@@ -89,10 +89,7 @@ SHOWN: dict[str, tuple[Callable[[ird.Graph, Any], Any], str]] = {
         lambda g, x: ird.simplify(g).report,
         "<SimplificationReport: 19 layers became 19: nothing to take away>",
     ),
-    "suite": (
-        lambda g, x: made_suite(),
-        '<Suite "[^"]*vectors": 1 case>',
-    ),
+    "suite": (lambda g, x: made_suite(), '<Suite "[^"]*vectors": 1 case>'),
     "case of a suite": (
         lambda g, x: made_suite().cases[0],
         '<StoredCase "openvino-edge-kernel-1": .*>',

@@ -179,11 +179,7 @@ def test_layers_without_a_scope_join_their_neighbours() -> None:
 
 @pytest.mark.parametrize(
     ("arrows", "found"),
-    [
-        ([(0, 1), (1, 2)], set()),
-        ([(0, 1), (1, 2), (2, 1), (2, 3)], {1, 2}),
-        ([(1, 1)], {1}),
-    ],
+    [([(0, 1), (1, 2)], set()), ([(0, 1), (1, 2), (2, 1), (2, 3)], {1, 2}), ([(1, 1)], {1})],
 )
 def test_nodes_on_cycles(arrows: list[Arrow], found: set[int]) -> None:
     assert on_cycles(4, arrows) == found

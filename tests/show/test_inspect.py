@@ -29,7 +29,7 @@ from irdeconv.show.layers import value
 from large_graphs import shared_constant, wide
 from support import irbuild as ib
 from support.commands import answer
-from support.layers import constant, parameter, result
+from support.layers import constant, parameter, result, sequential
 from support.networks import network
 
 # Inspection: numbers against hand-worked ones, every format, unfinished and hostile graphs.
@@ -116,13 +116,10 @@ def test_unknown_macs_are_question_marks(opaque: bool, size: Any, inferred: bool
 
 
 def test_a_deconvolution_that_does_not_fit_says_why() -> None:
-    g = Graph()
-    x = parameter(g, (1, 5, 4), np.float32, "x")
-    w = constant(g, np.ones((2, 2, 3), np.float32), "w")
-    result(g, Value(g.add(ConvolutionBackpropData(), [x, w], name="a").id))
-    x_node = g.node(x.node)
-    x_node.specs = (Spec(f32, (1, 5, 4)),)
-    g.node(w.node).specs = (Spec(f32, (2, 2, 3)),)
+    w = np.ones((2, 2, 3), np.float32)
+    g = sequential((1, 5, 4), ("a", ConvolutionBackpropData(), {"w": w}))
+    for node, shape in ((0, (1, 5, 4)), (1, w.shape)):
+        g.node(node).specs = (Spec(f32, shape),)
     [d] = ird.inspect(g).deconvolutions
     assert d.problem == "data has 5 channels, the filter wants 2"
 
@@ -309,11 +306,8 @@ def test_lines_fit_and_names_are_whole(name: str) -> None:
 
 @pytest.mark.parametrize("length", range(66, 80))
 def test_a_name_that_just_fits_gives_up_its_indent(length: int) -> None:
-    g = Graph(Info("net"))
-    x = parameter(g, (1, 2), np.float32, "x")
     name = "n" * length
-    y = Value(g.add(ReLU(), [x], name=name).id)
-    result(g, Value(g.add(ReLU(), [y], name="z").id), "r")
+    g = sequential((1, 2), (name, ReLU()), ("z", ReLU()), output="r")
     details = [line for line in str(ird.inspect(g)).splitlines() if name in line][1:]
     assert details
     assert max(map(len, details)) <= 80
@@ -364,9 +358,7 @@ def test_only_types_and_patterns() -> None:
 
 
 def test_a_name_with_brackets_stands_for_itself() -> None:
-    g = Graph()
-    x = parameter(g, (2,), np.float32, "a[0]")
-    result(g, Value(g.add(ReLU(), [x], name="a0").id))
+    g = sequential((2,), ("a[0]", ReLU()), ("a0", ReLU()))
     assert names(ird.inspect(g, only="a[0]")) == ["a[0]", "a0"]
 
 
@@ -416,10 +408,8 @@ def test_sort() -> None:
 
 
 def test_unknown_numbers_are_last() -> None:
-    g = Graph()
-    x = parameter(g, (1, 2, None), np.float32, "x")
-    w = constant(g, np.ones((2, 2, 3), np.float32), "w")
-    result(g, Value(g.add(REGISTRY["Convolution", "opset1"](), [x, w], name="conv").id))
+    w = {"w": np.ones((2, 2, 3), np.float32)}
+    g = sequential((1, 2, None), ("conv", REGISTRY["Convolution", "opset1"](), w))
     assert names(ird.inspect(ird.infer(g), sort="macs"))[-1] == "conv"
 
 

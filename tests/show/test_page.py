@@ -52,7 +52,7 @@ from irdeconv.show.page_values import (
     picture,
 )
 from support.body_models import iterator
-from support.layers import constant, parameter, result
+from support.layers import constant, parameter, result, sequential
 
 # The graph page before a browser sees it: its parts, what changed, text that stays text.
 
@@ -371,9 +371,7 @@ def test_memory_is_that_of_outputs_and_constants() -> None:
 
 
 def test_unknown_sizes_are_none() -> None:
-    g = Graph()
-    y = Value(g.add(ReLU(), [parameter(g, (None, 4), np.float32, "x")], name="y").id)
-    result(g, y)
+    g = sequential((None, 4), ("y", ReLU()))
     (node,) = (n for n in ird.graph_page(ird.infer(g)).graphs[0].nodes if n["name"] == "y")
     assert node["memory"] is None
 
@@ -473,8 +471,7 @@ def test_sizes_that_do_not_divide_cover_every_element_once() -> None:
     assert shown is not None
     edges = np.arange(257) * 1001 // 256
     assert np.allclose(
-        shown.values.sum(where=True),
-        sum(x[0, 0, 0, a:b].mean() for a, b in pairwise(edges)),
+        shown.values.sum(where=True), sum(x[0, 0, 0, a:b].mean() for a, b in pairwise(edges))
     )
 
 
@@ -513,11 +510,7 @@ def test_scalars_have_no_picture() -> None:
 
 
 def test_many_pictures_stay_within_the_limit() -> None:
-    g = Graph()
-    y = parameter(g, (1, 16, 64, 64), np.float32, "x")
-    for at in range(60):
-        y = Value(g.add(ReLU(), [y], name=f"r{at}").id)
-    result(g, y)
+    g = sequential((1, 16, 64, 64), *((f"r{at}", ReLU()) for at in range(60)))
     seen = ValueCollector(ird.infer(g))
     tensor = np.random.default_rng(2).standard_normal((1, 16, 64, 64))
     for node in g.nodes():

@@ -12,7 +12,7 @@ from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import Elu, ReLU
 from irdeconv.show.page import PageContent, graph_page
 from shown import HEAD, Open, a_browser, a_page, head
-from support.layers import parameter, result
+from support.layers import parameter, sequential
 
 FIXTURES = (a_browser, a_page)
 pytestmark = pytest.mark.browser
@@ -88,10 +88,7 @@ def test_the_table_has_the_numbers_and_sorts_by_them(show: Open) -> None:
 
 
 def test_unknown_sizes_are_question_marks(show: Open) -> None:
-    g = Graph()
-    y = Value(g.add(ReLU(), [parameter(g, (None, 4), np.float32, "x")], name="y").id)
-    result(g, y)
-    shown = show(ird.infer(g))
+    shown = show(ird.infer(sequential((None, 4), ("y", ReLU()))))
     shown.press("m", "m")
     assert "unknown" in shown.text(".overlay-meaning")
     assert "?" in shown.page.locator(".grid-body .cell:last-child").all_inner_texts()

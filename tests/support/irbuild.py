@@ -42,12 +42,7 @@ def layer(
 
 
 def parameter(
-    id: int,
-    name: str,
-    dims: Iterable[Any] = (2, 3),
-    element_type: str = "f32",
-    *,
-    names: str = "",
+    id: int, name: str, dims: Iterable[Any] = (2, 3), element_type: str = "f32", *, names: str = ""
 ) -> str:
     """Return an input; a dimension of -1 is open, `names` are the tensor's names."""
     dims = list(dims)

@@ -22,7 +22,7 @@ from irdeconv.ops.basic import Const
 from irdeconv.ops.elementwise import Exp
 from irdeconv.verify.difference import Allowed, _ulps, difference
 from support.fixtures import Capture, Patch
-from support.layers import Layer, build, numbers, parameter, result
+from support.layers import Layer, build, numbers, parameter, result, sequential
 from support.mutants import with_input
 from support.networks import LAYERS, image, network
 from support.raising_graphs import Net
@@ -32,9 +32,7 @@ from support.runtime_truth import outputs
 
 EXACT = Allowed(0.0, "exact")
 
-LAYER = Layer(
-    1, (4, 5), 2, 2, 3, (3, 2), (2, 3), (1, 1), (1, 0), (0, 1), (0, 0)
-)  # fmt: skip
+LAYER = Layer(1, (4, 5), 2, 2, 3, (3, 2), (2, 3), (1, 1), (1, 0), (0, 1), (0, 0))
 
 
 def deconvolution(seed: int = 0):
@@ -69,11 +67,9 @@ def test_a_changed_weight_is_found_where_it_is():
 
 
 def test_a_layer_and_the_output_of_its_name_are_one_line():
-    g = Graph()
-    y = Value(g.add(ReLU(), [parameter(g, (2,), np.float32, "x")], name="y").id)
-    result(g, y, "y")
+    g = sequential((2,), ("y", ReLU()))
     other = g.copy()
-    other.replace_op(y.node, Exp())
+    other.replace_op(1, Exp())
     for model, mark in ((g, "ok  "), (other, "DIFF")):
         report = ird.compare(g, model, [np.ones(2, np.float32)])
         assert [(t.name, t.output) for t in report.tensors] == [("y", False), ("y", True)]
@@ -82,12 +78,9 @@ def test_a_layer_and_the_output_of_its_name_are_one_line():
 
 
 def test_missing_outputs_fail():
-    g = Graph()
-    x = parameter(g, (2,), np.float32, "x")
-    y = Value(g.add(ReLU(), [x], name="r").id)
-    result(g, y, "y")
+    g = sequential((2,), ("r", ReLU()))
     more = g.copy()
-    result(more, x, "extra")
+    result(more, Value(0), "extra")
     feeds = [np.ones(2, np.float32)]
     assert not ird.compare(g, more, feeds).passed
     assert not ird.compare(more, g, feeds).passed
@@ -105,9 +98,7 @@ def test_non_finite_values_must_match(a, b, passed):
 
 @pytest.mark.parametrize(("b", "passed"), [([np.inf, 1], True), ([3e38, 1], False)])
 def test_a_limit_without_end_allows_no_infinite_difference(b, passed):
-    g = Graph()
-    x = parameter(g, (2,), np.float32, "x")
-    result(g, Value(g.add(Exp(), [x], name="e").id), "y")
+    g = sequential((2,), ("e", Exp()))
     saved = {"e": np.array(b, np.float32)}  # e**100 is beyond float32, and so is its rounding
     assert ird.compare(g, saved, [np.array([100, 0], np.float32)]).passed is passed
 
@@ -134,9 +125,7 @@ def test_shapes_that_differ():
 )  # fmt: skip
 def test_scalars_are_compared(a, b, passed):
     """Of arrays without axes NumPy makes numbers, which are no arrays any more."""
-    g = Graph()
-    x = parameter(g, (), np.float32, "x")
-    result(g, Value(g.add(ReLU(), [x], name="r").id), "y")
+    g = sequential((), ("r", ReLU()))
     report = ird.compare(g, {"r": np.array(b, np.float32)}, [np.array(a, np.float32)])
     assert report.passed is passed
     out = difference(("t", "A", "B"), np.array(a, np.float32), np.array(b, np.float32), EXACT)
@@ -144,9 +133,7 @@ def test_scalars_are_compared(a, b, passed):
 
 
 def test_nothing_is_compared_without_elements():
-    g = Graph()
-    x = parameter(g, (0, 2, 3, 3), np.float32, "x")
-    result(g, Value(g.add(ReLU(), [x], name="r").id), "y")
+    g = sequential((0, 2, 3, 3), ("r", ReLU()))
     report = ird.compare(g, g.copy(), [np.zeros((0, 2, 3, 3), np.float32)])
     assert report.passed
     longer = {"r": np.zeros((0, 2, 4, 3), np.float32)}
@@ -154,15 +141,11 @@ def test_nothing_is_compared_without_elements():
 
 
 def test_the_model_that_takes_other_inputs_is_named():
-    def relu(size: int) -> Graph:
-        g = Graph()
-        result(g, Value(g.add(ReLU(), [parameter(g, (size,), np.float32, "x")], name="y").id), "y")
-        return g
-
+    two, three = (sequential((size,), ("y", ReLU())) for size in (2, 3))
     with pytest.raises(ird.UsageError, match=r"the other model: input \"x\" f32\[3\]: an array"):
-        ird.compare(relu(2), relu(3), [np.ones(2)])
+        ird.compare(two, three, [np.ones(2)])
     with pytest.raises(ird.UsageError, match=r"error\[E501\]: input \"x\" f32\[2\]: an array"):
-        ird.compare(relu(2), relu(3), [np.ones(3)])
+        ird.compare(two, three, [np.ones(3)])
 
 
 SPOILT = {0: np.nan, 3: np.inf, 11: -np.inf, 17: 1e30}

@@ -15,11 +15,10 @@ import pytest
 import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.formats.arrays import SavedArrays
-from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
 from support.commands import answer
 from support.fixtures import Capture, Patch
-from support.layers import parameter, result
+from support.layers import sequential
 from support.networks import LAYERS, image, network
 
 
@@ -56,12 +55,8 @@ def test_what_run_dumps_can_be_compared(net: Path, capsys: Capture) -> None:
 
 
 def test_an_output_that_is_a_layer_is_dumped_twice(tmp_path: Path) -> None:
-    g = Graph()
-    y = g.add(ReLU(), [parameter(g, (2, 3), np.float32, "x")], name="y")
-    g.node(y.id).tensor_names = (("y",),)
-    result(g, Value(y.id), "r")
     model, file = str(tmp_path / "m.xml"), str(tmp_path / "all.npz")
-    ird.write(ird.infer(g), model)
+    ird.write(ird.infer(sequential((2, 3), ("y", ReLU()))), model)
     assert main(["run", model, "x=ones", "--dump", "all", "-o", file]) == 0
     saved = dict(np.load(file))
     assert {"y", "dump/y"} <= set(saved)
@@ -131,10 +126,7 @@ def test_elements_that_no_tensor_has(net: Path, capsys: Capture) -> None:
 
 @pytest.mark.parametrize("name", ["y", "dump/y", "r", "arr_0"])
 def test_bfloat16_has_no_name_in_npy(name: str, tmp_path: Path) -> None:
-    g = Graph()
-    y = g.add(ReLU(), [parameter(g, (2, 3), ml_dtypes.bfloat16, "x")], name="y")
-    result(g, Value(y.id), "r")
-    g = ird.infer(g)
+    g = ird.infer(sequential((2, 3), ("y", ReLU()), dtype=ml_dtypes.bfloat16, output="r"))
     x = np.arange(6).reshape(2, 3).astype(ml_dtypes.bfloat16)
     file = tmp_path / "saved.npz"
     np.savez(file, **{name: x})

@@ -16,12 +16,12 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.base.errors import InferenceError
-from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.graph import Graph
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from support import irbuild as ib
 from support.fixtures import Capture
-from support.layers import constant, parameter, result
+from support.layers import sequential
 from support.raising_graphs import numbers
 from support.runtime_truth import outputs
 
@@ -33,12 +33,8 @@ MARK = "irdeconv_zero_insertion"
 
 def original(shape: Any) -> Graph:
     """A deconvolution of stride 2 behind a ReLU."""
-    g = Graph()
-    x = parameter(g, shape, np.float32, "x")
-    y = Value(g.add(ReLU(), [x], name="r").id)
-    node = g.add(ConvolutionBackpropData(strides=(2, 2)), [y, constant(g, W, "w")], name="deconv")
-    result(g, Value(node.id), "y")
-    return g
+    up = ConvolutionBackpropData(strides=(2, 2))
+    return sequential(shape, ("r", ReLU()), ("deconv", up, {"w": W}))
 
 
 @pytest.fixture

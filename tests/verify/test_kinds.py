@@ -16,7 +16,7 @@ from irdeconv.ops.padding import Pad1
 from irdeconv.verify.difference import kind_of
 from irdeconv.verify.mistakes import filter_mistake
 from support.commands import answer
-from support.layers import Layer, build, constant, expected, numbers, parameter, result
+from support.layers import Layer, build, constant, expected, numbers, parameter, result, sequential
 
 A = np.random.default_rng(0).standard_normal((2, 6, 7, 8)).astype(np.float32)
 
@@ -105,11 +105,7 @@ def test_compare_names_the_kind_and_the_first_layer() -> None:
 
 
 def biased(values: np.ndarray) -> Graph:
-    g = Graph()
-    x = parameter(g, A.shape, np.float32, "x")
-    y = g.add(Add(), [x, constant(g, values.reshape(1, 6, 1, 1), "bias")], name="add")
-    result(g, Value(y.id))
-    return g
+    return sequential(A.shape, ("add", Add(), {"bias": values.reshape(1, 6, 1, 1)}))
 
 
 def test_a_missing_bias_in_a_graph() -> None:
@@ -120,13 +116,8 @@ def test_a_missing_bias_in_a_graph() -> None:
 
 def test_the_tensors_of_large_graphs_are_handed_over_one_by_one() -> None:
     """Memory follows the largest layer, not their sum; layers in another order are found."""
-    g = Graph()
-    x = parameter(g, (1, 8, 64, 64), np.float32, "x")
-    one = constant(g, np.float32(1), "one")
-    values = [x]
-    for k in range(40):
-        values.append(Value(g.add(Add(), [values[-1], one], name=f"a{k}").id))
-    result(g, values[-1])
+    steps = [(f"a{k}", Add(), {"one": np.float32(1)}) for k in range(40)]
+    g = sequential((1, 8, 64, 64), *steps)
     data = np.zeros((1, 8, 64, 64), np.float32)
     report = ird.compare(g, g.copy(), [data])
     assert report.passed
@@ -134,11 +125,7 @@ def test_the_tensors_of_large_graphs_are_handed_over_one_by_one() -> None:
 
 
 def test_an_error_in_one_run_ends_the_comparison() -> None:
-    g, h = Graph(), Graph()
-    for graph, shape in ((g, (2,)), (h, (3,))):
-        x = parameter(graph, (None,), np.float32, "x")
-        y = graph.add(Add(), [x, constant(graph, np.zeros(shape, np.float32), "c")], name="add")
-        result(graph, Value(y.id))
+    g, h = (sequential((None,), ("add", Add(), {"c": np.zeros(n, np.float32)})) for n in (2, 3))
     with pytest.raises(ird.ExecutionError):
         ird.compare(g, h, [np.zeros(2, np.float32)])
     with pytest.raises(ird.ExecutionError):
@@ -193,11 +180,7 @@ W = np.random.default_rng(5).standard_normal(GROUPED.filter_shape).astype(np.flo
     ],
 )
 def test_broken_models_are_named(
-    layer: Layer,
-    w: np.ndarray,
-    more: dict,
-    kind: str,
-    tmp_path: Path,
+    layer: Layer, w: np.ndarray, more: dict, kind: str, tmp_path: Path
 ) -> None:
     a, b = tmp_path / "a.xml", tmp_path / "b.xml"
     ird.write(ird.infer(model(GROUPED, W)), a)

@@ -15,7 +15,7 @@ from irdeconv.ir.op import REGISTRY
 from irdeconv.verify import openvino as peer
 from support.commands import answer
 from support.fixtures import Patch
-from support.layers import constant, parameter, result
+from support.layers import constant, parameter, result, sequential
 from support.networks import image, network
 
 pytest.importorskip("openvino")
@@ -136,14 +136,12 @@ def test_every_floating_point_type(
     wrong = rng.standard_normal((3, 2, 4, 3)).astype(dtype)
     right = wrong.copy()
     wrong[1, 1, 2, 0] += wrong.dtype.type(0.125)
-    graphs = []
-    for w in (right, wrong):
-        g = Graph()
-        x = parameter(g, (1, 3, 6, 5), dtype, "x")
-        op = REGISTRY["ConvolutionBackpropData", "opset1"](strides=(2, 2), pads_begin=(1, 0))
-        d = g.add(op, [x, constant(g, w, "w")], name="deconv")
-        result(g, Value(g.add(REGISTRY["ReLU", "opset1"](), [Value(d.id)], name="r").id), "y")
-        graphs.append(ird.infer(g))
+    op = REGISTRY["ConvolutionBackpropData", "opset1"](strides=(2, 2), pads_begin=(1, 0))
+    relu = "r", REGISTRY["ReLU", "opset1"]()
+    graphs = [
+        ird.infer(sequential((1, 3, 6, 5), ("deconv", op, {"w": w}), relu, dtype=dtype))
+        for w in (right, wrong)
+    ]
     feeds = [rng.standard_normal((1, 3, 6, 5)).astype(dtype)]
     ird.write(graphs[1], tmp_path / "wrong.xml")
     for graph in (graphs[0], ird.lower(graphs[0], "phases").graph):

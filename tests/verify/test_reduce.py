@@ -14,10 +14,13 @@ import pytest
 import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.dtypes import f32
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.spec import Spec
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Opaque
+from irdeconv.ops.convert import Convert
+from irdeconv.ops.convolution import Convolution
 from irdeconv.verify import reduce_checks as comparing
 from irdeconv.verify import reduce_steps
 from irdeconv.verify.reduce import shrink, variant_of
@@ -31,7 +34,7 @@ from irdeconv.verify.reduce_search import (
     first_failing,
     minimized,
 )
-from support.layers import constant, parameter, result
+from support.layers import constant, parameter, result, sequential
 from support.networks import LAYERS, image, network
 
 # Shrinking: the searches, the cuts, the checks.
@@ -141,10 +144,6 @@ def test_weights_that_are_computed_of_constants_stay_constants() -> None:
     g = Graph()
     x = parameter(g, (1, 2, 4, 4), np.float32, "x")
     half = constant(g, np.ones((3, 2, 1, 1), np.float16), "half")
-    from irdeconv.ir.dtypes import f32
-    from irdeconv.ops.convert import Convert
-    from irdeconv.ops.convolution import Convolution
-
     w = Value(g.add(Convert(f32), [half], name="w").id)
     result(g, Value(g.add(Convolution(), [x, w], name="conv").id))
     small = ird.reduce(g, lambda graph, inputs: any(graph.nodes("Convolution")))
@@ -246,13 +245,9 @@ def test_a_kind_of_mistake_is_kept() -> None:
 
 
 def test_operations_that_nobody_knows_are_kept_whole() -> None:
-    g = Graph()
-    x = parameter(g, (1, 4, 8, 8), np.float32, "x")
-    y = Value(g.add(ReLU(), [x], name="relu").id)
     declared = (Spec.of(np.zeros((1, 4, 8, 8), np.float32), keep=False),)
-    y = Value(g.add(Opaque("Magic", "vendor", declared=declared), [y], name="magic").id)
-    y = Value(g.add(ReLU(), [y], name="behind").id)
-    result(g, y)
+    magic = "magic", Opaque("Magic", "vendor", declared=declared)
+    g = sequential((1, 4, 8, 8), ("relu", ReLU()), magic, ("behind", ReLU()))
     small = ird.reduce(g, lambda graph, inputs: any(graph.nodes("Magic")))
     assert [n.name for n in small.layers] == ["magic"]
     assert small.graph.parameters[0].spec().shape == (1, 4, 8, 8)  # as it is declared
