@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -24,12 +23,13 @@ from support.small_net import write_small_net
 # The command line in process: results, exit codes, JSON, files.
 
 LAYER = Layer(1, (4, 4), None, 2, 3, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
+W = np.arange(54, dtype=np.float32).reshape(2, 3, 3, 3)
 
 
 @pytest.fixture
 def net(tmp_path: Path) -> Path:
     path = tmp_path / "net.xml"
-    write_ir(path, LAYER, np.arange(54, dtype=np.float32).reshape(2, 3, 3, 3))
+    write_ir(path, LAYER, W)
     return path
 
 
@@ -37,8 +37,7 @@ def net(tmp_path: Path) -> Path:
 def open_net(tmp_path: Path) -> Path:
     """The same with dynamic height and width."""
     path = tmp_path / "open.xml"
-    w = np.arange(54, dtype=np.float32).reshape(2, 3, 3, 3)
-    write_ir(path, LAYER, w, data_shape=[1, 2, -1, -1])
+    write_ir(path, LAYER, W, data_shape=[1, 2, -1, -1])
     return path
 
 
@@ -53,10 +52,6 @@ def broken(net: Path) -> Path:
 
 def words(text: str) -> str:
     return " ".join(text.split())
-
-
-def as_json(capsys: Capture) -> Any:
-    return json.loads(capsys.readouterr().out)
 
 
 # Dispatch ----------------------------------------------------------------------------------------
@@ -80,7 +75,7 @@ def test_every_verb_has_help(verb: str) -> None:
     assert "--format {text,json" in out
 
 
-def test_did_you_mean(net: Path, capsys: Capture) -> None:
+def test_did_you_mean(net: Path) -> None:
     for args, hint in [
         (["valdate", net], 'did you mean "validate"?'),
         (["validate", net, "--formt=json"], 'did you mean "--format"?'),
@@ -90,8 +85,7 @@ def test_did_you_mean(net: Path, capsys: Capture) -> None:
         (["lower", net, "--form", "zero-insert"], 'did you mean "zero-insertion"?'),
         (["run", net, "--dump", "decon", "--dump-dir", "d"], 'did you mean "deconv"?'),
     ]:
-        assert command(*args) == 2, args
-        captured = capsys.readouterr()
+        captured = answer(*args, code=2)
         assert hint in captured.err
         assert captured.out == ""
 
@@ -206,10 +200,10 @@ def test_sarif_of_a_name_that_is_no_utf_8() -> None:
     }
 
 
-def test_validate_junit(net: Path, broken: Path, capsys: Capture) -> None:
-    assert command("validate", "--format", "junit", net, broken) == 1
-    root = ElementTree.fromstring(capsys.readouterr().out)
-    good, bad = root
+def test_validate_junit(net: Path, broken: Path) -> None:
+    good, bad = ElementTree.fromstring(
+        answer("validate", "--format", "junit", net, broken, code=1).out
+    )
     assert (good.get("tests"), good.get("failures")) == ("1", "0")
     assert bad.get("failures") == "1"
     failure = bad.find("testcase/failure")
@@ -218,8 +212,7 @@ def test_validate_junit(net: Path, broken: Path, capsys: Capture) -> None:
 
 
 def test_validate_strict(net: Path) -> None:
-    text = net.read_text().replace('strides="2,2"', 'strides="2,2" stride="2"')
-    net.write_text(text)
+    net.write_text(net.read_text().replace('strides="2,2"', 'strides="2,2" stride="2"'))
     assert command("validate", net) == 0
     assert command("validate", "--strict", net) == 1
 
@@ -239,16 +232,15 @@ def test_shapes_in_every_spelling(open_net: Path, shape: str) -> None:
     assert statuses["deconv"] == "refined"
 
 
-def test_partly_open_shapes(open_net: Path, capsys: Capture) -> None:
-    assert command("infer", open_net, "--shape", "x[1,2,3..5,-1]", "--format", "json") == 0
-    assert json.loads(capsys.readouterr().out)["outputs"] == {"y": "f32[1,3,5..9,?]"}
+def test_partly_open_shapes(open_net: Path) -> None:
+    found = answer("infer", open_net, "--shape", "x[1,2,3..5,-1]", "--format", "json").json
+    assert found["outputs"] == {"y": "f32[1,3,5..9,?]"}
 
 
-def test_validate_with_shapes(open_net: Path, capsys: Capture) -> None:
+def test_validate_with_shapes(open_net: Path) -> None:
     assert command("validate", open_net, "--shape", "x[1,2,4,4]") == 0
-    capsys.readouterr()
-    assert command("validate", open_net, "--shape", "[1,5,4,4]", "--format", "json") == 1
-    (error,) = json.loads(capsys.readouterr().out)["diagnostics"]
+    found = answer("validate", open_net, "--shape", "[1,5,4,4]", "--format", "json", code=1).json
+    (error,) = found["diagnostics"]
     assert (error["code"], error["layer"]) == ("E302", "deconv")
     assert "5 channels" in error["message"]
     for wrong in ("xx[1,2,4,4]", "x[1,2,4]", "x[1,2"):
@@ -306,13 +298,11 @@ def test_inputs_are_not_overwritten(net: Path, verb: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("verb", ["lower", "raise"])
-def test_certificates_do_not_overwrite_the_ir(
-    net: Path, verb: str, tmp_path: Path, capsys: Capture
-) -> None:
+def test_certificates_do_not_overwrite_the_ir(net: Path, verb: str, tmp_path: Path) -> None:
     out = tmp_path / "out.xml"
     for taken in (out, out.with_suffix(".bin")):
-        assert command(verb, net, "-o", out, "--certify", taken, "--force") == 2
-        assert f"--certify {taken} would overwrite what -o" in capsys.readouterr().err
+        err = answer(verb, net, "-o", out, "--certify", taken, "--force", code=2).err
+        assert f"--certify {taken} would overwrite what -o" in err
         assert not out.exists()
     assert "--certify" in answer(verb, net, "--certify", net.with_suffix(".bin"), code=2).err
     missing = tmp_path / "no" / "proof.json"
@@ -325,7 +315,7 @@ def test_nothing_to_raise(net: Path) -> None:
 
 def test_compare_finds_a_difference(net: Path, tmp_path: Path, capsys: Capture) -> None:
     other = tmp_path / "other.xml"
-    write_ir(other, LAYER, np.arange(54, dtype=np.float32).reshape(2, 3, 3, 3)[:, ::-1])
+    write_ir(other, LAYER, W[:, ::-1])
     assert command("compare", net, other) == 1
     assert "different: first at ConvolutionBackpropData 'deconv'" in capsys.readouterr().out
     found = answer("compare", net, other, "--format", "json", code=1).json
@@ -460,8 +450,8 @@ def test_measurements_may_lie_in_a_new_folder(folder: Path) -> None:
     assert main(["run", "net.xml", "--tune", "new/kernels.json", "-q"]) == 0
 
 
-def test_compare_and_inspect_take_a_form_where_they_lower(folder: Path, capsys: Capture) -> None:
-    assert main(["compare", "net.xml", "--form", "phases", "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["b"] == "lowered (phases)"
-    assert answer("compare", "net.xml", "--format", "json").json["b"] == "lowered (zero-insertion)"
+def test_compare_and_inspect_take_a_form_where_they_lower(folder: Path) -> None:
+    compare = ("compare", "net.xml", "--format", "json")
+    assert answer(*compare, "--form", "phases").json["b"] == "lowered (phases)"
+    assert answer(*compare).json["b"] == "lowered (zero-insertion)"
     assert main(["inspect", "net.xml", "--lower", "--form", "phases"]) == 0

@@ -19,8 +19,6 @@ from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Spec
 from irdeconv.ops.basic import Parameter
 from support.commands import answer, command
-from support.ir_text import write_ir
-from support.layers import Layer
 
 # `irdeconv run`: inputs of every kind, outputs, dumps.
 
@@ -186,35 +184,26 @@ def test_what_is_no_image(net: Path, content: bytes, capsys: pytest.CaptureFixtu
 
 # Formats that show a graph: inspect, and the verbs that rewrite one.
 
-LAYER = Layer(1, (4, 4), None, 2, 3, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
-
-
-@pytest.fixture
-def layer_net(tmp_path: Path) -> Path:
-    path = tmp_path / "net.xml"
-    write_ir(path, LAYER, np.arange(54, dtype=np.float32).reshape(2, 3, 3, 3))
-    return path
-
 
 @pytest.mark.parametrize(
     ("format", "start"),
     [("dot", "digraph"), ("html", "<!DOCTYPE html>"), ("ir", "graph 1 "), ("svg", "<svg ")],
 )
-def test_inspect_formats(layer_net: Path, format: str, start: str, tmp_path: Path) -> None:
-    shown = answer("inspect", layer_net, "--lower", "--format", format).out
+def test_inspect_formats(net: Path, format: str, start: str, tmp_path: Path) -> None:
+    shown = answer("inspect", net, "--lower", "--format", format).out
     assert shown.startswith(start)
     out = tmp_path / "out"
-    assert command("inspect", layer_net, "--lower", "--format", format, "-o", out) == 0
+    assert command("inspect", net, "--lower", "--format", format, "-o", out) == 0
     assert out.read_text() == shown
 
 
 @pytest.mark.parametrize("form", ["zero-insertion", "phases", "auto"])
 def test_a_format_of_one_graph_shows_the_lowered_one(
-    layer_net: Path, form: str, capsys: pytest.CaptureFixture[str]
+    net: Path, form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    low = ird.lower(ird.infer(ird.read(layer_net)), form).graph
-    lowering = (layer_net, "--lower", "--form", form)
-    for options, graph in (([layer_net], ird.infer(ird.read(layer_net))), (lowering, low)):
+    low = ird.lower(ird.infer(ird.read(net)), form).graph
+    lowering = (net, "--lower", "--form", form)
+    for options, graph in (([net], ird.infer(ird.read(net))), (lowering, low)):
         assert command("inspect", *options, "--format", "ir", "--constants") == 0
         comments = ird.inspect(graph).comments()
         assert capsys.readouterr().out == ird.dump(graph, elide=None, comments=comments)
@@ -222,12 +211,12 @@ def test_a_format_of_one_graph_shows_the_lowered_one(
     assert '"key":"after"' in answer("inspect", *lowering, "--format", "html").out
 
 
-def test_rewriting_verbs_print_the_emitted_graph(layer_net: Path, tmp_path: Path) -> None:
+def test_rewriting_verbs_print_the_emitted_graph(net: Path, tmp_path: Path) -> None:
     low, certificates = tmp_path / "low.xml", tmp_path / "proofs.json"
-    lines = answer("inspect", layer_net, "--lower", "--format", "ir").out.splitlines(keepends=True)
+    lines = answer("inspect", net, "--lower", "--format", "ir").out.splitlines(keepends=True)
     shown = "".join(line for line in lines if not line.startswith("  // "))
     options = ("-o", low, "--certify", certificates, "--format", "ir")
-    out, err = answer("lower", layer_net, *options)
+    out, err = answer("lower", net, *options)
     assert out == shown
     assert "1 deconvolution of 1 lowered as zero-insertion" in err
     assert len(json.loads(certificates.read_text())["certificates"]) == 1
@@ -237,7 +226,7 @@ def test_rewriting_verbs_print_the_emitted_graph(layer_net: Path, tmp_path: Path
     assert err == ""
 
 
-def test_inspect_json(layer_net: Path) -> None:
-    found = answer("inspect", layer_net, "--lower", "--format", "json").json
+def test_inspect_json(net: Path) -> None:
+    found = answer("inspect", net, "--lower", "--format", "json").json
     assert found["schema"] == "irdeconv/inspect/2"
     assert found["lowered"]["totals"]["deconvolutions"] == 0

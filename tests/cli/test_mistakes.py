@@ -22,11 +22,9 @@ from irdeconv.cli.main import main
 from support import irbuild as ib
 from support.fixtures import Capture, Patch
 from support.ir_text import write_ir
-from support.layers import Layer
+from support.small_net import LAYER, W
 
 ANSWERS = Path(__file__).parent.parent / "golden" / "mistakes" / "answers.txt"
-LAYER = Layer(1, (4, 4), None, 3, 2, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
-W = np.arange(54, dtype=np.float32).reshape(3, 2, 3, 3)
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 216\n"
 Mistake = tuple[str, int, str]
 
