@@ -33,7 +33,6 @@ def test_the_place(monkeypatch: Patch, tmp_path: Path) -> None:
 
 def test_a_new_folder_is_private(tmp_path: Path) -> None:
     made = private_folder(tmp_path / "a" / "b")
-    assert made is not None
     assert made.stat().st_mode & 0o777 == 0o700
 
 

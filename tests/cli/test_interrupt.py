@@ -60,7 +60,6 @@ def ended_by(number: signal.Signals, verb: str, delay: float, tmp_path: Path) ->
         env=environment,
         preexec_fn=partial(signal.signal, number, signal.SIG_DFL),
     ) as running:
-        assert running.stdout is not None
         assert running.stdout.read(1) == b"!"
         time.sleep(delay)
         running.send_signal(number)

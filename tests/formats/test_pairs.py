@@ -161,7 +161,6 @@ while True:
 def writer(source: Path, target: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", WRITER, str(source), str(target)]
     made = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert made.stdout is not None
     assert made.stdout.readline() == "ready\n"
     return made
 

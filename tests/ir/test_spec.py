@@ -330,7 +330,6 @@ def test_exact_floats_round_as_the_tensor_does() -> None:
 def test_reshape_takes_computed_sizes() -> None:
     target = b.add(Concat(0), size(0), ints(-1))
     out = b.add(Reshape(), IMAGE, target)
-    assert out.shape is not None
     assert out.shape[0] == Interval(1, 4)
     static = Spec(f32, (Interval(1, 4), 3, 10, 20))
     batch = b.add(Gather(), b.add(ShapeOf(), static), ints(0), scalar(0))
@@ -370,7 +369,6 @@ def test_computed_pads_and_targets() -> None:
     missing = b.add(Subtract(), ints(32), size(2))
     pads = b.add(Concat(0), ints(0, 0), missing, ints(0))
     out = b.add(Pad12(), IMAGE, ints(0, 0, 0, 0), pads)
-    assert out.shape is not None
     assert bounds(out.shape[2]) == (22, 42)
     wide = b.add(Broadcast(), Spec(f32, (1, 1)), b.add(Concat(0), size(2), ints(7)))
     assert wide.shape == (Interval(10, 20), 7)
@@ -401,7 +399,6 @@ def test_slice_bounds_hold_every_size_and_are_reached(start: int, stop: int, ste
     for low, high in ((0, 4), (2, 9), (3, None)):
         data = Spec(f32, (Interval(low, high),))
         out = b.add(Slice(), data, ints(start), ints(stop), ints(step))
-        assert out.shape is not None
         lo, hi = bounds(out.shape[0])
         # Backwards a start in front of the axis is clamped to it, unlike Python's.
         found = [
@@ -511,7 +508,6 @@ def test_a_convolution_of_a_lowering_may_have_no_output(
     data, filter = (Spec(ELEMENT_TYPES["f32"], s) for s in ((1, 2, Interval(*size)), (3, 2, 3)))
     made = Convolution(*lists, unrestricted=True).infer(data, filter).shape
     plain = Convolution(*lists).infer(data, filter).shape
-    assert made is not None
     assert plain is not None
     assert bounds(made[2]) == want
     assert bounds(plain[2]) == (1, want[1])

@@ -185,7 +185,6 @@ def test_compared_models_are_linked_by_names(show: Open) -> None:
         assert shown.selected == f"before/{named(a, name)}"
     shown.page.evaluate(f"location.hash = '#after/{named(b, 'up1')}'")
     said = shown.page.locator("#side details.explain pre").text_content()
-    assert said is not None
     assert said.startswith("up1: ")  # the details of the layer, not of its number
 
 

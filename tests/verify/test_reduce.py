@@ -106,7 +106,6 @@ def test_pieces_compute_what_the_whole_computes(begin: int) -> None:
     assert knife.names(knife.units) == UNITS
     for end in range(begin + 1, len(UNITS) + 1):
         piece = knife.piece(knife.units[begin:end])
-        assert piece is not None
         assert [n.name for n in piece.layers] == UNITS[begin:end]
         arrays = ird.run(piece.graph, piece.feeds, form=None, fuse=False).values()
         for end_node, array in zip(piece.graph.results, arrays, strict=True):
@@ -133,7 +132,6 @@ def test_shapes_flow_in_as_constants() -> None:
     x = np.arange(2 * 3 * 5 * 4, dtype=np.float32).reshape(2, 3, 5, 4)
     knife = Knife(variant_of([g], [x]))
     piece = knife.piece(knife.named(["flat"]))
-    assert piece is not None
     assert [n.name for n in piece.graph.parameters] == ["relu"]
     assert [n.name for n in piece.graph.nodes("Const")] == ["target"]
     (y,) = ird.run(piece.graph, piece.feeds, form=None).values()
@@ -157,7 +155,6 @@ def test_both_sides_are_cut_at_the_same_places() -> None:
     base = variant_of([whole, ird.lower(whole).graph], [image()])
     knife = Knife(base)
     piece = knife.piece(knife.named(["up"]))
-    assert piece is not None
     a, b = piece.graphs
     assert [n.type for n in Variant((a,), {}).layers] == ["ConvolutionBackpropData"]
     assert [n.type for n in Variant((b,), {}).layers] == ["ZeroInsertion", "Pad", "Convolution"]
