@@ -92,11 +92,8 @@ def test_folders_patterns_and_files(models: Path) -> None:
 
 
 def test_the_worst_code() -> None:
-    assert worst([]) == 0
-    assert worst([0, 7]) == 7
-    assert worst([7, 1, 0]) == 1
-    assert worst([1, 5, 3]) == 3
-    assert worst([2, 70, 6]) == 70
+    rows = {(): 0, (0, 7): 7, (7, 1, 0): 1, (1, 5, 3): 3, (2, 70, 6): 70}
+    assert {codes: worst(codes) for codes in rows} == rows
 
 
 # -- verbs -----------------------------------------------------------------------------------------
@@ -353,26 +350,20 @@ def test_in_this_process() -> None:
 
 
 def test_a_process_is_used_again_until_it_dies() -> None:
-    child = Child(errand())
-    try:
+    with closing(Child(errand())) as child:
         first, second = (child.run({"how": "who"})["summary"] for _ in range(2))
         assert first == second != f"who in {os.getpid()}"
         child.run({"how": "exit"})
         assert child.run({"how": "who"})["summary"] != first
-    finally:
-        child.close()
 
 
 @pytest.mark.skipif("not sys.platform.startswith('linux')", reason="limits of memory need Linux")
 def test_memory_is_limited_beyond_that_of_an_idle_process() -> None:
-    child = Child(errand(memory=200 * 2**20))
-    try:
+    with closing(Child(errand(memory=200 * 2**20))) as child:
         assert child.run({"how": "memory", "bytes": 100 * 2**20})["summary"] == "memory"
         before = child.run({"how": "who"})["summary"]
         assert child.run({"how": "memory", "bytes": 300 * 2**20})["summary"] == "refused"
         assert child.run({"how": "who"})["summary"] != before, "it had no memory to go on with"
-    finally:
-        child.close()
 
 
 @pytest.mark.skipif("not hasattr(__import__('os'), 'fork')", reason="it forks")

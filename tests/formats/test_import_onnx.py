@@ -19,15 +19,11 @@ pytestmark = pytest.mark.oracles
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
-from support.onnx_models import convert, info, model, run, single  # noqa: E402
+from support.onnx_models import convert, info, model, node, run, single  # noqa: E402
 from support.rows import each_row  # noqa: E402
 
 X = np.arange(2 * 3 * 4 * 4, dtype=np.float32).reshape(2, 3, 4, 4)
 W = np.arange(3 * 2 * 3 * 3, dtype=np.float32).reshape(3, 2, 3, 3)
-
-
-def node(type: str, inputs: str, outputs: str, **attributes: Any) -> Any:
-    return helper.make_node(type, inputs.split(), outputs.split(), name=f"L{outputs}", **attributes)
 
 
 def refused(made: Any) -> list[ird.Diagnostic]:

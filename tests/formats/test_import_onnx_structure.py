@@ -13,13 +13,9 @@ pytest.importorskip("onnx")
 
 from onnx import TensorProto, helper
 
-from support.onnx_models import convert, info, model, run, single
+from support.onnx_models import convert, info, model, node, run, single
 
 X = np.arange(-6, 6, dtype=np.float32).reshape(2, 3, 2)
-
-
-def node(type: str, inputs: str, outputs: str, **attributes: Any) -> Any:
-    return helper.make_node(type, inputs.split(), outputs.split(), name=f"L{outputs}", **attributes)
 
 
 def refusal(made: Any) -> list[str]:

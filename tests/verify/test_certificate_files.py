@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from irdeconv.ops.core import ZeroInsertion
 from irdeconv.proof import reader
 from irdeconv.proof.model import Model
 from irdeconv.rewrite.forms import FORMS
-from support.commands import answer, command
+from support.commands import Answer, answer, command
 from support.fixtures import Capture, Patch
 from support.ir_edit import unmark
 from support.layers import Layer, build, constant, expected, numbers, parameter, result
@@ -40,6 +41,19 @@ def files(tmp_path: Path) -> Path:
     )
     assert made == 0
     return tmp_path
+
+
+def checked(files: Path, *more: object, code: int = 0) -> Answer:
+    """What `check-certificate` prints of the two models, by default with the certificates."""
+    given = more or ("--certificate", files / "c.json")
+    return answer("check-certificate", files / "a.xml", files / "b.xml", *given, code=code)
+
+
+def with_certificates(files: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change the file of certificates."""
+    held = json.loads((files / "c.json").read_text())
+    change(held)
+    (files / "c.json").write_text(json.dumps(held))
 
 
 def test_certificates_on_the_command_line(files: Path) -> None:
@@ -63,7 +77,7 @@ def test_certificates_without_a_file(files: Path, capsys: Capture) -> None:
     assert [x["schema"] for x in found["certificates"]] == ["irdeconv/certificate/2"] * 2
 
 
-def test_a_wrong_lowering_is_refused(files: Path, capsys: Capture) -> None:
+def test_a_wrong_lowering_is_refused(files: Path) -> None:
     a, b = files / "a.xml", files / "b.xml"
     weights_file = b.with_suffix(".bin")
     held = bytearray(weights_file.read_bytes())
@@ -72,22 +86,17 @@ def test_a_wrong_lowering_is_refused(files: Path, capsys: Capture) -> None:
     weights_file.write_bytes(held)
     assert "error[E124]" in answer("check-certificate", a, b, code=3).err
     unmark(b)
-    assert command("check-certificate", a, b) == 1
-    assert (
-        "FAIL first: the weights of tap [2, 1] add up to 7.00012207, in the source to 7"
-        in capsys.readouterr().out
-    )
+    out = answer("check-certificate", a, b, code=1).out
+    assert "FAIL first: the weights of tap [2, 1] add up to 7.00012207, in the source to 7" in out
     found = answer("check-certificate", a, b, "--probe", "--format", "json", code=1).json
     assert not found["proof"]["passed"]
     assert not found["probe"]["passed"]
 
 
-def test_a_file_without_certificates(files: Path, capsys: Capture) -> None:
+def test_a_file_without_certificates(files: Path) -> None:
     for text in ("{}", "[{}]", "no json", '{"certificates": 1}', "[" * 100_000):
         (files / "c.json").write_text(text)
-        given = ("--certificate", files / "c.json")
-        assert command("check-certificate", files / "a.xml", files / "b.xml", *given) == 2
-        assert "holds no certificates" in capsys.readouterr().err
+        assert "holds no certificates" in checked(files, code=2).err
 
 
 # What is written is written as a whole ------------------------------------------------------------
@@ -186,22 +195,15 @@ def changed(certificate: dict[str, Any], path: str, value: Any) -> None:
     ],
 )  # fmt: skip
 def test_the_field_that_differs_is_named(files: Path, path: str, value: Any, named: str) -> None:
-    held = json.loads((files / "c.json").read_text())
-    changed(held["certificates"][0], path, value)
-    (files / "c.json").write_text(json.dumps(held))
-    given = ("--certificate", files / "c.json")
-    out = answer("check-certificate", files / "a.xml", files / "b.xml", *given, code=1).out
+    with_certificates(files, lambda held: changed(held["certificates"][0], path, value))
+    out = checked(files, code=1).out
     assert f"FAIL first: the certificate states another {named}" in out
     assert "ok   up/ConvolutionBackpropData" in out
 
 
-def test_a_field_that_no_certificate_has(files: Path, capsys: Capture) -> None:
-    held = json.loads((files / "c.json").read_text())
-    held["certificates"][0]["comment"] = "trust me"
-    (files / "c.json").write_text(json.dumps(held))
-    given = ("--certificate", files / "c.json")
-    assert command("check-certificate", files / "a.xml", files / "b.xml", *given) == 2
-    assert "a certificate has no field comment" in capsys.readouterr().err
+def test_a_field_that_no_certificate_has(files: Path) -> None:
+    with_certificates(files, lambda held: held["certificates"][0].update(comment="trust me"))
+    assert "a certificate has no field comment" in checked(files, code=2).err
 
 
 # Arguments ----------------------------------------------------------------------------------------
@@ -220,7 +222,7 @@ def test_swapped_models(files: Path) -> None:
 # Files, sizes, seeds ------------------------------------------------------------------------------
 
 
-def test_another_file_than_certified_is_named(files: Path, capsys: Capture) -> None:
+def test_another_file_than_certified_is_named(files: Path) -> None:
     held = json.loads((files / "c.json").read_text())
     for side, name in (("source", "a"), ("lowered", "b")):
         for kind in ("xml", "bin"):
@@ -229,9 +231,7 @@ def test_another_file_than_certified_is_named(files: Path, capsys: Capture) -> N
             assert held[side][kind] == {"sha256": digest, "size": len(data)}
     text = (files / "b.xml").read_text()
     (files / "b.xml").write_text(text.replace("<net ", "<net  "))
-    given = ("--certificate", files / "c.json")
-    assert command("check-certificate", files / "a.xml", files / "b.xml", *given) == 1
-    found = " ".join(capsys.readouterr().out.split())
+    found = " ".join(checked(files, code=1).out.split())
     assert "the .xml of the lowered model is another file than certified" in found
     assert f"{len(text)} bytes" in found
 
@@ -253,11 +253,9 @@ def test_hashes_are_of_the_bytes_that_the_core_read(files: Path, monkeypatch: Pa
     assert {f"b.{kind}": said["sha256"] for kind, said in made.lowered.items()} == before
 
 
-def test_an_older_schema_is_told(files: Path, capsys: Capture) -> None:
+def test_an_older_schema_is_told(files: Path) -> None:
     (files / "c.json").write_text('{"schema": "irdeconv/certificates/1", "certificates": []}')
-    given = ("--certificate", files / "c.json")
-    assert command("check-certificate", files / "a.xml", files / "b.xml", *given) == 2
-    found = " ".join(capsys.readouterr().err.split())
+    found = " ".join(checked(files, code=2).err.split())
     assert "it is of the schema irdeconv/certificates/1; make it anew" in found
 
 
