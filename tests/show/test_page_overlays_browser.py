@@ -11,17 +11,12 @@ import irdeconv as ird
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import Elu, ReLU
 from irdeconv.show.page import PageContent, graph_page
-from shown import HEAD, Open, a_browser, a_page, head
+from shown import HEAD, Open, a_browser, a_page, head, named
 from support.layers import parameter, sequential
 
 FIXTURES = (a_browser, a_page)
 pytestmark = pytest.mark.browser
 IMAGE = np.random.default_rng(3).standard_normal((1, 3, 32, 32)).astype(np.float32)
-
-
-def named(g: Graph, name: str) -> int:
-    (node,) = g.find(name)
-    return node.id
 
 
 def chosen(shown: object) -> str:

@@ -21,7 +21,8 @@ from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Const
 from irdeconv.ops.elementwise import Exp
 from irdeconv.verify.difference import Allowed, _ulps, difference
-from support.fixtures import Capture, Patch
+from support.commands import answer
+from support.fixtures import Patch
 from support.layers import Layer, build, numbers, parameter, result, sequential
 from support.mutants import with_input
 from support.networks import LAYERS, image, network
@@ -460,16 +461,14 @@ def test_openvino(tmp_path: Path, monkeypatch: Patch) -> None:
     np.testing.assert_array_equal(alone, theirs)
 
 
-def test_the_option(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
+def test_the_option(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     ird.write(network(), "net.xml")
     ird.write(network({"w3": lambda v: -v}), "other.xml")
     assert main(["compare", "net.xml", "net.xml", "--reduce", "piece"]) == 0
     assert not Path("piece").exists()
-    assert main(["compare", "net.xml", "other.xml", "--reduce", "piece"]) == 1
-    assert "wrote piece/report.json" in capsys.readouterr().err
+    both = ("compare", "net.xml", "other.xml", "--reduce")
+    assert "wrote piece/report.json" in answer(*both, "piece", code=1).err
     assert {p.name for p in Path("piece").iterdir()} == PAIR
-    assert main(["compare", "net.xml", "other.xml", "--reduce", "."]) == 2
-    assert "--reduce . would overwrite the input other.xml" in capsys.readouterr().err
-    assert main(["compare", "net.xml", "other.xml", "--reduce", "net.xml"]) == 6
-    assert "it is not a folder" in capsys.readouterr().err
+    assert "--reduce . would overwrite the input other.xml" in answer(*both, ".", code=2).err
+    assert "it is not a folder" in answer(*both, "net.xml", code=6).err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.formats.arrays import SavedArrays
 from irdeconv.ops.activation import ReLU
-from support.commands import answer
+from support.commands import Answer, answer
 from support.fixtures import Capture, Patch
 from support.layers import sequential
 from support.networks import LAYERS, image, network
@@ -38,19 +37,18 @@ def layers(edit: dict[str, Any] | None = None) -> dict[str, np.ndarray]:
     return {n: found[n] for n in LAYERS}
 
 
-def compare(net: Path, arrays: dict[str, np.ndarray], *more: str) -> int:
+def compare(net: Path, arrays: dict[str, np.ndarray], *more: str, code: int = 0) -> Answer:
     file = net.with_name("saved.npz")
     np.savez(file, **arrays)
-    return main(["compare", str(net), str(file), "-i", f"x=@{net.with_name('x.npy')}", *more])
+    return answer("compare", net, file, "-i", f"x=@{net.with_name('x.npy')}", *more, code=code)
 
 
-def test_what_run_dumps_can_be_compared(net: Path, capsys: Capture) -> None:
+def test_what_run_dumps_can_be_compared(net: Path) -> None:
     x = f"x=@{net.with_name('x.npy')}"
     file = str(net.with_name("all.npz"))
     assert main(["run", str(net), x, "--dump", "all", "-o", file, "--form", "phases"]) == 0
-    capsys.readouterr()
-    assert main(["compare", str(net), file, "-i", x, "--all"]) == 0
-    last = capsys.readouterr().out.splitlines()[-1]  # "up" is one with the Add of its bias
+    last = answer("compare", net, file, "-i", x, "--all").out.splitlines()[-1]
+    # "up" is one with the Add of its bias.
     assert last == "the same: 1 output, 9 layers compared, 1 without a counterpart"
 
 
@@ -79,49 +77,43 @@ def test_an_output_that_is_a_layer_is_dumped_twice(tmp_path: Path) -> None:
         ({"conv2": "dump/conv2", "up": "dump/up:0"}, "Convolution 'conv2'"),
     ],
 )
-def test_names(net: Path, names: dict[str, str], first: str, capsys: Capture) -> None:
+def test_names(net: Path, names: dict[str, str], first: str) -> None:
     good, bad = layers(), layers({"w1": lambda w: w * 1.5})
-    assert compare(net, {spelled: good[n] for n, spelled in names.items()}) == 0
-    assert "without a counterpart" in capsys.readouterr().out
-    assert compare(net, {spelled: bad[n] for n, spelled in names.items()}) == 1
-    assert f"first at {first};" in capsys.readouterr().out
+    right, wrong = ({s: found[n] for n, s in names.items()} for found in (good, bad))
+    assert "without a counterpart" in compare(net, right).out
+    assert f"first at {first};" in compare(net, wrong, code=1).out
 
 
-def test_a_wrong_layer_among_saved_ones(net: Path, capsys: Capture) -> None:
-    assert compare(net, layers({"w2": lambda w: np.flip(w, (2, 3))})) == 1
-    out = capsys.readouterr().out
+def test_a_wrong_layer_among_saved_ones(net: Path) -> None:
+    out = compare(net, layers({"w2": lambda w: np.flip(w, (2, 3))}), code=1).out
     assert "first at Convolution 'conv2'" in out
     assert "the kernel is flipped" in out
 
 
-def test_arrays_that_stand_for_nothing(net: Path, capsys: Capture) -> None:
+def test_arrays_that_stand_for_nothing(net: Path) -> None:
     good = layers()
-    assert compare(net, {"up": good["up"], "upp": good["up"], "x": image()}) == 0
-    assert "warning[W500]: " in (err := capsys.readouterr().err)
+    err = compare(net, {"up": good["up"], "upp": good["up"], "x": image()}).err
+    assert "warning[W500]: " in err
     assert '"upp"' in err
     assert '"x"' not in err
-    assert compare(net, {"one": good["up"], "two": good["up"]}) == 2
-    assert "E505" in capsys.readouterr().err
+    assert "E505" in compare(net, {"one": good["up"], "two": good["up"]}, code=2).err
 
 
-def test_shapes_and_types(net: Path, capsys: Capture) -> None:
-    good = layers()
-    assert compare(net, {"up": good["up"][:, :, :-1]}) == 1
-    assert "(-1, 0) rows more at the end" in capsys.readouterr().out
-    assert compare(net, {"up": good["up"].astype(np.float64)}) == 0
-    assert compare(net, {"up": good["up"].astype(np.int32)}) == 1
-    assert "W501" in capsys.readouterr().err
-    assert compare(net, {"up": good["up"].astype(np.float16)}) == 0
-    assert compare(net, {"up": (good["up"] * 1.01).astype(np.float16)}) == 1
+def test_shapes_and_types(net: Path) -> None:
+    up = layers()["up"]
+    assert "(-1, 0) rows more at the end" in compare(net, {"up": up[:, :, :-1]}, code=1).out
+    compare(net, {"up": up.astype(np.float64)})
+    assert "W501" in compare(net, {"up": up.astype(np.int32)}, code=1).err
+    compare(net, {"up": up.astype(np.float16)})
+    compare(net, {"up": (up * 1.01).astype(np.float16)}, code=1)
 
 
-def test_elements_that_no_tensor_has(net: Path, capsys: Capture) -> None:
+def test_elements_that_no_tensor_has(net: Path) -> None:
     up = layers()["up"]
     for odd in (up + 0j, up + 1j, up.view("V4"), up.view("M8[s]")):
-        assert compare(net, {"up": odd}) == 2
-        assert "neither real numbers nor texts" in capsys.readouterr().err
-    assert compare(net, {"up": up.astype([("a", "f4")])}) == 2
-    assert "records, not plain numbers" in capsys.readouterr().err
+        assert "neither real numbers nor texts" in compare(net, {"up": odd}, code=2).err
+    records = {"up": up.astype([("a", "f4")])}
+    assert "records, not plain numbers" in compare(net, records, code=2).err
 
 
 @pytest.mark.parametrize("name", ["y", "dump/y", "r", "arr_0"])
@@ -136,15 +128,13 @@ def test_bfloat16_has_no_name_in_npy(name: str, tmp_path: Path) -> None:
     assert not ird.compare(g, file, [x]).passed
 
 
-def test_json(net: Path, capsys: Capture) -> None:
-    assert compare(net, {"up": layers()["up"], "odd": image()}, "--format", "json") == 0
-    found = json.loads(capsys.readouterr().out)
+def test_json(net: Path) -> None:
+    found = compare(net, {"up": layers()["up"], "odd": image()}, "--format", "json").json
     assert (found["passed"], found["not_compared"]) == (True, 8)
     assert [d["code"] for d in found["diagnostics"]] == ["W500"]
     (tensor,) = found["tensors"]
-    assert {"max_abs", "max_rel", "ulps", "cosine", "own", "own_at", "tolerance", "rule"} <= set(
-        tensor
-    )
+    numbers = {"max_abs", "max_rel", "ulps", "cosine", "own", "own_at", "tolerance", "rule"}
+    assert numbers <= set(tensor)
 
 
 @pytest.mark.parametrize("shape", [b"(1, 2, 32,9**9", b"(-1, 2, 32, 3)", b"(9999999999, )"])

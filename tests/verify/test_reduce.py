@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from dataclasses import replace
@@ -34,6 +33,7 @@ from irdeconv.verify.reduce_search import (
     first_failing,
     minimized,
 )
+from support.commands import Answer, answer
 from support.layers import constant, parameter, result, sequential
 from support.networks import LAYERS, image, network
 
@@ -363,39 +363,37 @@ def command(body: str) -> str:
     return f"'{sys.executable}' -S check.py {{}}"
 
 
-def reduce(*arguments: str) -> int:
-    return main(["reduce", "net.xml", "-o", "small.xml", *arguments])
+def reduce(*arguments: str, code: int = 0) -> Answer:
+    return answer("reduce", "net.xml", "-o", "small.xml", *arguments, code=code)
 
 
-def test_a_command(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command(model: Path) -> None:
     """The error names a layer, so it is found at once; another error is not mistaken for it."""
     check = command("""
 if 'name="conv2"' not in text: sys.exit("nothing to compile")
 if 'name="w2"' in text: sys.exit("error in conv2: no weights")
 """)
-    assert reduce("--check", check, "--fails-with", "no weights") == 0
+    out = reduce("--check", check, "--fails-with", "no weights").out
     small = ird.infer(ird.read("small.xml"))
     assert [n.name for n in small.nodes() if n.type == "Convolution"] == ["conv2"]
     assert len(Variant((small,), {}).layers) == 1
-    out = capsys.readouterr()
-    assert 'layers     9 -> 1: Convolution "conv2"' in out.out
-    assert "error in conv2: no weights" in out.out
-    assert "see it     " in out.out
-    see = out.out.partition("see it     ")[2].partition("\nthe whole model")[0]
+    assert 'layers     9 -> 1: Convolution "conv2"' in out
+    assert "error in conv2: no weights" in out
+    assert "see it     " in out
+    see = out.partition("see it     ")[2].partition("\nthe whole model")[0]
     assert shlex.split(see.replace("\\\n", " ")) == shlex.split(check.replace("{}", "small.xml"))
-    assert max(map(len, out.out.splitlines())) <= 80
+    assert max(map(len, out.splitlines())) <= 80
     with np.load("small.npz") as inputs:
         (y,) = ird.run(small, {n: inputs[n] for n in inputs.files}).values()
     assert y.size == 1
-    text = out.out.partition("a .ird file):\n")[2]
+    text = out.partition("a .ird file):\n")[2]
     assert ird.dump(ird.parse(text)) == ird.dump(ird.parse(ird.dump(ird.parse(text))))
 
 
-def test_json_and_inputs(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_and_inputs(model: Path) -> None:
     body = "\nimport zipfile\nassert zipfile.ZipFile(sys.argv[2]).namelist()\n"
     check = command(body + "sys.exit(7 if 'type=\"Split\"' in text else 0)") + " {inputs}"
-    assert reduce("--check", check, "--format", "json", "--fails-with", "7") == 0
-    done = json.loads(capsys.readouterr().out)
+    done = reduce("--check", check, "--format", "json", "--fails-with", "7").json
     assert done["schema"] == "irdeconv/reduce/1"
     assert done["layers"] == [{"name": "split", "type": "Split"}]
     assert done["layers_before"] == 9
@@ -421,17 +419,10 @@ def test_json_and_inputs(model: Path, capsys: pytest.CaptureFixture[str]) -> Non
     ],
     ids=["passes", "skips", "another", "not found", "hangs", "flaky", "rewriting"],
 )
-def test_nothing_to_reduce(
-    model: Path,
-    capsys: pytest.CaptureFixture[str],
-    body: str,
-    options: tuple[str, ...],
-    message: str,
-) -> None:
-    assert reduce("--check", command(body), *options) == 1
-    out = capsys.readouterr()
-    assert "E509" in out.err
-    assert message in out.err
+def test_nothing_to_reduce(model: Path, body: str, options: tuple[str, ...], message: str) -> None:
+    err = reduce("--check", command(body), *options, code=1).err
+    assert "E509" in err
+    assert message in err
     assert not Path("small.xml").exists()
 
 
@@ -439,7 +430,7 @@ def test_nothing_to_reduce(
 def test_a_command_that_hangs_is_a_fault_too(model: Path) -> None:
     check = command("time.sleep(30 if 'type=\"Sigmoid\"' in text else 0)")
     limits = ("--timeout", "1", "--max-checks", "4")
-    assert reduce("--check", check, "--fails-with", "timeout", *limits) == 0
+    reduce("--check", check, "--fails-with", "timeout", *limits)
     assert "Sigmoid" in Path("small.xml").read_text()
 
 
@@ -461,27 +452,18 @@ def test_a_command_that_hangs_is_a_fault_too(model: Path) -> None:
         ((), 2, "reduce needs --check, --compare or --verb"),
     ],
 )
-def test_refusals(
-    model: Path,
-    capsys: pytest.CaptureFixture[str],
-    arguments: tuple[str, ...],
-    code: int,
-    message: str,
-) -> None:
-    assert reduce(*arguments) == code
-    assert message in capsys.readouterr().err
+def test_refusals(model: Path, arguments: tuple[str, ...], code: int, message: str) -> None:
+    assert message in reduce(*arguments, code=code).err
 
 
-def test_a_second_model(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_model(model: Path) -> None:
     """The second model calls its input otherwise, and was written from another graph."""
     other = network({"b3": lambda v: 0 * v}, names={"relu1": "other_relu"})
     other.parameters[0].name = "image"
     ird.write(other, "other.xml")
-    assert reduce("--compare", "other.xml") == 0
-    out = capsys.readouterr().out
+    out = reduce("--compare", "other.xml").out
     assert "see it     irdeconv compare small.xml small_other.xml -i small.npz" in out
     assert 'Add "add3"' in out
     assert main(["compare", "small.xml", "small_other.xml", "-i", "small.npz"]) == 1
     Path("small_other.xml").unlink()
-    assert reduce("--compare", "net.xml") == 1
-    assert "both sides agree" in capsys.readouterr().err
+    assert "both sides agree" in reduce("--compare", "net.xml", code=1).err
