@@ -16,32 +16,15 @@ from irdeconv.cli.main import main
 from irdeconv.formats.kinds import kind_of
 from irdeconv.formats.models import graph_of
 from support.fixtures import Capture
+from support.onednn_dumps import content, op, tensor
 from support.onnx_models import info, model
 
 HEAD = Path("ir_samples/openvino/segmentation_head.xml")
 WEIGHTS = np.random.default_rng(3).standard_normal((2, 3, 2, 2)).astype(np.float32)
-DUMP = {
-    "graph": [
-        {
-            "id": 1,
-            "name": "deconv",
-            "kind": "ConvTranspose",
-            "attrs": {
-                "strides": {"type": "s64[]", "value": [2, 2]},
-                "pads_begin": {"type": "s64[]", "value": [0, 0]},
-                "pads_end": {"type": "s64[]", "value": [0, 0]},
-                "dilations": {"type": "s64[]", "value": [1, 1]},
-                "data_format": {"type": "string", "value": "NCX"},
-                "weights_format": {"type": "string", "value": "IOX"},
-            },
-            "inputs": [
-                {"id": 0, "dtype": "f32", "shape": [1, 2, 3, 3]},
-                {"id": 1, "dtype": "f32", "shape": [2, 3, 2, 2]},
-            ],
-            "outputs": [{"id": 2, "dtype": "f32", "shape": [1, 3, 6, 6]}],
-        }
-    ]
-}
+LISTS = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+ENDS = [tensor(i, s) for i, s in enumerate(((1, 2, 3, 3), (2, 3, 2, 2), (1, 3, 6, 6)))]
+FORMATS = {"data_format": "NCX", "weights_format": "IOX"}
+DUMP = content(op("ConvTranspose", ENDS[:2], ENDS[2:], **LISTS, **FORMATS))
 
 
 def deconv(shape: Any = (1, 2, 3, 3)) -> Any:
