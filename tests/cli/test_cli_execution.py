@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,8 @@ from support.small_net import LAYER, W
 # Options that decide how a plan executes: --threads, --no-fuse, --tune, --max-memory, --trace.
 
 
-def traced(capsys: Capture, net: Path, *args: object) -> list[dict[str, Any]]:
-    assert command("run", net, "--trace", "--format", "json", *args) == 0
-    return json.loads(capsys.readouterr().out)["steps"]  # type: ignore[no-any-return]
+def traced(net: Path, *args: object) -> list[dict[str, Any]]:
+    return answer("run", net, "--trace", "--format", "json", *args).json["steps"]  # type: ignore
 
 
 def types(steps: list[dict[str, Any]]) -> list[list[str]]:
@@ -61,35 +59,31 @@ def test_a_file_of_measurements_is_json() -> None:
         measurements("x=ones")
 
 
-def test_a_trace_tells_the_layers_of_each_step(net: Path, capsys: Capture) -> None:
-    [step] = fused = traced(capsys, net)
+def test_a_trace_tells_the_layers_of_each_step(net: Path) -> None:
+    [step] = fused = traced(net)
     assert types(fused) == [["ZeroInsertion", "Pad", "Convolution"]]
     assert step["layers"][-1]["name"] == "deconv"
     assert step["kernel"].startswith("deconvolution ")
     assert step["why"]
-    apart = traced(capsys, net, "--no-fuse")
+    apart = traced(net, "--no-fuse")
     assert types(apart) == [["ZeroInsertion"], ["Pad"], ["Convolution"]]
     assert {s["kernel"] for s in apart} == {"evaluate"}
-    assert types(traced(capsys, net, "--form", "none", "--no-fuse")) == [
-        ["ConvolutionBackpropData"]
-    ]
-    assert types(traced(capsys, net, "--exact")) == types(apart)
+    assert types(traced(net, "--form", "none", "--no-fuse")) == [["ConvolutionBackpropData"]]
+    assert types(traced(net, "--exact")) == types(apart)
 
 
-def test_a_trace_beside_a_dump_is_of_single_layers(
-    net: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    steps = traced(capsys, net, "--dump", "deconv", "--dump-dir", tmp_path / "dump")
+def test_a_trace_beside_a_dump_is_of_single_layers(net: Path, tmp_path: Path) -> None:
+    steps = traced(net, "--dump", "deconv", "--dump-dir", tmp_path / "dump")
     assert types(steps) == [["ZeroInsertion"], ["Pad"], ["Convolution"]]
 
 
-def test_a_trace_is_a_log(net: Path, capsys: Capture) -> None:
+def test_a_trace_is_a_log(net: Path) -> None:
     out, err = answer("run", net, "--trace")
     assert "step 0: deconvolution " in err
     assert ': ZeroInsertion "deconv/ZeroInsertion", Pad "deconv/Pad", Convolution "deconv"' in err
     assert "step" not in out
-    assert command("run", net, "--trace", "-q") == 0
-    assert [line.split(": ")[0] for line in capsys.readouterr().err.splitlines()] == ["step 0"]
+    quiet = answer("run", net, "--trace", "-q").err
+    assert [line.split(": ")[0] for line in quiet.splitlines()] == ["step 0"]
 
 
 def test_how_it_is_executed_does_not_change_results(net: Path) -> None:

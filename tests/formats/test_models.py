@@ -15,7 +15,7 @@ import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.formats.kinds import kind_of
 from irdeconv.formats.models import graph_of
-from support.fixtures import Capture
+from support.commands import answer
 from support.onednn_dumps import content, op, tensor
 from support.onnx_models import info, model
 
@@ -159,25 +159,22 @@ def test_a_text_is_not_utf8() -> None:
 @pytest.mark.parametrize(
     "verb", ["validate", "infer", "lower", "raise", "inspect", "explain", "run", "compare"]
 )
-def test_verbs_take_every_format(
-    files: dict[str, Path], verb: str, kind: str, capsys: Capture
-) -> None:
-    assert main([verb, str(files[kind])]) == 0, capsys.readouterr().err
+def test_verbs_take_every_format(files: dict[str, Path], verb: str, kind: str) -> None:
+    answer(verb, files[kind])
 
 
-def test_shape_of_an_open_onnx_input(tmp_path: Path, capsys: Capture) -> None:
+def test_shape_of_an_open_onnx_input(tmp_path: Path) -> None:
     path = tmp_path / "open.onnx"
     onnx.save(deconv(("n", 2, "h", "w")), path)
-    assert main(["infer", str(path), "--shape", "1,2,3,3"]) == 0
-    assert "f32[1,3,6,6]" in capsys.readouterr().out
+    assert "f32[1,3,6,6]" in answer("infer", path, "--shape", "1,2,3,3").out
 
 
-def test_an_output_does_not_overwrite_external_data(tmp_path: Path, capsys: Capture) -> None:
+def test_an_output_does_not_overwrite_external_data(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     external = {"save_as_external_data": True, "location": "net.bin", "size_threshold": 0}
     onnx.save(deconv(), path, **external)
-    assert main(["lower", str(path), "-o", str(tmp_path / "net.xml")]) == 2
-    assert "would overwrite a file that" in capsys.readouterr().err
+    err = answer("lower", path, "-o", tmp_path / "net.xml", code=2).err
+    assert "would overwrite a file that" in err
     assert main(["lower", str(path), "-o", str(tmp_path / "low.xml")]) == 0
 
 

@@ -375,29 +375,27 @@ def test_missing_weights_are_an_unreadable_model(net: Path) -> None:
         assert (err.count("error"), f"{net.with_suffix('.bin')} is missing" in err) == (1, True)
 
 
-def test_a_shape_that_only_values_confirm_is_wider(tmp_path: Path, capsys: Capture) -> None:
+def test_a_shape_that_only_values_confirm_is_wider(tmp_path: Path) -> None:
     layer = replace(LAYER, output_shape=(7, 7), pads_begin=(0, 0), pads_end=(0, 0))
     write_ir(tmp_path / "net.xml", layer, W)
     for more, status in ([], "same"), (["--no-weights"], "wider"):
-        assert command("infer", tmp_path / "net.xml", "--format", "json", *more) == 0
-        tensors = {t["name"]: t for t in json.loads(capsys.readouterr().out)["tensors"]}
+        found = answer("infer", tmp_path / "net.xml", "--format", "json", *more).json
+        tensors = {t["name"]: t for t in found["tensors"]}
         assert tensors["deconv"]["status"] == status
 
 
-def test_no_weights_is_the_structure_alone(net: Path, capsys: Capture) -> None:
+def test_no_weights_is_the_structure_alone(net: Path) -> None:
     net.with_suffix(".bin").unlink()
-    assert command("validate", net, "--no-weights") == 0
-    assert capsys.readouterr().out.endswith("valid, 0 errors, 0 warnings, without weights\n")
+    out = answer("validate", net, "--no-weights").out
+    assert out.endswith("valid, 0 errors, 0 warnings, without weights\n")
     assert "structure alone" in answer("infer", net, "--no-weights").out
     assert command("inspect", net, "--no-weights") == 0
     assert command("explain", net, "--no-weights") == 0
-    capsys.readouterr()
-    assert command("infer", net, "--no-weights", "-o", net.with_name("x.xml")) == 2
-    assert "-o needs the weights" in capsys.readouterr().err
-    assert command("infer", net, "--no-weights", "--weights", "w.bin") == 2
-    assert "exclude each other" in capsys.readouterr().err
-    assert command("run", net, "--no-weights") == 2
-    assert "it is one of validate, infer, inspect, explain" in capsys.readouterr().err
+    infer = ("infer", net, "--no-weights")
+    assert "-o needs the weights" in answer(*infer, "-o", net.with_name("x.xml"), code=2).err
+    assert "exclude each other" in answer(*infer, "--weights", "w.bin", code=2).err
+    err = answer("run", net, "--no-weights", code=2).err
+    assert "it is one of validate, infer, inspect, explain" in err
 
 
 # Files of others: what is no regular file is refused at once, whatever it is given for.

@@ -29,6 +29,11 @@ class Answer(NamedTuple):
     def json(self) -> Any:
         return json.loads(self.out)
 
+    @property
+    def words(self) -> str:
+        """Everything on one line."""
+        return " ".join((self.out + self.err).split())
+
 
 def printed(line: str, codes: tuple[int, ...] | None = None) -> str:
     """Run `irdeconv ...`, and return logs and results in their order, as a pipe of 80 columns has.

@@ -108,9 +108,7 @@ def names(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(("verb", "model"), [("lower", "a.xml"), ("raise", "b.xml")])
-def test_no_ir_without_its_certificates(
-    files: Path, verb: str, model: str, capsys: Capture
-) -> None:
+def test_no_ir_without_its_certificates(files: Path, verb: str, model: str) -> None:
     before = names(files)
     for proof, reason in [
         (files / "no" / "proof.json", "No such file or directory"),
@@ -118,10 +116,9 @@ def test_no_ir_without_its_certificates(
         (files, "Is a directory"),
         (Path("/dev/full"), "No space left on device"),
     ]:
-        code = command(verb, files / model, "-o", files / "new.xml", "--certify", proof)
-        assert code == 6, proof
-        captured = capsys.readouterr()
-        assert captured.err.startswith(f"error[E701]: {proof} cannot be written: {reason}")
+        given = (files / model, "-o", files / "new.xml", "--certify", proof)
+        err = answer(verb, *given, code=6).err
+        assert err.startswith(f"error[E701]: {proof} cannot be written: {reason}")
         assert names(files) == before, proof
 
 
@@ -295,7 +292,7 @@ def low_x(graph: Graph) -> Value:
     return Value(graph.parameters[0].id)
 
 
-def test_equal_for_some_sizes_has_a_code_of_its_own(stepped: Path, capsys: Capture) -> None:
+def test_equal_for_some_sizes_has_a_code_of_its_own(stepped: Path) -> None:
     given = ("check-certificate", stepped / "a.xml", stepped / "b.xml")
     assert "NOT proved for every size" in answer(*given, code=7).out
     out = answer(*given, "--sizes", "x=1,2,3,40").out
@@ -308,13 +305,10 @@ def test_equal_for_some_sizes_has_a_code_of_its_own(stepped: Path, capsys: Captu
         ("z=1,2,3,4", 'no input "z"'),
         ("x=1,2", "ranks 4 and 2"),
     ):
-        assert command(*given, "--sizes", wrong) == 2, wrong
-        assert reason in " ".join(capsys.readouterr().err.split())
+        assert reason in answer(*given, "--sizes", wrong, code=2).words
 
 
-def test_weights_that_are_rounded_outside_of_regions_are_told(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_weights_that_are_rounded_outside_of_regions_are_told(tmp_path: Path) -> None:
     """The layer in front of the deconvolution reads its filter from f16 in the second file."""
     change = 2.0**-12  # of 1 + 2^-12, that becomes 1
     for name, type in (("a", "f32"), ("b", "f16")):
@@ -338,13 +332,11 @@ def test_weights_that_are_rounded_outside_of_regions_are_told(
     for shown in (str(report), report._repr_html_(), str(made), made._repr_html_()):
         plain = shown.replace("<wbr>", "")
         assert "all weights are equal up to rounding: largest relative change 2.4e-04" in plain
-    assert command("check-certificate", tmp_path / "a.xml", tmp_path / "b.xml") == 0
-    assert "all weights are equal up to rounding" in capsys.readouterr().out
+    both = ("check-certificate", tmp_path / "a.xml", tmp_path / "b.xml")
+    assert "all weights are equal up to rounding" in answer(*both).out
     back = ird.certify(tmp_path / "a.xml", tmp_path / "b.xml").to_json()
     (tmp_path / "c.json").write_text(back.replace(' "rounding": 0.000', ' "rounding": 0.001', 1))
-    given = ("--certificate", tmp_path / "c.json")
-    assert command("check-certificate", tmp_path / "a.xml", tmp_path / "b.xml", *given) == 1
-    assert "states another rounding" in capsys.readouterr().out
+    assert "states another rounding" in checked(tmp_path, code=1).out
 
 
 @pytest.mark.parametrize(("verb", "model"), [("lower", "a.xml"), ("raise", "b.xml")])
@@ -374,11 +366,10 @@ def test_certificates_keep_what_a_probe_evaluated(
     assert f"at most {held['error_probability']:.1e}" in " ".join(capsys.readouterr().out.split())
 
 
-def test_the_seed_of_a_probe_is_printed(files: Path, capsys: Capture) -> None:
+def test_the_seed_of_a_probe_is_printed(files: Path) -> None:
     given = ("check-certificate", files / "a.xml", files / "b.xml")
     seed = answer(*given, "--probe", "--format", "json").json["probe"]["seed"]
-    assert command(*given, "--probe", "--seed", seed) == 0
-    assert f"--seed {seed} repeats it" in " ".join(capsys.readouterr().out.split())
+    assert f"--seed {seed} repeats it" in answer(*given, "--probe", "--seed", seed).words
     assert command(*given, "--seed", "3") == 2
 
 

@@ -18,7 +18,7 @@ from irdeconv.base.errors import UsageError
 from irdeconv.verify.suite_file import line_of, read_layers
 from irdeconv.verify.suite_manifest import Suite
 from support.commands import answer, command
-from support.fixtures import Capture, Patch
+from support.fixtures import Patch
 
 EDGES = ("--set", "edges", "--only", "*-edge-kernel-1*")  # three cases
 
@@ -112,7 +112,7 @@ def test_a_suite_without_cases_is_no_yes(place: Path) -> None:
     assert answer("suite", "check", place, place / "results", code=1).out == "0 of 0 cases passed\n"
 
 
-def test_reports_for_machines(place: Path, capsys: Capture) -> None:
+def test_reports_for_machines(place: Path) -> None:
     arrays = results_of(place)
     arrays["openvino-edge-kernel-1"][..., 0] += 1
     np.savez(place.parent / "results.npz", **arrays)
@@ -123,32 +123,30 @@ def test_reports_for_machines(place: Path, capsys: Capture) -> None:
     (wrong,) = [c for c in document["cases"] if c["status"] == "differs"]
     assert wrong["difference"]["own"] == 1.0
     assert "strides 2" in wrong["features"]
-    assert command(*check, "junit") == 1
-    suite = ElementTree.fromstring(capsys.readouterr().out)[0]
+    suite = ElementTree.fromstring(answer(*check, "junit", code=1).out)[0]
     assert (suite.get("tests"), suite.get("failures")) == ("3", "1")
     (failure,) = suite.iter("failure")
     assert "off by 1 at" in (failure.text or "")
 
 
-def test_run_judges_at_once_and_keeps_results(place: Path, capsys: Capture) -> None:
+def test_run_judges_at_once_and_keeps_results(place: Path) -> None:
     kept = place.parent / "kept"
-    assert command("suite", "run", place, "--with", "irdeconv", "-o", kept) == 0
-    assert "3 of 3 cases passed" in capsys.readouterr().out
+    run = ("suite", "run", place, "--with", "irdeconv", "-o", kept)
+    assert "3 of 3 cases passed" in answer(*run).out
     assert command("suite", "check", place, kept) == 0
-    assert command("suite", "run", place, "--with", "irdeconv", "-o", kept) == 2
-    assert "--force replaces it" in capsys.readouterr().err
-    again = ("suite", "run", place, "--with", "irdeconv", "-o", kept, "--force", "--all")
-    assert "ok   openvino-edge-kernel-1\n" in answer(*again).out
+    assert "--force replaces it" in answer(*run, code=2).err
+    assert "ok   openvino-edge-kernel-1\n" in answer(*run, "--force", "--all").out
 
 
-def test_list(place: Path, capsys: Capture, monkeypatch: Patch) -> None:
+def test_list(place: Path, monkeypatch: Patch) -> None:
     monkeypatch.setenv("COLUMNS", "70")
     planned = answer("suite", "list", *EDGES).out
     assert "openvino-edge-kernel-1\n  a kernel of size 1 between inserted zeros\n" in planned
     assert planned.endswith("3 cases\n")
     assert answer("suite", "list", place).out == planned
-    assert command("suite", "list", "--dialect", "all", "--set", "quick,full", "-q") == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = answer(
+        "suite", "list", "--dialect", "all", "--set", "quick,full", "-q"
+    ).out.splitlines()
     assert 60 < max(map(len, lines)) <= 70
     assert int(lines[-1].split()[0]) > 400
 
@@ -214,13 +212,13 @@ def test_a_failure_leaves_the_old_suite(place: Path, monkeypatch: Patch) -> None
     assert {p: p.read_bytes() for p in place.rglob("*") if p.is_file()} == before
 
 
-def test_a_suite_that_was_changed_is_refused(place: Path, capsys: Capture) -> None:
+def test_a_suite_that_was_changed_is_refused(place: Path) -> None:
     results = place.parent / "results.npz"
     np.savez(results, **results_of(place))
     path = place / "openvino-edge-kernel-1/expected.npz"
     path.write_bytes(path.read_bytes() + b"\0")
-    assert command("suite", "check", place, results) == 2
-    assert "has changed since the suite was made" in capsys.readouterr().err
+    err = answer("suite", "check", place, results, code=2).err
+    assert "has changed since the suite was made" in err
 
 
 @pytest.mark.parametrize(
