@@ -59,15 +59,9 @@ def zsh(file: Path, words: list[str]) -> set[str]:
     shutil.copy(file, file.parent / "_irdeconv")
     mine, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "dumb", "PS1": "$ ", "ZDOTDIR": str(file.parent)}
-    with subprocess.Popen(
-        ["zsh", "-f", "-i"],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        cwd=file.parent,
-        env=environment,
-        start_new_session=True,
-    ) as shell:
+    how = {"cwd": file.parent, "env": environment, "start_new_session": True}
+    how |= dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    with subprocess.Popen(["zsh", "-f", "-i"], **how) as shell:
         os.close(theirs)
         setup = "fpath=($PWD $fpath); autoload -U compinit; compinit -u -D; unsetopt zle_bracketed"
         os.write(mine, f"{setup}; setopt no_list_beep; echo READ''Y\n".encode())

@@ -80,14 +80,8 @@ def test_every_operation_set(opset: int) -> None:
     # Pads computed at run time: in set 11 with Greater and Where instead of Max.
     sized = {"strides": [2, 2], "output_shape": [10, 13]}
     for attributes, form in ((same, "phases"), (sized, "zero-insertion")):
-        layer = Layer(
-            data=(2, 4, 5, 6),
-            filter=(4, 3, 3, 4),
-            open=(0, 2, 3),
-            computed=True,
-            opset=opset,
-            attributes=attributes,
-        )
+        shapes = {"data": (2, 4, 5, 6), "filter": (4, 3, 3, 4), "open": (0, 2, 3)}
+        layer = Layer(**shapes, computed=True, opset=opset, attributes=attributes)
         made = layer.model()
         low = lowered(made, form)
         assert np.array_equal(in_numpy(made, layer.feeds), in_numpy(low, layer.feeds))

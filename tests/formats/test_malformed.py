@@ -164,13 +164,8 @@ def test_all_defects_in_one_run() -> None:
         xml = xml.replace(old, new, 1)
     loaded = read(xml)
     assert codes(loaded) == ["E107", "E202", "E206", "E213", "W102"]
-    assert [n.type for n in loaded.graph.nodes()] == [
-        "Parameter",
-        "Relux",
-        "Const",
-        "Add",
-        "Result",
-    ]
+    types = "Parameter Relux Const Add Result"
+    assert [n.type for n in loaded.graph.nodes()] == types.split()
     assert str(loaded.graph.node(2).spec()) == "f32[2,3]"  # as declared
 
 

@@ -183,14 +183,8 @@ def test_dynamic_shapes() -> None:
 
 def test_semantics_reach_the_operations() -> None:
     data = 'strides="2" pads_begin="0" pads_end="0" dilations="1"'
-    deconv = ib.layer(
-        2,
-        "d",
-        "ConvolutionBackpropData",
-        data,
-        inputs=[ib.port(0), ib.port(1)],
-        outputs=[ib.port(2)],
-    )
+    ports = {"inputs": [ib.port(0), ib.port(1)], "outputs": [ib.port(2)]}
+    deconv = ib.layer(2, "d", "ConvolutionBackpropData", data, **ports)
     layers = [ib.parameter(0, "x", (1, 2, 3)), ib.parameter(1, "w", (2, 3, 3)), deconv]
     xml = ib.net([*layers, ib.result(3, "y")], (0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0))
     for semantics in ("runtime", "document"):

@@ -232,12 +232,13 @@ def pickled(made: Any) -> Any:
     return pickle.loads(pickle.dumps(made))
 
 
+COPIES = pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, pickled])
+
+
 # Copies ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "again", [copy.copy, copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g))]
-)
+@COPIES
 def test_a_copy_of_a_graph_is_a_graph_of_its_own(again: Callable[[Any], Any]) -> None:
     g = head()
     other = again(g)
@@ -248,9 +249,7 @@ def test_a_copy_of_a_graph_is_a_graph_of_its_own(again: Callable[[Any], Any]) ->
     assert (len(g), g.node(0).name, g.info.name) == (19, "image", "segmentation_head")
 
 
-@pytest.mark.parametrize(
-    "again", [copy.copy, copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))]
-)
+@COPIES
 def test_a_copy_of_a_plan_runs_by_itself(again: Callable[[Any], Any]) -> None:
     plan = ird.compile(HEAD, threads=1, exact=True)
     other = again(plan)

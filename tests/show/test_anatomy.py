@@ -205,15 +205,7 @@ def parsed(text: str) -> ET.Element:
     """Parse an SVG and hold it to what a picture may have."""
     root = ET.fromstring(text)
     for element in root.iter():
-        assert element.tag.removeprefix(SVG) in (
-            "svg",
-            "title",
-            "style",
-            "g",
-            "rect",
-            "path",
-            "text",
-        )
+        assert element.tag.removeprefix(SVG) in "svg title style g rect path text".split()
         assert not {"style", "id", "onload", "href"} & set(element.attrib)
     return root
 

@@ -103,14 +103,8 @@ def test_ties_that_the_rounding_makes() -> None:
     net = Net()
     x = parameter(net.graph, (1, 1, 4), np.float32, "x")
     y = net.op("Add", "opset1", x, np.float32(1), name="add")
-    deep = {
-        "strides": (2,),
-        "dilations": (1,),
-        "pads_begin": (0,),
-        "pads_end": (0,),
-        "kernel": (2,),
-    }
-    y = net.op("MaxPool", "opset8", y, name="pool", **deep)
+    pool = {"strides": (2,), "kernel": (2,), "dilations": (1,), "pads_begin": (0,)}
+    y = net.op("MaxPool", "opset8", y, name="pool", pads_end=(0,), **pool)
     result(net.graph, y, "y")
     graph = retyped(net.graph, np.float16)
     x16 = np.array([[[2e-4, 3e-4, 1, 2]]], np.float16)

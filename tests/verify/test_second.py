@@ -85,19 +85,7 @@ def test_mutants_are_never_called_equal(step: int) -> None:
 
 def layer(**changes: Any) -> layers.Layer:
     """Two groups with C/g != M/g, other numbers on each axis."""
-    made = layers.Layer(
-        batch=2,
-        size=(4, 3),
-        groups=2,
-        c=1,
-        m=3,
-        kernel=(3, 4),
-        strides=(2, 3),
-        dilations=(1, 2),
-        pads_begin=(1, -2),
-        pads_end=(0, 1),
-        output_padding=(1, 0),
-    )
+    made = layers.Layer(2, (4, 3), 2, 1, 3, (3, 4), (2, 3), (1, 2), (1, -2), (0, 1), (1, 0))
     return replace(made, **changes)
 
 
