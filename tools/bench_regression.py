@@ -24,14 +24,12 @@ import checkout  # noqa: F401
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.ir.constant import ArrayData
-from irdeconv.ir.dtypes import f32
-from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.graph import Graph
 from irdeconv.kernels.blas import one_blas_thread
-from irdeconv.ops.basic import Const, Parameter, Result
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
 from irdeconv.runtime.machine import Conditions
 from irdeconv.runtime.measure import Clock, Effort, Sample, interleaved
+from support.layers import sequential
 
 LAYERS = Path(__file__).resolve().parent / "bench_layers.json"
 SCHEMA = "irdeconv/bench-regression/1"
@@ -68,13 +66,7 @@ class Layer:
             pads_end=pads,
             output_padding=tuple(self.output_padding or zeros),
         )
-        g = Graph()
-        x = Value(g.add(Parameter(tuple(self.input), f32), name="x").id)
-        filter = self._filter()
-        data = ArrayData.of(filter, f32)
-        w = Value(g.add(Const(element_type=f32, shape=filter.shape, data=data), name="w").id)
-        g.add(Result(), [Value(g.add(op, [x, w], name=self.name).id)], name="y")
-        return ird.infer(g)
+        return ird.infer(sequential(self.input, (self.name, op, {"w": self._filter()})))
 
     def _filter(self) -> Any:
         c, m, g = self.input[1], self.outputs, self.groups

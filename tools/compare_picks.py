@@ -45,10 +45,10 @@ import numpy as np
 from irdeconv.kernels import convolution_candidates as convolutions
 from irdeconv.kernels import eager as both
 from irdeconv.kernels.blas import one_blas_thread
-from irdeconv.kernels.candidate import Candidate, ConvProblem, FixedKernel, worthwhile
+from irdeconv.kernels.candidate import Candidate, ConvProblem, worthwhile
 from irdeconv.kernels.eager import for_convolution, for_deconvolution
 from irdeconv.kernels.jit import wanted
-from irdeconv.kernels.threads import Threads, arithmetic
+from irdeconv.kernels.threads import arithmetic
 from irdeconv.runtime.machine import Conditions
 from irdeconv.runtime.measure import Call, Clock, Effort, interleaved
 
@@ -102,28 +102,14 @@ class Task:
 
     def calls(self) -> dict[str, Call]:
         """Return what is timed, by place and name."""
-        problem, rng, team = self.problem, np.random.default_rng(0), Threads(1)
+        problem, rng = self.problem, np.random.default_rng(0)
         sides = problem.group_inputs, problem.group_outputs
         shape = problem.groups, *(sides if self.deconvolution else sides[::-1]), *problem.kernel
         x, w = (rng.standard_normal(s, np.float32) for s in (problem.shape, shape))
         out = np.empty(problem.out_shape, np.float32)
 
-        def call_of(candidate: Candidate) -> Call:
-            kernel = candidate.prepare(w)
-            prepared = None
-            if isinstance(kernel, FixedKernel):  # as in a plan, whose memory stays where it is
-                prepared = kernel.fixed(x, out, lambda tile, image, channels, positions: None)
-
-            def call() -> None:
-                team.begin()
-                if prepared is None:
-                    kernel(x, out, None, team)
-                else:
-                    prepared(team)
-
-            return call
-
-        return {f"{i} {c.name}": call_of(c) for i, c in enumerate(self.candidates)}
+        kernels = enumerate(self.candidates)
+        return {f"{i} {c.name}": fit_rates.kernel_call(c, x, w, out) for i, c in kernels}
 
 
 def left_out(

@@ -181,10 +181,6 @@ def read_vela(printed: str, kinds: dict[str, str]) -> Json:
 # --- Readers: what a compiler's log says, as far as the worker does not know it.
 
 
-def read_nothing(log: str) -> Json:
-    return {}
-
-
 def read_rockchip(log: str) -> Json:
     """Return operators on the CPU and cycles. A field that is too narrow is no valid command."""
     layer = re.compile(r"\] (\d+) +(\w+) +\S+ +(CPU|NPU|GPU) .* \d+/\d+/(\d+) ")
@@ -206,8 +202,8 @@ class Compiler:
     requirements: tuple[str, ...]
     packages: tuple[str, ...]  # whose versions are part of a result
     work: Callable[[str], Json]
-    read: Callable[[str], Json]
     seconds: int
+    read: Callable[[str], Json] = lambda log: {}
 
     def python(self, venvs: Path) -> Path:
         return venvs / self.target / ("Scripts" if os.name == "nt" else "bin") / "python"
@@ -218,7 +214,6 @@ HEXAGON = Compiler(
     ("onnxruntime-qnn==2.7.0", "onnx"),
     ("onnxruntime-qnn", "onnxruntime"),
     work_hexagon,
-    read_nothing,
     300,
 )
 ROCKCHIP = Compiler(
@@ -226,15 +221,14 @@ ROCKCHIP = Compiler(
     ("rknn-toolkit2==2.5.0", "setuptools<81", "onnx", "onnxruntime"),
     ("rknn-toolkit2", "onnx"),
     work_rockchip,
-    read_rockchip,
     600,
+    read_rockchip,
 )
 ETHOS = Compiler(
     "ethos-u55",
     ("ethos-u-vela==5.2.0", "onnx2tf==1.29.24"),
     ("ethos-u-vela", "onnx2tf", "tensorflow"),
     work_ethos,
-    read_nothing,
     600,
 )
 COMPILERS = {c.target: c for c in (HEXAGON, ROCKCHIP, ETHOS)}

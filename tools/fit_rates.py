@@ -31,6 +31,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import checkout  # noqa: F401
@@ -45,10 +46,10 @@ from irdeconv.kernels import (
     deconvolution_direct,
     deconvolution_phases,
     deconvolution_terms,
-    deconvolution_winograd_cuts,
     products,
     residue_cuts,
 )
+from irdeconv.kernels import deconvolution_winograd_cuts as winograd
 from irdeconv.kernels.blas import one_blas_thread
 from irdeconv.kernels.candidate import Candidate, ConvProblem, Estimate, FixedKernel, every_cut
 from irdeconv.kernels.convolution_candidates import convolution_candidates
@@ -57,58 +58,22 @@ from irdeconv.kernels.threads import Threads, arithmetic
 from irdeconv.runtime.machine import Conditions
 from irdeconv.runtime.measure import Call, Clock, Effort, interleaved, percentile
 
-# The record of each family of kernels, the file and constant that hold it, and what lists kernels.
-Records = dict[str, tuple[Any, str, Callable[[ConvProblem], list[Candidate]]]]
+# The module and the constant with the rates of each family of kernels, and what lists kernels.
+Records = dict[str, tuple[ModuleType, str, Callable[[ConvProblem], list[Candidate]]]]
 CONVOLUTIONS: Records = {
-    "convolution": (convolution.WORK, "convolution.py: WORK", convolution_candidates),
-    "depthwise": (
-        convolution.DEPTHWISE,
-        "convolution.py: DEPTHWISE",
-        convolution_depthwise.candidates,
-    ),
-    "interleaved": (
-        convolution_rows.INTERLEAVED,
-        "convolution_rows.py: INTERLEAVED",
-        convolution_rows.candidates,
-    ),
-    "banded": (convolution_rows.BANDED, "convolution_rows.py: BANDED", convolution_rows.candidates),
-    "direct": (
-        convolution_direct.DIRECT,
-        "convolution_direct.py: DIRECT",
-        convolution_direct.candidates,
-    ),
+    "convolution": (convolution, "WORK", convolution_candidates),
+    "depthwise": (convolution, "DEPTHWISE", convolution_depthwise.candidates),
+    "interleaved": (convolution_rows, "INTERLEAVED", convolution_rows.candidates),
+    "banded": (convolution_rows, "BANDED", convolution_rows.candidates),
+    "direct": (convolution_direct, "DIRECT", convolution_direct.candidates),
 }
 DECONVOLUTIONS: Records = {
-    "winograd": (
-        deconvolution_winograd_cuts.TILED,
-        "deconvolution_winograd_cuts.py: TILED",
-        deconvolution_winograd_cuts.candidates,
-    ),
-    "winograd-numpy": (
-        deconvolution_winograd_cuts.PASSES,
-        "deconvolution_winograd_cuts.py: PASSES",
-        deconvolution_winograd_cuts.candidates,
-    ),
-    "residues": (
-        residue_cuts.RESIDUES,
-        "residue_cuts.py: RESIDUES",
-        deconvolution_direct.candidates,
-    ),
-    "phases": (
-        deconvolution_col2im.PHASES,
-        "deconvolution_col2im.py: PHASES",
-        deconvolution_phases.candidates,
-    ),
-    "terms": (
-        deconvolution_col2im.TERMS,
-        "deconvolution_col2im.py: TERMS",
-        deconvolution_terms.candidates,
-    ),
-    "wide": (
-        deconvolution_col2im.WIDE,
-        "deconvolution_col2im.py: WIDE",
-        deconvolution_terms.wide_candidates,
-    ),
+    "winograd": (winograd, "TILED", winograd.candidates),
+    "winograd-numpy": (winograd, "PASSES", winograd.candidates),
+    "residues": (residue_cuts, "RESIDUES", deconvolution_direct.candidates),
+    "phases": (deconvolution_col2im, "PHASES", deconvolution_phases.candidates),
+    "terms": (deconvolution_col2im, "TERMS", deconvolution_terms.candidates),
+    "wide": (deconvolution_col2im, "WIDE", deconvolution_terms.wide_candidates),
 }
 
 SCHEMA = "irdeconv/fit-rates/1"
@@ -213,6 +178,22 @@ def draw_problem(rng: random.Random, deconvolution: bool) -> ConvProblem:
     )
 
 
+def kernel_call(candidate: Candidate, x: Any, w: Any, out: Any) -> Call:
+    """Prepare a kernel and return a call of it, as in a plan whose memory stays where it is."""
+    kernel, team, fixed = candidate.prepare(w), Threads(1), None
+    if isinstance(kernel, FixedKernel):
+        fixed = kernel.fixed(x, out, lambda tile, image, channels, positions: None)
+
+    def call() -> None:
+        team.begin()
+        if fixed is None:
+            kernel(x, out, None, team)
+        else:
+            fixed(team)
+
+    return call
+
+
 def draw_layer(
     candidates: Callable[[ConvProblem], list[Candidate]], deconvolution: bool, rng: random.Random
 ) -> list[Trial]:
@@ -228,24 +209,7 @@ def draw_layer(
     def prepare(candidate: Candidate) -> Call:
         rng = np.random.default_rng(0)
         x, w = (rng.standard_normal(s, np.float32) for s in (problem.shape, filter))
-        kernel, out, team = (
-            candidate.prepare(w),
-            np.empty(problem.out_shape, np.float32),
-            Threads(1),
-        )
-
-        fixed = None
-        if isinstance(kernel, FixedKernel):  # as in a plan
-            fixed = kernel.fixed(x, out, lambda tile, image, channels, positions: None)
-
-        def call() -> None:
-            team.begin()
-            if fixed is None:
-                kernel(x, out, None, team)
-            else:
-                fixed(team)
-
-        return call
+        return kernel_call(candidate, x, w, np.empty(problem.out_shape, np.float32))
 
     kernels = every_cut(candidates(problem))
     kernels = rng.sample(kernels, min(len(kernels), CUTS))
@@ -268,20 +232,19 @@ def draw_product(rng: random.Random) -> list[Trial]:
     return [Trial(estimate, prepare)]
 
 
+def family(
+    module: ModuleType, constant: str, draw: Callable[[random.Random], list[Trial]]
+) -> Family:
+    home = f"{module.__name__.replace('.', '/')}.py: {constant}"
+    return Family(scaled(getattr(module, constant)), home, draw)
+
+
 def families() -> dict[str, Family]:
     """Return all families by name."""
-    product = Family(
-        scaled(products.PRODUCT), "irdeconv/kernels/products.py: PRODUCT", draw_product
-    )
-    folders = (
-        (False, "irdeconv/kernels/convolution", CONVOLUTIONS),
-        (True, "irdeconv/kernels/deconvolution", DECONVOLUTIONS),
-    )
-    found = {"product": product}
-    for deconvolution, folder, records in folders:
-        for name, (rates, home, kernels) in records.items():
-            draw = partial(draw_layer, kernels, deconvolution)
-            found[name] = Family(scaled(rates), f"{folder}/{home}", draw)
+    found = {"product": family(products, "PRODUCT", draw_product)}
+    for deconvolution, records in ((False, CONVOLUTIONS), (True, DECONVOLUTIONS)):
+        for name, (module, constant, kernels) in records.items():
+            found[name] = family(module, constant, partial(draw_layer, kernels, deconvolution))
     return found
 
 

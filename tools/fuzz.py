@@ -24,12 +24,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tools")]
-for _name, _value in (
-    ("OPENBLAS_NUM_THREADS", "1"),
-    ("OMP_NUM_THREADS", "1"),
-    ("IRDECONV_FAST", "0"),
-):
-    os.environ.setdefault(_name, _value)
+for _setting in ("OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1", "IRDECONV_FAST=0"):
+    os.environ.setdefault(*_setting.split("="))
 
 from fuzzing.cases import SHARES, make  # noqa: E402
 from fuzzing.runs import Runs, warm_up  # noqa: E402
@@ -85,9 +81,7 @@ def _one(options: argparse.Namespace, formats: list[str]) -> int:
         return 2
     case = make(formats[0], options.only, options.seed)
     folder = options.output or Path(f"fuzz-{case.format}-{case.number}")
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, data in case.files.items():
-        (folder / name).write_bytes(data)
+    case.write(folder)
     print(f"{case.name} of {case.seed} in {folder}")
     for command in case.commands:
         print("irdeconv", " ".join(command).replace("{d}", str(folder)))
@@ -100,8 +94,7 @@ def _one(options: argparse.Namespace, formats: list[str]) -> int:
 
 
 def _summary(tally: Tally, seconds: float) -> None:
-    seconds_of, name, verb = tally.slowest
-    bytes_of, where = tally.most
+    (seconds_of, name, verb), (bytes_of, where) = tally.slowest, tally.most
     kinds = Counter(f.fault.kind for f in tally.found)
     print(json.dumps({f"{f} {v} {c}": n for (f, v, c), n in sorted(tally.codes.items())}))
     print(

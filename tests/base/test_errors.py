@@ -32,8 +32,8 @@ from irdeconv.ir.dtypes import f32
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.basic import Const, Result
 from irdeconv.rewrite.builder import GraphBuilder
-from support.commands import command
-from support.printed import printed
+from support.commands import answer, command, printed
+from support.fixtures import Capture, Patch
 
 # What is raised is also the built-in error that says the same, and survives pickling.
 
@@ -168,7 +168,7 @@ def raised(program: str) -> str:
 @pytest.mark.usefixtures("pipe")
 @pytest.mark.parametrize("code", sorted(set(CODES) - WITHOUT_EXAMPLE))
 def test_an_example_reports_its_code_and_no_other(
-    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, update: bool
+    code: str, tmp_path: Path, monkeypatch: Patch, update: bool
 ) -> None:
     page = code_page(code)
     write_files(page, tmp_path)
@@ -193,7 +193,7 @@ def rewrite(page: CodePage, found: list[str]) -> None:
 
 
 def test_where_the_text_has_no_code_the_document_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     page = code_page("E504")
     write_files(page, tmp_path)
@@ -214,22 +214,19 @@ def test_every_code_is_explained_and_nothing_else_is() -> None:
         assert page.steps or page.when
 
 
-def test_the_list_has_every_code(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("codes") == 0
-    out = capsys.readouterr().out
+def test_the_list_has_every_code() -> None:
+    out = answer("codes").out
     assert re.findall(r"^  ([EW]\d{3})  ", out, re.M) == [
         c for group in GROUPS for c in CODES if c.startswith(group)
     ]
-    assert command("codes", "--format", "json") == 0
-    listed = json.loads(capsys.readouterr().out)["codes"]
+    listed = answer("codes", "--format", "json").json["codes"]
     assert {c["code"]: c["severity"] for c in listed} == {
         c: "error" if c[0] == "E" else "warning" for c in CODES
     }
 
 
-def test_a_code_is_explained_in_any_case(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("codes", "e302") == 0
-    out = capsys.readouterr().out
+def test_a_code_is_explained_in_any_case() -> None:
+    out = answer("codes", "e302").out
     page = code_page("E302")
     assert out.startswith(
         f"E302: {CODES['E302'].title}\n\n{page.why}\n\nHow to fix it: {page.fix}\n"
@@ -240,19 +237,16 @@ def test_a_code_is_explained_in_any_case(capsys: pytest.CaptureFixture[str]) -> 
     assert "error[E302]" in out
 
 
-def test_several_codes_and_beginnings(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("codes", "W4", "E310") == 0
-    out = capsys.readouterr().out
+def test_several_codes_and_beginnings() -> None:
+    out = answer("codes", "W4", "E310").out
     assert [c for c in CODES if f"{c}: {CODES[c].title}" in out] == ["E310", "W400", "W401", "W402"]
-    assert command("codes", "w4") == 0
-    out = capsys.readouterr().out
+    out = answer("codes", "w4").out
     assert "W402" in out
     assert "model.xml" not in out
 
 
-def test_the_document_of_a_code(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("codes", "E600", "--format", "json") == 0
-    (found,) = json.loads(capsys.readouterr().out)["codes"]
+def test_the_document_of_a_code() -> None:
+    (found,) = answer("codes", "E600", "--format", "json").json["codes"]
     assert found["severity"] == "error"
     assert list(found["files"]) == ["model.xml"]
     assert "limits=ird.Limits" in found["steps"][0]["python"]
@@ -267,11 +261,8 @@ def test_the_document_of_a_code(capsys: pytest.CaptureFixture[str]) -> None:
         ("", "irdeconv codes lists all of them"),
     ],
 )
-def test_an_unknown_code_is_told_its_neighbours(
-    text: str, hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command("codes", text) == 2
-    assert hint in capsys.readouterr().err
+def test_an_unknown_code_is_told_its_neighbours(text: str, hint: str) -> None:
+    assert hint in answer("codes", text, code=2).err
 
 
 def test_limits_in_the_texts_are_those_of_the_code() -> None:
@@ -286,7 +277,7 @@ def test_limits_in_the_texts_are_those_of_the_code() -> None:
 
 @pytest.mark.parametrize(("terminal", "arguments"), [(True, []), (True, ["-q"]), (False, [])])
 def test_validate_points_to_the_codes_at_a_terminal(
-    terminal: bool, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    terminal: bool, arguments: list[str], tmp_path: Path, monkeypatch: Patch
 ) -> None:
     page = code_page("E213")
     write_files(page, tmp_path)
@@ -312,7 +303,7 @@ def test_options_in_the_texts_exist() -> None:
 # The limits: shown, set, and held by whoever reads, infers, lowers or runs.
 
 
-def test_limits_are_shown_and_set(capsys: pytest.CaptureFixture[str]) -> None:
+def test_limits_are_shown_and_set(capsys: Capture) -> None:
     assert command("doctor", "--limits", "--limit", "layers=2") == 0
     shown = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [words[1:3] for words in shown if words[0] == "layers"] == [["2", "layers"]]
@@ -337,7 +328,7 @@ def test_every_value_that_is_shown_can_be_set() -> None:
 
 
 def test_the_environment_sets_limits_and_options_go_first(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: Capture, monkeypatch: Patch
 ) -> None:
     monkeypatch.setenv("IRDECONV_LIMITS", "layers=3, memory=2 GiB,ports=1,000, edges=7")
     assert limits.of_environment() == [
@@ -357,13 +348,12 @@ def test_the_environment_sets_limits_and_options_go_first(
         "--limit",
         "default",
     ]
-    assert command("doctor", "--limits") == 0
-    assert "(E601); set by IRDECONV_LIMITS" in capsys.readouterr().out
+    assert "(E601); set by IRDECONV_LIMITS" in answer("doctor", "--limits").out
 
 
 @pytest.mark.parametrize("verb", ["validate", "batch"])
 def test_a_bad_environment_is_one_diagnostic(
-    verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    verb: str, capsys: Capture, monkeypatch: Patch
 ) -> None:
     monkeypatch.setenv("IRDECONV_LIMITS", "layers=3;edges=4")
     words = ["validate"] if verb == "batch" else []
@@ -374,14 +364,11 @@ def test_a_bad_environment_is_one_diagnostic(
     assert command("codes", "E601") == 0
 
 
-def test_a_batch_hands_the_limits_of_its_environment_on(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_hands_the_limits_of_its_environment_on(monkeypatch: Patch) -> None:
     monkeypatch.setenv("IRDECONV_LIMITS", "layers=3")
     sample = "ir_samples/openvino/group_deconv.xml"
     assert command("batch", "validate", sample, "--jobs=0", "-q") == 5
     assert command("batch", "validate", sample, "--jobs=0", "-q", "--limit=layers=9") == 0
-    capsys.readouterr()
 
 
 @pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked"])
@@ -399,7 +386,7 @@ def test_all_nodes_of_a_lowering_together_are_limited(form: str) -> None:
     assert found.location is not None
 
 
-def test_too_many_nodes_are_refused_before_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_nodes_are_refused_before_one_is_made(monkeypatch: Patch) -> None:
     x = '%0 "x" = opset1.Parameter() {shape = [1, 1, 2, 2], element_type = f32}'
     w = '%1 "w" = opset1.Parameter() {shape = [1, 1, 9, 9], element_type = f32}'
     up = '%2 "up" = opset1.ConvolutionBackpropData(%0, %1) {strides = [9, 9], dilations = [1, 1]}'
@@ -417,9 +404,8 @@ def test_too_many_nodes_are_refused_before_one_is_made(monkeypatch: pytest.Monke
     "layers layer=1 layers=x layers=-1 edges=9e9 edges=² layers=1.5 layers=1,00 edges=99999999999G "
     "layers= layers=nones rank=33 rank=none".split(),
 )
-def test_limits_that_are_none(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("infer", "ir_samples/openvino/dynamic.xml", "--limit", text) == 2
-    assert "E700" in capsys.readouterr().err
+def test_limits_that_are_none(text: str) -> None:
+    assert "E700" in answer("infer", "ir_samples/openvino/dynamic.xml", "--limit", text, code=2).err
 
 
 def test_the_rank_cannot_be_raised() -> None:

@@ -12,11 +12,12 @@ import pytest
 from irdeconv.kernels import jit
 from irdeconv.kernels.jit import is_private, private_folder, processor, user_folder
 from irdeconv.runtime.choice import MEASUREMENTS_SCHEMA, Tuner
+from support.fixtures import Patch
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners of files here")
 
 
-def test_the_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_place(monkeypatch: Patch, tmp_path: Path) -> None:
     monkeypatch.setattr(jit.sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert user_folder() == tmp_path / "irdeconv"
@@ -32,7 +33,6 @@ def test_the_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_a_new_folder_is_private(tmp_path: Path) -> None:
     made = private_folder(tmp_path / "a" / "b")
-    assert made is not None
     assert made.stat().st_mode & 0o777 == 0o700
 
 
@@ -49,7 +49,7 @@ def test_what_others_may_write_is_not_used(open_to: int, tmp_path: Path) -> None
     assert private_folder(made)
 
 
-def test_what_is_not_the_users_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_the_users_is_not_used(tmp_path: Path, monkeypatch: Patch) -> None:
     assert private_folder(tmp_path / "a")
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     assert private_folder(tmp_path / "a") is None
@@ -89,7 +89,7 @@ def test_the_processor_is_known() -> None:
 
 
 @pytest.mark.skipif(not jit.installed(), reason="numba is not installed")
-def test_damaged_code_is_compiled_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_code_is_compiled_anew(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(jit, "cache_folder", lambda: str(tmp_path))
 
     def twice(x: float) -> float:
@@ -106,9 +106,7 @@ def test_damaged_code_is_compiled_anew(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.skipif(not jit.installed(), reason="numba is not installed")
-def test_without_a_private_place_nothing_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_private_place_nothing_is_kept(tmp_path: Path, monkeypatch: Patch) -> None:
     from numba import config
 
     (tmp_path / "cache").mkdir()

@@ -22,6 +22,7 @@ from irdeconv.cli.batch_executors import Child, Errand, InProcess, Processes
 from irdeconv.cli.batch_items import found_files, name_of, worst
 from support import batch_calls
 from support.commands import command
+from support.fixtures import Capture, Patch
 from support.schemas import require_schema, validator
 
 # `irdeconv batch`: items, their folders, the journal, the report.
@@ -32,7 +33,7 @@ FEW = ("openvino/deconv_3x3_to_5x5.xml", "broken/wrong_channels.xml", "openvino/
 
 
 @pytest.fixture
-def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def models(tmp_path: Path, monkeypatch: Patch) -> Path:
     """A folder with some models, and nothing else, as the current one."""
     for name in (*FEW, HEAD):
         path = tmp_path / "models" / name
@@ -91,11 +92,8 @@ def test_folders_patterns_and_files(models: Path) -> None:
 
 
 def test_the_worst_code() -> None:
-    assert worst([]) == 0
-    assert worst([0, 7]) == 7
-    assert worst([7, 1, 0]) == 1
-    assert worst([1, 5, 3]) == 3
-    assert worst([2, 70, 6]) == 70
+    rows = {(): 0, (0, 7): 7, (7, 1, 0): 1, (1, 5, 3): 3, (2, 70, 6): 70}
+    assert {codes: worst(codes) for codes in rows} == rows
 
 
 # -- verbs -----------------------------------------------------------------------------------------
@@ -155,7 +153,7 @@ def test_formats(models: Path) -> None:
     assert results[0]["locations"][0]["physicalLocation"]["region"]["startLine"] == 27
 
 
-def test_an_answer_is_not_told_twice(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_answer_is_not_told_twice(models: Path, capsys: Capture) -> None:
     name = "models/openvino/segmentation_head.xml"
     assert command("batch", "run", name, "--jobs", "0", "--shape", "[1,2,32,32]") != 0
     out = " ".join(capsys.readouterr().out.split())
@@ -163,9 +161,7 @@ def test_an_answer_is_not_told_twice(models: Path, capsys: pytest.CaptureFixture
     assert f"{name}:" in out
 
 
-def test_very_many_diagnostics_are_not_counted(
-    models: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_very_many_diagnostics_are_not_counted(models: Path, capsys: Capture) -> None:
     text = Path("models/broken/wrong_channels.xml").read_text()
     at = text.index("</layers>")
     layers = "".join(
@@ -176,14 +172,14 @@ def test_very_many_diagnostics_are_not_counted(
     assert "and at least 45 more diagnostics" in capsys.readouterr().out
 
 
-def test_a_folder_of_links_says_so(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_of_links_says_so(models: Path, capsys: Capture) -> None:
     Path("links").mkdir()
     Path("links/there").symlink_to(models.absolute())
     assert command("batch", "validate", "links") == 2
     assert "links that lead out" in " ".join(capsys.readouterr().err.split())
 
 
-def test_nothing_to_prove_is_said(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_to_prove_is_said(models: Path, capsys: Capture) -> None:
     sample = "models/openvino/segmentation_head.xml"
     for name in ("plain.xml", "other.xml"):  # neither has a deconvolution any more
         assert command("lower", sample, "-o", name, "--form", "stacked", "-q") == 0
@@ -200,7 +196,7 @@ def lines(path: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(path).read_text().splitlines()]
 
 
-def test_what_is_done_is_not_done_again(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_done_is_not_done_again(models: Path, capsys: Capture) -> None:
     words = ("batch", "lower", "models", "-o", "out", "--jobs", "0", "--report", "r.json")
     command(*words)
     first, before = Path("r.json").read_bytes(), lines("out/batch.journal")
@@ -247,7 +243,7 @@ def test_half_a_line_and_rubbish_are_done_again(models: Path) -> None:
     assert journal.read_bytes() == b"something else\n"
 
 
-def test_one_batch_at_a_time(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_batch_at_a_time(models: Path, capsys: Capture) -> None:
     fcntl = pytest.importorskip("fcntl")
     with open("x.journal", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -306,9 +302,7 @@ def test_kill_and_resume(models: Path) -> None:
         (("validate", "none"), "cannot read none"),
     ],
 )
-def test_mistakes(
-    models: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
-) -> None:
+def test_mistakes(models: Path, capsys: Capture, words: tuple[str, ...], message: str) -> None:
     assert command("batch", *words) in (2, 6)
     assert message in capsys.readouterr().err
     assert not list(models.glob("*.journal"))
@@ -356,26 +350,20 @@ def test_in_this_process() -> None:
 
 
 def test_a_process_is_used_again_until_it_dies() -> None:
-    child = Child(errand())
-    try:
+    with closing(Child(errand())) as child:
         first, second = (child.run({"how": "who"})["summary"] for _ in range(2))
         assert first == second != f"who in {os.getpid()}"
         child.run({"how": "exit"})
         assert child.run({"how": "who"})["summary"] != first
-    finally:
-        child.close()
 
 
 @pytest.mark.skipif("not sys.platform.startswith('linux')", reason="limits of memory need Linux")
 def test_memory_is_limited_beyond_that_of_an_idle_process() -> None:
-    child = Child(errand(memory=200 * 2**20))
-    try:
+    with closing(Child(errand(memory=200 * 2**20))) as child:
         assert child.run({"how": "memory", "bytes": 100 * 2**20})["summary"] == "memory"
         before = child.run({"how": "who"})["summary"]
         assert child.run({"how": "memory", "bytes": 300 * 2**20})["summary"] == "refused"
         assert child.run({"how": "who"})["summary"] != before, "it had no memory to go on with"
-    finally:
-        child.close()
 
 
 @pytest.mark.skipif("not hasattr(__import__('os'), 'fork')", reason="it forks")

@@ -15,13 +15,14 @@ import pytest
 from irdeconv.base.errors import FileAccessError
 from irdeconv.cli.batch_items import found_files, is_row, name_of
 from support.commands import command
+from support.fixtures import Capture, Patch
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "ir_samples/openvino/dynamic.xml"
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def here(tmp_path: Path, monkeypatch: Patch) -> None:
     """A current folder with a folder of two models."""
     monkeypatch.chdir(tmp_path)
     for name in ("models/a", "models/sub/b"):
@@ -43,7 +44,7 @@ def counts(path: str = "r.json") -> Any:
     return json.loads(Path(path).read_text())["counts"]
 
 
-def refuse(monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+def refuse(monkeypatch: Patch, folder: str) -> None:
     """Let a folder be none that may be searched, also for root."""
     real = os.scandir
 
@@ -58,9 +59,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
 # -- folders and names -----------------------------------------------------------------------------
 
 
-def test_an_unreadable_folder_is_an_item_and_the_others_go_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_unreadable_folder_is_an_item_and_the_others_go_on(monkeypatch: Patch) -> None:
     refuse(monkeypatch, "models/sub")
     assert batch("models", "--report", "r.json") == 6
     items = json.loads(Path("r.json").read_text())["items"]
@@ -104,7 +103,7 @@ def test_patterns_that_match_nothing(pattern: str) -> None:
     assert batch(pattern) == 2
 
 
-def test_names_cannot_forge_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_cannot_forge_lines(capsys: Capture) -> None:
     name = "models/x: 1 error\nyes  models/a\x1b[1m\u202e.xml"
     Path(name).parent.mkdir(exist_ok=True)
     Path(name).write_text("nothing")
@@ -124,7 +123,7 @@ def test_a_report_may_go_into_the_folder_of_results() -> None:
     assert not Path("none").exists()
 
 
-def test_results_are_no_models_of_the_next_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_are_no_models_of_the_next_run(capsys: Capture) -> None:
     words = ("models", "-o", "models/out", "--jobs", "0", "-q", "--resume")
     words += ("--report", "models/r.xml")
     for _ in range(2):
@@ -152,7 +151,7 @@ def test_nothing_replaces_what_is_read(words: tuple[str, ...]) -> None:
     assert not Path("r.json").exists()
 
 
-def test_a_full_disk_is_an_answer_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_an_answer_and_not_kept(monkeypatch: Patch) -> None:
     words = ("models", "-o", "out", "--report", "r.json")
 
     real = os.replace

@@ -13,7 +13,8 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.formats.arrays import npz
-from support.commands import command
+from support.commands import answer, command
+from support.fixtures import Capture, Patch
 from support.schemas import require_schema
 
 SAMPLES = Path(__file__).resolve().parents[2] / "ir_samples/openvino"
@@ -21,7 +22,7 @@ RUN = ("batch", "run", "m.xml", "--jobs", "0", "-q")
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def here(tmp_path: Path, monkeypatch: Patch) -> None:
     """A current folder."""
     monkeypatch.chdir(tmp_path)
 
@@ -37,11 +38,12 @@ def part(folder: str, rows: tuple[int, int, int], file: str = "x.npy", **more: A
     (path / "outputs.npz").write_bytes(npz({"y": y, **more}))
 
 
-def said(capsys: pytest.CaptureFixture[str]) -> str:
-    return " ".join(capsys.readouterr().err.split())
+def join(*words: str, code: int = 0) -> str:
+    """What `batch join` says of the places, or of why it refuses them."""
+    return " ".join(answer("batch", "join", *words, code=code).err.split())
 
 
-def test_shards_of_a_run_together_are_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_shards_of_a_run_together_are_the_run() -> None:
     for suffix in (".xml", ".bin"):
         shutil.copy(SAMPLES / f"segmentation_head{suffix}", f"m{suffix}")
     images = np.random.default_rng(0).random((11, 3, 32, 32)).astype(np.float32)
@@ -59,32 +61,27 @@ def test_shards_of_a_run_together_are_the_run(capsys: pytest.CaptureFixture[str]
     plan = ird.compile("m.xml", threads=1)
     want = np.concatenate([plan.run(images[i : i + 1])["mask"] for i in range(11)])
     order = ("--inputs", "b.npy", "--inputs", "a.npz")
-    capsys.readouterr()
     words = ("part1", "part2", "part3", "part3/", "-o", "y.npy")
-    assert command("batch", "join", *words, *order) == 0
-    assert capsys.readouterr().out == (
+    assert answer("batch", "join", *words, *order).out == (
         "mask float32[11, 2, 32, 32]\njoin: 11 rows of 2 files, in 6 parts\n"
     )
     assert np.array_equal(np.load("y.npy"), want)
-    assert command("batch", "join", *words[:-1], "y.npz", "--format", "json") == 0
-    require_schema(json.loads(capsys.readouterr().out))
+    require_schema(answer("batch", "join", *words[:-1], "y.npz", "--format", "json").json)
     by_name = np.concatenate([want[7:], want[:7]])
     Path("all.npz").write_bytes(npz({"mask": by_name}))
     assert Path("y.npz").read_bytes() == Path("all.npz").read_bytes()
-    assert command("batch", "join", "part1", "part3", "-o", "y.npy") == 2
-    message = said(capsys)
+    message = join("part1", "part3", "-o", "y.npy", code=2)
     assert "b.npy[4:7] is missing: 3 of 7 rows" in message
     assert "a.npz" not in message
     assert np.array_equal(np.load("y.npy"), want)
 
 
-def test_gaps_and_overlaps_have_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_gaps_and_overlaps_have_numbers() -> None:
     for rows in ((2, 4), (4, 6), (5, 9), (6, 7), (12, 14)):
         part("o", (*rows, 1000))
     Path("o/failed").mkdir()
     Path("o/failed/result.json").write_text('{"error": "no"}')
-    assert command("batch", "join", "o", "-o", "y.npy") == 2
-    message = said(capsys)
+    message = join("o", "-o", "y.npy", code=2)
     for text in (
         "x.npy[0:2] is missing: 2 of 1,000 rows",
         "x.npy[5:6] is there twice: 1 row, in o/x.npy-4_6 and in o/x.npy-5_9",
@@ -97,7 +94,7 @@ def test_gaps_and_overlaps_have_numbers(capsys: pytest.CaptureFixture[str]) -> N
     assert not Path("y.npy").exists()
 
 
-def test_a_file_that_has_failed_is_missed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_has_failed_is_missed() -> None:
     for suffix in (".xml", ".bin"):
         shutil.copy(SAMPLES / f"segmentation_head{suffix}", f"m{suffix}")
     np.save("good.npy", np.ones((2, 3, 32, 32), np.float32))
@@ -106,9 +103,7 @@ def test_a_file_that_has_failed_is_missed(capsys: pytest.CaptureFixture[str]) ->
     assert command(*RUN, *inputs, "-o", "o") == 2
     (failed,) = Path("o").glob("bad-*/result.json")
     require_schema(json.loads(failed.read_text()))
-    capsys.readouterr()
-    assert command("batch", "join", "o", "-o", "y.npy") == 2
-    message = said(capsys)
+    message = join("o", "-o", "y.npy", code=2)
     assert "bad.npy is missing: its items ended without outputs" in message
     assert "--inputs" in message
     assert not Path("y.npy").exists()
@@ -123,11 +118,10 @@ def test_rows_that_failed_elsewhere_are_not_missed() -> None:
     assert command("batch", "join", "o", "p", "-o", "y.npy") == 0
 
 
-def test_very_many_gaps_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_very_many_gaps_are_counted() -> None:
     for begin in range(0, 60, 2):
         part("o", (begin, begin + 1, 60))
-    assert command("batch", "join", "o", "-o", "y.npy") == 2
-    message = said(capsys)
+    message = join("o", "-o", "y.npy", code=2)
     assert message.count("is missing:") == 20
     assert "and 10 more places like these" in message
 
@@ -145,13 +139,10 @@ def test_very_many_gaps_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
         ({"y": np.zeros((), np.float32)}, 'output "y" is a scalar'),
     ],
 )
-def test_parts_that_do_not_fit(
-    more: dict[str, Any], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_parts_that_do_not_fit(more: dict[str, Any], message: str) -> None:
     part("o", (0, 2, 4))
     part("o", (2, 4, 4), **more)
-    assert command("batch", "join", "o", "-o", "y.npz") == 2
-    assert message in said(capsys)
+    assert message in join("o", "-o", "y.npz", code=2)
     assert not Path("y.npz").exists()
 
 
@@ -169,20 +160,17 @@ def test_parts_that_do_not_fit(
         (("o", "-o", "y.npy", "--shard", "0/2"), '"0/2" is not such as 1/4'),
     ],
 )
-def test_mistakes_of_join(
-    words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes_of_join(words: tuple[str, ...], message: str, capsys: Capture) -> None:
     part("o", (0, 2, 2))
     assert command("batch", "join", *words) in (2, 6)
-    assert message in said(capsys)
+    assert message in " ".join(capsys.readouterr().err.split())
 
 
-def test_texts_are_as_long_as_the_longest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_texts_are_as_long_as_the_longest() -> None:
     part("o", (0, 2, 4), y=np.array(["a", "b"], object))
     part("o", (2, 4, 4), y=np.array(["cde"], object))
-    assert command("batch", "join", "o", "-o", "y.npy") == 0
+    assert '"y" has 3 rows for 4 of the inputs' in join("o", "-o", "y.npy")
     assert np.load("y.npy").tolist() == ["a", "b", "cde"]
-    assert '"y" has 3 rows for 4 of the inputs' in said(capsys)
 
 
 def test_one_part_is_in_memory_at_a_time() -> None:

@@ -15,7 +15,8 @@ import pytest
 from irdeconv.cli.batch_answer import execute
 from irdeconv.cli.batch_items import held
 from irdeconv.formats.atomic import together
-from support.commands import command
+from support.commands import answer, command
+from support.fixtures import Capture, Patch
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "ir_samples/openvino/dynamic.xml"
@@ -24,7 +25,7 @@ POSIX = pytest.mark.skipif("sys.platform == 'win32'", reason="its locks are thos
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def here(tmp_path: Path, monkeypatch: Patch) -> None:
     """A current folder with a model and a folder for results."""
     monkeypatch.chdir(tmp_path)
     for suffix in (".xml", ".bin"):
@@ -33,10 +34,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @POSIX
-def test_who_holds_a_folder_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_who_holds_a_folder_is_told() -> None:
     with held(Path("out")):
-        assert command(*WORDS, "--journal", "other.journal") == 2
-        said = " ".join(capsys.readouterr().err.split())
+        said = " ".join(answer(*WORDS, "--journal", "other.journal", code=2).err.split())
         assert f"another batch is at work in out: process {os.getpid()} on " in said
         assert "wait for its end, or name another folder with -o" in said
         assert not Path("other.journal").exists()
@@ -52,15 +52,14 @@ def test_a_lock_that_nobody_holds_keeps_nobody_out(left: str) -> None:
 
 @POSIX
 @pytest.mark.parametrize("kind", ["link", "folder"])
-def test_what_is_no_lock_is_told(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_lock_is_told(kind: str) -> None:
     lock = Path("out/batch.lock")
     if kind == "folder":
         lock.mkdir()
     else:
         lock.symlink_to("../m.xml")
     before = Path("m.xml").read_bytes()
-    assert command(*WORDS) == 6
-    assert "out/batch.lock cannot be written" in capsys.readouterr().err
+    assert "out/batch.lock cannot be written" in answer(*WORDS, code=6).err
     assert Path("m.xml").read_bytes() == before
 
 
@@ -83,7 +82,7 @@ def test_an_item_that_is_done_twice_is_in_nobodys_way() -> None:
     assert not Path("stage").exists()
 
 
-def test_nothing_is_left_beside_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_left_beside_the_results(monkeypatch: Patch) -> None:
     stray = Path("out/.irdeconv-0123456789abcdef")  # of a batch that was killed
     (stray / "half").mkdir(parents=True)
     assert command(*WORDS, "--report", "r.json") == 0
@@ -93,11 +92,7 @@ def test_nothing_is_left_beside_the_results(monkeypatch: pytest.MonkeyPatch) -> 
     assert (
         made
         == {f["name"] for f in item["files"]}
-        == {
-            "inferred.bin",
-            "inferred.xml",
-            "result.json",
-        }
+        == {"inferred.bin", "inferred.xml", "result.json"}
     )
 
     def refuse(*_: object) -> None:
@@ -143,9 +138,7 @@ def test_reports_that_may_not_be_so_large_leave_the_old_ones() -> None:
     assert not [p.name for p in Path().iterdir() if p.name.startswith(".irdeconv-")]
 
 
-def test_an_interruption_is_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_interruption_is_told(monkeypatch: Patch, capsys: Capture) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -157,9 +150,7 @@ def test_an_interruption_is_told(
     assert not Path("r.json").exists()
 
 
-def test_an_interruption_when_all_is_in_place_takes_nothing_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_interruption_when_all_is_in_place_takes_nothing_back(monkeypatch: Patch) -> None:
     real, calls = Path.unlink, []
 
     def unlink(path: Path, missing_ok: bool = False) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -15,7 +14,8 @@ import irdeconv as ird
 from irdeconv.cli.diagnostics import physical
 from irdeconv.cli.main import main
 from irdeconv.cli.verbs import VERBS
-from support.commands import command
+from support.commands import answer, command
+from support.fixtures import Capture, Patch
 from support.ir_text import write_ir
 from support.layers import Layer
 from support.small_net import write_small_net
@@ -23,12 +23,13 @@ from support.small_net import write_small_net
 # The command line in process: results, exit codes, JSON, files.
 
 LAYER = Layer(1, (4, 4), None, 2, 3, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
+W = np.arange(54, dtype=np.float32).reshape(2, 3, 3, 3)
 
 
 @pytest.fixture
 def net(tmp_path: Path) -> Path:
     path = tmp_path / "net.xml"
-    write_ir(path, LAYER, np.arange(54, dtype=np.float32).reshape(2, 3, 3, 3))
+    write_ir(path, LAYER, W)
     return path
 
 
@@ -36,8 +37,7 @@ def net(tmp_path: Path) -> Path:
 def open_net(tmp_path: Path) -> Path:
     """The same with dynamic height and width."""
     path = tmp_path / "open.xml"
-    w = np.arange(54, dtype=np.float32).reshape(2, 3, 3, 3)
-    write_ir(path, LAYER, w, data_shape=[1, 2, -1, -1])
+    write_ir(path, LAYER, W, data_shape=[1, 2, -1, -1])
     return path
 
 
@@ -54,37 +54,28 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-def as_json(capsys: pytest.CaptureFixture[str]) -> Any:
-    return json.loads(capsys.readouterr().out)
-
-
 # Dispatch ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("pipe")
-def test_usage_and_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("--help") == 0
-    usage = capsys.readouterr().out
+def test_usage_and_version() -> None:
+    usage = answer("--help").out
     assert max(map(len, usage.splitlines())) <= 80
     assert [(v, what) for v, what in VERBS.items() if f"{v} {what}" not in words(usage)] == []
-    assert command("help") == 0
-    assert capsys.readouterr().out == usage
-    assert command("--version") == 0
-    assert capsys.readouterr().out == f"irdeconv {ird.__version__}\n"
-    assert command() == 2
-    captured = capsys.readouterr()
+    assert answer("help").out == usage
+    assert answer("--version").out == f"irdeconv {ird.__version__}\n"
+    captured = answer(code=2)
     assert (captured.out, captured.err[:6]) == ("", "usage:")
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(verb, "--help") == 0
-    out = capsys.readouterr().out
+def test_every_verb_has_help(verb: str) -> None:
+    out = answer(verb, "--help").out
     assert out.startswith(f"usage: irdeconv {verb}")
     assert "--format {text,json" in out
 
 
-def test_did_you_mean(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_did_you_mean(net: Path) -> None:
     for args, hint in [
         (["valdate", net], 'did you mean "validate"?'),
         (["validate", net, "--formt=json"], 'did you mean "--format"?'),
@@ -94,8 +85,7 @@ def test_did_you_mean(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["lower", net, "--form", "zero-insert"], 'did you mean "zero-insertion"?'),
         (["run", net, "--dump", "decon", "--dump-dir", "d"], 'did you mean "deconv"?'),
     ]:
-        assert command(*args) == 2, args
-        captured = capsys.readouterr()
+        captured = answer(*args, code=2)
         assert hint in captured.err
         assert captured.out == ""
 
@@ -103,71 +93,61 @@ def test_did_you_mean(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
 # Exit codes --------------------------------------------------------------------------------------
 
 
-def test_unreadable_and_missing_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_and_missing_files(tmp_path: Path) -> None:
     bad = tmp_path / "bad.xml"
     bad.write_text("<net")
     for verb in ("infer", "lower", "run", "inspect", "compare"):
-        assert command(verb, bad) == 3
-        assert "error[E101]" in capsys.readouterr().err
-        assert command(verb, tmp_path / "none.xml") == 6
-        assert "error[E100]" in capsys.readouterr().err
+        assert "error[E101]" in answer(verb, bad, code=3).err
+        assert "error[E100]" in answer(verb, tmp_path / "none.xml", code=6).err
     assert command("validate", bad) == 1
     assert command("validate", tmp_path / "none.xml") == 6
     assert command("validate", tmp_path) == 6
 
 
-def test_a_model_that_does_not_fit(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("infer", broken) == 3
-    assert "error[E302]" in capsys.readouterr().err
-    assert command("inspect", broken) == 0
-    captured = capsys.readouterr()
+def test_a_model_that_does_not_fit(broken: Path) -> None:
+    assert "error[E302]" in answer("infer", broken, code=3).err
+    captured = answer("inspect", broken)
     assert "error[E302]" in captured.err
     assert "deconv" in captured.out
 
 
-def test_unknown_operations(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_operations(net: Path, tmp_path: Path) -> None:
     text = net.read_text().replace(
         'type="ConvolutionBackpropData" version="opset1"', 'type="Magic" version="mine"'
     )
     path = tmp_path / "magic.xml"
     path.write_text(text)
     path.with_suffix(".bin").write_bytes(net.with_suffix(".bin").read_bytes())
-    assert command("run", path) == 4
-    assert 'cannot execute Magic (mine), layer "deconv"' in capsys.readouterr().err.replace(
+    assert 'cannot execute Magic (mine), layer "deconv"' in answer("run", path, code=4).err.replace(
         "\n    ", " "
     )
     assert command("validate", path) == 0
 
 
-def test_output_that_cannot_be_written(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_that_cannot_be_written(net: Path, capsys: Capture) -> None:
     for verb in ("lower", "infer", "run", "inspect"):
         out = "out.npz" if verb == "run" else "out.xml"
         assert command(verb, net, "-o", net.parent / "no" / out) == 6
     assert "No such file or directory" in capsys.readouterr().err
 
 
-def test_a_bug_asks_for_a_report(
-    net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bug_asks_for_a_report(net: Path, monkeypatch: Patch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise KeyError("deep inside")
 
     monkeypatch.setattr("irdeconv.cli.model.graph_of", fail)
-    assert command("infer", net) == 70
-    err = capsys.readouterr().err
+    err = answer("infer", net, code=70).err
     assert "KeyError: 'deep inside'" in err
     assert "please report it" in err
     assert "--debug" in err
     assert "Traceback" not in err
-    assert command("infer", net, "--debug") == 70
-    assert "Traceback" in capsys.readouterr().err
-    assert command("infer", net, "--format", "json") == 70
-    assert as_json(capsys)["exit_code"] == 70
+    assert "Traceback" in answer("infer", net, "--debug", code=70).err
+    assert answer("infer", net, "--format", "json", code=70).json["exit_code"] == 70
 
 
 @pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (MemoryError(), 5)])
 def test_interrupts_and_memory(
-    net: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
+    net: Path, monkeypatch: Patch, error: BaseException, code: int
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise error
@@ -179,20 +159,17 @@ def test_interrupts_and_memory(
 # validate ----------------------------------------------------------------------------------------
 
 
-def test_validate_text(net: Path, broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("validate", net) == 0
-    assert capsys.readouterr().out == f"{net}: valid, 0 errors, 0 warnings\n"
-    assert command("validate", net, broken) == 1
-    out = capsys.readouterr().out
+def test_validate_text(net: Path, broken: Path) -> None:
+    assert answer("validate", net).out == f"{net}: valid, 0 errors, 0 warnings\n"
+    out = answer("validate", net, broken, code=1).out
     assert "error[E302]: ConvolutionBackpropData" in out
     assert " | <layer id=" in out
     assert "   = note: " in out
     assert out.rstrip().splitlines()[-1].startswith(f"{broken}: invalid, 1 error, ")
 
 
-def test_validate_json(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("validate", "--format", "json", broken) == 1
-    found = as_json(capsys)
+def test_validate_json(broken: Path) -> None:
+    found = answer("validate", "--format", "json", broken, code=1).json
     assert found["schema"] == "irdeconv/validate/1"
     assert found["valid"] is False
     assert found["errors"] == 1
@@ -203,9 +180,8 @@ def test_validate_json(broken: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert isinstance(error["line"], int)
 
 
-def test_validate_sarif(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("validate", "--format", "sarif", broken) == 1
-    log = as_json(capsys)
+def test_validate_sarif(broken: Path) -> None:
+    log = answer("validate", "--format", "sarif", broken, code=1).json
     assert log["version"] == "2.1.0"
     [run] = log["runs"]
     rules = [r["id"] for r in run["tool"]["driver"]["rules"]]
@@ -224,20 +200,18 @@ def test_sarif_of_a_name_that_is_no_utf_8() -> None:
     }
 
 
-def test_validate_junit(net: Path, broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("validate", "--format", "junit", net, broken) == 1
-    root = ElementTree.fromstring(capsys.readouterr().out)
-    good, bad = root
+def test_validate_junit(net: Path, broken: Path) -> None:
+    good, bad = ElementTree.fromstring(
+        answer("validate", "--format", "junit", net, broken, code=1).out
+    )
     assert (good.get("tests"), good.get("failures")) == ("1", "0")
     assert bad.get("failures") == "1"
     failure = bad.find("testcase/failure")
-    assert failure is not None
     assert failure.get("type") == "E302"
 
 
 def test_validate_strict(net: Path) -> None:
-    text = net.read_text().replace('strides="2,2"', 'strides="2,2" stride="2"')
-    net.write_text(text)
+    net.write_text(net.read_text().replace('strides="2,2"', 'strides="2,2" stride="2"'))
     assert command("validate", net) == 0
     assert command("validate", "--strict", net) == 1
 
@@ -249,34 +223,30 @@ def test_validate_strict(net: Path) -> None:
     "shape",
     ["x[1,2,5,6]", "x:[1,2,5,6]", "[1,2,5,6]", "1,2,5,6", " x [ 1, 2, 5, 6 ]", "x[1,2,5..5,6]"],
 )
-def test_shapes_in_every_spelling(
-    open_net: Path, shape: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command("infer", open_net, "--shape", shape, "--format", "json") == 0
-    found = as_json(capsys)
+def test_shapes_in_every_spelling(open_net: Path, shape: str) -> None:
+    found = answer("infer", open_net, "--shape", shape, "--format", "json").json
     assert found["schema"] == "irdeconv/infer/1"
     assert found["outputs"] == {"y": "f32[1,3,9,11]"}
     statuses = {t["name"]: t["status"] for t in found["tensors"]}
     assert statuses["deconv"] == "refined"
 
 
-def test_partly_open_shapes(open_net: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("infer", open_net, "--shape", "x[1,2,3..5,-1]", "--format", "json") == 0
-    assert as_json(capsys)["outputs"] == {"y": "f32[1,3,5..9,?]"}
+def test_partly_open_shapes(open_net: Path) -> None:
+    found = answer("infer", open_net, "--shape", "x[1,2,3..5,-1]", "--format", "json").json
+    assert found["outputs"] == {"y": "f32[1,3,5..9,?]"}
 
 
-def test_validate_with_shapes(open_net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_with_shapes(open_net: Path) -> None:
     assert command("validate", open_net, "--shape", "x[1,2,4,4]") == 0
-    capsys.readouterr()
-    assert command("validate", open_net, "--shape", "[1,5,4,4]", "--format", "json") == 1
-    (error,) = as_json(capsys)["diagnostics"]
+    found = answer("validate", open_net, "--shape", "[1,5,4,4]", "--format", "json", code=1).json
+    (error,) = found["diagnostics"]
     assert (error["code"], error["layer"]) == ("E302", "deconv")
     assert "5 channels" in error["message"]
     for wrong in ("xx[1,2,4,4]", "x[1,2,4]", "x[1,2"):
         assert command("validate", open_net, "--shape", wrong) == 2
 
 
-def test_validate_by_the_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_by_the_document(tmp_path: Path, capsys: Capture) -> None:
     layer = replace(LAYER, auto_pad="valid", output_shape=(7, 7))
     write_ir(tmp_path / "net.xml", layer, np.ones((2, 3, 3, 3), np.float32))
     for semantics in ("runtime", "document"):
@@ -300,17 +270,14 @@ def test_infer_writes_what_o_names(open_net: Path, tmp_path: Path) -> None:
     assert str(ird.read(out).results[0].declared_inputs[0]) == "f32[1,3,7,7]"
 
 
-def test_lower(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lower(net: Path, tmp_path: Path) -> None:
     out = tmp_path / "low.xml"
-    assert command("lower", net, "-o", out) == 0
-    captured = capsys.readouterr()
+    captured = answer("lower", net, "-o", out)
     assert "1 deconvolution of 1 lowered as zero-insertion" in captured.out
     assert captured.err == f"wrote {out}\n"
     assert "ConvolutionBackpropData" not in out.read_text()
-    assert command("compare", net, out) == 0
-    assert "the same" in capsys.readouterr().out
-    assert command("lower", net, "--format", "json") == 0
-    found = as_json(capsys)
+    assert "the same" in answer("compare", net, out).out
+    found = answer("lower", net, "--format", "json").json
     assert found["schema"] == "irdeconv/lower/1"
     assert found["layers"][0]["name"] == "deconv"
 
@@ -330,35 +297,27 @@ def test_inputs_are_not_overwritten(net: Path, verb: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("verb", ["lower", "raise"])
-def test_certificates_do_not_overwrite_the_ir(
-    net: Path, verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_certificates_do_not_overwrite_the_ir(net: Path, verb: str, tmp_path: Path) -> None:
     out = tmp_path / "out.xml"
     for taken in (out, out.with_suffix(".bin")):
-        assert command(verb, net, "-o", out, "--certify", taken, "--force") == 2
-        assert f"--certify {taken} would overwrite what -o" in capsys.readouterr().err
+        err = answer(verb, net, "-o", out, "--certify", taken, "--force", code=2).err
+        assert f"--certify {taken} would overwrite what -o" in err
         assert not out.exists()
-    assert command(verb, net, "--certify", net.with_suffix(".bin")) == 2
-    assert "--certify" in capsys.readouterr().err
+    assert "--certify" in answer(verb, net, "--certify", net.with_suffix(".bin"), code=2).err
     missing = tmp_path / "no" / "proof.json"
-    assert command(verb, net, "--certify", missing) == 6
-    assert f"{missing} cannot be written" in capsys.readouterr().err
+    assert f"{missing} cannot be written" in answer(verb, net, "--certify", missing, code=6).err
 
 
-def test_nothing_to_raise(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("raise", net) == 0
-    assert "no decompositions, nothing to raise" in capsys.readouterr().out
+def test_nothing_to_raise(net: Path) -> None:
+    assert "no decompositions, nothing to raise" in answer("raise", net).out
 
 
-def test_compare_finds_a_difference(
-    net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compare_finds_a_difference(net: Path, tmp_path: Path, capsys: Capture) -> None:
     other = tmp_path / "other.xml"
-    write_ir(other, LAYER, np.arange(54, dtype=np.float32).reshape(2, 3, 3, 3)[:, ::-1])
+    write_ir(other, LAYER, W[:, ::-1])
     assert command("compare", net, other) == 1
     assert "different: first at ConvolutionBackpropData 'deconv'" in capsys.readouterr().out
-    assert command("compare", net, other, "--format", "json") == 1
-    found = as_json(capsys)
+    found = answer("compare", net, other, "--format", "json", code=1).json
     assert (found["schema"], found["passed"]) == ("irdeconv/compare/1", False)
     assert (found["first_difference"], found["seed"]) == ("deconv", 0)
     assert command("compare", net, other, "--tolerance", "10") == 0
@@ -377,11 +336,9 @@ def test_compare_with_the_own_lowering(open_net: Path) -> None:
     assert command("compare", open_net, "--shape", "[1,2,3,5]", "--seed", "7") == 0
 
 
-def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("doctor") == 0
-    assert "numpy" in capsys.readouterr().out
-    assert command("doctor", "--format", "json") == 0
-    found = as_json(capsys)
+def test_doctor() -> None:
+    assert "numpy" in answer("doctor").out
+    found = answer("doctor", "--format", "json").json
     assert found["schema"] == "irdeconv/doctor/1"
     assert found["healthy"] is True
     assert found["cpus"] >= 1
@@ -393,7 +350,7 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: Patch) -> Path:
     """The current folder: a model, its lowering, a folder, a file of something else."""
     monkeypatch.chdir(tmp_path)
     write_small_net(Path())
@@ -472,13 +429,9 @@ def contents(folder: Path) -> dict[str, bytes]:
         ("inspect net.xml --form phases", 2, "--form needs --lower"),
     ],
 )  # fmt: skip
-def test_refused_at_once(
-    folder: Path, command: str, code: int, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_refused_at_once(folder: Path, command: str, code: int, message: str) -> None:
     before = contents(folder)
-    capsys.readouterr()
-    assert main(command.split(" ")) == code
-    captured = capsys.readouterr()
+    captured = answer(*command.split(" "), code=code)
     assert message in captured.err
     assert captured.out == ""
     for late in ("measuring", ": rand, seed", "wrote", "This is a bug"):
@@ -496,11 +449,8 @@ def test_measurements_may_lie_in_a_new_folder(folder: Path) -> None:
     assert main(["run", "net.xml", "--tune", "new/kernels.json", "-q"]) == 0
 
 
-def test_compare_and_inspect_take_a_form_where_they_lower(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["compare", "net.xml", "--form", "phases", "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["b"] == "lowered (phases)"
-    assert main(["compare", "net.xml", "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["b"] == "lowered (zero-insertion)"
+def test_compare_and_inspect_take_a_form_where_they_lower(folder: Path) -> None:
+    compare = ("compare", "net.xml", "--format", "json")
+    assert answer(*compare, "--form", "phases").json["b"] == "lowered (phases)"
+    assert answer(*compare).json["b"] == "lowered (zero-insertion)"
     assert main(["inspect", "net.xml", "--lower", "--form", "phases"]) == 0

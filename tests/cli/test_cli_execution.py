@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,8 @@ import pytest
 import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.cli.options import measurements, size, whole
-from support.commands import command
+from support.commands import answer, command
+from support.fixtures import Capture, Patch
 from support.layers import build, numbers
 from support.onnx_models import Layer
 from support.small_net import LAYER, W
@@ -22,9 +22,8 @@ from support.small_net import LAYER, W
 # Options that decide how a plan executes: --threads, --no-fuse, --tune, --max-memory, --trace.
 
 
-def traced(capsys: pytest.CaptureFixture[str], net: Path, *args: object) -> list[dict[str, Any]]:
-    assert command("run", net, "--trace", "--format", "json", *args) == 0
-    return json.loads(capsys.readouterr().out)["steps"]  # type: ignore[no-any-return]
+def traced(net: Path, *args: object) -> list[dict[str, Any]]:
+    return answer("run", net, "--trace", "--format", "json", *args).json["steps"]  # type: ignore
 
 
 def types(steps: list[dict[str, Any]]) -> list[list[str]]:
@@ -60,38 +59,31 @@ def test_a_file_of_measurements_is_json() -> None:
         measurements("x=ones")
 
 
-def test_a_trace_tells_the_layers_of_each_step(
-    net: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    [step] = fused = traced(capsys, net)
+def test_a_trace_tells_the_layers_of_each_step(net: Path) -> None:
+    [step] = fused = traced(net)
     assert types(fused) == [["ZeroInsertion", "Pad", "Convolution"]]
     assert step["layers"][-1]["name"] == "deconv"
     assert step["kernel"].startswith("deconvolution ")
     assert step["why"]
-    apart = traced(capsys, net, "--no-fuse")
+    apart = traced(net, "--no-fuse")
     assert types(apart) == [["ZeroInsertion"], ["Pad"], ["Convolution"]]
     assert {s["kernel"] for s in apart} == {"evaluate"}
-    assert types(traced(capsys, net, "--form", "none", "--no-fuse")) == [
-        ["ConvolutionBackpropData"]
-    ]
-    assert types(traced(capsys, net, "--exact")) == types(apart)
+    assert types(traced(net, "--form", "none", "--no-fuse")) == [["ConvolutionBackpropData"]]
+    assert types(traced(net, "--exact")) == types(apart)
 
 
-def test_a_trace_beside_a_dump_is_of_single_layers(
-    net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    steps = traced(capsys, net, "--dump", "deconv", "--dump-dir", tmp_path / "dump")
+def test_a_trace_beside_a_dump_is_of_single_layers(net: Path, tmp_path: Path) -> None:
+    steps = traced(net, "--dump", "deconv", "--dump-dir", tmp_path / "dump")
     assert types(steps) == [["ZeroInsertion"], ["Pad"], ["Convolution"]]
 
 
-def test_a_trace_is_a_log(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("run", net, "--trace") == 0
-    out, err = capsys.readouterr()
+def test_a_trace_is_a_log(net: Path) -> None:
+    out, err = answer("run", net, "--trace")
     assert "step 0: deconvolution " in err
     assert ': ZeroInsertion "deconv/ZeroInsertion", Pad "deconv/Pad", Convolution "deconv"' in err
     assert "step" not in out
-    assert command("run", net, "--trace", "-q") == 0
-    assert [line.split(": ")[0] for line in capsys.readouterr().err.splitlines()] == ["step 0"]
+    quiet = answer("run", net, "--trace", "-q").err
+    assert [line.split(": ")[0] for line in quiet.splitlines()] == ["step 0"]
 
 
 def test_how_it_is_executed_does_not_change_results(net: Path) -> None:
@@ -107,24 +99,18 @@ def test_how_it_is_executed_does_not_change_results(net: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--no-fuse",), ("--form", "none"), ("--exact",)])
-def test_memory_is_refused_before_running(
-    net: Path, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command("run", net, "--max-memory", "200", *options) == 5
-    err = " ".join(capsys.readouterr().err.split())
+def test_memory_is_refused_before_running(net: Path, options: tuple[str, ...]) -> None:
+    err = " ".join(answer("run", net, "--max-memory", "200", *options, code=5).err.split())
     assert "error[E602]: " in err
     assert "the limit is 200 " in err
     assert command("run", net, "--max-memory", "1G", *options) == 0
 
 
-def test_inputs_beyond_the_limit_are_not_made(
-    net: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_inputs_beyond_the_limit_are_not_made(net: Path) -> None:
     text = net.read_text().replace('shape="1,3,4,4"', 'shape="1,3,100000,100000"')
     net.write_text(text.replace("<dim>4</dim>", "<dim>100000</dim>"))
     for verb in ("run", "bench"):
-        assert command(verb, net, "--max-memory", "1G") == 5
-        err = capsys.readouterr().err
+        err = answer(verb, net, "--max-memory", "1G", code=5).err
         assert "error[E602]: the inputs alone need 120,000,000,000 bytes" in err
 
 
@@ -144,16 +130,11 @@ def test_the_limit_counts_what_is_alive_at_once() -> None:
 @pytest.mark.parametrize(
     "wrong", [["--threads", "0"], ["--max-memory", "lots"], ["--tune", "x=ones"]]
 )
-def test_options_that_do_not_fit(
-    net: Path, wrong: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command("run", net, *wrong) == 2
-    assert "error[E700]: --" in capsys.readouterr().err
+def test_options_that_do_not_fit(net: Path, wrong: list[str]) -> None:
+    assert "error[E700]: --" in answer("run", net, *wrong, code=2).err
 
 
-def test_tuning_without_anything_to_measure_is_said(
-    net: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tuning_without_anything_to_measure_is_said(net: Path, capsys: Capture) -> None:
     kept = net.parent / "kernels.json"
     assert command("run", net, "--tune", kept) == 0
     assert not kept.exists()
@@ -165,13 +146,10 @@ def test_tuning_without_anything_to_measure_is_said(
 UP = Layer(data=(1, 4, 5, 6), filter=(4, 3, 4, 4), attributes={"strides": [2, 2], "pads": [1] * 4})
 
 
-def test_lower_and_check_on_the_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lower_and_check_on_the_command_line(tmp_path: Path, capsys: Capture) -> None:
     path, out, proof = (str(tmp_path / n) for n in ("net.onnx", "low.onnx", "proof.json"))
     onnx.save(UP.model(), path)
-    assert main(["lower", path, "--form", "stacked", "-o", out, "--certify", proof]) == 0
-    said = capsys.readouterr()
+    said = answer("lower", path, "--form", "stacked", "-o", out, "--certify", proof)
     assert "1 deconvolution of 1 lowered as stacked; 4 nodes" in said.out
     assert [Path(line.removeprefix("wrote ")).name for line in said.err.splitlines()] == [
         "low.onnx",
@@ -182,8 +160,7 @@ def test_lower_and_check_on_the_command_line(
     changed = onnx.load(out)
     changed.graph.node[-1].op_type = "Abs"
     onnx.save(changed, out)
-    assert main(["check-certificate", path, out]) == 1
-    assert 'FAIL Neg "last" is not the same' in capsys.readouterr().out
+    assert 'FAIL Neg "last" is not the same' in answer("check-certificate", path, out, code=1).out
     assert main(["lower", path, "-o", str(tmp_path / "low.xml")]) == 0
     ird.read(tmp_path / "low.xml")
 
@@ -200,16 +177,13 @@ def test_a_page_draws_both_models(tmp_path: Path) -> None:
     assert '"certificate":"proved ' in page.read_text("utf-8")
 
 
-def test_what_cannot_become_an_ir_can_be_lowered_as_it_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_become_an_ir_can_be_lowered_as_it_is(tmp_path: Path) -> None:
     made = UP.model()
     made.graph.node.append(onnx.helper.make_node("TfIdfVectorizer", ["y"], ["d"]))
     made.graph.output[0].name = "d"
     path = str(tmp_path / "net.onnx")
     onnx.save(made, path)
-    assert main(["lower", path, "-o", str(tmp_path / "low.xml")]) == 4
-    said = capsys.readouterr().err
+    said = answer("lower", path, "-o", tmp_path / "low.xml", code=4).err
     assert "the operation is not covered" in said
     assert "-o NAME.onnx lowers the ONNX file itself" in said
     assert main(["lower", path, "-o", str(tmp_path / "low.onnx")]) == 0
@@ -225,17 +199,10 @@ def test_what_cannot_become_an_ir_can_be_lowered_as_it_is(
         ("lower net.onnx -o out.onnx --shape q[1]", 'no input "q"'),
     ],
 )
-def test_refused(
-    arguments: str,
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_refused(arguments: str, message: str, tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     onnx.save(UP.model(), "net.onnx")
     ird.write(ird.convert("net.onnx"), "net.xml")
     before = sorted(p.name for p in tmp_path.iterdir())
-    assert main(arguments.split()) == 2
-    assert message in " ".join(capsys.readouterr().err.split())
+    assert message in " ".join(answer(*arguments.split(), code=2).err.split())
     assert sorted(p.name for p in tmp_path.iterdir()) == before

@@ -14,20 +14,10 @@ import numpy as np
 import pytest
 
 import irdeconv
-from support.ir_text import write_ir
-from support.layers import Layer
 
 pytestmark = pytest.mark.thorough
 
-LAYER = Layer(1, (4, 4), None, 2, 3, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
 COMMAND = [sys.executable, "-m", "irdeconv"]
-
-
-@pytest.fixture
-def net(tmp_path: Path) -> Path:
-    path = tmp_path / "net.xml"
-    write_ir(path, LAYER, np.ones((2, 3, 3, 3), np.float32))
-    return path
 
 
 def process(*args: object, **options: object) -> subprocess.CompletedProcess[str]:
@@ -85,7 +75,7 @@ def test_stdin(net: Path) -> None:
     assert "<stdin>:7:1: note[W120]" in done.stdout
     weights = net.with_suffix(".bin")
     done = process("run", "-", "--weights", weights, input=net.read_text())
-    assert (done.returncode, "[1, 3, 7, 7]" in done.stdout) == (0, True)
+    assert (done.returncode, "[1, 2, 7, 7]" in done.stdout) == (0, True)
 
 
 def test_arrays_on_stdout(net: Path, tmp_path: Path) -> None:
@@ -94,7 +84,7 @@ def test_arrays_on_stdout(net: Path, tmp_path: Path) -> None:
     )
     (tmp_path / "out.npz").write_bytes(done.stdout)
     with np.load(tmp_path / "out.npz") as archive:
-        assert archive["y"].shape == (1, 3, 7, 7)
+        assert archive["y"].shape == (1, 2, 7, 7)
 
 
 OTHERS = [pytest.param(f, marks=pytest.mark.slow) for f in ("json", "dot", "ir")]

@@ -18,9 +18,7 @@ from irdeconv.ir.dtypes import ELEMENT_TYPES, f32
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Spec
 from irdeconv.ops.basic import Parameter
-from support.commands import command
-from support.ir_text import write_ir
-from support.layers import Layer
+from support.commands import answer, command
 
 # `irdeconv run`: inputs of every kind, outputs, dumps.
 
@@ -58,11 +56,8 @@ def test_npy_output(net: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["y.txt", "y", "y.npz.gz", "y.NPZ"])
-def test_a_suffix_that_names_no_format(
-    net: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command("run", net, "-o", tmp_path / name) == 2
-    assert ".npz or .npy" in capsys.readouterr().err
+def test_a_suffix_that_names_no_format(net: Path, tmp_path: Path, name: str) -> None:
+    assert ".npz or .npy" in answer("run", net, "-o", tmp_path / name, code=2).err
     assert not (tmp_path / name).exists()
 
 
@@ -82,7 +77,7 @@ def test_seed_is_printed_and_decides(net: Path, capsys: pytest.CaptureFixture[st
     assert np.array_equal(outputs(net, "zeros")["y"], np.zeros_like(first))
 
 
-def test_bad_inputs(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_inputs(net: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "small.npy", X[:, :, 1:])
     np.save(tmp_path / "words.npy", np.array(["a"]))
     np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
@@ -93,18 +88,15 @@ def test_bad_inputs(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     for name in cases:
         assert command("run", net, f"x=@{tmp_path / name}") == 2, name
         assert command("run", net, tmp_path / name) == 2, name
-    assert command("run", net, "x=rand", "x=ones") == 2
-    assert "given twice" in capsys.readouterr().err
+    assert "given twice" in answer("run", net, "x=rand", "x=ones", code=2).err
     assert command("run", net, "x=@none.npy") == 6
 
 
-def test_text_and_json(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("run", net, "ones", "-q") == 0
-    captured = capsys.readouterr()
+def test_text_and_json(net: Path) -> None:
+    captured = answer("run", net, "ones", "-q")
     assert captured.err == ""
     assert "[1, 2, 7, 7]" in captured.out
-    assert command("run", net, "--format", "json") == 0
-    found = json.loads(capsys.readouterr().out)
+    found = answer("run", net, "--format", "json").json
     assert (found["schema"], found["seed"]) == ("irdeconv/run/1", 0)
     assert found["outputs"]["y"]["shape"] == [1, 2, 7, 7]
 
@@ -192,69 +184,49 @@ def test_what_is_no_image(net: Path, content: bytes, capsys: pytest.CaptureFixtu
 
 # Formats that show a graph: inspect, and the verbs that rewrite one.
 
-LAYER = Layer(1, (4, 4), None, 2, 3, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
-
-
-@pytest.fixture
-def layer_net(tmp_path: Path) -> Path:
-    path = tmp_path / "net.xml"
-    write_ir(path, LAYER, np.arange(54, dtype=np.float32).reshape(2, 3, 3, 3))
-    return path
-
 
 @pytest.mark.parametrize(
     ("format", "start"),
     [("dot", "digraph"), ("html", "<!DOCTYPE html>"), ("ir", "graph 1 "), ("svg", "<svg ")],
 )
-def test_inspect_formats(
-    layer_net: Path, format: str, start: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command("inspect", layer_net, "--lower", "--format", format) == 0
-    shown = capsys.readouterr().out
+def test_inspect_formats(net: Path, format: str, start: str, tmp_path: Path) -> None:
+    shown = answer("inspect", net, "--lower", "--format", format).out
     assert shown.startswith(start)
     out = tmp_path / "out"
-    assert command("inspect", layer_net, "--lower", "--format", format, "-o", out) == 0
+    assert command("inspect", net, "--lower", "--format", format, "-o", out) == 0
     assert out.read_text() == shown
 
 
 @pytest.mark.parametrize("form", ["zero-insertion", "phases", "auto"])
 def test_a_format_of_one_graph_shows_the_lowered_one(
-    layer_net: Path, form: str, capsys: pytest.CaptureFixture[str]
+    net: Path, form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    low = ird.lower(ird.infer(ird.read(layer_net)), form).graph
-    lowering = (layer_net, "--lower", "--form", form)
-    for options, graph in (([layer_net], ird.infer(ird.read(layer_net))), (lowering, low)):
+    low = ird.lower(ird.infer(ird.read(net)), form).graph
+    lowering = (net, "--lower", "--form", form)
+    for options, graph in (([net], ird.infer(ird.read(net))), (lowering, low)):
         assert command("inspect", *options, "--format", "ir", "--constants") == 0
         comments = ird.inspect(graph).comments()
         assert capsys.readouterr().out == ird.dump(graph, elide=None, comments=comments)
-        assert command("inspect", *options, "--format", "dot") == 0
-        assert capsys.readouterr().out == ird.inspect(graph).to_dot()
-    assert command("inspect", *lowering, "--format", "html") == 0
-    assert '"key":"after"' in capsys.readouterr().out
+        assert answer("inspect", *options, "--format", "dot").out == ird.inspect(graph).to_dot()
+    assert '"key":"after"' in answer("inspect", *lowering, "--format", "html").out
 
 
-def test_rewriting_verbs_print_the_emitted_graph(
-    layer_net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rewriting_verbs_print_the_emitted_graph(net: Path, tmp_path: Path) -> None:
     low, certificates = tmp_path / "low.xml", tmp_path / "proofs.json"
-    assert command("inspect", layer_net, "--lower", "--format", "ir") == 0
-    lines = capsys.readouterr().out.splitlines(keepends=True)
+    lines = answer("inspect", net, "--lower", "--format", "ir").out.splitlines(keepends=True)
     shown = "".join(line for line in lines if not line.startswith("  // "))
     options = ("-o", low, "--certify", certificates, "--format", "ir")
-    assert command("lower", layer_net, *options) == 0
-    out, err = capsys.readouterr()
+    out, err = answer("lower", net, *options)
     assert out == shown
     assert "1 deconvolution of 1 lowered as zero-insertion" in err
     assert len(json.loads(certificates.read_text())["certificates"]) == 1
-    assert command("raise", low, "--format", "ir", "--certify", "-q") == 0
-    out, err = capsys.readouterr()
+    out, err = answer("raise", low, "--format", "ir", "--certify", "-q")
     assert "ConvolutionBackpropData(%0" in out
     assert "ZeroInsertion" not in out
     assert err == ""
 
 
-def test_inspect_json(layer_net: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("inspect", layer_net, "--lower", "--format", "json") == 0
-    found = json.loads(capsys.readouterr().out)
+def test_inspect_json(net: Path) -> None:
+    found = answer("inspect", net, "--lower", "--format", "json").json
     assert found["schema"] == "irdeconv/inspect/2"
     assert found["lowered"]["totals"]["deconvolutions"] == 0

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from irdeconv.cli.completion import SHELLS, script
-from irdeconv.cli.main import main
 from irdeconv.cli.verbs import VERBS
+from support.commands import answer
 
 INSTALLED = [s for s in SHELLS if shutil.which(s)]
 
@@ -59,15 +59,9 @@ def zsh(file: Path, words: list[str]) -> set[str]:
     shutil.copy(file, file.parent / "_irdeconv")
     mine, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "dumb", "PS1": "$ ", "ZDOTDIR": str(file.parent)}
-    with subprocess.Popen(
-        ["zsh", "-f", "-i"],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        cwd=file.parent,
-        env=environment,
-        start_new_session=True,
-    ) as shell:
+    how = {"cwd": file.parent, "env": environment, "start_new_session": True}
+    how |= dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    with subprocess.Popen(["zsh", "-f", "-i"], **how) as shell:
         os.close(theirs)
         setup = "fpath=($PWD $fpath); autoload -U compinit; compinit -u -D; unsetopt zle_bracketed"
         os.write(mine, f"{setup}; setopt no_list_beep; echo READ''Y\n".encode())
@@ -117,13 +111,11 @@ def test_a_shell_completes(
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_every_verb_and_option_is_there(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", shell]) == 0
-    text = capsys.readouterr().out
+def test_every_verb_and_option_is_there(shell: str) -> None:
+    text = answer("completion", shell).out
     for word in (*VERBS, "explain-costs", "zero-insertion", "certify", "no-depth-to-space"):
         assert word in text
 
 
-def test_a_shell_that_has_none(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", "powershell"]) == 2
-    assert "there are bash, zsh, fish" in capsys.readouterr().err
+def test_a_shell_that_has_none() -> None:
+    assert "there are bash, zsh, fish" in answer("completion", "powershell", code=2).err

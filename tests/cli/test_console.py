@@ -15,6 +15,7 @@ from irdeconv.base.errors import Diagnostic
 from irdeconv.base.source import Location, SourceFile
 from irdeconv.cli.console import Console, has_colour, width_of
 from irdeconv.cli.diagnostics import parts
+from support.fixtures import Patch
 
 pytestmark = pytest.mark.usefixtures("pipe")
 
@@ -27,9 +28,7 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize(
     ("columns", "width"), [("60", 60), ("5", 20), ("0", 80), ("", 80), ("x", 80), ("9" * 99, 80)]
 )
-def test_columns_say_how_wide_it_is(
-    columns: str, width: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_columns_say_how_wide_it_is(columns: str, width: int, monkeypatch: Patch) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     assert width_of(io.StringIO()) == width
 
@@ -58,11 +57,7 @@ def test_a_terminal_knows_its_width() -> None:
     ],
 )
 def test_colours_where_they_are_wanted(
-    environment: dict[str, str],
-    color: str,
-    terminal: bool,
-    expected: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    environment: dict[str, str], color: str, terminal: bool, expected: bool, monkeypatch: Patch
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
     for name, value in environment.items():
@@ -75,7 +70,7 @@ def test_colours_where_they_are_wanted(
     assert stream.getvalue() == f"the {red} end\n"
 
 
-def test_styled_lines_are_broken_as_plain_ones_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_styled_lines_are_broken_as_plain_ones_are(monkeypatch: Patch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     styled = [("error: ", "bold"), "the input ", ('"a name"', "red"), " is ", "not there"]
     plain = "error: the input\n    \"a name\" is not\n    there\n"  # fmt: skip

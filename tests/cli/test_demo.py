@@ -15,7 +15,8 @@ from PIL import Image
 import irdeconv as ird
 from irdeconv.cli.demo_picture import CUT_MARGIN, FILES, MOST_PIXELS, NETWORK, enlarge
 from irdeconv.cli.pictures import planes, psnr, resized
-from support.commands import command
+from support.commands import answer, command
+from support.fixtures import Capture, Patch
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "ir_samples"
@@ -33,7 +34,7 @@ def network(form: str | None) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def elsewhere(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
 
@@ -92,9 +93,8 @@ def test_openvino_runs_it() -> None:
     assert np.abs(compiled(x)["enlarged"] - network(None)(x)).max() < 1e-5
 
 
-def test_the_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("demo") == 0
-    said = capsys.readouterr().out
+def test_the_demo(tmp_path: Path) -> None:
+    said = answer("demo").out
     steps = "picture validate infer lower certify run compare write measure page"
     assert re.findall(r"^✓ (\w+)", said, re.M) == steps.split()
     assert "2 of 2 layers proved, for pictures of every size" in said
@@ -110,14 +110,12 @@ def test_the_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert large.size == tuple(2 * n for n in small.size) == (400, 320)
     lowered = ird.read(folder / "lowered.xml")
     assert not any(list(lowered.nodes(type)) for type in DECONVOLUTIONS)
-    assert command("demo", "--format", "json") == 0  # once more into the same folder
-    assert capsys.readouterr().out == (folder / "demo.json").read_text("utf-8")
+    assert answer("demo", "--format", "json").out == (folder / "demo.json").read_text("utf-8")
 
 
-def test_the_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_document(tmp_path: Path) -> None:
     given = ("--form", "auto", "--target", "no-depth-to-space", "-o", "made")
-    assert command("demo", "--format", "json", *given) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = answer("demo", "--format", "json", *given).json
     assert (found["schema"], found["passed"], found["form"]) == ("irdeconv/demo/1", True, "auto")
     assert (found["size"], found["enlarged"]) == ([200, 160], [400, 320])
     assert found["psnr"] == {"network": 33.524, "bicubic": 30.931}
@@ -127,12 +125,11 @@ def test_the_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "P"])
-def test_any_picture(tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_any_picture(tmp_path: Path, mode: str) -> None:
     pixels = np.random.default_rng(2).integers(0, 256, (11, 14, 4), np.uint8)
     image = Image.fromarray(pixels).convert("RGB" if mode == "P" else mode)
     image.convert(mode).save(tmp_path / "my.png")
-    assert command("demo", "--input", "my.png", "-o", "made") == 0
-    said = capsys.readouterr().out
+    said = answer("demo", "--input", "my.png", "-o", "made").out
     assert "✓ picture   my.png, 14 x 11" in said
     assert "There is no original to compare it with, so no PSNR is measured." in said
     assert {p.name for p in (tmp_path / "made").iterdir()} == set(FILES) - {"input.png"}
@@ -169,9 +166,7 @@ def test_a_photograph_of_a_camera(tmp_path: Path) -> None:
         (["--target", "nobody"], 2, "nobody"),
     ],
 )
-def test_mistakes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
-) -> None:
+def test_mistakes(tmp_path: Path, words: list[str], code: int, said: str) -> None:
     (tmp_path / "text.png").write_text("only text")
     picture = Image.fromarray(np.random.default_rng(3).integers(0, 256, (20, 10), np.uint8))
     picture.save(tmp_path / "whole.png")
@@ -180,8 +175,7 @@ def test_mistakes(
     (tmp_path / "made").mkdir()
     picture.save(tmp_path / "made" / "enlarged.png")
     before = sorted(p for p in tmp_path.rglob("*"))
-    assert command("demo", *words) == code
-    assert said in " ".join(capsys.readouterr().err.split())
+    assert said in " ".join(answer("demo", *words, code=code).err.split())
     assert sorted(p for p in tmp_path.rglob("*")) == before
 
 
@@ -194,34 +188,26 @@ def test_force_overwrites_what_stands_there(tmp_path: Path) -> None:
         assert made.size == (40, 20)
 
 
-def test_a_folder_that_may_not_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_may_not_be_written(tmp_path: Path, monkeypatch: Patch) -> None:
     (tmp_path / "locked").mkdir()
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
-    assert command("demo", "-o", "locked") == 6
-    assert "Permission denied" in capsys.readouterr().err
+    assert "Permission denied" in answer("demo", "-o", "locked", code=6).err
 
 
-def test_what_does_not_hold_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_does_not_hold_is_said(tmp_path: Path, monkeypatch: Patch) -> None:
     """The lowered network shifts the bicubic picture by one pixel."""
     text = MODEL.read_text("utf-8").replace('pads_begin="7,7"', 'pads_begin="6,6"')
     (tmp_path / "other.xml").write_text(text.replace('pads_end="7,7"', 'pads_end="8,8"'))
     (tmp_path / "other.bin").write_bytes(MODEL.with_suffix(".bin").read_bytes())
     other, write = ird.lower("other.xml").graph, ird.write
     monkeypatch.setattr("irdeconv.write", lambda graph, path: write(other, path))
-    assert command("demo") == 1
-    said = capsys.readouterr().out
+    said = answer("demo", code=1).out
     assert re.findall(r"^✗ (\w+)", said, re.M) == ["certify", "compare", "measure"]
     assert "not as it should be: certify, compare, measure" in said
     assert json.loads((tmp_path / "irdeconv_demo/demo.json").read_text())["passed"] is False
 
 
-def test_without_the_letters_for_ticks(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_the_letters_for_ticks(monkeypatch: Patch, capsys: Capture) -> None:
     from irdeconv.cli.console import Console
     from irdeconv.cli.demo_picture import Steps
 

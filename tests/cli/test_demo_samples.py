@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from irdeconv.cli.samples import samples
 from irdeconv.ir.graph import Graph
-from support.commands import command
+from support.commands import answer, command
+from support.fixtures import Capture, Patch
 from support.ir_text import write_ir
 from support.small_net import LAYER, W
 
 
 @pytest.fixture
-def folder(net: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(net: Path, monkeypatch: Patch) -> Path:
     """A folder of samples instead of the packaged ones: net and deep/other."""
     (net.parent / "samples" / "deep").mkdir(parents=True)
     for name in ("net", "deep/other"):
@@ -24,24 +24,20 @@ def folder(net: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return net.parent
 
 
-def test_demo(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("demo", "--samples") == 0
-    captured = capsys.readouterr().out
+def test_demo(folder: Path, capsys: Capture) -> None:
+    captured = answer("demo", "--samples").out
     assert "ok   net: 1 deconvolution, " in captured
     assert "2 samples, form zero-insertion, seed 0: 2 of 2 as they should be" in captured
-    assert command("demo", "--samples", "net") == 0
-    assert "1 of 1 as they should be" in capsys.readouterr().out
+    assert "1 of 1 as they should be" in answer("demo", "--samples", "net").out
     assert command("demo", "--samples", "deep/other", "-i", "x=ones") == 0
     capsys.readouterr()
     assert command("demo", "--list") == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(samples())
-    assert command("demo", "--samples", "nett") == 2
-    assert 'did you mean "net"?' in capsys.readouterr().err
+    assert 'did you mean "net"?' in answer("demo", "--samples", "nett", code=2).err
 
 
-def test_demo_json_and_kept_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("demo", "--samples", "--format", "json", "-o", folder / "kept") == 0
-    found = json.loads(capsys.readouterr().out)
+def test_demo_json_and_kept_files(folder: Path) -> None:
+    found = answer("demo", "--samples", "--format", "json", "-o", folder / "kept").json
     assert (found["schema"], found["passed"], found["seed"]) == ("irdeconv/demo-samples/1", True, 0)
     assert [s["name"] for s in found["samples"]] == ["deep/other", "net"]
     assert all(s["comparisons"]["read back"]["passed"] for s in found["samples"])
@@ -49,39 +45,30 @@ def test_demo_json_and_kept_files(folder: Path, capsys: pytest.CaptureFixture[st
     assert kept == ["deep_other.lowered.xml", "net.lowered.xml"]
 
 
-def test_demo_fails_where_anything_differs(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_demo_fails_where_anything_differs(folder: Path, monkeypatch: Patch) -> None:
     def write_doubled(graph: Graph, path: Path) -> None:
         write_ir(Path(path), LAYER, W * 2)
 
     monkeypatch.setattr("irdeconv.write", write_doubled)
-    assert command("demo", "--samples", "net") == 1
-    out = capsys.readouterr().out
+    out = answer("demo", "--samples", "net", code=1).out
     assert "FAIL net" in out
     assert "read back differs first at deconv" in out
 
 
-def test_demo_wants_broken_samples_refused(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_demo_wants_broken_samples_refused(folder: Path) -> None:
     bad = folder / "samples" / "broken" / "bad.xml"
     bad.parent.mkdir()
     bad.write_text("<net")
-    assert command("demo", "--samples", "broken/bad") == 0
-    assert "ok   broken/bad: refused, 1 error" in capsys.readouterr().out
+    assert "ok   broken/bad: refused, 1 error" in answer("demo", "--samples", "broken/bad").out
     write_ir(bad, LAYER, W)
-    assert command("demo", "--samples", "broken/bad") == 1
-    assert "FAIL broken/bad: accepted" in capsys.readouterr().out
+    assert "FAIL broken/bad: accepted" in answer("demo", "--samples", "broken/bad", code=1).out
 
 
-def test_demo_closes_open_shapes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo_closes_open_shapes(folder: Path) -> None:
     write_ir(folder / "samples" / "net.xml", LAYER, W, data_shape=[-1, 3, -1, 4])
-    assert command("demo", "--samples", "net", "--format", "json") == 0
-    [sample] = json.loads(capsys.readouterr().out)["samples"]
+    [sample] = answer("demo", "--samples", "net", "--format", "json").json["samples"]
     assert sample["inputs"] == {"x": [8, 3, 8, 4]}
 
 
-def test_the_packaged_samples(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("demo", "--samples") == 0
-    assert "as they should be" in capsys.readouterr().out
+def test_the_packaged_samples() -> None:
+    assert "as they should be" in answer("demo", "--samples").out

@@ -31,6 +31,8 @@ from irdeconv.kernels.jit import is_wanted, retried
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.convolution import Convolution
 from irdeconv.runtime.plan import COMPILED_SAVES, LOADING, gains_by_compiling
+from support.commands import answer
+from support.fixtures import Capture, Patch
 from support.layers import constant, parameter, result
 from support.networks import image, network
 from support.small_net import write_small_net
@@ -48,7 +50,7 @@ BROKEN = {  # what a package does when it is imported, and what is said of it
 }
 
 
-def install(folder: Path, monkeypatch: pytest.MonkeyPatch, package: str, code: str) -> None:
+def install(folder: Path, monkeypatch: Patch, package: str, code: str) -> None:
     """Put a package in front of all others."""
     (folder / package).mkdir(parents=True)
     (folder / package / "__init__.py").write_text(code)
@@ -78,8 +80,7 @@ def net(tmp_path: Path) -> Path:
 )
 def test_a_broken_package(
     net: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: Patch,
     code: str,
     package: str,
     command: list[str],
@@ -88,8 +89,7 @@ def test_a_broken_package(
 ) -> None:
     install(net.parent / "site", monkeypatch, package, code)
     monkeypatch.chdir(net.parent)
-    assert main(command) == exit_code
-    err = capsys.readouterr().err
+    err = answer(*command, code=exit_code).err
     assert message in err
     assert f"is installed but cannot be used: {BROKEN[code]}" in err
     assert max(map(len, err.split("\n"))) < 400
@@ -97,9 +97,7 @@ def test_a_broken_package(
 
 
 @pytest.mark.parametrize("package", ["onnx", "openvino"])
-def test_a_missing_package(
-    net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], package: str
-) -> None:
+def test_a_missing_package(net: Path, monkeypatch: Patch, package: str) -> None:
     for name in [m for m in sys.modules if m.split(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
 
@@ -114,8 +112,7 @@ def test_a_missing_package(
         "onnx": ["convert", "net.onnx", "-o", "out.xml"],
         "openvino": ["compare", "net.xml", "openvino"],
     }
-    assert main(commands[package]) == 4
-    err = capsys.readouterr().err
+    err = answer(*commands[package], code=4).err
     assert "is not installed" in err
     assert f"pip install 'irdeconv[{INSTALLED_BY[package]}]'" in err
 
@@ -127,9 +124,7 @@ def test_the_extras_that_messages_name_exist() -> None:
         assert any(n.startswith(package) for n in needed)
 
 
-def test_a_runtime_that_does_not_start(
-    net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_runtime_that_does_not_start(net: Path, monkeypatch: Patch, capsys: Capture) -> None:
     code = "class Core:\n def __init__(self): raise RuntimeError('no plugins.xml')\n"
     code += "Model = PartialShape = opset8 = None\n"
     install(net.parent / "site", monkeypatch, "openvino", code)
@@ -138,9 +133,7 @@ def test_a_runtime_that_does_not_start(
 
 
 @pytest.mark.parametrize("code", BROKEN)
-def test_a_broken_peer_does_not_end_a_measurement(
-    net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code: str
-) -> None:
+def test_a_broken_peer_does_not_end_a_measurement(net: Path, monkeypatch: Patch, code: str) -> None:
     from irdeconv.runtime.machine import Ceilings
 
     found = Ceilings(gemm=80.0, gemm_all=150.0, copy=20.0, cores=2)
@@ -148,30 +141,23 @@ def test_a_broken_peer_does_not_end_a_measurement(
     monkeypatch.setattr("irdeconv.runtime.peers.installed", lambda package: "1.0")
     install(net.parent / "site", monkeypatch, "openvino", code)
     given = ("--against", "openvino", "--rounds", "1", "--time", "0", "--format", "json")
-    assert main(["bench", str(net), *given]) == 0
-    (peer,) = json.loads(capsys.readouterr().out)["peers"]
+    (peer,) = answer("bench", net, *given).json["peers"]
     assert f"is installed but cannot be used: {BROKEN[code]}" in peer["problem"]
 
 
-def test_the_doctor_tells_broken_extras(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_doctor_tells_broken_extras(monkeypatch: Patch, tmp_path: Path) -> None:
     install(tmp_path / "site", monkeypatch, "onnx", "raise OSError('libx.so.1')")
     monkeypatch.setattr("irdeconv.cli.doctor.version", lambda name: "1.0")
     for name in ("numba", "openvino", "onnxruntime", "islpy"):
         monkeypatch.setitem(sys.modules, name, None if name == "numba" else sys)
-    assert main(["doctor", "--format", "json"]) == 0  # extras are not required
-    extras: dict[str, Any] = json.loads(capsys.readouterr().out)["extras"]
+    extras: dict[str, Any] = answer("doctor", "--format", "json").json["extras"]
     assert extras["onnx"]["problem"] == "OSError: libx.so.1"
     assert extras["onnxruntime"]["problem"] is None
-    assert main(["doctor"]) == 0
-    assert "onnx          1.0: OSError: libx.so.1" in capsys.readouterr().out
+    assert "onnx          1.0: OSError: libx.so.1" in answer("doctor").out
 
 
 @pytest.mark.parametrize("code", BROKEN)
-def test_a_broken_compiler_is_no_compiler(
-    net: Path, monkeypatch: pytest.MonkeyPatch, code: str
-) -> None:
+def test_a_broken_compiler_is_no_compiler(net: Path, monkeypatch: Patch, code: str) -> None:
     install(net.parent / "site", monkeypatch, "numba", code)
     monkeypatch.setattr(jit, "_BROKEN", set())
     jit.installed.cache_clear()
@@ -247,7 +233,7 @@ assert loaded()
 """)
 
 
-def test_a_plan_for_many_runs_takes_compiled_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_for_many_runs_takes_compiled_kernels(monkeypatch: Patch) -> None:
     asked: list[bool] = []
 
     def choosing(choose: Callable[[], Any]) -> Any:
@@ -297,7 +283,7 @@ def test_unknown_sizes_gain_nothing() -> None:
 
 
 @pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+def broken(monkeypatch: Patch) -> None:
     """numba is found, but importing it fails."""
     monkeypatch.setattr(jit, "installed", lambda: True)
     monkeypatch.setattr(jit, "_BROKEN", set())
@@ -317,7 +303,7 @@ def test_a_broken_numba_is_noticed_when_a_kernel_is_prepared() -> None:
 
 @pytest.mark.usefixtures("broken")
 @pytest.mark.parametrize("fuse", [False, True])
-def test_a_broken_numba_changes_no_result(fuse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_numba_changes_no_result(fuse: bool, monkeypatch: Patch) -> None:
     got = ird.compile(network(), None, fuse=fuse).run(image())
     monkeypatch.setenv("IRDECONV_FAST", "0")
     want = ird.compile(network(), None, fuse=fuse).run(image())
@@ -356,7 +342,7 @@ def test_the_folders_used_longest_ago_are_removed(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["other-a", "this-a", "this-c", "this-now"]
 
 
-def test_the_state_is_that_of_the_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_state_is_that_of_the_sources(monkeypatch: Patch, tmp_path: Path) -> None:
     for folder in ("shared", "compiled"):
         (tmp_path / folder).mkdir()
     (tmp_path / "shared" / "jit.py").write_text("1")
@@ -391,9 +377,7 @@ def test_one_saves_at_a_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not jit.installed(), reason="numba is not installed")
-def test_code_is_saved_while_no_other_process_saves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_is_saved_while_no_other_process_saves(tmp_path: Path, monkeypatch: Patch) -> None:
     fcntl = pytest.importorskip("fcntl")
     monkeypatch.setattr(jit, "cache_folder", lambda: str(tmp_path))
 

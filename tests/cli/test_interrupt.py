@@ -11,15 +11,12 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from irdeconv.cli import interrupt
 from irdeconv.cli.interrupt import EXIT_CODE, Interruption
-from support.ir_text import write_ir
-from support.layers import Layer
+from support.small_net import write_small_net
 
-LAYER = Layer(1, (4, 4), None, 2, 3, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
 # Says when it begins to import the package.
 START = """
 import os, sys
@@ -52,7 +49,7 @@ def test_a_process_that_is_terminated(delay: float, tmp_path: Path) -> None:
 
 
 def ended_by(number: signal.Signals, verb: str, delay: float, tmp_path: Path) -> None:
-    write_ir(tmp_path / "net.xml", LAYER, np.ones((2, 3, 3, 3), np.float32))
+    write_small_net(tmp_path)
     given = set(tmp_path.iterdir())
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(
@@ -63,17 +60,13 @@ def ended_by(number: signal.Signals, verb: str, delay: float, tmp_path: Path) ->
         env=environment,
         preexec_fn=partial(signal.signal, number, signal.SIG_DFL),
     ) as running:
-        assert running.stdout is not None
         assert running.stdout.read(1) == b"!"
         time.sleep(delay)
         running.send_signal(number)
         _, errors = running.communicate(timeout=60)
     # It may have been done before, or nothing was left of it but Python itself.
     assert running.returncode in (128 + number, 0, -number)
-    assert errors in (
-        b"",
-        b"input x: rand, seed 0\n",
-    )  # what stands in for inputs may be told already
+    assert errors in (b"", b"input x: rand, seed 0\n")  # it may be told already
     made = {p.name for p in set(tmp_path.iterdir()) - given}
     assert made in (set(), {"out.xml", "out.bin"}, {"out.xml", "out.bin", "proof.json"})
     if delay < 0.01:
@@ -98,10 +91,15 @@ def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return clock
 
 
-def test_the_first_is_raised_and_time_is_left_to_tidy_up(now: SimpleNamespace) -> None:
+def interrupted() -> Interruption:
     process = Interruption()
     with pytest.raises(KeyboardInterrupt):
         process.handle(signal.SIGINT, None)
+    return process
+
+
+def test_the_first_is_raised_and_time_is_left_to_tidy_up(now: SimpleNamespace) -> None:
+    process = interrupted()
     now.time += 0.9
     process.handle(signal.SIGINT, None)
     now.time += 0.2
@@ -116,9 +114,7 @@ def test_one_that_was_lost_is_raised_again(
     monkeypatch.setattr(
         interrupt._thread, "start_new_thread", lambda function, args: again.append(function)
     )
-    process = Interruption()
-    with pytest.raises(KeyboardInterrupt):
-        process.handle(signal.SIGINT, None)
+    process = interrupted()
     process.unraisable(SimpleNamespace(exc_type=KeyboardInterrupt))  # type: ignore[arg-type]
     assert again == [process._again]
     with pytest.raises(KeyboardInterrupt):
@@ -150,8 +146,6 @@ def test_at_the_end_nothing_is_waited_for(now: SimpleNamespace) -> None:
     process.finish()
     with pytest.raises(Gone):
         process.handle(signal.SIGINT, None)
-    process = Interruption()
-    with pytest.raises(KeyboardInterrupt):
-        process.handle(signal.SIGINT, None)
+    process = interrupted()
     with pytest.raises(Gone):
         process.finish()

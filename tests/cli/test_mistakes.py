@@ -20,12 +20,11 @@ import pytest
 from irdeconv.base.opening import reading_hint, unwritable
 from irdeconv.cli.main import main
 from support import irbuild as ib
+from support.fixtures import Capture, Patch
 from support.ir_text import write_ir
-from support.layers import Layer
+from support.small_net import LAYER, W
 
 ANSWERS = Path(__file__).parent.parent / "golden" / "mistakes" / "answers.txt"
-LAYER = Layer(1, (4, 4), None, 3, 2, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
-W = np.arange(54, dtype=np.float32).reshape(3, 2, 3, 3)
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 216\n"
 Mistake = tuple[str, int, str]
 
@@ -101,14 +100,14 @@ def _write_arrays(root: Path) -> None:
 
 
 @pytest.fixture(autouse=True)
-def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def here(folder: Path, monkeypatch: Patch) -> Iterator[None]:
     monkeypatch.chdir(folder)
     before = sorted(str(p) for p in folder.rglob("*"))
     yield
     assert sorted(str(p) for p in folder.rglob("*")) == before
 
 
-def answer(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+def answer(command: str, capsys: Capture) -> tuple[int, str]:
     """Return the exit code and everything that is printed, without what differs between runs."""
     capsys.readouterr()
     code = main(shlex.split(command))
@@ -118,7 +117,7 @@ def answer(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     return code, re.sub(r"^input .*seed 0\n", "", shown, flags=re.M)
 
 
-def test_answers(update: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_answers(update: bool, capsys: Capture) -> None:
     found = [(command, *answer(command, capsys)) for command, _, _ in MISTAKES]
     if update:
         text = "\n".join(f"$ {command}\n{code}\n{said}" for command, code, said in found)
@@ -144,9 +143,7 @@ def test_each_is_one_message_with_its_mend() -> None:
     ["lowr net.xml", "lower", "lower net.xml --frm x", "bench net.xml --rounds 0", "--verson",
      "inspect nett.xml", "lower net.xml -o out", "run net.xml y=ones", "infer lonely.xml"],
 )  # fmt: skip
-def test_json_where_json_is_asked_for(
-    command: str, form: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_where_json_is_asked_for(command: str, form: list[str], capsys: Capture) -> None:
     code = main([*command.split(), *form])
     captured = capsys.readouterr()
     content = json.loads(captured.out)

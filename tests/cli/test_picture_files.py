@@ -15,6 +15,7 @@ from PIL import Image
 import irdeconv as ird
 from irdeconv.cli.demo_picture import CUT_MARGIN, enlarge, spans
 from irdeconv.cli.pictures import image_of, planes, png, psnr, read
+from support.fixtures import Patch
 
 MOST = 1_000_000
 COLOURS = np.random.default_rng(5).integers(0, 256, (6, 7, 3), np.uint8)
@@ -200,9 +201,7 @@ def test_pieces_share_an_axis(size: int) -> None:
 
 
 @pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "I;16"])
-def test_pieces_make_the_same_picture_as_the_whole(
-    monkeypatch: pytest.MonkeyPatch, mode: str
-) -> None:
+def test_pieces_make_the_same_picture_as_the_whole(monkeypatch: Patch, mode: str) -> None:
     pixels = np.random.default_rng(1).integers(0, 256, (67, 90, 4), np.uint8)
     image = Image.fromarray(pixels).convert("L" if mode == "I;16" else mode)
     if mode == "I;16":

@@ -14,6 +14,7 @@ import irdeconv as ird
 from irdeconv.base.tables import columns
 from irdeconv.cli.verbs import VERBS
 from support.commands import command
+from support.fixtures import Capture, Patch
 from support.layers import constant, parameter, result
 from support.raising_graphs import Net
 
@@ -102,9 +103,7 @@ def test_every_verb_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("verb", ROWS)
-def test_every_line_fits(
-    verb: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_line_fits(verb: str, folder: Path, monkeypatch: Patch, capsys: Capture) -> None:
     monkeypatch.chdir(folder)
     assert command(verb, "--help") == 0
     for args in ROWS[verb]:

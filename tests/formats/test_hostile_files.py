@@ -20,6 +20,7 @@ from irdeconv.kernels import pooling
 from irdeconv.ops import core
 from irdeconv.rewrite import subpixel
 from op_cases import count, f32, i64
+from support.fixtures import Capture, Patch
 from support.hostile import ANSWER, FOLDER, HostileCase, hostile_cases, write_cases
 
 # Hostile files: every command on them ends with the expected code, at the expected place.
@@ -28,9 +29,7 @@ CASES = hostile_cases()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-def test_the_answer(
-    case: HostileCase, tmp_path: Path, capsys: pytest.CaptureFixture[str], update: bool
-) -> None:
+def test_the_answer(case: HostileCase, tmp_path: Path, capsys: Capture, update: bool) -> None:
     found = case.answer(tmp_path, capsys)
     assert found[0] != 70
     if update:
@@ -176,7 +175,7 @@ def test_regions_that_are_nowhere(method: str, number: float) -> None:
     assert not far.any()
 
 
-def test_values_that_need_more_memory_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_that_need_more_memory_than_there_is(monkeypatch: Patch) -> None:
     op = built("Sqrt", "opset1")
 
     def evaluate(*_: Any) -> Any:
@@ -202,5 +201,4 @@ def test_filters_of_far_taps_are_not_stacked() -> None:
     op = core.Deconvolution((2, 2), (HUGE, 1))
     pads, filter = i64([0, 0]).spec, count((1, 1, 1, 3, 3), 1).spec
     skip = subpixel.skip_stacked(op, filter, pads, pads)
-    assert skip is not None
     assert "folded_bytes" in skip.reason

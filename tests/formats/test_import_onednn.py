@@ -12,43 +12,14 @@ import pytest
 import irdeconv as ird
 from irdeconv.cli.main import main
 from support import oracle
+from support.onednn_dumps import content, op, tensor
 from support.rows import each_row
 
 RNG = np.random.default_rng(7)
 
 
-def tensor(ident: int, shape: Any, dtype: str = "f32", kind: str = "undef") -> dict[str, Any]:
-    return {
-        "id": ident,
-        "dtype": dtype,
-        "shape": list(shape),
-        "stride": [],
-        "layout_type": "strided",
-        "property_type": kind,
-    }
-
-
-def attribute(value: Any) -> dict[str, Any]:
-    kinds = {bool: "bool", int: "s64", float: "f32", str: "string"}
-    if isinstance(value, list):
-        return {"type": "s64[]", "value": value}
-    return {"type": kinds[type(value)], "value": value}
-
-
-def op(kind: str, inputs: Any, outputs: Any, **attributes: Any) -> dict[str, Any]:
-    return {
-        "id": 100 + outputs[0]["id"],
-        "name": f"{kind}_{outputs[0]['id']}",
-        "kind": kind,
-        "attrs": {k: attribute(v) for k, v in attributes.items()},
-        "inputs": list(inputs),
-        "outputs": list(outputs),
-    }
-
-
-def dump(*ops: Any, version: str = "3.4.0", **more: Any) -> bytes:
-    content = {"version": version, "engine_kind": "cpu", "fpmath_mode": "strict", "graph": ops}
-    return json.dumps(content | more).encode()
+def dump(*ops: Any, **more: Any) -> bytes:
+    return json.dumps(content(*ops, **more)).encode()
 
 
 def numbers(*shape: int) -> Any:

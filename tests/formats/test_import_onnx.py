@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,21 +12,18 @@ import pytest
 import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.formats.models import import_model
+from support.commands import answer
 
 onnx = pytest.importorskip("onnx")
 pytestmark = pytest.mark.oracles
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
-from support.onnx_models import convert, info, model, run, single  # noqa: E402
+from support.onnx_models import convert, info, model, node, run, single  # noqa: E402
 from support.rows import each_row  # noqa: E402
 
 X = np.arange(2 * 3 * 4 * 4, dtype=np.float32).reshape(2, 3, 4, 4)
 W = np.arange(3 * 2 * 3 * 3, dtype=np.float32).reshape(3, 2, 3, 3)
-
-
-def node(type: str, inputs: str, outputs: str, **attributes: Any) -> Any:
-    return helper.make_node(type, inputs.split(), outputs.split(), name=f"L{outputs}", **attributes)
 
 
 def refused(made: Any) -> list[ird.Diagnostic]:
@@ -49,16 +45,10 @@ def test_names_and_versions(tmp_path: Path) -> None:
     layer = graph.find("Lt")[0]
     assert (layer.type, layer.op.version) == ("ConvTranspose", "onnx_opset11")
     assert layer.tensor_names == (("t",),)
-    assert layer.location is not None
     assert layer.location.file == str(path)
     assert graph.find("w")[0].type == "Const"
-    assert [n.type for n in graph.nodes()] == [
-        "Parameter",
-        "Const",
-        "ConvTranspose",
-        "ReLU",
-        "Result",
-    ]
+    types = "Parameter Const ConvTranspose ReLU Result"
+    assert [n.type for n in graph.nodes()] == types.split()
 
 
 @each_row(("opset", "version"), [(7, 1), (10, 1), (11, 11), (21, 11), (22, 22)])
@@ -319,12 +309,11 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 # The verb ----------------------------------------------------------------------------------------
 
 
-def test_convert_writes_an_ir(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_convert_writes_an_ir(tmp_path: Path) -> None:
     source, target = tmp_path / "net.onnx", tmp_path / "net.xml"
     made = single("ConvTranspose", {"x": X}, {"w": W}, opset=10, auto_pad="SAME_UPPER")
     onnx.save(made, source)
-    assert main(["convert", str(source), "-o", str(target)]) == 0
-    captured = capsys.readouterr()
+    captured = answer("convert", source, "-o", target)
     assert "ConvTranspose      1" in captured.out
     assert "input x: f32[2,3,4,4]" in captured.out
     assert "ONNX, operation set 10: 1 node became" in captured.out
@@ -333,24 +322,21 @@ def test_convert_writes_an_ir(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert np.array_equal(again["y0"], run(made, {"x": X})[0])
 
 
-def test_convert_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_convert_as_json(tmp_path: Path) -> None:
     source, target = tmp_path / "net.onnx", tmp_path / "net.xml"
     onnx.save(model([node("Relu", "x", "y")], [info("x", [None, 3])], ["y"]), source)
-    assert main(["convert", str(source), "-o", str(target), "--format", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = answer("convert", source, "-o", target, "--format", "json").json
     assert found["schema"] == "irdeconv/convert/1"
     assert found["node_types"] == {"Relu": 1}
     assert found["inputs"] == {"x": "f32[?,3]"}
     args = ["convert", str(source), "-o", str(target), "--shape", "x[2,3]", "--format", "json"]
-    assert main(args) == 0
-    assert json.loads(capsys.readouterr().out)["outputs"] == {"y": "f32[2,3]"}
+    assert answer(*args).json["outputs"] == {"y": "f32[2,3]"}
 
 
-def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exit_codes(tmp_path: Path) -> None:
     source, target = tmp_path / "net.onnx", tmp_path / "net.xml"
     onnx.save(model([node("TfIdfVectorizer", "x", "y")], [info("x", [2, 2])], ["y"]), source)
-    assert main(["convert", str(source), "-o", str(target)]) == 4
-    assert "error[E502]" in capsys.readouterr().err
+    assert "error[E502]" in answer("convert", source, "-o", target, code=4).err
     assert not target.exists()
     assert main(["convert", str(source), "-o", str(source)]) == 2
     assert main(["convert", str(source)]) == 2

@@ -13,13 +13,9 @@ pytest.importorskip("onnx")
 
 from onnx import TensorProto, helper
 
-from support.onnx_models import convert, info, model, run, single
+from support.onnx_models import convert, info, model, node, run, single
 
 X = np.arange(-6, 6, dtype=np.float32).reshape(2, 3, 2)
-
-
-def node(type: str, inputs: str, outputs: str, **attributes: Any) -> Any:
-    return helper.make_node(type, inputs.split(), outputs.split(), name=f"L{outputs}", **attributes)
 
 
 def refusal(made: Any) -> list[str]:
@@ -165,10 +161,7 @@ def test_blocks_of_weights_stay_packed() -> None:
     data = np.resize(np.arange(-8, 8, dtype=np.int8), (4, 8))
     packed = helper.make_tensor("w", TensorProto.INT4, [4, 8], data.ravel().tolist())
     scale = np.arange(1, 9, dtype=np.float32).reshape(4, 2)
-    nodes = [
-        node("DequantizeLinear", "w s", "d", axis=1, block_size=4),
-        node("MatMul", "x d", "y"),
-    ]
+    nodes = [node("DequantizeLinear", "w s", "d", axis=1, block_size=4), node("MatMul", "x d", "y")]
     made = model(nodes, [info("x", [1, 4])], ["y"], {"s": scale}, opset=21)
     made.graph.initializer.append(packed)
     kinds = [n.op.element_type.name for n in convert(made).nodes("Const")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 import irdeconv as ird
 from irdeconv.formats.onnx_container import scopes
 from support.onnx_models import FORMS, Layer, checked, types
+from support.rows import each_row
 
 UP = Layer(data=(1, 4, 5, 6), filter=(4, 3, 4, 4), attributes={"strides": [2, 2], "pads": [1] * 4})
 F32 = TensorProto.FLOAT
@@ -47,9 +49,8 @@ def test_the_spelling_of_each_form() -> None:
         "stacked": ["Conv", "DepthToSpace", "Slice", "Neg"],
     }
     for bias in (False, True):
-        plain = Layer(data=UP.data, filter=UP.filter, bias=bias, attributes=UP.attributes)
         for form in expected:
-            low = lowered(plain.model(), form)
+            low = lowered(replace(UP, bias=bias).model(), form)
             assert types(low) == expected[form]
             convolutions = [n for n in low.graph.node if n.op_type == "Conv"]
             assert {len(n.input) for n in convolutions} == {2 + bias}
@@ -79,14 +80,8 @@ def test_every_operation_set(opset: int) -> None:
     # Pads computed at run time: in set 11 with Greater and Where instead of Max.
     sized = {"strides": [2, 2], "output_shape": [10, 13]}
     for attributes, form in ((same, "phases"), (sized, "zero-insertion")):
-        layer = Layer(
-            data=(2, 4, 5, 6),
-            filter=(4, 3, 3, 4),
-            open=(0, 2, 3),
-            computed=True,
-            opset=opset,
-            attributes=attributes,
-        )
+        shapes = {"data": (2, 4, 5, 6), "filter": (4, 3, 3, 4), "open": (0, 2, 3)}
+        layer = Layer(**shapes, computed=True, opset=opset, attributes=attributes)
         made = layer.model()
         low = lowered(made, form)
         assert np.array_equal(in_numpy(made, layer.feeds), in_numpy(low, layer.feeds))
@@ -147,14 +142,10 @@ def test_two_layers_share_a_filter() -> None:
 
 
 def test_initializers_that_are_inputs_are_constants_before_ir_version_4() -> None:
-    old = Layer(
-        data=UP.data, filter=UP.filter, attributes=UP.attributes, listed=True, ir=3, opset=11
-    )
-    low = lowered(old.model())
+    low = lowered(replace(UP, listed=True, ir=3, opset=11).model())
     assert [i.name for i in low.graph.input] == ["x"]
     # Later they are defaults, which a caller may replace: the filter is turned at run time.
-    new = Layer(data=UP.data, filter=UP.filter, attributes=UP.attributes, listed=True)
-    low = lowered(new.model())
+    low = lowered(replace(UP, listed=True).model())
     assert [i.name for i in low.graph.input] == ["x", "w", "b"]
     assert "Slice" in types(low)
 
@@ -297,7 +288,7 @@ def test_a_layer_of_unknown_rank_stays_and_others_do_not() -> None:
 
 
 def test_shapes_are_given() -> None:
-    layer = Layer(data=UP.data, filter=UP.filter, open=(0, 2, 3), attributes=UP.attributes)
+    layer = replace(UP, open=(0, 2, 3))
     low = lowered_with(layer.model(), {"x": [1, 4, 5, 6]})
     assert "Shape" not in types(low)
     assert [d.dim_value for d in low.graph.input[0].type.tensor_type.shape.dim] == [1, 4, 5, 6]
@@ -392,3 +383,59 @@ def test_what_is_no_onnx(tmp_path: Path) -> None:
         ird.lower_onnx(tmp_path / "missing.onnx")
     with pytest.raises(ird.UsageError, match="an ONNX model is written to"):
         ird.lower_onnx(UP.model().SerializeToString(), tmp_path / "out.xml")
+
+
+# Constants that are computed by long chains of nodes.
+
+
+def test_a_filter_behind_a_thousand_steps() -> None:
+    made = UP.model()
+    (node,) = (n for n in made.graph.node if n.op_type == "ConvTranspose")
+    given, node.input[1] = node.input[1], "w1100"
+    steps = [
+        helper.make_node("Identity", [f"w{i}" if i else given], [f"w{i + 1}"]) for i in range(1100)
+    ]
+    nodes = [*steps, *made.graph.node]
+    del made.graph.node[:]
+    made.graph.node.extend(nodes)
+    data = made.SerializeToString()
+    low, _ = ird.lower_onnx(data)
+    assert ird.check_onnx(data, checked(low).SerializeToString()).passed
+    assert "Identity" not in types(low)
+    assert given not in {t.name for t in low.graph.initializer}
+
+
+# Old operation sets: what has no spelling there stays, with the reason.
+
+PLAIN = {"strides": [2, 2], "pads": [1] * 4}
+SIZED = {"strides": [2, 2], "output_shape": [10, 13]}
+
+
+def layer(opset: int, **attributes: list[int]) -> bytes:
+    open_axes = (2,) if "output_shape" in attributes else ()
+    made = replace(UP, opset=opset, open=open_axes, attributes=attributes).model()
+    data: bytes = made.SerializeToString()
+    return data
+
+
+@each_row("opset", [7, 9, 10])
+def test_an_old_set_in_which_all_can_be_said(opset: int) -> None:
+    low, report = ird.lower_onnx(layer(opset, **PLAIN))
+    assert [r.reason for r in report] == [None]
+    assert types(checked(low)) == ["Reshape", "Pad", "Reshape", "Conv", "Neg"]
+    assert ird.check_onnx(layer(opset, **PLAIN), low.SerializeToString()).passed
+
+
+@each_row(
+    ("opset", "attributes", "reason"),
+    [
+        (1, PLAIN, "the nodes of a lowering need operation set 7; the model has 1"),
+        (6, PLAIN, "the nodes of a lowering need operation set 7; the model has 6"),
+        (10, SIZED, "pads that follow from sizes need operation set 11; the model has 10"),
+    ],
+)
+def test_a_set_that_is_too_old(opset: int, attributes: dict[str, list[int]], reason: str) -> None:
+    low, (row,) = ird.lower_onnx(layer(opset, **attributes))
+    assert row.form is None
+    assert row.reason == reason
+    assert types(low) == ["ConvTranspose", "Neg"]

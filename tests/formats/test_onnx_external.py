@@ -12,6 +12,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.formats.onnx_external import file_inside
+from support.fixtures import Capture
 
 onnx = pytest.importorskip("onnx")
 DATA = np.arange(4, dtype=np.float32)
@@ -69,11 +70,7 @@ def test_data_in_the_folder(constant: bool, place: dict[str, Any], tmp_path: Pat
     ],
 )
 def test_refused(
-    constant: bool,
-    place: dict[str, Any],
-    says: str,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
+    constant: bool, place: dict[str, Any], says: str, tmp_path: Path, capfd: Capture
 ) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
@@ -100,54 +97,49 @@ def test_bytes_that_thousands_of_tensors_share(tmp_path: Path) -> None:
         ird.read(tmp_path / "m.onnx")
 
 
-def _functions(text: str, folder: Path) -> str:
+def _read(verb: str, path: Path, codes: tuple[int, ...], capfd: Capture) -> str:
+    """What a verb says of a file that it refuses."""
+    more = ["-o", str(path.with_name("o.xml"))] if verb == "convert" else []
+    assert main([verb, str(path), *more]) in codes
+    return "".join(capfd.readouterr())
+
+
+def _functions(text: str, folder: Path) -> Path:
     head = '<ir_version: 8, opset_import: ["":17, "l":1]> g (float[2] x) => (float[2] y) '
     made = onnx.parser.parse_model(head + text)
     (folder / "f.onnx").write_bytes(made.SerializeToString())
-    return str(folder / "f.onnx")
+    return folder / "f.onnx"
 
 
 OPSETS = '<domain: "l", opset_import: ["":17, "l":1]>'
 
 
 @pytest.mark.parametrize("verb", ["validate", "lower", "convert"])
-def test_functions_without_end(
-    verb: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_functions_without_end(verb: str, tmp_path: Path, capfd: Capture) -> None:
     text = f"{{ y = l.f(x) }} {OPSETS} f (x) => (y) {{ y = l.g(x) }}"
     text += f"{OPSETS} g (x) => (y) {{ y = l.f(x) }}"
-    args = ["-o", str(tmp_path / "o.xml")] if verb == "convert" else []
-    assert main([verb, _functions(text, tmp_path), *args]) in (1, 3)
-    assert "calls itself" in "".join(capfd.readouterr())
+    assert "calls itself" in _read(verb, _functions(text, tmp_path), (1, 3), capfd)
 
 
 @pytest.mark.parametrize("verb", ["validate", "lower", "convert"])
-def test_functions_of_functions(
-    verb: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_functions_of_functions(verb: str, tmp_path: Path, capfd: Capture) -> None:
     text = "{ y = l.f0(x) }"
     for at in range(40):
         text += f"{OPSETS} f{at} (x) => (y) {{ a = l.f{at + 1}(x) y = l.f{at + 1}(a) }}"
     text += f"{OPSETS} f40 (x) => (y) {{ y = Relu(x) }}"
-    args = ["-o", str(tmp_path / "o.xml")] if verb == "convert" else []
-    assert main([verb, _functions(text, tmp_path), *args]) == 5
-    assert "1,099,511,627,776" in "".join(capfd.readouterr())
+    assert "1,099,511,627,776" in _read(verb, _functions(text, tmp_path), (5,), capfd)
 
 
 @pytest.mark.parametrize("verb", ["validate", "lower", "convert"])
 @pytest.mark.parametrize("name", ["node_name", "tensor_name", "ConvTranspose", "graph_name"])
-def test_names_that_are_no_text(
-    name: str, verb: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_names_that_are_no_text(name: str, verb: str, tmp_path: Path, capfd: Capture) -> None:
     ends = [[onnx.helper.make_tensor_value_info(n, 1, [4])] for n in ("x", "tensor_name")]
     node = onnx.helper.make_node("ConvTranspose", ["x"], ["tensor_name"], name="node_name")
     graph = onnx.helper.make_graph([node], "graph_name", *ends)
     whole = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
     data = whole.SerializeToString().replace(name.encode(), b"\x81" * len(name))
     (tmp_path / "m.onnx").write_bytes(data)
-    args = ["-o", str(tmp_path / "o.xml")] if verb == "convert" else []
-    assert main([verb, str(tmp_path / "m.onnx"), *args]) in (1, 3)
-    assert "is no UTF-8" in "".join(capfd.readouterr())
+    assert "is no UTF-8" in _read(verb, tmp_path / "m.onnx", (1, 3), capfd)
 
 
 def test_names_of_files() -> None:

@@ -12,16 +12,14 @@ from support.rows import each_row
 
 onnx = pytest.importorskip("onnx")
 
+from support import onnx_models  # noqa: E402
+from support.onnx_models import info  # noqa: E402
+
 
 def model(nodes: list[Any], outputs: tuple[str, ...] = ("y",), size: int = 1) -> bytes:
     """Return a model that reads x."""
-
-    def end(name: str) -> Any:
-        return onnx.helper.make_tensor_value_info(name, 1, [size])
-
-    graph = onnx.helper.make_graph(nodes, "g", [end("x")], [end(o) for o in outputs])
-    opsets = [onnx.helper.make_opsetid("", 17)]
-    return bytes(onnx.helper.make_model(graph, opset_imports=opsets).SerializeToString())
+    ends = [info("x", [size])], [info(o, [size]) for o in outputs]
+    return bytes(onnx_models.model(nodes, *ends).SerializeToString())
 
 
 def node(kind: str, inputs: list[str], outputs: list[str], **attributes: Any) -> Any:
@@ -56,12 +54,7 @@ def test_nodes_beyond_a_limit(limits: ird.Limits, nodes: list[Any], says: str) -
 
 
 def test_limits_count_what_functions_and_bodies_hold() -> None:
-    body = onnx.helper.make_graph(
-        [node("Sum", ["x"] * 5, ["s"])],
-        "b",
-        [],
-        [onnx.helper.make_tensor_value_info("s", 1, [1])],
-    )
+    body = onnx.helper.make_graph([node("Sum", ["x"] * 5, ["s"])], "b", [], [info("s", [1])])
     nodes = [
         node("Constant", [], ["c"], value=onnx.helper.make_tensor("c", 9, [], [1])),
         node("If", ["c"], ["y"], then_branch=body, else_branch=body),
@@ -101,13 +94,9 @@ def test_lowering_tells_of_tensors_that_are_too_large(tmp_path: Path) -> None:
         node("Constant", [], ["w"], value=shape),
         node("ConvTranspose", ["x", "w"], ["y"], strides=[8, 8], dilations=[1, 1], pads=[9] * 4),
     ]
-    ends = [
-        [onnx.helper.make_tensor_value_info(n, 1, s)] for n, s in (("x", (1, 1, 9, 9)), ("y", None))
-    ]
-    graph = onnx.helper.make_graph(nodes, "g", *ends)
-    data = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    made = onnx_models.model(nodes, [info("x", (1, 1, 9, 9))], [info("y", None)])
     path = tmp_path / "m.onnx"
-    path.write_bytes(data.SerializeToString())
+    path.write_bytes(made.SerializeToString())
     bytes_of = 72 * 72 * 4  # of the spread data before it is cropped
     with ird.Limits(tensor_bytes=bytes_of).applied():
         assert ird.lower(ird.read(path)).report.layers[0].form == "zero-insertion"

@@ -21,21 +21,18 @@ from irdeconv.base.errors import FileAccessError, InputError
 from irdeconv.cli.main import main
 from irdeconv.formats import atomic
 from irdeconv.formats.atomic import descriptor_of, write_file
-from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.graph import Graph
 from irdeconv.ops.basic import Const
 from irdeconv.ops.elementwise import Add
-from support.layers import constant, parameter, result
+from support.layers import sequential
 
 SAMPLES = Path(__file__).resolve().parents[2] / "ir_samples"
 
 
 def model(value: float, size: int = 1000, ir_version: int = 11) -> Graph:
     """x + a constant: two models of different values differ in their weights only."""
-    g = Graph()
+    g = sequential((size,), ("sum", Add(), {"w": np.full(size, value, np.float32)}))
     g.info.ir_version = ir_version
-    x = parameter(g, (size,), np.float32, "x")
-    w = constant(g, np.full(size, value, np.float32), "w")
-    result(g, Value(g.add(Add(), [x, w], name="sum").id), "y")
     return ird.infer(g)
 
 
@@ -164,7 +161,6 @@ while True:
 def writer(source: Path, target: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", WRITER, str(source), str(target)]
     made = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert made.stdout is not None
     assert made.stdout.readline() == "ready\n"
     return made
 

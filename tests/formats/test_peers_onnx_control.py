@@ -13,7 +13,6 @@ from onnx import TensorProto, helper, numpy_helper
 import irdeconv as ird
 from support.onnx_models import agree, convert, info, integers, model, real
 
-pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles
@@ -32,8 +31,11 @@ def body(nodes: list[Any], inputs: list[Any], outputs: list[Any], **constants: A
     return helper.make_graph(nodes, "body", inputs, outputs, tensors)
 
 
-def trip(name: str = "i") -> list[Any]:
-    return [info(name, [], I64), info("go", [], BOOL)]
+def loop_body(nodes: list[Any], shape: list[Any], *kept: str, **constants: Any) -> Any:
+    """The body of a Loop whose state v becomes `next`; `on` says whether it goes on."""
+    inputs = [info("i", [], I64), info("go", [], BOOL), info("v", shape)]
+    outputs = [info("on", [], BOOL), info("next", shape), *(info(k, []) for k in kept)]
+    return body(nodes, inputs, outputs, **constants)
 
 
 def test_branches(tmp_path: Path) -> None:
@@ -78,11 +80,7 @@ def test_counted_loop(count: int, tmp_path: Path) -> None:
         node("Identity", "go", "on"),
         node("ReduceSum", "next", "kept", keepdims=0),
     ]
-    inner = body(
-        steps,
-        [*trip(), info("v", [2, 3])],
-        [info("on", [], BOOL), info("next", [2, 3]), info("kept", [])],
-    )
+    inner = loop_body(steps, [2, 3], "kept")
     made = model(
         [node("Loop", "count go0 x", "y ys", body=inner)],
         [info("x", [2, 3]), info("count", [], I64)],
@@ -101,12 +99,7 @@ def test_loop_that_stops_by_itself(tmp_path: Path) -> None:
         node("Less", "s limit", "on"),
         node("Identity", "s", "kept"),
     ]
-    inner = body(
-        steps,
-        [*trip(), info("v", [3])],
-        [info("on", [], BOOL), info("next", [3]), info("kept", [])],
-        limit=np.float32(100),
-    )
+    inner = loop_body(steps, [3], "kept", limit=np.float32(100))
     made = model(
         [node("Loop", "most go0 x", "y ys", body=inner)],
         [info("x", [3])],
@@ -118,11 +111,8 @@ def test_loop_that_stops_by_itself(tmp_path: Path) -> None:
 
 def test_loop_that_grows(tmp_path: Path) -> None:
     """A state whose size changes in each iteration."""
-    inner = body(
-        [node("Concat", "v x", "next", axis=0), node("Identity", "go", "on")],
-        [*trip(), info("v", [None, 2])],
-        [info("on", [], BOOL), info("next", [None, 2])],
-    )
+    steps = [node("Concat", "v x", "next", axis=0), node("Identity", "go", "on")]
+    inner = loop_body(steps, [None, 2])
     nodes = [
         node("Loop", "three go0 x", "y", body=inner),
         node("Shape", "y", "size"),
@@ -167,11 +157,7 @@ def test_scan(into: int, out_of: int, tmp_path: Path) -> None:
 
 
 def test_loop_in_a_branch(tmp_path: Path) -> None:
-    inner = body(
-        [node("Add", "v w", "next"), node("Identity", "go", "on")],
-        [*trip(), info("v", [2])],
-        [info("on", [], BOOL), info("next", [2])],
-    )
+    inner = loop_body([node("Add", "v w", "next"), node("Identity", "go", "on")], [2])
     then = body([node("Loop", "three go0 x", "t", body=inner)], [], [info("t", [2])])
     other = body([node("Neg", "x", "e")], [], [info("e", [2])])
     nodes = [
@@ -180,12 +166,8 @@ def test_loop_in_a_branch(tmp_path: Path) -> None:
         node("Greater", "s zero", "c"),
         node("If", "c", "y", then_branch=then, else_branch=other),
     ]
-    constants = {
-        "three": np.array(3),
-        "go0": np.array(True),
-        "two": np.float32(2),
-        "zero": np.float32(0),
-    }
+    constants = {"three": np.array(3), "go0": np.array(True)}
+    constants |= {"two": np.float32(2), "zero": np.float32(0)}
     made = model(nodes, [info("x", [2])], [info("y", None)], constants)
     for data in ([1, 2], [-1, -2]):
         agree(made, {"x": np.array(data, np.float32)}, tmp_path / "m.xml")

@@ -170,9 +170,8 @@ def integers(rng: Rng) -> Case:
     kind = one_of(rng, "Div", "Mod", "Max", "Min", "Pow")
     if kind == "Pow":
         feeds["b"] = np.abs(feeds["b"])
-        return single("Pow", {k: v.astype(np.float32) for k, v in feeds.items()}), {
-            k: v.astype(np.float32) for k, v in feeds.items()
-        }
+        feeds = {k: v.astype(np.float32) for k, v in feeds.items()}
+        return single("Pow", feeds), feeds
     more = {"fmod": int(rng.integers(0, 2))} if kind == "Mod" else {}
     return single(kind, feeds, **more), feeds
 
@@ -223,21 +222,9 @@ def normalization(rng: Rng) -> Case:
 
 
 MAKERS: tuple[Callable[[Rng], Case], ...] = (
-    conv,
-    pool,
-    pad,
-    resize,
-    old_resize,
-    along_axis,
-    slices,
-    prelu,
-    reduction,
-    integers,
-    ordering,
-    gemm,
-    scatter,
-    normalization,
-)
+    conv, pool, pad, resize, old_resize, along_axis, slices, prelu, reduction, integers, ordering,
+    gemm, scatter, normalization,
+)  # fmt: skip
 
 
 def agree(graph: ird.Graph, arrays: list[Any], feeds: dict[str, Any]) -> None:

@@ -29,12 +29,13 @@ from irdeconv.cli.main import main
 from irdeconv.formats import arrays as saved_arrays
 from irdeconv.formats.arrays import SavedArrays, UnreadableArray, npy, npy_header, npz, read_npy
 from irdeconv.formats.document import WeightsFile
-from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.elementwise import Add
-from support.commands import command
+from support.commands import answer, command
+from support.fixtures import Capture, Patch
 from support.ir_text import write_ir
-from support.layers import Layer, constant, parameter, result
+from support.layers import sequential
 from support.rows import each_row
+from support.small_net import LAYER, W
 
 # Arrays of others: headers are held against what is there, archives listed before unpacking.
 
@@ -156,7 +157,7 @@ def _zip(*members: tuple[str, bytes], packed: int = zipfile.ZIP_DEFLATED) -> byt
     return out.getvalue()
 
 
-def test_what_unpacks_to_much_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_unpacks_to_much_more(monkeypatch: Patch) -> None:
     packed = _zip(("a.npy", npy(np.zeros(1 << 20))))
     with SavedArrays(packed) as arrays:
         assert arrays["a"].shape == (1 << 20,)
@@ -234,10 +235,7 @@ SIZE = 1 << 20
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """x + 4 MiB of ones."""
-    g = Graph()
-    x = parameter(g, (SIZE,), np.float32, "x")
-    w = constant(g, np.ones(SIZE, np.float32), "w")
-    result(g, Value(g.add(Add(), [x, w], name="sum").id), "y")
+    g = sequential((SIZE,), ("sum", Add(), {"w": np.ones(SIZE, np.float32)}))
     ird.write(ird.infer(g), tmp_path / "m.xml")
     return tmp_path / "m.xml"
 
@@ -368,53 +366,39 @@ def waited(child: int) -> int:
 
 # Weights that are missing, and those that are left out, on the command line.
 
-LAYER = Layer(1, (4, 4), None, 2, 3, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
 
-
-@pytest.fixture
-def net(tmp_path: Path) -> Path:
-    write_ir(tmp_path / "net.xml", LAYER, np.ones((2, 3, 3, 3), np.float32))
-    return tmp_path / "net.xml"
-
-
-def test_missing_weights_are_an_unreadable_model(
-    net: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_weights_are_an_unreadable_model(net: Path) -> None:
     net.with_suffix(".bin").unlink()
     assert command("validate", net) == 1
     for verb in ("run", "infer", "lower", "inspect", "explain"):
-        capsys.readouterr()
-        assert command(verb, net) == 3
-        err = capsys.readouterr().err
+        err = answer(verb, net, code=3).err
         assert (err.count("error"), f"{net.with_suffix('.bin')} is missing" in err) == (1, True)
 
 
-def test_a_shape_that_only_values_confirm_is_wider(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_shape_that_only_values_confirm_is_wider(tmp_path: Path) -> None:
     layer = replace(LAYER, output_shape=(7, 7), pads_begin=(0, 0), pads_end=(0, 0))
-    write_ir(tmp_path / "net.xml", layer, np.ones((2, 3, 3, 3), np.float32))
+    write_ir(tmp_path / "net.xml", layer, W)
     for more, status in ([], "same"), (["--no-weights"], "wider"):
-        assert command("infer", tmp_path / "net.xml", "--format", "json", *more) == 0
-        tensors = {t["name"]: t for t in json.loads(capsys.readouterr().out)["tensors"]}
+        found = answer("infer", tmp_path / "net.xml", "--format", "json", *more).json
+        tensors = {t["name"]: t for t in found["tensors"]}
         assert tensors["deconv"]["status"] == status
 
 
-def test_no_weights_is_the_structure_alone(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_weights_is_the_structure_alone(net: Path) -> None:
     net.with_suffix(".bin").unlink()
-    assert command("validate", net, "--no-weights") == 0
-    assert capsys.readouterr().out.endswith("valid, 0 errors, 0 warnings, without weights\n")
-    assert command("infer", net, "--no-weights") == 0
-    assert "structure alone" in capsys.readouterr().out
+    out = answer("validate", net, "--no-weights").out
+    assert out.endswith("valid, 0 errors, 0 warnings, without weights\n")
+    assert "structure alone" in answer("infer", net, "--no-weights").out
     assert command("inspect", net, "--no-weights") == 0
     assert command("explain", net, "--no-weights") == 0
-    capsys.readouterr()
-    assert command("infer", net, "--no-weights", "-o", net.with_name("x.xml")) == 2
-    assert "-o and --no-weights exclude each other: the weights are part" in capsys.readouterr().err
-    assert command("infer", net, "--no-weights", "--weights", "w.bin") == 2
-    assert "exclude each other" in capsys.readouterr().err
-    assert command("run", net, "--no-weights") == 2
-    assert "it is one of validate, infer, inspect, explain" in capsys.readouterr().err
+    infer = ("infer", net, "--no-weights")
+    assert (
+        "exclude each other: the weights are part"
+        in answer(*infer, "-o", net.with_name("x.xml"), code=2).err
+    )
+    assert "exclude each other" in answer(*infer, "--weights", "w.bin", code=2).err
+    err = answer("run", net, "--no-weights", code=2).err
+    assert "it is one of validate, infer, inspect, explain" in err
 
 
 # Files of others: what is no regular file is refused at once, whatever it is given for.
@@ -463,11 +447,7 @@ def _socket(path: Path) -> None:
 @pytest.mark.parametrize("make", [_fifo, _device, _socket])
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_only_regular_files_are_read(
-    name: str,
-    make: Callable[[Path], None],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    name: str, make: Callable[[Path], None], tmp_path: Path, monkeypatch: Patch, capfd: Capture
 ) -> None:
     suffix, text = COMMANDS[name]
     model, other = (Path(name).resolve() for name in (MODEL, OTHER))
@@ -526,9 +506,7 @@ def test_values_in_messages() -> None:
 
 
 @each_row("value", [1, True, "x", [1], {"xml": "x"}, {"xml": None}, {"xml": [1]}])
-def test_files_that_no_certificate_names(
-    value: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_that_no_certificate_names(value: object, tmp_path: Path, capsys: Capture) -> None:
     low, held = str(tmp_path / "low.xml"), tmp_path / "c.json"
     assert main(["lower", MODEL, "-o", low, "--certify", str(held)]) == 0
     held.write_text(json.dumps({**json.loads(held.read_text()), "lowered": value}))

@@ -30,11 +30,13 @@ from support.layers import (
     parameter,
     random_layer,
     result,
+    sequential,
 )
 from support.loading import structure
 from support.rows import each_row
 
 LAYER = Layer(2, (4, 5), 2, 2, 3, (3, 2), (2, 3), (1, 2), (1, 0), (0, 1), (0, 1))
+ONES = {"w": np.ones((1, 1, 3, 3), np.float32)}
 
 
 def sample(layer: Layer = LAYER, **options):
@@ -211,11 +213,7 @@ def test_reading_back_walks_the_graph_a_fixed_number_of_times(tmp_path, monkeypa
 
 @each_row("target", [[1, 1, 4, 17], [1, 4, 1, 16], [1, 1, 16, 4], [1, 2, 8, 4]])
 def test_the_mark_of_a_zero_insertion_is_not_believed(tmp_path, target):
-    g = Graph()
-    x = parameter(g, (1, 1, 2, 8), np.float32, "x")
-    w = constant(g, np.ones((1, 1, 3, 3), np.float32), "w")
-    node = g.add(ConvolutionBackpropData(strides=(2, 2)), [x, w], name="d")
-    result(g, Value(node.id), "y")
+    g = sequential((1, 1, 2, 8), ("d", ConvolutionBackpropData(strides=(2, 2)), ONES))
     file, weights = tmp_path / "m.xml", tmp_path / "m.bin"
     ird.write(ird.lower(g).graph, file)
     assert list(ird.read(file).nodes("ZeroInsertion"))
@@ -249,11 +247,7 @@ def replace_constant(file, name, numbers):
     ],
 )
 def test_neither_where_sizes_are_open(tmp_path, changes, same):
-    g = Graph()
-    x = parameter(g, (1, 1, None, None), np.float32, "x")
-    w = constant(g, np.ones((1, 1, 3, 3), np.float32), "w")
-    node = g.add(ConvolutionBackpropData(strides=(2, 2)), [x, w], name="d")
-    result(g, Value(node.id), "y")
+    g = sequential((1, 1, None, None), ("d", ConvolutionBackpropData(strides=(2, 2)), ONES))
     file = tmp_path / "m.xml"
     ird.write(ird.lower(g).graph, file)
     for name, changed in changes.items():
@@ -276,19 +270,13 @@ def test_names_with_any_characters(tmp_path):
 
 
 def test_unknown_operations_are_written_as_they_were_declared(tmp_path):
-    g = Graph()
-    x = parameter(g, (2,), np.float32, "x")
     op = Opaque("Mystery", "opset9", declared=(Spec.of(np.zeros(2, np.float32)),))
-    result(g, Value(g.add(op, [x], name="m").id))
-    ird.write(g, tmp_path / "m.xml")
+    ird.write(sequential((2,), ("m", op)), tmp_path / "m.xml")
     assert 'type="Mystery" version="opset9"' in (tmp_path / "m.xml").read_text()
 
 
 def test_a_zero_insertion_without_a_pad_is_written(tmp_path):
-    g = Graph()
-    x = parameter(g, (1, 1, None), np.float32, "x")
-    result(g, Value(g.add(ZeroInsertion((2,)), [x], name="z").id))
-    ird.write(g, tmp_path / "m.xml")
+    ird.write(sequential((1, 1, None), ("z", ZeroInsertion((2,)))), tmp_path / "m.xml")
     assert 'type="ZeroInsertion"' not in (tmp_path / "m.xml").read_text()
     data = np.array([[[1, 2, 3]]], np.float32)
     (out,) = ird.run(ird.read(tmp_path / "m.xml"), [data], form=None).values()
@@ -319,11 +307,7 @@ HELD = ib.loop().replace("<body>\n<layers>", f"<body>\n<layers>\n{STORED}")
 
 @each_row(
     ("xml", "layer"),
-    [
-        (ib.chain(), "c"),
-        (HELD, "held"),
-        (HELD.replace('"TensorIterator"', '"Mystery"'), "ti"),
-    ],
+    [(ib.chain(), "c"), (HELD, "held"), (HELD.replace('"TensorIterator"', '"Mystery"'), "ti")],
 )
 def test_a_model_without_its_weights_is_not_written(tmp_path, xml, layer):
     (tmp_path / "m.xml").write_text(xml)

@@ -21,6 +21,8 @@ from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Parameter, Result
 from irdeconv.ops.elementwise import Add
 from irdeconv.runtime.rename import rename
+from support.commands import answer
+from support.fixtures import Patch
 from support.networks import image, network
 from support.sources import imports, parsed
 
@@ -251,14 +253,11 @@ def test_names_that_cannot_be_given(names: dict[str, str], message: str):
     assert [d.message for d in e.value.diagnostics] == [message]
 
 
-def test_a_pattern_applies_to_what_is_not_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_a_pattern_applies_to_what_is_not_named(tmp_path: Path, monkeypatch: Patch):
     monkeypatch.chdir(tmp_path)
     ird.write(ird.infer(network()), "net.xml")
     command = ["rename", "net.xml", r"--pattern=s/conv(\d)/c\1_/", "conv1=stem", "-o", "out.xml"]
-    assert main(command) == 0
-    assert "layer conv2 -> c2_\n" in capsys.readouterr().out
+    assert "layer conv2 -> c2_\n" in answer(*command).out
     new = ird.read("out.xml")
     assert named(new)[1::3] == ["stem", "c2_", "add3", "y/sink"]
     assert tensors(new)[:2] == ["c1_:0", "add1:0"]
@@ -277,13 +276,10 @@ def test_a_pattern_applies_to_what_is_not_named(
     (["--only", "layers", "a=b"], "--only needs --pattern"),
     (["conv1=a", "conv1=b"], "renamed twice"),
 ])  # fmt: skip
-def test_usage(
-    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_usage(arguments: list[str], message: str, tmp_path: Path):
     model = tmp_path / "net.xml"
     ird.write(ird.infer(network()), model)
-    assert main(["rename", str(model), *arguments, "-o", str(tmp_path / "out.xml")]) == 2
-    assert message in capsys.readouterr().err
+    assert message in answer("rename", model, *arguments, "-o", tmp_path / "out.xml", code=2).err
 
 
 @pytest.mark.oracles

@@ -16,15 +16,9 @@ from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import REGISTRY, infer_op
 from irdeconv.ir.packing import NF4, decode, encode
 from irdeconv.ir.spec import Spec
-from irdeconv.kernels import (
-    random_numbers,
-)
-from irdeconv.kernels import (
-    random_numbers as numbers,
-)
-from irdeconv.kernels import (
-    random_numbers as philox,
-)
+from irdeconv.kernels import random_numbers
+from irdeconv.kernels import random_numbers as numbers
+from irdeconv.kernels import random_numbers as philox
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.generation import RandomUniform
 from irdeconv.rewrite.compressed_filters import stored

@@ -89,10 +89,7 @@ SHOWN: dict[str, tuple[Callable[[ird.Graph, Any], Any], str]] = {
         lambda g, x: ird.simplify(g).report,
         "<SimplificationReport: 19 layers became 19: nothing to take away>",
     ),
-    "suite": (
-        lambda g, x: made_suite(),
-        '<Suite "[^"]*vectors": 1 case>',
-    ),
+    "suite": (lambda g, x: made_suite(), '<Suite "[^"]*vectors": 1 case>'),
     "case of a suite": (
         lambda g, x: made_suite().cases[0],
         '<StoredCase "openvino-edge-kernel-1": .*>',
@@ -235,12 +232,13 @@ def pickled(made: Any) -> Any:
     return pickle.loads(pickle.dumps(made))
 
 
+COPIES = pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, pickled])
+
+
 # Copies ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "again", [copy.copy, copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g))]
-)
+@COPIES
 def test_a_copy_of_a_graph_is_a_graph_of_its_own(again: Callable[[Any], Any]) -> None:
     g = head()
     other = again(g)
@@ -251,9 +249,7 @@ def test_a_copy_of_a_graph_is_a_graph_of_its_own(again: Callable[[Any], Any]) ->
     assert (len(g), g.node(0).name, g.info.name) == (19, "image", "segmentation_head")
 
 
-@pytest.mark.parametrize(
-    "again", [copy.copy, copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))]
-)
+@COPIES
 def test_a_copy_of_a_plan_runs_by_itself(again: Callable[[Any], Any]) -> None:
     plan = ird.compile(HEAD, threads=1, exact=True)
     other = again(plan)

@@ -27,7 +27,7 @@ from irdeconv.rewrite.targets import load_target
 from irdeconv.verify.evaluation import LARGEST_PROBED
 from irdeconv.verify.suite_file import read_layers
 from irdeconv.verify.suite_writing import MAX_CASES
-from support.printed import printed
+from support.commands import printed
 
 # The public names: there, exported, documented, with examples that hold.
 

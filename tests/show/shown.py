@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 HEAD = "ir_samples/openvino/segmentation_head.xml"
 
 
+def named(g: Graph, name: str) -> int:
+    """The number of the layer of that name."""
+    (node,) = g.find(name)
+    return node.id
+
+
 @pytest.fixture(scope="module", name="browser")
 def a_browser() -> Iterator[Browser]:
     """Start a browser; without one the tests are skipped, and say what is missing."""

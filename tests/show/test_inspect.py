@@ -28,7 +28,8 @@ from irdeconv.ops.elementwise import Add
 from irdeconv.show.layers import value
 from large_graphs import shared_constant, wide
 from support import irbuild as ib
-from support.layers import constant, parameter, result
+from support.commands import answer
+from support.layers import constant, parameter, result, sequential
 from support.networks import network
 
 # Inspection: numbers against hand-worked ones, every format, unfinished and hostile graphs.
@@ -115,13 +116,10 @@ def test_unknown_macs_are_question_marks(opaque: bool, size: Any, inferred: bool
 
 
 def test_a_deconvolution_that_does_not_fit_says_why() -> None:
-    g = Graph()
-    x = parameter(g, (1, 5, 4), np.float32, "x")
-    w = constant(g, np.ones((2, 2, 3), np.float32), "w")
-    result(g, Value(g.add(ConvolutionBackpropData(), [x, w], name="a").id))
-    x_node = g.node(x.node)
-    x_node.specs = (Spec(f32, (1, 5, 4)),)
-    g.node(w.node).specs = (Spec(f32, (2, 2, 3)),)
+    w = np.ones((2, 2, 3), np.float32)
+    g = sequential((1, 5, 4), ("a", ConvolutionBackpropData(), {"w": w}))
+    for node, shape in ((0, (1, 5, 4)), (1, w.shape)):
+        g.node(node).specs = (Spec(f32, shape),)
     [d] = ird.inspect(g).deconvolutions
     assert d.problem == "data has 5 channels, the filter wants 2"
 
@@ -131,7 +129,6 @@ def test_before_and_after_lowering() -> None:
     low = ird.lower(g)
     i = ird.inspect(g, low)
     assert i.to_dict() == ird.inspect(g, low.graph).to_dict()
-    assert i.lowered is not None
     assert i.lowered.totals.deconvolutions == 0
     assert i.lowered.totals.macs == sum(d.macs_zero_insertion or 0 for d in i.deconvolutions)
     text = str(i)
@@ -308,11 +305,8 @@ def test_lines_fit_and_names_are_whole(name: str) -> None:
 
 @pytest.mark.parametrize("length", range(66, 80))
 def test_a_name_that_just_fits_gives_up_its_indent(length: int) -> None:
-    g = Graph(Info("net"))
-    x = parameter(g, (1, 2), np.float32, "x")
     name = "n" * length
-    y = Value(g.add(ReLU(), [x], name=name).id)
-    result(g, Value(g.add(ReLU(), [y], name="z").id), "r")
+    g = sequential((1, 2), (name, ReLU()), ("z", ReLU()), output="r")
     details = [line for line in str(ird.inspect(g)).splitlines() if name in line][1:]
     assert details
     assert max(map(len, details)) <= 80
@@ -363,9 +357,7 @@ def test_only_types_and_patterns() -> None:
 
 
 def test_a_name_with_brackets_stands_for_itself() -> None:
-    g = Graph()
-    x = parameter(g, (2,), np.float32, "a[0]")
-    result(g, Value(g.add(ReLU(), [x], name="a0").id))
+    g = sequential((2,), ("a[0]", ReLU()), ("a0", ReLU()))
     assert names(ird.inspect(g, only="a[0]")) == ["a[0]", "a0"]
 
 
@@ -390,7 +382,6 @@ def test_only_finds_what_was_made_of_a_layer() -> None:
     g = ird.infer(network())
     i = ird.inspect(g, ird.lower(g), only="ConvolutionBackpropData")
     assert names(i) == ["up"]
-    assert i.lowered is not None
     assert {r.name for r in i.lowered.shown} >= {"up/ZeroInsertion", "up/Pad", "up"}
     assert "conv1" not in {r.name for r in i.lowered.shown}
     made = ird.inspect(g, ird.lower(g), only="ZeroInsertion")
@@ -415,25 +406,20 @@ def test_sort() -> None:
 
 
 def test_unknown_numbers_are_last() -> None:
-    g = Graph()
-    x = parameter(g, (1, 2, None), np.float32, "x")
-    w = constant(g, np.ones((2, 2, 3), np.float32), "w")
-    result(g, Value(g.add(REGISTRY["Convolution", "opset1"](), [x, w], name="conv").id))
+    w = {"w": np.ones((2, 2, 3), np.float32)}
+    g = sequential((1, 2, None), ("conv", REGISTRY["Convolution", "opset1"](), w))
     assert names(ird.inspect(ird.infer(g), sort="macs"))[-1] == "conv"
 
 
 def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "net.xml")
     ird.write(network(), path)
-    assert main(["inspect", path, "--only", "conv*", "--sort", "macs", "--format", "json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = answer("inspect", path, "--only", "conv*", "--sort", "macs", "--format", "json").json
     assert [r["name"] for r in document["layers"]] == ["conv2", "conv1"]
     for format in ("dot", "ir", "html"):
         assert main(["inspect", path, "--sort", "macs", "--format", format]) == 2
         assert f"--sort and --format {format} exclude each other" in capsys.readouterr().err
-    assert main(["inspect", path, "--only", "Relu"]) == 2
-    assert 'did you mean "ReLU"?' in capsys.readouterr().err
-    assert main(["inspect", path, "--format", "ir", "--constants"]) == 0
-    text = capsys.readouterr().out
+    assert 'did you mean "ReLU"?' in answer("inspect", path, "--only", "Relu", code=2).err
+    text = answer("inspect", path, "--format", "ir", "--constants").out
     assert f"  // from conv1, b1; to relu1; {path}:" in text
     assert [n.name for n in ird.parse(text).nodes()] == [n.name for n in ird.read(path).nodes()]

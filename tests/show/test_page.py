@@ -52,7 +52,7 @@ from irdeconv.show.page_values import (
     picture,
 )
 from support.body_models import iterator
-from support.layers import constant, parameter, result
+from support.layers import constant, parameter, result, sequential
 
 # The graph page before a browser sees it: its parts, what changed, text that stays text.
 
@@ -333,7 +333,6 @@ def test_a_small_constant_has_its_values() -> None:
 def test_a_larger_constant_is_summed_up() -> None:
     values = [0.0] * 30 + [1.0] * 10 + [float("inf"), float("nan")]
     found = constant_detail(constant_row(values), Budget())
-    assert found is not None
     heights = found.pop("histogram")
     assert found == {"min": 0.0, "max": 1.0, "mean": 0.25, "zeros": 30, "odd": 2}
     assert len(heights) == HISTOGRAM_BINS
@@ -371,9 +370,7 @@ def test_memory_is_that_of_outputs_and_constants() -> None:
 
 
 def test_unknown_sizes_are_none() -> None:
-    g = Graph()
-    y = Value(g.add(ReLU(), [parameter(g, (None, 4), np.float32, "x")], name="y").id)
-    result(g, y)
+    g = sequential((None, 4), ("y", ReLU()))
     (node,) = (n for n in ird.graph_page(ird.infer(g)).graphs[0].nodes if n["name"] == "y")
     assert node["memory"] is None
 
@@ -460,7 +457,6 @@ def test_nothing_finite() -> None:
 def test_pixels_are_means_of_what_they_cover() -> None:
     x = np.arange(128.0 * 128).reshape(1, 1, 128, 128)
     shown = picture(x)
-    assert shown is not None
     assert shown.values.shape == (1, 64, 64)
     assert np.allclose(shown.values[0], x[0, 0].reshape(64, 2, 64, 2).mean((1, 3)))
     pixels = encoded(shown)
@@ -473,8 +469,7 @@ def test_sizes_that_do_not_divide_cover_every_element_once() -> None:
     assert shown is not None
     edges = np.arange(257) * 1001 // 256
     assert np.allclose(
-        shown.values.sum(where=True),
-        sum(x[0, 0, 0, a:b].mean() for a, b in pairwise(edges)),
+        shown.values.sum(where=True), sum(x[0, 0, 0, a:b].mean() for a, b in pairwise(edges))
     )
 
 
@@ -504,7 +499,6 @@ def test_how_tensors_are_read(
     shape: tuple[int, ...], kind: str, axes: str, size: tuple[int, ...]
 ) -> None:
     shown = picture(np.random.default_rng(0).standard_normal(shape), colour=True)
-    assert shown is not None
     assert (shown.kind, shown.axes, shown.values.shape) == (kind, axes, size)
 
 
@@ -513,11 +507,7 @@ def test_scalars_have_no_picture() -> None:
 
 
 def test_many_pictures_stay_within_the_limit() -> None:
-    g = Graph()
-    y = parameter(g, (1, 16, 64, 64), np.float32, "x")
-    for at in range(60):
-        y = Value(g.add(ReLU(), [y], name=f"r{at}").id)
-    result(g, y)
+    g = sequential((1, 16, 64, 64), *((f"r{at}", ReLU()) for at in range(60)))
     seen = ValueCollector(ird.infer(g))
     tensor = np.random.default_rng(2).standard_normal((1, 16, 64, 64))
     for node in g.nodes():
@@ -586,7 +576,6 @@ def test_histograms_of_any_range_and_type(pair: Any) -> None:
     data = ArrayData.of(array, ELEMENT_TYPES["i4"] if array.dtype == np.int8 else None)
     told = constant_detail(Const(data.dtype, array.shape, data), Budget())
     if array.dtype != bool:  # the page has no histogram of these
-        assert told is not None
         assert told["histogram"] == "z" + "0" * 22 + "z"
     json.dumps(told, allow_nan=False)
 
@@ -619,7 +608,6 @@ def test_large_tensors_are_read_in_parts(order: str) -> None:
     assert seen.mean == pytest.approx(finite.mean(), rel=1e-9)
     assert (seen.nan, seen.infinite, sum(seen.bins)) == (1, 1, x.size - 2)
     assert list(seen.bins) == np.histogram(finite, 32)[0].tolist()
-    assert seen.picture is not None
     _, height, width = seen.picture.values.shape
     rows, columns = (np.arange(n + 1) * s // n for n, s in ((height, 401), (width, 503)))
     means = [

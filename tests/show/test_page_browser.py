@@ -11,7 +11,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
-from shown import HEAD, Open, a_browser, a_page, chain, head
+from shown import HEAD, Open, a_browser, a_page, chain, head, named
 from support.body_models import branch, const, loop
 from support.layers import constant, parameter, result
 
@@ -20,11 +20,6 @@ pytestmark = pytest.mark.browser
 # The graph page in a real browser: looking, walking, searching, linking, groups.
 
 FIXTURES = (a_browser, a_page)
-
-
-def named(g: Graph, name: str) -> int:
-    (node,) = g.find(name)
-    return node.id
 
 
 def test_a_click_selects_and_a_click_beside_selects_nothing(show: Open) -> None:

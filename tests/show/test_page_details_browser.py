@@ -20,10 +20,7 @@ from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from irdeconv.show.anatomy import AxisAnatomy, CellRow, Overlap, OverlapAxis, shortened
 from support.layers import constant, parameter, result
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(missing() is not None, reason=f"{missing()}"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(missing() is not None, reason=f"{missing()}")]
 
 
 def asset(name: str) -> str:

@@ -11,17 +11,12 @@ import irdeconv as ird
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import Elu, ReLU
 from irdeconv.show.page import PageContent, graph_page
-from shown import HEAD, Open, a_browser, a_page, head
-from support.layers import parameter, result
+from shown import HEAD, Open, a_browser, a_page, head, named
+from support.layers import parameter, sequential
 
 FIXTURES = (a_browser, a_page)
 pytestmark = pytest.mark.browser
 IMAGE = np.random.default_rng(3).standard_normal((1, 3, 32, 32)).astype(np.float32)
-
-
-def named(g: Graph, name: str) -> int:
-    (node,) = g.find(name)
-    return node.id
 
 
 def chosen(shown: object) -> str:
@@ -88,10 +83,7 @@ def test_the_table_has_the_numbers_and_sorts_by_them(show: Open) -> None:
 
 
 def test_unknown_sizes_are_question_marks(show: Open) -> None:
-    g = Graph()
-    y = Value(g.add(ReLU(), [parameter(g, (None, 4), np.float32, "x")], name="y").id)
-    result(g, y)
-    shown = show(ird.infer(g))
+    shown = show(ird.infer(sequential((None, 4), ("y", ReLU()))))
     shown.press("m", "m")
     assert "unknown" in shown.text(".overlay-meaning")
     assert "?" in shown.page.locator(".grid-body .cell:last-child").all_inner_texts()
@@ -188,7 +180,6 @@ def test_compared_models_are_linked_by_names(show: Open) -> None:
         assert shown.selected == f"before/{named(a, name)}"
     shown.page.evaluate(f"location.hash = '#after/{named(b, 'up1')}'")
     said = shown.page.locator("#side details.explain pre").text_content()
-    assert said is not None
     assert said.startswith("up1: ")  # the details of the layer, not of its number
 
 

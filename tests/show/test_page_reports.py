@@ -19,13 +19,14 @@ from irdeconv.ir.graph import Graph
 from irdeconv.ops.activation import Elu
 from irdeconv.runtime.machine import Ceilings
 from irdeconv.verify.difference import TensorDifference
+from support.fixtures import Capture, Patch
 
 HEAD = "ir_samples/openvino/segmentation_head.xml"
 IMAGE = np.random.default_rng(3).standard_normal((1, 3, 32, 32)).astype(np.float32)
 
 
 @pytest.fixture(autouse=True)
-def known_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
+def known_ceilings(monkeypatch: Patch) -> None:
     """Do not measure the machine, which takes seconds."""
     known = Ceilings(gemm=80.0, gemm_all=150.0, copy=20.0, cores=2)
     monkeypatch.setattr("irdeconv.runtime.bench.measure_ceilings", lambda clock: known)
@@ -125,9 +126,7 @@ def test_a_report_is_given_alone() -> None:
         (["bench", HEAD, "--iterations", "1", "--rounds", "1"], "time"),
     ],
 )
-def test_verbs_write_pages(
-    verb: list[str], overlay: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_verbs_write_pages(verb: list[str], overlay: str, tmp_path: Path, capsys: Capture) -> None:
     target = tmp_path / "page.html"
     assert main([*verb, "--report", str(target)]) == 0
     data = data_of(target)
@@ -150,9 +149,7 @@ def test_values_of_a_lowered_layer_are_those_of_what_it_became(tmp_path: Path) -
 
 @pytest.mark.parametrize("verb", ["run", "compare", "bench"])
 @pytest.mark.parametrize("report", ["-", HEAD, "missing/page.html"])
-def test_a_report_is_refused_before_any_work(
-    verb: str, report: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_is_refused_before_any_work(verb: str, report: str, capsys: Capture) -> None:
     assert main([verb, HEAD, "--report", report]) in (2, 6)
     assert "measuring" not in capsys.readouterr().err
 
@@ -191,7 +188,7 @@ def test_differences_of_infinity_and_nan_are_the_largest(order: int) -> None:
 
 
 def test_a_model_that_cannot_be_drawn_is_lowered_all_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Capture
 ) -> None:
     model = "ir_samples/onnx/upscaler.onnx"
     plain, page = (str(tmp_path / name) for name in ("a.onnx", "page.html"))
@@ -206,7 +203,7 @@ def test_a_model_that_cannot_be_drawn_is_lowered_all_the_same(
     assert not Path(page).exists()
 
 
-def test_names_without_a_file_are_said_to_be_empty(capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_without_a_file_are_said_to_be_empty(capsys: Capture) -> None:
     assert main(["run", HEAD, "image=zeros", "--report", ""]) == 2
     assert main(["demo", "-i", ""]) == 2
     said = capsys.readouterr().err

@@ -75,9 +75,6 @@ class Ir:
         found = [e for e in self.edges if e.get("to-layer") == layer.get("id")]
         return sorted(found, key=lambda e: int(e.get("to-port")))
 
-    def edges_from(self, layer: Element) -> list[Element]:
-        return [e for e in self.edges if e.get("from-layer") == layer.get("id")]
-
     def producer(self, layer: Element, port: int) -> Element | None:
         """The layer that an input comes from, counted from 0."""
         found = self.edges_to(layer)

@@ -42,12 +42,7 @@ def layer(
 
 
 def parameter(
-    id: int,
-    name: str,
-    dims: Iterable[Any] = (2, 3),
-    element_type: str = "f32",
-    *,
-    names: str = "",
+    id: int, name: str, dims: Iterable[Any] = (2, 3), element_type: str = "f32", *, names: str = ""
 ) -> str:
     """Return an input; a dimension of -1 is open, `names` are the tensor's names."""
     dims = list(dims)
@@ -114,20 +109,9 @@ def net(
 
 def chain(*, version: Any = 11) -> str:
     """Return x -> ReLU -> Add with a constant -> Result."""
-    return net(
-        [
-            parameter(0, "x"),
-            relu(1, "r"),
-            const(2, "c", (2, 3), 0, 24),
-            add(3, "a"),
-            result(4, "y"),
-        ],
-        (0, 0, 1, 0),
-        (1, 1, 3, 0),
-        (2, 0, 3, 1),
-        (3, 2, 4, 0),
-        version=version,
-    )
+    layers = [parameter(0, "x"), relu(1, "r"), const(2, "c", (2, 3), 0, 24), add(3, "a")]
+    ends = (0, 0, 1, 0), (1, 1, 3, 0), (2, 0, 3, 1), (3, 2, 4, 0)
+    return net([*layers, result(4, "y")], *ends, version=version)
 
 
 CHAIN_BYTES = bytes(24)
@@ -160,14 +144,10 @@ def state(read: str = "v", assigned: str = "v") -> str:
     """Return a model with a ReadValue and an Assign."""
     data = 'variable_id="{}" variable_type="f32" variable_shape="2,3"'
     ports = {"inputs": [port(0, (2, 3))], "outputs": [port(1, (2, 3))], "version": "opset6"}
-    return net(
-        [
-            parameter(0, "x"),
-            layer(1, "rv", "ReadValue", data.format(read), **ports),
-            layer(2, "as", "Assign", f'variable_id="{assigned}"', **ports),
-            result(3, "y"),
-        ],
-        (0, 0, 1, 0),
-        (1, 1, 2, 0),
-        (1, 1, 3, 0),
-    )
+    layers = [
+        parameter(0, "x"),
+        layer(1, "rv", "ReadValue", data.format(read), **ports),
+        layer(2, "as", "Assign", f'variable_id="{assigned}"', **ports),
+        result(3, "y"),
+    ]
+    return net(layers, (0, 0, 1, 0), (1, 1, 2, 0), (1, 1, 3, 0))

@@ -168,6 +168,21 @@ def result(g: Graph, value: Value, name: str = "y") -> None:
     g.add(Result(), [value], name=f"{name}/sink")
 
 
+def sequential(shape: Any, *steps: Any, dtype: Any = np.float32, output: str = "y") -> Graph:
+    """Return the graph input x -> the steps, one behind the other -> an output.
+
+    A step is a name, an operation, and perhaps the constants that it reads behind the data, by
+    their names.
+    """
+    g = Graph()
+    y = parameter(g, shape, dtype, "x")
+    for name, op, *constants in steps:
+        more = [constant(g, array, key) for held in constants for key, array in held.items()]
+        y = Value(g.add(op, [y, *more], name=name).id)
+    result(g, y, output)
+    return g
+
+
 def build(
     layer: Layer,
     x: Any,

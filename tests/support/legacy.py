@@ -104,8 +104,8 @@ class Case:
             if i not in self.fixed
         }
 
-    def graph(self) -> ird.Graph:
-        """Return the graph of a model of the layer alone."""
+    def files(self) -> tuple[bytes, bytes]:
+        """Return the XML and the weights of a model of the layer alone."""
         layers = []
         for i, given in enumerate(self.inputs):
             array = np.asarray(given)
@@ -117,21 +117,12 @@ class Case:
                 )
             else:
                 layers.append(Layer("Input", f"in{i}", [array.shape]))
-        layers.append(
-            Layer(
-                self.kind,
-                "y",
-                [np.shape(w) for w in self.want],
-                [f"in{i}" for i in range(len(self.inputs))],
-                self.data,
-                self.blobs,
-                self.precision,
-                self.tag,
-                self.grouped,
-            )
-        )
-        xml, weights = text(layers, self.version)
-        return ird.read(xml, weights)
+        shapes, names = [np.shape(w) for w in self.want], [f"in{i}" for i in range(len(layers))]
+        how = self.data, self.blobs, self.precision, self.tag, self.grouped
+        return text([*layers, Layer(self.kind, "y", shapes, names, *how)], self.version)
+
+    def graph(self) -> ird.Graph:
+        return ird.read(*self.files())
 
 
 def f(*values: float) -> Any:

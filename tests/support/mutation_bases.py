@@ -203,9 +203,7 @@ def state(ir: Ir) -> None:
     total = _add(ir, ib.add(int(ir.new_id()), "sum", (2, 3)), (read, "1"), (x, "0"))
     data = 'variable_id="total"'
     _add(
-        ir,
-        ib.layer(ir.new_id(), "assign", "Assign", data, version="opset6", **ports),
-        (total, "2"),
+        ir, ib.layer(ir.new_id(), "assign", "Assign", data, version="opset6", **ports), (total, "2")
     )
     _result(ir, (total, "2"), "sum", (2, 3))
 

@@ -43,6 +43,11 @@ def model(
     return made
 
 
+def node(type: str, inputs: str, outputs: str, **attributes: Any) -> Any:
+    """A node, with the names of its inputs and outputs in a text."""
+    return helper.make_node(type, inputs.split(), outputs.split(), name=f"L{outputs}", **attributes)
+
+
 def single(
     type: str,
     feeds: dict[str, Any],

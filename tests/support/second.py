@@ -7,13 +7,7 @@ from pathlib import Path
 from irdeconv.formats.xml_writer import ir_bytes
 from irdeconv.ir.graph import Graph
 from irdeconv.rewrite.standardize import standardize
-from irdeconv.verify.second_check import (
-    AGREES,
-    DIFFERS,
-    NOT_APPLICABLE,
-    SecondAnswer,
-    second_check,
-)
+from irdeconv.verify.second_check import AGREES, DIFFERS, NOT_APPLICABLE, SecondAnswer, second_check
 from irdeconv.verify.second_reading import SecondModel, Unfollowed
 
 

@@ -19,10 +19,12 @@ from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
 from irdeconv.rewrite.forms import FORMS
+from irdeconv.rewrite.infer_specs import inferred
+from irdeconv.rewrite.standardize import standardize
 from irdeconv.verify.certificates import Certificate
 from irdeconv.verify.check import certify, check, probe_layers
 from random_dialects import KINDS, random_dialect, weights
-from support.layers import Layer, build, constant, parameter, random_layer, result
+from support.layers import Layer, build, random_layer, sequential
 from support.mutants import mutants
 from support.sweeps import parts
 
@@ -143,9 +145,6 @@ def test_files_are_proved_against_files(form: str, tmp_path: Path) -> None:
 
 
 def test_the_spelling_in_standard_operations_is_followed() -> None:
-    from irdeconv.rewrite.infer_specs import inferred
-    from irdeconv.rewrite.standardize import standardize
-
     source = chain()
     spelled = inferred(standardize(ird.lower(source).graph))
     assert not list(spelled.nodes("ZeroInsertion"))
@@ -154,8 +153,6 @@ def test_the_spelling_in_standard_operations_is_followed() -> None:
 
 @pytest.mark.parametrize(("name", "every"), [("i32", True), ("i8", False)])
 def test_no_proof_for_all_sizes_where_a_size_may_wrap(name: str, every: bool) -> None:
-    from irdeconv.rewrite.standardize import standardize
-
     layer = Layer(1, (4,), 1, 1, 1, (2,), (3,), (1,), (0,), (0,), (0,))
     w = np.ones(layer.filter_shape, np.float32)
     graph, _ = build(layer, np.zeros(layer.data_shape, np.float32), w, data_shape=(None, 1, None))
@@ -174,16 +171,11 @@ def test_no_proof_for_all_sizes_where_a_size_may_wrap(name: str, every: bool) ->
 
 def test_names_are_no_keys() -> None:
     """Frontends repeat names, and lowered layers are renamed to what others are called already."""
-    g = Graph()
     deconvolution = REGISTRY["ConvolutionBackpropData", "opset1"](strides=(2, 2))
-    convolution = REGISTRY["Convolution", "opset1"]()
-    x = parameter(g, (1, 2, 3, 4), np.float32, "x")
-    for i, op in enumerate((deconvolution, convolution, deconvolution)):
-        w = constant(g, weights(np.random.default_rng(i), (2, 2, 3, 2)), "w")
-        name = "a/Convolution" if i == 1 else "a/ConvolutionBackpropData"
-        x = Value(g.add(op, [x, w], name=name).id)
-    result(g, x)
-    source = ird.infer(g)
+    ops = deconvolution, REGISTRY["Convolution", "opset1"](), deconvolution
+    filters = (weights(np.random.default_rng(i), (2, 2, 3, 2)) for i in range(3))
+    steps = [(f"a/{op.type}", op, {"w": w}) for op, w in zip(ops, filters, strict=True)]
+    source = ird.infer(sequential((1, 2, 3, 4), *steps))
     for form in ALWAYS:
         low = ird.lower(source, form).graph
         for node in low.nodes():
@@ -268,11 +260,8 @@ def _nhwc(rng: np.random.Generator, activation: str) -> Graph:
         activation=activation,
         activation_params=(0.1,) if activation == "LeakyRelu" else (-2.0, 6.0),
     )
-    g = Graph()
-    inputs = [parameter(g, (1, 4, 5, 3), np.float32, "x")]
-    inputs += [constant(g, weights(rng, (3, 2, 3, 3)), "w"), constant(g, weights(rng, (2,)), "b")]
-    result(g, Value(g.add(op, inputs, name="deconv").id))
-    return g
+    more = {"w": weights(rng, (3, 2, 3, 3)), "b": weights(rng, (2,))}
+    return sequential((1, 4, 5, 3), ("deconv", op, more))
 
 
 @pytest.mark.parametrize("step", parts(1, (2, 1)))

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from irdeconv.ops.core import ZeroInsertion
 from irdeconv.proof import reader
 from irdeconv.proof.model import Model
 from irdeconv.rewrite.forms import FORMS
-from support.commands import command
+from support.commands import Answer, answer, command
+from support.fixtures import Capture, Patch
 from support.ir_edit import unmark
 from support.layers import Layer, build, constant, expected, numbers, parameter, result
 from support.loading import structure
@@ -41,58 +43,60 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_certificates_on_the_command_line(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def checked(files: Path, *more: object, code: int = 0) -> Answer:
+    """What `check-certificate` prints of the two models, by default with the certificates."""
+    given = more or ("--certificate", files / "c.json")
+    return answer("check-certificate", files / "a.xml", files / "b.xml", *given, code=code)
+
+
+def with_certificates(files: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change the file of certificates."""
+    held = json.loads((files / "c.json").read_text())
+    change(held)
+    (files / "c.json").write_text(json.dumps(held))
+
+
+def test_certificates_on_the_command_line(files: Path) -> None:
     a, b, c = files / "a.xml", files / "b.xml", files / "c.json"
     held = json.loads(c.read_text())
     assert held["schema"] == "irdeconv/certificates/2"
     assert [x["layer"] for x in held["certificates"]] == ["first", "up/ConvolutionBackpropData"]
-    capsys.readouterr()
-    assert command("check-certificate", a, b, "--certificate", c, "--probe") == 0
-    out = capsys.readouterr().out
+    out = answer("check-certificate", a, b, "--certificate", c, "--probe").out
     assert "2 of 2 rewritten layers equal, 1 other unchanged" in out
     assert "probability of at most" in out
-    assert command("check-certificate", a, b, "--probe", "--format", "json") == 0
-    found = json.loads(capsys.readouterr().out)
+    found = answer("check-certificate", a, b, "--probe", "--format", "json").json
     assert found["schema"] == "irdeconv/check-certificate/1"
     assert found["passed"] is found["proof"]["passed"] is found["probe"]["passed"] is True
     assert found["probe"]["error_probability"] < 1e-12
 
 
-def test_certificates_without_a_file(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_certificates_without_a_file(files: Path, capsys: Capture) -> None:
     assert command("lower", files / "a.xml", "--certify") == 0
     assert "proved first: ConvolutionBackpropData = ZeroInsertion, Pad" in capsys.readouterr().out
-    assert command("lower", files / "a.xml", "--certify", "--format", "json") == 0
-    found = json.loads(capsys.readouterr().out)
+    found = answer("lower", files / "a.xml", "--certify", "--format", "json").json
     assert [x["schema"] for x in found["certificates"]] == ["irdeconv/certificate/2"] * 2
 
 
-def test_a_wrong_lowering_is_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_lowering_is_refused(files: Path) -> None:
     a, b = files / "a.xml", files / "b.xml"
     weights_file = b.with_suffix(".bin")
     held = bytearray(weights_file.read_bytes())
     at = max(held.find(np.float32(v).tobytes()) for v in (7, -7))
     held[at + 1] ^= 1
     weights_file.write_bytes(held)
-    assert command("check-certificate", a, b) == 3
-    assert "error[E124]" in capsys.readouterr().err
+    assert "error[E124]" in answer("check-certificate", a, b, code=3).err
     unmark(b)
-    assert command("check-certificate", a, b) == 1
-    assert (
-        "FAIL first: the weights of tap [2, 1] add up to 7.00012207, in the source to 7"
-        in capsys.readouterr().out
-    )
-    assert command("check-certificate", a, b, "--probe", "--format", "json") == 1
-    found = json.loads(capsys.readouterr().out)
+    out = answer("check-certificate", a, b, code=1).out
+    assert "FAIL first: the weights of tap [2, 1] add up to 7.00012207, in the source to 7" in out
+    found = answer("check-certificate", a, b, "--probe", "--format", "json", code=1).json
     assert not found["proof"]["passed"]
     assert not found["probe"]["passed"]
 
 
-def test_a_file_without_certificates(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_without_certificates(files: Path) -> None:
     for text in ("{}", "[{}]", "no json", '{"certificates": 1}', "[" * 100_000):
         (files / "c.json").write_text(text)
-        given = ("--certificate", files / "c.json")
-        assert command("check-certificate", files / "a.xml", files / "b.xml", *given) == 2
-        assert "holds no certificates" in capsys.readouterr().err
+        assert "holds no certificates" in checked(files, code=2).err
 
 
 # What is written is written as a whole ------------------------------------------------------------
@@ -104,9 +108,7 @@ def names(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(("verb", "model"), [("lower", "a.xml"), ("raise", "b.xml")])
-def test_no_ir_without_its_certificates(
-    files: Path, verb: str, model: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_ir_without_its_certificates(files: Path, verb: str, model: str) -> None:
     before = names(files)
     for proof, reason in [
         (files / "no" / "proof.json", "No such file or directory"),
@@ -114,16 +116,13 @@ def test_no_ir_without_its_certificates(
         (files, "Is a directory"),
         (Path("/dev/full"), "No space left on device"),
     ]:
-        code = command(verb, files / model, "-o", files / "new.xml", "--certify", proof)
-        assert code == 6, proof
-        captured = capsys.readouterr()
-        assert captured.err.startswith(f"error[E701]: {proof} cannot be written: {reason}")
+        given = (files / model, "-o", files / "new.xml", "--certify", proof)
+        err = answer(verb, *given, code=6).err
+        assert err.startswith(f"error[E701]: {proof} cannot be written: {reason}")
         assert names(files) == before, proof
 
 
-def test_a_model_is_not_replaced_where_the_proof_fails(
-    files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_is_not_replaced_where_the_proof_fails(files: Path, monkeypatch: Patch) -> None:
     """A failure behind the writing of the IR leaves the files of an earlier run as they were."""
     before = {p.name: p.read_bytes() for p in files.iterdir()}
 
@@ -138,7 +137,7 @@ def test_a_model_is_not_replaced_where_the_proof_fails(
 
 @pytest.mark.parametrize("existing", [True, False])
 def test_files_give_their_places_back_where_one_cannot_take_its_own(
-    files: Path, existing: bool, monkeypatch: pytest.MonkeyPatch
+    files: Path, existing: bool, monkeypatch: Patch
 ) -> None:
     """A file may be locked: then what was replaced before it returns."""
     before = {p.name: p.read_bytes() for p in files.iterdir()}
@@ -156,7 +155,7 @@ def test_files_give_their_places_back_where_one_cannot_take_its_own(
     assert {p.name: p.read_bytes() for p in files.iterdir()} == before
 
 
-def test_certificates_to_a_device(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_certificates_to_a_device(files: Path) -> None:
     given = ("-o", files / "new.xml", "--certify", "/dev/null")
     assert command("lower", files / "a.xml", *given) == 0
     assert command("check-certificate", files / "a.xml", files / "new.xml") == 0
@@ -192,49 +191,35 @@ def changed(certificate: dict[str, Any], path: str, value: Any) -> None:
         ("reason", "it is not", 'reason: "it is not" instead of null'),
     ],
 )  # fmt: skip
-def test_the_field_that_differs_is_named(
-    files: Path, path: str, value: Any, named: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    held = json.loads((files / "c.json").read_text())
-    changed(held["certificates"][0], path, value)
-    (files / "c.json").write_text(json.dumps(held))
-    given = ("--certificate", files / "c.json")
-    assert command("check-certificate", files / "a.xml", files / "b.xml", *given) == 1
-    out = capsys.readouterr().out
+def test_the_field_that_differs_is_named(files: Path, path: str, value: Any, named: str) -> None:
+    with_certificates(files, lambda held: changed(held["certificates"][0], path, value))
+    out = checked(files, code=1).out
     assert f"FAIL first: the certificate states another {named}" in out
     assert "ok   up/ConvolutionBackpropData" in out
 
 
-def test_a_field_that_no_certificate_has(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    held = json.loads((files / "c.json").read_text())
-    held["certificates"][0]["comment"] = "trust me"
-    (files / "c.json").write_text(json.dumps(held))
-    given = ("--certificate", files / "c.json")
-    assert command("check-certificate", files / "a.xml", files / "b.xml", *given) == 2
-    assert "a certificate has no field comment" in capsys.readouterr().err
+def test_a_field_that_no_certificate_has(files: Path) -> None:
+    with_certificates(files, lambda held: held["certificates"][0].update(comment="trust me"))
+    assert "a certificate has no field comment" in checked(files, code=2).err
 
 
 # Arguments ----------------------------------------------------------------------------------------
 
 
-def test_swapped_models(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_swapped_models(files: Path) -> None:
     a, b = files / "a.xml", files / "b.xml"
     hint = "the first model has no deconvolution, the second has 2 deconvolutions"
     for given in ((), ("--certificate", files / "c.json"), ("--probe",)):
-        assert command("check-certificate", b, a, *given) == 1
-        first = capsys.readouterr().out.split("\n")[0]
+        first = answer("check-certificate", b, a, *given, code=1).out.split("\n")[0]
         assert first.startswith(f"FAIL {hint}: the original comes first")
     ird.write(ird.lower(ird.read(a), "phases").graph, files / "other.xml")
-    assert command("check-certificate", b, files / "other.xml") == 0  # neither has any
-    assert "ok   first: Convolution = " in capsys.readouterr().out
+    assert "ok   first: Convolution = " in answer("check-certificate", b, files / "other.xml").out
 
 
 # Files, sizes, seeds ------------------------------------------------------------------------------
 
 
-def test_another_file_than_certified_is_named(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_file_than_certified_is_named(files: Path) -> None:
     held = json.loads((files / "c.json").read_text())
     for side, name in (("source", "a"), ("lowered", "b")):
         for kind in ("xml", "bin"):
@@ -243,16 +228,12 @@ def test_another_file_than_certified_is_named(
             assert held[side][kind] == {"sha256": digest, "size": len(data)}
     text = (files / "b.xml").read_text()
     (files / "b.xml").write_text(text.replace("<net ", "<net  "))
-    given = ("--certificate", files / "c.json")
-    assert command("check-certificate", files / "a.xml", files / "b.xml", *given) == 1
-    found = " ".join(capsys.readouterr().out.split())
+    found = " ".join(checked(files, code=1).out.split())
     assert "the .xml of the lowered model is another file than certified" in found
     assert f"{len(text)} bytes" in found
 
 
-def test_hashes_are_of_the_bytes_that_the_core_read(
-    files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hashes_are_of_the_bytes_that_the_core_read(files: Path, monkeypatch: Patch) -> None:
     """A file that is replaced while it is proved is not the one that a certificate is of."""
     before = {n: hashlib.sha256((files / n).read_bytes()).hexdigest() for n in ("b.xml", "b.bin")}
     read = reader.read
@@ -266,15 +247,12 @@ def test_hashes_are_of_the_bytes_that_the_core_read(
 
     monkeypatch.setattr(reader, "read", replaced)
     made = ird.certify(files / "a.xml", files / "b.xml")
-    assert made.lowered is not None
     assert {f"b.{kind}": said["sha256"] for kind, said in made.lowered.items()} == before
 
 
-def test_an_older_schema_is_told(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_older_schema_is_told(files: Path) -> None:
     (files / "c.json").write_text('{"schema": "irdeconv/certificates/1", "certificates": []}')
-    given = ("--certificate", files / "c.json")
-    assert command("check-certificate", files / "a.xml", files / "b.xml", *given) == 2
-    found = " ".join(capsys.readouterr().err.split())
+    found = " ".join(checked(files, code=2).err.split())
     assert "it is of the schema irdeconv/certificates/1; make it anew" in found
 
 
@@ -314,14 +292,10 @@ def low_x(graph: Graph) -> Value:
     return Value(graph.parameters[0].id)
 
 
-def test_equal_for_some_sizes_has_a_code_of_its_own(
-    stepped: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_equal_for_some_sizes_has_a_code_of_its_own(stepped: Path) -> None:
     given = ("check-certificate", stepped / "a.xml", stepped / "b.xml")
-    assert command(*given) == 7
-    assert "NOT proved for every size" in capsys.readouterr().out
-    assert command(*given, "--sizes", "x=1,2,3,40") == 0
-    out = capsys.readouterr().out
+    assert "NOT proved for every size" in answer(*given, code=7).out
+    out = answer(*given, "--sizes", "x=1,2,3,40").out
     assert "for the size [1, 2, 3, 40]" in out
     assert "with the inputs x[1,2,3,40]" in out
     assert command(*given, "--sizes", "x=1,2,3,64") == 1
@@ -331,13 +305,10 @@ def test_equal_for_some_sizes_has_a_code_of_its_own(
         ("z=1,2,3,4", 'no input "z"'),
         ("x=1,2", "ranks 4 and 2"),
     ):
-        assert command(*given, "--sizes", wrong) == 2, wrong
-        assert reason in " ".join(capsys.readouterr().err.split())
+        assert reason in answer(*given, "--sizes", wrong, code=2).words
 
 
-def test_weights_that_are_rounded_outside_of_regions_are_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_weights_that_are_rounded_outside_of_regions_are_told(tmp_path: Path) -> None:
     """The layer in front of the deconvolution reads its filter from f16 in the second file."""
     change = 2.0**-12  # of 1 + 2^-12, that becomes 1
     for name, type in (("a", "f32"), ("b", "f16")):
@@ -361,22 +332,19 @@ def test_weights_that_are_rounded_outside_of_regions_are_told(
     for shown in (str(report), report._repr_html_(), str(made), made._repr_html_()):
         plain = shown.replace("<wbr>", "")
         assert "all weights are equal up to rounding: largest relative change 2.4e-04" in plain
-    assert command("check-certificate", tmp_path / "a.xml", tmp_path / "b.xml") == 0
-    assert "all weights are equal up to rounding" in capsys.readouterr().out
+    both = ("check-certificate", tmp_path / "a.xml", tmp_path / "b.xml")
+    assert "all weights are equal up to rounding" in answer(*both).out
     back = ird.certify(tmp_path / "a.xml", tmp_path / "b.xml").to_json()
     (tmp_path / "c.json").write_text(back.replace(' "rounding": 0.000', ' "rounding": 0.001', 1))
-    given = ("--certificate", tmp_path / "c.json")
-    assert command("check-certificate", tmp_path / "a.xml", tmp_path / "b.xml", *given) == 1
-    assert "states another rounding" in capsys.readouterr().out
+    assert "states another rounding" in checked(tmp_path, code=1).out
 
 
 @pytest.mark.parametrize(("verb", "model"), [("lower", "a.xml"), ("raise", "b.xml")])
 def test_certificates_keep_what_a_probe_evaluated(
-    files: Path, verb: str, model: str, capsys: pytest.CaptureFixture[str]
+    files: Path, verb: str, model: str, capsys: Capture
 ) -> None:
     given = (verb, files / model, "-o", files / "new.xml", "--probe")
-    assert command(*given) == 2
-    assert "--probe needs --certify" in " ".join(capsys.readouterr().err.split())
+    assert "--probe needs --certify" in " ".join(answer(*given, code=2).err.split())
     assert command(*given, "--certify", files / "p.json") == 0
     held = json.loads((files / "p.json").read_text())["probe"]
     assert [y["layer"] for y in held["layers"]] == ["first", "up/ConvolutionBackpropData"]
@@ -398,12 +366,10 @@ def test_certificates_keep_what_a_probe_evaluated(
     assert f"at most {held['error_probability']:.1e}" in " ".join(capsys.readouterr().out.split())
 
 
-def test_the_seed_of_a_probe_is_printed(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_seed_of_a_probe_is_printed(files: Path) -> None:
     given = ("check-certificate", files / "a.xml", files / "b.xml")
-    assert command(*given, "--probe", "--format", "json") == 0
-    seed = json.loads(capsys.readouterr().out)["probe"]["seed"]
-    assert command(*given, "--probe", "--seed", seed) == 0
-    assert f"--seed {seed} repeats it" in " ".join(capsys.readouterr().out.split())
+    seed = answer(*given, "--probe", "--format", "json").json["probe"]["seed"]
+    assert f"--seed {seed} repeats it" in answer(*given, "--probe", "--seed", seed).words
     assert command(*given, "--seed", "3") == 2
 
 

@@ -21,7 +21,9 @@ from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Const
 from irdeconv.ops.elementwise import Exp
 from irdeconv.verify.difference import Allowed, _ulps, difference
-from support.layers import Layer, build, numbers, parameter, result
+from support.commands import answer
+from support.fixtures import Patch
+from support.layers import Layer, build, numbers, parameter, result, sequential
 from support.mutants import with_input
 from support.networks import LAYERS, image, network
 from support.raising_graphs import Net
@@ -31,9 +33,7 @@ from support.runtime_truth import outputs
 
 EXACT = Allowed(0.0, "exact")
 
-LAYER = Layer(
-    1, (4, 5), 2, 2, 3, (3, 2), (2, 3), (1, 1), (1, 0), (0, 1), (0, 0)
-)  # fmt: skip
+LAYER = Layer(1, (4, 5), 2, 2, 3, (3, 2), (2, 3), (1, 1), (1, 0), (0, 1), (0, 0))
 
 
 def deconvolution(seed: int = 0):
@@ -68,11 +68,9 @@ def test_a_changed_weight_is_found_where_it_is():
 
 
 def test_a_layer_and_the_output_of_its_name_are_one_line():
-    g = Graph()
-    y = Value(g.add(ReLU(), [parameter(g, (2,), np.float32, "x")], name="y").id)
-    result(g, y, "y")
+    g = sequential((2,), ("y", ReLU()))
     other = g.copy()
-    other.replace_op(y.node, Exp())
+    other.replace_op(1, Exp())
     for model, mark in ((g, "ok  "), (other, "DIFF")):
         report = ird.compare(g, model, [np.ones(2, np.float32)])
         assert [(t.name, t.output) for t in report.tensors] == [("y", False), ("y", True)]
@@ -81,12 +79,9 @@ def test_a_layer_and_the_output_of_its_name_are_one_line():
 
 
 def test_missing_outputs_fail():
-    g = Graph()
-    x = parameter(g, (2,), np.float32, "x")
-    y = Value(g.add(ReLU(), [x], name="r").id)
-    result(g, y, "y")
+    g = sequential((2,), ("r", ReLU()))
     more = g.copy()
-    result(more, x, "extra")
+    result(more, Value(0), "extra")
     feeds = [np.ones(2, np.float32)]
     assert not ird.compare(g, more, feeds).passed
     assert not ird.compare(more, g, feeds).passed
@@ -104,9 +99,7 @@ def test_non_finite_values_must_match(a, b, passed):
 
 @pytest.mark.parametrize(("b", "passed"), [([np.inf, 1], True), ([3e38, 1], False)])
 def test_a_limit_without_end_allows_no_infinite_difference(b, passed):
-    g = Graph()
-    x = parameter(g, (2,), np.float32, "x")
-    result(g, Value(g.add(Exp(), [x], name="e").id), "y")
+    g = sequential((2,), ("e", Exp()))
     saved = {"e": np.array(b, np.float32)}  # e**100 is beyond float32, and so is its rounding
     assert ird.compare(g, saved, [np.array([100, 0], np.float32)]).passed is passed
 
@@ -133,9 +126,7 @@ def test_shapes_that_differ():
 )  # fmt: skip
 def test_scalars_are_compared(a, b, passed):
     """Of arrays without axes NumPy makes numbers, which are no arrays any more."""
-    g = Graph()
-    x = parameter(g, (), np.float32, "x")
-    result(g, Value(g.add(ReLU(), [x], name="r").id), "y")
+    g = sequential((), ("r", ReLU()))
     report = ird.compare(g, {"r": np.array(b, np.float32)}, [np.array(a, np.float32)])
     assert report.passed is passed
     out = difference(("t", "A", "B"), np.array(a, np.float32), np.array(b, np.float32), EXACT)
@@ -143,9 +134,7 @@ def test_scalars_are_compared(a, b, passed):
 
 
 def test_nothing_is_compared_without_elements():
-    g = Graph()
-    x = parameter(g, (0, 2, 3, 3), np.float32, "x")
-    result(g, Value(g.add(ReLU(), [x], name="r").id), "y")
+    g = sequential((0, 2, 3, 3), ("r", ReLU()))
     report = ird.compare(g, g.copy(), [np.zeros((0, 2, 3, 3), np.float32)])
     assert report.passed
     longer = {"r": np.zeros((0, 2, 4, 3), np.float32)}
@@ -153,15 +142,11 @@ def test_nothing_is_compared_without_elements():
 
 
 def test_the_model_that_takes_other_inputs_is_named():
-    def relu(size: int) -> Graph:
-        g = Graph()
-        result(g, Value(g.add(ReLU(), [parameter(g, (size,), np.float32, "x")], name="y").id), "y")
-        return g
-
+    two, three = (sequential((size,), ("y", ReLU())) for size in (2, 3))
     with pytest.raises(ird.UsageError, match=r"the other model: input \"x\" f32\[3\]: an array"):
-        ird.compare(relu(2), relu(3), [np.ones(2)])
+        ird.compare(two, three, [np.ones(2)])
     with pytest.raises(ird.UsageError, match=r"error\[E501\]: input \"x\" f32\[2\]: an array"):
-        ird.compare(relu(2), relu(3), [np.ones(3)])
+        ird.compare(two, three, [np.ones(3)])
 
 
 SPOILT = {0: np.nan, 3: np.inf, 11: -np.inf, 17: 1e30}
@@ -171,7 +156,7 @@ SPOILT = {0: np.nan, 3: np.inf, 11: -np.inf, 17: 1e30}
 @pytest.mark.parametrize("limit", [0.0, 0.5, "each", "of a row"])
 @pytest.mark.parametrize("spoilt", [False, True])
 def test_pieces_come_to_what_the_whole_comes_to(
-    piece: int, limit: float | str, spoilt: bool, monkeypatch: pytest.MonkeyPatch
+    piece: int, limit: float | str, spoilt: bool, monkeypatch: Patch
 ) -> None:
     rng = np.random.default_rng(5)
     a, b, want = (rng.integers(-4, 5, (2, 3, 4)).astype(np.float32) for _ in range(3))
@@ -398,7 +383,7 @@ def tensors(graph: Graph) -> dict[str, Any]:
     return found
 
 
-def shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def shown(folder: Path, monkeypatch: Patch) -> dict[str, Any]:
     """Run the commands of the report: each shows the difference. Return the report."""
     report = json.loads((folder / "report.json").read_text())
     assert set(report["files"]) | {"layer.bin", "report.json"} | (
@@ -411,7 +396,7 @@ def shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return report
 
 
-def test_a_second_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_model(tmp_path: Path, monkeypatch: Patch) -> None:
     """Inputs and outputs are the second model's; wrong layers before do not change that."""
     broken = network({"w2": lambda v: v[:, :, ::-1], "b3": lambda v: 0 * v})
     ird.compare(network(), broken, [image()], reduce=tmp_path / "new" / "piece")
@@ -431,7 +416,7 @@ def test_a_second_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("dumped", ["all", "conv2", "relu2"])
-def test_saved_arrays(dumped: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saved_arrays(dumped: str, tmp_path: Path, monkeypatch: Patch) -> None:
     """Where layers are missing among the arrays, the piece begins at the last one before."""
     whole = tensors(network({"w2": lambda v: v[:, :, ::-1]}))
     names = ["relu1", "conv2", "relu2", "up"] if dumped == "all" else ["add1", dumped]
@@ -444,7 +429,7 @@ def test_saved_arrays(dumped: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_a_wrong_lowering(swapped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_lowering(swapped: bool, tmp_path: Path, monkeypatch: Patch) -> None:
     """One layer on one side, the three that it became on the other."""
     whole = ird.infer(network())
     low = ird.lower(whole).graph
@@ -462,7 +447,7 @@ def test_a_wrong_lowering(swapped: bool, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.oracles
-def test_openvino(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openvino(tmp_path: Path, monkeypatch: Patch) -> None:
     real = ReLU.evaluate
     monkeypatch.setattr(ReLU, "evaluate", lambda self, x: real(self, x) + (x.shape[1] == 24))
     ird.compare(network(), "openvino", [image()], reduce=tmp_path / "piece")
@@ -476,18 +461,14 @@ def test_openvino(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(alone, theirs)
 
 
-def test_the_option(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_option(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     ird.write(network(), "net.xml")
     ird.write(network({"w3": lambda v: -v}), "other.xml")
     assert main(["compare", "net.xml", "net.xml", "--reduce", "piece"]) == 0
     assert not Path("piece").exists()
-    assert main(["compare", "net.xml", "other.xml", "--reduce", "piece"]) == 1
-    assert "wrote piece/report.json" in capsys.readouterr().err
+    both = ("compare", "net.xml", "other.xml", "--reduce")
+    assert "wrote piece/report.json" in answer(*both, "piece", code=1).err
     assert {p.name for p in Path("piece").iterdir()} == PAIR
-    assert main(["compare", "net.xml", "other.xml", "--reduce", "."]) == 2
-    assert "--reduce . would overwrite the input other.xml" in capsys.readouterr().err
-    assert main(["compare", "net.xml", "other.xml", "--reduce", "net.xml"]) == 6
-    assert "it is not a folder" in capsys.readouterr().err
+    assert "--reduce . would overwrite the input other.xml" in answer(*both, ".", code=2).err
+    assert "it is not a folder" in answer(*both, "net.xml", code=6).err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,10 @@ import pytest
 import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.formats.arrays import SavedArrays
-from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
-from support.layers import parameter, result
+from support.commands import Answer, answer
+from support.fixtures import Capture, Patch
+from support.layers import sequential
 from support.networks import LAYERS, image, network
 
 
@@ -37,40 +37,30 @@ def layers(edit: dict[str, Any] | None = None) -> dict[str, np.ndarray]:
     return {n: found[n] for n in LAYERS}
 
 
-def compare(net: Path, arrays: dict[str, np.ndarray], *more: str) -> int:
+def compare(net: Path, arrays: dict[str, np.ndarray], *more: str, code: int = 0) -> Answer:
     file = net.with_name("saved.npz")
     np.savez(file, **arrays)
-    return main(["compare", str(net), str(file), "-i", f"x=@{net.with_name('x.npy')}", *more])
+    return answer("compare", net, file, "-i", f"x=@{net.with_name('x.npy')}", *more, code=code)
 
 
-def test_what_run_dumps_can_be_compared(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_run_dumps_can_be_compared(net: Path) -> None:
     x = f"x=@{net.with_name('x.npy')}"
     file = str(net.with_name("all.npz"))
     assert main(["run", str(net), x, "--dump", "all", "-o", file, "--form", "phases"]) == 0
-    capsys.readouterr()
-    assert main(["compare", str(net), file, "-i", x, "--all"]) == 0
-    last = capsys.readouterr().out.splitlines()[-1]  # "up" is one with the Add of its bias
+    last = answer("compare", net, file, "-i", x, "--all").out.splitlines()[-1]
+    # "up" is one with the Add of its bias.
     assert last == "the same: 1 output, 9 layers compared, 1 without a counterpart"
 
 
-def test_an_output_that_is_a_layer_is_dumped_twice(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    g = Graph()
-    y = g.add(ReLU(), [parameter(g, (2, 3), np.float32, "x")], name="y")
-    g.node(y.id).tensor_names = (("y",),)
-    result(g, Value(y.id), "r")
+def test_an_output_that_is_a_layer_is_dumped_twice(tmp_path: Path) -> None:
     model, file = str(tmp_path / "m.xml"), str(tmp_path / "all.npz")
-    ird.write(ird.infer(g), model)
+    ird.write(ird.infer(sequential((2, 3), ("y", ReLU()))), model)
     assert main(["run", model, "x=ones", "--dump", "all", "-o", file]) == 0
     saved = dict(np.load(file))
     assert {"y", "dump/y"} <= set(saved)
-    capsys.readouterr()
-    assert main(["compare", model, file, "-i", "x=ones"]) == 0
-    assert "W500" not in capsys.readouterr().err
+    assert "W500" not in answer("compare", model, file, "-i", "x=ones").err
     np.savez(file, **{**saved, "dump/y": saved["y"] + 1})
-    assert main(["compare", model, file, "-i", "x=ones"]) == 1
-    assert "first at ReLU 'y'" in capsys.readouterr().out
+    assert "first at ReLU 'y'" in answer("compare", model, file, "-i", "x=ones", code=1).out
 
 
 @pytest.mark.parametrize(
@@ -87,59 +77,48 @@ def test_an_output_that_is_a_layer_is_dumped_twice(
         ({"conv2": "dump/conv2", "up": "dump/up:0"}, "Convolution 'conv2'"),
     ],
 )
-def test_names(
-    net: Path, names: dict[str, str], first: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_names(net: Path, names: dict[str, str], first: str) -> None:
     good, bad = layers(), layers({"w1": lambda w: w * 1.5})
-    assert compare(net, {spelled: good[n] for n, spelled in names.items()}) == 0
-    assert "without a counterpart" in capsys.readouterr().out
-    assert compare(net, {spelled: bad[n] for n, spelled in names.items()}) == 1
-    assert f"first at {first};" in capsys.readouterr().out
+    right, wrong = ({s: found[n] for n, s in names.items()} for found in (good, bad))
+    assert "without a counterpart" in compare(net, right).out
+    assert f"first at {first};" in compare(net, wrong, code=1).out
 
 
-def test_a_wrong_layer_among_saved_ones(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compare(net, layers({"w2": lambda w: np.flip(w, (2, 3))})) == 1
-    out = capsys.readouterr().out
+def test_a_wrong_layer_among_saved_ones(net: Path) -> None:
+    out = compare(net, layers({"w2": lambda w: np.flip(w, (2, 3))}), code=1).out
     assert "first at Convolution 'conv2'" in out
     assert "the kernel is flipped" in out
 
 
-def test_arrays_that_stand_for_nothing(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arrays_that_stand_for_nothing(net: Path) -> None:
     good = layers()
-    assert compare(net, {"up": good["up"], "upp": good["up"], "x": image()}) == 0
-    assert "warning[W500]: " in (err := capsys.readouterr().err)
+    err = compare(net, {"up": good["up"], "upp": good["up"], "x": image()}).err
+    assert "warning[W500]: " in err
     assert '"upp"' in err
     assert '"x"' not in err
-    assert compare(net, {"one": good["up"], "two": good["up"]}) == 2
-    assert "E505" in capsys.readouterr().err
+    assert "E505" in compare(net, {"one": good["up"], "two": good["up"]}, code=2).err
 
 
-def test_shapes_and_types(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    good = layers()
-    assert compare(net, {"up": good["up"][:, :, :-1]}) == 1
-    assert "(-1, 0) rows more at the end" in capsys.readouterr().out
-    assert compare(net, {"up": good["up"].astype(np.float64)}) == 0
-    assert compare(net, {"up": good["up"].astype(np.int32)}) == 1
-    assert "W501" in capsys.readouterr().err
-    assert compare(net, {"up": good["up"].astype(np.float16)}) == 0
-    assert compare(net, {"up": (good["up"] * 1.01).astype(np.float16)}) == 1
+def test_shapes_and_types(net: Path) -> None:
+    up = layers()["up"]
+    assert "(-1, 0) rows more at the end" in compare(net, {"up": up[:, :, :-1]}, code=1).out
+    compare(net, {"up": up.astype(np.float64)})
+    assert "W501" in compare(net, {"up": up.astype(np.int32)}, code=1).err
+    compare(net, {"up": up.astype(np.float16)})
+    compare(net, {"up": (up * 1.01).astype(np.float16)}, code=1)
 
 
-def test_elements_that_no_tensor_has(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_elements_that_no_tensor_has(net: Path) -> None:
     up = layers()["up"]
     for odd in (up + 0j, up + 1j, up.view("V4"), up.view("M8[s]")):
-        assert compare(net, {"up": odd}) == 2
-        assert "neither real numbers nor texts" in capsys.readouterr().err
-    assert compare(net, {"up": up.astype([("a", "f4")])}) == 2
-    assert "records, not plain numbers" in capsys.readouterr().err
+        assert "neither real numbers nor texts" in compare(net, {"up": odd}, code=2).err
+    records = {"up": up.astype([("a", "f4")])}
+    assert "records, not plain numbers" in compare(net, records, code=2).err
 
 
 @pytest.mark.parametrize("name", ["y", "dump/y", "r", "arr_0"])
 def test_bfloat16_has_no_name_in_npy(name: str, tmp_path: Path) -> None:
-    g = Graph()
-    y = g.add(ReLU(), [parameter(g, (2, 3), ml_dtypes.bfloat16, "x")], name="y")
-    result(g, Value(y.id), "r")
-    g = ird.infer(g)
+    g = ird.infer(sequential((2, 3), ("y", ReLU()), dtype=ml_dtypes.bfloat16, output="r"))
     x = np.arange(6).reshape(2, 3).astype(ml_dtypes.bfloat16)
     file = tmp_path / "saved.npz"
     np.savez(file, **{name: x})
@@ -149,19 +128,17 @@ def test_bfloat16_has_no_name_in_npy(name: str, tmp_path: Path) -> None:
     assert not ird.compare(g, file, [x]).passed
 
 
-def test_json(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compare(net, {"up": layers()["up"], "odd": image()}, "--format", "json") == 0
-    found = json.loads(capsys.readouterr().out)
+def test_json(net: Path) -> None:
+    found = compare(net, {"up": layers()["up"], "odd": image()}, "--format", "json").json
     assert (found["passed"], found["not_compared"]) == (True, 8)
     assert [d["code"] for d in found["diagnostics"]] == ["W500"]
     (tensor,) = found["tensors"]
-    assert {"max_abs", "max_rel", "ulps", "cosine", "own", "own_at", "tolerance", "rule"} <= set(
-        tensor
-    )
+    numbers = {"max_abs", "max_rel", "ulps", "cosine", "own", "own_at", "tolerance", "rule"}
+    assert numbers <= set(tensor)
 
 
 @pytest.mark.parametrize("shape", [b"(1, 2, 32,9**9", b"(-1, 2, 32, 3)", b"(9999999999, )"])
-def test_damaged_headers(net: Path, shape: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_headers(net: Path, shape: bytes, capsys: Capture) -> None:
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, np.zeros((1, 2, 32, 32), np.float32))
     assert len(shape) == len(b"(1, 2, 32, 32)")
@@ -174,17 +151,14 @@ def test_damaged_headers(net: Path, shape: bytes, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x05\x06 cut", b"no zip at all"])
-def test_files_that_are_no_archives(
-    net: Path, content: bytes, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_that_are_no_archives(net: Path, content: bytes) -> None:
     file = net.with_name("bad.npz")
     file.write_bytes(content)
-    assert main(["compare", str(net), str(file)]) == 2
-    assert "E505" in capsys.readouterr().err
+    assert "E505" in answer("compare", net, file, code=2).err
     assert main(["compare", str(net), str(net.with_name("none.npz"))]) == 6
 
 
-def test_members_are_read_one_at_a_time(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_members_are_read_one_at_a_time(net: Path, monkeypatch: Patch) -> None:
     held: list[str] = []
     read = SavedArrays.__getitem__
     monkeypatch.setattr(
@@ -204,22 +178,18 @@ def test_a_mapping_of_arrays() -> None:
         ird.compare(network(), {"nobody": image()[:0], "else": image()}, [image()])
 
 
-def test_without_openvino(
-    net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_openvino(net: Path, monkeypatch: Patch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "openvino", None)
-    assert main(["compare", str(net), "openvino"]) == 4
-    err = capsys.readouterr().err
+    err = answer("compare", net, "openvino", code=4).err
     assert "error[E520]" in err
     assert "pip install 'irdeconv[openvino]'" in err
 
 
-def test_compare_arguments_that_do_not_fit(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_arguments_that_do_not_fit(net: Path, capsys: Capture) -> None:
     for tolerance in ("-1", "nan", "inf"):
         assert main(["compare", str(net), "--tolerance", tolerance]) == 2
         assert f'--tolerance: "{tolerance}" is not a finite number' in capsys.readouterr().err
     for verb in ("compare", "check-certificate"):
-        assert main([verb, "-", "-"]) == 2
-        assert "stdin holds one model" in capsys.readouterr().err
+        assert "stdin holds one model" in answer(verb, "-", "-", code=2).err

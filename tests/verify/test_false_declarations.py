@@ -16,11 +16,12 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.base.errors import InferenceError
-from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.graph import Graph
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from support import irbuild as ib
-from support.layers import constant, parameter, result
+from support.fixtures import Capture
+from support.layers import sequential
 from support.raising_graphs import numbers
 from support.runtime_truth import outputs
 
@@ -32,12 +33,8 @@ MARK = "irdeconv_zero_insertion"
 
 def original(shape: Any) -> Graph:
     """A deconvolution of stride 2 behind a ReLU."""
-    g = Graph()
-    x = parameter(g, shape, np.float32, "x")
-    y = Value(g.add(ReLU(), [x], name="r").id)
-    node = g.add(ConvolutionBackpropData(strides=(2, 2)), [y, constant(g, W, "w")], name="deconv")
-    result(g, Value(node.id), "y")
-    return g
+    up = ConvolutionBackpropData(strides=(2, 2))
+    return sequential(shape, ("r", ReLU()), ("deconv", up, {"w": W}))
 
 
 @pytest.fixture
@@ -116,9 +113,7 @@ def test_nothing_is_raised_nor_the_same(false_dims: Path) -> None:
     assert not ird.check_certificate(whole, false_dims)
 
 
-def test_a_proof_tells_of_the_dims(
-    tmp_path: Path, false_dims: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_proof_tells_of_the_dims(tmp_path: Path, false_dims: Path, capsys: Capture) -> None:
     """Of either file; they change no verdict, and are not looked for at other shapes."""
     from irdeconv.cli.main import main
 

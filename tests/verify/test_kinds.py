@@ -15,7 +15,8 @@ from irdeconv.ops.elementwise import Add
 from irdeconv.ops.padding import Pad1
 from irdeconv.verify.difference import kind_of
 from irdeconv.verify.mistakes import filter_mistake
-from support.layers import Layer, build, constant, expected, numbers, parameter, result
+from support.commands import answer
+from support.layers import Layer, build, constant, expected, numbers, parameter, result, sequential
 
 A = np.random.default_rng(0).standard_normal((2, 6, 7, 8)).astype(np.float32)
 
@@ -96,7 +97,6 @@ def test_compare_names_the_kind_and_the_first_layer() -> None:
     moved_pads = Layer(**{**LAYER.__dict__, "pads_begin": (0, 0), "pads_end": (1, 1)})
     other, _ = build(moved_pads, x, w)
     report = ird.compare(g, ird.lower(other).graph, feeds)
-    assert report.first_difference is not None
     assert report.first_difference.name == "deconv"
     assert report.first_difference.kind == "shifted by (1, 0)"
     assert "shifted by (1, 0)" in str(report)
@@ -104,11 +104,7 @@ def test_compare_names_the_kind_and_the_first_layer() -> None:
 
 
 def biased(values: np.ndarray) -> Graph:
-    g = Graph()
-    x = parameter(g, A.shape, np.float32, "x")
-    y = g.add(Add(), [x, constant(g, values.reshape(1, 6, 1, 1), "bias")], name="add")
-    result(g, Value(y.id))
-    return g
+    return sequential(A.shape, ("add", Add(), {"bias": values.reshape(1, 6, 1, 1)}))
 
 
 def test_a_missing_bias_in_a_graph() -> None:
@@ -119,13 +115,8 @@ def test_a_missing_bias_in_a_graph() -> None:
 
 def test_the_tensors_of_large_graphs_are_handed_over_one_by_one() -> None:
     """Memory follows the largest layer, not their sum; layers in another order are found."""
-    g = Graph()
-    x = parameter(g, (1, 8, 64, 64), np.float32, "x")
-    one = constant(g, np.float32(1), "one")
-    values = [x]
-    for k in range(40):
-        values.append(Value(g.add(Add(), [values[-1], one], name=f"a{k}").id))
-    result(g, values[-1])
+    steps = [(f"a{k}", Add(), {"one": np.float32(1)}) for k in range(40)]
+    g = sequential((1, 8, 64, 64), *steps)
     data = np.zeros((1, 8, 64, 64), np.float32)
     report = ird.compare(g, g.copy(), [data])
     assert report.passed
@@ -133,11 +124,7 @@ def test_the_tensors_of_large_graphs_are_handed_over_one_by_one() -> None:
 
 
 def test_an_error_in_one_run_ends_the_comparison() -> None:
-    g, h = Graph(), Graph()
-    for graph, shape in ((g, (2,)), (h, (3,))):
-        x = parameter(graph, (None,), np.float32, "x")
-        y = graph.add(Add(), [x, constant(graph, np.zeros(shape, np.float32), "c")], name="add")
-        result(graph, Value(y.id))
+    g, h = (sequential((None,), ("add", Add(), {"c": np.zeros(n, np.float32)})) for n in (2, 3))
     with pytest.raises(ird.ExecutionError):
         ird.compare(g, h, [np.zeros(2, np.float32)])
     with pytest.raises(ird.ExecutionError):
@@ -192,18 +179,12 @@ W = np.random.default_rng(5).standard_normal(GROUPED.filter_shape).astype(np.flo
     ],
 )
 def test_broken_models_are_named(
-    layer: Layer,
-    w: np.ndarray,
-    more: dict,
-    kind: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    layer: Layer, w: np.ndarray, more: dict, kind: str, tmp_path: Path
 ) -> None:
     a, b = tmp_path / "a.xml", tmp_path / "b.xml"
     ird.write(ird.infer(model(GROUPED, W)), a)
     ird.write(ird.infer(model(layer, np.ascontiguousarray(w), **more)), b)
-    assert main(["compare", str(a), str(b), "-i", "x=randn"]) == 1
-    out = capsys.readouterr().out
+    out = answer("compare", a, b, "-i", "x=randn", code=1).out
     first = next(line for line in out.splitlines() if line.startswith("DIFF"))
     name = "add" if "bias" in more else "deconv"
     assert first.startswith(f"DIFF {name} ")
@@ -219,5 +200,4 @@ def test_channels_of_unlike_number_read_in_the_wrong_order() -> None:
     g, feeds = build(layer, x, w)
     misread, _ = build(layer, x, np.ascontiguousarray(w.reshape(3, 2, 3, 3).swapaxes(0, 1)))
     first = ird.compare(g, misread, feeds).first_difference
-    assert first is not None
     assert first.kind == "input and output channels are swapped"

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import irdeconv as ird
-from support.onnx_models import FORMS, Layer, checked
+from support.onnx_models import FORMS, Layer, checked, info, model
 from support.rows import each_row
 
 GROUPED = Layer(
@@ -152,14 +152,8 @@ def test_pads_as_large_as_a_number_allows_are_a_reason_and_no_allocation() -> No
 
 def model_of(nodes: list[Any], shape: list[Any], **tensors: Any) -> bytes:
     """A model from x to y."""
-    ends = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)
-        for name, dims in (("x", shape), ("y", [None] * len(shape)))
-    ]
-    constants = [numpy_helper.from_array(np.asarray(v), k) for k, v in tensors.items()]
-    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
-    opset = [helper.make_opsetid("", 17)]
-    made: bytes = helper.make_model(graph, opset_imports=opset, ir_version=8).SerializeToString()
+    ends = [info("x", shape)], [info("y", [None] * len(shape))]
+    made: bytes = model(nodes, *ends, tensors).SerializeToString()
     return made
 
 

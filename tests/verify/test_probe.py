@@ -25,6 +25,7 @@ from irdeconv.verify.evaluation import (
     scattering,
 )
 from random_dialects import weights
+from support.fixtures import Patch
 from support.layers import Layer, build
 
 pytestmark = pytest.mark.thorough
@@ -195,7 +196,7 @@ def test_weights_that_differ_by_a_prime_are_told_apart() -> None:
         assert report.differs, str(report)
 
 
-def test_what_is_too_large_is_not_probed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_large_is_not_probed(monkeypatch: Patch) -> None:
     source = simple()
     low = ird.lower(source).graph
     monkeypatch.setattr(evaluation, "LARGEST_PROBED", 100)
@@ -205,9 +206,7 @@ def test_what_is_too_large_is_not_probed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "the most that the probe holds" in (report.layers[0].reason or "")
 
 
-def test_layers_of_billions_of_products_are_probed_by_their_axes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_layers_of_billions_of_products_are_probed_by_their_axes(monkeypatch: Patch) -> None:
     """A side sums K taps of the last axis for each output, the layer C K K / (S S): 64 times more.
 
     Two sides make a thirty-second; the other axis and the channels cost less than that.

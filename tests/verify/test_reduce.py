@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from dataclasses import replace
@@ -14,10 +13,13 @@ import pytest
 import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.dtypes import f32
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.spec import Spec
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Opaque
+from irdeconv.ops.convert import Convert
+from irdeconv.ops.convolution import Convolution
 from irdeconv.verify import reduce_checks as comparing
 from irdeconv.verify import reduce_steps
 from irdeconv.verify.reduce import shrink, variant_of
@@ -31,7 +33,8 @@ from irdeconv.verify.reduce_search import (
     first_failing,
     minimized,
 )
-from support.layers import constant, parameter, result
+from support.commands import Answer, answer
+from support.layers import constant, parameter, result, sequential
 from support.networks import LAYERS, image, network
 
 # Shrinking: the searches, the cuts, the checks.
@@ -103,7 +106,6 @@ def test_pieces_compute_what_the_whole_computes(begin: int) -> None:
     assert knife.names(knife.units) == UNITS
     for end in range(begin + 1, len(UNITS) + 1):
         piece = knife.piece(knife.units[begin:end])
-        assert piece is not None
         assert [n.name for n in piece.layers] == UNITS[begin:end]
         arrays = ird.run(piece.graph, piece.feeds, form=None, fuse=False).values()
         for end_node, array in zip(piece.graph.results, arrays, strict=True):
@@ -130,7 +132,6 @@ def test_shapes_flow_in_as_constants() -> None:
     x = np.arange(2 * 3 * 5 * 4, dtype=np.float32).reshape(2, 3, 5, 4)
     knife = Knife(variant_of([g], [x]))
     piece = knife.piece(knife.named(["flat"]))
-    assert piece is not None
     assert [n.name for n in piece.graph.parameters] == ["relu"]
     assert [n.name for n in piece.graph.nodes("Const")] == ["target"]
     (y,) = ird.run(piece.graph, piece.feeds, form=None).values()
@@ -141,10 +142,6 @@ def test_weights_that_are_computed_of_constants_stay_constants() -> None:
     g = Graph()
     x = parameter(g, (1, 2, 4, 4), np.float32, "x")
     half = constant(g, np.ones((3, 2, 1, 1), np.float16), "half")
-    from irdeconv.ir.dtypes import f32
-    from irdeconv.ops.convert import Convert
-    from irdeconv.ops.convolution import Convolution
-
     w = Value(g.add(Convert(f32), [half], name="w").id)
     result(g, Value(g.add(Convolution(), [x, w], name="conv").id))
     small = ird.reduce(g, lambda graph, inputs: any(graph.nodes("Convolution")))
@@ -158,7 +155,6 @@ def test_both_sides_are_cut_at_the_same_places() -> None:
     base = variant_of([whole, ird.lower(whole).graph], [image()])
     knife = Knife(base)
     piece = knife.piece(knife.named(["up"]))
-    assert piece is not None
     a, b = piece.graphs
     assert [n.type for n in Variant((a,), {}).layers] == ["ConvolutionBackpropData"]
     assert [n.type for n in Variant((b,), {}).layers] == ["ZeroInsertion", "Pad", "Convolution"]
@@ -246,13 +242,9 @@ def test_a_kind_of_mistake_is_kept() -> None:
 
 
 def test_operations_that_nobody_knows_are_kept_whole() -> None:
-    g = Graph()
-    x = parameter(g, (1, 4, 8, 8), np.float32, "x")
-    y = Value(g.add(ReLU(), [x], name="relu").id)
     declared = (Spec.of(np.zeros((1, 4, 8, 8), np.float32), keep=False),)
-    y = Value(g.add(Opaque("Magic", "vendor", declared=declared), [y], name="magic").id)
-    y = Value(g.add(ReLU(), [y], name="behind").id)
-    result(g, y)
+    magic = "magic", Opaque("Magic", "vendor", declared=declared)
+    g = sequential((1, 4, 8, 8), ("relu", ReLU()), magic, ("behind", ReLU()))
     small = ird.reduce(g, lambda graph, inputs: any(graph.nodes("Magic")))
     assert [n.name for n in small.layers] == ["magic"]
     assert small.graph.parameters[0].spec().shape == (1, 4, 8, 8)  # as it is declared
@@ -371,39 +363,37 @@ def command(body: str) -> str:
     return f"'{sys.executable}' -S check.py {{}}"
 
 
-def reduce(*arguments: str) -> int:
-    return main(["reduce", "net.xml", "-o", "small.xml", *arguments])
+def reduce(*arguments: str, code: int = 0) -> Answer:
+    return answer("reduce", "net.xml", "-o", "small.xml", *arguments, code=code)
 
 
-def test_a_command(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command(model: Path) -> None:
     """The error names a layer, so it is found at once; another error is not mistaken for it."""
     check = command("""
 if 'name="conv2"' not in text: sys.exit("nothing to compile")
 if 'name="w2"' in text: sys.exit("error in conv2: no weights")
 """)
-    assert reduce("--check", check, "--fails-with", "no weights") == 0
+    out = reduce("--check", check, "--fails-with", "no weights").out
     small = ird.infer(ird.read("small.xml"))
     assert [n.name for n in small.nodes() if n.type == "Convolution"] == ["conv2"]
     assert len(Variant((small,), {}).layers) == 1
-    out = capsys.readouterr()
-    assert 'layers     9 -> 1: Convolution "conv2"' in out.out
-    assert "error in conv2: no weights" in out.out
-    assert "see it     " in out.out
-    see = out.out.partition("see it     ")[2].partition("\nthe whole model")[0]
+    assert 'layers     9 -> 1: Convolution "conv2"' in out
+    assert "error in conv2: no weights" in out
+    assert "see it     " in out
+    see = out.partition("see it     ")[2].partition("\nthe whole model")[0]
     assert shlex.split(see.replace("\\\n", " ")) == shlex.split(check.replace("{}", "small.xml"))
-    assert max(map(len, out.out.splitlines())) <= 80
+    assert max(map(len, out.splitlines())) <= 80
     with np.load("small.npz") as inputs:
         (y,) = ird.run(small, {n: inputs[n] for n in inputs.files}).values()
     assert y.size == 1
-    text = out.out.partition("a .ird file):\n")[2]
+    text = out.partition("a .ird file):\n")[2]
     assert ird.dump(ird.parse(text)) == ird.dump(ird.parse(ird.dump(ird.parse(text))))
 
 
-def test_json_and_inputs(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_and_inputs(model: Path) -> None:
     body = "\nimport zipfile\nassert zipfile.ZipFile(sys.argv[2]).namelist()\n"
     check = command(body + "sys.exit(7 if 'type=\"Split\"' in text else 0)") + " {inputs}"
-    assert reduce("--check", check, "--format", "json", "--fails-with", "7") == 0
-    done = json.loads(capsys.readouterr().out)
+    done = reduce("--check", check, "--format", "json", "--fails-with", "7").json
     assert done["schema"] == "irdeconv/reduce/1"
     assert done["layers"] == [{"name": "split", "type": "Split"}]
     assert done["layers_before"] == 9
@@ -429,17 +419,10 @@ def test_json_and_inputs(model: Path, capsys: pytest.CaptureFixture[str]) -> Non
     ],
     ids=["passes", "skips", "another", "not found", "hangs", "flaky", "rewriting"],
 )
-def test_nothing_to_reduce(
-    model: Path,
-    capsys: pytest.CaptureFixture[str],
-    body: str,
-    options: tuple[str, ...],
-    message: str,
-) -> None:
-    assert reduce("--check", command(body), *options) == 1
-    out = capsys.readouterr()
-    assert "E509" in out.err
-    assert message in out.err
+def test_nothing_to_reduce(model: Path, body: str, options: tuple[str, ...], message: str) -> None:
+    err = reduce("--check", command(body), *options, code=1).err
+    assert "E509" in err
+    assert message in err
     assert not Path("small.xml").exists()
 
 
@@ -447,7 +430,7 @@ def test_nothing_to_reduce(
 def test_a_command_that_hangs_is_a_fault_too(model: Path) -> None:
     check = command("time.sleep(30 if 'type=\"Sigmoid\"' in text else 0)")
     limits = ("--timeout", "1", "--max-checks", "4")
-    assert reduce("--check", check, "--fails-with", "timeout", *limits) == 0
+    reduce("--check", check, "--fails-with", "timeout", *limits)
     assert "Sigmoid" in Path("small.xml").read_text()
 
 
@@ -469,27 +452,18 @@ def test_a_command_that_hangs_is_a_fault_too(model: Path) -> None:
         ((), 2, "reduce needs --check, --compare or --verb"),
     ],
 )
-def test_refusals(
-    model: Path,
-    capsys: pytest.CaptureFixture[str],
-    arguments: tuple[str, ...],
-    code: int,
-    message: str,
-) -> None:
-    assert reduce(*arguments) == code
-    assert message in capsys.readouterr().err
+def test_refusals(model: Path, arguments: tuple[str, ...], code: int, message: str) -> None:
+    assert message in reduce(*arguments, code=code).err
 
 
-def test_a_second_model(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_model(model: Path) -> None:
     """The second model calls its input otherwise, and was written from another graph."""
     other = network({"b3": lambda v: 0 * v}, names={"relu1": "other_relu"})
     other.parameters[0].name = "image"
     ird.write(other, "other.xml")
-    assert reduce("--compare", "other.xml") == 0
-    out = capsys.readouterr().out
+    out = reduce("--compare", "other.xml").out
     assert "see it     irdeconv compare small.xml small_other.xml -i small.npz" in out
     assert 'Add "add3"' in out
     assert main(["compare", "small.xml", "small_other.xml", "-i", "small.npz"]) == 1
     Path("small_other.xml").unlink()
-    assert reduce("--compare", "net.xml") == 1
-    assert "both sides agree" in capsys.readouterr().err
+    assert "both sides agree" in reduce("--compare", "net.xml", code=1).err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from dataclasses import replace
@@ -27,7 +26,9 @@ from irdeconv.verify.second_definition import _attributes
 from irdeconv.verify.second_reading import SecondLayer, SecondModel, SecondSize, Unfollowed, larger
 from irdeconv.verify.second_side import openvino_facts
 from support import dialect_layers, dialect_random, layers
+from support.commands import answer
 from support.dialect_layers import VERSIONS
+from support.fixtures import Capture, Patch
 from support.mutants import mutants
 from support.proof_layers import OPENVINO, random_model
 from support.second import second_answer
@@ -84,19 +85,7 @@ def test_mutants_are_never_called_equal(step: int) -> None:
 
 def layer(**changes: Any) -> layers.Layer:
     """Two groups with C/g != M/g, other numbers on each axis."""
-    made = layers.Layer(
-        batch=2,
-        size=(4, 3),
-        groups=2,
-        c=1,
-        m=3,
-        kernel=(3, 4),
-        strides=(2, 3),
-        dilations=(1, 2),
-        pads_begin=(1, -2),
-        pads_end=(0, 1),
-        output_padding=(1, 0),
-    )
+    made = layers.Layer(2, (4, 3), 2, 1, 3, (3, 4), (2, 3), (1, 2), (1, -2), (0, 1), (1, 0))
     return replace(made, **changes)
 
 
@@ -108,7 +97,7 @@ def source_of(made: layers.Layer, data_shape: Any = None, shape_source: str = "c
     return ird.infer(layers.build(made, x, w.astype(np.float32), **sizes)[0])
 
 
-def test_a_fault_of_the_core_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_the_core_is_found(monkeypatch: Patch) -> None:
     """The core reads pads that are one less at the begin; what it proves then is different."""
     source = source_of(layer())
     low = ird.lower(source_of(layer(pads_begin=(0, -2), pads_end=(1, 1))), "stacked").graph
@@ -193,7 +182,7 @@ def test_biases_and_activations() -> None:
     assert verdict == DIFFERS, text
 
 
-def test_what_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_followed(monkeypatch: Patch) -> None:
     graph = source_of(layer())
     low = ird.lower(graph, "zero-insertion").graph
     pad = next(n for n in low.nodes("Pad") if n.origins)
@@ -267,10 +256,9 @@ def pair(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.oracles
-def test_every_layer_is_checked_twice(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_layer_is_checked_twice(pair: list[str]) -> None:
     """Layers without a rule lie in front: OpenVINO tells their shapes."""
-    assert main(pair) == 0
-    out = capsys.readouterr().out
+    out = answer(*pair).out
     assert "second ok   up1: agrees" in out
     assert "second ok   the model: agrees" in out
     shapes, folded = openvino_facts(SecondModel(SAMPLE.read_bytes(), b"\0" * (1 << 20)))
@@ -279,34 +267,24 @@ def test_every_layer_is_checked_twice(pair: list[str], capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("verdict", [DIFFERS, NOT_APPLICABLE])
-def test_a_difference_fails(
-    pair: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    verdict: str,
-) -> None:
+def test_a_difference_fails(pair: list[str], monkeypatch: Patch, verdict: str) -> None:
     made = [SecondAnswer("up1", verdict, "because")]
     monkeypatch.setattr(second_check, "second_check", lambda *_: made)
     code = 1 if verdict == DIFFERS else 0
-    assert main(pair) == code
-    assert f"{'FAIL' if code else '    '} up1: {verdict}: because" in capsys.readouterr().out
-    assert main([*pair, "--format", "json"]) == code
-    content: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert f"{'FAIL' if code else '    '} up1: {verdict}: because" in answer(*pair, code=code).out
+    content: dict[str, Any] = answer(*pair, "--format", "json", code=code).json
     assert content["passed"] is (code == 0)
     assert content["second"] == [{"layer": "up1", "verdict": verdict, "text": "because"}]
 
 
-def test_islpy_that_is_missing(
-    pair: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_islpy_that_is_missing(pair: list[str], monkeypatch: Patch) -> None:
     monkeypatch.setitem(sys.modules, "islpy", None)
-    assert main(pair) == 4
-    err = capsys.readouterr().err
+    err = answer(*pair, code=4).err
     assert "--second needs the package islpy, which is not installed" in " ".join(err.split())
     assert "pip install 'irdeconv[isl]'" in err
 
 
-def test_exact_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exact_sizes(tmp_path: Path, capsys: Capture) -> None:
     """--sizes makes open sizes exact, for both checkers."""
     graph = source_of(layer(), [None, 2, None, 3])
     ird.write(graph, tmp_path / "a.xml")

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.graph import Graph
 from irdeconv.ir.op import REGISTRY, Op
 from irdeconv.verify.difference import kind_of
 from irdeconv.verify.judge import evaluate
 from irdeconv.verify.mistakes import setting_mistake
-from support.layers import constant, parameter, result
+from support.layers import sequential
 
 RNG = np.random.default_rng(81)
 X = (2 * RNG.standard_normal((2, 3, 7, 8))).astype(np.float32)
@@ -126,12 +126,9 @@ def test_rounding_is_no_scale() -> None:
 
 
 def two_layers(last: Op, *others: Any) -> Graph:
-    g = Graph()
-    x = parameter(g, X.shape, np.float32, "x")
-    y = Value(g.add(op("Multiply"), [x, constant(g, np.float32(0.5), "half")], name="m").id)
-    more = [constant(g, np.asarray(v), f"c{i}") for i, v in enumerate(others)]
-    result(g, Value(g.add(last, [y, *more], name="last").id), "y")
-    return ird.infer(g)
+    first = "m", op("Multiply"), {"half": np.float32(0.5)}
+    more = {f"c{i}": v for i, v in enumerate(others)}
+    return ird.infer(sequential(X.shape, first, ("last", last, more)))
 
 
 @pytest.mark.parametrize(
@@ -143,6 +140,5 @@ def two_layers(last: Op, *others: Any) -> Graph:
 )  # fmt: skip
 def test_compare_names_it(mine: Graph, wrong: Graph, text: str) -> None:
     first = ird.compare(mine, wrong, [X]).first_difference
-    assert first is not None
     assert first.name == "last"
     assert (first.kind or "").startswith(text)

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from conformance import naive, products
 from irdeconv.verify.suite_cases import (
     EDGES,
     NETWORKS,
@@ -26,11 +25,94 @@ from irdeconv.verify.suite_cases import (
     grid,
     packaged,
 )
-from irdeconv.verify.suite_layer import DIALECTS, Refused, layer_of, per_axis
+from irdeconv.verify.suite_layer import DIALECTS, Refused, SuiteLayer, layer_of, per_axis
 from irdeconv.verify.suite_manifest import Suite
 from irdeconv.verify.suite_report import causes
 from irdeconv.verify.suite_vectors import vectors
+from support.dialect_layers import ACTIVATIONS, DialectLayer
+from support.dialect_layers import expected as expected_of_dialect
+from support.layers import Layer
+from support.layers import expected as expected_of_openvino
 from support.public_layers import PUBLISHED
+
+# A suite's layers by the tests' own definition: the scatter of tests/support/oracle.py.
+
+VERSIONS = {
+    "onednn": "onednn_graph_1",
+    "onnx": "onnx_opset11",
+    "ort-nhwc": "com.ms.internal.nhwc_11",
+    "tensorrt": "tensorrt",
+}
+
+
+def naive(layer: SuiteLayer, arrays: dict[str, Any]) -> Any:
+    """The output by loops over scalars; attributes are read anew from what the layer says."""
+    x, w, bias = arrays["x"], arrays["filter"], arrays.get("bias")
+    wide = [None if a is None else a.astype(np.float64) for a in (x, w, bias)]
+    if layer.dialect == "openvino":
+        return expected_of_openvino(_openvino(layer), wide[0], wide[1])
+    return expected_of_dialect(_dialect(layer), *wide)
+
+
+def products(layer: SuiteLayer, arrays: dict[str, Any]) -> int:
+    """How many scalars the naive definition multiplies."""
+    return layer.batch * int(np.prod(layer.size, initial=1)) * int(arrays["filter"].size)
+
+
+def _openvino(layer: SuiteLayer) -> Layer:
+    return Layer(
+        batch=layer.batch,
+        size=layer.size,
+        groups=None if layer.groups == 1 else layer.groups,
+        c=layer.channels // layer.groups,
+        m=layer.outputs // layer.groups,
+        kernel=layer.kernel,
+        strides=layer.strides,
+        dilations=layer.dilations,
+        pads_begin=layer.pads_begin,
+        pads_end=layer.pads_end,
+        output_padding=layer.output_padding,
+        auto_pad=layer.auto_pad,
+        output_shape=layer.output_shape,
+    )
+
+
+def _dialect(layer: SuiteLayer) -> DialectLayer:
+    attributes: dict[str, Any] = dict(layer.extras)
+    given = {
+        "strides": layer.strides,
+        "dilations": layer.dilations,
+        "output_padding": layer.output_padding,
+        "output_shape": layer.output_shape,
+    }
+    explicit = layer.auto_pad == "explicit"
+    if layer.dialect == "tensorrt":
+        mode = "EXPLICIT_ROUND_DOWN" if explicit else layer.auto_pad.upper()
+        given = {"stride": layer.strides, "dilation": layer.dilations}
+        given |= {"pre_padding": layer.pads_begin, "post_padding": layer.pads_end}
+        attributes = {"padding_mode": mode} | attributes
+    elif layer.dialect == "onednn":
+        given |= {"pads_begin": layer.pads_begin, "pads_end": layer.pads_end}
+        attributes |= {"auto_pad": "none" if explicit else layer.auto_pad}
+    else:
+        given |= {"pads": (*layer.pads_begin, *layer.pads_end)}
+        attributes |= {"auto_pad": "NOTSET" if explicit else layer.auto_pad.upper()}
+    if layer.activation != "none":
+        name, *parameters = layer.activation.split()
+        assert name in ACTIVATIONS
+        attributes |= {"activation": name, "activation_params": tuple(map(float, parameters))}
+    return DialectLayer(
+        layer.version or VERSIONS[layer.dialect],
+        layer.batch,
+        layer.size,
+        layer.groups,
+        layer.channels // layer.groups,
+        layer.outputs // layer.groups,
+        layer.kernel,
+        {k: v for k, v in given.items() if v is not None} | attributes,
+        bias=0 if layer.bias else None,
+    )
+
 
 QUICK = 2000  # products of the naive definition in the default tests
 ALL = chosen_dialects(["all"])
@@ -228,7 +310,7 @@ def digest(folder: Path) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Suite:
     folder = tmp_path_factory.mktemp("suites") / "quick"
-    only = ["*-quick-*", "openvino-edge-*", *(name for name, *_ in MISTAKES.values())]
+    only = ["*-quick-*", "openvino-edge-*", *MISTAKES]
     return ird.suite(folder, ["all"], ["quick", "edges"], only=only, form="phases")
 
 
@@ -288,79 +370,39 @@ def test_floats_are_judged_by_their_bounds(tmp_path: Path) -> None:
     assert next(c for c in report.cases if not c.passed).difference.own_at == at
 
 
-def changed(suite: Suite, name: str, change: Callable[[dict[str, Any]], Any]) -> Any:
-    """What a device gives that computes a case with other arrays, by the naive definition."""
-    case = next(c for c in suite.cases if c.name == name)
+# Cases, mistakes in them, and what their arrays (which the naive definition computes with then) or
+# their outputs become.
+MISTAKES: dict[str, tuple[str, Callable[[dict[str, Any], Any], Any]]] = {
+    "onnx-edge-groups-unequal":
+        ("the kernel is flipped", lambda a, y: {"filter": a["filter"][:, :, ::-1, ::-1]}),
+    "onednn-edge-unlike-axes":  # channels last
+        ("the kernel is flipped", lambda a, y: {"filter": a["filter"][::-1, ::-1, ::-1]}),
+    "onnx-edge-kernel-below-stride-bias":
+        ("a bias is missing", lambda a, y: {"bias": 0 * a["bias"]}),
+    "ort-nhwc-quick-002":  # before an activation
+        ("the bias is missing", lambda a, y: {"bias": 0 * a["bias"]}),
+    "openvino-edge-groups-unequal":
+        ("input channels of 3 groups interleaved",
+         lambda a, y: {"x": a["x"][:, np.arange(6).reshape(3, 2).T.reshape(-1)]}),
+    "openvino-edge-depthwise": ("channels permuted", lambda a, y: y[:, ::-1]),
+    "openvino-edge-large-dilation": ("shifted by", lambda a, y: np.roll(y, 1, 2)),
+    "ort-nhwc-edge-batch":
+        ("channels are first instead of last", lambda a, y: np.moveaxis(y, -1, 1)),
+    "openvino-edge-output-padding": ("rows more at the end", lambda a, y: y[:, :, :-1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_planted_mistakes_are_named(quick: Suite, name: str) -> None:
+    kind, make = MISTAKES[name]
+    case = next(c for c in quick.cases if c.name == name)
     arrays = case.arrays()
-    return naive(case.layer, arrays | change(arrays)).astype(np.float32)
-
-
-def shifted(y: Any, axis: int) -> Any:
-    return np.roll(y, 1, axis)
-
-
-MISTAKES: dict[str, tuple[str, Callable[[Suite, str], Any], str]] = {
-    "flipped": (
-        "onnx-edge-groups-unequal",
-        lambda s, n: changed(s, n, lambda a: {"filter": a["filter"][:, :, ::-1, ::-1]}),
-        "the kernel is flipped",
-    ),
-    "flipped, channels last": (
-        "onednn-edge-unlike-axes",
-        lambda s, n: changed(s, n, lambda a: {"filter": a["filter"][::-1, ::-1, ::-1]}),
-        "the kernel is flipped",
-    ),
-    "no bias": (
-        "onnx-edge-kernel-below-stride-bias",
-        lambda s, n: changed(s, n, lambda a: {"bias": 0 * a["bias"]}),
-        "a bias is missing",
-    ),
-    "no bias before an activation": (
-        "ort-nhwc-quick-002",
-        lambda s, n: changed(s, n, lambda a: {"bias": 0 * a["bias"]}),
-        "the bias is missing",
-    ),
-    "groups": (
-        "openvino-edge-groups-unequal",
-        lambda s, n: changed(
-            s, n, lambda a: {"x": a["x"][:, np.arange(6).reshape(3, 2).T.reshape(-1)]}
-        ),
-        "input channels of 3 groups interleaved",
-    ),
-    "channels permuted": (
-        "openvino-edge-depthwise",
-        lambda s, n: _expected(s, n)[:, ::-1],
-        "channels permuted",
-    ),
-    "shifted": (
-        "openvino-edge-large-dilation",
-        lambda s, n: shifted(_expected(s, n), 2),
-        "shifted by",
-    ),
-    "channels first": (
-        "ort-nhwc-edge-batch",
-        lambda s, n: np.moveaxis(_expected(s, n), -1, 1),
-        "channels are first instead of last",
-    ),
-    "one row less": (
-        "openvino-edge-output-padding",
-        lambda s, n: _expected(s, n)[:, :, :-1],
-        "rows more at the end",
-    ),
-}
-
-
-def _expected(suite: Suite, name: str) -> Any:
-    return next(c for c in suite.cases if c.name == name).expected()[0]
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_planted_mistakes_are_named(quick: Suite, mistake: str) -> None:
-    name, make, kind = MISTAKES[mistake]
-    report = ird.check_suite(quick.folder, {name: make(quick, name)})
+    made = make(arrays, case.expected()[0])
+    if isinstance(made, dict):
+        made = naive(case.layer, arrays | made).astype(np.float32)
+    report = ird.check_suite(quick.folder, {name: made})
     found = next(c for c in report.cases if c.name == name)
     assert found.status == "differs"
-    assert found.difference is not None
     assert kind in (found.difference.kind or ""), found.difference
     assert {c.status for c in report.cases if c.name != name} == {"missing"}
 

@@ -17,16 +17,16 @@ import irdeconv as ird
 from irdeconv.base.errors import UsageError
 from irdeconv.verify.suite_file import line_of, read_layers
 from irdeconv.verify.suite_manifest import Suite
-from support.commands import command
+from support.commands import answer, command
+from support.fixtures import Patch
 
 EDGES = ("--set", "edges", "--only", "*-edge-kernel-1*")  # three cases
 
 
 @pytest.fixture
-def place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+def place(tmp_path: Path) -> Path:
     folder = tmp_path / "vectors"
     assert command("suite", "make", folder, *EDGES) == 0
-    capsys.readouterr()
     return folder
 
 
@@ -34,9 +34,8 @@ def results_of(folder: Path) -> dict[str, Any]:
     return {c.name: c.expected()[0] for c in Suite.open(folder).cases}
 
 
-def test_make_tells_what_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("suite", "make", tmp_path / "s", *EDGES, "--form", "gemm") == 0
-    seen = capsys.readouterr()
+def test_make_tells_what_it_writes(tmp_path: Path) -> None:
+    seen = answer("suite", "make", tmp_path / "s", *EDGES, "--form", "gemm")
     assert "openvino edges: 3 cases\nlowered: 1 as zero-insertion, 2 as gemm\n" in seen.out
     assert "3 cases, at most about" in seen.err
     assert [p.name for p in tmp_path.iterdir()] == ["s"]
@@ -48,9 +47,7 @@ def test_make_tells_what_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("shape", ["npz", "npy", "archive", "folder of one array"])
-def test_results_in_every_shape(
-    place: Path, shape: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_results_in_every_shape(place: Path, shape: str) -> None:
     arrays, target = results_of(place), place.parent / "results"
     if shape == "archive":
         target = place.parent / "results.npz"
@@ -62,20 +59,16 @@ def test_results_in_every_shape(
                 np.save(target / f"{name}.npy", a)
             else:
                 np.savez(target / f"{name}.npz", **{"y" if shape == "npz" else "out0": a})
-    assert command("suite", "check", place, target) == 0
-    assert capsys.readouterr().out == "3 of 3 cases passed\n"
+    assert answer("suite", "check", place, target).out == "3 of 3 cases passed\n"
 
 
-def test_what_is_missing_or_no_array_is_told(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_missing_or_no_array_is_told(place: Path) -> None:
     target = place.parent / "results"
     target.mkdir()
     (target / "openvino-edge-kernel-1.npz").write_bytes(b"nothing")
     np.savez(target / "openvino-edge-kernel-1-stride-1.npz", a=np.zeros(1), b=np.zeros(1))
     np.save(target / "other.npy", np.zeros(3))
-    assert command("suite", "check", place, target) == 1
-    out = capsys.readouterr().out
+    out = answer("suite", "check", place, target, code=1).out
     assert "BAD  openvino-edge-kernel-1\n" in out
     assert '2 arrays, none is named "y"' in " ".join(out.split())
     assert "MISSING openvino-edge-kernel-1-shifted\n     there is no result" in out
@@ -112,59 +105,48 @@ def test_one_bad_result_keeps_no_other_from_being_judged(place: Path, tmp_path: 
         assert not report
 
 
-def test_a_suite_without_cases_is_no_yes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_suite_without_cases_is_no_yes(place: Path) -> None:
     manifest = place / "manifest.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text("utf-8")), "cases": []}))
     (place / "results").mkdir()
-    assert command("suite", "check", place, place / "results") == 1
-    assert capsys.readouterr().out == "0 of 0 cases passed\n"
+    assert answer("suite", "check", place, place / "results", code=1).out == "0 of 0 cases passed\n"
 
 
-def test_reports_for_machines(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_for_machines(place: Path) -> None:
     arrays = results_of(place)
     arrays["openvino-edge-kernel-1"][..., 0] += 1
     np.savez(place.parent / "results.npz", **arrays)
     check = ("suite", "check", place, place.parent / "results.npz", "--format")
-    assert command(*check, "json") == 1
-    document = json.loads(capsys.readouterr().out)
+    document = answer(*check, "json", code=1).json
     assert document["schema"] == "irdeconv/suite/1"
     assert document["counts"] == {"passed": 2, "differs": 1, "missing": 0, "unreadable": 0}
     (wrong,) = [c for c in document["cases"] if c["status"] == "differs"]
     assert wrong["difference"]["own"] == 1.0
     assert "strides 2" in wrong["features"]
-    assert command(*check, "junit") == 1
-    suite = ElementTree.fromstring(capsys.readouterr().out)[0]
+    suite = ElementTree.fromstring(answer(*check, "junit", code=1).out)[0]
     assert (suite.get("tests"), suite.get("failures")) == ("3", "1")
     (failure,) = suite.iter("failure")
     assert "off by 1 at" in (failure.text or "")
 
 
-def test_run_judges_at_once_and_keeps_results(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_run_judges_at_once_and_keeps_results(place: Path) -> None:
     kept = place.parent / "kept"
-    assert command("suite", "run", place, "--with", "irdeconv", "-o", kept) == 0
-    assert "3 of 3 cases passed" in capsys.readouterr().out
+    run = ("suite", "run", place, "--with", "irdeconv", "-o", kept)
+    assert "3 of 3 cases passed" in answer(*run).out
     assert command("suite", "check", place, kept) == 0
-    assert command("suite", "run", place, "--with", "irdeconv", "-o", kept) == 2
-    assert "--force replaces it" in capsys.readouterr().err
-    again = ("suite", "run", place, "--with", "irdeconv", "-o", kept, "--force", "--all")
-    assert command(*again) == 0
-    assert "ok   openvino-edge-kernel-1\n" in capsys.readouterr().out
+    assert "--force replaces it" in answer(*run, code=2).err
+    assert "ok   openvino-edge-kernel-1\n" in answer(*run, "--force", "--all").out
 
 
-def test_list(
-    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_list(place: Path, monkeypatch: Patch) -> None:
     monkeypatch.setenv("COLUMNS", "70")
-    assert command("suite", "list", *EDGES) == 0
-    planned = capsys.readouterr().out
+    planned = answer("suite", "list", *EDGES).out
     assert "openvino-edge-kernel-1\n  a kernel of size 1 between inserted zeros\n" in planned
     assert planned.endswith("3 cases\n")
-    assert command("suite", "list", place) == 0
-    assert capsys.readouterr().out == planned
-    assert command("suite", "list", "--dialect", "all", "--set", "quick,full", "-q") == 0
-    lines = capsys.readouterr().out.splitlines()
+    assert answer("suite", "list", place).out == planned
+    lines = answer(
+        "suite", "list", "--dialect", "all", "--set", "quick,full", "-q"
+    ).out.splitlines()
     assert 60 < max(map(len, lines)) <= 70
     assert int(lines[-1].split()[0]) > 400
 
@@ -191,30 +173,24 @@ def test_list(
         ("make vectors/manifest.json", 2, "is a file; a suite is a folder"),
     ],
 )
-def test_refusals(
-    place: Path, args: str, code: int, text: str, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+def test_refusals(place: Path, args: str, code: int, text: str, monkeypatch: Patch) -> None:
     monkeypatch.chdir(place.parent)
     before = sorted(p for p in place.parent.rglob("*"))
-    assert command("suite", *args.split()) == code
-    assert text in capsys.readouterr().err
+    assert text in answer("suite", *args.split(), code=code).err
     assert sorted(p for p in place.parent.rglob("*")) == before
 
 
-def test_only_a_suite_is_replaced(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_a_suite_is_replaced(place: Path) -> None:
     make = ("suite", "make", place, "--set", "edges", "--only", "*-edge-batch", "--force")
     assert command(*make) == 0
     assert sorted(p.name for p in place.iterdir()) == ["manifest.json", "openvino-edge-batch"]
     (place / "mine.txt").write_text("mine")
-    assert command(*make) == 2
-    assert "holds more than its suite: mine.txt" in capsys.readouterr().err
+    assert "holds more than its suite: mine.txt" in answer(*make, code=2).err
     (place / "manifest.json").write_text("{}")
-    assert command(*make) == 2
-    assert "files that are no suite" in capsys.readouterr().err
+    assert "files that are no suite" in answer(*make, code=2).err
 
 
-def test_a_failure_leaves_the_old_suite(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_leaves_the_old_suite(place: Path, monkeypatch: Patch) -> None:
     before = {p: p.read_bytes() for p in place.rglob("*") if p.is_file()}
 
     def fails(*args: object) -> bytes:
@@ -236,15 +212,13 @@ def test_a_failure_leaves_the_old_suite(place: Path, monkeypatch: pytest.MonkeyP
     assert {p: p.read_bytes() for p in place.rglob("*") if p.is_file()} == before
 
 
-def test_a_suite_that_was_changed_is_refused(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_suite_that_was_changed_is_refused(place: Path) -> None:
     results = place.parent / "results.npz"
     np.savez(results, **results_of(place))
     path = place / "openvino-edge-kernel-1/expected.npz"
     path.write_bytes(path.read_bytes() + b"\0")
-    assert command("suite", "check", place, results) == 2
-    assert "has changed since the suite was made" in capsys.readouterr().err
+    err = answer("suite", "check", place, results, code=2).err
+    assert "has changed since the suite was made" in err
 
 
 @pytest.mark.parametrize(
@@ -261,15 +235,12 @@ def test_a_suite_that_was_changed_is_refused(
         (lambda m: m["cases"][0].pop("known"), "case number 0: KeyError"),
     ],
 )
-def test_a_broken_manifest_is_refused(
-    place: Path, change: Any, text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broken_manifest_is_refused(place: Path, change: Any, text: str) -> None:
     path = place / "manifest.json"
     document = json.loads(path.read_text("utf-8"))
     change(document)
     path.write_text(json.dumps(document))
-    assert command("suite", "check", place, place) == 2
-    assert text in capsys.readouterr().err
+    assert text in answer("suite", "check", place, place, code=2).err
 
 
 LAYERS = """\
@@ -290,11 +261,10 @@ kernel = 4
 """
 
 
-def test_layers_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_layers_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "npu.toml"
     path.write_text(LAYERS)
-    assert command("suite", "make", tmp_path / "s", "--layers", path) == 0
-    seen = capsys.readouterr()
+    seen = answer("suite", "make", tmp_path / "s", "--layers", path)
     assert "left out: tensorrt has no kernel 3, auto_pad valid\n" in seen.err
     cases = {c.name: c for c in Suite.open(tmp_path / "s").cases}
     assert [n for n in cases if "stem" in n] == ["openvino-stem", "tensorrt-stem"]
@@ -358,16 +328,14 @@ def test_mistakes_in_a_file_have_lines(tmp_path: Path, text: str, wanted: str) -
     assert wanted in said, said
 
 
-def test_sizes_of_a_file_are_limited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sizes_of_a_file_are_limited(tmp_path: Path) -> None:
     path = tmp_path / "big.toml"
     path.write_text(
         "[cross]\nsize = [[4000, 4000]]\nkernel = [64]\nchannels = 512\noutputs = 512\n"
     )
     make = ("suite", "make", tmp_path / "s", "--layers", path)
-    assert command(*make) == 5
-    assert "1 case would take about" in capsys.readouterr().err
-    assert command(*make, "--max-size", "4T") == 5
-    assert "products, more than" in capsys.readouterr().err
+    assert "1 case would take about" in answer(*make, code=5).err
+    assert "products, more than" in answer(*make, "--max-size", "4T", code=5).err
     assert not (tmp_path / "s").exists()
 
 

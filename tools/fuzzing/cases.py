@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from fuzzing.formats import mutate
 from fuzzing.seeds import FORMATS, Seed, seeds
@@ -72,17 +73,16 @@ _TARGETS = (
     "lower {m} --target {x} --form auto --explain-costs", "lower {m} --target {x} --form {f}",
     f"compare {{m}} --target {{x}} --form auto {_MEMORY}",
 )  # fmt: skip
-_PROOFS = ("check-certificate {m} {l} --certificate {x}",)
 _PAIRS = (
-    "check-certificate {m} {l}",
-    "check-certificate {m} {l} --probe --seed 1",
+    "check-certificate {m} {l}", "check-certificate {m} {l} --probe --seed 1",
     f"compare {{m}} {{l}} {_MEMORY}",
-)
-_FOREIGN = (
-    "convert {m} -o {o}.xml",
-    "convert {m} -o {o}.xml",
-    "convert {m} -o {o}.xml --weights random --limit random_weights=16M",
-)
+)  # fmt: skip
+_CONVERT = "convert {m} -o {o}.xml"
+_FOREIGN = (_CONVERT, _CONVERT, f"{_CONVERT} --weights random --limit random_weights=16M")
+_TEXTS = {  # of formats that need a model beside them
+    "npy": _ARRAYS, "npz": _ARRAYS, "toml": _TARGETS, "lowered": _PAIRS,
+    "certificate": ("check-certificate {m} {l} --certificate {x}",),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,12 @@ class Case:
     def name(self) -> str:
         """What `--only` takes."""
         return f"{self.format}:{self.number}"
+
+    def write(self, folder: Path) -> None:
+        """Write the files into a folder, which is made."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in self.files.items():
+            (folder / name).write_bytes(data)
 
 
 def place(number: int) -> tuple[str, int]:
@@ -129,17 +135,10 @@ def make(format: str, number: int, seed: int) -> Case:
 
 def _commands(rng: random.Random, format: str, start: Seed) -> tuple[tuple[str, ...], ...]:
     """Choose one or two commands, the first of them the cheapest that reads the file."""
-    first: list[str] = []
-    if format in ("npy", "npz"):
-        texts = _ARRAYS
-    elif format == "toml":
-        texts = _TARGETS
-    elif format == "certificate":
-        texts = _PROOFS
-    elif format == "lowered":
-        texts = _PAIRS
+    first = [] if format in _TEXTS else ["validate {m}"]
+    if format in _TEXTS:
+        texts = _TEXTS[format]
     else:
-        first = ["validate {m}"]
         texts = _ANY if rng.random() < 0.65 else _WRITING
         if format in ("onnx", "onednn") and rng.random() < 0.4:
             texts = _FOREIGN

@@ -22,15 +22,7 @@ from typing import Any
 
 from lxml import etree
 
-from fuzzing.mutate import (
-    LONGEST,
-    NAMES,
-    TYPES,
-    integer,
-    mutate_bytes,
-    mutate_text,
-    mutate_tree,
-)
+from fuzzing.mutate import LONGEST, NAMES, TYPES, integer, mutate_bytes, mutate_text, mutate_tree
 
 
 def raw(value: Any) -> bytes:

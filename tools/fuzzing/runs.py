@@ -83,10 +83,7 @@ class Runs:
                 self._keep(self.folder / f"{i:03}-{key[0].replace(' ', '-')}", least)
 
     def _keep(self, folder: Path, found: Found) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         format, _, number = found.case.partition(":")
-        case = make(format, int(number), self.seed)
-        for name, data in case.files.items():
-            (folder / name).write_bytes(data)
+        make(format, int(number), self.seed).write(folder)
         about = f"{found.case}\nirdeconv {' '.join(found.command)}\n{found.fault.detail}\n"
         (folder / "about.txt").write_text(about.replace("{d}", "."))

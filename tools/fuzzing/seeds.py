@@ -42,11 +42,15 @@ def _ir(name: str, xml: bytes, weights: bytes) -> Seed:
     return Seed(name, "m.xml", {"m.xml": xml, "m.bin": weights})
 
 
+def _bytes(path: Path) -> tuple[bytes, bytes]:
+    return path.read_bytes(), path.with_suffix(".bin").read_bytes()
+
+
 def _written(name: str, graph: Graph) -> Seed:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "m.xml"
         ird.write(ird.infer(graph), path)
-        return _ir(name, path.read_bytes(), path.with_suffix(".bin").read_bytes())
+        return _ir(name, *_bytes(path))
 
 
 @cache
@@ -116,26 +120,7 @@ def _legacy() -> Iterator[Seed]:
     for case in legacy_cases.CASES:
         if case.kind not in kinds:
             kinds.add(case.kind)
-            yield _ir(f"old/{case.name}", *_legacy_text(case))
-
-
-def _legacy_text(case: Any) -> tuple[bytes, bytes]:
-    from support import legacy
-
-    made: list[tuple[bytes, bytes]] = []
-    reading = ird.read
-
-    def kept(xml: bytes, weights: bytes) -> Any:
-        made.append((xml, weights))
-        return reading(xml, weights)
-
-    ird.read = kept  # the case hands its texts to nobody else
-    try:
-        assert legacy
-        case.graph()
-    finally:
-        ird.read = reading
-    return made[0]
+            yield _ir(f"old/{case.name}", *case.files())
 
 
 def _onnx() -> Iterator[Seed]:
@@ -160,8 +145,7 @@ def _npy(array: Any) -> bytes:
 
 def model_of_arrays() -> Seed:
     """Return an IR with inputs of several types, which saved arrays are fed to."""
-    sample = SAMPLES / "openvino" / "group_deconv.xml"
-    return _ir("arrays", sample.read_bytes(), sample.with_suffix(".bin").read_bytes())
+    return _ir("arrays", *_bytes(SAMPLES / "openvino" / "group_deconv.xml"))
 
 
 def _arrays() -> Iterator[Seed]:
@@ -213,13 +197,9 @@ def _certificates() -> Iterator[Seed]:
                 with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
                     code = main(["lower", str(sample), *map(str, wanted)])
                 assert code in (0, 7), code
-                files = {
-                    "m.xml": sample.read_bytes(),
-                    "m.bin": sample.with_suffix(".bin").read_bytes(),
-                    "low.xml": low.read_bytes(),
-                    "low.bin": low.with_suffix(".bin").read_bytes(),
-                    "c.json": proofs.read_bytes(),
-                }
+                names = "m.xml", "m.bin", "low.xml", "low.bin", "c.json"
+                contents = *_bytes(sample), *_bytes(low), proofs.read_bytes()
+                files = dict(zip(names, contents, strict=True))
             yield Seed(f"certificate/{name}/{form}", "c.json", files)
 
 

@@ -5,31 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-
-def _tensor(ident: int, shape: tuple[int, ...]) -> dict[str, Any]:
-    return {
-        "id": ident, "dtype": "f32", "shape": list(shape), "stride": [],
-        "layout_type": "strided", "property_type": "undef",
-    }  # fmt: skip
-
-
-def _attribute(value: Any) -> dict[str, Any]:
-    kinds = {bool: "bool", int: "s64", float: "f32", str: "string", list: "s64[]"}
-    return {"type": kinds[type(value)], "value": value}
+from support.onednn_dumps import content, op, tensor
 
 
 def _op(kind: str, shapes: list[tuple[int, ...]], first: int, **attributes: Any) -> dict[str, Any]:
     """One operation; the last shape is its output's."""
-    ends = [_tensor(first + i, s) for i, s in enumerate(shapes)]
-    return {
-        "id": 100 + first, "name": f"{kind}_{first}", "kind": kind,
-        "attrs": {k: _attribute(v) for k, v in attributes.items()},
-        "inputs": ends[:-1], "outputs": ends[-1:],
-    }  # fmt: skip
-
-
-def _dump(*ops: dict[str, Any], version: str = "3.4.0") -> dict[str, Any]:
-    return {"version": version, "engine_kind": "cpu", "fpmath_mode": "strict", "graph": list(ops)}
+    ends = [tensor(first + i, s) for i, s in enumerate(shapes)]
+    return op(kind, ends[:-1], ends[-1:], **attributes)
 
 
 _LISTS = {"strides": [2, 2], "pads_begin": [1, 0], "pads_end": [1, 1], "dilations": [1, 1]}
@@ -61,9 +43,9 @@ _ROWS: tuple[tuple[str, list[tuple[int, ...]], dict[str, Any]], ...] = (
 def dumps() -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield one dump for each operation, and a chain of three."""
     for i, (kind, shapes, attributes) in enumerate(_ROWS):
-        yield f"onednn/{i}-{kind}", _dump(_op(kind, shapes, 0, **attributes))
+        yield f"onednn/{i}-{kind}", content(_op(kind, shapes, 0, **attributes))
     up = _op(*_ROWS[0][:2], 0, **_ROWS[0][2])
     bias = _op("BiasAdd", [(1, 2, 7, 8), (2,), (1, 2, 7, 8)], 2, data_format="NCX")
     last = _op("ReLU", [(1, 2, 7, 8), (1, 2, 7, 8)], 4)
     bias["inputs"][1]["id"], bias["outputs"][0]["id"] = 9, 4
-    yield "onednn/chain", _dump(up, bias, last, version="2.7.0")
+    yield "onednn/chain", content(up, bias, last, version="2.7.0")

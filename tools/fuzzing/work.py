@@ -82,9 +82,7 @@ def run_case(case: Case, folder: Path, guard: Guard, tally: Tally) -> None:
 def tried(case: Case, command: tuple[str, ...], folder: Path, guard: Guard) -> tuple[Any, Any]:
     """Run one command on fresh files."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    for name, data in case.files.items():
-        (folder / name).write_bytes(data)
+    case.write(folder)
     result = attempt(tuple(a.replace("{d}", str(folder)) for a in command), guard)
     return result, faults(result, folder)
 

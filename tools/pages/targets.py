@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -16,106 +16,79 @@ from pathlib import Path
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.graph import Graph
 from irdeconv.ir.op import REGISTRY
 from irdeconv.rewrite import legalising, native
 from irdeconv.rewrite.target_conditions import OPERATIONS, Facts, Name, names_of
 from irdeconv.rewrite.targets import Target, load_target, target_names
 from pages import DOCS, MARK, with_parts
-from support.layers import Layer, constant, parameter, result
+from support.layers import Layer, sequential
 
 NO_DEVICES = ("generic", "no-depth-to-space", "zero-insertion-hardware")
 
 
-@dataclass(frozen=True)
-class SampleLayer:
-    """A deconvolution with a bias; lists have an entry per spatial axis."""
-
-    name: str
-    size: tuple[int, ...]
-    inputs: int
-    outputs: int
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    begin: tuple[int, ...]
-    end: tuple[int, ...]
-    groups: int = 1
-    dilation: int = 1
-    output_padding: int = 0
-
-    @property
-    def text(self) -> str:
-        """The layer in words."""
-        parts = [
-            f"{self.inputs} channels of {_times(self.size)} to {self.outputs}",
-            f"kernel {_times(self.kernel)}",
-            f"stride {_times(self.strides)}",
-            f"pads {_pads(self.begin, self.end)}" if any((*self.begin, *self.end)) else "",
-            f"dilation {self.dilation}" if self.dilation > 1 else "",
-            f"output_padding {self.output_padding}" if self.output_padding else "",
-            "depthwise" if self.groups == self.inputs else "",
-            f"{self.groups} groups" if 1 < self.groups < self.inputs else "",
-        ]
-        return ", ".join(filter(None, parts))
-
-    def graph(self) -> Graph:
-        """Return a model of the layer, its bias and a Result."""
-        axes, g = len(self.size), self.groups
-        layer = Layer(
-            batch=1,
-            size=self.size,
-            groups=None if g == 1 else g,
-            c=self.inputs // g,
-            m=self.outputs // g,
-            kernel=self.kernel,
-            strides=self.strides,
-            dilations=(self.dilation,) * axes,
-            pads_begin=self.begin,
-            pads_end=self.end,
-            output_padding=(self.output_padding,) * axes,
-        )
-        rng = np.random.default_rng(1)
-        graph = Graph()
-        x = parameter(graph, layer.data_shape, np.float32, "x")
-        w = constant(graph, rng.integers(1, 5, layer.filter_shape).astype(np.float32), "w")
-        bias = rng.integers(1, 5, (1, self.outputs, *(1,) * axes)).astype(np.float32)
-        deconv = Value(graph.add(layer.op, [x, w], name="deconv").id)
-        add = graph.add(REGISTRY["Add", "opset1"](), [deconv, constant(graph, bias, "b")], name="y")
-        result(graph, Value(add.id))
-        return graph
-
-
 def _square(
-    name: str,
     size: tuple[int, ...],
     channels: tuple[int, int],
     kernel: int,
     stride: int,
     pad: int = 0,
-    **more: int,
-) -> SampleLayer:
+    *,
+    groups: int | None = None,
+    dilation: int = 1,
+    output_padding: int = 0,
+) -> Layer:
     """Return a layer with the same kernel, stride and pads on each axis."""
-    k, s, p = ((v,) * len(size) for v in (kernel, stride, pad))
-    return SampleLayer(name, size, *channels, k, s, p, p, **more)
+    lists = ((v,) * len(size) for v in (kernel, stride, dilation, pad, pad, output_padding))
+    c, m = (n // (groups or 1) for n in channels)
+    return Layer(1, size, groups, c, m, *lists)
 
 
-LAYERS = (
-    _square("dcgan_k4s2p1", (8, 8), (64, 32), 4, 2, 1),
-    _square("unet_k2s2", (16, 16), (64, 32), 2, 2),
-    _square("outpad_k3s2op1", (16, 16), (32, 16), 3, 2, 1, output_padding=1),
-    SampleLayer("asympads_k5s2", (9, 12), 16, 8, (5, 5), (2, 2), (0, 1), (3, 2)),
-    SampleLayer("same_k5s2", (7, 9), 16, 8, (5, 5), (2, 2), (1, 1), (2, 2)),
-    SampleLayer("mixed_k4x2s4x2", (6, 10), 16, 8, (4, 2), (4, 2), (0, 0), (0, 0)),
-    _square("strideover_k2s3", (8, 8), (16, 8), 2, 3),
-    _square("dilated_k3s2d2", (10, 10), (16, 8), 3, 2, 2, dilation=2),
-    _square("fsrcnn_k9s3", (32, 32), (56, 1), 9, 3, 4, output_padding=2),
-    _square("depthwise_k4s2", (16, 16), (21, 21), 4, 2, 1, groups=21),
-    _square("fcn32_k64s32_dw", (4, 4), (21, 21), 64, 32, 16, groups=21),
-    _square("grouped_k4s2_g4", (8, 8), (32, 32), 4, 2, 1, groups=4),
-    _square("hifigan1d_k16s8", (32,), (64, 32), 16, 8, 4),
-    _square("unet3d_k2s2", (4, 8, 8), (16, 8), 2, 2),
-    _square("grouped3d_k4s2_g2", (3, 6, 6), (8, 8), 4, 2, 1, groups=2),
-)
+# Deconvolutions with a bias; lists have an entry per spatial axis.
+LAYERS = {
+    "dcgan_k4s2p1": _square((8, 8), (64, 32), 4, 2, 1),
+    "unet_k2s2": _square((16, 16), (64, 32), 2, 2),
+    "outpad_k3s2op1": _square((16, 16), (32, 16), 3, 2, 1, output_padding=1),
+    "asympads_k5s2": replace(_square((9, 12), (16, 8), 5, 2), pads_begin=(0, 1), pads_end=(3, 2)),
+    "same_k5s2": replace(_square((7, 9), (16, 8), 5, 2), pads_begin=(1, 1), pads_end=(2, 2)),
+    "mixed_k4x2s4x2": replace(_square((6, 10), (16, 8), 4, 4), kernel=(4, 2), strides=(4, 2)),
+    "strideover_k2s3": _square((8, 8), (16, 8), 2, 3),
+    "dilated_k3s2d2": _square((10, 10), (16, 8), 3, 2, 2, dilation=2),
+    "fsrcnn_k9s3": _square((32, 32), (56, 1), 9, 3, 4, output_padding=2),
+    "depthwise_k4s2": _square((16, 16), (21, 21), 4, 2, 1, groups=21),
+    "fcn32_k64s32_dw": _square((4, 4), (21, 21), 64, 32, 16, groups=21),
+    "grouped_k4s2_g4": _square((8, 8), (32, 32), 4, 2, 1, groups=4),
+    "hifigan1d_k16s8": _square((32,), (64, 32), 16, 8, 4),
+    "unet3d_k2s2": _square((4, 8, 8), (16, 8), 2, 2),
+    "grouped3d_k4s2_g2": _square((3, 6, 6), (8, 8), 4, 2, 1, groups=2),
+}
+
+
+def _described(layer: Layer) -> str:
+    """Return a layer in words."""
+    groups, dilation, extra = layer.groups or 1, layer.dilations[0], layer.output_padding[0]
+    begin, end = layer.pads_begin, layer.pads_end
+    parts = [
+        f"{layer.c * groups} channels of {_times(layer.size)} to {layer.m * groups}",
+        f"kernel {_times(layer.kernel)}",
+        f"stride {_times(layer.strides)}",
+        f"pads {_pads(begin, end)}" if any((*begin, *end)) else "",
+        f"dilation {dilation}" if dilation > 1 else "",
+        f"output_padding {extra}" if extra else "",
+        "depthwise" if layer.c == 1 else "",
+        f"{groups} groups" if groups > 1 and layer.c > 1 else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _graph(layer: Layer) -> Graph:
+    """Return a model of a layer and its bias."""
+    rng, add = np.random.default_rng(1), REGISTRY["Add", "opset1"]()
+    w = rng.integers(1, 5, layer.filter_shape).astype(np.float32)
+    outputs = layer.m * (layer.groups or 1)
+    bias = rng.integers(1, 5, (1, outputs, *(1,) * layer.axes)).astype(np.float32)
+    return sequential(layer.data_shape, ("deconv", layer.op, {"w": w}), ("y", add, {"b": bias}))
+
 
 AXES = (
     "No convolution of the device reads data with {rank} axes, and the device has no operation "
@@ -145,16 +118,16 @@ class Outcome:
 
 
 @cache
-def outcome(target: str, layer: SampleLayer) -> Outcome:
+def outcome(target: str, layer: Layer) -> Outcome:
     """Lower a layer for a target."""
     try:
-        (record,) = ird.lower(layer.graph(), target=target).report
+        (record,) = ird.lower(_graph(layer), target=target).report
     except ird.TargetError:
         return Outcome(None, (), impossible(load_target(target), layer))
     return Outcome(record.form, record.nodes)
 
 
-def impossible(target: Target, layer: SampleLayer) -> str:
+def impossible(target: Target, layer: Layer) -> str:
     """Return why no graph of listed operations computes a layer."""
     rank, listed = len(layer.size) + 2, target.operations or {}
     if target.max_rank is not None and rank > target.max_rank:
@@ -236,13 +209,13 @@ def _rules() -> Iterator[str]:
 
 def _layers() -> Iterator[str]:
     yield "| layer | deconvolution |\n|---|---|"
-    yield from (f"| {layer.name} | {layer.text} |" for layer in LAYERS)
+    yield from (f"| {name} | {_described(layer)} |" for name, layer in LAYERS.items())
 
 
 def _devices(names: list[str]) -> Iterator[str]:
     yield "| `--target` | device | layers that fit | refused |\n|---|---|---|---|"
     for name in names:
-        refused = [layer.name for layer in LAYERS if outcome(name, layer).form is None]
+        refused = [n for n, layer in LAYERS.items() if outcome(name, layer).form is None]
         fit = f"{len(LAYERS) - len(refused)} of {len(LAYERS)}"
         what = "all" if len(refused) == len(LAYERS) else ", ".join(refused)
         yield f"| [{name}](targets/{name}.md) | {load_target(name).description} | {fit} | {what} |"
@@ -251,7 +224,7 @@ def _devices(names: list[str]) -> Iterator[str]:
 def _page(name: str) -> str:
     """Return the page of a device."""
     target = load_target(name)
-    rows = [(layer.name, outcome(name, layer)) for layer in LAYERS]
+    rows = [(n, outcome(name, layer)) for n, layer in LAYERS.items()]
     lines = [
         f"{MARK}# {name}: {target.description}",
         f"Source: {target.source}.",

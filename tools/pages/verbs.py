@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import math
-import os
 import re
-import shlex
 import shutil
 from argparse import Action, HelpFormatter, _HelpAction
 from collections.abc import Iterator, Sequence
@@ -17,10 +14,10 @@ from unittest.mock import patch
 
 from checkout import ROOT
 
-from irdeconv.cli.main import main
 from irdeconv.cli.options import Verb
 from irdeconv.cli.verbs import VERBS, verb_parser, verb_record
 from pages import DOCS, MARK, table, with_parts
+from support.commands import printed
 
 # The meanings of exit codes; that of 1 is in the verb_record of each verb.
 MEANINGS = {
@@ -144,26 +141,10 @@ def _exit_codes(verb: str) -> str:
 def _example(this: Verb) -> str:
     if this.differs:
         return f"```sh\n{this.example}\n```"
-    with TemporaryDirectory() as folder, contextlib.chdir(folder):
+    no_seconds = patch("irdeconv.cli.reduce.WORTH_SAYING", math.inf)
+    with TemporaryDirectory() as folder, contextlib.chdir(folder), no_seconds:
         shutil.copytree(ROOT / "ir_samples", "ir_samples")
         *before, last = [(c, printed(c)) for c in this.example.split("\n")]
     first = "".join(f"{command}\n" for command, _ in before)
     lead = f"After\n\n```sh\n{first}```\n\n" if before else ""
     return f"{lead}```console\n$ {last[0]}\n{last[1]}```"
-
-
-def printed(command: str) -> str:
-    """Return what a command prints into a pipe of 80 columns."""
-    screen, before = io.StringIO(), dict(os.environ)
-    os.environ.update(COLUMNS="80", NO_COLOR="1")
-    try:
-        with (
-            contextlib.redirect_stdout(screen),
-            contextlib.redirect_stderr(screen),
-            patch("irdeconv.cli.reduce.WORTH_SAYING", math.inf),  # pages tell no seconds
-        ):
-            main(shlex.split(command)[1:])
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-    return "".join(f"{line.rstrip()}\n" for line in screen.getvalue().splitlines())

@@ -9,14 +9,7 @@ import numpy as np
 
 from irdeconv.ir.op import infer_op, lookup
 from irdeconv.ir.spec import DYNAMIC, Spec
-from support.live.conditions import (
-    all_constant,
-    integers,
-    is_open,
-    op_of,
-    types,
-    values_of,
-)
+from support.live.conditions import all_constant, integers, is_open, op_of, types, values_of
 from support.live.sample import Given, Sample
 
 NUMBERS_ONLY = (
