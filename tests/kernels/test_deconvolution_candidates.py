@@ -18,8 +18,7 @@ from irdeconv.kernels.deconvolution_phases import factors
 from irdeconv.kernels.eager import for_deconvolution
 from irdeconv.kernels.products import growth, matrices
 from irdeconv.kernels.threads import Threads
-from support import oracle
-from support.kernels import every_kernel
+from support.kernels import deconvolved, every_kernel, integers
 
 pytestmark = pytest.mark.thorough
 
@@ -61,20 +60,12 @@ def draw(seed: int, dtype: str = "float64") -> ConvProblem:
 
 
 def data(problem: ConvProblem, seed: int = 0) -> tuple[Any, Any]:
-    r = np.random.default_rng(seed)
-    c, m = problem.shape[1] // problem.groups, problem.outputs // problem.groups
-    x = r.integers(-9, 10, problem.shape).astype(problem.dtype)
+    x, w = integers(problem, seed)
     if seed % 3 == 0:
         x = np.asfortranarray(x)
     elif seed % 3 == 1:
         x = np.repeat(x, 2, -1)[..., ::2]
-    w = r.integers(-9, 10, (problem.groups, c, m, *problem.kernel)).astype(problem.dtype)
     return x, w
-
-
-def expected(problem: ConvProblem, x: Any, w: Any) -> Any:
-    args = problem.strides, problem.dilations, problem.begin, problem.sizes
-    return oracle.deconvolution(x.astype(np.float64), w.astype(np.float64), *args)
 
 
 @np.errstate(all="ignore")  # as the engine does
@@ -135,7 +126,7 @@ def laid_out(x: Any, seed: int) -> Any:
 
 def check(problem: ConvProblem, seed: int) -> None:
     x, w = data(problem, seed)
-    want = expected(problem, x, w)
+    want = deconvolved(problem, x, w)
     r = np.random.default_rng(seed)
     bias = r.integers(-9, 10, problem.outputs).astype(problem.dtype)
     plane = (problem.shape[0], problem.outputs, math.prod(problem.sizes))
@@ -174,7 +165,7 @@ def test_every_direct_candidate_of_four_axes(stride: int) -> None:
     problem = ConvProblem((2, 4, 2, 2, 2, 2), 6, 2, *rows, "float64")
     x, w = data(problem)
     for candidate in every_kernel(partial(for_deconvolution, direct=True), problem):
-        assert (run(problem, candidate, x, w) == expected(problem, x, w)).all(), candidate.name
+        assert (run(problem, candidate, x, w) == deconvolved(problem, x, w)).all(), candidate.name
 
 
 @pytest.mark.parametrize("seed", range(120, 150))
@@ -229,7 +220,7 @@ def test_every_candidate_where_no_taps_meet(channels: int) -> None:
     problem = ConvProblem((2, 6, 7, 5), 6 * channels, 6, (2, 3), (2, 3), (1, 1), (1, 0), (12, 15))
     x, w = data(problem)
     for candidate in every_kernel(for_deconvolution, problem):
-        assert (run(problem, candidate, x, w) == expected(problem, x, w)).all(), candidate.name
+        assert (run(problem, candidate, x, w) == deconvolved(problem, x, w)).all(), candidate.name
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -238,7 +229,7 @@ def test_narrow_floats_are_rounded_once(seed: int, dtype: str) -> None:
     assert ml_dtypes.bfloat16  # gives NumPy the type's name
     problem = draw(seed, dtype)
     x, w = data(problem, seed)
-    exact = expected(problem, x, w)
+    exact = deconvolved(problem, x, w)
     for candidate in every_kernel(for_deconvolution, problem):
         y = run(problem, candidate, x, w).astype(np.float64)
         limit = bound(problem, candidate, x.astype("f8"), w.astype("f8"), "float32")
@@ -255,7 +246,7 @@ def test_narrow_floats_are_rounded_behind_the_epilogue(seed: int, dtype: str) ->
     plane = (problem.shape[0], problem.outputs, math.prod(problem.sizes))
     bias = r.integers(-99, 99, problem.outputs).astype(np.float32)
     other = r.integers(-99, 99, plane).astype(np.float32)
-    sums = expected(problem, x, w)
+    sums = deconvolved(problem, x, w)
     cases = (
         (Added(bias, False), sums + bias.reshape(-1, *(1 for _ in problem.sizes))),
         (Added(other, True), sums + other.reshape(problem.out_shape)),
@@ -282,7 +273,7 @@ def test_bilinear_filters_are_separable() -> None:
     )
     w = bilinear(3, 64, np.float32)
     x = np.random.default_rng(0).standard_normal(problem.shape).astype(np.float32)
-    want = expected(problem, x, w)
+    want = deconvolved(problem, x, w)
     bias = np.ones(3, np.float32)
     for candidate in every_kernel(for_deconvolution, problem):
         y = run(problem, candidate, x, w, Added(bias, False))
@@ -387,7 +378,7 @@ def test_filters_that_are_not_finite_meet_no_zeros_around_the_inputs(seed: int) 
     x, w = data(problem, seed)
     w = w.astype(np.float32)
     w.reshape(-1)[:: max(1, w.size // 2)] = (np.inf, np.nan, -np.inf)[seed % 3]
-    want = expected(problem, x, w)
+    want = deconvolved(problem, x, w)
     for direct in (False, True):
         for candidate in every_kernel(partial(for_deconvolution, direct=direct), problem):
             y = run(problem, candidate, x, w)

@@ -20,9 +20,9 @@ from irdeconv.kernels.panels import RegisterTile, StackedPanels, missed
 from irdeconv.kernels.residue_cuts import GAPS
 from irdeconv.kernels.threads import Threads
 from support.blocks import SMALL
+from support.kernels import deconvolved, integers
 from teams import outputs_of_teams
-from test_deconvolution_candidates import bound, expected
-from test_micro_kernel import filters
+from test_deconvolution_candidates import bound
 
 pytestmark = [
     pytest.mark.thorough,
@@ -59,8 +59,8 @@ def test_tiles_are_computed_by_several_teams_at_once(
     if small:
         monkeypatch.setattr(blocking, "SIZES", replace(SMALL, evaluated_bytes=20_000))
     problem = ConvProblem((2, 6, 20, 17), 10, 2, (4, 4), (2, 2), (1, 1), (1, 0), (40, 35))
-    x, w = filters(problem, 0)
-    want = expected(problem, x, w)
+    x, w = integers(problem, 0)
+    want = deconvolved(problem, x, w)
     for candidate in deconvolution_winograd_cuts.candidates(problem):
         kernel, limit = candidate.prepare(w), bound(problem, candidate, x, w)
         outs = outputs_of_teams(kernel, x, problem.out_shape, 2)
@@ -73,7 +73,7 @@ def test_tiles_are_computed_by_several_teams_at_once(
 )  # one of them leaves outputs that nothing meets
 def test_small_pieces_of_work_are_called_together(kernel: tuple[int, int]) -> None:
     problem = ConvProblem((1, 80, 6, 5), 40, 20, kernel, (2, 2), (1, 1), (0, 0), (13, 11))
-    x, w = filters(problem, 1)
+    x, w = integers(problem, 1)
     cut = deconvolution_direct._cut(problem, GAPS, 1)
     made, team = deconvolution_direct.DirectDeconvolution(cut, w), Threads(1)
     assert made.movable
@@ -83,7 +83,7 @@ def test_small_pieces_of_work_are_called_together(kernel: tuple[int, int]) -> No
         y = np.full(problem.out_shape, np.nan, np.float32)
         team.begin()
         made(x, y, None, team)
-        assert (y == expected(problem, x, w)).all()
+        assert (y == deconvolved(problem, x, w)).all()
 
 
 @pytest.mark.parametrize("lanes", [4, 8, 16])
