@@ -148,6 +148,13 @@ def check(problem: ConvProblem, seed: int) -> None:
                 assert (y == exact).all(), candidate.name
 
 
+def require_exact(problem: ConvProblem, **options: Any) -> None:
+    x, w = data(problem)
+    want = deconvolved(problem, x, w)
+    for candidate in every_kernel(partial(for_deconvolution, **options), problem):
+        assert (run(problem, candidate, x, w) == want).all(), candidate.name
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_every_candidate_in_one_block(seed: int) -> None:
     check(draw(seed), seed)
@@ -163,9 +170,7 @@ def test_every_candidate_in_many_blocks(seed: int) -> None:
 def test_every_direct_candidate_of_four_axes(stride: int) -> None:
     rows = (2,) * 4, (stride,) * 4, (1,) * 4, (0,) * 4, (stride + 2,) * 4
     problem = ConvProblem((2, 4, 2, 2, 2, 2), 6, 2, *rows, "float64")
-    x, w = data(problem)
-    for candidate in every_kernel(partial(for_deconvolution, direct=True), problem):
-        assert (run(problem, candidate, x, w) == deconvolved(problem, x, w)).all(), candidate.name
+    require_exact(problem, direct=True)
 
 
 @pytest.mark.parametrize("seed", range(120, 150))
@@ -218,9 +223,7 @@ def test_every_candidate_of_unequal_sides(kernel: tuple[int, int], images: int) 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_every_candidate_where_no_taps_meet(channels: int) -> None:
     problem = ConvProblem((2, 6, 7, 5), 6 * channels, 6, (2, 3), (2, 3), (1, 1), (1, 0), (12, 15))
-    x, w = data(problem)
-    for candidate in every_kernel(for_deconvolution, problem):
-        assert (run(problem, candidate, x, w) == deconvolved(problem, x, w)).all(), candidate.name
+    require_exact(problem)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

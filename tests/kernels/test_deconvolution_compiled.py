@@ -31,7 +31,7 @@ from irdeconv.kernels.threads import Threads
 from support.kernels import deconvolved, every_kernel
 from support.sweeps import parts
 from teams import outputs_of_teams
-from test_deconvolution_candidates import bound, data, draw, run
+from test_deconvolution_candidates import bound, data, draw, require_exact
 
 pytestmark = pytest.mark.thorough
 
@@ -144,11 +144,7 @@ def test_terms_are_those_of_the_definition(seed: int) -> None:
 @needs_numba
 def test_halves_of_a_row_meet_different_taps() -> None:
     """Each output is one term, but the first half of the row meets another tap than the rest."""
-    problem = ConvProblem((2, 3, 8), 2, 1, (2,), (1,), (8,), (0,), (16,))
-    x, w = data(problem)
-    want = deconvolved(problem, x, w)
-    for candidate in every_kernel(for_deconvolution, problem):
-        assert (run(problem, candidate, x, w) == want).all(), candidate.name
+    require_exact(ConvProblem((2, 3, 8), 2, 1, (2,), (1,), (8,), (0,), (16,)))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
