@@ -319,12 +319,13 @@ def test_candidates_are_sorted_and_direct_ones_transform_nothing() -> None:
     assert not any(c.transforms for c in direct)
 
 
+WIDE = ConvProblem((1, 32, 32, 32), 32, 1, (16, 16), (8, 8), (1, 1), (4, 4), (256, 256))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @np.errstate(all="ignore")  # as the engine does
 def test_scratch_is_at_least_what_is_used(dtype: str) -> None:
-    problem = ConvProblem(
-        (1, 32, 32, 32), 32, 1, (16, 16), (8, 8), (1, 1), (4, 4), (256, 256), dtype
-    )
+    problem = replace(WIDE, dtype=dtype)
     x, w = data(problem)
     for candidate in every_kernel(for_deconvolution, problem):
         team = Threads(1)
@@ -337,9 +338,7 @@ def test_scratch_is_at_least_what_is_used(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_memory_stays_small_where_the_inserted_zeros_would_be_many(dtype: str) -> None:
-    problem = ConvProblem(
-        (1, 32, 32, 32), 32, 1, (16, 16), (8, 8), (1, 1), (4, 4), (256, 256), dtype
-    )
+    problem = replace(WIDE, dtype=dtype)
     filters = 4 * 32 * 32 * 16 * 16
     best = for_deconvolution(problem)[0]
     assert best.scratch - filters <= 16 << 20

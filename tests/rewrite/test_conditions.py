@@ -17,27 +17,11 @@ from irdeconv.rewrite.target_conditions import (
     names_of,
 )
 
-LAYER = Facts(
-    {
-        "spatial_axes": 2,
-        "inputs": 2048,
-        "outputs": 8,
-        "groups": 1,
-        "depthwise": False,
-        "constant_filter": False,
-        "type": "f16",
-        "batch": None,
-        "rank": 4,
-    },
-    {
-        "kernel": (5, 64),
-        "stride": (1, 2),
-        "dilation": (1, 3),
-        "pad_begin": (1, 2),
-        "pad_end": (3, 0),
-        "size": (7, None),
-    },
-)
+VALUES: dict[str, Any] = {"spatial_axes": 2, "inputs": 2048, "outputs": 8, "groups": 1, "rank": 4}
+VALUES |= {"depthwise": False, "constant_filter": False, "type": "f16", "batch": None}
+AXES: dict[str, Any] = {"kernel": (5, 64), "stride": (1, 2), "dilation": (1, 3)}
+AXES |= {"pad_begin": (1, 2), "pad_end": (3, 0), "size": (7, None)}
+LAYER = Facts(VALUES, AXES)
 
 
 def failure(text: str, facts: Facts = LAYER, operation: str = "Convolution") -> str | None:
