@@ -202,10 +202,7 @@ def test_a_shared_filter_stays_intact() -> None:
     low = ird.lower(g).graph
     assert np.array_equal(values(low, low.node(shared.node)), w)
     feeds = {"x": np.arange(8, dtype=F32).reshape(1, 2, 4)}
-    direct, lowered = (
-        ird.run(g, feeds, form=None, fuse=False),
-        ird.run(low, feeds, form=None, fuse=False),
-    )
+    direct, lowered = (ird.run(graph, feeds, form=None, fuse=False) for graph in (g, low))
     assert np.array_equal(lowered["w"], w)
     for name in ("ya", "yb"):
         assert np.array_equal(direct[name], lowered[name])

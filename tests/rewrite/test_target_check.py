@@ -417,13 +417,8 @@ def chosen(layer: Layer, target: Any, **more: Any) -> tuple[str | None, dict[str
 
 def test_the_choice_is_the_least_score_of_the_weighting() -> None:
     graph = graph_only(two_d())
-    for weights in (
-        ScoreWeights(1, 0, 0, 0),
-        ScoreWeights(0, 1, 0, 0),
-        ScoreWeights(0, 0, 1, 0),
-        ScoreWeights(0, 0, 0, 1),
-        ScoreWeights(2, 3, 5, 7),
-    ):
+    for row in ((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1), (2, 3, 5, 7)):
+        weights = ScoreWeights(*row)
         (record,) = ird.lower(graph, "auto", Target(cost=weights), explain_costs=True).report
         rows = {c.form: c for c in record.costs if c.cost is not None}
         for c in rows.values():

@@ -245,14 +245,8 @@ def adder() -> Graph:
 
 def test_a_single_array_is_that_of_the_only_input() -> None:
     expected = ird.run(HEAD, {"image": IMAGE})["mask"]
-    for given in (
-        IMAGE,
-        [IMAGE],
-        (IMAGE,),
-        Tensor(IMAGE),
-        Capsule(IMAGE),
-        {"image": Tensor(IMAGE)},
-    ):
+    ways = IMAGE, [IMAGE], (IMAGE,), Tensor(IMAGE), Capsule(IMAGE), {"image": Tensor(IMAGE)}
+    for given in ways:
         np.testing.assert_allclose(ird.run(HEAD, given)["mask"], expected, rtol=1e-6)
     np.testing.assert_allclose(ird.compile(HEAD).run(IMAGE)["mask"], expected, rtol=1e-6)
 
@@ -378,13 +372,8 @@ def test_a_misfit_names_what_was_expected_found_and_the_mend(array: Any, message
 
 def test_only_what_is_asked_for_is_computed() -> None:
     seen: list[str] = []
-    out = ird.run(
-        adder(),
-        {"a": [-1, 2]},
-        None,
-        outputs=["left"],
-        trace=lambda node, _: seen.append(node.name),
-    )
+    trace = lambda node, _: seen.append(node.name)  # noqa: E731
+    out = ird.run(adder(), {"a": [-1, 2]}, None, outputs=["left"], trace=trace)
     assert list(out) == ["left"]
     np.testing.assert_array_equal(out["left"], [0, 2])
     assert "sum" not in seen
