@@ -15,9 +15,9 @@ from irdeconv.kernels import convolution_depthwise, jit
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import ConvProblem
 from irdeconv.kernels.convolution_candidates import convolution_candidates
-from support import oracle
 from support.blocks import SMALL
-from test_kernels_convolve import Shifts, data, draw, run, strided
+from support.kernels import convolved, run
+from test_kernels_convolve import Shifts, data, draw, strided
 
 pytestmark = pytest.mark.thorough
 
@@ -91,11 +91,11 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("seed", range(400, 520))
 def test_compiled_loops(seed: int) -> None:
-    w, end = draw(seed)
+    w = draw(seed)
     c = w.shape[1]
     w = replace(w, groups=c, outputs=c * (1 + seed % 2))
     x, f = data(w)
-    want = oracle.convolution(x, f, w.strides, w.dilations, w.begin, end).reshape(w.out_shape)
+    want = convolved(w, x, f)
     epilogue = Shifts(w, seed % 3 == 0)
     (found,) = [k for k in convolution_candidates(w) if k.name in ("depthwise", "zero")]
     y, shared = np.full((2, *w.out_shape), np.nan, w.dtype)

@@ -18,8 +18,7 @@ from irdeconv.kernels.deconvolution_phases import factors
 from irdeconv.kernels.eager import for_deconvolution
 from irdeconv.kernels.products import growth, matrices
 from irdeconv.kernels.threads import Threads
-from support import oracle
-from support.kernels import every_kernel
+from support.kernels import deconvolved, every_kernel, integers
 
 pytestmark = pytest.mark.thorough
 
@@ -61,20 +60,12 @@ def draw(seed: int, dtype: str = "float64") -> ConvProblem:
 
 
 def data(problem: ConvProblem, seed: int = 0) -> tuple[Any, Any]:
-    r = np.random.default_rng(seed)
-    c, m = problem.shape[1] // problem.groups, problem.outputs // problem.groups
-    x = r.integers(-9, 10, problem.shape).astype(problem.dtype)
+    x, w = integers(problem, seed)
     if seed % 3 == 0:
         x = np.asfortranarray(x)
     elif seed % 3 == 1:
         x = np.repeat(x, 2, -1)[..., ::2]
-    w = r.integers(-9, 10, (problem.groups, c, m, *problem.kernel)).astype(problem.dtype)
     return x, w
-
-
-def expected(problem: ConvProblem, x: Any, w: Any) -> Any:
-    args = problem.strides, problem.dilations, problem.begin, problem.sizes
-    return oracle.deconvolution(x.astype(np.float64), w.astype(np.float64), *args)
 
 
 @np.errstate(all="ignore")  # as the engine does
@@ -135,7 +126,7 @@ def laid_out(x: Any, seed: int) -> Any:
 
 def check(problem: ConvProblem, seed: int) -> None:
     x, w = data(problem, seed)
-    want = expected(problem, x, w)
+    want = deconvolved(problem, x, w)
     r = np.random.default_rng(seed)
     bias = r.integers(-9, 10, problem.outputs).astype(problem.dtype)
     plane = (problem.shape[0], problem.outputs, math.prod(problem.sizes))
@@ -157,6 +148,13 @@ def check(problem: ConvProblem, seed: int) -> None:
                 assert (y == exact).all(), candidate.name
 
 
+def require_exact(problem: ConvProblem, **options: Any) -> None:
+    x, w = data(problem)
+    want = deconvolved(problem, x, w)
+    for candidate in every_kernel(partial(for_deconvolution, **options), problem):
+        assert (run(problem, candidate, x, w) == want).all(), candidate.name
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_every_candidate_in_one_block(seed: int) -> None:
     check(draw(seed), seed)
@@ -172,9 +170,7 @@ def test_every_candidate_in_many_blocks(seed: int) -> None:
 def test_every_direct_candidate_of_four_axes(stride: int) -> None:
     rows = (2,) * 4, (stride,) * 4, (1,) * 4, (0,) * 4, (stride + 2,) * 4
     problem = ConvProblem((2, 4, 2, 2, 2, 2), 6, 2, *rows, "float64")
-    x, w = data(problem)
-    for candidate in every_kernel(partial(for_deconvolution, direct=True), problem):
-        assert (run(problem, candidate, x, w) == expected(problem, x, w)).all(), candidate.name
+    require_exact(problem, direct=True)
 
 
 @pytest.mark.parametrize("seed", range(120, 150))
@@ -227,9 +223,7 @@ def test_every_candidate_of_unequal_sides(kernel: tuple[int, int], images: int) 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_every_candidate_where_no_taps_meet(channels: int) -> None:
     problem = ConvProblem((2, 6, 7, 5), 6 * channels, 6, (2, 3), (2, 3), (1, 1), (1, 0), (12, 15))
-    x, w = data(problem)
-    for candidate in every_kernel(for_deconvolution, problem):
-        assert (run(problem, candidate, x, w) == expected(problem, x, w)).all(), candidate.name
+    require_exact(problem)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -238,7 +232,7 @@ def test_narrow_floats_are_rounded_once(seed: int, dtype: str) -> None:
     assert ml_dtypes.bfloat16  # gives NumPy the type's name
     problem = draw(seed, dtype)
     x, w = data(problem, seed)
-    exact = expected(problem, x, w)
+    exact = deconvolved(problem, x, w)
     for candidate in every_kernel(for_deconvolution, problem):
         y = run(problem, candidate, x, w).astype(np.float64)
         limit = bound(problem, candidate, x.astype("f8"), w.astype("f8"), "float32")
@@ -255,7 +249,7 @@ def test_narrow_floats_are_rounded_behind_the_epilogue(seed: int, dtype: str) ->
     plane = (problem.shape[0], problem.outputs, math.prod(problem.sizes))
     bias = r.integers(-99, 99, problem.outputs).astype(np.float32)
     other = r.integers(-99, 99, plane).astype(np.float32)
-    sums = expected(problem, x, w)
+    sums = deconvolved(problem, x, w)
     cases = (
         (Added(bias, False), sums + bias.reshape(-1, *(1 for _ in problem.sizes))),
         (Added(other, True), sums + other.reshape(problem.out_shape)),
@@ -282,7 +276,7 @@ def test_bilinear_filters_are_separable() -> None:
     )
     w = bilinear(3, 64, np.float32)
     x = np.random.default_rng(0).standard_normal(problem.shape).astype(np.float32)
-    want = expected(problem, x, w)
+    want = deconvolved(problem, x, w)
     bias = np.ones(3, np.float32)
     for candidate in every_kernel(for_deconvolution, problem):
         y = run(problem, candidate, x, w, Added(bias, False))
@@ -325,12 +319,13 @@ def test_candidates_are_sorted_and_direct_ones_transform_nothing() -> None:
     assert not any(c.transforms for c in direct)
 
 
+WIDE = ConvProblem((1, 32, 32, 32), 32, 1, (16, 16), (8, 8), (1, 1), (4, 4), (256, 256))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @np.errstate(all="ignore")  # as the engine does
 def test_scratch_is_at_least_what_is_used(dtype: str) -> None:
-    problem = ConvProblem(
-        (1, 32, 32, 32), 32, 1, (16, 16), (8, 8), (1, 1), (4, 4), (256, 256), dtype
-    )
+    problem = replace(WIDE, dtype=dtype)
     x, w = data(problem)
     for candidate in every_kernel(for_deconvolution, problem):
         team = Threads(1)
@@ -343,9 +338,7 @@ def test_scratch_is_at_least_what_is_used(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_memory_stays_small_where_the_inserted_zeros_would_be_many(dtype: str) -> None:
-    problem = ConvProblem(
-        (1, 32, 32, 32), 32, 1, (16, 16), (8, 8), (1, 1), (4, 4), (256, 256), dtype
-    )
+    problem = replace(WIDE, dtype=dtype)
     filters = 4 * 32 * 32 * 16 * 16
     best = for_deconvolution(problem)[0]
     assert best.scratch - filters <= 16 << 20
@@ -387,7 +380,7 @@ def test_filters_that_are_not_finite_meet_no_zeros_around_the_inputs(seed: int) 
     x, w = data(problem, seed)
     w = w.astype(np.float32)
     w.reshape(-1)[:: max(1, w.size // 2)] = (np.inf, np.nan, -np.inf)[seed % 3]
-    want = expected(problem, x, w)
+    want = deconvolved(problem, x, w)
     for direct in (False, True):
         for candidate in every_kernel(partial(for_deconvolution, direct=direct), problem):
             y = run(problem, candidate, x, w)

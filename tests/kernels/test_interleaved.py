@@ -16,7 +16,7 @@ from irdeconv.kernels.convolution_rows import banded
 from irdeconv.kernels.eager import convolution
 from irdeconv.kernels.scratch import Space
 from irdeconv.kernels.threads import Threads
-from support import oracle
+from support.kernels import convolved, integers, run
 
 PROBLEMS = {
     "3x3": ConvProblem((2, 3, 7, 6), 5, 1, (3, 3), (1, 1), (1, 1), (1, 1), (7, 6)),
@@ -34,17 +34,13 @@ def without_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jit, "available", lambda: False)
 
 
-def integers(shape: tuple[int, ...], seed: int) -> Any:
-    return np.random.default_rng(seed).integers(-4, 5, shape).astype(np.float32)
-
-
 @np.errstate(all="ignore")  # as the engine does
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_memory_that_stays_is_read_anew_in_every_run(name: str, channels_last: bool) -> None:
     p = PROBLEMS[name]
-    w = integers((p.groups, p.group_outputs, p.group_inputs, *p.kernel), 1)
-    bias = integers((p.outputs, 1), 2)
+    _, w = integers(p, top=4, convolution=True)
+    bias = np.arange(p.outputs, dtype=np.float32)[:, None]
 
     def finish(tile: Any, image: int, channels: slice, positions: slice) -> Any:
         return lambda space: np.add(tile, bias[channels], out=tile)
@@ -61,19 +57,12 @@ def test_memory_that_stays_is_read_anew_in_every_run(name: str, channels_last: b
             work, team = kernel.fixed(x, y, finish), Threads(threads)
             assert work is not None
             for seed in range(3):
-                x[...] = integers(p.shape, seed)
+                x[...] = integers(p, seed, top=4)[0]
                 y[...] = np.nan
                 team.begin()
                 work(team)
-                begin = (p.begin, tuple(n - b for n, b in zip(ends(p), p.begin, strict=True)))
-                want = oracle.convolution(x, w, p.strides, p.dilations, *begin)
+                want = convolved(p, x, w)
                 assert (y == want + bias.reshape(1, -1, *(1,) * (x.ndim - 2))).all(), c.name
-
-
-def ends(p: ConvProblem) -> list[int]:
-    """Return the sums of both pads, as the sizes of the output have them."""
-    rows = zip(p.sizes, p.strides, p.dilations, p.kernel, p.shape[2:], strict=True)
-    return [(o - 1) * s + d * (k - 1) + 1 - n for o, s, d, k, n in rows]
 
 
 def test_a_band_is_the_filter_moved_down() -> None:
@@ -95,9 +84,8 @@ def test_an_infinity_spreads_over_a_band_of_a_plan_and_not_node_by_node() -> Non
     x[0, 2, 15, 9] = np.inf
     (c,) = (c for c in convolution_rows.candidates(p) if c.name == "banded")
     assert c.spreads
-    y, team = np.empty(p.out_shape, np.float32), Threads()
-    team.begin()
-    c.prepare(w)(x, y, None, team)
+    y = np.empty(p.out_shape, np.float32)
+    run(c, x, w, y)
     plain = convolution(x, w, p)
     bad = np.argwhere(~np.isfinite(y))
     assert set(bad[:, 1]) == {2}

@@ -18,15 +18,13 @@ from irdeconv.kernels.convolution_candidates import convolution_candidates
 from irdeconv.kernels.eager import as_deconvolution
 from irdeconv.kernels.machine import FITTED, using
 from irdeconv.kernels.products import growth
-from irdeconv.kernels.threads import Threads
-from support import oracle
-from support.kernels import every_kernel
+from support.kernels import convolved, every_kernel, integers, run
 
 pytestmark = pytest.mark.thorough
 
 
-def draw(seed: int) -> tuple[ConvProblem, tuple[int, ...]]:
-    """Return a random convolution and its pads_end."""
+def draw(seed: int) -> ConvProblem:
+    """Return a random convolution."""
     r = random.Random(seed)
     rank = r.randint(1, 3)
 
@@ -42,15 +40,11 @@ def draw(seed: int) -> tuple[ConvProblem, tuple[int, ...]]:
     rows = zip(sizes, begin, end, dilations, kernel, strides, strict=True)
     out = tuple(max((i + b + e - d * (k - 1) - 1) // s + 1, 0) for i, b, e, d, k, s in rows)
     shape = (n, groups * c, *sizes)
-    return ConvProblem(shape, groups * m, groups, kernel, strides, dilations, begin, out), end
+    return ConvProblem(shape, groups * m, groups, kernel, strides, dilations, begin, out)
 
 
 def data(w: ConvProblem) -> tuple[Any, Any]:
-    """Return an input and a filter of small integers."""
-    r = np.random.default_rng(0)
-    x = r.integers(-4, 5, w.shape).astype(w.dtype)
-    filters = w.groups, w.outputs // w.groups, w.shape[1] // w.groups, *w.kernel
-    return x, r.integers(-4, 5, filters).astype(w.dtype)
+    return integers(w, top=4, convolution=True)
 
 
 def strided(x: Any, seed: int) -> Any:
@@ -85,14 +79,6 @@ class Shifts:
         return (flat * self.factor if self.positional else flat).reshape(y.shape)
 
 
-@np.errstate(all="ignore")  # as the engine does
-def run(c: Candidate, x: Any, w: Any, out: Any, epilogue: Any = None, threads: int = 1) -> Threads:
-    team = Threads(threads)
-    team.begin()
-    c.prepare(w)(x, out, epilogue, team)
-    return team
-
-
 def tolerance(c: Candidate, w: ConvProblem) -> float:
     """Bound the rounding of a sum of products of integers up to 4 in size; epilogues double it."""
     if not c.transforms:
@@ -110,9 +96,9 @@ def tolerance(c: Candidate, w: ConvProblem) -> float:
 def check(
     seed: int, candidates: Callable[[ConvProblem], list[Candidate]] = convolution_candidates
 ) -> set[str]:
-    w, end = draw(seed)
+    w = draw(seed)
     x, f = data(w)
-    want = oracle.convolution(x, f, w.strides, w.dilations, w.begin, end).reshape(w.out_shape)
+    want = convolved(w, x, f)
     epilogue = Shifts(w, seed % 2 == 0) if seed % 5 else None
     want = epilogue.on(want) if epilogue else want
     names = set()
@@ -132,7 +118,7 @@ def test_every_candidate_computes_the_convolution(seed: int) -> None:
 
 
 def test_kernels_of_deconvolutions_compute_the_convolution() -> None:
-    seeds = [s for s in range(400) if not draw(s)[0].empty]
+    seeds = [s for s in range(400) if not draw(s).empty]
     names = set().union(*(check(s, as_deconvolution) for s in seeds))
     assert "single" in names
     assert not jit.available() or any(n.startswith("winograd-") for n in names)
@@ -146,7 +132,7 @@ def test_every_candidate_computes_the_convolution_in_blocks(seed: int) -> None:
 
 def test_the_grid_reaches_every_kernel() -> None:
     names = {
-        c.name for seed in range(300) for c in every_kernel(convolution_candidates, draw(seed)[0])
+        c.name for seed in range(300) for c in every_kernel(convolution_candidates, draw(seed))
     }
     assert names >= {"zero", "columns", "pointwise", "interleaved", "winograd2", "winograd4"}
 
@@ -154,10 +140,9 @@ def test_the_grid_reaches_every_kernel() -> None:
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("seed", range(300, 340))
 def test_other_float_types(seed: int, dtype: str) -> None:
-    w, end = draw(seed)
-    w = replace(w, dtype=dtype)
+    w = replace(draw(seed), dtype=dtype)
     x, f = data(w)
-    want = oracle.convolution(x, f, w.strides, w.dilations, w.begin, end).reshape(w.out_shape)
+    want = convolved(w, x, f)
     kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
     for c in every_kernel(convolution_candidates, w):
         y = np.full(w.out_shape, np.nan, kind)
@@ -172,8 +157,7 @@ def test_other_float_types(seed: int, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("seed", range(340, 400))
 def test_scratch_memory_is_what_the_candidate_says(seed: int, dtype: str) -> None:
-    w, _ = draw(seed)
-    w = replace(w, dtype=dtype)
+    w = replace(draw(seed), dtype=dtype)
     x, f = data(w)
     for c in every_kernel(convolution_candidates, w):
         team = run(c, x, f, np.empty(w.out_shape, w.dtype))
@@ -205,8 +189,7 @@ def test_narrow_floats_are_converted_block_by_block(groups: int, kernel: int, st
 def test_long_kernel_of_one_axis(n: int, c: int, stride: int) -> None:
     w = ConvProblem((n, c, 90), 2, 1, (16,), (stride,), (1,), (4,), (80 // stride + 1,))
     x, f = data(w)
-    end = [(w.sizes[0] - 1) * stride + 16 - 90 - 4]
-    want = oracle.convolution(x, f, w.strides, w.dilations, w.begin, end)
+    want = convolved(w, x, f)
     for c_ in every_kernel(convolution_candidates, w):
         for given in (x, strided(x, 1), strided(x, 2)):
             y = np.full(w.out_shape, np.nan, np.float32)

@@ -11,6 +11,7 @@ import pytest
 from eager import convolution, deconvolution
 from irdeconv.kernels import candidate
 from support import oracle
+from support.rows import each_row
 from test_kernels_convolution import Shape, data, draw, wrapped
 
 
@@ -36,12 +37,26 @@ def test_integers_are_exact(seed: int, dtype: Any) -> None:
     assert (y == want).all()
 
 
-@pytest.mark.parametrize("dilation", [1, 2])
-@pytest.mark.parametrize("begin", [-2, 0, 1, 9])
-def test_inputs_of_one_position(dilation: int, begin: int) -> None:
+ONE, DEPTHWISE = ((2, 4, 1, 1), (2, 2, 3, 3, 2)), ((2, 3, 3, 2), (3, 1, 1, 5, 32))
+CASES: list[Any] = [  # shapes, strides, dilations, begin, sizes
+    *((ONE, [2, 1], [d, 1], [b, -1], [6, 4]) for d in (1, 2) for b in (-2, 0, 1, 9)),
+    (DEPTHWISE, [4, 16], [1, 1], [1, 8], [12, 32]),
+    *(
+        (((1, c, 9, 8), (1, c, m, 4, 3)), strides, [1, 1], [1, 1], [12, 11])
+        for c, m in ((1, 8), (8, 1), (4, 4))
+        for strides in ([1, 1], [2, 2], [2, 1], [5, 5])
+    ),
+]
+
+
+@each_row("shapes, strides, dilations, begin, sizes", CASES)
+def test_every_choice_of_kernel_agrees_with_the_oracle(
+    shapes: Any, strides: Any, dilations: Any, begin: Any, sizes: Any
+) -> None:
+    """Inputs of one position, wide depthwise strides, few or many channels."""
     r = np.random.default_rng(0)
-    x, w = r.integers(-9, 9, (2, 4, 1, 1)), r.integers(-9, 9, (2, 2, 3, 3, 2))
-    args = [2, 1], [dilation, 1], [begin, -1], [6, 4]
+    x, w = (r.integers(-9, 9, shape) for shape in shapes)
+    args = strides, dilations, begin, sizes
     assert (deconvolution(x, w, *args) == oracle.deconvolution(x, w, *args)).all()
 
 
@@ -56,23 +71,6 @@ def test_sums_beyond_64_bits_wrap(dtype: Any, channels: int, stride: int) -> Non
     args = [stride] * 2, [1, 1], [1, 0], [12 * stride, 20 * stride + 1]
     want = wrapped(oracle.deconvolution(x, w, *args), dtype)
     assert (deconvolution(x, w, *args) == want).all()
-
-
-def test_wide_depthwise_stride() -> None:
-    r = np.random.default_rng(0)
-    x, w = r.integers(-9, 9, (2, 3, 3, 2)), r.integers(-9, 9, (3, 1, 1, 5, 32))
-    args = [4, 16], [1, 1], [1, 8], [12, 32]
-    assert (deconvolution(x, w, *args) == oracle.deconvolution(x, w, *args)).all()
-
-
-@pytest.mark.parametrize(("c", "m"), [(1, 8), (8, 1), (4, 4)])
-def test_every_choice_of_kernel_agrees_with_the_oracle(c: int, m: int) -> None:
-    r = np.random.default_rng(0)
-    x, w = r.integers(-9, 9, (1, c, 9, 8)), r.integers(-9, 9, (1, c, m, 4, 3))
-    for strides in ([1, 1], [2, 2], [2, 1], [5, 5]):
-        args = strides, [1, 1], [1, 1], [12, 11]
-        want = oracle.deconvolution(x, w, *args)
-        assert (deconvolution(x, w, *args) == want).all()
 
 
 def test_by_hand() -> None:

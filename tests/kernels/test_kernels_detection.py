@@ -9,19 +9,7 @@ import numpy as np
 import pytest
 
 from irdeconv.base.errors import OpError
-from irdeconv.kernels import (
-    boxes as pyramid,
-)
-from irdeconv.kernels import (
-    regions,
-    suppression,
-)
-from irdeconv.kernels import (
-    suppression as matrix,
-)
-from irdeconv.kernels import (
-    suppression as ordering,
-)
+from irdeconv.kernels import boxes, regions, suppression
 from irdeconv.ops import detectron
 
 Point = tuple[float, float]
@@ -77,11 +65,11 @@ def test_overlap_of_rotated_boxes_is_symmetric_and_full_for_the_same() -> None:
 @pytest.mark.parametrize("values", [1, 4, 10**9])
 def test_orders_are_orders(size: int, values: int) -> None:
     keys = np.random.default_rng(size).integers(0, values, size).astype(np.float32)
-    full = ordering.ascending(keys)
+    full = suppression.ascending(keys)
     assert sorted(full) == list(range(size))
     assert (np.diff(keys[full]) >= 0).all()
     for count in (0, 1, size // 2, size):
-        some = ordering.first(keys, count)
+        some = suppression.first(keys, count)
         assert len(set(some)) == count
         np.testing.assert_array_equal(keys[some], np.sort(keys)[:count])
 
@@ -108,25 +96,25 @@ class Adversary:
 
 def test_keys_against_quicksort_are_sorted_by_a_heap(monkeypatch: pytest.MonkeyPatch) -> None:
     heaps: list[int] = []
-    sort = ordering._keep_smallest
+    sort = suppression._keep_smallest
 
     def counted(order: Any, values: Any, begin: int, middle: int, end: int) -> None:
         heaps.append(end - begin)
         sort(order, values, begin, middle, end)
 
-    monkeypatch.setattr(ordering, "_keep_smallest", counted)
+    monkeypatch.setattr(suppression, "_keep_smallest", counted)
     keys: Any = [Adversary() for _ in range(400)]
     order = list(range(len(keys)))
-    ordering._divide(order, keys)
-    assert max(heaps) > ordering.UNDIVIDED
+    suppression._divide(order, keys)
+    assert max(heaps) > suppression.UNDIVIDED
     values = np.array([min(k.value, len(keys)) for k in keys])
-    np.testing.assert_array_equal(values[ordering.ascending(values)], np.sort(values))
+    np.testing.assert_array_equal(values[suppression.ascending(values)], np.sort(values))
 
 
 @pytest.mark.parametrize("sigma", [None, 0.5])
 @pytest.mark.parametrize("block", [1, 40, 10**6])
 def test_decays(sigma: float | None, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix, "AT_ONCE", block)
+    monkeypatch.setattr(suppression, "AT_ONCE", block)
     r = np.random.default_rng(3)
     low = r.integers(0, 9, (17, 2))
     boxes = np.concatenate([low, low + r.integers(0, 6, (17, 2))], 1).astype(np.float32)
@@ -141,7 +129,7 @@ def test_decays(sigma: float | None, block: int, monkeypatch: pytest.MonkeyPatch
             if s == s
         ]
         want.append(min([1.0, *factors]))
-    np.testing.assert_allclose(matrix.decays(boxes, sigma, 0.0), want, atol=1e-5)
+    np.testing.assert_allclose(suppression.decays(boxes, sigma, 0.0), want, atol=1e-5)
 
 
 def share(a: Any, b: Any) -> float:
@@ -189,10 +177,10 @@ def test_pooled_regions(shape: tuple[int, int], region: list[float], sampling: i
 
 def test_levels_by_size() -> None:
     sides = [10, 111, 112, 223, 224, 447, 448, 900, 5000]
-    regions = np.array([[3, 4, 3 + s, 4 + s] for s in sides] + [[5, 5, 5, 9]], np.float32)
+    rows = np.array([[3, 4, 3 + s, 4 + s] for s in sides] + [[5, 5, 5, 9]], np.float32)
     # Up to 112 level 0 (and below it), up to 224 level 1, and so on; the sides are 112 * 2^n.
     want = [0, 0, 1, 1, 2, 2, 3, 3, 3, 4]
-    assert list(pyramid.levels(regions, 4)) == want
+    assert list(boxes.levels(rows, 4)) == want
 
 
 def test_sizes_that_only_running_shows_are_refused() -> None:

@@ -13,13 +13,8 @@ import pytest
 
 from irdeconv.kernels.interpolation import Resize, Rules, interpolate
 
-TRANSFORMATIONS = (
-    "half_pixel",
-    "pytorch_half_pixel",
-    "asymmetric",
-    "tf_half_pixel_for_nn",
-    "align_corners",
-)
+TRANSFORMATIONS = ("half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn")
+TRANSFORMATIONS += ("align_corners",)
 NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple")
 
 

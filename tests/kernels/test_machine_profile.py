@@ -27,10 +27,9 @@ from irdeconv.kernels import machine as calibrated
 from irdeconv.kernels.candidate import ConvProblem, worthwhile
 from irdeconv.kernels.eager import for_convolution, for_deconvolution
 from irdeconv.kernels.machine import FITTED, NUMBERS, PACKAGED, MachineProfile
-from irdeconv.kernels.threads import Threads, arithmetic
 from irdeconv.runtime import machine as calibration
 from irdeconv.runtime.measure import Clock
-from support.oracle import convolution, deconvolution
+from support.kernels import convolved, deconvolved, integers, run
 
 INSTALLED = {"version": "1.0", "problem": None}
 RECORDS = (
@@ -131,16 +130,11 @@ def test_the_same_profile_always_chooses_the_same_kernels() -> None:
 
 @pytest.mark.parametrize("profile", [*PACKAGED.values(), another(strided=9.0), another(added=0.1)])
 def test_results_hardly_depend_on_the_profile(profile: MachineProfile) -> None:
-    rng = np.random.default_rng(0)
     with machine.using(profile):
         for problem in PROBLEMS[1:4]:
-            x = rng.integers(-4, 5, problem.shape).astype(np.float32)
-            w = rng.integers(-4, 5, (1, *problem.shape[1:2], problem.outputs, *problem.kernel))
-            best = worthwhile(for_deconvolution(problem))[0]
-            out, team = np.empty(problem.out_shape, np.float32), Threads(1)
-            with arithmetic():
-                best.prepare(w.astype(np.float32))(x, out, None, team)
-            want = deconvolution(x, w, problem.strides, (1, 1), problem.begin, problem.sizes)
+            x, w = integers(problem, top=4)
+            out, want = np.empty(problem.out_shape, np.float32), deconvolved(problem, x, w)
+            run(worthwhile(for_deconvolution(problem))[0], x, w, out)
             np.testing.assert_allclose(out, want, atol=1e-5 * np.abs(want).max())
 
 
@@ -327,16 +321,13 @@ def test_nobodys_home(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
 
 
 def test_convolutions_by_the_definition_whatever_the_profile() -> None:
-    rng = np.random.default_rng(1)
     problem = ConvProblem((1, 6, 11, 9), 4, 2, (3, 2), (2, 1), (1, 1), (1, 0), (6, 8))
-    x = rng.integers(-4, 5, problem.shape).astype(np.float32)
-    w = rng.integers(-4, 5, (2, 2, 3, 3, 2)).astype(np.float32)
-    want = convolution(x, w, (2, 1), (1, 1), (1, 0), (1, 0))
+    x, w = integers(problem, top=4, convolution=True)
     for profile in PACKAGED.values():
-        with machine.using(profile), arithmetic():
+        with machine.using(profile):
             out = np.empty(problem.out_shape, np.float32)
-            for_convolution(problem)[0].prepare(w)(x, out, None, Threads(1))
-        np.testing.assert_array_equal(out, want)
+            run(for_convolution(problem)[0], x, w, out)
+        np.testing.assert_array_equal(out, convolved(problem, x, w))
 
 
 @pytest.mark.skipif(not jit.available(), reason="needs numba")

@@ -35,10 +35,9 @@ from irdeconv.kernels.panels import (
 )
 from irdeconv.kernels.residue_cuts import APART, GAPS, NEAR, ROWS
 from irdeconv.kernels.scratch import Space
-from support import oracle
 from support.blocks import SMALL
+from support.kernels import convolved, deconvolved, integers
 from support.sweeps import parts
-from test_deconvolution_candidates import expected
 from test_deconvolution_compiled import guarded, wide
 from test_kernels_convolve import data
 
@@ -48,14 +47,6 @@ pytestmark = [
 ]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="protects pages as Linux does")
 TILES = MANY_REGISTERS if jit.many_registers() else FEW_REGISTERS
-
-
-def filters(problem: ConvProblem, seed: int) -> tuple[Any, Any]:
-    """Return an input and a filter of a deconvolution, small integers."""
-    r = np.random.default_rng(seed)
-    c, m = problem.group_inputs, problem.group_outputs
-    x = r.integers(-9, 10, problem.shape).astype(np.float32)
-    return x, r.integers(-9, 10, (problem.groups, c, m, *problem.kernel)).astype(np.float32)
 
 
 def where(columns: ProductColumns, tile: RegisterTile, copied: bool) -> VectorPlaces:
@@ -149,8 +140,8 @@ def test_the_tile_wastes_little() -> None:
     assert best_tile(9, 40, multiple=3).rows % 3 == 0
 
 
-def convolution(seed: int) -> tuple[ConvProblem, tuple[int, ...]]:
-    """Draw a convolution, often with rows of several vectors, and its pads at the end."""
+def convolution(seed: int) -> ConvProblem:
+    """Draw a convolution, often with rows of several vectors."""
     r = random.Random(seed)
     rank, groups = r.choice([1, 2, 2, 3]), r.choice([1, 1, 2])
     kernel = r.choice([(1,) * rank, tuple(r.randint(1, 4) for _ in range(rank))])
@@ -164,12 +155,10 @@ def convolution(seed: int) -> tuple[ConvProblem, tuple[int, ...]]:
     inputs = (*(r.randint(4, 7) for _ in range(rank - 1)), last)
     rows = zip(inputs, begin, end, dilations, kernel, strides, strict=True)
     sizes = tuple(max(1, (i + b + e - d * (k - 1) - 1) // s + 1) for i, b, e, d, k, s in rows)
-    rows = zip(sizes, strides, kernel, dilations, inputs, begin, strict=True)
-    rest = tuple((o - 1) * s + d * (k - 1) + 1 - i - b for o, s, k, d, i, b in rows)
     n, c, m = r.choice([1, 3]), r.choice([1, 2, 5]), r.choice([1, 3, 13, 30])
     shape = (n, groups * c, *inputs)
     problem = ConvProblem(shape, groups * m, groups, kernel, strides, dilations, begin, sizes)
-    return replace(problem, dtype=r.choice(["float32", "float32", "float16"])), rest
+    return replace(problem, dtype=r.choice(["float32", "float32", "float16"]))
 
 
 def layouts(problem: ConvProblem) -> Iterator[Candidate]:
@@ -189,10 +178,9 @@ def test_convolutions_in_every_layout(
     """A read or write beyond the memory ends the process."""
     if small:
         monkeypatch.setattr(blocking, "SIZES", replace(SMALL, direct_bytes=6000))
-    problem, end = convolution(seed)
+    problem = convolution(seed)
     x, w = data(problem)
-    args = problem.strides, problem.dilations, problem.begin, end
-    want = oracle.convolution(x.astype(np.float64), w.astype(np.float64), *args)
+    want = convolved(problem, x, w)
     for candidate in layouts(problem):
         for y in guarded(problem, candidate, x, w):
             assert (y == want.astype(problem.dtype)).all()
@@ -206,13 +194,18 @@ def test_depths_are_computed_together(
     ones, zeros = (1, 1, 1), (0, 0, 0)
     problem = ConvProblem((1, 3, 6, 4, 9), 7, 1, (2, 1, 2), ones, ones, zeros, (5, 4, 8))
     x, w = data(problem)
-    want = oracle.convolution(x.astype(np.float64), w.astype(np.float64), ones, ones, zeros, zeros)
+    want = convolved(problem, x, w)
     for layout in VectorLayout.all_of(as_conv3d(problem)):
         whole = replace(layout, step=4)
         found = [b.size.depths for b in whole.blocks]
         assert found == depths
         for y in guarded(problem, convolution_direct._candidate(whole), x, w):
             assert (y == want).all()
+
+
+def require_exact(problem: ConvProblem, cut: Any, x: Any, w: Any, want: Any) -> None:
+    for y in guarded(problem, deconvolution_direct._candidate(cut), x, w):
+        assert (y == want).all(), cut
 
 
 @linux
@@ -225,15 +218,10 @@ def test_deconvolutions_in_every_cut(
     if small:
         monkeypatch.setattr(blocking, "SIZES", replace(SMALL, residues_columns=60))
     problem = replace(wide(seed), dtype="float32")
-    x, w = filters(problem, seed)
-    want = expected(problem, x, w)
-    for mode in (GAPS, NEAR, ROWS, APART):
-        for share in (1, 4):
-            candidate = deconvolution_direct._candidate(
-                deconvolution_direct._cut(problem, mode, share)
-            )
-            for y in guarded(problem, candidate, x, w):
-                assert (y == want).all(), mode
+    x, w = integers(problem, seed)
+    want = deconvolved(problem, x, w)
+    for mode, share in itertools.product((GAPS, NEAR, ROWS, APART), (1, 4)):
+        require_exact(problem, deconvolution_direct._cut(problem, mode, share), x, w, want)
 
 
 @linux
@@ -254,13 +242,12 @@ def test_strides_that_are_the_kernel(
         shape = (2, groups * c, *inputs)
         whole = ConvProblem(shape, groups * m, groups, stride, stride, ones, zeros, sizes)
         for problem in (whole, replace(whole, begin=(1, *zeros[1:]))):
-            x, w = filters(problem, c)
-            want = expected(problem, x, w)
+            x, w = integers(problem, c)
+            want = deconvolved(problem, x, w)
             for mode in (GAPS, ROWS, NEAR):
                 cut = deconvolution_direct._cut(problem, mode, 1)
                 assert small or cut.bare
-                for y in guarded(problem, deconvolution_direct._candidate(cut), x, w):
-                    assert (y == want).all()
+                require_exact(problem, cut, x, w, want)
 
 
 @linux
@@ -289,8 +276,8 @@ def test_where_no_tap_lies_outside_the_inputs_themselves_are_read(
     sizes = tuple((i - 1) * s + k - b - e for i, k, s, b, e in rows)
     shape, ones = (2, 6, *inputs), (1,) * len(stride)
     problem = ConvProblem(shape, 9, 3, kernel, stride, ones, begin, sizes)
-    x, w = filters(problem, 0)
-    want = expected(problem, x, w)
+    x, w = integers(problem, 0)
+    want = deconvolved(problem, x, w)
     assert deconvolution_direct._cut(problem, GAPS, 1).bare == bare
     aliased = replace(problem, shape=(*shape[:2], *inputs[:-1], 128))
     far = replace(problem, shape=(1 << 13, *shape[1:]))
@@ -299,9 +286,7 @@ def test_where_no_tap_lies_outside_the_inputs_themselves_are_read(
     for small, mode in itertools.product((False, True), (GAPS, ROWS, NEAR, APART)):
         if small:
             monkeypatch.setattr(blocking, "SIZES", replace(SMALL, residues_columns=80))
-        candidate = deconvolution_direct._candidate(deconvolution_direct._cut(problem, mode, 1))
-        for y in guarded(problem, candidate, x, w):
-            assert (y == want).all()
+        require_exact(problem, deconvolution_direct._cut(problem, mode, 1), x, w, want)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="imitates others of its kind")
@@ -313,10 +298,10 @@ def test_lesser_processors(name: str, lanes: int, tmp_path: Path) -> None:
         f"assert t.jit.lanes() == {lanes}\n"
         "for tile in t.TILES: t.test_a_product_is_exact_and_writes_only_its_rows(tile, 29, True)\n"
         "p = t.replace(t.wide(4), dtype='float32')\n"
-        "x, w = t.filters(p, 1)\n"
+        "x, w = t.integers(p, 1)\n"
         "for c in (t.deconvolution_direct,):\n"
         "    (k,) = c.candidates(p)\n"
-        "    for y in t.guarded(p, k, x, w): assert (y == t.expected(p, x, w)).all()\n"
+        "    for y in t.guarded(p, k, x, w): assert (y == t.deconvolved(p, x, w)).all()\n"
     )
     here = Path(__file__).resolve()
     folders = [str(folder) for folder in here.parents[:3]]  # of this file, tests, the checkout
@@ -328,8 +313,7 @@ def test_lesser_processors(name: str, lanes: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", [GAPS, ROWS, NEAR, APART])
 def test_images_that_follow_one_another_do_not_see_inputs_that_are_cut_off(mode: str) -> None:
     problem = ConvProblem((2, 2, 11), 2, 1, (4,), (2,), (2,), (4,), (5,))
-    x, w = filters(problem, 0)
+    x, w = integers(problem, 0)
     cut = deconvolution_direct._cut(problem, mode, 1)
     assert max(block.count for block in cut.blocks) == 2
-    for y in guarded(problem, deconvolution_direct._candidate(cut), x, w):
-        assert (y == expected(problem, x, w)).all()
+    require_exact(problem, cut, x, w, deconvolved(problem, x, w))

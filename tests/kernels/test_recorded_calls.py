@@ -198,19 +198,16 @@ def turned(b: Any, x: Any, channels: int) -> Any:
     return b.add(Convolution(), y, randn(4, 19, 1, 1))
 
 
+def padded(begin: list[int], end: list[int], mode: Any = "constant", value: float = 0) -> Any:
+    rows = np.array(begin), np.array(end), np.float32(value)
+    return lambda b, x: b.add(Pad12(mode), x, *rows)
+
+
 LAYERS = {
-    "reflected": lambda b, x: b.add(
-        Pad12("reflect"), x, np.array([0, 0, 0, 3]), np.array([0, 0, 0, -2]), np.float32(0)
-    ),
-    "edge": lambda b, x: b.add(
-        Pad12("edge"), x, np.array([0, 0, 2, 3]), np.array([0, 0, 4, 1]), np.float32(0)
-    ),
-    "reflected-around": lambda b, x: b.add(
-        Pad12("reflect"), x, np.array([0, 2, 16, 4]), np.array([0, 5, 3, 18]), np.float32(0)
-    ),
-    "symmetric": lambda b, x: b.add(
-        Pad12("symmetric"), x, np.array([0, 6, 1, 4]), np.array([1, 0, 17, 19]), np.float32(0)
-    ),
+    "reflected": padded([0, 0, 0, 3], [0, 0, 0, -2], "reflect"),
+    "edge": padded([0, 0, 2, 3], [0, 0, 4, 1], "edge"),
+    "reflected-around": padded([0, 2, 16, 4], [0, 5, 3, 18], "reflect"),
+    "symmetric": padded([0, 6, 1, 4], [1, 0, 17, 19], "symmetric"),
     "erf": lambda b, x: b.add(Erf(), b.add(Add(), x, randn(1))),
     "gelu": lambda b, x: b.add(Gelu(), b.add(Add(), x, randn(1, 6, 1, 1))),
     "gelu-joined": lambda b, x: b.add(Concat(1), x, b.add(Gelu(), x)),
@@ -223,12 +220,8 @@ LAYERS = {
     "aligned": lambda b, x: resized(b, x, 9, 31, coordinate_transformation_mode="align_corners"),
     "channels-last": lambda b, x: resized(b, x, 9, 34, axes=(1, 2)),
     **{f"turned-{n}": partial(turned, channels=n) for n in (3, 4, 7, 16, 21)},
-    "pad": lambda b, x: b.add(
-        Pad12(), x, np.array([0, 1, 2, 0]), np.array([0, 2, 0, 3]), np.float32(1.5)
-    ),
-    "crop": lambda b, x: b.add(
-        Pad12(), x, np.array([0, 1, -2, 0]), np.array([0, 0, 1, -1]), np.float32(0)
-    ),
+    "pad": padded([0, 1, 2, 0], [0, 2, 0, 3], value=1.5),
+    "crop": padded([0, 1, -2, 0], [0, 0, 1, -1]),
     "concat": lambda b, x: b.add(Concat(1), x, b.add(ReLU(), x), x),
     "concat-columns": lambda b, x: b.add(Concat(3), x, b.add(ReLU(), x)),
     "shuffle": lambda b, x: b.add(ShuffleChannels(1, 3), x),

@@ -7,11 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from irdeconv.kernels import (
-    deconvolution_direct,
-    deconvolution_winograd_cuts,
-    jit,
-)
+from irdeconv.kernels import deconvolution_direct, deconvolution_winograd_cuts, jit
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import ConvProblem
 from irdeconv.kernels.deconvolution import Blocking, axes_of
@@ -20,9 +16,9 @@ from irdeconv.kernels.panels import RegisterTile, StackedPanels, missed
 from irdeconv.kernels.residue_cuts import GAPS
 from irdeconv.kernels.threads import Threads
 from support.blocks import SMALL
+from support.kernels import deconvolved, integers
 from teams import outputs_of_teams
-from test_deconvolution_candidates import bound, expected
-from test_micro_kernel import filters
+from test_deconvolution_candidates import bound
 
 pytestmark = [
     pytest.mark.thorough,
@@ -59,8 +55,8 @@ def test_tiles_are_computed_by_several_teams_at_once(
     if small:
         monkeypatch.setattr(blocking, "SIZES", replace(SMALL, evaluated_bytes=20_000))
     problem = ConvProblem((2, 6, 20, 17), 10, 2, (4, 4), (2, 2), (1, 1), (1, 0), (40, 35))
-    x, w = filters(problem, 0)
-    want = expected(problem, x, w)
+    x, w = integers(problem, 0)
+    want = deconvolved(problem, x, w)
     for candidate in deconvolution_winograd_cuts.candidates(problem):
         kernel, limit = candidate.prepare(w), bound(problem, candidate, x, w)
         outs = outputs_of_teams(kernel, x, problem.out_shape, 2)
@@ -68,12 +64,10 @@ def test_tiles_are_computed_by_several_teams_at_once(
         assert (np.abs(outs[0] - want) <= limit).all(), candidate.name
 
 
-@pytest.mark.parametrize(
-    "kernel", [(3, 3), (2, 1)]
-)  # one of them leaves outputs that nothing meets
+@pytest.mark.parametrize("kernel", [(3, 3), (2, 1)])  # one leaves outputs that nothing meets
 def test_small_pieces_of_work_are_called_together(kernel: tuple[int, int]) -> None:
     problem = ConvProblem((1, 80, 6, 5), 40, 20, kernel, (2, 2), (1, 1), (0, 0), (13, 11))
-    x, w = filters(problem, 1)
+    x, w = integers(problem, 1)
     cut = deconvolution_direct._cut(problem, GAPS, 1)
     made, team = deconvolution_direct.DirectDeconvolution(cut, w), Threads(1)
     assert made.movable
@@ -83,7 +77,7 @@ def test_small_pieces_of_work_are_called_together(kernel: tuple[int, int]) -> No
         y = np.full(problem.out_shape, np.nan, np.float32)
         team.begin()
         made(x, y, None, team)
-        assert (y == expected(problem, x, w)).all()
+        assert (y == deconvolved(problem, x, w)).all()
 
 
 @pytest.mark.parametrize("lanes", [4, 8, 16])
@@ -93,16 +87,8 @@ def test_tiles_are_multiplied_by_whole_vectors_of_the_processor(
 ) -> None:
     """On one with short vectors a few columns must not cost those of one with long vectors."""
     monkeypatch.setattr(jit, "lanes", lambda: lanes)
-    problem = ConvProblem(
-        shape=(1, 3, size, size),
-        outputs=2,
-        groups=1,
-        kernel=(2, 2),
-        strides=(1, 1),
-        dilations=(1, 1),
-        begin=(0, 0),
-        sizes=(size + 1, size + 1),
-    )
+    lists = (2, 2), (1, 1), (1, 1), (0, 0), (size + 1, size + 1)
+    problem = ConvProblem((1, 3, size, size), 2, 1, *lists)
     blocks = Blocking(problem, 1, problem.sizes)
     tiling = Tiling(problem, axes_of(problem), (2, 2), blocks, 2, behind=False)
     for block in blocks:

@@ -12,10 +12,10 @@ import pytest
 
 from irdeconv.kernels.candidate import Candidate, ConvProblem, best_of, every_cut, shared
 from irdeconv.kernels.eager import for_convolution, for_deconvolution
-from irdeconv.kernels.threads import Threads, arithmetic
+from irdeconv.kernels.threads import Threads
 from irdeconv.runtime import choice
 from irdeconv.runtime.choice import CLOSE, REPEATS, RIVAL, WORTH, Tuner
-from support.oracle import convolution, deconvolution
+from support.kernels import convolved, deconvolved, integers, run
 
 LAYER = ConvProblem((1, 2, 9), 3, 1, (3,), (1,), (1,), (1,), (9,))
 FILTER = np.ones((1, 3, 2, 3), np.float32)
@@ -110,27 +110,22 @@ def test_cuts_that_threads_cannot_share_are_left_out() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_every_cut_computes_the_definition(dtype: str) -> None:
-    rng = np.random.default_rng(0)
     strided = ConvProblem((2, 6, 7, 9), 4, 2, (3, 4), (2, 2), (1, 1), (1, 1), (13, 18), dtype)
     plain = ConvProblem((2, 6, 9, 8), 4, 2, (3, 3), (1, 1), (1, 1), (1, 1), (9, 8), dtype)
     deep = ConvProblem((1, 40, 12, 12), 40, 1, (2, 2), (2, 2), (1, 1), (0, 0), (24, 24), dtype)
     for problem in (strided, plain, deep):
-        x = rng.integers(-3, 4, problem.shape).astype(dtype)
-        shape = (problem.groups, problem.group_inputs, problem.group_outputs, *problem.kernel)
-        w = rng.integers(-3, 4, shape).astype(dtype)
-        geometry = problem.strides, (1, 1), problem.begin
-        want = deconvolution(x, w, *geometry, problem.sizes)
+        x, w = integers(problem, top=3)
+        want = deconvolved(problem, x, w)
         for cut in every_cut(for_deconvolution(problem)):
             assert computed(cut, problem, x, w) == pytest.approx(want, abs=2e-2), cut.label
-    w = w[:, :, :, :1, :1].swapaxes(1, 2)
     point = replace(deep, kernel=(1, 1), strides=(1, 1), sizes=(12, 12))
-    want = convolution(x, w, (1, 1), (1, 1), (0, 0), (0, 0))
+    x, w = integers(point, top=3, convolution=True)
+    want = convolved(point, x, w)
     for cut in every_cut(for_convolution(point)):
         assert computed(cut, point, x, w) == pytest.approx(want, abs=2e-2), cut.label
 
 
 def computed(cut: Candidate, problem: ConvProblem, x: Any, w: Any) -> Any:
     out = np.empty(problem.out_shape, problem.dtype)
-    with arithmetic():
-        cut.prepare(w)(x, out, None, Threads(1))
+    run(cut, x, w, out)
     return out.astype(np.float64)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 import irdeconv as ird
 from irdeconv.formats.onnx_target import check_nodes
@@ -30,19 +30,11 @@ from support.dialect_layers import build as build_dialect
 from support.dialect_layers import data as dialect_data
 from support.dialect_layers import expected as dialect_expected
 from support.layers import Layer, constant, expected, numbers, parameter, result
-from support.onnx_models import run_onnx
+from support.onnx_models import info, model, run_onnx
 
 Ints = tuple[int, ...]
-FREE = (
-    "Convolution",
-    "GroupConvolution",
-    "Reshape",
-    "Transpose",
-    "Pad",
-    "Slice",
-    "Concat",
-    "Add",
-    "DepthToSpace",
+FREE = tuple(
+    "Convolution GroupConvolution Reshape Transpose Pad Slice Concat Add DepthToSpace".split()
 )
 
 
@@ -167,75 +159,65 @@ class Written:
 
 
 def ir_subject(
-    rng: np.random.Generator,
-    layer: Layer,
-    *,
-    bias: bool = False,
-    free: Ints = (),
-    dtype: Any = "f4",
+    rng: np.random.Generator, layer: Layer, *, bias: bool = False, free: Ints = ()
 ) -> Subject:
     """An IR of a deconvolution, with a bias behind it or not; sizes of the axes `free` are open."""
-    x, w = numbers(rng, layer.data_shape, dtype), numbers(rng, layer.filter_shape, dtype)
-    g, want = Graph(), expected(layer, x, w)
-    declared = [None if a in free else n for a, n in enumerate(x.shape)]
-    data, filter = parameter(g, declared, x.dtype, "x"), constant(g, w, "w")
-    value = Value(g.add(layer.op, [data, filter], name="deconv").id)
-    if bias:
-        row = numbers(rng, (want.shape[1],), dtype)
-        shaped = constant(g, row.reshape(1, -1, *(1,) * layer.axes), "b")
-        value = Value(g.add(Add(), [value, shaped], name="biased").id)
-        want = want + row.reshape(1, -1, *(1,) * layer.axes)
-    result(g, value)
-    return Subject(ird.infer(g), {"x": x}, want, f"IR {layer} bias={bias} free={free}")
+    x, w = numbers(rng, layer.data_shape, "f4"), numbers(rng, layer.filter_shape, "f4")
+    y, row = _biased(rng, expected(layer, x, w), bias)
+    note = f"IR {layer} bias={bias} free={free}"
+    return Subject(_ir_model(layer.op, "deconv", x, w, row, free), {"x": x}, y, note)
 
 
 def onnx_subject(
-    rng: np.random.Generator, layer: Layer, *, bias: bool = False, free: Ints = (), opset: int = 17
+    rng: np.random.Generator, layer: Layer, *, bias: bool = False, free: Ints = ()
 ) -> Subject:
     """An ONNX model of the same."""
     x, w = numbers(rng, layer.data_shape, "f4"), numbers(rng, layer.filter_shape, "f4")
-    groups = layer.groups or 1
-    flat = w.reshape(groups * layer.c, layer.m, *layer.kernel)
-    begin = [b for b, _ in layer.window()]
-    y = oracle.deconvolution(
-        x,
-        w.reshape(groups, layer.c, layer.m, *layer.kernel),
-        layer.strides,
-        layer.dilations,
-        begin,
-        layer.output_size,
-    ).astype(x.dtype)
-    tensors = {"w": flat}
-    if bias:
-        tensors["b"] = numbers(rng, (y.shape[1],), "f4")
-        y = y + tensors["b"].reshape(1, -1, *(1,) * layer.axes)
+    y, row = _biased(rng, expected(layer, x, w), bias)
+    flat = w.reshape(-1, *w.shape[1 if layer.groups is None else 2 :])
+    extra = list(layer.output_padding)
+    made = _onnx_model("ConvTranspose", layer, x, flat, row, free, output_padding=extra)
+    return Subject(made, {"x": x}, y, f"ONNX {layer} {bias} {free}")
+
+
+def _biased(rng: np.random.Generator, y: Any, bias: bool) -> tuple[Any, Any]:
+    """Return the output with a bias added, and the bias for each channel, or None."""
+    row = numbers(rng, (y.shape[1],), "f4") if bias else None
+    return (y if row is None else y + _behind(row, y.ndim)), row
+
+
+def _behind(row: Any, rank: int) -> Any:
+    return row.reshape(1, -1, *(1,) * (rank - 2))
+
+
+def _ir_model(op: Any, name: str, x: Any, w: Any, row: Any, free: Ints) -> Graph:
+    g = Graph()
+    data = parameter(g, [None if a in free else n for a, n in enumerate(x.shape)], x.dtype, "x")
+    value = Value(g.add(op, [data, constant(g, w, "w")], name=name).id)
+    if row is not None:
+        shaped = constant(g, _behind(row, x.ndim), "b")
+        value = Value(g.add(Add(), [value, shaped], name="biased").id)
+    result(g, value)
+    return ird.infer(g)
+
+
+def _onnx_model(
+    kind: str, layer: Layer | Conv, x: Any, w: Any, row: Any, free: Ints, **attributes: Any
+) -> Any:
+    tensors = {"w": w} | ({} if row is None else {"b": row})
     node = helper.make_node(
-        "ConvTranspose",
+        kind,
         ["x", *tensors],
         ["y"],
-        "deconv",
-        group=groups,
+        "conv" if kind == "Conv" else "deconv",
+        group=layer.groups or 1,
         strides=list(layer.strides),
         dilations=list(layer.dilations),
         pads=[*layer.pads_begin, *layer.pads_end],
-        output_padding=list(layer.output_padding),
+        **attributes,
     )
-    return Subject(
-        _onnx_model(node, x, y, tensors, free, opset), {"x": x}, y, f"ONNX {layer} {bias} {free}"
-    )
-
-
-def _onnx_model(node: Any, x: Any, y: Any, tensors: Any, free: Ints, opset: int) -> Any:
     dims = [f"d{a}" if a in free else n for a, n in enumerate(x.shape)]
-    info = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [node],
-        "g",
-        [info("x", TensorProto.FLOAT, dims)],
-        [info("y", TensorProto.FLOAT, [None] * y.ndim)],
-        [numpy_helper.from_array(v, k) for k, v in tensors.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    return model([node], [info("x", dims)], [info("y", [None] * x.ndim)], tensors)
 
 
 def dialect_subject(
@@ -306,33 +288,14 @@ def convolution_subject(
 ) -> Subject:
     """A model of a convolution."""
     x, w, y = conv.arrays(rng)
-    row = numbers(rng, (y.shape[1],), "f4") if bias else None
-    behind = (1, -1, *(1,) * conv.axes)
-    y = y if row is None else y + row.reshape(behind)
+    y, row = _biased(rng, y, bias)
     note = f"{'ONNX' if onnx else 'IR'} {conv} bias={bias} free={free}"
     if onnx:
-        tensors = {"w": w.reshape(-1, *w.shape[2:])} | ({} if row is None else {"b": row})
-        node = helper.make_node(
-            "Conv",
-            ["x", *tensors],
-            ["y"],
-            "conv",
-            group=conv.groups,
-            strides=list(conv.strides),
-            dilations=list(conv.dilations),
-            pads=[*conv.pads_begin, *conv.pads_end],
-        )
-        return Subject(_onnx_model(node, x, y, tensors, free, 17), {"x": x}, y, note)
-    g = Graph()
-    declared = [None if a in free else n for a, n in enumerate(x.shape)]
-    data = parameter(g, declared, x.dtype, "x")
+        made = _onnx_model("Conv", conv, x, w.reshape(-1, *w.shape[2:]), row, free)
+        return Subject(made, {"x": x}, y, note)
     lists = (conv.strides, conv.pads_begin, conv.pads_end, conv.dilations)
     op, filter = (GroupConvolution, w) if conv.groups > 1 else (Convolution, w[0])
-    value = Value(g.add(op(*lists), [data, constant(g, filter, "w")], name="conv").id)
-    if row is not None:
-        value = Value(g.add(Add(), [value, constant(g, row.reshape(behind), "b")], name="sum").id)
-    result(g, value)
-    return Subject(ird.infer(g), {"x": x}, y, note)
+    return Subject(_ir_model(op(*lists), "conv", x, filter, row, free), {"x": x}, y, note)
 
 
 @dataclass(frozen=True)
@@ -388,7 +351,7 @@ def random_convolution(rng: np.random.Generator, s: Shapes = Shapes()) -> Conv:
     """A convolution of the same kind."""
     while True:
         layer = random_deconvolution(rng, s)
-        big = tuple(n + int(rng.integers(0, 6)) + layer.axes * 0 for n in layer.size)
+        big = tuple(n + int(rng.integers(0, 6)) for n in layer.size)
         conv = Conv(
             layer.batch, big, layer.groups or 1, layer.c, layer.m, layer.kernel, layer.strides,
             layer.dilations, layer.pads_begin, layer.pads_end,

@@ -87,11 +87,7 @@ def test_the_sweep_is_large_and_varied() -> None:
     ("form", "changes", "reason"),
     [
         ("gemm", {}, "the kernel [4, 4] is not the stride [2, 2]"),
-        (
-            "gemm",
-            {"kernel": (2, 2), "dilations": (1, 2)},
-            "the taps are dilated by [1, 2]",
-        ),
+        ("gemm", {"kernel": (2, 2), "dilations": (1, 2)}, "the taps are dilated by [1, 2]"),
     ],
 )
 def test_a_form_that_does_not_apply_says_why(form: str, changes: Any, reason: str) -> None:

@@ -71,19 +71,7 @@ def types(graph: Graph) -> set[str]:
 
 def two_d(**changes: Any) -> Layer:
     """g = 2, C/g = 3, M/g = 2, other numbers on each axis."""
-    layer = Layer(
-        batch=2,
-        size=(3, 4),
-        groups=2,
-        c=3,
-        m=2,
-        kernel=(3, 2),
-        strides=(2, 3),
-        dilations=(1, 2),
-        pads_begin=(1, 0),
-        pads_end=(0, 2),
-        output_padding=(1, 0),
-    )
+    layer = Layer(2, (3, 4), 2, 3, 2, (3, 2), (2, 3), (1, 2), (1, 0), (0, 2), (1, 0))
     return replace(layer, **changes)
 
 
@@ -214,10 +202,7 @@ def test_a_shared_filter_stays_intact() -> None:
     low = ird.lower(g).graph
     assert np.array_equal(values(low, low.node(shared.node)), w)
     feeds = {"x": np.arange(8, dtype=F32).reshape(1, 2, 4)}
-    direct, lowered = (
-        ird.run(g, feeds, form=None, fuse=False),
-        ird.run(low, feeds, form=None, fuse=False),
-    )
+    direct, lowered = (ird.run(graph, feeds, form=None, fuse=False) for graph in (g, low))
     assert np.array_equal(lowered["w"], w)
     for name in ("ya", "yb"):
         assert np.array_equal(direct[name], lowered[name])
@@ -494,22 +479,9 @@ def test_runtimes_agree(rule: Rule, dialect: str, seed: int) -> None:
 
 
 def lowered(target: Any, form: str | None, *, seed: int = 0, **sizes: Any) -> Written:
-    from support.layers import Layer
-
-    n = len(sizes["size"])
-    given: dict[str, Any] = {
-        "batch": 1,
-        "groups": None,
-        "c": 2,
-        "m": 3,
-        "kernel": (3,) * n,
-        "strides": (2,) * n,
-        "dilations": (1,) * n,
-        "pads_begin": (1,) * n,
-        "pads_end": (1,) * n,
-        "output_padding": (0,) * n,
-    }
-    return ir_subject(np.random.default_rng(seed), Layer(**given | sizes)).lower(target, form)
+    zeros, ones, twos, threes = ((v,) * len(sizes["size"]) for v in range(4))
+    layer = Layer(1, zeros, None, 2, 3, threes, twos, ones, ones, ones, zeros)
+    return ir_subject(np.random.default_rng(seed), replace(layer, **sizes)).lower(target, form)
 
 
 def test_each_stage_has_rules() -> None:
@@ -557,8 +529,6 @@ def test_an_open_batch_takes_no_arithmetic_on_sizes() -> None:
 
 
 def test_a_stride_in_steps_has_no_output_padding_beyond_it() -> None:
-    from support.layers import Layer
-
     layer = Layer(1, (3, 4), None, 2, 3, (3, 2), (4, 4), (1, 1), (1, 0), (0, 0), (3, 3))
     rng = np.random.default_rng(3)
     listed = ["ConvolutionBackpropData", "GroupConvolutionBackpropData", "Slice"]

@@ -201,12 +201,8 @@ def test_bad_bias_spoils_its_channel_in_every_form() -> None:
 def test_compressed_filters_and_unknown_sizes() -> None:
     w = np.ones(SMALL.filter_shape, np.float16)
     w[0, 0, 0, 0] = np.inf
-    graph, _ = build(
-        SMALL,
-        np.ones(SMALL.data_shape, np.float16),
-        w,
-        data_shape=(None, 1, None, None),
-    )
+    x = np.ones(SMALL.data_shape, np.float16)
+    graph, _ = build(SMALL, x, w, data_shape=(None, 1, None, None))
     low = ird.lower(graph, "auto")
     (record,) = low.report
     assert record.spread is not None

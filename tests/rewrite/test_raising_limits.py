@@ -81,16 +81,8 @@ def shuffled(rng: np.random.Generator, change: str) -> Net:
     return net
 
 
-NOT_RAISED = [
-    "pad value",
-    "pad mode",
-    "inserted ones",
-    "permuted",
-    "linear",
-    "half a factor",
-    "cropped, then padded",
-    "stride",
-]
+NOT_RAISED = ["pad value", "pad mode", "inserted ones", "permuted", "linear", "half a factor"]
+NOT_RAISED += ["cropped, then padded", "stride"]
 
 
 @pytest.mark.parametrize("change", NOT_RAISED)

@@ -417,13 +417,8 @@ def chosen(layer: Layer, target: Any, **more: Any) -> tuple[str | None, dict[str
 
 def test_the_choice_is_the_least_score_of_the_weighting() -> None:
     graph = graph_only(two_d())
-    for weights in (
-        ScoreWeights(1, 0, 0, 0),
-        ScoreWeights(0, 1, 0, 0),
-        ScoreWeights(0, 0, 1, 0),
-        ScoreWeights(0, 0, 0, 1),
-        ScoreWeights(2, 3, 5, 7),
-    ):
+    for row in ((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1), (2, 3, 5, 7)):
+        weights = ScoreWeights(*row)
         (record,) = ird.lower(graph, "auto", Target(cost=weights), explain_costs=True).report
         rows = {c.form: c for c in record.costs if c.cost is not None}
         for c in rows.values():
@@ -456,7 +451,9 @@ def target(name: str = "tiny", *, without: str = "", **conditions: str) -> Targe
     return parse_target("[operations]\n" + "\n".join(rows), name)
 
 
-UNLISTED = "{} is not in the target's list of operations"
+FLAT = {"Convolution": "spatial_axes == 1"}
+UNPADDED = {"without": "Pad Concat", "Convolution": "pad == 0"}
+UNLISTED = "DepthToSpace is not in the target's list of operations"
 
 
 @pytest.mark.parametrize(
@@ -466,28 +463,13 @@ UNLISTED = "{} is not in the target's list of operations"
         ({"Convolution": "kernel <= 2"}, two_d(), "phases", None),
         ({"Convolution": "dilation == 1"}, two_d(dilations=(1, 3)), "zero-insertion", None),
         ({"without": "GroupConvolution"}, two_d(groups=2), "stacked", None),  # dense
-        (
-            {"Convolution": "spatial_axes == 1"},
-            two_d(),
-            "gemm",
-            "the kernel [4, 4] is not the stride [2, 2]",
-        ),
-        ({"Convolution": "spatial_axes == 1"}, UPSAMPLED, "gemm", "spatial_axes == 1: 2"),
+        (FLAT, two_d(), "gemm", "the kernel [4, 4] is not the stride [2, 2]"),
+        (FLAT, UPSAMPLED, "gemm", "spatial_axes == 1: 2"),
         ({"without": "Pad"}, two_d(), "phases", None),  # own pads
-        (
-            {"without": "Pad Concat", "Convolution": "pad == 0"},
-            two_d(),
-            "stacked",
-            "pad == 0: 1 (axis h, begin)",
-        ),
+        (UNPADDED, two_d(), "stacked", "pad == 0: 1 (axis h, begin)"),
         ({"without": "DepthToSpace"}, two_d(), "phases", None),
         ({"without": "DepthToSpace Transpose"}, two_d(), "phases", None),  # Concat
-        (
-            {"without": "DepthToSpace Transpose Reshape"},
-            two_d(),
-            "stacked",
-            UNLISTED.format("DepthToSpace"),
-        ),
+        ({"without": "DepthToSpace Transpose Reshape"}, two_d(), "stacked", UNLISTED),
         ({"without": "Transpose"}, two_d(), "stacked", None),
     ],
 )

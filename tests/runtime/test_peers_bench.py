@@ -139,14 +139,7 @@ def test_a_graph_without_a_file() -> None:
 
 
 def test_arguments_that_do_not_fit(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for wrong in (
-        ["--against", "tensorflow"],
-        ["--top", "0"],
-        ["--rounds", "0"],
-        ["--threads", "0"],
-        ["--max-memory", "much"],
-        ["--tune", "x=ones"],
-        ["--against", "openvino", "--threads", "2"],
-    ):
-        assert command("bench", net, *wrong) == 2, wrong
+    mistakes = ("--against tensorflow", "--top 0", "--rounds 0", "--threads 0", "--max-memory much")
+    for wrong in (*mistakes, "--tune x=ones", "--against openvino --threads 2"):
+        assert command("bench", net, *wrong.split()) == 2, wrong
         assert "error" in capsys.readouterr().err

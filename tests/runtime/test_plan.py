@@ -39,7 +39,7 @@ from irdeconv.runtime.program import Lifetime, layout, most_alive
 from support import oracle
 from support.layers import build as build_layer
 from support.layers import expected, numbers, random_layer
-from support.plan_graphs import RNG, Builder, plans, randn, same
+from support.plan_graphs import RNG, Builder, plans, randn, same, same_in_every_run, steps_of
 
 # Fused plans: what becomes one step, and that the numbers are those of node by node.
 
@@ -53,14 +53,12 @@ def test_convolution_takes_in_what_surrounds_it():
     y = b.add(PReLU(), y, randn(4))
     other = b.add(Convolution((1, 1), (1, 2), (2, 1)), x, randn(4, 3, 3, 3))
     z = b.add(ReLU(), b.add(Add(), other, y))
-    g = b.done(z)
-    steps, outs, plain = plans(g, [randn(2, 3, 7, 6)])
+    steps = steps_of(b.done(z), (2, 3, 7, 6))
     front, back = ["Pad", "Convolution", "Add", "PReLU"], ["Convolution"]
     assert sorted(steps, key=len) in (
         [back, [*front, "Add", "ReLU"]],
         [[*back, "Add", "ReLU"], front],
     )
-    same(outs, plain)
 
 
 def test_a_deconvolution_that_no_output_needs_is_left_out():
@@ -70,20 +68,14 @@ def test_a_deconvolution_that_no_output_needs_is_left_out():
         unread = b.add(ConvolutionBackpropData(strides=(2, 2)), x, randn(2, 3, 2, 2))
         if behind:
             b.add(ReLU(), unread)
-        steps, outs, plain = plans(b.done(b.add(Sigmoid(), x)), [randn(1, 2, 5, 5)])
-        assert steps == [["Sigmoid"]]
-        same(outs, plain)
+        assert steps_of(b.done(b.add(Sigmoid(), x)), (1, 2, 5, 5)) == [["Sigmoid"]]
 
 
 def test_what_others_read_stays():
     b = Builder()
     x = b.input((1, 2, 5, 5))
     y = b.add(Convolution(), x, randn(3, 2, 2, 2))
-    z = b.add(ReLU(), y)
-    g = b.done(z, y)
-    steps, outs, plain = plans(g, [randn(1, 2, 5, 5)])
-    assert steps == [["Convolution"], ["ReLU"]]
-    same(outs, plain)
+    assert steps_of(b.done(b.add(ReLU(), y), y), (1, 2, 5, 5)) == [["Convolution"], ["ReLU"]]
 
 
 def test_a_value_used_twice_inside_is_fused():
@@ -91,9 +83,7 @@ def test_a_value_used_twice_inside_is_fused():
     x = b.input((1, 2, 5, 5))
     y = b.add(Convolution(), x, randn(3, 2, 2, 2))
     y = b.add(Multiply(), y, b.add(Sigmoid(), y))
-    steps, outs, plain = plans(b.done(y), [randn(1, 2, 5, 5)])
-    assert steps == [["Convolution", "Sigmoid", "Multiply"]]
-    same(outs, plain)
+    assert steps_of(b.done(y), (1, 2, 5, 5)) == [["Convolution", "Sigmoid", "Multiply"]]
 
 
 @pytest.mark.parametrize(
@@ -106,9 +96,7 @@ def test_a_pad_that_cuts_what_the_convolution_would_see_stays(pads, own, fused):
     x = b.input((1, 1, 8))
     y = b.add(Pad12(), x, np.array([0, 0, pads[0]]), np.array([0, 0, pads[1]]), np.float32(0))
     y = b.add(Convolution((1,), (own[0],), (own[1],)), y, randn(1, 1, 3))
-    steps, outs, plain = plans(b.done(y), [randn(1, 1, 8)])
-    assert (steps[-1] == ["Pad", "Convolution"]) == fused
-    same(outs, plain)
+    assert (steps_of(b.done(y), (1, 1, 8))[-1] == ["Pad", "Convolution"]) == fused
 
 
 def test_a_pad_with_another_value_or_mode_stays():
@@ -174,11 +162,7 @@ def test_a_cropped_residual_is_read_anew_in_every_run():
     y = b.add(ReLU(), x)
     crop = b.add(Slice(), y, *(np.array(v) for v in ([1, 2], [7, 8], [1, 1], [2, 3])))
     z = b.add(Add(), b.add(Convolution(), y, randn(3, 3, 3, 4)), crop)
-    plan = ird.compile(b.done(z), None, threads=1)
-    plain = ird.compile(plan.graph, None, threads=1, fuse=False)
-    for _ in range(2):
-        data = randn(1, 3, 8, 9)
-        same(plan.run([data]), plain.run([data]))
+    same_in_every_run(b.done(z), (1, 3, 8, 9))
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1, 9), (1, 4, 1, 1), (1, 4, 6, 9)])
@@ -192,11 +176,7 @@ def test_what_is_added_in_place_is_read_anew_in_every_run(shape, kernel):
     for filter, op in (((4, 4), Convolution), ((4, 1, 1), GroupConvolution)):
         y = b.add(op(**pads), y, randn(*filter, *kernel))
         y = b.add(ReLU(), b.add(Add(), y, b.add(ReLU(), other)))
-    plan = ird.compile(b.done(b.add(Transpose(), y, np.array([1, 0, 3, 2]))), None, threads=1)
-    plain = ird.compile(plan.graph, None, threads=1, fuse=False)
-    for _ in range(2):
-        data = [randn(1, 4, 6, 9), randn(*shape)]
-        same(plan.run(data), plain.run(data))
+    same_in_every_run(b.done(b.add(Transpose(), y, np.array([1, 0, 3, 2]))), (1, 4, 6, 9), shape)
 
 
 @pytest.mark.parametrize("shape", [(7,), (6, 1), (5, 1, 1), (5, 6, 7), (3, 1, 1, 1)])
@@ -206,11 +186,7 @@ def test_what_is_added_to_a_volume_by_fewer_axes_is_read_anew_in_every_run(shape
     y = b.add(Convolution(), x, randn(3, 2, 1, 1, 1))
     y = b.add(Add(), y, b.add(ReLU(), other))
     y = b.add(Convolution(), y, randn(3, 3, 1, 1, 1))
-    plan = ird.compile(b.done(y), None, threads=1)
-    plain = ird.compile(plan.graph, None, threads=1, fuse=False)
-    for _ in range(2):
-        data = [randn(1, 2, 5, 6, 7), randn(*shape)]
-        same(plan.run(data), plain.run(data))
+    same_in_every_run(b.done(y), (1, 2, 5, 6, 7), shape)
 
 
 def test_a_view_that_needs_a_copy_is_made_in_every_run():

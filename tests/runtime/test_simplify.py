@@ -46,10 +46,9 @@ from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.ops.slicing import Slice
 from irdeconv.rewrite import compressed_filters as moving
 from support import irbuild as ib
-from support.kernels import every_kernel
+from support.kernels import convolved, deconvolved, every_kernel, integers
 from support.layers import Layer, constant, parameter, result
 from support.networks import image, network
-from support.oracle import convolution, deconvolution
 from support.plan_graphs import Builder
 
 # Simplified graphs: what goes, what has to stay, and that every bit of the results does.
@@ -589,25 +588,17 @@ def every_part(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=lambda p: f"{p.shape[0]} images, {p.groups} groups, stride {p.strides[0]}, {p.dtype}",
 )
 def test_parts_compute_the_definition(problem: ConvProblem, threads: int) -> None:
-    rng = np.random.default_rng(0)
-    x = rng.integers(-9, 10, problem.shape).astype(problem.dtype)
-    shape = (problem.groups, problem.group_inputs, problem.group_outputs, *problem.kernel)
-    w = rng.integers(-9, 10, shape).astype(problem.dtype)
-    geometry = problem.strides, problem.dilations, problem.begin
-    want = deconvolution(x, w, *geometry, problem.sizes)
-    compare(for_deconvolution(problem), problem, x, w, want, threads)
+    x, w = integers(problem)
+    compare(for_deconvolution(problem), problem, x, w, deconvolved(problem, x, w), threads)
 
 
 @pytest.mark.usefixtures("every_part")
 @pytest.mark.parametrize("groups", [1, 2])
 def test_parts_of_convolutions_compute_the_definition(groups: int) -> None:
     problem = replace(layer(3, groups, 4), strides=(1, 1), begin=(0, 0), sizes=(3, 3))
-    rng = np.random.default_rng(0)
-    x = rng.integers(-9, 10, problem.shape).astype(np.float32)
-    shape = (groups, problem.group_outputs, problem.group_inputs, *problem.kernel)
-    w = rng.integers(-9, 10, shape).astype(np.float32)
-    want = convolution(x, w, (1, 1), (1, 1), (0, 0), (0, 0))
-    compare(every_kernel(for_convolution, problem), problem, x, w, want, 2)
+    x, w = integers(problem, convolution=True)
+    found = every_kernel(for_convolution, problem)
+    compare(found, problem, x, w, convolved(problem, x, w), 2)
 
 
 def compare(

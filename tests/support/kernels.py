@@ -1,18 +1,58 @@
-"""Every kernel that could compute a layer, also those that compiled ones replace."""
+"""What the tests of kernels share: candidates, integer inputs, results by the definition, a run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 from irdeconv.kernels.candidate import Candidate, ConvProblem
 from irdeconv.kernels.jit import wanted
+from irdeconv.kernels.threads import Threads
+from support import oracle
 
 List = Callable[[ConvProblem], list[Candidate]]
 
 
 def every_kernel(listed: List, problem: ConvProblem) -> list[Candidate]:
-    """Return what is listed with numba, and what is listed without it alone."""
+    """Return the candidates with numba, and those that exist only without it."""
     found = listed(problem)
     names = {c.name for c in found}
     with wanted(compiled=False):
         return found + [c for c in listed(problem) if c.name not in names]
+
+
+def integers(
+    problem: ConvProblem, seed: int = 0, top: int = 9, *, convolution: bool = False
+) -> tuple[Any, Any]:
+    """Return an input and a filter of a deconvolution, or of a convolution."""
+    r = np.random.default_rng(seed)
+    channels = problem.group_inputs, problem.group_outputs
+    shape = (problem.groups, *(channels[::-1] if convolution else channels), *problem.kernel)
+    x, w = (r.integers(-top, top + 1, s).astype(problem.dtype) for s in (problem.shape, shape))
+    return x, w
+
+
+def deconvolved(problem: ConvProblem, x: Any, w: Any) -> Any:
+    """Return the deconvolution by its definition, in float64."""
+    args = problem.strides, problem.dilations, problem.begin, problem.sizes
+    return oracle.deconvolution(x.astype(np.float64), w.astype(np.float64), *args)
+
+
+def convolved(problem: ConvProblem, x: Any, w: Any) -> Any:
+    """Return the convolution by its definition, in float64."""
+    lists = problem.strides, problem.dilations, problem.begin
+    rows = zip(problem.shape[2:], problem.kernel, problem.sizes, *lists, strict=True)
+    end = [(o - 1) * s + d * (k - 1) + 1 - i - b for i, k, o, s, d, b in rows]
+    y = oracle.convolution(x.astype(np.float64), w.astype(np.float64), *lists, end)
+    return y.reshape(problem.out_shape)
+
+
+@np.errstate(all="ignore")  # as the engine does
+def run(c: Candidate, x: Any, w: Any, out: Any, epilogue: Any = None, threads: int = 1) -> Threads:
+    """Compute `out`; return the team that did it."""
+    team = Threads(threads)
+    team.begin()
+    c.prepare(w)(x, out, epilogue, team)
+    return team

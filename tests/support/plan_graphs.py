@@ -42,6 +42,21 @@ def plans(graph, feeds, **options):
     return [[n.type for n in s.nodes] for s in fused.steps], outs, plain
 
 
+def steps_of(graph, *shapes):
+    """Return the types of a fused plan's steps, whose results are those node by node."""
+    steps, outs, plain = plans(graph, [randn(*shape) for shape in shapes])
+    same(outs, plain)
+    return steps
+
+
+def same_in_every_run(graph, *shapes):
+    """Run a plan with other data each time: nothing of an earlier run is left."""
+    fused, plain = (ird.compile(graph, None, threads=1, fuse=fuse) for fuse in (True, False))
+    for _ in range(2):
+        data = [randn(*shape) for shape in shapes]
+        same(fused.run(data), plain.run(data))
+
+
 def same(outs, plain, terms=1000):
     assert list(outs) == list(plain)
     for name, want in plain.items():

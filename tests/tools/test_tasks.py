@@ -24,19 +24,7 @@ def recipe(target: str) -> str:
 def test_every_task_is_told_and_exists() -> None:
     told = set(re.findall(r"`make ([a-z]+)", text("CONTRIBUTING.md") + text("README.md")))
     tasks = set(re.findall(r"^([a-z]+):.*## ", text("Makefile"), re.M))
-    assert told >= {
-        "dev",
-        "hooks",
-        "quick",
-        "check",
-        "test",
-        "slow",
-        "golden",
-        "pages",
-        "docs",
-        "bench",
-        "ci",
-    }
+    assert told >= {*"dev hooks quick check test slow golden pages docs bench ci".split()}
     assert sorted(told - tasks) == []
 
 
@@ -45,11 +33,8 @@ def test_the_checks_are_the_same_everywhere() -> None:
         assert check in recipe("check")
         assert check in text(".ci/run")
     hooks = re.findall(r"entry: .venv/bin/python (-m .*)", text(".pre-commit-config.yaml"))
-    assert [" ".join(h.split()[:3]) for h in hooks] == [
-        "-m ruff check",
-        "-m ruff format",
-        "-m mypy",
-    ]
+    wanted = ["-m ruff check", "-m ruff format", "-m mypy"]
+    assert [" ".join(h.split()[:3]) for h in hooks] == wanted
     assert re.findall(r"repo: (\S+)", text(".pre-commit-config.yaml")) == ["local"]
 
 
