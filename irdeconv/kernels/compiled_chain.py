@@ -125,7 +125,7 @@ def _clamp(x: Any, low: Any, high: Any) -> Any:
 
 @compiled
 def _erf(x: Any) -> Any:
-    """See `elementwise.steps.erf`."""
+    """See `elementwise.erf`."""
     v = _clamp(x, -_ERF_END, _ERF_END)
     s = v * v
     over = ((((((_P6 * s + _P5) * s + _P4) * s + _P3) * s + _P2) * s + _P1) * s + _P0) * v
@@ -138,7 +138,7 @@ def _erf(x: Any) -> Any:
 
 @compiled
 def _mish(x: Any) -> Any:
-    """See `elementwise.steps.mish`."""
+    """See `elementwise.mish`."""
     v = _exp(_clamp(x, -_INF, _MISH_END))
     n = (v + _TWO) * v
     return x * (n / (n + _TWO))

@@ -456,7 +456,7 @@ def unary(
 ) -> type[UnaryFunction]:
     """Register a function of each element.
 
-    `rule` is a ufunc or one of kernels.elementwise.steps; `rounding` how `compare` judges it.
+    `rule` is a ufunc or one of kernels.elementwise; `rounding` how `compare` judges it.
     """
     body = {
         "__doc__": doc,
