@@ -42,7 +42,7 @@ format: $(READY)  ## mend what ruff can mend
 quick: $(READY)  ## the quick tests, a minute and a half on 2 cores
 	$(PYTEST) -q -m quick --ignore-glob='*/test_peers_*'
 
-test: $(READY)  ## all tests but the full sweeps, some 7 minutes on 2 cores
+test: $(READY)  ## all tests but the full sweeps, some 12 minutes on 2 cores
 	$(PYTEST)
 
 slow: $(READY)  ## the full sweeps
