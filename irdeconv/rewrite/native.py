@@ -432,7 +432,10 @@ def _copies_proposed(limits: LayerLimits) -> Iterator[RuleCall]:
         return
     steps, rest = 0, tuple(s // f for s, f in zip(layer.strides, first, strict=True))
     while any(rest) and judge(strides=rest) > now:
-        steps, rest = steps + 1, tuple(s // f for s, f in zip(rest, first, strict=True))
+        smaller = tuple(s // f for s, f in zip(rest, first, strict=True))
+        if smaller == rest:  # a factor of 1 divides no stride away
+            break
+        steps, rest = steps + 1, smaller
     inputs = limits.inputs * math.prod(len(a.shifts) for a in axes)
     copies = limits.inputs * math.prod(len(a.places) for a in axes)
     for n in range(1, copies + 1) if limits.b.sums else (1,):

@@ -542,3 +542,10 @@ def test_deconvolutions_that_are_same_or_valid() -> None:
 def test_a_target_of_ones_own() -> None:
     mine = Target("mine", operations={"Add": (Condition.parse("rank <= 2", "Add"),)})
     assert mine.failures("Add", Facts({"rank": 3})) == ["rank <= 2: 3"]
+
+
+def test_a_search_ends_where_a_stride_has_no_factor(capsys: pytest.CaptureFixture[str]) -> None:
+    """Strides 2 and 3, of which the device has 1 and 2; groups and a dilation come first."""
+    model = Path(ird.__file__).parents[1] / "ir_samples/openvino/group_deconv.xml"
+    assert main(["lower", str(model), "--target", "ethos-n78", "--form", "auto"]) == 1
+    assert "E421" in capsys.readouterr().err
