@@ -16,9 +16,9 @@ from irdeconv.show.operations import OperationSupport, runs
 from pages import DOCS, MARK, plain, with_parts
 
 TABLE = "| operation | opsets | irdeconv | element types |\n|---|---|---|---|\n"
-INTRODUCTION = """Letters stand for sizes: N batch, C channels, I and O the spatial sizes of input
+INTRODUCTION = """Letters are sizes: N batch, C channels, I and O the spatial sizes of input
 and output, K the kernel. `[{family}/Name-1]` names the section of OpenVINO's specification.
-Optional inputs are bracketed, `...` stands for any number of them. In a signature every input has
+Optional inputs are in brackets, `...` means any number of them. In a signature every input has
 element types and axes: equal letters are equal sizes, `?` is any size, `*I` any number of axes
 (`*I:2`: at most two), a lower-case letter one element type, and `one` a single element; other names
 are attributes.
