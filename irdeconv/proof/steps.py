@@ -251,12 +251,15 @@ def _is_one(axis: Axis) -> bool:
     return axis.coordinate is not None and type(axis.length) is int and axis.length == 1
 
 
-def _beside(x: View, a: int) -> View:
-    """Move open axes of size 1 from a run to another one: they have one place in either."""
+def _beside(x: View, a: int, most: int = 0) -> View:
+    """Move open axes of size 1 from a run to another one: they have one place in either.
+
+    They stay while the run has `most` axes at most.
+    """
     rows = [x.run(i) for i in range(len(x.runs))]
-    ones = tuple(n for n in rows[a] if _is_one(n))
-    rows[a] = tuple(n for n in rows[a] if not _is_one(n))
-    rows[0 if a else 1] += ones
+    ones = [i for i, n in enumerate(rows[a]) if _is_one(n)][: max(len(rows[a]) - most, 0)]
+    rows[0 if a else 1] += tuple(rows[a][i] for i in ones)
+    rows[a] = tuple(n for i, n in enumerate(rows[a]) if i not in ones)
     return grouped(x, rows)
 
 
@@ -475,7 +478,8 @@ def sums(
     reads, made = [], {0: batch}
     for axis, i, r in zip(spatial, at, live, strict=True):
         w = ReadWindow(1, 1, 0, axis.length) if i is None else windows[i]
-        reads.append(Read(replace(axis, digit=None), w.dilation, w.pad, r, (), w.stride))
+        by, whole_axis = axis.step, replace(axis, digit=None, length=axis.span, step=1)
+        reads.append(Read(whole_axis, w.dilation * by, w.pad * by, r, (), w.stride * by))
         made[axis.coordinate or 0] = Axis(w.size, None, axis.coordinate)
     parts = _sums_of_copies(layer, x, weights, numbered, channels.reshape(g, c), reads)
     # Samples of other places in the batch would be added up.
@@ -491,8 +495,8 @@ def _outer_axes(
 ) -> tuple[View, dict[int, int]]:
     """Return the data without axes of one place, and which filter axis is along a coordinate."""
     outer: dict[int, int] = {}
-    x = _beside(x, 1)
     for a in range(1, len(x.runs)):
+        x = _beside(x, a, most=min(a - 1, 1))
         x, place = single(x, a)
         axis = x.axes[place]
         if a > 1 and axis.coordinate is None:

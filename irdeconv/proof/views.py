@@ -174,6 +174,7 @@ def single(view: View, a: int) -> tuple[View, int]:
         view = rebuilt(view, place, end, [size], [Axis(size, 0)], runs)
     elif chosen and inner:
         axis = chosen[0]
+        need(axis.step == 1, "elements that were taken with a step are merged")
         bounds = _multiplied(axis.bounds, size)
         radix, length = axis.radix * size, axis.length * size
         merged = Axis(length, 0, axis.coordinate, radix, axis.shift * size, bounds)
@@ -204,7 +205,9 @@ def _check_copies(view: View) -> None:
 
 
 def plain(view: View) -> View:
-    """Return a view in which every axis of the tensor is one axis."""
+    """Return a view in which every axis of the tensor is one axis, in its own place if it is 1."""
+    rows = [list(view.run(a)) for a in range(len(view.runs))]
+    view = grouped(view, _in_own_places(view, rows))
     for a in range(len(view.runs)):
         view, _ = single(view, a)
     return view
@@ -245,7 +248,8 @@ def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> Vie
         if not shrinks:
             view = _bounded(case, view, place)
             axis = view.axes[place]
-        view = with_axis(view, place, replace(axis, length=length, shift=axis.shift - begin))
+        shift = axis.shift - begin * axis.step
+        view = with_axis(view, place, replace(axis, length=length, shift=shift))
     return view
 
 
@@ -255,7 +259,7 @@ def _bounded(case: Case, view: View, place: int) -> View:
     c = axis.coordinate or 0
 
     def more(move: int, own: Bounds) -> Bounds:
-        low, high = axis.shift + move, axis.shift + move + axis.length
+        low, high = axis.shift + move, axis.shift + move + axis.span
         rows = (*axis.bounds, *own)
         known = any(case.is_zero(a - low) and case.is_zero(b - high) for a, b in rows)
         return () if known else ((low, high),)
@@ -338,7 +342,8 @@ def _merged(view: View) -> View:
 def _in_own_places(view: View, rows: list[list[Axis]]) -> list[list[Axis]]:
     """Move axes of size 1 to where they are in a tensor of the data, if that place is free."""
     spatial = [a for a in view.axes if a.coordinate is not None]
-    for axis in spatial if len(rows) == len(spatial) + 1 else ():
+    # Again and again, since one that moves can leave the place of another one.
+    for axis in spatial * len(spatial) if len(rows) == len(spatial) + 1 else ():
         own = axis.coordinate and axis.coordinate + 1
         free = own is not None and all(a.coordinate is None for a in rows[own])
         if type(axis.length) is int and axis.length == 1 and free:
@@ -370,8 +375,8 @@ def alike(case: Case, a: Axis, b: Axis) -> bool:
     pairs = [(a.length, b.length), (a.shift, b.shift)]
     for p, q in zip(a.bounds, b.bounds, strict=False):
         pairs += zip(p, q, strict=True)
-    same = (a.coordinate, a.radix, len(a.bounds), a.digit is None)
-    return same == (b.coordinate, b.radix, len(b.bounds), b.digit is None) and all(
+    same = (a.coordinate, a.radix, a.step, len(a.bounds), a.digit is None)
+    return same == (b.coordinate, b.radix, b.step, len(b.bounds), b.digit is None) and all(
         case.is_zero(p - q) for p, q in pairs
     )
 
@@ -385,14 +390,17 @@ def settled(x: View) -> View:
 
 
 def stepped(case: Case, layer: Layer, x: View, a: int, step: int) -> View:
-    """Return every step-th element along an open axis of sums."""
+    """Return every step-th element along an open axis."""
     if step == 1:
         return x
     x, place = single(x, a)
     axis = x.axes[place]
-    fits = step > 0 and axis.coordinate and axis.radix == 1 and x.blocks is not None
+    fits = step > 0 and axis.coordinate and axis.radix == 1
     need(fits, f"{layer} has the step {step} on an open axis of the data")
-    return _settled(x, place, step)
+    if x.blocks is not None:
+        return _settled(x, place, step)
+    length = -(-axis.length // step)
+    return with_axis(x, place, replace(axis, length=length, step=axis.step * step))
 
 
 def _settled(x: View, a: int, step: int) -> View:

@@ -143,14 +143,34 @@ def emit_convolution(
 ) -> X:
     """Add the convolution of x with the layer's filter: a plain one for one group."""
     w, shape, size = layer.w, b.spec(layer.w).shape, b.spec(x).shape
-    axes = len(layer.strides)
+    axes, strides = len(layer.strides), layer.strides
+    if (rest := _beyond_one_output(layer, shape, size, begin[-1] + end[-1])) is not None:
+        # Of one channel, oneDNN (OpenVINO 2026.4.1) reads other elements with a stride there.
+        cut = max(rest - end[-1], 0)
+        x, strides = crop(b, x, (0,) * (axes + 2), (*(0,) * (axes + 1), cut)), (*strides[:-1], 1)
+        end = (*end[:-1], end[-1] - rest + cut)
     # An output of size 0 and a fourth spatial axis are legal in the source layer.
     beyond = axes > 3 or _may_be_empty(size, shape, layer.dilations, (begin, end))
     grouped = shape is None or shape[0] != 1
     w = w if grouped else b.add(Squeeze1(), w, b.const(AXIS_0))
     operation = GroupConvolution if grouped else Convolution
-    op = operation(layer.strides, begin, end, layer.dilations, "explicit", beyond)
+    op = operation(strides, begin, end, layer.dilations, "explicit", beyond)
     return b.add(op, x, w)
+
+
+def _beyond_one_output(
+    layer: ConvolutionLayer[X], filter: Shape | None, size: Shape | None, pads: int
+) -> int | None:
+    """Return how many elements a stride leaves behind the only output of the last axis.
+
+    None: that is not known, there are more outputs, no stride, or several input channels.
+    """
+    if filter is None or size is None or (filter[0], filter[2]) != (1, 1):
+        return None
+    if not isinstance(size[-1], int) or not isinstance(filter[-1], int):
+        return None
+    rest = size[-1] + pads - extent(filter[-1], layer.dilations[-1])
+    return rest if 0 <= rest < layer.strides[-1] != 1 else None
 
 
 def _may_be_empty(

@@ -71,9 +71,9 @@ class Conv:
         filter[:, :, 1:] *= not self.alone
         return filter
 
-    def biased(self, y: Value) -> Value:
+    def biased(self, y: Value, axes: int = 0) -> Value:
         outputs = self.filter[0] * self.filter[1]
-        shape = (1, outputs, *(1,) * len(self.strides))
+        shape = (1, outputs, *(1,) * (axes or len(self.strides)))
         return op.add(y, const(np.arange(outputs).reshape(shape) + 2 + self.bias, np.float32))
 
     def run(self, x: Value, strides: tuple[int, ...], w: Any = None) -> Value:
@@ -131,17 +131,42 @@ def inputs_in_parts(c: Conv, x: Value) -> Value:
     return total
 
 
+def planes(c: Conv, x: Value) -> Value:
+    """The depth in the batch, windows of the depth as channels."""
+    begin, end = [0, 0, *c.begin], [0, 0, *c.end]
+    begin[-1], end[-1] = begin[-1] + c.moved, end[-1] - c.moved
+    x, samples = pad(x, begin, end), size(x, 0)
+    stride, by, count = c.strides[0], c.dilations[0], c.filter[3]
+    last = c.data[2] + c.begin[0] + c.end[0] - by * (count - 1)
+    axis, step = const([2]), const([stride])
+    cuts = [
+        op.slice(x, const([by * t]), const([by * t + last]), step, axis) for t in range(count)
+    ]
+    x = op.transpose(op.concat(cuts, 1), const([0, 2, 1, 3, 4]))
+    depth, channels = (last - 1) // stride + 1, c.filter[2] * count
+    batch = op.multiply(samples, const([depth]))
+    x = op.reshape(x, op.concat([batch, const([channels]), size(x, 3), size(x, 4)], 0), False)
+    w = c.weights.swapaxes(2, 3).reshape(1, c.filter[1], channels, *c.filter[4:])
+    y = c.biased(convolution(x, w, [0, 0], [0, 0], c.dilations[1:], c.strides[1:]), 2)
+    shape = [samples, const([depth, c.filter[1]]), size(y, 2), size(y, 3)]
+    return op.transpose(op.reshape(y, op.concat(shape, 0), False), const([0, 2, 1, 3, 4]))
+
+
 PLANE = Conv((2, 4, 7, 9), (2, 3, 2, 3, 2), (2, 4), (1, 0), (0, 2), (2, 1), (0,))
 LINE = Conv((2, 3, 9), (1, 2, 3, 3), (2,), (1,), (1,), (1,), (0, 2))
 WIDE = replace(PLANE, open_axes=(0, 2, 3))
 FIXED = replace(PLANE, open_axes=())
 ALONE = replace(LINE, alone=True)  # the first part is the layer without its bias
 ONE = Conv((1, 2, 4), (1, 2, 2, 3), (4,), (0,), (1,), (1,), (0,))  # an output of one place
+DEEP = Conv((2, 2, 7, 4, 5), (1, 3, 2, 2, 2, 3), (3, 1, 2), (1, 0, 2), (2, 1, 0), (2, 1, 1), (0,))
+FLAT = Conv((1, 2, 4, 5, 5), (1, 3, 2, 1, 2, 2), (3, 2, 1), (0, 1, 0), (0, 0, 1), (1, 2, 1), (3, 4))
+THIN = replace(FLAT, data=(1, 2, 2, 5, 5), open_axes=(0, 4))  # an output of one place in depth
 WAYS: dict[str, tuple[Callable[[Conv, Value], Value], tuple[Conv, ...]]] = {
     "pads apart": (pads_apart, (PLANE, LINE, WIDE, FIXED, ONE)),
     "every nth output of stride 1": (sliced, (PLANE, FIXED, ONE)),
     "every second output of half the stride": (halved, (PLANE, FIXED)),
     "taps in parts": (taps_in_parts, (PLANE, LINE, WIDE, FIXED)),
+    "depth in the batch": (planes, (DEEP, FLAT, THIN)),
     "inputs in parts": (inputs_in_parts, (PLANE, LINE, WIDE, FIXED, ALONE)),
 }
 PAIRS = [(way, c) for way, (_, cases) in WAYS.items() for c in cases]
