@@ -38,8 +38,9 @@ class Axis:
     """One axis of a view: explicit along axis `digit` of the table, or open.
 
     Position q of an open axis stands for t = step*q + shift: a zero unless low <= t < high for all
-    `bounds`; only moved data have a step other than 1, and only where radix is 1. t // radix is the place along the base's axis `coordinate` (0: batch, then the spatial
-    ones); t % radix runs along axis `digit` of the table, None where radix is 1.
+    `bounds`. Only moved data have a step other than 1, and only where radix is 1. t // radix is the
+    place along the base's axis `coordinate` (0: batch, then the spatial ones); t % radix runs along
+    axis `digit` of the table, None where radix is 1.
     """
 
     length: Size
@@ -58,7 +59,8 @@ class Axis:
     def inside(self, t: Size) -> list[Size]:
         """Return the expressions that are >= 0 where position t - shift exists and is no zero.
 
-        The step is 1: outputs of a convolution have no other, and what it reads is without (`sums`).
+        The step is 1: outputs of a convolution have no other, and `sums` takes it off what they
+        read.
         """
         q = t - self.shift
         bounds = [b for low, high in self.bounds for b in (t - low, high - 1 - t)]
@@ -213,7 +215,8 @@ class MapComparison:
         """Check that the batch stays as it is."""
         n = self.case.free("n")
         # A batch that is shifted or cut would be the batch of other samples.
-        plain = axis.coordinate == 0 and axis.radix == axis.step == 1 and self.case.is_zero(axis.shift)
+        plain = axis.coordinate == 0 and axis.radix == 1 == axis.step
+        plain = plain and self.case.is_zero(axis.shift)
         if not plain or not all(self.case.implies(e, (n, size - 1 - n)) for e in axis.inside(n)):
             raise Unproved("the batch is not kept as it is")
 

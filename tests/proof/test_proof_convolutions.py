@@ -139,9 +139,7 @@ def planes(c: Conv, x: Value) -> Value:
     stride, by, count = c.strides[0], c.dilations[0], c.filter[3]
     last = c.data[2] + c.begin[0] + c.end[0] - by * (count - 1)
     axis, step = const([2]), const([stride])
-    cuts = [
-        op.slice(x, const([by * t]), const([by * t + last]), step, axis) for t in range(count)
-    ]
+    cuts = [op.slice(x, const([by * t]), const([by * t + last]), step, axis) for t in range(count)]
     x = op.transpose(op.concat(cuts, 1), const([0, 2, 1, 3, 4]))
     depth, channels = (last - 1) // stride + 1, c.filter[2] * count
     batch = op.multiply(samples, const([depth]))
