@@ -224,14 +224,18 @@ def test_deconvolutions_in_every_cut(
         require_exact(problem, deconvolution_direct._cut(problem, mode, share), x, w, want)
 
 
+STRIDES = [(2,), (3,), (2, 4), (3, 2), (1, 2), (2, 2, 2), (3, 1, 4)]
+HALVES = [[(s, (i + half) % 2 == 0) for i, s in enumerate(STRIDES)] for half in (0, 1)]
+
+
 @linux
-@pytest.mark.parametrize("stride", [(2,), (3,), (2, 4), (3, 2), (1, 2), (2, 2, 2), (3, 1, 4)])
-@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("case", parts(len(STRIDES), itertools.chain(*HALVES)), ids=str)
 @np.errstate(all="ignore")  # as the engine does
 def test_strides_that_are_the_kernel(
-    stride: tuple[int, ...], small: bool, monkeypatch: pytest.MonkeyPatch
+    case: tuple[tuple[int, ...], bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The inputs themselves are read, if nothing is cut off."""
+    stride, small = case
     if small:
         monkeypatch.setattr(blocking, "SIZES", replace(SMALL, residues_columns=60))
     for groups, c, m in [(1, 5, 7), (3, 2, 1), (1, 3, 30)]:
