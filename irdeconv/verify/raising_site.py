@@ -1,0 +1,432 @@
+"""Sites of raising: what surrounds a convolution, followed by the proof's own walk.
+
+Find the data that a convolution is computed from, and the node where its deconvolution ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from irdeconv.base.errors import OpError
+from irdeconv.ir.dtypes import ElementType
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.op import as_tuple
+from irdeconv.ir.spec import Array
+from irdeconv.ops.basic import Opaque
+from irdeconv.ops.convolution import ConvolutionBase
+from irdeconv.ops.elementwise import Add
+from irdeconv.ops.movement import Concat
+from irdeconv.proof.definition import define
+from irdeconv.proof.language import listed_call
+from irdeconv.proof.maps import View
+from irdeconv.proof.model import (
+    REFUSED,
+    RULES,
+    Fact,
+    Layer,
+    Model,
+    Obligation,
+    Port,
+    TypedArray,
+    Unproved,
+    need,
+)
+from irdeconv.proof.operations import ahead, enlarged
+from irdeconv.proof.sizes import LARGEST_SIZES, Case
+from irdeconv.proof.steps import biased, each
+from irdeconv.proof.symbolic import RegionWalk
+from irdeconv.proof.views import Leaf, Numbers, canonical, data_view, ratio
+from irdeconv.rewrite.compressed_filters import constant
+from irdeconv.verify.adapter import fact_of, layer_of
+from irdeconv.verify.raising_compose import Decomposition, ViewReading
+
+LONGEST = 24  # nodes in front of or behind a convolution, or on the way to a constant
+CONVOLVING = ("Convolution", "GroupConvolution")
+ENLARGING = ("Interpolate", "ZeroInsertion")
+# What a decomposition may consist of beside its convolutions.
+MOVING = frozenset(
+    "Broadcast Concat DepthToSpace Interpolate Pad Reshape Slice Squeeze StridedSlice Tile "
+    "Transpose Unsqueeze ZeroInsertion".split()
+)
+# Behind a convolution elements are only moved: repeated ones are another layer's data.
+BEHIND = MOVING - {"Broadcast", "Concat", "Interpolate", "Tile", "ZeroInsertion"}
+
+
+def known_type(node: Node) -> str:
+    """Return a node's type; nothing for one of an operation set that irdeconv does not know."""
+    return "" if isinstance(node.op, Opaque) else node.type
+
+
+def moved_input(graph: Graph, node: Node) -> Value:
+    """Return the input whose elements a node moves."""
+    inputs = graph.inputs_of(node.id)
+    if known_type(node) != "Concat":
+        return inputs[0]
+    return next((v for v in inputs if not _may_be_zeros(graph, v)), inputs[0])
+
+
+def _may_be_zeros(graph: Graph, value: Value) -> bool:
+    node = graph.node(value.node)
+    if known_type(node) == "Broadcast":
+        node = graph.node(graph.inputs_of(node.id)[0].node)
+    return known_type(node) == "Const"
+
+
+def folded(graph: Graph, value: Value, depth: int = 0) -> Array | None:
+    """Return a value that is computed from constants alone, None for any other."""
+    array = constant(graph, value)
+    node = graph.node(value.node)
+    inputs = graph.inputs_of(node.id)
+    if array is not None or not inputs or depth > LONGEST or not node.op.pure:
+        return array
+    arrays = [folded(graph, v, depth + 1) for v in inputs]
+    if any(a is None for a in arrays):
+        return None
+    try:
+        made: Array = as_tuple(node.op.evaluate(*arrays))[value.port]
+    except (OpError, ValueError, TypeError, IndexError):
+        return None
+    return made
+
+
+def _is_finite(values: Array) -> bool:
+    with np.errstate(invalid="ignore"):  # of signalling NaN
+        return bool(np.isfinite(values.astype(np.float64)).all())
+
+
+class GraphWalk:
+    """What values of a graph are in the proof's walk.
+
+    Open sizes are symbols from 1 on, and of the cases into which they split only the first one is
+    followed: what is found is proved for all of them.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        nothing = Model((), (), ())
+        none = Obligation(nothing, nothing, Port(0), Port(0), {}, lambda port: Fact(None, None))
+        self.graph, self.case = graph, Case(largest=LARGEST_SIZES[-1])
+        self.region = RegionWalk(none, self.case, least=1)
+        self.values: dict[Value, Any] = {}
+
+    def leaf(self, value: Value) -> Leaf:
+        """Return a value as it is: its open sizes equal nothing else."""
+        kind, shape = fact_of(self.graph.spec(value))
+        name = self.graph.node(value.node).name
+        if shape is None:
+            raise Unproved(f'the rank of "{name}" is not known')
+        sizes = (
+            n if isinstance(n, int) else self.case.symbol(f"{name}[{a}]", max(n[0], 1), n[1])
+            for a, n in enumerate(shape)
+        )
+        return Leaf(Port(value.node, value.port), kind, tuple(sizes))
+
+    def layer(self, node: Node) -> Layer:
+        """Return a node as the proof sees it."""
+        return layer_of(self.graph, node, {v.node: v.node for v in self.graph.inputs_of(node.id)})
+
+    def step(self, node: Node, depth: int = 0) -> Any:
+        """Return what a node computes; Unproved where that cannot be followed."""
+        layer = self.layer(node)
+        given = [self.get(v, depth) for v in self.graph.inputs_of(node.id)]
+        try:
+            own = layer.type == "Interpolate"
+            [made] = [_enlarged(layer, *given)] if own else self.region.layer(layer, given, False)
+        except REFUSED as e:
+            raise Unproved(f"{layer} does not fit its inputs: {e}") from None
+        self.values[Value(node.id)] = made
+        return made
+
+    def get(self, value: Value, depth: int = 0) -> Any:
+        """Return a value that was followed, or the numbers that steps need; else Unproved."""
+        if value in self.values:
+            return self.values[value]
+        spec, node = self.graph.spec(value), self.graph.node(value.node)
+        array = constant(self.graph, value) if spec.known is None else spec.known
+        if array is not None and spec.dtype is not None:
+            return TypedArray(array, spec.dtype.name)
+        if known_type(node) == "ShapeOf":
+            (data,) = self.graph.inputs_of(node.id)
+            self.values.setdefault(data, self.leaf(data))
+        elif known_type(node) not in RULES or value.port or depth > LONGEST:
+            raise Unproved(f'the numbers that {node.type} "{node.name}" computes are not known')
+        return self.step(node, depth + 1)
+
+
+def _enlarged(layer: Layer, x: View, *given: TypedArray) -> View:
+    """Repeat elements by whole factors, also by sizes, which the proof's step does not follow."""
+    mode = layer.attributes["mode"]
+    need(mode == "nearest", f"{layer} is of the mode {mode}")
+    call = listed_call(layer)[0]
+    scales, targets = enlarged(call, len(x.runs), given)
+    for a, v in targets:
+        f = int(v) if scales else ratio(v, x.shape[a])
+        text = f"scales by {v}, no whole factors" if scales else "resizes by no known whole factor"
+        need(f >= 1 and (f == v or not scales), f"{layer} {text}")
+        repeats = f == 1 or ahead(call, f) in (0, 1)
+        need(repeats, f"the coordinates of {layer} do not repeat elements")
+        x = each(x, a, np.zeros(f, np.int64)) if f > 1 else x
+    return x
+
+
+@dataclass(frozen=True)
+class RaisingCandidate:
+    """What may be a deconvolution.
+
+    `bias` is by channels of the convolutions. `shared` counts values in between that others use
+    too, `length` the nodes behind.
+    """
+
+    data: Value
+    end: int
+    walk: GraphWalk
+    bias: Array | None = None
+    shared: int = 0
+    length: int = 0
+
+    def reading(self) -> ViewReading | None:
+        """Return how the output is read, None where its rank is not that of the data."""
+        view, data = self.walk.values[Value(self.end)], self.walk.values[self.data]
+        same = len(view.runs) == len(data.runs)
+        return ViewReading(self.walk.case, view, data.shape) if same else None
+
+    def rank(self, reading: ViewReading) -> tuple[Fraction, int, bool, int]:
+        """Return what makes one candidate better than another."""
+        return reading.enlarges, -self.shared, reading.is_whole, self.length
+
+    def built(self, reading: ViewReading) -> Decomposition:
+        """Return the deconvolution; Unproved where it is none."""
+        return Decomposition(
+            data=self.data,
+            end=self.end,
+            raising=reading.compose(),
+            bias=self._bias(reading),
+            repeats=reading.repeats,
+            interleaves=reading.interleaves,
+        )
+
+    def _bias(self, reading: ViewReading) -> Array | None:
+        """Return the bias by output channels; Unproved where it is not one value for each."""
+        if self.bias is None or reading.bias is None:
+            return None
+        values = self.bias[reading.bias.reshape(len(reading.bias), -1)]
+        bits = values.view(f"u{values.itemsize}")
+        same = (bits == bits[:, :1]).all()
+        need(same, "the bias differs between the phases of an output channel")
+        return np.ascontiguousarray(values[:, 0])
+
+
+@dataclass
+class RaisingSite:
+    """A convolution, or several that a Concat joins along the channels.
+
+    `refused` collects why parts of its surroundings were not understood.
+    """
+
+    graph: Graph
+    core: Node
+    refused: list[str] = field(default_factory=list)
+
+    @property
+    def is_candidate(self) -> bool:
+        """Whether something that enlarges stands beside it."""
+        before = [n for v in self._convolved() for n in self._upstream(v)]
+        behind = self._behind()
+        enlarges = any(known_type(n) in ENLARGING for n in before)
+        return enlarges or any(known_type(n) == "DepthToSpace" for n in behind)
+
+    def _behind(self) -> list[Node]:
+        """Return the users, and those of a bias."""
+        behind = self._users(self.core)
+        return behind + [m for n in behind if known_type(n) == "Add" for m in self._users(n)]
+
+    def _users(self, node: Node) -> list[Node]:
+        return [self.graph.node(i) for i, _ in self.graph.users(Value(node.id))]
+
+    def best(self) -> Decomposition | None:
+        """Return the deconvolution that covers most, None where there is none."""
+        candidates: list[tuple[RaisingCandidate, ViewReading]] = []
+        for source in self._sources():
+            try:
+                for candidate in self._from(source):
+                    candidates += self._read(candidate)
+            except Unproved as e:
+                self._refuse(e)
+        for candidate, reading in sorted(candidates, key=lambda c: c[0].rank(c[1]), reverse=True):
+            try:
+                return candidate.built(reading)
+            except Unproved as e:
+                self._refuse(e)
+        return None
+
+    def _read(self, candidate: RaisingCandidate) -> list[tuple[RaisingCandidate, ViewReading]]:
+        try:
+            reading = candidate.reading()
+        except Unproved as e:
+            self._refuse(e)
+            return []
+        return [(candidate, reading)] if reading and reading.enlarges > 1 else []
+
+    def _refuse(self, reason: Unproved) -> None:
+        if str(reason) not in self.refused:
+            self.refused.append(str(reason))
+
+    def _parts(self) -> list[Node]:
+        if known_type(self.core) in CONVOLVING:
+            return [self.core]
+        return [self.graph.node(v.node) for v in self.graph.inputs_of(self.core.id)]
+
+    @property
+    def convolutions(self) -> list[Node]:
+        """The convolutions of the core."""
+        return [p for p in self._parts() if known_type(p) in CONVOLVING]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the core is a convolution, or joins nothing but convolutions and zeros."""
+        parts = self._parts()
+        others = [p for p in parts if known_type(p) not in (*CONVOLVING, "Broadcast", "Const")]
+        if others or not self.convolutions:
+            return False
+        rank = self.graph.spec(Value(self.core.id)).rank
+        op = self.core.op
+        if isinstance(op, Concat):
+            return rank is not None and op.axis % rank == 1
+        return known_type(self.core) in CONVOLVING
+
+    @property
+    def compressed(self) -> ElementType | None:
+        """The element type in which the filter is stored, where it is converted."""
+        value = self.graph.inputs_of(self.convolutions[0].id)[1]
+        node = self.graph.node(value.node)
+        if known_type(node) != "Convert":
+            return None
+        return self.graph.spec(self.graph.inputs_of(node.id)[0]).dtype
+
+    def _convolved(self) -> list[Value]:
+        return [self.graph.inputs_of(p.id)[0] for p in self.convolutions]
+
+    def _upstream(self, value: Value) -> list[Node]:
+        """Return the nodes that move elements on their way to a value, the nearest first."""
+        chain: list[Node] = []
+        while len(chain) < LONGEST:
+            node = self.graph.node(value.node)
+            if known_type(node) not in MOVING or value.port:
+                break
+            chain.append(node)
+            value = moved_input(self.graph, node)
+        return chain
+
+    def _sources(self) -> list[Value]:
+        """Return the values that all convolutions may be computed from, the farthest first."""
+        common: list[Value] | None = None
+        for value in self._convolved():
+            chain = [value, *(moved_input(self.graph, n) for n in self._upstream(value))]
+            common = chain if common is None else [v for v in chain if v in common]
+        alone = len(common or ()) == 1 and not any(known_type(n) in BEHIND for n in self._behind())
+        return [] if alone else list(reversed(common or []))  # nothing enlarges
+
+    def _from(self, source: Value) -> Iterator[RaisingCandidate]:
+        """Yield what may be a deconvolution of the data `source`."""
+        spec, walk = self.graph.spec(source), GraphWalk(self.graph)
+        need(spec.shape is not None and len(spec.shape) > 2, "the rank of the data is unknown")
+        need(0 not in (spec.shape or ()), "the data is empty")
+        filters = [self._filter(walk, p) for p in self.convolutions]
+        leaf = walk.leaf(source)
+        if not isinstance(leaf.shape[1], int):
+            leaf = replace(leaf, shape=(leaf.shape[0], filters[0], *leaf.shape[2:]))
+        definition = define(walk.layer(self.convolutions[0]), len(leaf.shape))
+        walk.values[source] = data_view(leaf, definition)
+        for part in self.convolutions:
+            self._convolve(part, walk)
+        if self.core not in self.convolutions:
+            walk.step(self.core)
+        yield from self._ends(RaisingCandidate(source, self.core.id, walk))
+
+    def _filter(self, walk: GraphWalk, part: Node) -> int:
+        """Let the walk know a filter; return the channels of data that it takes."""
+        value = self.graph.inputs_of(part.id)[1]
+        array, dtype = folded(self.graph, value), self.graph.spec(value).dtype
+        if array is None or dtype is None:
+            raise Unproved("the filter is no constant")
+        need(_is_finite(array), "the filter is not finite")
+        walk.values[value] = TypedArray(array, dtype.name)
+        layer, rank = walk.layer(part), array.ndim - (part.type == "GroupConvolution")
+        weights = canonical(define(layer, rank), walk.values[value])
+        return int(weights.shape[0] * weights.shape[2])
+
+    def _convolve(self, part: Node, walk: GraphWalk) -> None:
+        """Follow one convolution and what its data pass through."""
+        op = part.op
+        assert isinstance(op, ConvolutionBase)
+        value = self.graph.inputs_of(part.id)[0]
+        chain: list[Node] = []
+        while value not in walk.values:
+            chain.append(self.graph.node(value.node))
+            value = moved_input(self.graph, chain[-1])
+        for node in reversed(chain):
+            walk.step(node)
+        if op.auto_pad in ("same_upper", "same_lower"):
+            fits = max(op.strides, default=1) == 1
+            need(fits, "the pads of a convolution with a stride follow from the size")
+            data = self.graph.inputs_of(part.id)[0]
+            # A ZeroInsertion is written with a Pad at its end.
+            padded = self.graph.node(data.node).type in ("Pad", "ZeroInsertion")
+            fits = not padded or all(isinstance(n, int) for n in walk.values[data].shape[2:])
+            need(fits, "automatic pads behind a Pad of open sizes: OpenVINO forgets them")
+        walk.step(part)
+
+    def _ends(self, core: RaisingCandidate) -> Iterator[RaisingCandidate]:
+        """Yield what ends at the core or at a node behind it that moves its elements."""
+        waiting = [core]
+        while waiting:
+            ended = waiting.pop()
+            value = Value(ended.end)
+            if ended is core or known_type(self.graph.node(ended.end)) != "Add":
+                yield ended
+            users = self.graph.users(value)
+            shared = ended.shared + (len(users) > 1)
+            for user in dict.fromkeys(u for u, _ in users):
+                bias = self._follow(self.graph.node(user), ended)
+                if bias is not False and ended.length < LONGEST:
+                    longer = replace(ended, end=user, bias=bias, shared=shared)
+                    waiting.append(replace(longer, length=ended.length + 1))
+
+    def _follow(self, node: Node, ended: RaisingCandidate) -> Any:
+        """Follow a node behind; return the bias of what it computes, False where it stays."""
+        value, walk = Value(ended.end), ended.walk
+        try:
+            if known_type(node) == "Add" and value == Value(self.core.id):
+                view = walk.values[value]
+                bias = self._bias(node, value, view)
+                if bias is None:
+                    return False
+                # Its numbers are moved instead of its values, of which some may be 0.
+                numbers = Numbers(view.type, np.arange(view.shape[1]))
+                walk.values[Value(node.id)] = biased(walk.case, walk.layer(node), view, numbers)
+                return bias
+            if known_type(node) not in BEHIND or moved_input(self.graph, node) != value:
+                return False
+            walk.step(node)
+        except Unproved as e:
+            self._refuse(e)
+            return False
+        return ended.bias
+
+    def _bias(self, node: Node, value: Value, view: View) -> Array | None:
+        """Return the constant that an Add puts on every channel, None where it is none."""
+        other = [v for v in self.graph.inputs_of(node.id) if v != value]
+        array = folded(self.graph, other[0]) if len(other) == 1 else None
+        rank, channels = len(view.runs), view.shape[1]
+        if not isinstance(node.op, Add) or node.op.auto_broadcast != "numpy":
+            return None
+        if array is None or array.ndim > rank or not _is_finite(array):
+            return None
+        shape = (*(1,) * (rank - array.ndim), *array.shape)
+        if any(n != 1 for a, n in enumerate(shape) if a != 1) or shape[1] not in (1, channels):
+            return None
+        return np.array(np.broadcast_to(array.reshape(-1), (channels,)))
