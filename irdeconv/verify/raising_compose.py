@@ -169,6 +169,7 @@ class ViewReading:
 
     def __init__(self, case: Case, view: View, data: Sequence[Size]) -> None:
         self.case, self.data = case, data
+        need(len(view.runs) == len(data), "the rank changes behind the convolution")
         view = plain(view)
         if max(view.runs) > 1:  # axes of size 1 that are not where they are in the data
             view = plain(regrouped(case, view, view.shape))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from irdeconv.ops.basic import Opaque
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
-from irdeconv.proof.definition import define
+from irdeconv.proof.definition import LayerDefinition, define
 from irdeconv.proof.language import listed_call
 from irdeconv.proof.maps import View
 from irdeconv.proof.model import (
@@ -35,17 +36,19 @@ from irdeconv.proof.model import (
     TypedArray,
     Unproved,
     need,
+    vector,
 )
 from irdeconv.proof.operations import ahead, enlarged
-from irdeconv.proof.sizes import LARGEST_SIZES, Case
+from irdeconv.proof.sizes import LARGEST_SIZES, Case, Expr
 from irdeconv.proof.steps import biased, each
 from irdeconv.proof.symbolic import RegionWalk
-from irdeconv.proof.views import Leaf, Numbers, canonical, data_view, ratio
+from irdeconv.proof.views import Leaf, Numbers, canonical, data_view, ratio, unsqueezed
 from irdeconv.rewrite.compressed_filters import constant
 from irdeconv.verify.adapter import fact_of, layer_of
 from irdeconv.verify.raising_compose import Decomposition, ViewReading
 
 LONGEST = 24  # nodes in front of or behind a convolution, or on the way to a constant
+LEAST = 1 << 12  # of the open sizes that are looked at: no kernel is larger
 CONVOLVING = ("Convolution", "GroupConvolution")
 ENLARGING = ("Interpolate", "ZeroInsertion")
 # What a decomposition may consist of beside its convolutions.
@@ -102,15 +105,15 @@ def _is_finite(values: Array) -> bool:
 class GraphWalk:
     """What values of a graph are in the proof's walk.
 
-    Open sizes are symbols from 1 on, and of the cases into which they split only the first one is
-    followed: what is found is proved for all of them.
+    Open sizes are large, and of the cases into which they split only the first one is followed:
+    what is found is proved for all of them.
     """
 
     def __init__(self, graph: Graph) -> None:
         nothing = Model((), (), ())
         none = Obligation(nothing, nothing, Port(0), Port(0), {}, lambda port: Fact(None, None))
         self.graph, self.case = graph, Case(largest=LARGEST_SIZES[-1])
-        self.region = RegionWalk(none, self.case, least=1)
+        self.region = RegionWalk(none, self.case)
         self.values: dict[Value, Any] = {}
 
     def leaf(self, value: Value) -> Leaf:
@@ -120,10 +123,12 @@ class GraphWalk:
         if shape is None:
             raise Unproved(f'the rank of "{name}" is not known')
         sizes = (
-            n if isinstance(n, int) else self.case.symbol(f"{name}[{a}]", max(n[0], 1), n[1])
-            for a, n in enumerate(shape)
+            n if isinstance(n, int) else self._size(f"{name}[{a}]", *n) for a, n in enumerate(shape)
         )
         return Leaf(Port(value.node, value.port), kind, tuple(sizes))
+
+    def _size(self, name: str, low: int, high: int | None) -> Expr:
+        return self.case.symbol(name, max(low, LEAST if high is None else min(LEAST, high)), high)
 
     def layer(self, node: Node) -> Layer:
         """Return a node as the proof sees it."""
@@ -133,6 +138,8 @@ class GraphWalk:
         """Return what a node computes; Unproved where that cannot be followed."""
         layer = self.layer(node)
         given = [self.get(v, depth) for v in self.graph.inputs_of(node.id)]
+        if layer.type in ("Broadcast", "Tile") and isinstance(given[0], View):
+            layer, given = _repeated(layer, *given)
         try:
             own = layer.type == "Interpolate"
             [made] = [_enlarged(layer, *given)] if own else self.region.layer(layer, given, False)
@@ -153,20 +160,34 @@ class GraphWalk:
             (data,) = self.graph.inputs_of(node.id)
             self.values.setdefault(data, self.leaf(data))
         elif known_type(node) not in RULES or value.port or depth > LONGEST:
-            raise Unproved(f'the numbers that {node.type} "{node.name}" computes are not known')
+            raise Unproved(f'what {node.type} "{node.name}" computes is not known')
         return self.step(node, depth + 1)
+
+
+def _repeated(layer: Layer, x: View, given: TypedArray) -> tuple[Layer, list[Any]]:
+    """Return a Broadcast or Tile, which may add axes or go both ways, as the proof follows it."""
+    sizes = vector(given)
+    x = unsqueezed(x, range(len(sizes) - len(x.runs)))
+    if layer.attributes.get("mode") == "bidirectional":
+        sizes = [1] * (len(x.runs) - len(sizes)) + sizes
+        sizes = [n if m == 1 else m for m, n in zip(sizes, x.shape, strict=True)]
+        layer = replace(layer, attributes={"mode": "numpy"})
+    return layer, [x, given._replace(array=np.array(sizes))]
 
 
 def _enlarged(layer: Layer, x: View, *given: TypedArray) -> View:
     """Repeat elements by whole factors, also by sizes, which the proof's step does not follow."""
     mode = layer.attributes["mode"]
     need(mode == "nearest", f"{layer} is of the mode {mode}")
-    call = listed_call(layer)[0]
-    scales, targets = enlarged(call, len(x.runs), given)
-    for a, v in targets:
-        f = int(v) if scales else ratio(v, x.shape[a])
+    call, sizes = listed_call(layer)[0], list[Any]()
+    scales = layer.attributes.get("shape_calculation_mode") == "scales"
+    if not scales:  # places stand for sizes, which may be open
+        sizes = vector(given[0])
+        given = (given[0]._replace(array=np.arange(len(sizes))), *given[1:])
+    for a, v in enlarged(call, len(x.runs), given)[1]:
+        f = int(v) if scales else ratio(sizes[v], x.shape[a])
         text = f"scales by {v}, no whole factors" if scales else "resizes by no known whole factor"
-        need(f >= 1 and (f == v or not scales), f"{layer} {text}")
+        need(f >= 1 and f == (v if scales else f), f"{layer} {text}")
         repeats = f == 1 or ahead(call, f) in (0, 1)
         need(repeats, f"the coordinates of {layer} do not repeat elements")
         x = each(x, a, np.zeros(f, np.int64)) if f > 1 else x
@@ -188,32 +209,32 @@ class RaisingCandidate:
     shared: int = 0
     length: int = 0
 
-    def reading(self) -> ViewReading | None:
-        """Return how the output is read, None where its rank is not that of the data."""
+    @cached_property
+    def reading(self) -> ViewReading:
+        """How the output is computed from the data; Unproved where it is no deconvolution."""
         view, data = self.walk.values[Value(self.end)], self.walk.values[self.data]
-        same = len(view.runs) == len(data.runs)
-        return ViewReading(self.walk.case, view, data.shape) if same else None
+        return ViewReading(self.walk.case, view, data.shape)
 
-    def rank(self, reading: ViewReading) -> tuple[Fraction, int, bool, int]:
+    def rank(self) -> tuple[Fraction, int, bool, int]:
         """Return what makes one candidate better than another."""
-        return reading.enlarges, -self.shared, reading.is_whole, self.length
+        return self.reading.enlarges, -self.shared, self.reading.is_whole, self.length
 
-    def built(self, reading: ViewReading) -> Decomposition:
+    def built(self) -> Decomposition:
         """Return the deconvolution; Unproved where it is none."""
         return Decomposition(
             data=self.data,
             end=self.end,
-            raising=reading.compose(),
-            bias=self._bias(reading),
-            repeats=reading.repeats,
-            interleaves=reading.interleaves,
+            raising=self.reading.compose(),
+            bias=self._bias(self.reading.bias),
+            repeats=self.reading.repeats,
+            interleaves=self.reading.interleaves,
         )
 
-    def _bias(self, reading: ViewReading) -> Array | None:
+    def _bias(self, numbers: Array | None) -> Array | None:
         """Return the bias by output channels; Unproved where it is not one value for each."""
-        if self.bias is None or reading.bias is None:
+        if self.bias is None or numbers is None:
             return None
-        values = self.bias[reading.bias.reshape(len(reading.bias), -1)]
+        values = self.bias[numbers.reshape(len(numbers), -1)]
         bits = values.view(f"u{values.itemsize}")
         same = (bits == bits[:, :1]).all()
         need(same, "the bias differs between the phases of an output channel")
@@ -249,27 +270,25 @@ class RaisingSite:
 
     def best(self) -> Decomposition | None:
         """Return the deconvolution that covers most, None where there is none."""
-        candidates: list[tuple[RaisingCandidate, ViewReading]] = []
+        candidates: list[RaisingCandidate] = []
         for source in self._sources():
             try:
-                for candidate in self._from(source):
-                    candidates += self._read(candidate)
+                candidates += filter(self._enlarges, self._from(source))
             except Unproved as e:
                 self._refuse(e)
-        for candidate, reading in sorted(candidates, key=lambda c: c[0].rank(c[1]), reverse=True):
+        for candidate in sorted(candidates, key=RaisingCandidate.rank, reverse=True):
             try:
-                return candidate.built(reading)
+                return candidate.built()
             except Unproved as e:
                 self._refuse(e)
         return None
 
-    def _read(self, candidate: RaisingCandidate) -> list[tuple[RaisingCandidate, ViewReading]]:
+    def _enlarges(self, candidate: RaisingCandidate) -> bool:
         try:
-            reading = candidate.reading()
+            return candidate.reading.enlarges > 1
         except Unproved as e:
             self._refuse(e)
-            return []
-        return [(candidate, reading)] if reading and reading.enlarges > 1 else []
+            return False
 
     def _refuse(self, reason: Unproved) -> None:
         if str(reason) not in self.refused:
@@ -335,11 +354,12 @@ class RaisingSite:
         spec, walk = self.graph.spec(source), GraphWalk(self.graph)
         need(spec.shape is not None and len(spec.shape) > 2, "the rank of the data is unknown")
         need(0 not in (spec.shape or ()), "the data is empty")
-        filters = [self._filter(walk, p) for p in self.convolutions]
+        (definition, channels), *_ = [self._filter(walk, p) for p in self.convolutions]
         leaf = walk.leaf(source)
+        fits = len(leaf.shape) == len(definition.data_axes)
+        need(fits, "the data of the convolution has another rank")
         if not isinstance(leaf.shape[1], int):
-            leaf = replace(leaf, shape=(leaf.shape[0], filters[0], *leaf.shape[2:]))
-        definition = define(walk.layer(self.convolutions[0]), len(leaf.shape))
+            leaf = replace(leaf, shape=(leaf.shape[0], channels, *leaf.shape[2:]))
         walk.values[source] = data_view(leaf, definition)
         for part in self.convolutions:
             self._convolve(part, walk)
@@ -347,17 +367,18 @@ class RaisingSite:
             walk.step(self.core)
         yield from self._ends(RaisingCandidate(source, self.core.id, walk))
 
-    def _filter(self, walk: GraphWalk, part: Node) -> int:
-        """Let the walk know a filter; return the channels of data that it takes."""
+    def _filter(self, walk: GraphWalk, part: Node) -> tuple[LayerDefinition, int]:
+        """Let the walk know a filter; return the definition and the channels that it takes."""
         value = self.graph.inputs_of(part.id)[1]
         array, dtype = folded(self.graph, value), self.graph.spec(value).dtype
         if array is None or dtype is None:
             raise Unproved("the filter is no constant")
         need(_is_finite(array), "the filter is not finite")
         walk.values[value] = TypedArray(array, dtype.name)
-        layer, rank = walk.layer(part), array.ndim - (part.type == "GroupConvolution")
-        weights = canonical(define(layer, rank), walk.values[value])
-        return int(weights.shape[0] * weights.shape[2])
+        grouped = part.type == "GroupConvolution"
+        definition = define(walk.layer(part), array.ndim - grouped)
+        weights = canonical(definition, walk.values[value])
+        return definition, int(weights.shape[0] * weights.shape[2])
 
     def _convolve(self, part: Node, walk: GraphWalk) -> None:
         """Follow one convolution and what its data pass through."""
