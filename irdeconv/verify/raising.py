@@ -25,6 +25,7 @@ from irdeconv.ir.spec import Array, Spec, compatible
 from irdeconv.ops.convert import Convert, convert
 from irdeconv.ops.dialect_openvino import BackpropData, backprop_data
 from irdeconv.ops.elementwise import Add
+from irdeconv.proof.definition import CONVOLUTIONS
 from irdeconv.proof.model import Unproved
 from irdeconv.rewrite.builder import (
     GraphBuilder,
@@ -38,7 +39,7 @@ from irdeconv.rewrite.infer_specs import infer_specs, inferred, layer_count
 from irdeconv.verify.check import check
 from irdeconv.verify.raising_compose import Decomposition, Raising
 from irdeconv.verify.raising_resize import resize_unproved, upsampling
-from irdeconv.verify.raising_site import CONVOLVING, RaisingSite, known_type
+from irdeconv.verify.raising_site import RaisingSite, known_type
 
 PATTERNS = {
     FALLBACK: "zeros inserted into the data of a convolution",
@@ -135,7 +136,7 @@ class Raised(NamedTuple):
         return self.report._repr_html_()
 
 
-CORES = (*CONVOLVING, "Concat")
+CORES = (*CONVOLUTIONS, "Concat")
 
 
 Prover = Callable[[Graph, Graph], Mapping[str, str]]
@@ -228,78 +229,53 @@ def _raise_one(
     There is no record where nothing speaks for a deconvolution. `named` gets the node that takes
     over a name.
     """
-    if core.type == "Interpolate":
-        return _raise_resize(graph, core, named)
-    site = RaisingSite(graph, core)
-    if not site.is_complete:
-        return None, None
-    decomposition = site.best()
-    if decomposition is None:
-        if not site.is_candidate:
-            return None, None
-        reason = "; ".join(site.refused) or "nothing enlarges its axes by whole factors"
-        return RaisedLayer(core.name, core.type, None, reason), None
-    pattern = _pattern(core, decomposition)
-    if pattern not in wanted:
-        return None, None
-    before = products(graph, site.convolutions)
     try:
-        return _replace(graph, core, decomposition, pattern, named, before, site.compressed)
+        resize = core.type == "Interpolate"
+        found = upsampling(graph, core) if resize else RaisingSite(graph, core).best()
+        if found is None or _pattern(core, found) not in wanted:
+            return None, None
+        return _replace(graph, core, found, named)
     except OpError as e:
         reason = f"the deconvolution would be wrong: {e}"
-        return RaisedLayer(core.name, core.type, None, reason), None
+    except Unproved as e:
+        reason = str(e)
+    return RaisedLayer(core.name, core.type, None, reason), None
 
 
 def _turn(core: Node) -> int:
     return {"Concat": 0, "Interpolate": 2}.get(core.type, 1)
 
 
-def _raise_resize(
-    graph: Graph, core: Node, named: set[int]
-) -> tuple[RaisedLayer | None, int | None]:
-    try:
-        return _replace(graph, core, upsampling(graph, core), "upsample", named)
-    except (Unproved, OpError) as e:
-        return RaisedLayer(core.name, core.type, None, str(e)), None
-
-
 def _pattern(core: Node, decomposition: Decomposition) -> str:
-    if decomposition.repeats:
+    if core.type == "Interpolate":
+        return "upsample"
+    if decomposition.raising.repeats:
         return "resize"
     if core.type == "Concat":
         return PHASES
-    return "depth-to-space" if decomposition.interleaves else FALLBACK
+    return "depth-to-space" if decomposition.raising.interleaves else FALLBACK
 
 
 def _replace(
-    graph: Graph,
-    core: Node,
-    decomposition: Decomposition,
-    pattern: str,
-    named: set[int],
-    before: int | None = 0,
-    compressed: ElementType | None = None,
+    graph: Graph, core: Node, decomposition: Decomposition, named: set[int]
 ) -> tuple[RaisedLayer, int | None]:
     """Put the deconvolution in the place of the last node of its decomposition.
 
-    `before` are the products of what is replaced, `compressed` is the element type of its filter.
     OpError where it would not be a valid one.
     """
     end, made = graph.node(decomposition.end), decomposition.raising
-    op = _operation(made)
-
-    build = _building(decomposition, op, end.spec(), compressed)
-    change = replace_node(graph, end, build)
+    op, before = _operation(made), products(graph, decomposition.convolutions)
+    change = replace_node(graph, end, _building(decomposition, op, end.spec()))
     if change.skipped:
         return RaisedLayer(core.name, core.type, None, change.skipped), None
     new = next(n for n in map(graph.node, change.made) if n.type == op.type)
     named.add(change.made[-1])
-    if end.type in CONVOLVING:
+    if end.type in CONVOLUTIONS:
         new.name = new.name.replace(end.type, op.type)
     record = RaisedLayer(
         name=new.name if decomposition.bias is None else end.name,
         type=op.type,
-        pattern=pattern,
+        pattern=_pattern(core, decomposition),
         attributes=tuple(op.to_attributes().items()),
         macs_before=before,
         macs_raised=products(graph, [new]),
@@ -310,14 +286,14 @@ def _replace(
 
 
 def _building(
-    decomposition: Decomposition, op: BackpropData, wanted: Spec, compressed: ElementType | None
+    decomposition: Decomposition, op: BackpropData, wanted: Spec
 ) -> Callable[..., Value | Skip]:
     """Return what adds the deconvolution and its bias in the place of a value of spec `wanted`."""
     made = decomposition.raising
 
     def build(_: Any, b: GraphBuilder, *__: Any) -> Value | Skip:
         filter = made.filter[0] if made.filter.shape[0] == 1 else made.filter
-        y = b.add(op, decomposition.data, _constant(b, filter, compressed))
+        y = b.add(op, decomposition.data, _constant(b, filter, decomposition.compressed))
         if not compatible(b.spec(y).shape, wanted.shape):
             return Skip(f"the output would be {b.spec(y)} in the place of {wanted}")
         if decomposition.bias is None:

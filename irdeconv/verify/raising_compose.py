@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.ir.graph import Value
+from irdeconv.ir.dtypes import ElementType
+from irdeconv.ir.graph import Node, Value
 from irdeconv.ir.spec import Array
 from irdeconv.proof.maps import KernelSums, Read, View, by_channel, last
 from irdeconv.proof.model import Ints, Unproved, need
@@ -42,7 +43,6 @@ class Sums:
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.shape = shape
         self.dtype = dtype
         self.integral = dtype.kind in "iub"
         self.high: Array = np.zeros(shape, np.int64 if self.integral else np.float64)
@@ -110,7 +110,8 @@ class Raising:
     """A deconvolution: `filter` is [g, C/g, M/g, *K].
 
     `exact` says that every element of the filter is an element of the old one, or an exact sum.
-    `summed` is the largest number of old elements in a new one.
+    `summed` is the largest number of old elements in a new one. `repeats` says that elements of
+    the data were repeated, `interleaves` that channels were moved into space.
     """
 
     filter: Array
@@ -121,22 +122,24 @@ class Raising:
     output_padding: Ints
     exact: bool = True
     summed: int = 1
+    repeats: bool = True
+    interleaves: bool = False
 
 
 @dataclass(frozen=True)
 class Decomposition:
     """A deconvolution: from the value `data` to the output of node `end`.
 
-    `bias` has one value per output channel. `repeats` says that elements of the data are repeated,
-    `interleaves` that channels are moved into space.
+    `bias` has one value per output channel. `convolutions` are those that it replaces,
+    `compressed` is the element type in which their filters are stored.
     """
 
     data: Value
     end: int
     raising: Raising
-    bias: Array | None
-    repeats: bool
-    interleaves: bool
+    bias: Array | None = None
+    convolutions: Sequence[Node] = ()
+    compressed: ElementType | None = None
 
 
 @dataclass(frozen=True)
@@ -196,16 +199,6 @@ class ViewReading:
         return math.prod(factors, start=Fraction(1))
 
     @property
-    def repeats(self) -> bool:
-        """Whether elements of the data are repeated."""
-        return any(len(r.live) > 1 for b in self.blocks for r in b.reads)
-
-    @property
-    def interleaves(self) -> bool:
-        """Whether channels are moved into space."""
-        return any(axis.radix > 1 for axis in self.out)
-
-    @property
     def is_whole(self) -> bool:
         """Whether no element of the data is cut off in front of the convolutions."""
         ends = [
@@ -226,6 +219,7 @@ class ViewReading:
             need(not moved, "channels are moved in front of the convolution")
         parts = self._parts()
         lines = [self._line(parts, a) for a in range(len(self.out))]
+        interleaves = any(axis.radix > 1 for axis in self.out)
         filter, sums = self._filter(parts, lines, (0,) * len(lines))
         phases = itertools.product(*(self._phases(a) for a in range(len(lines))))
         if any((self._filter(parts, lines, p)[0] != filter).any() for p in phases if any(p)):
@@ -234,7 +228,7 @@ class ViewReading:
         rows = []
         for a, line in enumerate(lines):
             used = np.array(line.places)
-            if self.interleaves:
+            if interleaves:
                 others = tuple(i for i in range(filter.ndim) if i != 3 + a)
                 used = np.flatnonzero((filter != 0).any(others))
             rows.append(spelled(used if used.size else np.array(line.places), line))
@@ -250,6 +244,8 @@ class ViewReading:
             output_padding=extra,
             exact=sums.exact,
             summed=sums.count,
+            repeats=any(len(r.live) > 1 for b in self.blocks for r in b.reads),
+            interleaves=interleaves,
         )
 
     def _parts(self) -> list[Part]:

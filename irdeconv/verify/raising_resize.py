@@ -68,7 +68,7 @@ def upsampling(graph: Graph, node: Node) -> Decomposition:
     _, dilations, begin, end, extra = zip(*spellings, strict=True)
     strides = tuple(line.stride for line, _ in lines)
     made = Raising(tiled, strides, dilations, begin, end, extra)
-    return Decomposition(data, node.id, made, None, repeats=True, interleaves=False)
+    return Decomposition(data, node.id, made)
 
 
 def _line(name: str, rows: list[Weights], size: int, rule: str) -> tuple[TapAxis, Weights]:

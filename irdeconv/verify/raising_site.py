@@ -6,6 +6,7 @@ Find the data that a convolution is computed from, and the node where its deconv
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -22,7 +23,7 @@ from irdeconv.ops.basic import Opaque
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
-from irdeconv.proof.definition import LayerDefinition, define
+from irdeconv.proof.definition import CONVOLUTIONS, LayerDefinition, define
 from irdeconv.proof.language import listed_call
 from irdeconv.proof.maps import View
 from irdeconv.proof.model import (
@@ -49,7 +50,6 @@ from irdeconv.verify.raising_compose import Decomposition, ViewReading
 
 LONGEST = 24  # nodes in front of or behind a convolution, or on the way to a constant
 LEAST = 1 << 12  # of the open sizes that are looked at: no kernel is larger
-CONVOLVING = ("Convolution", "GroupConvolution")
 ENLARGING = ("Interpolate", "ZeroInsertion")
 # What a decomposition may consist of beside its convolutions.
 MOVING = frozenset(
@@ -219,16 +219,10 @@ class RaisingCandidate:
         """Return what makes one candidate better than another."""
         return self.reading.enlarges, -self.shared, self.reading.is_whole, self.length
 
-    def built(self) -> Decomposition:
+    def built(self, site: RaisingSite) -> Decomposition:
         """Return the deconvolution; Unproved where it is none."""
-        return Decomposition(
-            data=self.data,
-            end=self.end,
-            raising=self.reading.compose(),
-            bias=self._bias(self.reading.bias),
-            repeats=self.reading.repeats,
-            interleaves=self.reading.interleaves,
-        )
+        made, bias = self.reading.compose(), self._bias(self.reading.bias)
+        return Decomposition(self.data, self.end, made, bias, site.convolutions, site.compressed)
 
     def _bias(self, numbers: Array | None) -> Array | None:
         """Return the bias by output channels; Unproved where it is not one value for each."""
@@ -252,24 +246,13 @@ class RaisingSite:
     core: Node
     refused: list[str] = field(default_factory=list)
 
-    @property
-    def is_candidate(self) -> bool:
-        """Whether something that enlarges stands beside it."""
-        before = [n for v in self._convolved() for n in self._upstream(v)]
-        behind = self._behind()
-        enlarges = any(known_type(n) in ENLARGING for n in before)
-        return enlarges or any(known_type(n) == "DepthToSpace" for n in behind)
-
-    def _behind(self) -> list[Node]:
-        """Return the users, and those of a bias."""
-        behind = self._users(self.core)
-        return behind + [m for n in behind if known_type(n) == "Add" for m in self._users(n)]
-
-    def _users(self, node: Node) -> list[Node]:
-        return [self.graph.node(i) for i, _ in self.graph.users(Value(node.id))]
-
     def best(self) -> Decomposition | None:
-        """Return the deconvolution that covers most, None where there is none."""
+        """Return the deconvolution that covers most, None where nothing speaks for one.
+
+        Unproved with the reasons where something that enlarges stands beside the core.
+        """
+        if not self._is_complete():
+            return None
         candidates: list[RaisingCandidate] = []
         for source in self._sources():
             try:
@@ -278,9 +261,12 @@ class RaisingSite:
                 self._refuse(e)
         for candidate in sorted(candidates, key=RaisingCandidate.rank, reverse=True):
             try:
-                return candidate.built()
+                return candidate.built(self)
             except Unproved as e:
                 self._refuse(e)
+        before = {known_type(self._node(v)) for chain in self._chains for v in chain}
+        if before & {*ENLARGING} or "DepthToSpace" in self._behind():
+            raise Unproved("; ".join(self.refused) or "nothing enlarges its axes by whole factors")
         return None
 
     def _enlarges(self, candidate: RaisingCandidate) -> bool:
@@ -294,60 +280,62 @@ class RaisingSite:
         if str(reason) not in self.refused:
             self.refused.append(str(reason))
 
-    def _parts(self) -> list[Node]:
-        if known_type(self.core) in CONVOLVING:
-            return [self.core]
-        return [self.graph.node(v.node) for v in self.graph.inputs_of(self.core.id)]
+    def _node(self, value: Value) -> Node:
+        return self.graph.node(value.node)
 
-    @property
+    @cached_property
+    def _parts(self) -> list[Node]:
+        if known_type(self.core) in CONVOLUTIONS:
+            return [self.core]
+        return [self._node(v) for v in self.graph.inputs_of(self.core.id)]
+
+    @cached_property
     def convolutions(self) -> list[Node]:
         """The convolutions of the core."""
-        return [p for p in self._parts() if known_type(p) in CONVOLVING]
+        return [p for p in self._parts if known_type(p) in CONVOLUTIONS]
 
-    @property
-    def is_complete(self) -> bool:
+    def _is_complete(self) -> bool:
         """Whether the core is a convolution, or joins nothing but convolutions and zeros."""
-        parts = self._parts()
-        others = [p for p in parts if known_type(p) not in (*CONVOLVING, "Broadcast", "Const")]
-        if others or not self.convolutions:
+        kinds, op = {known_type(p) for p in self._parts}, self.core.op
+        if not kinds <= {*CONVOLUTIONS, "Broadcast", "Const"} or not self.convolutions:
             return False
         rank = self.graph.spec(Value(self.core.id)).rank
-        op = self.core.op
-        if isinstance(op, Concat):
-            return rank is not None and op.axis % rank == 1
-        return known_type(self.core) in CONVOLVING
+        return not isinstance(op, Concat) or (rank is not None and op.axis % rank == 1)
 
     @property
     def compressed(self) -> ElementType | None:
         """The element type in which the filter is stored, where it is converted."""
-        value = self.graph.inputs_of(self.convolutions[0].id)[1]
-        node = self.graph.node(value.node)
-        if known_type(node) != "Convert":
-            return None
-        return self.graph.spec(self.graph.inputs_of(node.id)[0]).dtype
+        node = self._node(self.graph.inputs_of(self.convolutions[0].id)[1])
+        stored = self.graph.inputs_of(node.id)
+        return self.graph.spec(stored[0]).dtype if known_type(node) == "Convert" else None
 
-    def _convolved(self) -> list[Value]:
-        return [self.graph.inputs_of(p.id)[0] for p in self.convolutions]
+    def _behind(self) -> set[str]:
+        """Return the types of the users, and of those of a bias."""
 
-    def _upstream(self, value: Value) -> list[Node]:
-        """Return the nodes that move elements on their way to a value, the nearest first."""
-        chain: list[Node] = []
-        while len(chain) < LONGEST:
-            node = self.graph.node(value.node)
-            if known_type(node) not in MOVING or value.port:
-                break
-            chain.append(node)
-            value = moved_input(self.graph, node)
+        def users(node: Node) -> list[Node]:
+            return [self.graph.node(i) for i, _ in self.graph.users(Value(node.id))]
+
+        behind = users(self.core)
+        return {known_type(m) for n in behind for m in (n, *users(n) * (known_type(n) == "Add"))}
+
+    @cached_property
+    def _chains(self) -> list[list[Value]]:
+        """For each convolution its data and the values that these are moved from."""
+        return [self._upstream(self.graph.inputs_of(p.id)[0]) for p in self.convolutions]
+
+    def _upstream(self, value: Value) -> list[Value]:
+        chain = [value]
+        while known_type(self._node(value)) in MOVING and not value.port and len(chain) <= LONGEST:
+            value = moved_input(self.graph, self._node(value))
+            chain.append(value)
         return chain
 
     def _sources(self) -> list[Value]:
         """Return the values that all convolutions may be computed from, the farthest first."""
-        common: list[Value] | None = None
-        for value in self._convolved():
-            chain = [value, *(moved_input(self.graph, n) for n in self._upstream(value))]
-            common = chain if common is None else [v for v in chain if v in common]
-        alone = len(common or ()) == 1 and not any(known_type(n) in BEHIND for n in self._behind())
-        return [] if alone else list(reversed(common or []))  # nothing enlarges
+        first, *others = self._chains
+        common = [v for v in first if all(v in chain for chain in others)]
+        enlarges = len(common) > 1 or self._behind() & BEHIND
+        return common[::-1] if enlarges else []
 
     def _from(self, source: Value) -> Iterator[RaisingCandidate]:
         """Yield what may be a deconvolution of the data `source`."""
@@ -361,8 +349,8 @@ class RaisingSite:
         if not isinstance(leaf.shape[1], int):
             leaf = replace(leaf, shape=(leaf.shape[0], channels, *leaf.shape[2:]))
         walk.values[source] = data_view(leaf, definition)
-        for part in self.convolutions:
-            self._convolve(part, walk)
+        for part, chain in zip(self.convolutions, self._chains, strict=True):
+            self._convolve(part, chain[: chain.index(source)], walk)
         if self.core not in self.convolutions:
             walk.step(self.core)
         yield from self._ends(RaisingCandidate(source, self.core.id, walk))
@@ -373,30 +361,24 @@ class RaisingSite:
         array, dtype = folded(self.graph, value), self.graph.spec(value).dtype
         if array is None or dtype is None:
             raise Unproved("the filter is no constant")
-        need(_is_finite(array), "the filter is not finite")
         walk.values[value] = TypedArray(array, dtype.name)
         grouped = part.type == "GroupConvolution"
         definition = define(walk.layer(part), array.ndim - grouped)
         weights = canonical(definition, walk.values[value])
         return definition, int(weights.shape[0] * weights.shape[2])
 
-    def _convolve(self, part: Node, walk: GraphWalk) -> None:
+    def _convolve(self, part: Node, chain: list[Value], walk: GraphWalk) -> None:
         """Follow one convolution and what its data pass through."""
-        op = part.op
+        op, data = part.op, self.graph.inputs_of(part.id)[0]
         assert isinstance(op, ConvolutionBase)
-        value = self.graph.inputs_of(part.id)[0]
-        chain: list[Node] = []
-        while value not in walk.values:
-            chain.append(self.graph.node(value.node))
-            value = moved_input(self.graph, chain[-1])
-        for node in reversed(chain):
-            walk.step(node)
+        for value in reversed(chain):
+            if value not in walk.values:
+                walk.step(self._node(value))
         if op.auto_pad in ("same_upper", "same_lower"):
             fits = max(op.strides, default=1) == 1
             need(fits, "the pads of a convolution with a stride follow from the size")
-            data = self.graph.inputs_of(part.id)[0]
             # A ZeroInsertion is written with a Pad at its end.
-            padded = self.graph.node(data.node).type in ("Pad", "ZeroInsertion")
+            padded = self._node(data).type in ("Pad", "ZeroInsertion")
             fits = not padded or all(isinstance(n, int) for n in walk.values[data].shape[2:])
             need(fits, "automatic pads behind a Pad of open sizes: OpenVINO forgets them")
         walk.step(part)
@@ -442,12 +424,11 @@ class RaisingSite:
         """Return the constant that an Add puts on every channel, None where it is none."""
         other = [v for v in self.graph.inputs_of(node.id) if v != value]
         array = folded(self.graph, other[0]) if len(other) == 1 else None
-        rank, channels = len(view.runs), view.shape[1]
         if not isinstance(node.op, Add) or node.op.auto_broadcast != "numpy":
             return None
-        if array is None or array.ndim > rank or not _is_finite(array):
+        if array is None or not _is_finite(array):
             return None
-        shape = (*(1,) * (rank - array.ndim), *array.shape)
-        if any(n != 1 for a, n in enumerate(shape) if a != 1) or shape[1] not in (1, channels):
-            return None
-        return np.array(np.broadcast_to(array.reshape(-1), (channels,)))
+        with suppress(ValueError):
+            column = (1, view.shape[1], *(1 for _ in view.runs[2:]))
+            return np.array(np.broadcast_to(array, column).reshape(-1))
+        return None
