@@ -30,7 +30,7 @@ from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Node, Value
 from irdeconv.ir.spec import Array
 from irdeconv.proof.maps import KernelSums, Read, View, by_channel, last
-from irdeconv.proof.model import Ints, Unproved, need
+from irdeconv.proof.model import Ints, need
 from irdeconv.proof.sizes import Case, Size
 from irdeconv.proof.views import plain, regrouped
 
@@ -219,22 +219,12 @@ class ViewReading:
             need(not moved, "channels are moved in front of the convolution")
         parts = self._parts()
         lines = [self._line(parts, a) for a in range(len(self.out))]
-        interleaves = any(axis.radix > 1 for axis in self.out)
         filter, sums = self._filter(parts, lines, (0,) * len(lines))
         phases = itertools.product(*(self._phases(a) for a in range(len(lines))))
-        if any((self._filter(parts, lines, p)[0] != filter).any() for p in phases if any(p)):
-            text = "the convolution's stride gives elements of the data different filters"
-            raise Unproved(text)
-        rows = []
-        for a, line in enumerate(lines):
-            used = np.array(line.places)
-            if interleaves:
-                others = tuple(i for i in range(filter.ndim) if i != 3 + a)
-                used = np.flatnonzero((filter != 0).any(others))
-            rows.append(spelled(used if used.size else np.array(line.places), line))
-        for a, row in enumerate(rows):
-            filter = _taken(filter, 3 + a, row[0])
-        _, dilations, begin, end, extra = zip(*rows, strict=True)
+        same = all((self._filter(parts, lines, p)[0] == filter).all() for p in phases if any(p))
+        need(same, "the convolution's stride gives elements of the data different filters")
+        interleaves = any(axis.radix > 1 for axis in self.out)
+        filter, dilations, begin, end, extra = _trimmed(filter, lines, all_taps=not interleaves)
         return Raising(
             filter=filter,
             strides=tuple(line.stride for line in lines),
@@ -345,11 +335,29 @@ class ViewReading:
         return grouped.swapaxes(1, 2), sums
 
 
+def _trimmed(
+    filter: Array, lines: Sequence[TapAxis], *, all_taps: bool
+) -> tuple[Array, Ints, Ints, Ints, Ints]:
+    """Return a filter as it is spelled, dilations, pads and output_padding.
+
+    The sub-pixel forms pad their taps with zeros, which go unless `all_taps` are wanted.
+    """
+    rows = []
+    for a, line in enumerate(lines, 3):
+        used = np.flatnonzero((filter != 0).any(tuple({*range(filter.ndim)} - {a})))
+        rows.append(spelled(np.array(line.places) if all_taps or not used.size else used, line))
+    for a, (taps, *_) in enumerate(rows, 3):
+        zero = np.zeros_like(filter.take([0], a))
+        filter = np.concatenate([filter, zero], a).take(taps, a)
+    _, dilations, begin, end, extra = zip(*rows, strict=True)
+    return filter, dilations, begin, end, extra
+
+
 def spelled(used: Array, line: TapAxis) -> tuple[Ints, int, int, int, int]:
     """Return an axis as OpenVINO spells it: taps (-1: a zero), dilation, pads, output_padding.
 
-    `used` are the taps that are needed: the sub-pixel forms pad theirs with zeros. A begin below 0
-    has no legal spelling, nor an output_padding of a stride or more: zero taps take their place.
+    `used` are the taps that are needed. A begin below 0 has no legal spelling, nor an
+    output_padding of a stride or more: zero taps take their place.
     """
     apart = math.gcd(*(int(u - used[0]) for u in used)) or 1
     first, final = int(used[0]), int(used[-1])
@@ -360,11 +368,3 @@ def spelled(used: Array, line: TapAxis) -> tuple[Ints, int, int, int, int]:
     final, end = final + longer, end + longer
     taps = tuple(t if 0 <= t < line.size else -1 for t in range(first, final + 1, apart))
     return taps, apart, begin, max(end, 0), max(-end, 0)
-
-
-def _taken(filter: Array, axis: int, taps: Ints) -> Array:
-    """Return a filter at some taps of an axis, -1 giving zeros."""
-    out = filter.take([max(t, 0) for t in taps], axis)
-    blank = [i for i, t in enumerate(taps) if t < 0]
-    out[(slice(None),) * axis + (blank,)] = 0
-    return out

@@ -66,18 +66,17 @@ def known_type(node: Node) -> str:
 
 
 def moved_input(graph: Graph, node: Node) -> Value:
-    """Return the input whose elements a node moves."""
+    """Return the input whose elements a node moves; of several the first that is no constant."""
     inputs = graph.inputs_of(node.id)
-    if known_type(node) != "Concat":
-        return inputs[0]
-    return next((v for v in inputs if not _may_be_zeros(graph, v)), inputs[0])
 
+    def varies(value: Value) -> bool:
+        made = graph.node(value.node)
+        if known_type(made) == "Broadcast":
+            made = graph.node(graph.inputs_of(made.id)[0].node)
+        return known_type(made) != "Const"
 
-def _may_be_zeros(graph: Graph, value: Value) -> bool:
-    node = graph.node(value.node)
-    if known_type(node) == "Broadcast":
-        node = graph.node(graph.inputs_of(node.id)[0].node)
-    return known_type(node) == "Const"
+    joined = inputs if known_type(node) == "Concat" else ()
+    return next(filter(varies, joined), inputs[0])
 
 
 def folded(graph: Graph, value: Value, depth: int = 0) -> Array | None:
@@ -244,7 +243,7 @@ class RaisingSite:
 
     graph: Graph
     core: Node
-    refused: list[str] = field(default_factory=list)
+    refused: dict[str, None] = field(default_factory=dict)
 
     def best(self) -> Decomposition | None:
         """Return the deconvolution that covers most, None where nothing speaks for one.
@@ -258,12 +257,12 @@ class RaisingSite:
             try:
                 candidates += filter(self._enlarges, self._from(source))
             except Unproved as e:
-                self._refuse(e)
+                self.refused[str(e)] = None
         for candidate in sorted(candidates, key=RaisingCandidate.rank, reverse=True):
             try:
                 return candidate.built(self)
             except Unproved as e:
-                self._refuse(e)
+                self.refused[str(e)] = None
         before = {known_type(self._node(v)) for chain in self._chains for v in chain}
         if before & {*ENLARGING} or "DepthToSpace" in self._behind():
             raise Unproved("; ".join(self.refused) or "nothing enlarges its axes by whole factors")
@@ -273,12 +272,8 @@ class RaisingSite:
         try:
             return candidate.reading.enlarges > 1
         except Unproved as e:
-            self._refuse(e)
+            self.refused[str(e)] = None
             return False
-
-    def _refuse(self, reason: Unproved) -> None:
-        if str(reason) not in self.refused:
-            self.refused.append(str(reason))
 
     def _node(self, value: Value) -> Node:
         return self.graph.node(value.node)
@@ -416,7 +411,7 @@ class RaisingSite:
                 return False
             walk.step(node)
         except Unproved as e:
-            self._refuse(e)
+            self.refused[str(e)] = None
             return False
         return ended.bias
 
