@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from irdeconv.public.rewriting import lower, raise_, to_openvino, write
     from irdeconv.public.running import bench, compile, run
     from irdeconv.public.showing import compare, explain, graph_page, inspect, operations
-    from irdeconv.rewrite.raising import Raised, RaisingReport
     from irdeconv.rewrite.records import Lowered, LoweringReport
     from irdeconv.rewrite.targets import Target
     from irdeconv.runtime.bench_report import BenchReport
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
     from irdeconv.verify.certificates import Certificate, Certificates, CheckReport
     from irdeconv.verify.comparison import Comparison
     from irdeconv.verify.onnx_check import check_onnx
+    from irdeconv.verify.raising import Raised, RaisingReport
     from irdeconv.verify.reduce import Reduced
     from irdeconv.verify.suite import check_suite, run_suite, suite
     from irdeconv.verify.suite_manifest import Suite
@@ -87,7 +87,6 @@ _OFFERS = {
     "public.rewriting": "lower raise_ to_openvino write",
     "public.running": "bench compile run",
     "public.showing": "compare explain graph_page inspect operations",
-    "rewrite.raising": "Raised RaisingReport",
     "rewrite.records": "Lowered LoweringReport",
     "rewrite.targets": "Target",
     "runtime.bench_report": "BenchReport",
@@ -100,6 +99,7 @@ _OFFERS = {
     "verify.certificates": "Certificate Certificates CheckReport",
     "verify.comparison": "Comparison",
     "verify.onnx_check": "check_onnx",
+    "verify.raising": "Raised RaisingReport",
     "verify.reduce": "Reduced",
     "verify.suite": "check_suite run_suite suite",
     "verify.suite_manifest": "Suite",

@@ -16,11 +16,11 @@ from irdeconv.formats.atomic import Files, together
 from irdeconv.formats.text import dump
 from irdeconv.formats.xml_writer import stage_ir
 from irdeconv.ir.graph import Graph
-from irdeconv.rewrite.raising import Raised, RaisingReport
 from irdeconv.rewrite.records import Lowered, LoweringReport
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.verify.certificates import Certificates
 from irdeconv.verify.proving import Given
+from irdeconv.verify.raising import Raised, RaisingReport
 
 SOME_SIZES = 7  # exit code: equal, but not for every size, or only under assumptions
 Rewritten = TypeVar("Rewritten", bound="Lowered | Raised")

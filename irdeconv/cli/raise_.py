@@ -13,10 +13,10 @@ from irdeconv.cli.certificates import finish_rewriting
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.model import inferred_model, original, shapes_for
 from irdeconv.rewrite.infer_specs import layer_count
-from irdeconv.rewrite.raising import Raised
 from irdeconv.show.inspection import ratio
 from irdeconv.verify.certificates import Certificates
 from irdeconv.verify.proving import Given, both_sides
+from irdeconv.verify.raising import Raised
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:

@@ -87,10 +87,10 @@ def _spread(case: Case, x: View, a: int, stride: int, trailing: bool) -> View:
         return x
     # S*(I - 1) + 1 elements, but none of none: the question splits the case at I = 0.
     cut = 0 if trailing or not x.shape[a] > 0 else 1 - stride
-    return padded(case, _each(x, a, np.arange(stride)), {a: (0, cut)})
+    return padded(case, each(x, a, np.arange(stride)), {a: (0, cut)})
 
 
-def _each(x: View, a: int, places: Array) -> View:
+def each(x: View, a: int, places: Array) -> View:
     """Put copies (places of 0) or zeros (others) of each element of an axis in its place."""
     x = taken(*single(unsqueezed(x, [a + 1]), a + 1), places)
     return replace(x, runs=(*x.runs[:a], x.runs[a] + x.runs[a + 1], *x.runs[a + 2 :]))
@@ -316,7 +316,7 @@ def _interpolate(case: Case, layer: Layer, x: View, *given: TypedArray) -> View:
         if not case.implies(MOST_RESIZED - 1 - size * f):
             raise SizesTooLarge(f"{layer}: {size * f} elements may be too many for f32")
         if f > 1:
-            x = _each(x, a, np.zeros(f, np.int64))
+            x = each(x, a, np.zeros(f, np.int64))
     return x
 
 

@@ -295,7 +295,7 @@ def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
         while not case.is_zero(sizes[i] - done) or (type(done) is int and done == 0 and ahead(i)):
             need(sum(used) < len(view.axes), text)
             at = len(view.axes) - 1 - used[1] if back else used[0]
-            n, f = view.axes[at].length, _ratio(sizes[i], done)
+            n, f = view.axes[at].length, ratio(sizes[i], done)
             if view.axes[at].coordinate is None and 1 < f < n and n % f == 0:
                 halves = [n // f, f] if back else [f, n // f]
                 parts = [Axis(m, d) for d, m in enumerate(halves)]
@@ -352,7 +352,7 @@ def _in_own_places(view: View, rows: list[list[Axis]]) -> list[list[Axis]]:
     return rows
 
 
-def _ratio(a: Size, b: Size) -> int:
+def ratio(a: Size, b: Size) -> int:
     """Return the number that b is to be multiplied by to get a, 0 if there is none."""
     if type(b) is int:
         return a // b if type(a) is int and b and a % b == 0 else 0
@@ -367,7 +367,7 @@ def divides(n: Expr, shape: Sequence[Size]) -> bool:
     sizes = [v for v in shape if isinstance(v, Expr)]
     most = math.prod(max(v, 1) for v in shape if not isinstance(v, Expr))
     chosen = (c for r in range(len(sizes)) for c in itertools.combinations(sizes, r + 1))
-    return any(1 <= _ratio(n, math.prod(c)) <= most for c in chosen)
+    return any(1 <= ratio(n, math.prod(c)) <= most for c in chosen)
 
 
 def alike(case: Case, a: Axis, b: Axis) -> bool:

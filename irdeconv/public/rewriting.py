@@ -10,11 +10,10 @@ from typing import Any
 from irdeconv.formats.models import ModelLike, graph_of, openvino_model
 from irdeconv.formats.xml_writer import write_ir
 from irdeconv.rewrite.lower_deconv import lower as _lower
-from irdeconv.rewrite.raising import Raised
 from irdeconv.rewrite.records import Lowered
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.rewrite.targets import Target
-from irdeconv.verify.raising import raise_proved
+from irdeconv.verify.raising import Raised, raise_proved
 
 
 def lower(

@@ -103,7 +103,7 @@ def adapted(graph: Graph) -> Adapted:
     places: dict[int, int] = {}
     layers: list[Layer] = []
     for node in (*parameters, *inside):
-        layer = _layer(graph, node, places)
+        layer = layer_of(graph, node, places)
         if node.type == "Pad":
             layer = _padded_first(graph, node, layer, layers)
         places[node.id] = len(layers)
@@ -150,7 +150,8 @@ def _padded_first(graph: Graph, node: Node, pad: Layer, layers: list[Layer]) -> 
     return replace(pad, inputs=(padded, *crops, *fill))
 
 
-def _layer(graph: Graph, node: Node, places: Mapping[int, int]) -> Layer:
+def layer_of(graph: Graph, node: Node, places: Mapping[int, int]) -> Layer:
+    """Return the layer of a node; `places` has those of the nodes that it reads."""
     op: Any = node.op
     elements = None
     typed = hasattr(op, "element_type")  # unlike what only its text says of a layer

@@ -1,148 +1,340 @@
-"""Raising that keeps only proved deconvolutions, and puts back all others.
+"""Raising: every decomposition of one deconvolution becomes one again; a report has the reasons.
 
-To the proof the raised graph is the original, the given graph its lowering. A resize that became a
-depthwise deconvolution is proved at exact sizes: both are matrices of exact fractions. Interpolate
-is defined here once more for this, for copies and linear weights without pads.
+`raise_proved` keeps only proved deconvolutions and puts back all others. To the proof the raised
+graph is the original, the given graph its lowering.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Callable, Collection, Iterator
-from fractions import Fraction
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from irdeconv.ir.graph import Graph, Node
-from irdeconv.ir.spec import is_static
-from irdeconv.rewrite.compressed_filters import constant
-from irdeconv.rewrite.raising import Raised, raise_deconvolutions
+from irdeconv.base import progress
+from irdeconv.base.errors import OpError, count, did_you_mean, misused
+from irdeconv.base.form_names import FALLBACK, PHASES
+from irdeconv.base.markup import html_table, line
+from irdeconv.base.tables import printable
+from irdeconv.ir.dtypes import ElementType, of_numpy
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.op import require_fit
+from irdeconv.ir.spec import Array, Spec, compatible
+from irdeconv.ops.convert import Convert, convert
+from irdeconv.ops.dialect_openvino import BackpropData, backprop_data
+from irdeconv.ops.elementwise import Add
+from irdeconv.proof.definition import CONVOLUTIONS
+from irdeconv.proof.model import Unproved
+from irdeconv.rewrite.builder import (
+    GraphBuilder,
+    Skip,
+    products,
+    remove_dead,
+    replace_node,
+    unique_names,
+)
+from irdeconv.rewrite.infer_specs import infer_specs, inferred, layer_count
 from irdeconv.verify.check import check
+from irdeconv.verify.raising_compose import Decomposition, Raising
+from irdeconv.verify.raising_resize import resize_unproved, upsampling
+from irdeconv.verify.raising_site import RaisingSite, known_type
 
-HALF = Fraction(1, 2)
-LARGEST_SIDE = 1 << 12  # positions of an axis, taps of a filter
-NEAREST: dict[str, Callable[[Fraction], int]] = {
-    "floor": math.floor,
-    "simple": math.floor,  # where it enlarges
-    "ceil": math.ceil,
-    "round_prefer_floor": lambda x: math.ceil(x - HALF),
-    "round_prefer_ceil": lambda x: math.floor(x + HALF),
+PATTERNS = {
+    FALLBACK: "zeros inserted into the data of a convolution",
+    PHASES: "several convolutions joined along the channels, then interleaved in space",
+    "depth-to-space": "a convolution, its channels then interleaved in space",
+    "resize": "data enlarged by repeating elements, then a convolution",
+    "upsample": "data enlarged by repeating or weighing neighbours, alone",
 }
-Weights = dict[int, Fraction]  # of the inputs that an output reads
+# A resize alone multiplies nothing: it becomes a deconvolution only for who asks for it.
+USUAL = tuple(name for name in PATTERNS if name != "upsample")
 
 
-class Unlike(Exception):
-    """The two are unlike, or one is not followed; the text says what."""
+@dataclass(frozen=True, repr=False)
+class RaisedLayer:
+    """What became of one decomposition.
+
+    `pattern` is None where it stayed (`reason` says why); then `type` is that of the convolution or
+    the Concat of several, else that of the new deconvolution. MACs are products, None where sizes
+    are unknown. `note` tells what besides the equality of the formulas there is to know.
+    """
+
+    name: str
+    type: str
+    pattern: str | None
+    reason: str | None = None
+    attributes: tuple[tuple[str, str], ...] = ()
+    macs_before: int | None = None
+    macs_raised: int | None = None
+    exact: bool = True
+    note: str | None = None
+
+    def __repr__(self) -> str:
+        what = f"{self.pattern} -> {self.type}" if self.pattern else f"stays: {self.reason}"
+        return line(self, self.name, what)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        names = ("name", "type", "pattern", "reason", "macs_before", "macs_raised", "exact", "note")
+        return {
+            **{name: getattr(self, name) for name in names},
+            "attributes": dict(self.attributes),
+        }
 
 
-def resize_unproved(raised: Graph, deconvolution: Node, source: Graph) -> str | None:
-    """Return why a deconvolution is not proved equal to the resize of its name; None if it is."""
-    found = [n for n in source.find(deconvolution.name) if n.type == "Interpolate"]
-    if len(found) != 1:
-        return "no resize has its name"
-    if raised.inputs_of(deconvolution.id)[0] != source.inputs_of(found[0].id)[0]:
-        return "it reads something else"
+@dataclass(frozen=True, repr=False)
+class RaisingReport:
+    """One record per decomposition: the raised ones, then those that stay."""
+
+    layers: tuple[RaisedLayer, ...]
+
+    @property
+    def verdict(self) -> str:
+        """One line: how many decompositions were raised."""
+        if not self.layers:
+            return "no decompositions, nothing to raise"
+        done = sum(r.pattern is not None for r in self.layers)
+        return f"{count(done, 'decomposition')} of {len(self.layers)} raised"
+
+    def __repr__(self) -> str:
+        return line(self, None, self.verdict)
+
+    def _repr_html_(self) -> str:
+        rows = [(r.name, r.pattern or "", r.type, r.reason or r.note or "") for r in self.layers]
+        return html_table(self.verdict, ("layer", "pattern", "becomes", "remarks"), rows)
+
+    def __iter__(self) -> Iterator[RaisedLayer]:
+        return iter(self.layers)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {"layers": [r.to_dict() for r in self.layers]}
+
+    def __str__(self) -> str:
+        lines = [
+            f"{r.name}: {r.pattern} -> {r.type}" if r.pattern else f"{r.name} stays: {r.reason}"
+            for r in self.layers
+        ]
+        return printable("\n".join(lines) or "no decompositions of deconvolutions")
+
+
+class Raised(NamedTuple):
+    """The graph with deconvolutions and the report: `graph, report = ...`."""
+
+    graph: Graph
+    report: RaisingReport
+
+    def __repr__(self) -> str:
+        return line(self, self.graph.info.name, self.report.verdict, layer_count(self.graph))
+
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()
+
+
+CORES = (*CONVOLUTIONS, "Concat")
+
+
+Prover = Callable[[Graph, Graph], Mapping[str, str]]
+
+
+def raise_deconvolutions(
+    graph: Graph, only: Collection[str] | None = None, prove: Prover | None = None
+) -> Raised:
+    """Return a copy of the graph in which decompositions are deconvolutions again.
+
+    `only` names the patterns to look for, by default all but upsample. `prove(raised, source)`
+    returns the deconvolutions that are not proved, with the reason; their decompositions stay.
+    Raises UsageError for an unknown pattern, InferenceError where the graph does not fit together.
+    """
+    for name in only or ():
+        if name not in PATTERNS:
+            hint = did_you_mean(name, PATTERNS) or f"there are {', '.join(PATTERNS)}"
+            raise misused(f'there is no pattern "{name}"', hint)
+    wanted = frozenset(USUAL if only is None else only)
+    source = inferred(graph)
+    kept: dict[int, str] = {}
+    while True:
+        made = _RaisingAttempt(source, wanted, kept)
+        refused = made.refused(source, prove)
+        if not refused:
+            return made.result()
+        kept |= refused
+
+
+class _RaisingAttempt:
+    """One attempt: all decompositions are raised but those at `kept` cores, given with reasons."""
+
+    def __init__(self, source: Graph, wanted: Collection[str], kept: Mapping[int, str]) -> None:
+        self.graph = source.copy()
+        self.layers: list[tuple[RaisedLayer, int | None]] = []  # and the new deconvolutions
+        self.made: dict[int, int] = {}  # deconvolutions: their cores
+        self._named = {n.id for n in source.nodes()}
+        self._dead = self._named - self.graph.live()
+        # What unknown operations declare is no ground to stand on.
+        infer_specs(self.graph, believe=False)
+        types = (*CORES, "Interpolate") if "upsample" in wanted else CORES
+        known = (n for n in source.topological() if known_type(n) in types)
+        cores = [n for n in known if n.id not in self._dead]
+        # Joined convolutions come before single ones, which may take a resize with them.
+        for core in progress.each("raising", sorted(cores, key=_turn), name=attrgetter("name")):
+            if core.id in kept:
+                self.layers.append((RaisedLayer(core.name, core.type, None, kept[core.id]), None))
+            else:
+                self._raise(core.id, wanted)
+        unique_names(self.graph, self._named)
+        self.problems = [d for d in infer_specs(self.graph) if d.severity == "error"]
+        self.graph.lint()
+        # What another one covers as well is gone again.
+        self.made = {i: core for i, core in self.made.items() if i in self.graph}
+
+    def _raise(self, core: int, wanted: Collection[str]) -> None:
+        """Raise what a core belongs to, and what it then belongs to."""
+        while core in self.graph:
+            layer, made = _raise_one(self.graph, self.graph.node(core), wanted, self._named)
+            if layer is not None:
+                self.layers.append((layer, made))
+                remove_dead(self.graph, self._dead)
+            if made is None:
+                return
+            self.made[made] = core
+
+    def refused(self, source: Graph, prove: Prover | None) -> dict[int, str]:
+        """Return the cores whose decompositions have to stay, and why."""
+        if not self.made:
+            return {}
+        if self.problems:
+            why = f"the raised graph would not fit together: {self.problems[0].message}"
+            return dict.fromkeys(self.made.values(), why)
+        unproved = prove(self.graph, source) if prove else {}
+        names = {i: self.graph.node(i).name for i in self.made}
+        return {self.made[i]: unproved[n] for i, n in names.items() if n in unproved}
+
+    def result(self) -> Raised:
+        """Return the graph and the report, raised layers first."""
+        left = [r for r, made in self.layers if made is None or made in self.made]
+        layers = sorted(left, key=lambda r: r.pattern is None)
+        return Raised(self.graph, RaisingReport(tuple(layers)))
+
+
+def _raise_one(
+    graph: Graph, core: Node, wanted: Collection[str], named: set[int]
+) -> tuple[RaisedLayer | None, int | None]:
+    """Raise what a core belongs to; return the record and the id of the new deconvolution.
+
+    There is no record where nothing speaks for a deconvolution. `named` gets the node that takes
+    over a name.
+    """
     try:
-        _compare(raised, deconvolution, source, found[0])
-    except Unlike as e:
-        return str(e)
-    return None
+        resize = core.type == "Interpolate"
+        found = upsampling(graph, core) if resize else RaisingSite(graph, core).best()
+        if found is None or _pattern(core, found) not in wanted:
+            return None, None
+        return _replace(graph, core, found, named)
+    except OpError as e:
+        reason = f"the deconvolution would be wrong: {e}"
+    except Unproved as e:
+        reason = str(e)
+    return RaisedLayer(core.name, core.type, None, reason), None
 
 
-def _compare(raised: Graph, node: Node, source: Graph, resize: Node) -> None:
-    shape, out = source.spec(source.inputs_of(resize.id)[0]).shape, resize.spec().shape
-    filter = constant(raised, raised.inputs_of(node.id)[1])
-    if not is_static(shape) or not is_static(out) or filter is None:
-        raise Unlike("sizes are open, or the filter is no constant")
-    axes = len(shape) - 2
-    if shape[:2] != out[:2] or filter.size != shape[1] * math.prod(filter.shape[-axes:]):
-        raise Unlike("it is no filter for each channel")
-    if max(*shape[2:], *out[2:], *filter.shape[-axes:]) > LARGEST_SIDE:
-        raise Unlike("its axes are too large to be looked at")
-    if node.spec().shape != out:
-        raise Unlike("the sizes of the outputs differ")
-    rows = _resized(source, resize, shape, out)
-    op: Any = node.op
-    taps = [
-        _taps(rows[a], shape[2 + a], filter.shape[a - axes], op.strides[a], op.dilations[a],
-              op.pads_begin[a])
-        for a in range(axes)
-    ]  # fmt: skip
-    kernels = filter.reshape(shape[1], *filter.shape[-axes:]).astype(np.float64)
-    if not np.isfinite(kernels).all() or (kernels != kernels[:1]).any():
-        raise Unlike("the channels have different filters")
-    for at in itertools.product(*(range(n) for n in kernels.shape[1:])):
-        wanted = [t.get(k) for t, k in zip(taps, at, strict=True)]
-        if None not in wanted and math.prod(w for w in wanted if w is not None) != Fraction(
-            float(kernels[(0, *at)])
-        ):
-            raise Unlike(f"tap {list(at)} differs")
+def _turn(core: Node) -> int:
+    return {"Concat": 0, "Interpolate": 2}.get(core.type, 1)
 
 
-def _taps(
-    rows: list[Weights], size: int, count: int, stride: int, dilation: int, begin: int
-) -> dict[int, Fraction]:
-    """Return what each tap has to be that any pair of positions meets, along an axis."""
-    out: dict[int, Fraction] = {}
-    for o, weights in enumerate(rows):
-        for i in range(size):
-            k, between = divmod(o + begin - stride * i, dilation)
-            weight = weights.get(i, Fraction(0))
-            if between or not 0 <= k < count:
-                if weight:
-                    raise Unlike(f"output {o} does not read input {i}")
-            elif out.setdefault(k, weight) != weight:
-                raise Unlike(f"output {o} weighs input {i} otherwise")
-    return out
+def _pattern(core: Node, decomposition: Decomposition) -> str:
+    if core.type == "Interpolate":
+        return "upsample"
+    if decomposition.raising.repeats:
+        return "resize"
+    if core.type == "Concat":
+        return PHASES
+    return "depth-to-space" if decomposition.raising.interleaves else FALLBACK
 
 
-def _resized(
-    source: Graph, resize: Node, shape: tuple[int, ...], out: tuple[int, ...]
-) -> list[list[Weights]]:
-    """Return the weights of every output along each spatial axis, by the definition."""
-    op: Any = resize.op
-    if any(op.pads_begin) or any(op.pads_end) or getattr(op, "antialias", False):
-        raise Unlike("a resize with pads or antialias is not followed")
-    others = [source.spec(v).known for v in source.inputs_of(resize.id)[1:]]
-    if any(v is None for v in others):
-        raise Unlike("the sizes of the resize are not constant")
-    resizes, rules = op.resizes(shape, *others)
-    scales = {r.axis: Fraction(float(np.float32(r.scale))) for r in resizes}
-    made = []
-    for a in range(2, len(shape)):
-        scale = scales.get(a, Fraction(1))
-        if abs(scale - Fraction(out[a], shape[a])) < Fraction(1, 10**6):
-            scale = Fraction(out[a], shape[a])
-        places = _places(shape[a], out[a], scale, rules.transformation)
-        made.append([_weighed(x, shape[a], rules.mode, rules.nearest) for x in places])
-    return made
+def _replace(
+    graph: Graph, core: Node, decomposition: Decomposition, named: set[int]
+) -> tuple[RaisedLayer, int | None]:
+    """Put the deconvolution in the place of the last node of its decomposition.
+
+    OpError where it would not be a valid one.
+    """
+    end, made = graph.node(decomposition.end), decomposition.raising
+    op, before = _operation(made), products(graph, decomposition.convolutions)
+    change = replace_node(graph, end, _building(decomposition, op, end.spec()))
+    if change.skipped:
+        return RaisedLayer(core.name, core.type, None, change.skipped), None
+    new = next(n for n in map(graph.node, change.made) if n.type == op.type)
+    named.add(change.made[-1])
+    if end.type in CONVOLUTIONS:
+        new.name = new.name.replace(end.type, op.type)
+    record = RaisedLayer(
+        name=new.name if decomposition.bias is None else end.name,
+        type=op.type,
+        pattern=_pattern(core, decomposition),
+        attributes=tuple(op.to_attributes().items()),
+        macs_before=before,
+        macs_raised=products(graph, [new]),
+        exact=made.exact,
+        note=_note(made),
+    )
+    return record, new.id
 
 
-def _places(size: int, count: int, scale: Fraction, rule: str) -> Iterator[Fraction]:
-    """Yield the position in the input of every output."""
-    for o in range(count):
-        if size == count:
-            yield Fraction(o)
-        elif rule == "asymmetric":
-            yield o / scale
-        elif rule == "tf_half_pixel_for_nn":
-            yield (o + HALF) / scale
-        elif rule == "align_corners":
-            yield Fraction(o * (size - 1), max(count - 1, 1))
-        else:  # half_pixel; pytorch_half_pixel differs where one element is left
-            yield (o + HALF) / scale - HALF
+def _building(
+    decomposition: Decomposition, op: BackpropData, wanted: Spec
+) -> Callable[..., Value | Skip]:
+    """Return what adds the deconvolution and its bias in the place of a value of spec `wanted`."""
+    made = decomposition.raising
+
+    def build(_: Any, b: GraphBuilder, *__: Any) -> Value | Skip:
+        filter = made.filter[0] if made.filter.shape[0] == 1 else made.filter
+        y = b.add(op, decomposition.data, _constant(b, filter, decomposition.compressed))
+        if not compatible(b.spec(y).shape, wanted.shape):
+            return Skip(f"the output would be {b.spec(y)} in the place of {wanted}")
+        if decomposition.bias is None:
+            return y
+        bias = decomposition.bias.reshape(1, -1, *(1,) * len(made.strides))
+        return b.add(Add(), y, b.const(bias))
+
+    return build
 
 
-def _weighed(x: Fraction, size: int, mode: str, nearest: str) -> Weights:
-    if mode == "nearest":
-        return {min(max(NEAREST[nearest](x), 0), size - 1): Fraction(1)}
-    if mode not in ("linear", "linear_onnx"):
-        raise Unlike(f"the mode {mode} is not followed")
-    x = min(max(x, Fraction(0)), Fraction(size - 1))
-    low = math.floor(x)
-    return {low: 1 - (x - low)} | ({low + 1: x - low} if x != low else {})
+def _operation(made: Raising) -> BackpropData:
+    """Return the deconvolution; OpError where it is none that OpenVINO takes."""
+    op = backprop_data(made.filter.shape[0])(
+        strides=made.strides,
+        pads_begin=made.pads_begin,
+        pads_end=made.pads_end,
+        dilations=made.dilations,
+        output_padding=made.output_padding,
+    )
+    require_fit(op)
+    return op
+
+
+def _constant(b: GraphBuilder, filter: Array, compressed: ElementType | None) -> Value:
+    """Return the filter as a constant, in the element type of a compressed one where it fits."""
+    if compressed is not None:
+        with np.errstate(all="ignore"):
+            small = convert(filter, compressed)
+        if np.array_equal(convert(small, of_numpy(filter.dtype)), filter):
+            return b.keep(Convert(of_numpy(filter.dtype)), b.const(small))
+    return b.const(filter)
+
+
+def _note(made: Raising) -> str | None:
+    """Tell how sums in the filter round."""
+    if made.summed == 1:
+        return None
+    count = f"{made.summed} filter elements"
+    if made.exact:
+        return f"up to {count} are summed, exactly; products are rounded after the sum, not before"
+    return f"equal up to rounding: sums of up to {count} are rounded"
 
 
 def raise_proved(graph: Graph, only: Collection[str] | None = None) -> Raised:

@@ -1,0 +1,370 @@
+"""Composing one deconvolution of what the proof's walk found around convolutions.
+
+A convolution of stride V reads u[j], where element i stands at j = S1*i + r1 - p (r1 a live place
+of a period), and gives v[q] = sum over t of w[t] u[V*q + D*t]. Behind it position o of the output
+holds v[q] of a channel that r2 chooses, o = S2*q + r2 - P. So x[i] meets w[t] where V divides
+S1*i + a, a = r1 - p - D*t, in the output
+
+    o = S*i + k,   S = S1*S2 / V,   k = S2*a / V + r2 - P.
+
+If S is whole, and all i meet the same weights, that is a deconvolution of stride S whose tap
+k - kmin collects all w[t] with that k, and which begins at -kmin. Its end follows from the size of
+the output. Which t an i meets depends on i modulo V / gcd(S1, V), its phase: of several phases all
+must give one filter.
+
+Filter elements that collect others are summed so that it is known whether rounding took part.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from irdeconv.ir.dtypes import ElementType
+from irdeconv.ir.graph import Node, Value
+from irdeconv.ir.spec import Array
+from irdeconv.proof.maps import KernelSums, Read, View, by_channel, last
+from irdeconv.proof.model import Ints, need
+from irdeconv.proof.sizes import Case, Size
+from irdeconv.proof.views import plain, regrouped
+
+
+class Sums:
+    """A filter (M, C/g, *K) into which elements are added, with the error of every sum.
+
+    Floating-point elements are summed as a pair of doubles (Knuth's two-sum), of which the second
+    one holds what the first one could not.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype
+        self.integral = dtype.kind in "iub"
+        self.high: Array = np.zeros(shape, np.int64 if self.integral else np.float64)
+        self.low: Array = np.zeros(shape)
+        self.lost = np.zeros(shape, bool)
+        self.hits: Array = np.zeros((shape[0], *shape[2:]), np.int64)
+        self.exact = True
+
+    @property
+    def count(self) -> int:
+        """The largest number of elements in one sum."""
+        return int(self.hits.max(initial=0))
+
+    def add(self, rows: Array, at: Sequence[int], values: Array) -> None:
+        """Add values (rows, C/g) to the tap `at` of some output channels."""
+        where: Any = (rows, slice(None), *at)
+        taps: Any = (rows, *at)
+        fresh = (self.hits[taps] == 0)[:, None]
+        self.hits[taps] += 1
+        wide = values.astype(self.high.dtype)
+        if fresh.all():
+            self.high[where] = wide
+            return
+        if self.integral:
+            self.high[where] += wide
+            return
+        with np.errstate(all="ignore"):
+            self._add(where, np.where(fresh, 0.0, self.high[where]), wide)
+
+    def _add(self, where: Any, old: Array, new: Array) -> None:
+        total, error = _two_sum(old, new)
+        low, lost = _two_sum(self.low[where], np.where(np.isfinite(total), error, 0))
+        self.high[where], self.low[where] = total, low
+        self.lost[where] |= lost != 0
+
+    def result(self) -> Array:
+        """Return the sums in the filter's type; Unproved where one does not fit it."""
+        with np.errstate(all="ignore"):
+            total = self.high if self.integral else self.high + self.low
+            out = total.astype(self.dtype)
+            wide = out.astype(self.high.dtype)
+        if self.integral:
+            need((wide == self.high).all(), "a sum of filter elements does not fit its type")
+            return out
+        finite = np.isfinite(self.high)
+        fits = np.isfinite(wide[finite]).all()
+        need(fits, "a sum of filter elements does not fit its type")
+        exact = (wide == self.high) & (self.low == 0) & ~self.lost
+        self.exact = bool(exact[finite].all())
+        return out
+
+
+def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return the rounded sum and its exact error."""
+    s = a + b
+    v = s - a
+    return s, (a - (s - v)) + (b - v)
+
+
+LARGEST_FILTER = 1 << 28  # elements of a raised filter
+
+
+@dataclass(frozen=True)
+class Raising:
+    """A deconvolution: `filter` is [g, C/g, M/g, *K].
+
+    `exact` says that every element of the filter is an element of the old one, or an exact sum.
+    `summed` is the largest number of old elements in a new one. `repeats` says that elements of
+    the data were repeated, `interleaves` that channels were moved into space.
+    """
+
+    filter: Array
+    strides: Ints
+    dilations: Ints
+    pads_begin: Ints
+    pads_end: Ints
+    output_padding: Ints
+    exact: bool = True
+    summed: int = 1
+    repeats: bool = True
+    interleaves: bool = False
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """A deconvolution: from the value `data` to the output of node `end`.
+
+    `bias` has one value per output channel. `convolutions` are those that it replaces,
+    `compressed` is the element type in which their filters are stored.
+    """
+
+    data: Value
+    end: int
+    raising: Raising
+    bias: Array | None = None
+    convolutions: Sequence[Node] = ()
+    compressed: ElementType | None = None
+
+
+@dataclass(frozen=True)
+class TapAxis:
+    """One axis of the result: the stride, lowest k, the places of k from it, O - S*I."""
+
+    stride: int
+    low: int
+    places: Ints
+    excess: int
+
+    @property
+    def size(self) -> int:
+        """The taps from the lowest to the highest k."""
+        return self.places[-1] + 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """Output channels `rows` that, at some residues of the axes, one convolution's `own` make."""
+
+    residues: Ints
+    block: KernelSums
+    rows: Array
+    own: Array
+
+
+class ViewReading:
+    """A view of data of sizes `data` as a deconvolution; Unproved where it is none."""
+
+    def __init__(self, case: Case, view: View, data: Sequence[Size]) -> None:
+        self.case, self.data = case, data
+        need(len(view.runs) == len(data), "the rank changes behind the convolution")
+        view = plain(view)
+        if max(view.runs) > 1:  # axes of size 1 that are not where they are in the data
+            view = plain(regrouped(case, view, view.shape))
+        batch, channels, *self.out = view.axes
+        kept = batch.coordinate == 0 and batch.radix == 1 and case.is_zero(batch.shift)
+        kept = kept and view.runs == (1,) * len(data) and case.is_zero(batch.length - data[0])
+        need(kept, "the batch is not kept as it is")
+        need(channels.coordinate is None, "the output's channels are not those of the convolution")
+        for a, axis in enumerate(self.out):
+            along = axis.coordinate == a + 1
+            need(along, f"spatial axis {a} does not run along that of the data")
+        need(view.blocks, "there is no convolution")
+        need(all(len(b) == 1 for b in view.blocks or ()), "the data of a convolution is joined")
+        self.blocks = [b[0] for b in view.blocks or ()]
+        self.table = by_channel(view.table, view.axes)
+        self.bias = None if view.bias is None else by_channel(view.bias, view.axes)
+        self._met: dict[Any, list[tuple[int, int]]] = {}
+
+    @property
+    def enlarges(self) -> Fraction:
+        """The product of the strides."""
+        pairs = zip(self.out, self.blocks[0].reads, strict=True)
+        factors = (Fraction(o.radix * r.axis.radix, r.stride) for o, r in pairs)
+        return math.prod(factors, start=Fraction(1))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no element of the data is cut off in front of the convolutions."""
+        ends = [
+            (read.live[0] - axis.shift,
+             axis.shift + axis.length - (n - 1) * axis.radix - read.live[-1] - 1)
+            for b in self.blocks
+            for n, read in zip(self.data[2:], b.reads, strict=True)
+            for axis in [read.axis]
+        ]  # fmt: skip
+        return all(map(self.case.implies, itertools.chain(*ends)))
+
+    def compose(self) -> Raising:
+        """Return the deconvolution."""
+        first = self.blocks[0]
+        for b in self.blocks:
+            own = np.arange(b.channels.size).reshape(b.channels.shape)
+            moved = b.channels.shape != first.channels.shape or (b.channels != own).any()
+            need(not moved, "channels are moved in front of the convolution")
+        parts = self._parts()
+        lines = [self._line(parts, a) for a in range(len(self.out))]
+        filter, sums = self._filter(parts, lines, (0,) * len(lines))
+        phases = itertools.product(*(self._phases(a) for a in range(len(lines))))
+        same = all((self._filter(parts, lines, p)[0] == filter).all() for p in phases if any(p))
+        need(same, "the convolution's stride gives elements of the data different filters")
+        interleaves = any(axis.radix > 1 for axis in self.out)
+        filter, dilations, begin, end, extra = _trimmed(filter, lines, all_taps=not interleaves)
+        return Raising(
+            filter=filter,
+            strides=tuple(line.stride for line in lines),
+            dilations=dilations,
+            pads_begin=begin,
+            pads_end=end,
+            output_padding=extra,
+            exact=sums.exact,
+            summed=sums.count,
+            repeats=any(len(r.live) > 1 for b in self.blocks for r in b.reads),
+            interleaves=interleaves,
+        )
+
+    def _parts(self) -> list[Part]:
+        """Return which convolution makes which outputs."""
+        starts = np.cumsum([0, *(b.rows for b in self.blocks)])
+        parts = []
+        for residues in itertools.product(*(range(axis.radix) for axis in self.out)):
+            row = last(self.table, residues)
+            owner = np.where(row < 0, -1, np.searchsorted(starts, row, "right") - 1)
+            for i in np.unique(owner[row >= 0]):
+                chosen = np.flatnonzero(owner == i)
+                parts.append(Part(residues, self.blocks[i], chosen, row[chosen] - starts[i]))
+        return parts
+
+    def _phases(self, a: int) -> range:
+        """The phases of an element along a spatial axis."""
+        read = self.blocks[0].reads[a]
+        return range(read.stride // math.gcd(read.stride, read.axis.radix))
+
+    def _stride(self, a: int) -> int:
+        (spread, by), *others = {(b.reads[a].axis.radix, b.reads[a].stride) for b in self.blocks}
+        need(not others, "the convolutions' data is spread, or their strides are, differently")
+        stride, rest = divmod(spread * self.out[a].radix, by)
+        need(not rest, f"the convolution's stride {by} leaves no whole stride on axis {a}")
+        return stride
+
+    def _line(self, parts: Sequence[Part], a: int) -> TapAxis:
+        """Return one axis."""
+        stride, phases = self._stride(a), self._phases(a)
+        every = {
+            k
+            for p in parts
+            for phase in phases
+            for _, k in self._reached(p.block, a, p.residues[a], phase)
+        }
+        need(every, f"the convolution reads nothing but zeros along spatial axis {a}")
+        excess = self.out[a].length - self.data[2 + a] * stride
+        need(type(excess) is int, f"spatial axis {a} grows with another size than the data's")
+        low = min(every)
+        return TapAxis(stride, low, tuple(sorted(k - low for k in every)), excess)
+
+    def _reached(self, block: KernelSums, a: int, residue: int, phase: int) -> list[Any]:
+        """Return (t, k) for every tap that elements of a phase meet in outputs of a residue."""
+        key = a, block.reads[a], block.weights.shape[3 + a], residue, phase
+        if key not in self._met:
+            self._met[key] = self._pairs(*key)
+        return self._met[key]
+
+    def _pairs(self, a: int, read: Read, taps: int, residue: int, phase: int) -> list[Any]:
+        out, n, stride = self.out[a], self.data[2 + a], self._stride(a)
+        inner, by, each, found = read.axis.radix, read.stride, len(self._phases(a)), []
+        j = self.case.free("j")
+        i = j * each + phase
+        for t, live in itertools.product(range(taps), read.live):
+            first = phase * inner + live + read.pad - read.dilation * t - read.axis.shift
+            need(type(first) is type(out.shift) is int, f"spatial axis {a} begins at an open place")
+            if first % by:
+                continue
+            k = out.radix * (first // by) + residue - out.shift - stride * phase
+            o, q = i * stride + k, j * (each * inner // by) + first // by
+            # Wherever the deconvolution has the pair, it must exist here.
+            given = [o, out.length - 1 - o, i, n - 1 - i]
+            front = read.axis.inside(i * inner + live)
+            behind = [e for low, high in read.bounds for e in (q - low, high - 1 - q)]
+            behind += out.inside(o + out.shift)
+            for rows, text in (
+                (behind, f"spatial axis {a} is padded where the scatter goes on"),
+                (front, f"axis {a + 2} is cropped and then padded"),
+            ):
+                need(all(self.case.implies(e, given) for e in rows), text)
+            found.append((t, k))
+        return found
+
+    def _filter(
+        self, parts: Sequence[Part], lines: Sequence[TapAxis], phase: Ints
+    ) -> tuple[Array, Sums]:
+        """Gather all taps of a phase into a filter [g, C/g, M/g, *K] from the lowest k on."""
+        groups, _, inner = self.blocks[0].weights.shape[:3]
+        total, kernel = len(self.table), [line.size for line in lines]
+        count = total * inner * math.prod(kernel)
+        need(count <= LARGEST_FILTER, f"its filter would have {count} elements")
+        need(total % groups == 0, f"{total} output channels are not {groups} groups")
+        sums = Sums((total, inner, *kernel), self.blocks[0].weights.dtype)
+        for p in parts:
+            group, place = np.divmod(p.own, p.block.weights.shape[1])
+            kept = (group == p.rows // (total // groups)).all()
+            need(kept, "the channels of the groups are interleaved")
+            part = p.block.weights[group, place]
+            places = [
+                [(t, k - line.low) for t, k in self._reached(p.block, a, p.residues[a], phase[a])]
+                for a, line in enumerate(lines)
+            ]
+            for combination in itertools.product(*places):
+                taps, at = zip(*combination, strict=True)
+                sums.add(p.rows, at, last(part, taps))
+        grouped = sums.result().reshape(groups, total // groups, inner, *kernel)
+        return grouped.swapaxes(1, 2), sums
+
+
+def _trimmed(
+    filter: Array, lines: Sequence[TapAxis], *, all_taps: bool
+) -> tuple[Array, Ints, Ints, Ints, Ints]:
+    """Return a filter as it is spelled, dilations, pads and output_padding.
+
+    The sub-pixel forms pad their taps with zeros, which go unless `all_taps` are wanted.
+    """
+    rows = []
+    for a, line in enumerate(lines, 3):
+        used = np.flatnonzero((filter != 0).any(tuple({*range(filter.ndim)} - {a})))
+        rows.append(spelled(np.array(line.places) if all_taps or not used.size else used, line))
+    for a, (taps, *_) in enumerate(rows, 3):
+        zero = np.zeros_like(filter.take([0], a))
+        filter = np.concatenate([filter, zero], a).take(taps, a)
+    _, dilations, begin, end, extra = zip(*rows, strict=True)
+    return filter, dilations, begin, end, extra
+
+
+def spelled(used: Array, line: TapAxis) -> tuple[Ints, int, int, int, int]:
+    """Return an axis as OpenVINO spells it: taps (-1: a zero), dilation, pads, output_padding.
+
+    `used` are the taps that are needed. A begin below 0 has no legal spelling, nor an
+    output_padding of a stride or more: zero taps take their place.
+    """
+    apart = math.gcd(*(int(u - used[0]) for u in used)) or 1
+    first, final = int(used[0]), int(used[-1])
+    first -= -(-max(line.low + first, 0) // apart) * apart
+    begin = -(line.low + first)
+    end = final + line.low - line.stride + 1 - line.excess  # O = S(I-1) + K - begin - end
+    longer = -(-max(-end - line.stride + 1, 0) // apart) * apart
+    final, end = final + longer, end + longer
+    taps = tuple(t if 0 <= t < line.size else -1 for t in range(first, final + 1, apart))
+    return taps, apart, begin, max(end, 0), max(-end, 0)
