@@ -98,24 +98,16 @@ class ScaledDotProductAttention(Op):
             text = f"{_NAMES[port]} has batch axes {format_shape(more)}: {e}"
             raise OpError(text, code="E302", port=port) from None
 
-    def evaluate(
-        self,
-        query: Array,
-        key: Array,
-        value: Array,
-        attention_mask: Array | None = None,
-        scale: Array | None = None,
-        sink: Array | None = None,
-    ) -> Array:
-        kind = np.float64 if query.dtype == np.float64 else np.float32
-        more = (attention_mask, scale, sink)
-        out = np.empty(inferred_shape(self, query, key, value, *more), kind)
-        arrays = tuple(x.astype(kind, copy=False) for x in (query, key, value))
-        self._compute(arrays, more, out, Threads())
-        return out.astype(query.dtype, copy=False)
+    def evaluate(self, *inputs: Array) -> Array:
+        dtype = inputs[0].dtype
+        kind = np.float64 if dtype == np.float64 else np.float32
+        out = np.empty(inferred_shape(self, *inputs), kind)
+        arrays = tuple(x.astype(kind, copy=False) for x in inputs[:3])
+        self._compute(arrays, inputs[3:], out, Threads())
+        return out.astype(dtype, copy=False)
 
     def _compute(self, arrays: Any, more: Sequence[Array | None], out: Array, team: Any) -> None:
-        mask, scale, sink = more
+        mask, scale, sink = (*more, None, None, None)[:3]
         bias = None
         if mask is not None and mask.ndim and not self.causal:
             bias = mask.astype(out.dtype, copy=False)
@@ -132,8 +124,7 @@ class ScaledDotProductAttention(Op):
             return None
 
         def call(*arrays: Array, out: Array, team: Any) -> None:
-            more = [*arrays[3:], None, None, None][:3]
-            self._compute(arrays[:3], more, out, team)
+            self._compute(arrays[:3], arrays[3:], out, team)
 
         return Bound(call)
 

@@ -455,19 +455,13 @@ class CTCLoss(_OfClasses):
     ctc_merge_repeated: bool = False
     unique: bool = False
 
-    def evaluate(
-        self,
-        logits: Array,
-        logit_length: Array,
-        labels: Array,
-        label_length: Array,
-        blank_index: Array | None = None,
-    ) -> Array:
-        want_shapes(self, logits, logit_length, labels, label_length, blank_index)
+    def evaluate(self, logits: Array, logit_length: Array, *others: Array) -> Array:
+        want_shapes(self, logits, logit_length, *others)
+        labels, label_length, *blank_index = others
         _check_lengths(logit_length, logits.shape[1], 1, "the length of the logits")
         _check_lengths(label_length, logit_length, 3, "the number of labels")
         classes = logits.shape[2]
-        blank = classes - 1 if blank_index is None else int(blank_index.item())
+        blank = int(blank_index[0].item()) if blank_index else classes - 1
         if not 0 <= blank < classes:
             text = f"blank_index is {blank}; there are {classes} classes"
             raise OpError(text, code="E305", port=4)

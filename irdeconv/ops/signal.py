@@ -281,17 +281,9 @@ class ISTFT(Op):
         left = whole - (size // 2) * 2 if self.center else whole
         at["L"] = max(left, 0) if isinstance(left, int) else non_negative(left)
 
-    def evaluate(
-        self,
-        data: Array,
-        window: Array,
-        frame_size: Array,
-        frame_step: Array,
-        signal_length: Array | None = None,
-    ) -> Array:
-        size, step = int(frame_size.item()), int(frame_step.item())
-        given = [] if signal_length is None else [signal_length]
-        shape = inferred_shape(self, data, window, frame_size, frame_step, *given)
+    def evaluate(self, data: Array, window: Array, *scalars: Array) -> Array:
+        size, step = (int(v.item()) for v in scalars[:2])
+        shape = inferred_shape(self, data, window, *scalars)
         out = np.zeros(shape, data.dtype)
         if 0 in data.shape or 0 in shape:
             return out

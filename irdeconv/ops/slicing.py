@@ -112,14 +112,9 @@ class Slice(ViewOp):
         return axes_of(range(count), rank, 1) if isinstance(count, int) else None
 
     def view(
-        self,
-        shape: tuple[int, ...],
-        start: Array,
-        stop: Array,
-        step: Array,
-        axes: Array | None = None,
+        self, shape: tuple[int, ...], start: Array, stop: Array, step: Array, *axes: Array
     ) -> Callable[[Array], Array]:
-        chosen = range(start.size) if axes is None else [int(a) for a in axes]
+        chosen = [int(a) for a in axes[0]] if axes else range(start.size)
         out = [slice(None)] * len(shape)
         for axis, a, b, s in zip(axes_of(chosen, len(shape), 4), start, stop, step, strict=True):
             out[axis] = taken(shape[axis], int(a), int(b), nonzero(int(s)))

@@ -83,14 +83,8 @@ class _Offsets(_Embedding):
         "default_index?: integer one; per_sample_weights?: t -> t [B, *W]"
     )
 
-    def evaluate(
-        self,
-        emb_table: Array,
-        indices: Array,
-        offsets: Array,
-        default_index: Array | None = None,
-        per_sample_weights: Array | None = None,
-    ) -> Array:
+    def evaluate(self, emb_table: Array, indices: Array, offsets: Array, *more: Array) -> Array:
+        default_index, per_sample_weights = (*more, None, None)[:2]
         ends = np.append(offsets[1:], len(indices)).astype(np.int64)
         sizes = ends - offsets.astype(np.int64)
         if len(offsets) and (offsets.min() < 0 or sizes.min() < 0):
@@ -172,15 +166,9 @@ class EmbeddingSegmentsSum(_Embedding):
         "-> t [S, *W]"
     )
 
-    def evaluate(
-        self,
-        emb_table: Array,
-        indices: Array,
-        segment_ids: Array,
-        num_segments: Array,
-        default_index: Array | None = None,
-        per_sample_weights: Array | None = None,
-    ) -> Array:
+    def evaluate(self, emb_table: Array, indices: Array, segment_ids: Array, *more: Array) -> Array:
+        num_segments, default_index, per_sample_weights = (*more, None, None)[:3]
+        assert num_segments is not None
         count = int(num_segments.reshape(-1)[0])
         bag = segment_ids.astype(np.int64)
         check_growing(bag, 2)
