@@ -249,10 +249,8 @@ class BatchToSpace(Op):
             out.append(non_negative(size))
         at.groups["O"] = tuple(out)
 
-    def evaluate(
-        self, data: Array, block_shape: Array, crops_begin: Array, crops_end: Array
-    ) -> Array:
-        block, begin, end = (v.tolist() for v in (block_shape, crops_begin, crops_end))
+    def evaluate(self, data: Array, *lists: Array) -> Array:
+        block, begin, end = (v.tolist() for v in lists)
         spaces, rank = data.shape[1:], data.ndim
         batch = data.shape[0] // math.prod(block)
         split = data.reshape(*block[1:], batch, *spaces)
@@ -290,10 +288,8 @@ class SpaceToBatch(Op):
             out.append(_over(padded, block[axis], f"axis {axis} with its pads"))
         at.groups["O"] = tuple(out)
 
-    def evaluate(
-        self, data: Array, block_shape: Array, pads_begin: Array, pads_end: Array
-    ) -> Array:
-        block, begin, end = (v.tolist() for v in (block_shape, pads_begin, pads_end))
+    def evaluate(self, data: Array, *lists: Array) -> Array:
+        block, begin, end = (v.tolist() for v in lists)
         padded = np.pad(data, list(zip(begin, end, strict=True)))
         split: list[int] = [padded.shape[0]]
         for size, b in zip(padded.shape[1:], block[1:], strict=True):

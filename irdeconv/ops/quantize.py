@@ -46,10 +46,7 @@ class FakeQuantize(Op):
             shape = broadcast_shapes(shape, s.shape, self.auto_broadcast, port)
         at.groups["O"] = shape
 
-    def evaluate(
-        self, data: Array, in_low: Array, in_high: Array, out_low: Array, out_high: Array
-    ) -> Array:
-        limits = (in_low, in_high, out_low, out_high)
+    def evaluate(self, data: Array, *limits: Array) -> Array:
         placed = (aligned(v, data.ndim, self.auto_broadcast) for v in limits)
         x, il, ih, ol, oh = widest(data, *placed)
         steps = x.dtype.type(self.levels - 1)
