@@ -25,28 +25,73 @@ Strings = tuple[str, ...]
 
 @dataclass(frozen=True)
 class ValueRange:
-    """The lowest number, or the element types, that an attribute may have; others are E210."""
+    """The numbers, or the element types, that an attribute may have; others are E210.
 
-    low: int = 0
+    Numbers are from `low` to `high`, `above` without `low` itself. Each number of a list must be in
+    the range, there must be as many as `counts` has, and one at least that is `needed`. Lists
+    `per_axis` have one number for each spatial axis, so they must have one length; empty ones are
+    absent. `hint` says more.
+    """
+
+    low: Any = 0
     types: tuple[str, ...] = ()
+    high: Any = None
+    above: bool = False
+    counts: tuple[int, ...] = ()
+    needed: bool = False
+    per_axis: bool = False
+    hint: str | None = None
 
     @property
     def rule(self) -> str:
-        """What an attribute must be."""
+        """What an attribute, or each value of a list, must be."""
         if self.types:
             return f"be {' or '.join(self.types)}"
+        if self.above:
+            return "be positive" if self.high is None else "be positive and finite"
+        if self.high is not None:
+            same = self.low == self.high
+            return f"be {self.low}" if same else f"be from {self.low} to {self.high}"
         named = {0: "not be negative", 1: "be positive"}
         return named.get(self.low, f"be at least {self.low}")
 
+    @property
+    def count_rule(self) -> str:
+        """How many values a list must have."""
+        some = " or ".join(str(n) for n in self.counts if n)
+        return f"have {some}{', or none' if 0 in self.counts else ''}"
+
     def holds(self, value: Any) -> bool:
         """Whether an attribute may have a value; a NaN is no lower than anything."""
-        return value.name in self.types if self.types else not value < self.low
+        if self.types:
+            return value.name in self.types
+        if self.low is None:
+            return True
+        least = value > self.low if self.above else not value < self.low
+        return least and (self.high is None or value <= self.high)
+
+    def misfit(self, value: Any) -> str | None:
+        """Say what is wrong with a value, or with a list of them."""
+        if not isinstance(value, tuple):
+            return None if self.holds(value) else f"is {value}; it must {self.rule}"
+        if self.needed and not value:
+            return "is empty; it is required"
+        if self.counts and len(value) not in self.counts:
+            return f"has {len(value)} values; it must {self.count_rule}"
+        fits = all(map(self.holds, value))
+        return None if fits else f"is {list(value)}; each value must {self.rule}"
 
 
 Positive = Annotated[int, ValueRange(1)]
 Natural = Annotated[int, ValueRange(0)]
 NotNegative = Annotated[float, ValueRange(0)]
 IndexType = Annotated[ElementType, ValueRange(types=("i32", "i64"))]
+Unlimited = Annotated[int, ValueRange(-1, hint="-1 sets no limit")]
+PositiveScale = Annotated[float, ValueRange(0, above=True, high=sys.float_info.max)]
+NaturalInts = Annotated[Ints, ValueRange(0)]
+AxisInts = Annotated[Ints, ValueRange(None, per_axis=True)]
+PositiveAxisInts = Annotated[Ints, ValueRange(1, per_axis=True)]
+NaturalAxisInts = Annotated[Ints, ValueRange(0, per_axis=True)]
 
 _INT = re.compile(r"[+-]?[0-9]{1,40}")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?inf|[+-]?nan", re.I)
@@ -263,12 +308,31 @@ def ranges(cls: type[Any]) -> dict[str, ValueRange]:
     return {a.name: a.range for a in attributes(cls).values() if a.range is not None}
 
 
+def axis_lists(op: Any) -> dict[str, Ints]:
+    """Return the attributes that have a value for each spatial axis, by name."""
+    return {name: getattr(op, name) for name, r in ranges(type(op)).items() if r.per_axis}
+
+
 def out_of_range(op: Any) -> Iterator[Problem]:
     """Yield a problem for each attribute whose value is out of its range."""
     for name, range in ranges(type(op)).items():
-        value = getattr(op, name)
-        if not range.holds(value):
-            yield Problem("E210", f"{name} is {value}; it must {range.rule}", attribute=name)
+        wrong = range.misfit(getattr(op, name))
+        if wrong is not None:
+            yield Problem("E210", f"{name} {wrong}", attribute=name, hint=range.hint)
+    yield from _unequal_lengths(axis_lists(op))
+
+
+def _unequal_lengths(lists: Mapping[str, Ints]) -> Iterator[Problem]:
+    """Yield a problem for every given per-axis list whose length is not that of most of them."""
+    given = {name: len(values) for name, values in lists.items() if values}
+    counts = list(given.values())
+    usual = max(counts, key=lambda c: (counts.count(c), -c), default=0)
+    others = " and ".join(name for name, count in given.items() if count == usual)
+    for name, count in given.items():
+        if count != usual:
+            text = f"{name} has {count} values, {others} {usual}"
+            hint = "every list needs one value per spatial axis"
+            yield Problem("E304", text, attribute=name, hint=hint)
 
 
 def _hints(cls: type[Any]) -> dict[str, Any]:

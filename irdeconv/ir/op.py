@@ -25,7 +25,7 @@ from irdeconv.ir.attributes import attributes as attributes
 from irdeconv.ir.attributes import out_of_range, per_class, ranges
 from irdeconv.ir.attributes import parse_attributes as parse_attributes
 from irdeconv.ir.dtypes import low_bits
-from irdeconv.ir.ports import declaration, fit
+from irdeconv.ir.ports import Fit, declaration, fit
 from irdeconv.ir.spec import Array, Spec, is_small, simplify
 
 
@@ -166,7 +166,16 @@ class Op:
         """Return the spec of every output; raise OpError where the inputs do not fit."""
         if not self.signature:
             raise OpError(f"{self.type} has no shape rule", code="E502")
-        return fit(self, *inputs).result()
+        at = fit(self, *inputs, signature=self.signature_for(inputs))
+        self.complete(at, *inputs)
+        return at.result()
+
+    def signature_for(self, inputs: tuple[Any, ...]) -> str:
+        """Return the signature that these inputs must fit, where it depends on them."""
+        return self.signature
+
+    def complete(self, at: Fit, *inputs: Any) -> None:
+        """Set the sizes that the signature leaves open; raise OpError for what it cannot say."""
 
     def evaluate(self, *inputs: Any) -> Array | tuple[Array, ...]:
         """Compute the outputs; arrays in their element types' NumPy containers."""
@@ -396,7 +405,8 @@ class Ports:
         """Say why an operation may not have `count` inputs."""
         given = f"it has {errors.count(count, 'input')}"
         if count < self.required:
-            needed = ", ".join(self.names[: self.required]) or "one or more"
+            more = ("one or more",) if self.required > len(self.names) else ()
+            needed = ", ".join((*self.names[: self.required], *more))
             return f"{given}, but needs {self.required}: {needed}"
         return f"{given}, but takes {len(self.names)} at most: {', '.join(self.names) or 'none'}"
 
@@ -410,8 +420,8 @@ def ports(cls: type[Op]) -> Ports:
     """Return the input ports: the declared ones, else those of `infer` (of a SugarOp `expand`)."""
     if cls.signature:
         declared = declaration(cls.signature).inputs
-        named = [p for p in declared if p.mark != "*"]
-        required = sum(not p.mark for p in named)
+        named = [p for p in declared if p.mark not in ("*", "+")]
+        required = sum(p.mark in ("", "+") for p in declared)
         return Ports(tuple(p.name for p in named), required, len(named) < len(declared))
     sugar = issubclass(cls, SugarOp) and cls.infer is SugarOp.infer
     rule: Any = cls.expand if sugar else cls.infer  # type: ignore[attr-defined]

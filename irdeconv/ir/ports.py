@@ -2,15 +2,18 @@
 
     signature = "data: real t [N, C, *I]; lengths: integer [N]; mask?: t [N, 1] -> t [N, C, *I]"
 
-An input has a name (`?`: it may be absent, `*`: any number of them may follow), element types and
-axes; without axes its shape is any.
+An input has a name (`?`: it may be absent, `*`: any number of them may follow, `+`: one or more),
+element types and axes; without axes its shape is any. What follows them is about the values of an
+integer input: `= N` a size, `= *O` the sizes of a group, `of data` axes of an input before it.
 
-- Types are a kind (`KINDS`) or an element type. A lower-case letter behind it, or alone, stands for
-  one type: all inputs of the letter have it, and it is of the kind that the first of them names.
+- Types are a kind (`KINDS`) or element types (`f32|f16`). A lower-case letter behind it, or alone,
+  stands for one type: all inputs of the letter have it, and it is of the kind that the first of
+  them names. The name of an attribute stands for the type that it has.
 - An axis is a letter (one size wherever it stands), a number, `?` (any size), the name of an
   attribute, or a product of these (`4*A`). `*I` is a group of any number of axes, equal wherever it
-  stands; of `*I:2` there are at most two. `one` is a scalar or a vector, of one element.
-- Outputs follow `->`. Their types may also be attributes.
+  stands; of `*I:2` there are at most two, of `*I:1..3` one to three, of `*K:I` as many as of I.
+  `one` is a scalar or a vector, of one element.
+- Outputs follow `->`.
 
 `fit` checks inputs against the declaration; see `Op.infer`.
 """
@@ -18,14 +21,26 @@ axes; without axes its shape is any.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Literal
 
 from irdeconv.base.errors import OpError
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
-from irdeconv.ir.spec import DYNAMIC, Dim, Shape, Spec, merge, merge_shapes
+from irdeconv.ir.spec import (
+    DYNAMIC,
+    UNKNOWN,
+    Dim,
+    Interval,
+    Shape,
+    Spec,
+    bounds,
+    merge,
+    merge_shapes,
+    non_negative,
+    value_dims,
+)
 
 Types = Literal["any", "number", "real", "boolean", "integer", "bits"]
 
@@ -41,7 +56,9 @@ Specs = Spec | tuple[Spec, ...]  # what `infer` returns
 Letters = dict[str, Dim]
 
 _FACTOR = re.compile(r"[A-Z]|[a-z]\w*|\d+")
-_PORT = re.compile(r"(?:(\w+)([?*]?): )?(\w+)(?: ([a-z]))?(?: (one|\[.*\]))?")
+_PORT = re.compile(
+    r"(?:(\w+)([?*+]?): )?([\w|]+)(?: ([a-z]))?(?: (one|\[.*\]))?(?: = (\*?[A-Z])| of (\w+))?"
+)
 
 
 @dataclass(frozen=True)
@@ -71,21 +88,30 @@ class Axes:
     """The axes of a port: those before a group, the group (None: there is none), those behind it.
 
     `terms` are all but `?` and the group by number; those behind a group count from the end.
+    `counts` are how many axes the group has at least and at most: as many as the group `like`.
     """
 
     before: tuple[Axis, ...]
     group: str | None
     behind: tuple[Axis, ...]
-    lowest: int
-    highest: int | None
+    counts: tuple[int, int | None]
+    like: str
+    text: str
     terms: tuple[tuple[int, Axis], ...]
+
+    @cached_property
+    def ranks(self) -> tuple[int, int | None]:
+        """The lowest rank and the highest one; None: there is no limit."""
+        fixed, (least, most) = len(self.before) + len(self.behind), self.counts
+        return fixed + least, None if most is None else fixed + most
 
 
 @dataclass(frozen=True)
 class DeclaredPort:
     """A declared input or output: `kind` of types, the letter of its type, axes (None: any).
 
-    `mark` is `?` where it may be absent, `*` where it may be repeated. `one`: of one element.
+    `mark` is `?` where it may be absent, `*` or `+` where it may be repeated. `one`: of one
+    element. `means` is the letter or group whose sizes the values are, `of` the input whose axes.
     """
 
     name: str
@@ -94,19 +120,22 @@ class DeclaredPort:
     letter: str
     axes: Axes | None
     one: bool = False
+    means: str = ""
+    of: str = ""
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """The ports of an operation; `kinds` of the types by letter."""
+    """The ports of an operation; `kinds` of the types by letter; `valued`: values count as well."""
 
     inputs: tuple[DeclaredPort, ...]
     outputs: tuple[DeclaredPort, ...]
     kinds: dict[str, str]
+    valued: bool
 
     def of(self, count: int) -> Sequence[DeclaredPort]:
         """Return the ports of so many inputs."""
-        if not self.inputs or self.inputs[-1].mark != "*":
+        if not self.inputs or self.inputs[-1].mark not in ("*", "+"):
             return self.inputs
         *fixed, last = self.inputs
         more = range(count - len(fixed))
@@ -117,9 +146,24 @@ class Declaration:
 def declaration(signature: str) -> Declaration:
     """Parse a signature; ValueError where it has a mistake."""
     left, _, right = signature.partition("->")
-    inputs = tuple(map(_port, _parts(left)))
+    inputs = tuple(_with_counts(map(_port, _parts(left))))
     kinds = {p.letter: p.kind for p in reversed(inputs) if p.letter and p.kind}
-    return Declaration(inputs, tuple(map(_port, _parts(right))), kinds)
+    valued = any(p.means or p.of for p in inputs)
+    return Declaration(inputs, tuple(map(_port, _parts(right))), kinds, valued)
+
+
+def _with_counts(inputs: Iterable[DeclaredPort]) -> Iterator[DeclaredPort]:
+    """Yield the inputs; a group that is `like` an earlier one may have as many axes as that."""
+    counts: dict[str | None, tuple[int, int | None]] = {}
+    for p in inputs:
+        axes = p.axes
+        if axes is not None and axes.like:
+            if axes.like not in counts:
+                raise ValueError(f'"{axes.like}" declares no port: no group before it has the name')
+            axes = replace(axes, counts=counts[axes.like])
+        if axes is not None:
+            counts.setdefault(axes.group, axes.counts)
+        yield replace(p, axes=axes)
 
 
 def _parts(text: str) -> list[str]:
@@ -130,24 +174,32 @@ def _port(text: str) -> DeclaredPort:
     match = _PORT.fullmatch(text)
     if match is None:
         raise ValueError(f'"{text}" declares no port')
-    name, mark, kind, letter, axes = match.groups()
+    name, mark, kind, letter, axes, means, of = match.groups(default="")
     if len(kind) == 1:
         kind, letter = "", kind
-    shape = None if axes is None else _axes("*:1" if axes == "one" else axes[1:-1])
-    return DeclaredPort(name or "", mark or "", kind, letter or "", shape, axes == "one")
+    shape = _axes("*:1" if axes == "one" else axes[1:-1]) if axes else None
+    return DeclaredPort(name, mark, kind, letter, shape, axes == "one", means, of)
 
 
 def _axes(text: str) -> Axes:
     axes = [a.strip() for a in text.split(",") if a.strip()]
     at = next((i for i, a in enumerate(axes) if a.startswith("*")), len(axes))
     before, behind = tuple(map(_axis, axes[:at])), tuple(map(_axis, axes[at + 1 :]))
-    lowest = len(before) + len(behind)
-    group, highest = None, lowest if at == len(axes) else None
+    group, count = None, "0"
     if at < len(axes):
-        group, _, most = axes[at][1:].partition(":")
-        highest = lowest + int(most) if most else None
+        group, _, count = axes[at][1:].partition(":")
+    like = count if count.isupper() else ""
+    least, _, most = ("" if like else count).rpartition("..")
     rows = (*enumerate(before), *enumerate(behind, -len(behind)))
-    return Axes(before, group, behind, lowest, highest, tuple(r for r in rows if r[1] != "?"))
+    return Axes(
+        before=before,
+        group=group,
+        behind=behind,
+        counts=(int(least or 0), int(most) if most else None),
+        like=like,
+        text=text.replace(f":{count}", ""),
+        terms=tuple(r for r in rows if r[1] != "?"),
+    )
 
 
 def _axis(text: str) -> Axis:
@@ -173,15 +225,23 @@ class Fit:
         for port, p, s in self.given:
             if s.dtype is not None:
                 self._check_type(port, p, s.dtype)
-        for port, p, s in self.given:
-            if p.axes is not None and s.shape is not None:
-                want_rank(s.shape, p.axes.lowest, p.axes.highest, port, p.name)
-        waiting = []
-        for port, p, s in self.given:
-            if p.axes is not None and s.shape is not None:
-                waiting += self._bind(port, p, p.axes, s.shape)
+        shaped = [
+            (port, p, p.axes, s.shape)
+            for port, p, s in self.given
+            if p.axes is not None and s.shape is not None
+        ]
+        for port, p, axes, shape in shaped:
+            want_rank(shape, *axes.ranks, port, p.name)
+        waiting: list[Waiting] = []
+        for port, p, axes, shape in shaped:
+            self._bind(port, p, axes, shape, waiting)
         for waits in waiting:
             self._check_product(*waits)
+        for port, p, s in self.given if declared.valued else ():
+            if p.means:
+                self._take_sizes(port, p, value_dims(s))
+            elif p.of and s.known is not None:
+                self.axes(p.name)
 
     def __getitem__(self, letter: str) -> Dim:
         return self.sizes.get(letter, DYNAMIC)
@@ -194,26 +254,64 @@ class Fit:
         specs = tuple(Spec(self._type(p), self._shape(p.axes)) for p in self.declared.outputs)
         return specs if len(specs) != 1 else specs[0]
 
+    def spec(self, name: str) -> Spec | None:
+        """Return an input by its name; None: it is absent."""
+        return next((s for _, p, s in self.given if p.name == name), None)
+
+    def values(self, name: str) -> tuple[Dim, ...] | None:
+        """Return the values of an integer input; None: it is absent, or has an unknown number."""
+        spec = self.spec(name)
+        return None if spec is None else value_dims(spec)
+
+    def value(self, name: str) -> Dim:
+        """Return the value of an input of one element, UNKNOWN where not known."""
+        return (self.values(name) or (UNKNOWN,))[0]
+
+    def axes(self, name: str) -> tuple[int, ...] | None:
+        """Return axes that are an input, counted from 0; None where they are unknown; E305."""
+        port, p = next((n, p) for n, p, _ in self.given if p.name == name)
+        data, values = self.spec(p.of), exact(self.values(name))
+        if values is None or data is None or data.shape is None:
+            return None
+        return tuple(axis_of(v, len(data.shape), port=port) for v in values)
+
+    def _take_sizes(self, port: int, p: DeclaredPort, values: tuple[Dim, ...] | None) -> None:
+        for v in values or ():
+            high = bounds(v)[1]
+            if high is not None and high < 0:
+                text = f"{p.name} has {v}; it must not be negative"
+                raise OpError(text, code="E305", port=port)
+        sizes = None if values is None else tuple(map(non_negative, values))
+        if p.means.startswith("*"):
+            self.groups[p.means[1:]] = sizes
+        else:
+            self.sizes[p.means] = DYNAMIC if sizes is None else sizes[0]
+
     def _check_type(self, port: int, p: DeclaredPort, dtype: ElementType) -> None:
-        if p.kind:
+        named = getattr(self.op, p.kind, None) if p.kind and _names(p.kind) is None else None
+        if named is not None and dtype != named:
+            text = f"{p.name} is {dtype}; it must be {named}, as {p.kind} says"
+            raise OpError(text, code="E303", port=port)
+        if p.kind and named is None:
             _want(dtype, p.kind, port, p.name)
         if not p.letter:
             return
         have = self.types.setdefault(p.letter, dtype)
-        if have != dtype:
+        if have is not dtype and have != dtype:
             first = next(q.name for _, q, s in self.given if q.letter == p.letter and s.dtype)
             text = f"{first} is {have} and {p.name} is {dtype}; both must have one element type"
             raise OpError(text, code="E303", port=port)
         if not p.kind and p.letter in self.declared.kinds:
             _want(dtype, self.declared.kinds[p.letter], port, p.name)
 
-    def _bind(self, port: int, p: DeclaredPort, axes: Axes, shape: Shape) -> list[Waiting]:
-        """Merge the sizes of an input; return the products that wait for letters."""
+    def _bind(
+        self, port: int, p: DeclaredPort, axes: Axes, shape: Shape, waiting: list[Waiting]
+    ) -> None:
+        """Merge the sizes of an input; products that wait for letters are added to `waiting`."""
         if p.one and shape and shape[0] != 1 and merge(shape[0], 1) is None:
             raise _wrong(port, p, 0, shape, "one")
         if axes.group:
             self._bind_group(port, p, axes, axes.group, shape)
-        waiting: list[Waiting] = []
         for axis, term in axes.terms:
             if isinstance(term, Product):
                 if term.waits:
@@ -228,13 +326,21 @@ class Fit:
                 if both is None:
                     raise _wrong(port, p, axis, shape, f"{have}{self._source(term)}")
             self.sizes[term] = both
-        return waiting
 
     def _bind_group(self, port: int, p: DeclaredPort, axes: Axes, group: str, shape: Shape) -> None:
         first = len(axes.before)
         have, own = self.groups.get(group), shape[first : len(shape) - len(axes.behind)]
+        if have is None and not axes.like:
+            self.groups[group] = own
+            return
+        fixed = len(shape) - len(own)
+        like = self.groups.get(axes.like)
+        if like is not None and len(like) != len(own):
+            text = f"{p.name} has rank {len(shape)}; it must be {fixed + len(like)}"
+            text += f", [{axes.text}]" if axes.before and "?" not in axes.text else ""
+            raise OpError(f"{text}{self._source(f':{axes.like}')}", code="E301", port=port)
         if have is not None and len(have) != len(own):
-            text = f"{p.name} has rank {len(shape)}; it must be {axes.lowest + len(have)}"
+            text = f"{p.name} has rank {len(shape)}; it must be {fixed + len(have)}"
             raise OpError(f"{text}{self._source(f'*{group}')}", code="E301", port=port)
         for axis, (a, b) in enumerate(zip(have or (), own, strict=False), first):
             if merge(a, b) is None:
@@ -250,12 +356,14 @@ class Fit:
             raise _wrong(port, p, axis, shape, f"{need}{why}")
 
     def _source(self, term: str) -> str:
-        """Say which input comes first with the size of a letter, or the axes of a group."""
+        """Say which input comes first with the size of a letter, or the axes or rank of a group."""
         for _, p, spec in self.given:
             if p.axes is None or spec.shape is None:
                 continue
             if term == f"*{p.axes.group}":
                 return f", as in {p.name}"
+            if term == f":{p.axes.group}":
+                return f", for {p.name} of rank {len(spec.shape)}"
             for axis, own in p.axes.terms:
                 if own == term:
                     return f", as axis {axis % len(spec.shape)} of {p.name}"
@@ -280,6 +388,25 @@ class Fit:
         return self.sizes.get(term, DYNAMIC)
 
 
+def axis_of(axis: int, rank: int, *, attribute: str | None = None, port: int | None = None) -> int:
+    """Return an axis counted from 0 (negative ones count from the end).
+
+    Outside the rank: E304 where the axis is an attribute, E305 where it is an input's value.
+    """
+    if not -rank <= axis < rank:
+        text = f"axis {axis} is outside a tensor of rank {rank} ({-rank} to {rank - 1} is allowed)"
+        raise OpError(text, code="E304" if port is None else "E305", attribute=attribute, port=port)
+    return axis % rank
+
+
+def exact(values: Sequence[Dim] | None) -> tuple[int, ...] | None:
+    """Return the values where all of them are exact."""
+    if values is None:
+        return None
+    out = tuple(v for v in values if not isinstance(v, Interval))
+    return out if len(out) == len(values) else None
+
+
 Waiting = tuple[int, DeclaredPort, int, Shape, Product]  # of a port, an axis of a shape
 
 
@@ -294,23 +421,33 @@ def want_type(spec: Spec, types: str, port: int, name: str) -> None:
         _want(spec.dtype, types, port, name)
 
 
+@cache
+def _names(types: str) -> frozenset[str] | None:
+    """Return the names of the element types; None: `types` is the name of an attribute."""
+    if types in KINDS:
+        return frozenset(n for n, t in ELEMENT_TYPES.items() if KINDS[types][1](t))
+    names = frozenset(types.split("|"))
+    return names if names <= ELEMENT_TYPES.keys() else None
+
+
 def _want(dtype: ElementType, types: str, port: int, name: str) -> None:
-    kind = KINDS.get(types)
-    if not (dtype.name == types if kind is None else kind[1](dtype)):
-        text = types if kind is None else kind[0]
+    if dtype.name not in (_names(types) or ()):
+        *others, last = types.split("|")
+        text = f"{', '.join(others)} or {last}" if others else last
+        text = KINDS[types][0] if types in KINDS else text
         raise OpError(f"{name} is {dtype}; it must be {text}", code="E303", port=port)
 
 
 def want_rank(shape: Shape | None, lowest: int, highest: int | None, port: int, name: str) -> None:
     """Require a rank within bounds (unknown ones pass); E301."""
-    if shape is None:
-        return
-    rank = len(shape)
+    rank = lowest if shape is None else len(shape)
     if rank < lowest or (highest is not None and rank > highest):
         if highest == lowest:
             rule = f"{lowest}"
+        elif highest is None:
+            rule = f"at least {lowest}"
         else:
-            rule = f"at least {lowest}" if highest is None else f"{lowest} to {highest}"
+            rule = f"{lowest} {'or' if highest == lowest + 1 else 'to'} {highest}"
         raise OpError(f"{name} has rank {rank}; it must be {rule}", code="E301", port=port)
 
 

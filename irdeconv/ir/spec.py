@@ -102,6 +102,7 @@ SHOWN = 8  # elements of a value in a repr
 Dim = int | Interval
 Shape = tuple[Dim, ...]
 DYNAMIC = Interval(0, None)
+UNKNOWN = Interval(-(2**63), None)  # any integer, in contrast to DYNAMIC, any size
 
 
 def bounds(dim: Dim) -> tuple[int, int | None]:
@@ -168,6 +169,13 @@ def broadcast(a: Shape | None, b: Shape | None) -> Shape | None:
     for x, y in zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True):
         out.append(_broadcast_dim(x, y))
     return tuple(out)
+
+
+def broadcasts_into(a: Shape, b: Shape) -> bool:
+    """Whether a shape may broadcast to another one without widening it."""
+    pairs = zip(reversed(a), reversed(b), strict=False)
+    fits = all(merge(x, y) is not None or merge(x, 1) is not None for x, y in pairs)
+    return fits and len(a) <= len(b)
 
 
 def _broadcast_dim(x: Dim, y: Dim) -> Dim:
@@ -338,6 +346,14 @@ def ints(spec: Spec) -> tuple[int, ...] | None:
     """Return a known integer value, flattened, as Python ints; None where it is not known."""
     value = spec.known
     return None if value is None else tuple(map(int, value.reshape(-1).tolist()))
+
+
+def value_dims(spec: Spec) -> tuple[Dim, ...] | None:
+    """Return values as dims, UNKNOWN where not known; None: even their number is unknown."""
+    if spec.value is not None:
+        return dims(spec)
+    count = None if spec.shape is None else spec.size
+    return None if count is None or count > current().value_elements else (UNKNOWN,) * count
 
 
 def dims(spec: Spec) -> Shape | None:

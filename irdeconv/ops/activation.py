@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -26,42 +27,30 @@ from irdeconv.ir.op import (
     op,
     roundings,
 )
-from irdeconv.ir.ports import Specs, Types, fit, want_type
-from irdeconv.ir.spec import Array, Spec, format_shape, is_static, merge
+from irdeconv.ir.ports import Fit, axis_of
+from irdeconv.ir.spec import Array, Spec, broadcasts_into, format_shape, is_static, merge
 from irdeconv.kernels import elementwise, reductions
 from irdeconv.kernels.elementwise import Rule
 from irdeconv.ops import ranges
-from irdeconv.ops.checks import axis_of, is_computed, known, one_type, shape_of, widest
-from irdeconv.ops.elementwise import UnaryFunction, compute, quiet, row, unary, wide
+from irdeconv.ops.checks import is_computed, known, shape_of, widest
+from irdeconv.ops.elementwise import UnaryFunction, compute, quiet, unary, wide
 
+_activation = partial(unary, group="activation", rounding=COMPOSITE)
 
-def _activation(
-    name: str, rule: Rule, what: str, since: int, accepts: Types = "real"
-) -> type[UnaryFunction]:
-    types = "floating-point" if accepts == "real" else "any numbers"
-    doc = row(what, f"activation/{name}-{since}", types)
-    return unary(name, rule, doc, since=since, accepts=accepts, rounding=COMPOSITE)
-
-
-Sigmoid = unary(
-    "Sigmoid",
-    elementwise.sigmoid,
-    row("1 / (1 + exp(-x))", "activation/Sigmoid-1"),
-    rounding=COMPOSITE,
-)
-ReLU = unary(
+Sigmoid = _activation("Sigmoid", elementwise.sigmoid, "1 / (1 + exp(-x))")
+ReLU = _activation(
     "ReLU",
     elementwise.relu,
-    row("max(0, x)", "activation/ReLU-1"),
+    "max(0, x)",
     rounding=MOVES,
     integers=lambda x: np.maximum(x, x.dtype.type(0)),
     scalar=lambda v: ranges.maximum(v, 0),
 )
-SoftPlus = _activation("SoftPlus", elementwise.softplus, "ln(exp(x) + 1)", 4)
-Mish = _activation("Mish", elementwise.mish, "x * tanh(SoftPlus(x))", 4)
-HSwish = _activation("HSwish", elementwise.hswish, "x * min(ReLU(x + 3), 6) / 6", 4, "number")
-HSigmoid = _activation("HSigmoid", elementwise.hsigmoid, "min(ReLU(x + 3), 6) / 6", 5, "number")
-SoftSign = _activation("SoftSign", elementwise.softsign, "x / (1 + |x|)", 9)
+SoftPlus = _activation("SoftPlus", elementwise.softplus, "ln(exp(x) + 1)", 4, accepts="real")
+Mish = _activation("Mish", elementwise.mish, "x * tanh(SoftPlus(x))", 4, accepts="real")
+HSwish = _activation("HSwish", elementwise.hswish, "x * min(ReLU(x + 3), 6) / 6", 4)
+HSigmoid = _activation("HSigmoid", elementwise.hsigmoid, "min(ReLU(x + 3), 6) / 6", 5)
+SoftSign = _activation("SoftSign", elementwise.softsign, "x / (1 + |x|)", 9, accepts="real")
 
 
 @op("Elu")
@@ -107,7 +96,7 @@ class Gelu2(UnaryFunction):
     """x * (1 + erf(x / sqrt(2))) / 2, floating-point.  [activation/Gelu-2]"""
 
     rounding = COMPOSITE
-    accepts: ClassVar[Types] = "real"
+    signature = "data: real t [*I] -> t [*I]"
     rule: ClassVar[Rule] = elementwise.gelu_erf
 
 
@@ -116,7 +105,7 @@ class Gelu(UnaryFunction):
     """x * Phi(x) by the error function or its tanh approximation.  [activation/Gelu-7]"""
 
     rounding = COMPOSITE
-    accepts: ClassVar[Types] = "real"
+    signature = "data: real t [*I] -> t [*I]"
     approximation_mode: Literal["ERF", "TANH"] = attribute("ERF", documented=True)
 
     def formula(self) -> tuple[Rule, tuple[Any, ...]]:
@@ -166,26 +155,22 @@ class PReLU(Op):
     """
 
     rounding = roundings(1, "slope")
+    signature = "data: number t [*I]; slope: number -> t [*I]"
 
-    def infer(self, data: Spec, slope: Spec) -> Spec:
-        dtype = data.dtype
-        if dtype is not None and dtype.is_real:
-            want_type(slope, "real", 1, "slope")
-        else:
-            want_type(data, "number", 0, "data")
-            dtype = one_type(data, slope, names=("data", "slope"))
+    def complete(self, at: Fit, data: Spec, slope: Spec) -> None:
+        a, b = data.dtype, slope.dtype
+        at.types.setdefault("t", b)
+        if a is not None and b is not None and a != b and not (a.is_real and b.is_real):
+            text = f"data is {a} and slope is {b}; both must have one element type or be real"
+            raise OpError(text, code="E303", port=1)
         if data.shape is not None and slope.shape is not None:
             self._check(data.shape, slope.shape)
-        return Spec(dtype, data.shape)
 
     def _check(self, data: tuple[Any, ...], slope: tuple[Any, ...]) -> None:
         along_channels = len(slope) == 1 and len(data) > 1 and merge(data[1], slope[0]) is not None
         if along_channels or all(merge(1, s) is not None for s in slope):
             return
-        pairs = zip(reversed(data), reversed(slope), strict=False)
-        if len(slope) > len(data) or any(
-            merge(d, s) is None and merge(1, s) is None for d, s in pairs
-        ):
+        if not broadcasts_into(slope, data):
             text = (
                 f"slope {format_shape(slope)} does not fit data {format_shape(data)}: it must "
                 "have one value for each channel (axis 1) or broadcast to the data"
@@ -236,13 +221,11 @@ class Selu(_Parametric):
 
     signature = "data: real t [*I]; alpha: t; lambda_: t -> t [*I]"
 
-    def infer(self, data: Spec, *numbers: Spec) -> Specs:
-        at = fit(self, data, *numbers)
+    def complete(self, at: Fit, data: Spec, *numbers: Spec) -> None:
         for port, (s, name) in enumerate(zip(numbers, ("alpha", "lambda"), strict=True), 1):
             if s.size not in (None, 1):
                 text = f"{name} has {s.size} values; it must have one"
                 raise OpError(text, code="E302", port=port)
-        return at.result()
 
 
 def softmax(x: Array, axis: int) -> Any:
@@ -262,13 +245,12 @@ class _AlongAxis(Op):
     """Base: floating-point data, a valid axis, the shape stays."""
 
     rounding = Rounding("softmax")
+    signature = "data: real t [*I] -> t [*I]"
     axis: int = 1
 
-    def infer(self, data: Spec) -> Spec:
-        want_type(data, "real", 0, "data")
+    def complete(self, at: Fit, data: Spec) -> None:
         if data.shape is not None:
             axis_of(self.axis, len(data.shape), attribute="axis")
-        return Spec(data.dtype, data.shape)
 
     def evaluate(self, data: Array) -> Array:
         return wide(softmax)(data, self.axis)

@@ -10,20 +10,21 @@ import numpy as np
 
 from irdeconv.base.errors import OpError
 from irdeconv.ir.op import Bound, Op, op
-from irdeconv.ir.ports import Specs, fit, want_rank
+from irdeconv.ir.ports import Fit, want_rank
 from irdeconv.ir.spec import (
     Array,
     Dim,
     Shape,
     Spec,
     broadcast,
+    broadcasts_into,
     format_shape,
     is_static,
     merge,
 )
 from irdeconv.kernels.attention import Attention
 from irdeconv.kernels.threads import Threads
-from irdeconv.ops.checks import inferred_shape, is_computed, one_type
+from irdeconv.ops.checks import inferred_shape, is_computed
 
 _NAMES = ("query", "key", "value", "attention_mask", "scale", "sink")
 
@@ -53,11 +54,10 @@ class ScaledDotProductAttention(Op):
     )
     causal: bool
 
-    def infer(self, *inputs: Spec | None) -> Specs:
-        at = fit(self, *inputs)
+    def complete(self, at: Fit, *inputs: Spec | None) -> None:
         mask, scale, sink = (*inputs[3:], None, None, None)[:3]
         if mask is not None:
-            self._check_mask(at.types.get("t"), mask)
+            self._check_mask(mask)
         if scale is not None and scale.size not in (None, 1):
             text = f"scale has {scale.size} values; it must have one"
             raise OpError(text, code="E302", port=4)
@@ -67,7 +67,7 @@ class ScaledDotProductAttention(Op):
             batch = self._batch(batch, None if shape is None else shape[:-2], port)
         if mask is not None and not self.causal:
             if mask.shape is None:
-                return at.result()
+                return
             if mask.shape:
                 batch = self._batch(batch, mask.shape[:-2], 3)
                 _agree(at["L"], mask.shape[-2], "queries")
@@ -75,19 +75,19 @@ class ScaledDotProductAttention(Op):
         if batch is not None and sink is not None:
             self._check_sink((*batch, at["L"], 1), sink.shape)
         at.groups["B"] = batch
-        return at.result()
 
     def _check_sink(self, scores: Shape, sink: Shape | None) -> None:
         """Require that a sink broadcasts to the scores of one key."""
-        rows = () if sink is None else tuple(zip(reversed(scores), reversed(sink), strict=False))
-        fits = all(merge(have, d) is not None or merge(d, 1) is not None for have, d in rows)
-        if sink is not None and (len(sink) > len(scores) or not fits):
+        if sink is not None and not broadcasts_into(sink, scores):
             text = f"sink {format_shape(sink)} does not broadcast to {format_shape(scores)}"
             raise OpError(text, code="E302", port=5)
 
-    def _check_mask(self, dtype: Any, mask: Spec) -> None:
-        if mask.dtype is None or mask.dtype.kind != "bool":
-            one_type(Spec(dtype, None), mask, names=("query", "attention_mask"), ports=(0, 3))
+    def signature_for(self, inputs: tuple[Any, ...]) -> str:
+        mask = inputs[3].dtype if len(inputs) > 3 and inputs[3] is not None else None
+        kind = "any" if mask is None or mask.kind == "bool" else "t"
+        return self.signature.replace("attention_mask?: any", f"attention_mask?: {kind}")
+
+    def _check_mask(self, mask: Spec) -> None:
         if mask.shape and not self.causal:
             want_rank(mask.shape, 2, None, 3, "attention_mask")
 
@@ -98,24 +98,16 @@ class ScaledDotProductAttention(Op):
             text = f"{_NAMES[port]} has batch axes {format_shape(more)}: {e}"
             raise OpError(text, code="E302", port=port) from None
 
-    def evaluate(
-        self,
-        query: Array,
-        key: Array,
-        value: Array,
-        attention_mask: Array | None = None,
-        scale: Array | None = None,
-        sink: Array | None = None,
-    ) -> Array:
-        kind = np.float64 if query.dtype == np.float64 else np.float32
-        more = (attention_mask, scale, sink)
-        out = np.empty(inferred_shape(self, query, key, value, *more), kind)
-        arrays = tuple(x.astype(kind, copy=False) for x in (query, key, value))
-        self._compute(arrays, more, out, Threads())
-        return out.astype(query.dtype, copy=False)
+    def evaluate(self, *inputs: Array) -> Array:
+        dtype = inputs[0].dtype
+        kind = np.float64 if dtype == np.float64 else np.float32
+        out = np.empty(inferred_shape(self, *inputs), kind)
+        arrays = tuple(x.astype(kind, copy=False) for x in inputs[:3])
+        self._compute(arrays, inputs[3:], out, Threads())
+        return out.astype(dtype, copy=False)
 
     def _compute(self, arrays: Any, more: Sequence[Array | None], out: Array, team: Any) -> None:
-        mask, scale, sink = more
+        mask, scale, sink = (*more, None, None, None)[:3]
         bias = None
         if mask is not None and mask.ndim and not self.causal:
             bias = mask.astype(out.dtype, copy=False)
@@ -132,8 +124,7 @@ class ScaledDotProductAttention(Op):
             return None
 
         def call(*arrays: Array, out: Array, team: Any) -> None:
-            more = [*arrays[3:], None, None, None][:3]
-            self._compute(arrays[:3], more, out, team)
+            self._compute(arrays[:3], arrays[3:], out, team)
 
         return Bound(call)
 

@@ -12,7 +12,7 @@ from irdeconv.base.limits import LARGEST_INT
 from irdeconv.ir.constant import ConstantData
 from irdeconv.ir.dtypes import ElementType, string
 from irdeconv.ir.op import MOVES, TYPES, Op, attribute, op
-from irdeconv.ir.ports import Specs, fit
+from irdeconv.ir.ports import Fit, fit
 from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
@@ -176,24 +176,15 @@ class ReadValue6(ReadingOp):
     variable_shape, of variable_type: the value that the last inference assigned.
     """
 
+    signature = "init_value?: variable_type -> variable_type [*V]"
     variable_shape: Shape | None
     variable_type: ElementType
 
-    def infer(self, init_value: Spec | None = None) -> Spec:
-        own = Spec(self.variable_type, self.variable_shape)
-        if init_value is None:
-            return own
-        if init_value.dtype not in (None, own.dtype):
-            raise OpError(
-                f"init_value is {init_value.dtype}, the variable {own.dtype}", code="E303", port=0
-            )
-        if not compatible(init_value.shape, own.shape):
-            text = (
-                f"init_value has shape {format_shape(init_value.shape)}, the variable "
-                f"{format_shape(own.shape)}"
-            )
-            raise OpError(text, code="E302", port=0)
-        return own
+    def complete(self, at: Fit, init_value: Spec | None = None) -> None:
+        own = at.groups["V"] = self.variable_shape
+        if init_value is not None and not compatible(init_value.shape, own):
+            text = f"init_value has shape {format_shape(init_value.shape)}, the variable"
+            raise OpError(f"{text} {format_shape(own)}", code="E302", port=0)
 
     def evaluate(self, init_value: Array | None = None) -> Array:
         return self.zeros() if init_value is None else init_value
@@ -253,10 +244,8 @@ class StringTensorUnpack(Op):
     rounding = MOVES
     signature = "data: string [*S] -> i32 [*S]; i32 [*S]; u8 [B]"
 
-    def infer(self, data: Spec) -> Specs:
-        at = fit(self, data)
+    def complete(self, at: Fit, data: Spec) -> None:
         at["B"] = DYNAMIC if data.known is None else sum(map(len, _texts(data.known)))
-        return at.result()
 
     def evaluate(self, data: Array) -> tuple[Array, ...]:
         texts = _texts(data)

@@ -21,8 +21,9 @@ from irdeconv.base.errors import Diagnostic, OpError, Problem
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import DRAWN, JUMPS, SCALE, Op, Rounding, as_tuple, attribute, infer_op
+from irdeconv.ir.ports import axis_of
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, merge
-from irdeconv.ops.checks import axis_of, union
+from irdeconv.ops.checks import union
 
 # Infers a graph in place with these specs of its Parameters; raises where that fails.
 Walk = Callable[[Graph, Mapping[int, Spec]], None]
@@ -202,6 +203,12 @@ class BodyOp(Op):
     def results(self, inputs: Sequence[Spec]) -> tuple[Spec, ...]:
         """Return the specs of the outputs, the bodies being inferred."""
         raise NotImplementedError
+
+    def infer(self, *inputs: Spec) -> tuple[Spec, ...]:
+        return infer_bodies(self, inputs, infer_plainly)[1]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        return self.execute(inputs, run_plainly)
 
     def execute(
         self, inputs: Sequence[Array], run: Callable[[Body], Run], limit: int | None = None

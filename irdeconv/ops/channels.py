@@ -13,9 +13,10 @@ from irdeconv.base.errors import OpError, Problem
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.attributes import Positive
 from irdeconv.ir.op import MOVES, Bound, Op, attribute, op
-from irdeconv.ir.ports import fit, want_rank, want_type
+from irdeconv.ir.ports import Fit, axis_of, exact, fit
 from irdeconv.ir.spec import (
     DYNAMIC,
+    UNKNOWN,
     Array,
     Dim,
     Interval,
@@ -26,19 +27,7 @@ from irdeconv.ir.spec import (
     non_negative,
 )
 from irdeconv.kernels.copies import ConcatKernel, CopyKernel
-from irdeconv.ops.checks import (
-    UNKNOWN,
-    ViewOp,
-    axis_of,
-    elements,
-    exact,
-    inferred_shape,
-    known_axis,
-    outside,
-    shape_of,
-    want_axes,
-)
-from irdeconv.ops.slicing import vectors
+from irdeconv.ops.checks import ViewOp, inferred_shape, outside, shape_of
 
 BlockMode = Literal["blocks_first", "depth_first"]
 
@@ -80,6 +69,7 @@ class _Rearrangement(Op):
 class _Blocks(_Rearrangement):
     """Base of the two directions."""
 
+    signature = "data: any t [N, C, *S:1..] -> t [N, D, *O]"
     mode: BlockMode = attribute("blocks_first", documented=True)
     block_size: Positive = 1
 
@@ -92,13 +82,12 @@ class DepthToSpace(_Blocks):
     [movement/DepthToSpace-1]
     """
 
-    def infer(self, data: Spec) -> Spec:
-        want_rank(data.shape, 3, None, 0, "data")
-        if data.shape is None:
-            return Spec(data.dtype, None)
-        n, c, *space = data.shape
-        channels = divided(c, self.block_size ** len(space), "the channel axis", "block_size")
-        return Spec(data.dtype, (n, channels, *(d * self.block_size for d in space)))
+    def complete(self, at: Fit, data: Spec) -> None:
+        space = at.groups.get("S")
+        if space is not None:
+            b = self.block_size
+            at["D"] = divided(at["C"], b ** len(space), "the channel axis", "block_size")
+            at.groups["O"] = tuple(d * b for d in space)
 
     def rearrangement(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
         n, c, *space = shape
@@ -122,14 +111,12 @@ class SpaceToDepth(_Blocks):
     [movement/SpaceToDepth-1]
     """
 
-    def infer(self, data: Spec) -> Spec:
-        want_rank(data.shape, 3, None, 0, "data")
-        if data.shape is None:
-            return Spec(data.dtype, None)
-        n, c, *space = data.shape
-        b = self.block_size
-        sizes = [divided(d, b, f"axis {i}", "block_size") for i, d in enumerate(space, 2)]
-        return Spec(data.dtype, (n, c * b ** len(space), *sizes))
+    def complete(self, at: Fit, data: Spec) -> None:
+        space, b = at.groups.get("S"), self.block_size
+        if space is not None:
+            at["D"] = at["C"] * b ** len(space)
+            sizes = (divided(d, b, f"axis {i}", "block_size") for i, d in enumerate(space, 2))
+            at.groups["O"] = tuple(sizes)
 
     def rearrangement(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
         n, c, *space = shape
@@ -148,14 +135,14 @@ class ShuffleChannels(_Rearrangement):
     [movement/ShuffleChannels-1]
     """
 
+    signature = "data: any t [*I] -> t [*I]"
     axis: int = 1
     group: Positive = 1
 
-    def infer(self, data: Spec) -> Spec:
+    def complete(self, at: Fit, data: Spec) -> None:
         if data.shape is not None:
             axis = axis_of(self.axis, len(data.shape), attribute="axis")
             divided(data.shape[axis], self.group, f"axis {axis}", "group")
-        return Spec(data.dtype, data.shape)
 
     def rearrangement(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
         at = axis_of(self.axis, len(shape))
@@ -172,22 +159,17 @@ class Reverse(Op):
 
     moves: ClassVar[bool] = True
     rounding = MOVES
+    signature = "data: any t [*I]; axes: any [A] -> t [*I]"
     mode: Literal["index", "mask"] = attribute("index", documented=True)
 
-    def infer(self, data: Spec, axes: Spec) -> Spec:
-        want_rank(axes.shape, 1, 1, 1, "axes")
-        if self.mode == "mask":
-            want_type(axes, "boolean", 1, "axes")
-            self._check_mask(data, axes)
-            return Spec(data.dtype, data.shape)
-        want_axes(data, axes, 1)
-        return Spec(data.dtype, data.shape)
+    def signature_for(self, inputs: tuple[Any, ...]) -> str:
+        axes = "boolean [A]" if self.mode == "mask" else "integer [A] of data"
+        return self.signature.replace("any [A]", axes)
 
-    def _check_mask(self, data: Spec, axes: Spec) -> None:
-        if data.shape is None or axes.shape is None or isinstance(axes.shape[0], Interval):
-            return
-        if axes.shape[0] != len(data.shape):
-            text = f"the mask has {axes.shape[0]} values for data {format_shape(data.shape)}"
+    def complete(self, at: Fit, data: Spec, axes: Spec) -> None:
+        count = at["A"] if self.mode == "mask" else None
+        if data.shape is not None and isinstance(count, int) and count != len(data.shape):
+            text = f"the mask has {count} values for data {format_shape(data.shape)}"
             raise OpError(text, code="E302", port=1)
 
     def evaluate(self, data: Array, axes: Array) -> Array:
@@ -199,19 +181,17 @@ class Reverse(Op):
 Parts = tuple[tuple[Dim, ...], ...]
 
 
-def _checked(data: Spec, names: tuple[str, str], block: Spec, begin: Spec, end: Spec) -> Parts:
-    """Return block sizes, begins and ends, one value for each axis of the data; E302, E305."""
-    lists = vectors(block_shape=block, **dict(zip(names, (begin, end), strict=True)))
-    known = next((len(v) for v in lists if v is not None), None)
+def _checked(at: Fit, data: Spec, *names: str) -> Parts:
+    """Return the lists of these inputs, one value for each axis of the data; E302, E305."""
+    known = at["D"]
     rank = known if data.shape is None else len(data.shape)
-    want_rank(data.shape, 2, None, 0, "data")
-    if known is not None and rank != known:
+    if isinstance(known, int) and rank != known:
         text = f"block_shape has {known} values for data of rank {rank}"
         raise OpError(text, code="E302", port=1)
-    if rank is None:
+    if not isinstance(rank, int):
         return ()
-    found = tuple((UNKNOWN,) * rank if v is None else v for v in lists)
-    for port, (name, values) in enumerate(zip(("block_shape", *names), found, strict=True), 1):
+    found = tuple(at.values(name) or (UNKNOWN,) * rank for name in names)
+    for port, (name, values) in enumerate(zip(names, found, strict=True), 1):
         _check_values(name, values, port)
     return tuple(tuple(map(non_negative, values)) for values in found)
 
@@ -248,12 +228,15 @@ class BatchToSpace(Op):
 
     moves: ClassVar[bool] = True
     rounding = MOVES
+    signature = (
+        "data: any t [?, ?, *I]; block_shape: integer [D]; crops_begin: integer [D]; "
+        "crops_end: integer [D] -> t [*O]"
+    )
 
-    def infer(self, data: Spec, block_shape: Spec, crops_begin: Spec, crops_end: Spec) -> Spec:
-        names = ("crops_begin", "crops_end")
-        parts = _checked(data, names, block_shape, crops_begin, crops_end)
+    def complete(self, at: Fit, data: Spec, *lists: Spec) -> None:
+        parts = _checked(at, data, "block_shape", "crops_begin", "crops_end")
         if not parts:
-            return Spec(data.dtype, None)
+            return
         block, begin, end = parts
         shape = (DYNAMIC,) * len(block) if data.shape is None else data.shape
         out = [_over(shape[0], math.prod(block), "the batch")]
@@ -264,12 +247,10 @@ class BatchToSpace(Op):
                 text = f"crops of {begin[axis]} and {end[axis]} exceed axis {axis}"
                 raise OpError(text, code="E302", port=2)
             out.append(non_negative(size))
-        return Spec(data.dtype, tuple(out))
+        at.groups["O"] = tuple(out)
 
-    def evaluate(
-        self, data: Array, block_shape: Array, crops_begin: Array, crops_end: Array
-    ) -> Array:
-        block, begin, end = (v.tolist() for v in (block_shape, crops_begin, crops_end))
+    def evaluate(self, data: Array, *lists: Array) -> Array:
+        block, begin, end = (v.tolist() for v in lists)
         spaces, rank = data.shape[1:], data.ndim
         batch = data.shape[0] // math.prod(block)
         split = data.reshape(*block[1:], batch, *spaces)
@@ -293,24 +274,22 @@ class SpaceToBatch(Op):
 
     moves: ClassVar[bool] = True
     rounding = MOVES
+    signature = BatchToSpace.signature.replace("crops", "pads")
 
-    def infer(self, data: Spec, block_shape: Spec, pads_begin: Spec, pads_end: Spec) -> Spec:
-        names = ("pads_begin", "pads_end")
-        parts = _checked(data, names, block_shape, pads_begin, pads_end)
+    def complete(self, at: Fit, data: Spec, *lists: Spec) -> None:
+        parts = _checked(at, data, "block_shape", "pads_begin", "pads_end")
         if not parts:
-            return Spec(data.dtype, None)
+            return
         block, begin, end = parts
         shape = (DYNAMIC,) * len(block) if data.shape is None else data.shape
         out = [shape[0] * math.prod(block)]
         for axis in range(1, len(shape)):
             padded = shape[axis] + begin[axis] + end[axis]
             out.append(_over(padded, block[axis], f"axis {axis} with its pads"))
-        return Spec(data.dtype, tuple(out))
+        at.groups["O"] = tuple(out)
 
-    def evaluate(
-        self, data: Array, block_shape: Array, pads_begin: Array, pads_end: Array
-    ) -> Array:
-        block, begin, end = (v.tolist() for v in (block_shape, pads_begin, pads_end))
+    def evaluate(self, data: Array, *lists: Array) -> Array:
+        block, begin, end = (v.tolist() for v in lists)
         padded = np.pad(data, list(zip(begin, end, strict=True)))
         split: list[int] = [padded.shape[0]]
         for size, b in zip(padded.shape[1:], block[1:], strict=True):
@@ -332,27 +311,25 @@ class ReverseSequence(Op):
 
     moves: ClassVar[bool] = True
     rounding = MOVES
-    signature = "data: any t [?, ?, *I]; seq_lengths: number [N] -> t"
+    signature = "data: any t [?, ?, *I]; seq_lengths: number [N] -> t [*O]"
     batch_axis: int = attribute(0, documented=True)
     seq_axis: int = attribute(1, documented=True)
 
-    def infer(self, data: Spec, seq_lengths: Spec) -> Spec:
-        fit(self, data, seq_lengths)
+    def complete(self, at: Fit, data: Spec, seq_lengths: Spec) -> None:
         if data.shape is None:
-            return Spec(data.dtype, None)
+            return
         rank, shape = len(data.shape), list(data.shape)
         batch = axis_of(self.batch_axis, rank, attribute="batch_axis")
         along = axis_of(self.seq_axis, rank, attribute="seq_axis")
-        if seq_lengths.shape is not None:
-            both = merge(shape[batch], seq_lengths.shape[0])
-            if both is None:
-                text = f"there are {seq_lengths.shape[0]} lengths for {shape[batch]} sequences"
-                raise OpError(text, code="E302", port=1)
-            shape[batch] = both
+        both = merge(shape[batch], at["N"])
+        if both is None:
+            text = f"there are {at['N']} lengths for {shape[batch]} sequences"
+            raise OpError(text, code="E302", port=1)
+        shape[batch] = both
         known, top = seq_lengths.known, bounds(shape[along])[1]
         if known is not None and top != 0:
             _check_lengths(known, top)
-        return Spec(data.dtype, tuple(shape))
+        at.groups["O"] = tuple(shape)
 
     def evaluate(self, data: Array, seq_lengths: Array) -> Array:
         batch, along = self.batch_axis % data.ndim, self.seq_axis % data.ndim
@@ -389,14 +366,13 @@ class Roll(Op):
 
     moves: ClassVar[bool] = True
     rounding = MOVES
+    signature = "data: any t [*I]; shift: integer [*S:1]; axes: integer [*A:1] of data -> t [*I]"
 
-    def infer(self, data: Spec, shift: Spec, axes: Spec) -> Spec:
-        shifts, places = elements(shift, 1, "shift"), elements(axes, 2, "axes")
+    def complete(self, at: Fit, *inputs: Spec) -> None:
+        shifts, places = at.values("shift"), at.values("axes")
         if shifts is not None and places is not None and len(shifts) not in (1, len(places)):
             text = f"shift has {len(shifts)} values for {len(places)} axes"
             raise OpError(text, code="E302", port=1)
-        want_axes(data, axes, 2)
-        return Spec(data.dtype, data.shape)
 
     def evaluate(self, data: Array, shift: Array, axes: Array) -> Array:
         places = axes.reshape(-1).tolist()
@@ -420,6 +396,7 @@ class Split(ViewOp):
     [movement/Split-1]
     """
 
+    signature = "data: any t; axis: integer one of data"
     num_splits: Positive
 
     def check(self) -> Iterator[Problem]:
@@ -429,9 +406,10 @@ class Split(ViewOp):
             yield Problem("E601", text, attribute="num_splits", hint=raise_hint("ports"))
 
     def infer(self, data: Spec, axis: Spec) -> tuple[Spec, ...]:
-        at = known_axis(data, axis, 1)
-        if at is None or data.shape is None:
+        axes = fit(self, data, axis).axes("axis")
+        if axes is None or data.shape is None:
             return (_unknown(data),) * self.num_splits
+        (at,) = axes
         size = divided(data.shape[at], self.num_splits, f"axis {at}", "num_splits")
         return (_with(data, at, size),) * self.num_splits
 
@@ -448,17 +426,19 @@ class VariadicSplit(ViewOp):
     [movement/VariadicSplit-1]
     """
 
+    signature = "data: any t; axis: integer one of data; split_lengths: integer [?]"
+
     def infer(self, data: Spec, axis: Spec, split_lengths: Spec) -> tuple[Spec, ...]:
-        at = known_axis(data, axis, 1)
-        want_rank(split_lengths.shape, 1, 1, 2, "split_lengths")
-        lengths = elements(split_lengths, 2, "split_lengths")
+        found = fit(self, data, axis, split_lengths)
+        axes, lengths = found.axes("axis"), found.values("split_lengths")
         if lengths is None:
             text = (
                 "split_lengths has an unknown number of values, so the number of outputs is unknown"
             )
             raise OpError(text, code="E305", port=2)
-        if at is None or data.shape is None:
+        if axes is None or data.shape is None:
             return (_unknown(data),) * len(lengths)
+        (at,) = axes
         return tuple(_with(data, at, d) for d in _lengths(data.shape[at], lengths))
 
     def view(

@@ -5,16 +5,16 @@ Ports that fit a declaration are in ir.ports; each check here says more, with nu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
-from irdeconv.base.limits import current
-from irdeconv.ir.dtypes import ElementType
+from irdeconv.base.errors import OpError
+from irdeconv.ir import geometry
+from irdeconv.ir.attributes import Ints, axis_lists
 from irdeconv.ir.op import MOVES, Bound, Op, as_tuple
-from irdeconv.ir.ports import want_type
+from irdeconv.ir.ports import axis_of
 from irdeconv.ir.spec import (
     Array,
     Dim,
@@ -23,33 +23,10 @@ from irdeconv.ir.spec import (
     Spec,
     bounds,
     broadcast,
-    dims,
     format_shape,
     merge,
     merge_shapes,
 )
-
-UNKNOWN = Interval(-(2**63), None)  # any integer, in contrast to DYNAMIC, any size
-
-
-def one_type(
-    *specs: Spec, names: Sequence[str], ports: Sequence[int] | None = None
-) -> ElementType | None:
-    """Return the element type that all inputs share; E303 names the port (0, 1, ... by default)."""
-    found: ElementType | None = None
-    at = 0
-    for i, s in enumerate(specs):
-        if s.dtype is None:
-            continue
-        if found is None:
-            found, at = s.dtype, i
-        elif s.dtype != found:
-            text = (
-                f"{names[at]} is {found} and {names[i]} is {s.dtype}; "
-                "both must have one element type"
-            )
-            raise OpError(text, code="E303", port=i if ports is None else ports[i])
-    return found
 
 
 def widest(*arrays: Array) -> list[Array]:
@@ -74,17 +51,6 @@ def outside(values: Array, top: int | None) -> Any:
     return high if top is not None and high > top else None
 
 
-def axis_of(axis: int, rank: int, *, attribute: str | None = None, port: int | None = None) -> int:
-    """Return an axis counted from 0 (negative ones count from the end).
-
-    Outside the rank: E304 where the axis is an attribute, E305 where it is an input's value.
-    """
-    if not -rank <= axis < rank:
-        text = f"axis {axis} is outside a tensor of rank {rank} ({-rank} to {rank - 1} is allowed)"
-        raise OpError(text, code="E304" if port is None else "E305", attribute=attribute, port=port)
-    return axis % rank
-
-
 def places_of(indices: Array, size: int, axis: int, port: int = 1) -> Array:
     """Return indices along an axis counted from 0 (negative ones count from the end); E305."""
     at = indices.astype(np.int64)
@@ -104,45 +70,6 @@ def axes_of(axes: Sequence[int], rank: int, port: int) -> tuple[int, ...]:
     return out
 
 
-def vector_length(spec: Spec, port: int, name: str) -> int | None:
-    """Return the number of elements of a vector or scalar; None where unknown; E301, E303."""
-    want_type(spec, "integer", port, name)
-    if spec.shape is None:
-        return None
-    if len(spec.shape) > 1:
-        text = f"{name} has rank {len(spec.shape)}; it must be a vector or a scalar"
-        raise OpError(text, code="E301", port=port)
-    if not spec.shape:
-        return 1
-    return spec.shape[0] if isinstance(spec.shape[0], int) else None
-
-
-def elements(spec: Spec, port: int, name: str) -> tuple[Dim, ...] | None:
-    """Return a vector's elements as dims, UNKNOWN where not known; None: length unknown."""
-    length = vector_length(spec, port, name)
-    if spec.value is not None:
-        return dims(spec)
-    if length is None or length > current().value_elements:
-        return None
-    return (UNKNOWN,) * length
-
-
-def exact(values: Sequence[Dim] | None) -> tuple[int, ...] | None:
-    """Return the values where all of them are exact."""
-    if values is None:
-        return None
-    out = tuple(v for v in values if not isinstance(v, Interval))
-    return out if len(out) == len(values) else None
-
-
-def single(spec: Spec, port: int, name: str) -> Dim:
-    """Return the value of a scalar or of a vector of one element, UNKNOWN where not known; E302."""
-    values = elements(spec, port, name)
-    if values is not None and len(values) != 1:
-        raise OpError(f"{name} has {len(values)} values; it must have one", code="E302", port=port)
-    return UNKNOWN if values is None else values[0]
-
-
 def at_least(least: int, values: Iterable[Dim], port: int, name: str) -> None:
     """Require values of an input, where they are known, to be 0 or 1 at least; E305."""
     for value in values:
@@ -152,28 +79,12 @@ def at_least(least: int, values: Iterable[Dim], port: int, name: str) -> None:
             raise OpError(f"{name} has {value}; it must {rule}", code="E305", port=port)
 
 
-def known_axis(data: Spec, axis: Spec, port: int) -> int | None:
-    """Return an axis that is an input, counted from 0; None where it or the rank is unknown."""
-    known = single(axis, port, "axis")
-    if isinstance(known, Interval) or data.shape is None:
-        return None
-    return axis_of(known, len(data.shape), port=port)
-
-
-def want_axes(data: Spec, axes: Spec, port: int) -> None:
-    """Require axes that are an input to be within the data's rank, if both are known; E305."""
-    chosen = exact(elements(axes, port, "axes"))
-    if data.shape is not None:
-        for axis in chosen or ():
-            axis_of(axis, len(data.shape), port=port)
-
-
-def positive_number(op: Op, attribute: str) -> Iterator[Problem]:
-    """Yield a problem where the attribute, a number, is below 1."""
-    value = getattr(op, attribute)
-    if value < 1:
-        text = f"{attribute} is {value}; it must be positive"
-        yield Problem("E210", text, attribute=attribute)
+def check_lists(op: Op, axes: int) -> None:
+    """Require one value for each spatial axis in the lists of them that are given; E304."""
+    for name, values in axis_lists(op).items():
+        if len(values) not in (0, axes):
+            text = f"{name} has {len(values)} values for {axes} spatial axes"
+            raise OpError(text, code="E304", attribute=name)
 
 
 def union(a: Dim, b: Dim) -> Dim:
@@ -278,6 +189,27 @@ def known(specs: Sequence[Spec]) -> list[Array] | None:
     """Return the values of inputs that are all constants."""
     values = [s.known for s in specs]
     return None if any(v is None for v in values) else [v for v in values if v is not None]
+
+
+class WindowOp(Op):
+    """Base of operations on windows along spatial axes: absent strides are 1, absent pads 0."""
+
+    strides: Ints
+    dilations: Ints
+    pads_begin: Ints
+    pads_end: Ints
+    auto_pad: str
+
+    def filled(self, axes: int) -> tuple[Ints, Ints, tuple[Ints, Ints]]:
+        """Return strides, dilations, and both pads, with a value for each axis."""
+        ones, pads = (self.strides, self.dilations), (self.pads_begin, self.pads_end)
+        strides, dilations = (geometry.filled(v, axes, 1) for v in ones)
+        begin, end = (geometry.filled(v, axes, 0) for v in pads)
+        return strides, dilations, (begin, end)
+
+    def effective_pads(self, sizes: Ints, kernel: Ints) -> tuple[Ints, Ints]:
+        """Return (pads_begin, pads_end) after auto_pad, for exact spatial sizes."""
+        return geometry.pads(self.auto_pad, sizes, kernel, *self.filled(len(sizes)))
 
 
 class ViewOp(Op):

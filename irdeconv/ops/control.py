@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from irdeconv.base.errors import Problem
 from irdeconv.ir.op import op
-from irdeconv.ir.ports import want_type
+from irdeconv.ir.ports import fit, want_type
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds
 from irdeconv.ops.bodies import (
     Body,
@@ -16,19 +16,15 @@ from irdeconv.ops.bodies import (
     Run,
     Walk,
     entering,
-    infer_bodies,
-    infer_plainly,
     iterate,
     joined,
     leaving,
     one,
     parts_of,
     result_spec,
-    run_plainly,
     settled,
     with_specs,
 )
-from irdeconv.ops.checks import single
 
 
 class LoopBase(BodyOp):
@@ -66,15 +62,11 @@ class TensorIterator(LoopBase):
     here: the joined outputs are empty, and the carried ones are what they started with.
     """
 
-    def infer(self, *inputs: Spec) -> tuple[Spec, ...]:
-        return infer_bodies(self, inputs, infer_plainly)[1]
+    signature = "input+: any"
 
     def most(self, inputs: Sequence[Spec]) -> Dim:
         parts = parts_of(self.bodies[0], inputs)
         return 1 if parts is None else parts
-
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        return self.execute(inputs, run_plainly)
 
     def execute(
         self, inputs: Sequence[Array], run: Callable[[Body], Run], limit: int | None = None
@@ -96,8 +88,7 @@ class Loop(LoopBase):
     these 0 elements on the first axis where the condition is a constant that is false.
     """
 
-    def infer(self, trip_count: Spec, condition: Spec, *inputs: Spec) -> tuple[Spec, ...]:
-        return infer_bodies(self, (trip_count, condition, *inputs), infer_plainly)[1]
+    signature = "trip_count: any; condition: any; input*: any"
 
     def most(self, inputs: Sequence[Spec]) -> Dim:
         count, start = self._given(inputs)
@@ -107,11 +98,10 @@ class Loop(LoopBase):
 
     def _given(self, inputs: Sequence[Spec]) -> tuple[Dim, bool | None]:
         """Return the trip count and whether the loop starts, as far as they are known."""
-        want_type(inputs[0], "integer", 0, "trip_count")
-        want_type(inputs[1], "boolean", 1, "condition")
+        at = fit(self, *inputs[:2], signature="trip_count: integer one; condition: boolean")
         start = inputs[1].known
         begins = None if start is None else bool(one(start, "condition"))
-        return single(inputs[0], 0, "trip_count"), begins
+        return at.value("trip_count"), begins
 
     def trips(self, inputs: Sequence[Spec]) -> Dim:
         most, (count, start) = self.most(inputs), self._given(inputs)
@@ -129,9 +119,6 @@ class Loop(LoopBase):
         if any(k is None for k in known):
             return None
         return all(k is not None and bool(k.all()) for k in known)
-
-    def evaluate(self, trip_count: Array, condition: Array, *inputs: Array) -> tuple[Array, ...]:
-        return self.execute((trip_count, condition, *inputs), run_plainly)
 
     def execute(
         self, inputs: Sequence[Array], run: Callable[[Body], Run], limit: int | None = None
@@ -151,6 +138,7 @@ class If(BodyOp):
     Both bodies give the same outputs, of one element type; shapes may differ.
     """
 
+    signature = "condition: any; input*: any"
     tags: ClassVar[tuple[str, ...]] = ("then_body", "else_body")
 
     def check(self) -> Iterator[Problem]:
@@ -158,9 +146,6 @@ class If(BodyOp):
         given = [{o.port for o in b.outputs} for b in self.bodies]
         if len(given) == 2 and given[0] != given[1]:
             yield Problem("E211", "its bodies do not give the same outputs")
-
-    def infer(self, condition: Spec, *inputs: Spec) -> tuple[Spec, ...]:
-        return infer_bodies(self, (condition, *inputs), infer_plainly)[1]
 
     def inferred(self, inputs: Sequence[Spec], walk: Walk) -> BodyOp:
         """Return the operation with its bodies inferred for these inputs."""
@@ -180,9 +165,6 @@ class If(BodyOp):
     def _outputs(self, tag: str) -> tuple[Spec, ...]:
         body = self.body(tag)
         return tuple(result_spec(body, o.result) for o in body.by_port())
-
-    def evaluate(self, condition: Array, *inputs: Array) -> tuple[Array, ...]:
-        return self.execute((condition, *inputs), run_plainly)
 
     def execute(
         self, inputs: Sequence[Array], run: Callable[[Body], Run], limit: int | None = None

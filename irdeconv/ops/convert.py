@@ -11,6 +11,7 @@ import numpy as np
 from irdeconv.base.errors import OpError
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType, f32, low_bits, of_numpy
 from irdeconv.ir.op import CONVERSION, Bound, ChainStep, Op, Operand, attribute, op
+from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import Array, Dim, Interval, Spec
 from irdeconv.kernels import elementwise
 from irdeconv.ops import ranges
@@ -120,12 +121,12 @@ class Convert(_Conversion):
     """
 
     partial: ClassVar[bool] = True
+    signature = "data: any [*I] -> destination_type [*I]"
     destination_type: ElementType
     at_end: bool = attribute(False, internal=True)  # what version 10 does at an input or output
 
-    def infer(self, data: Spec) -> Spec:
+    def complete(self, at: Fit, data: Spec) -> None:
         _check(data.dtype, self.destination_type)
-        return Spec(self.destination_type, data.shape)
 
     def evaluate(self, data: Array) -> Array:
         return convert(data, self.destination_type)
@@ -144,10 +145,11 @@ class Convert(_Conversion):
 class ConvertLike(_Conversion):
     """Change the element type of `data` to that of `like`; shape kept.  [type/ConvertLike-1]"""
 
-    def infer(self, data: Spec, like: Spec) -> Spec:
+    signature = "data: any [*I]; like: any t -> t [*I]"
+
+    def complete(self, at: Fit, data: Spec, like: Spec) -> None:
         if like.dtype is not None:
             _check(data.dtype, like.dtype)
-        return Spec(like.dtype, data.shape)
 
     def evaluate(self, data: Array, like: Array) -> Array:
         return convert(data, of_numpy(like.dtype))

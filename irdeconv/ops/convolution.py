@@ -5,28 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir import geometry
-from irdeconv.ir.attributes import Ints, Positive
-from irdeconv.ir.geometry import AutoPad, filled
-from irdeconv.ir.op import JUMPS, SCALE, SUM, Op, attribute, op
-from irdeconv.ir.ports import fit, want_rank, want_type
+from irdeconv.ir.attributes import AxisInts, Ints, Positive, PositiveAxisInts
+from irdeconv.ir.geometry import AutoPad
+from irdeconv.ir.op import JUMPS, SCALE, SUM, attribute, op
+from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Shape, Spec, is_static, merge
 from irdeconv.kernels.candidate import ConvProblem
 from irdeconv.kernels.copies import padded
 from irdeconv.kernels.eager import convolution
 from irdeconv.kernels.sampling import DeformableWindows, convolve
 from irdeconv.ops.channels import divided
-from irdeconv.ops.checks import one_type
-from irdeconv.ops.core import equal_lengths, positive
+from irdeconv.ops.checks import WindowOp, check_lists
 
 
 @dataclass(frozen=True)
-class FilterWindows(Op):
+class FilterWindows(WindowOp):
     """What convolutions of every kind share: attributes, checks and shape rule.
 
     Absent lists mean 1 (strides, dilations) and 0 (pads), as the runtime has it; the document
@@ -36,63 +35,35 @@ class FilterWindows(Op):
 
     rounding = SUM
     filter_layout: ClassVar[str] = ""
+    filter_port: ClassVar[int] = 1
     grouped: ClassVar[int] = 0  # 1 where the filter has a leading group axis
 
-    strides: Ints = attribute((), documented=True)
-    pads_begin: Ints = attribute((), documented=True)
-    pads_end: Ints = attribute((), documented=True)
-    dilations: Ints = attribute((), documented=True)
+    strides: PositiveAxisInts = attribute((), documented=True)
+    pads_begin: AxisInts = attribute((), documented=True)
+    pads_end: AxisInts = attribute((), documented=True)
+    dilations: PositiveAxisInts = attribute((), documented=True)
     auto_pad: AutoPad = "explicit"
     unrestricted: bool = attribute(False, internal=True)
 
-    def check(self) -> Iterator[Problem]:
-        yield from positive("strides", self.strides)
-        yield from positive("dilations", self.dilations)
-        yield from equal_lengths(self._lists())
+    def signature_for(self, inputs: tuple[Any, ...]) -> str:
+        return self.signature.replace("1..3", "1..6") if self.unrestricted else self.signature
 
-    def infer(self, data: Spec, filter: Spec) -> Spec:
-        want_type(data, "number", 0, "data")
-        dtype = one_type(data, filter, names=("data", "the filter"))
-        most = 8 if self.unrestricted else 5
-        want_rank(data.shape, 3, most, 0, "data")
-        want_rank(filter.shape, 3 + self.grouped, most + self.grouped, 1, "the filter")
-        axes = self._axes(data.shape, filter.shape)
-        if axes is None:
-            return Spec(dtype, None)
-        self._check_lists(axes)
-        x = data.shape or (DYNAMIC,) * (axes + 2)
-        w = filter.shape or (DYNAMIC,) * (axes + 2 + self.grouped)
-        channels = self._channels(x[1], w, known=filter.shape is not None)
-        return Spec(dtype, (x[0], channels, *self._spatial(x[2:], w[2 + self.grouped :])))
+    def complete(self, at: Fit, *inputs: Spec) -> None:
+        at.groups["O"] = self.output_shape(inputs[0].shape, inputs[1].shape)
 
-    def _axes(self, data: Shape | None, filter: Shape | None) -> int | None:
-        if data is not None and filter is not None:
-            want = len(data) + self.grouped
-            if len(filter) != want:
-                text = (
-                    f"data has rank {len(data)}, so the filter needs rank {want} "
-                    f"{self.filter_layout}, but it has rank {len(filter)}"
-                )
-                raise OpError(text, code="E301", port=1)
+    def output_shape(self, data: Shape | None, filter: Shape | None) -> Shape | None:
+        """Return the output's shape for data and filter whose ranks fit each other."""
         if data is not None:
-            return len(data) - 2
-        if filter is not None:
-            return len(filter) - 2 - self.grouped
-        return None
-
-    def _lists(self) -> dict[str, Ints]:
-        return {
-            "strides": self.strides,
-            "pads_begin": self.pads_begin,
-            "pads_end": self.pads_end,
-            "dilations": self.dilations,
-        }
-
-    def _check_lists(self, axes: int) -> None:
-        for name, values in self._lists().items():
-            if len(values) not in (0, axes):
-                text = f"{name} has {len(values)} values for {axes} spatial axes"
-                raise OpError(text, code="E304", attribute=name)
+            axes = len(data) - 2
+        elif filter is not None:
+            axes = len(filter) - 2 - self.grouped
+        else:
+            return None
+        check_lists(self, axes)
+        x = data or (DYNAMIC,) * (axes + 2)
+        w = filter or (DYNAMIC,) * (axes + 2 + self.grouped)
+        channels = self._channels(x[1], w, known=filter is not None)
+        return (x[0], channels, *self._spatial(x[2:], w[2 + self.grouped :]))
 
     def _channels(self, data: Dim, filter: Shape, *, known: bool) -> Dim:
         """Return M after checking C against the filter."""
@@ -107,19 +78,18 @@ class FilterWindows(Op):
             raise OpError(
                 f"data has {data} channels, the filter wants {text}",
                 code="E302",
-                port=1,
+                port=self.filter_port,
                 hint=f"the filter is laid out as {self.filter_layout}",
             )
         return groups * m
 
     def _spatial(self, sizes: Shape, kernel: Shape) -> list[Dim]:
-        axes = len(sizes)
-        strides, dilations = filled(self.strides, axes, 1), filled(self.dilations, axes, 1)
-        begin, end = filled(self.pads_begin, axes, 0), filled(self.pads_end, axes, 0)
+        strides, dilations, (begin, end) = self.filled(len(sizes))
         least, out = 0 if self.unrestricted else 1, list[Dim]()
         for a, (i, k) in enumerate(zip(sizes, kernel, strict=True)):
             if k == 0:
-                raise OpError(f"the kernel has size 0 on spatial axis {a}", code="E302", port=1)
+                text = f"the kernel has size 0 on spatial axis {a}"
+                raise OpError(text, code="E302", port=self.filter_port)
             reach = geometry.dilated(k, dilations[a])
             pad = (begin[a], end[a])
             o = geometry.output_size(self.auto_pad, i, reach, strides[a], pad, least=least)
@@ -129,36 +99,24 @@ class FilterWindows(Op):
                     f"the dilated kernel has size {reach} on spatial axis {a}, "
                     f"but the padded data only {padded}"
                 )
-                raise OpError(text, code="E306", port=1)
+                raise OpError(text, code="E306", port=self.filter_port)
             out.append(o)
         return out
 
     def problem(self, data: Ints, filter: Ints, sizes: Ints, dtype: str) -> ConvProblem:
         """Return the layer at exact shapes of data and filter and output sizes."""
-        axes = len(sizes)
+        strides, dilations, _ = self.filled(len(sizes))
         kernel = filter[2 + self.grouped :]
         return ConvProblem(
             shape=data,
             outputs=math.prod(filter[: 1 + self.grouped]),
             groups=filter[0] if self.grouped else 1,
             kernel=kernel,
-            strides=filled(self.strides, axes, 1),
-            dilations=filled(self.dilations, axes, 1),
+            strides=strides,
+            dilations=dilations,
             begin=self.effective_pads(data[2:], kernel)[0],
             sizes=sizes,
             dtype=dtype,
-        )
-
-    def effective_pads(self, sizes: Ints, kernel: Ints) -> tuple[Ints, Ints]:
-        """Return (pads_begin, pads_end) after auto_pad, for exact spatial sizes."""
-        axes = len(sizes)
-        return geometry.pads(
-            self.auto_pad,
-            sizes,
-            kernel,
-            filled(self.strides, axes, 1),
-            filled(self.dilations, axes, 1),
-            (filled(self.pads_begin, axes, 0), filled(self.pads_end, axes, 0)),
         )
 
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
@@ -200,6 +158,7 @@ class Convolution(ConvolutionBase):
     same_lower ceil(I / S); E306 where no window fits.  [convolution/Convolution-1]
     """
 
+    signature = "data: number t [N, D, *I:1..3]; filter: t [M, C, *K:I] -> t [*O]"
     filter_layout: ClassVar[str] = "[M, C, *K]"
 
 
@@ -211,6 +170,7 @@ class GroupConvolution(ConvolutionBase):
     [convolution/GroupConvolution-1]
     """
 
+    signature = "data: number t [N, D, *I:1..3]; filter: t [G, M, C, *K:I] -> t [*O]"
     filter_layout: ClassVar[str] = "[g, M/g, C/g, *K]"
     grouped: ClassVar[int] = 1
 
@@ -237,19 +197,12 @@ class BinaryConvolution(FilterWindows):
     rounding = JUMPS
     filter_layout: ClassVar[str] = "[M, C, *K]"
 
+    signature = "data: number t [N, D, ?, ?]; filter: u1 [M, C, ?, ?] -> t [*O]"
     mode: Literal["xnor-popcount"] = "xnor-popcount"
     pad_value: float = attribute(0.0, documented=True)
 
-    def infer(self, data: Spec, filter: Spec) -> Spec:
-        want_type(data, "number", 0, "data")
-        want_rank(data.shape, 4, 4, 0, "data")
-        if filter.dtype is not None and filter.dtype.name != "u1":
-            text = f"the filter is {filter.dtype}; it must be u1, packed bits"
-            raise OpError(text, code="E303", port=1)
-        return super().infer(data, Spec(data.dtype, filter.shape))
-
     def evaluate(self, data: Array, filter: Array) -> Array:
-        shape = self.infer(Spec.of(data, keep=False), Spec(None, filter.shape)).shape or ()
+        shape = self.output_shape(data.shape, filter.shape) or ()
         begin, end = self.effective_pads(data.shape[2:], filter.shape[2:])
         signs = np.where(data > 0, np.float32(1), np.float32(-1))
         padding = 0.0 if self.pad_value == 0 else 1.0 if self.pad_value == 1 else -1.0
@@ -270,30 +223,22 @@ class _Deformable(FilterWindows):
 
     rounding = SCALE
     filter_layout: ClassVar[str] = "[M, C / group, *K]"
+    filter_port: ClassVar[int] = 2
 
     group: Positive = 1
     deformable_group: Positive = 1
 
-    def infer(  # type: ignore[override]
-        self, data: Spec, offsets: Spec, filter: Spec, mask: Spec | None = None
-    ) -> Spec:
-        dtype = fit(self, data, offsets, filter, mask).types.get("t")
+    def complete(self, at: Fit, *inputs: Spec) -> None:
+        data, offsets, filter, *masks = inputs
         x, w = data.shape or (DYNAMIC,) * 4, filter.shape or (DYNAMIC,) * 4
         divided(w[0], self.group, "the number of filters", "group")
         divided(x[1], self.group, "the number of channels", "group")
         divided(x[1], self.deformable_group, "the number of channels", "deformable_group")
-        whole = (w[0], w[1] * self.group, *w[2:])
-        try:
-            plain = FilterWindows.infer(self, Spec(dtype, x), Spec(dtype, whole)).shape
-        except OpError as e:
-            if e.problem.port == 1:  # the filter of this operation is another input
-                raise OpError(e.problem.message, code=e.problem.code, port=2) from None
-            raise
+        plain = self.output_shape(x, (w[0], w[1] * self.group, *w[2:]))
         assert plain is not None
         taps = w[2] * w[3] * self.deformable_group
         out = self._fitted(plain, offsets.shape, taps * 2, 1)
-        out = out if mask is None else self._fitted(out, mask.shape, taps, 3)
-        return Spec(dtype, out)
+        at.groups["O"] = self._fitted(out, masks[0].shape, taps, 3) if masks else out
 
     def _fitted(self, out: Shape, given: Shape | None, channels: Dim, port: int) -> Shape:
         """Return the output's shape after an input of the same batch and places."""
@@ -319,11 +264,9 @@ class _Deformable(FilterWindows):
             return np.zeros((len(data), len(filter), *offsets.shape[2:]), data.dtype)
         kind = np.float64 if data.dtype == np.float64 else np.float32
         begin, _ = self.effective_pads(data.shape[2:], filter.shape[2:])
+        strides, dilations, _ = self.filled(2)
         windows = DeformableWindows(
-            strides=filled(self.strides, 2, 1),
-            dilations=filled(self.dilations, 2, 1),
-            begin=begin,
-            padded=padded,
+            strides=strides, dilations=dilations, begin=begin, padded=padded
         )
         arrays = [x.astype(kind, copy=False) for x in (data, offsets, filter)]
         scaled = None if mask is None else mask.astype(kind, copy=False)
@@ -348,7 +291,7 @@ class DeformableConvolution1(_Deformable):
     one outside of the data is 0.  [convolution/DeformableConvolution-1]
     """
 
-    signature = _DEFORMED
+    signature = f"{_DEFORMED} -> t [*O]"
 
     def evaluate(self, data: Array, offsets: Array, filter: Array) -> Array:
         return self._compute(data, offsets, filter, None, padded=False)
@@ -363,7 +306,7 @@ class DeformableConvolution(_Deformable):
     [convolution/DeformableConvolution-8]
     """
 
-    signature = f"{_DEFORMED}; mask?: t [?, ?, ?, ?]"
+    signature = f"{_DEFORMED}; mask?: t [?, ?, ?, ?] -> t [*O]"
     bilinear_interpolation_pad: bool = False
 
     def evaluate(

@@ -7,16 +7,15 @@ g groups; `*` stands for one to three spatial axes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import OpError
 from irdeconv.ir import geometry
-from irdeconv.ir.attributes import Ints
+from irdeconv.ir.attributes import Ints, PositiveAxisInts
 from irdeconv.ir.op import MOVES, SUM, Op, op
-from irdeconv.ir.ports import want_type
+from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
@@ -37,8 +36,18 @@ from irdeconv.kernels.eager import deconvolution
 VERSION = "irdeconv_1"
 
 
+class _Strided(Op):
+    """Base: data has as many spatial axes as there are strides."""
+
+    strides: Ints
+
+    def signature_for(self, inputs: tuple[Any, ...]) -> str:
+        axes = len(self.strides)
+        return self.signature.replace("*I:1..", f"*I:{axes}..{axes}")
+
+
 @op("ZeroInsertion", VERSION, standard=False)
-class ZeroInsertion(Op):
+class ZeroInsertion(_Strided):
     """Put S-1 zeros between neighbours: (N, C, *I) -> (N, C, *(S(I-1)+1)), any element type.
 
     `strides` has one S >= 1 per spatial axis. An empty axis stays empty. With `trailing` S-1 zeros
@@ -46,24 +55,16 @@ class ZeroInsertion(Op):
     """
 
     rounding = MOVES
-    strides: Ints
+    signature = "data: any t [N, C, *I:1..] -> t [N, C, *O]"
+    strides: PositiveAxisInts
     trailing: bool = False
 
-    def check(self) -> Iterator[Problem]:
-        yield from positive("strides", self.strides)
-
-    def infer(self, data: Spec) -> Spec:
-        if data.shape is None:
-            return Spec(data.dtype, None)
-        if len(data.shape) != len(self.strides) + 2:
-            text = (
-                f"data has rank {len(data.shape)}, {len(self.strides)} strides want rank "
-                f"{len(self.strides) + 2}"
-            )
-            raise OpError(text, code="E301", port=0)
-        rows = zip(data.shape[2:], self.strides, strict=True)
-        spatial = (d * s if self.trailing else _spread(d, s) for d, s in rows)
-        return Spec(data.dtype, (*data.shape[:2], *spatial))
+    def complete(self, at: Fit, data: Spec) -> None:
+        space = at.groups.get("I")
+        if space is not None:
+            rows = zip(space, self.strides, strict=True)
+            sizes = (d * s if self.trailing else _spread(d, s) for d, s in rows)
+            at.groups["O"] = tuple(sizes)
 
     def evaluate(self, data: Array) -> Array:
         return candidate.zero_insert(data, self.strides, self.trailing)
@@ -76,7 +77,7 @@ def _spread(size: Dim, stride: int) -> Dim:
 
 
 @op("Deconvolution", VERSION, standard=False)
-class Deconvolution(Op):
+class Deconvolution(_Strided):
     """The canonical deconvolution: every attribute resolved, no auto_pad, no bias.
 
     data (N, C, *I), filter (g, C/g, M/g, *K), pads_begin and pads_end (n,) of an integer type, n
@@ -87,41 +88,25 @@ class Deconvolution(Op):
 
     deconvolution: ClassVar[bool] = True
     rounding = SUM
-    strides: Ints
-    dilations: Ints
+    signature = (
+        "data: any t [N, C, *I:1..]; filter: any [G, D, M, *K:I]; pads_begin: integer; "
+        "pads_end: integer -> t [N, O, *P]"
+    )
+    strides: PositiveAxisInts
+    dilations: PositiveAxisInts
 
-    def check(self) -> Iterator[Problem]:
-        yield from positive("strides", self.strides)
-        yield from positive("dilations", self.dilations)
-
-    def infer(self, data: Spec, filter: Spec, pads_begin: Spec, pads_end: Spec) -> Spec:
+    def complete(self, at: Fit, data: Spec, filter: Spec, *pads: Spec) -> None:
         n = len(self.strides)
-        _expect_rank(data, n + 2, "data", 0)
-        _expect_rank(filter, n + 3, "filter", 1)
-        batch: Dim = data.shape[0] if data.shape else DYNAMIC
-        channels: Dim = DYNAMIC
-        spatial: list[Dim] = [DYNAMIC] * n
-        if filter.shape is not None:
-            channels = filter.shape[0] * filter.shape[2]
-        begin, end = (
-            _pads(spec, n, name, port)
-            for spec, name, port in ((pads_begin, "pads_begin", 2), (pads_end, "pads_end", 3))
-        )
-        if data.shape and filter.shape and begin is not None and end is not None:
-            spatial = [
-                (i - 1) * s + (k - 1) * d + 1 - p - q
-                for i, s, k, d, p, q in zip(
-                    data.shape[2:],
-                    self.strides,
-                    filter.shape[3:],
-                    self.dilations,
-                    begin,
-                    end,
-                    strict=True,
-                )
-            ]
+        names = enumerate(zip(pads, ("pads_begin", "pads_end"), strict=True), 2)
+        begin, end = (_pads(spec, n, name, port) for port, (spec, name) in names)
+        sizes, kernel = at.groups.get("I"), at.groups.get("K")
+        at["O"], at.groups["P"] = at["G"] * at["M"], (DYNAMIC,) * n
+        if sizes is None or kernel is None or begin is None or end is None:
+            return
+        rows = zip(sizes, self.strides, kernel, self.dilations, begin, end, strict=True)
+        spatial = [(i - 1) * s + (k - 1) * d + 1 - p - q for i, s, k, d, p, q in rows]
         _not_negative(spatial)
-        return Spec(data.dtype, (batch, channels, *map(non_negative, spatial)))
+        at.groups["P"] = tuple(map(non_negative, spatial))
 
     def evaluate(self, data: Array, filter: Array, pads_begin: Array, pads_end: Array) -> Array:
         full = geometry.full_size(
@@ -166,51 +151,12 @@ def scatter_macs(data: Spec, grouped_filter: Spec) -> int | None:
     return data.shape[0] * math.prod(data.shape[2:]) * grouped_filter.size
 
 
-def not_negative(lists: Mapping[str, Ints], what: str = "axis") -> Iterator[Problem]:
-    """Yield a problem for every value of a list by name that is below 0."""
-    for name, values in lists.items():
-        for axis, v in enumerate(values):
-            if v < 0:
-                text = f"{name} must not be negative, but is {v} on {what} {axis}"
-                yield Problem("E210", text, attribute=name)
-
-
-def positive(name: str, values: Ints) -> Iterator[Problem]:
-    """Yield a problem for every value below 1."""
-    for axis, v in enumerate(values):
-        if v < 1:
-            text = f"{name} must be at least 1, but is {v} on spatial axis {axis}"
-            yield Problem("E210", text, attribute=name)
-
-
-def equal_lengths(lists: Mapping[str, Ints]) -> Iterator[Problem]:
-    """Yield a problem for every given per-axis list whose length is not that of most of them."""
-    given = {name: len(values) for name, values in lists.items() if values}
-    counts = list(given.values())
-    usual = max(counts, key=lambda c: (counts.count(c), -c), default=0)
-    others = " and ".join(name for name, count in given.items() if count == usual)
-    for name, count in given.items():
-        if count != usual:
-            yield Problem(
-                "E304",
-                f"{name} has {count} values, {others} {usual}",
-                attribute=name,
-                hint="every list needs one value per spatial axis",
-            )
-
-
 def _pads(spec: Spec, axes: int, name: str, port: int) -> Shape | None:
     """Return pads that are known; a pad of unknown value may be anything, so it bounds no size."""
-    want_type(spec, "integer", port, name)
     if spec.shape is not None and (len(spec.shape) != 1 or merge(spec.shape[0], axes) is None):
         text = f"{name} has shape {format_shape(spec.shape)}, {axes} spatial axes want [{axes}]"
         raise OpError(text, code="E305", port=port)
     return None if spec.value is None else dims(spec)
-
-
-def _expect_rank(spec: Spec, rank: int, name: str, port: int) -> None:
-    if spec.shape is not None and len(spec.shape) != rank:
-        raise OpError(f"{name} has rank {len(spec.shape)}, not {rank}", code="E301", port=port)
 
 
 def _not_negative(sizes: tuple[int, ...] | list[Dim]) -> None:

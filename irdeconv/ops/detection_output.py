@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from sys import float_info
+from typing import Annotated, Literal
 
 import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.base.limits import current, raise_hint
-from irdeconv.ir.attributes import Floats, Ints, Positive
+from irdeconv.ir.attributes import (
+    Floats,
+    Ints,
+    Positive,
+    Unlimited,
+    ValueRange,
+    out_of_range,
+)
 from irdeconv.ir.op import SCALE, Op, attribute, op
-from irdeconv.ir.ports import Specs, fit
-from irdeconv.ir.spec import DYNAMIC, Array, Dim, Shape, Spec, merge, non_negative
+from irdeconv.ir.ports import Fit
+from irdeconv.ir.spec import DYNAMIC, Array, Dim, Spec, merge
 from irdeconv.kernels import boxes as detections
 from irdeconv.kernels import boxes as prior_boxes
 from irdeconv.kernels.boxes import BestBoxes, Coding
-from irdeconv.ops.checks import UNKNOWN, at_least, elements, positive_number
+from irdeconv.ops.checks import inferred_shape
 
 _NAMES = ("box_logits", "class_preds", "proposals", "aux_class_preds", "aux_box_preds")
 Coded = Literal["caffe.PriorBoxParameter.CORNER", "caffe.PriorBoxParameter.CENTER_SIZE"]
@@ -46,13 +53,13 @@ class _DetectionOutput(Op):
     """Base of the two versions."""
 
     signature = (
-        "box_logits: real t [?, ?]; class_preds: t [?, ?]; proposals: real [?, ?, ?]; "
-        "aux_class_preds?: t [?, ?]; aux_box_preds?: t [?, ?]"
+        "box_logits: real t [N, B]; class_preds: t [N, C]; proposals: real [P, R, V]; "
+        "aux_class_preds?: t [N, A]; aux_box_preds?: t [N, B] -> t [1, 1, K, 7]"
     )
-    keep_top_k: Ints
+    keep_top_k: Annotated[Ints, ValueRange(-1, needed=True, hint="-1 sets no limit")]
     nms_threshold: float = attribute(0.0, documented=True)
     background_label_id: int = 0
-    top_k: int = -1
+    top_k: Unlimited = -1
     variance_encoded_in_target: bool = False
     code_type: Coded = CORNER
     share_location: bool = True
@@ -70,73 +77,56 @@ class _DetectionOutput(Op):
         return None
 
     def check(self) -> Iterator[Problem]:
-        if not self.keep_top_k:
-            yield Problem("E210", "keep_top_k is empty", attribute="keep_top_k", hint="-1 is all")
-        for name, values in (("top_k", (self.top_k,)), ("keep_top_k", self.keep_top_k)):
-            if any(v < -1 for v in values):
-                yield Problem("E210", f"{name} is {min(values)}; -1 is all", attribute=name)
         if self.decrease_label_id and self.background_label_id != 0:
             text = f"background_label_id is {self.background_label_id}; decrease_label_id needs 0"
             yield Problem("E210", text, attribute="background_label_id")
         for name in () if self.normalized else ("input_height", "input_width"):
-            yield from positive_number(self, name)
+            if getattr(self, name) < 1:
+                text = f"{name} is {getattr(self, name)}; it must be positive"
+                yield Problem("E210", text, attribute=name)
 
-    def infer(self, *inputs: Spec) -> Spec:
+    def complete(self, at: Fit, *inputs: Spec) -> None:
         if len(inputs) == 4:
             raise OpError("aux_class_preds needs aux_box_preds: 3 or 5 inputs", code="E208", port=3)
-        dtype = fit(self, *inputs).types.get("t")
-        shapes = [s.shape or (DYNAMIC,) * 3 for s in inputs]
-        return Spec(dtype, (1, 1, self._count(shapes), detections.DETECTION))
+        batch = at["N"]
+        if merge(at["P"], 1) is None and merge(at["P"], batch) is None:
+            text = f"proposals has a batch of {at['P']}, there are {batch} images"
+            raise OpError(text, code="E302", port=2)
+        rows = 1 if self.variance_encoded_in_target else 2
+        _matching(at["R"], rows, 2, "boxes, and variances unless they are in the target")
+        at["K"] = self._count(batch, *self._sizes(at))
 
-    def _count(self, shapes: list[Shape]) -> Dim:
-        """Return the rows of the output; E302 where shapes do not fit each other."""
-        batch = self._batch(shapes)
-        priors, classes = self._sizes(shapes)
+    def _count(self, batch: Dim, priors: Dim, classes: Dim) -> Dim:
+        """Return the rows of the output."""
         if self.keep_top_k and self.keep_top_k[0] > 0:
             return batch * self.keep_top_k[0]
         if self.keep_top_k and self.keep_top_k[0] == -1 and self.top_k > 0:
             return batch * self.top_k * classes
         return batch * priors * classes
 
-    def _batch(self, shapes: list[Shape]) -> Dim:
-        batch: Dim = DYNAMIC
-        for port, shape in enumerate(shapes):
-            both = merge(batch, shape[0])
-            if port == 2 and merge(shape[0], 1) is not None:
-                continue
-            if both is None:
-                text = f"{_NAMES[port]} has a batch of {shape[0]}, there are {batch} images"
-                raise OpError(text, code="E302", port=port)
-            batch = both
-        rows = 1 if self.variance_encoded_in_target else 2
-        _matching(shapes[2][1], rows, 2, "boxes, and variances unless they are in the target")
-        return batch
-
-    def _sizes(self, shapes: list[Shape]) -> tuple[Dim, Dim]:
-        """Return the numbers of priors and of classes."""
+    def _sizes(self, at: Fit) -> tuple[Dim, Dim]:
+        """Return the numbers of priors and of classes; E302 where sizes do not fit them."""
         prior = 4 if self.normalized else 5
-        priors = _divided(shapes[2][2], prior, 2, "the numbers of a prior")
+        priors = _divided(at["V"], prior, 2, "the numbers of a prior")
         if priors == 0:
             raise OpError("there are no proposals; one is needed", code="E302", port=2)
         known = self.declared_classes()
         classes: Dim = DYNAMIC if known is None else known
         if isinstance(classes, int) and not isinstance(priors, int):
-            priors = _divided(shapes[1][1], classes, 1, "a score of each class")
+            priors = _divided(at["C"], classes, 1, "a score of each class")
         elif isinstance(priors, int) and not isinstance(classes, int):
-            classes = _divided(shapes[1][1], priors, 1, "a score of each prior")
+            classes = _divided(at["C"], priors, 1, "a score of each prior")
             if not isinstance(classes, int) and not self.share_location:
-                classes = _divided(shapes[0][1], 4 * priors, 0, "a box of each prior")
-        _matching(shapes[1][1], priors * classes, 1, "a score of each prior and class")
+                classes = _divided(at["B"], 4 * priors, 0, "a box of each prior")
+        _matching(at["C"], priors * classes, 1, "a score of each prior and class")
         boxes = 4 * priors * (1 if self.share_location else classes)
-        _matching(shapes[0][1], boxes, 0, "a box of each prior")
-        if len(shapes) > 3:
-            _matching(shapes[3][1], 2 * priors, 3, "two scores of each prior")
-            _matching(shapes[4][1], boxes, 4, "a box of each prior")
+        _matching(at["B"], boxes, 0, "a box of each prior")
+        _matching(at["A"], 2 * priors, 3, "two scores of each prior")
         return priors, classes
 
     def evaluate(self, box_logits: Array, class_preds: Array, *others: Array) -> Array:
         proposals = others[0].astype(np.float32)
-        count = self._count([a.shape for a in (box_logits, class_preds, *others)])
+        count = inferred_shape(self, box_logits, class_preds, *others)[2]
         priors = proposals.shape[2] // (4 if self.normalized else 5)
         classes = class_preds.shape[1] // priors
         scores = class_preds.astype(np.float32).reshape(len(class_preds), priors, classes)
@@ -151,7 +141,7 @@ class _DetectionOutput(Op):
             valid = _until_end(own) if not self.normalized else priors
             found = choose(of_image[:, :valid], boxes[n], shared=self.share_location)
             rows += [self._row(n, c, found[c], of_image[c], boxes[n]) for c in found]
-        return detections.fill(rows, int(count)).astype(box_logits.dtype)  # type: ignore[arg-type]
+        return detections.fill(rows, count).astype(box_logits.dtype)
 
     def _best_boxes(self) -> BestBoxes:
         return BestBoxes(
@@ -240,39 +230,24 @@ class DetectionOutput(_DetectionOutput):
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-def _sizes(spec: Spec, port: int, name: str) -> tuple[Dim, Dim]:
-    """Return height and width, which are not negative where they are exact; E305."""
-    values = elements(spec, port, name) or (UNKNOWN, UNKNOWN)
-    at_least(0, (v for v in values if isinstance(v, int)), port, name)
-    return non_negative(values[0]), non_negative(values[1])
-
-
-def _variances(values: Floats) -> Iterator[Problem]:
-    if len(values) not in (0, 1, 4):
-        text = f"variance has {len(values)} values; it must have 1 or 4, or none for 0.1"
-        yield Problem("E210", text, attribute="variance")
-    if any(v < 0 for v in values):
-        text = f"variance is {list(values)}; it must not be negative"
-        yield Problem("E210", text, attribute="variance")
+_Variances = Annotated[Floats, ValueRange(0, counts=(0, 1, 4), hint="none stands for 0.1")]
+_Sides = Annotated[Floats, ValueRange(0, above=True, high=float_info.max)]
 
 
 class _Priors(Op):
     """Base: a grid's size and an image's size -> (2, 4 * H * W * boxes of a cell)."""
 
     rounding = SCALE
-    signature = "output_size: integer [2]; image_size: integer [2] -> f32 [2, N]"
-    variance: Floats
+    signature = "output_size: integer [2] = *G; image_size: integer [2] = *I -> f32 [2, N]"
+    variance: _Variances
 
     def per_cell(self) -> int:
         """Return the number of boxes of a cell."""
         raise NotImplementedError
 
-    def infer(self, output_size: Spec, image_size: Spec) -> Specs:
-        at = fit(self, output_size, image_size)
-        height, width = _sizes(output_size, 0, "output_size")
-        _sizes(image_size, 1, "image_size")
+    def complete(self, at: Fit, output_size: Spec, image_size: Spec) -> None:
+        height, width = at.groups["G"] or (DYNAMIC, DYNAMIC)
         at["N"] = 4 * self.per_cell() * height * width
-        return at.result()
 
     def evaluate(self, output_size: Array, image_size: Array) -> Array:
         height, width = map(int, output_size)
@@ -293,37 +268,23 @@ class _Priors(Op):
 class _PriorBox(_Priors):
     """Base of the two versions."""
 
-    min_size: Floats = ()
-    max_size: Floats = ()
-    aspect_ratio: Floats = ()
-    density: Floats = ()
-    fixed_ratio: Floats = ()
-    fixed_size: Floats = ()
+    min_size: _Sides = ()
+    max_size: _Sides = ()
+    aspect_ratio: _Sides = ()
+    density: _Sides = ()
+    fixed_ratio: _Sides = ()
+    fixed_size: Annotated[Floats, ValueRange(-_LARGEST, high=_LARGEST)] = ()
     clip: bool = False
     flip: bool = False
     step: float = 0.0
     offset: float = attribute(0.0, documented=True)
-    variance: Floats = ()
+    variance: _Variances = ()
     scale_all_sizes: bool = True
     min_max_aspect_ratios_order: bool = attribute(True, internal=True)
 
     def check(self) -> Iterator[Problem]:
-        yield from _variances(self.variance)
-        wrong = False
-        for name in ("min_size", "max_size", "aspect_ratio", "density", "fixed_ratio"):
-            values: Floats = getattr(self, name)
-            if any(not 0 < v < math.inf for v in values):
-                wrong = True
-                text = f"{name} is {list(values)}; all of it must be positive and finite"
-                yield Problem("E210", text, attribute=name)
-        if any(not abs(v) <= _LARGEST for v in self.fixed_size):
-            wrong = True
-            text = f"fixed_size is {list(self.fixed_size)}; all of it must be finite in f32"
-            yield Problem("E210", text, attribute="fixed_size")
-        if not wrong:
-            yield from self._check_count()
-
-    def _check_count(self) -> Iterator[Problem]:
+        if any(out_of_range(self)):
+            return
         count = self.per_cell()
         limit = current().boxes
         if count > limit:
@@ -417,10 +378,9 @@ class PriorBoxClustered(_Priors):
     step_w: float = 0.0
     step_h: float = 0.0
     offset: float = attribute(0.0, documented=True)
-    variance: Floats = ()
+    variance: _Variances = ()
 
     def check(self) -> Iterator[Problem]:
-        yield from _variances(self.variance)
         if len(self.width) != len(self.height):
             text = f"there are {len(self.width)} widths and {len(self.height)} heights"
             yield Problem("E210", text, attribute="height")

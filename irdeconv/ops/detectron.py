@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
-from irdeconv.ir.attributes import Floats, IndexType, Ints, Natural, NotNegative, Positive
+from irdeconv.base.errors import OpError
+from irdeconv.ir.attributes import (
+    Floats,
+    IndexType,
+    Ints,
+    Natural,
+    NotNegative,
+    Positive,
+    Unlimited,
+    ValueRange,
+)
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.op import JUMPS, Op, attribute, op, roundings
-from irdeconv.ir.ports import Specs, fit
+from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import Array, Dim, Spec, merge
 from irdeconv.kernels import boxes, suppression
 from irdeconv.kernels import regions as sampled
@@ -42,8 +50,7 @@ class ExperimentalDetectronPriorGridGenerator(Op):
     stride_x: NotNegative = 0.0
     stride_y: NotNegative = 0.0
 
-    def infer(self, *inputs: Spec) -> Specs:
-        at = fit(self, *inputs)
+    def complete(self, at: Fit, *inputs: Spec) -> None:
         for name, size in (("h", at["H"]), ("w", at["W"])):
             value = getattr(self, name)
             if value and merge(value, size) is None:
@@ -51,7 +58,6 @@ class ExperimentalDetectronPriorGridGenerator(Op):
                 raise OpError(text, code="E304", attribute=name)
         grid = (at["H"], at["W"], at["P"])
         at.groups["G"] = (grid[0] * grid[1] * grid[2],) if self.flatten else grid
-        return at.result()
 
     def evaluate(self, priors: Array, feature_map: Array, im_data: Array) -> Array:
         want_shapes(self, priors, feature_map, im_data)
@@ -99,27 +105,18 @@ class ExperimentalDetectronROIFeatureExtractor(Op):
     """
 
     signature = (
-        "input_rois: real t [R, 4]; level*: t [1, C, ?, ?] "
+        "input_rois: real t [R, 4]; level+: t [1, C, ?, ?] "
         "-> t [R, C, output_size, output_size]; t [R, 4]"
     )
     output_size: Positive = attribute(0, documented=True)
     sampling_ratio: Natural = attribute(0, documented=True)
-    pyramid_scales: Ints = attribute((), documented=True)
+    pyramid_scales: Annotated[Ints, ValueRange(1)] = attribute((), documented=True)
     aligned: bool = False
 
-    def check(self) -> Iterator[Problem]:
-        if min(self.pyramid_scales, default=1) < 1:
-            text = f"pyramid_scales is {list(self.pyramid_scales)}; they must be positive"
-            yield Problem("E210", text, attribute="pyramid_scales")
-
-    def infer(self, input_rois: Spec, *levels: Spec) -> Specs:
+    def complete(self, at: Fit, input_rois: Spec, *levels: Spec) -> None:
         if len(self.pyramid_scales) < len(levels):
             text = f"pyramid_scales has {len(self.pyramid_scales)} numbers for {len(levels)} levels"
             raise OpError(text, code="E304", attribute="pyramid_scales")
-        at = fit(self, input_rois, *levels)
-        if not levels:
-            raise OpError("it reads no level of the pyramid", code="E208")
-        return at.result()
 
     def evaluate(self, input_rois: Array, *levels: Array) -> tuple[Array, Array]:
         want_shapes(self, input_rois, *levels)
@@ -169,18 +166,12 @@ class ExperimentalDetectronDetectionOutput(Op):
     nms_threshold: float = attribute(0.0, documented=True)
     max_delta_log_wh: float = attribute(0.0, documented=True)
     num_classes: Positive = attribute(0, documented=True)
-    post_nms_count: int = attribute(0, documented=True)
+    post_nms_count: Unlimited = attribute(0, documented=True)
     max_detections_per_image: Natural = attribute(0, documented=True)
     class_agnostic_box_regression: bool = False
-    deltas_weights: Floats = attribute((), documented=True)
-
-    def check(self) -> Iterator[Problem]:
-        if self.post_nms_count < -1:
-            text = f"post_nms_count is {self.post_nms_count}; it must be -1, which is all, or more"
-            yield Problem("E210", text, attribute="post_nms_count")
-        if len(self.deltas_weights) != 4:
-            text = f"deltas_weights has {len(self.deltas_weights)} numbers; 4 are needed"
-            yield Problem("E210", text, attribute="deltas_weights")
+    deltas_weights: Annotated[Floats, ValueRange(None, counts=(4,))] = attribute(
+        (), documented=True
+    )
 
     def evaluate(
         self, input_rois: Array, input_deltas: Array, input_scores: Array, input_im_info: Array
@@ -279,21 +270,14 @@ class GenerateProposals(_Proposals):
     )
     pre_nms_count: Positive = attribute(0, documented=True)
     normalized: bool = True
-    nms_eta: float = 1.0
+    nms_eta: Annotated[float, ValueRange(1, high=1)] = 1.0
     roi_num_type: IndexType = i64
 
-    def check(self) -> Iterator[Problem]:
-        if self.nms_eta != 1:
-            text = f"nms_eta is {self.nms_eta}; OpenVINO knows 1 only"
-            yield Problem("E210", text, attribute="nms_eta")
-
-    def infer(self, *inputs: Spec) -> Specs:
-        at = fit(self, *inputs)
+    def complete(self, at: Fit, *inputs: Spec) -> None:
         _three_or_four(at["I"], f"im_info has {at['I']} numbers for each image", 0)
         each = most(at["H"], at["W"], at["A"])
         exact = known_count(self, *inputs)
         at["M"] = most(at["N"], least_of(each, *self.counts)) if exact is None else exact
-        return at.result()
 
     def evaluate(
         self, im_info: Array, anchors: Array, deltas: Array, scores: Array
@@ -357,6 +341,8 @@ _PROPOSED = (
     "image_shape: real [I] -> t [post_nms_topn*N, 5]"
 )
 
+_Ratios = Annotated[Floats, ValueRange(0, above=True, needed=True)]
+
 
 @dataclass(frozen=True)
 class _Proposal(Op):
@@ -368,8 +354,8 @@ class _Proposal(Op):
     nms_thresh: float = attribute(0.0, documented=True)
     feat_stride: Positive = attribute(1, documented=True)
     min_size: int = attribute(1, documented=True)
-    ratio: Floats = attribute((), documented=True)
-    scale: Floats = attribute((), documented=True)
+    ratio: _Ratios = attribute((), documented=True)
+    scale: _Ratios = attribute((), documented=True)
     clip_before_nms: bool = True
     clip_after_nms: bool = False
     normalize: bool = False
@@ -377,22 +363,13 @@ class _Proposal(Op):
     box_coordinate_scale: float = 1.0
     framework: Literal["", "tensorflow"] = ""
 
-    def check(self) -> Iterator[Problem]:
-        for name in ("ratio", "scale"):
-            values: Floats = getattr(self, name)
-            if not values or any(not v > 0 for v in values):
-                text = f"{name} is {list(values)}; it must have positive numbers"
-                yield Problem("E210", text, attribute=name)
-
     @property
     def anchors(self) -> int:
         """How many anchors a cell has."""
         return len(self.ratio) * len(self.scale)
 
-    def infer(self, *inputs: Spec) -> Specs:
-        at = fit(self, *inputs)
+    def complete(self, at: Fit, *inputs: Spec) -> None:
         _three_or_four(at["I"], f"image_shape has {at['I']} numbers", 2)
-        return at.result()
 
     def _propose(self, class_probs: Array, bbox_deltas: Array, info: Array) -> tuple[Array, Array]:
         """Return the proposals (N * post, 5) and their scores."""

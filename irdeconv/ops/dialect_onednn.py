@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir import geometry
-from irdeconv.ir.attributes import Ints
+from irdeconv.ir.attributes import AxisInts, Ints, Positive, ValueRange
 from irdeconv.ir.geometry import Semantics, Window, WindowTerms
-from irdeconv.ir.op import Builder, attribute, op
+from irdeconv.ir.op import attribute, op
 from irdeconv.ir.spec import Spec
 from irdeconv.ops import dialect_base
 from irdeconv.ops.dialect_base import CommonTerms, Setting
@@ -33,35 +33,23 @@ class OneDnnConvTranspose(DialectDeconvolution):
     """
 
     system: ClassVar[str] = "oneDNN Graph"
-    element_types: ClassVar[tuple[str, ...]] = ("f32", "f16", "bf16")
-    per_axis: ClassVar[tuple[str, ...]] = (
-        "strides",
-        "pads_begin",
-        "pads_end",
-        "dilations",
-        "output_padding",
-    )
+    signature = "data: f32|f16|bf16 t [?, ?, *I:1..3]; filter: t [?, ?, *K:I]; bias?: t [M]"
+    channel_rule: ClassVar[str] = "axis I must equal"
+    padding_hint: ClassVar[str] = 'the document sets no limit: semantics="document" computes it'
 
-    strides: Ints
-    pads_begin: Ints
-    pads_end: Ints
-    dilations: Ints
+    strides: Annotated[Ints, ValueRange(1, per_axis=True, needed=True)]
+    pads_begin: Annotated[Ints, ValueRange(None, per_axis=True, needed=True)]
+    pads_end: Annotated[Ints, ValueRange(None, per_axis=True, needed=True)]
+    dilations: Annotated[Ints, ValueRange(1, per_axis=True, needed=True)]
     auto_pad: Literal["none", "same_upper", "same_lower", "valid"] = "none"
-    output_padding: Ints = ()
-    groups: int = 1
+    output_padding: AxisInts = ()
+    groups: Positive = 1
     data_format: Literal["NXC", "NCX"] = "NXC"
     filter_format: Format | None = None
     weights_format: Format | None = None
     semantics: Semantics = attribute("runtime", internal=True)
 
-    def expand(self, b: Builder[Any], data: Any, filter: Any, bias: Any = None) -> Any:
-        return self.build(b, data, filter, bias)
-
     def check(self) -> Iterator[Problem]:
-        yield from super().check()
-        for name, values in self.lists.items():
-            if not values and name != "output_padding":
-                yield Problem("E210", f"{name} is empty; it is required", attribute=name)
         if len({self.filter_format, self.weights_format} - {None}) > 1:
             text = (
                 f"filter_format={self.filter_format} and "
@@ -104,18 +92,6 @@ class OneDnnConvTranspose(DialectDeconvolution):
         dialect_base.check_not_negative("output_padding", self.output_padding, self.system)
         if self.auto_pad == "none":
             self._check_pads()
-        if axes is None:
-            return
-        limits = self.padding_limits(self.common_terms(axes))
-        for axis, (extra, limit) in enumerate(zip(self.output_padding, limits, strict=False)):
-            if limit is not None and extra >= limit:
-                raise OpError(
-                    f"output_padding is {extra} on spatial axis {axis}; the library computes "
-                    f"values below the stride {limit} only",
-                    code="E304",
-                    attribute="output_padding",
-                    hint='the document sets no limit: semantics="document" computes it',
-                )
 
     def _check_pads(self) -> None:
         """Refuse negative pads; the library takes those at the end that are above -stride."""

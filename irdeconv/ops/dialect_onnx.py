@@ -9,9 +9,15 @@ from typing import Any, ClassVar, Literal
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir import geometry
-from irdeconv.ir.attributes import Ints
+from irdeconv.ir.attributes import (
+    AxisInts,
+    NaturalAxisInts,
+    NaturalInts,
+    Positive,
+    PositiveAxisInts,
+)
 from irdeconv.ir.geometry import Semantics, Window, WindowTerms, filled, size_hint
-from irdeconv.ir.op import Builder, attribute, op
+from irdeconv.ir.op import attribute, op
 from irdeconv.ir.spec import Spec, is_static, maximum
 from irdeconv.ops import dialect_base
 from irdeconv.ops.dialect_base import (
@@ -38,11 +44,12 @@ class ConvTranspose(DialectDeconvolution):
     """
 
     system: ClassVar[str] = "ONNX"
-    ranks: ClassVar[range] = range(3, 9)
-    element_types: ClassVar[tuple[str, ...]] = ("f16", "f32", "f64")
+    signature = "data: f16|f32|f64 t [N, D, *I:1..6]; filter: t [C, M, *K:I]; bias?: t [B]"
     groups_name: ClassVar[str] = "group"
     kernel_name: ClassVar[str] = "kernel_shape"
-    per_axis: ClassVar[tuple[str, ...]] = ("strides", "dilations", "output_padding", "kernel_shape")
+    padding_hint: ClassVar[str] = (
+        "the text allows less than stride or dilation, ONNX Runtime less than the stride"
+    )
     window_attributes: ClassVar[tuple[str, ...]] = (
         "auto_pad",
         "pads",
@@ -53,28 +60,19 @@ class ConvTranspose(DialectDeconvolution):
     whole_output_shape: ClassVar[bool] = False  # output_shape may name batch and channels too
 
     auto_pad: AutoPad = attribute("NOTSET", exact=True)
-    dilations: Ints = ()
-    group: int = 1
-    kernel_shape: Ints = ()
-    output_padding: Ints = ()
-    output_shape: Ints = ()
-    pads: Ints = ()
-    strides: Ints = ()
+    dilations: PositiveAxisInts = ()
+    group: Positive = 1
+    kernel_shape: AxisInts = ()
+    output_padding: NaturalAxisInts = ()
+    output_shape: NaturalInts = ()
+    pads: NaturalInts = ()
+    strides: PositiveAxisInts = ()
     semantics: Semantics = attribute("runtime", internal=True)
 
-    def expand(self, b: Builder[Any], data: Any, filter: Any, bias: Any = None) -> Any:
-        return self.build(b, data, filter, bias)
-
     def check(self) -> Iterator[Problem]:
-        yield from super().check()
         if self.pads and self.auto_pad != "NOTSET":
             text = f"pads cannot be given together with auto_pad={self.auto_pad}"
             yield Problem("E210", text, attribute="pads", hint="leave out one of them")
-        for name in ("pads", "output_padding", "output_shape"):
-            for at, v in enumerate(getattr(self, name)):
-                if v < 0:
-                    text = f"{name} is {v} at position {at}; no negative value is allowed"
-                    yield Problem("E210", text, attribute=name)
 
     @property
     def key(self) -> str:
@@ -129,26 +127,17 @@ class ConvTranspose(DialectDeconvolution):
         return [max(s, d) for s, d in zip(t.strides, t.dilations, strict=True)]
 
     def check_attributes(self, data: Spec, filter: Spec, axes: int | None) -> None:
-        dialect_base.check_list("pads", self.pads, axes, per_axis=2)
         if axes is None:
             return
+        if self.pads and len(self.pads) != 2 * axes:
+            text = f"pads has {len(self.pads)} values; {axes} spatial axes need {2 * axes}"
+            raise OpError(text, code="E304", attribute="pads")
         allowed = (axes, axes + 2) if self.whole_output_shape else (axes,)
         if self.output_shape and len(self.output_shape) not in allowed:
             text = f"output_shape has {len(self.output_shape)} values for {axes} spatial axes"
             raise OpError(text, code="E304", attribute="output_shape")
 
     def check_setting(self, s: Setting) -> None:
-        limits = self.padding_limits(s)
-        for axis, (extra, limit) in enumerate(zip(self.output_padding, limits, strict=False)):
-            if limit is not None and extra >= limit:
-                raise OpError(
-                    f"output_padding is {extra} on spatial axis {axis}; it must be less than "
-                    f"{limit} (stride {s.strides[axis]}, dilation {s.dilations[axis]})",
-                    code="E304",
-                    attribute="output_padding",
-                    hint="the text allows less than stride or dilation, ONNX Runtime less than "
-                    "the stride",
-                )
         if self.semantics == "runtime":
             self._check_reachable(s)
 
@@ -258,7 +247,7 @@ class ConvTranspose22(ConvTranspose):
     As version 11.  [ONNX ConvTranspose-22]
     """
 
-    element_types: ClassVar[tuple[str, ...]] = ("f16", "f32", "f64", "bf16")
+    signature = ConvTranspose.signature.replace("f16|f32|f64", "f16|f32|f64|bf16")
 
 
 def spelled(

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import Problem
 from irdeconv.ir import geometry
-from irdeconv.ir.attributes import Ints
+from irdeconv.ir.attributes import AxisInts, PositiveAxisInts
 from irdeconv.ir.geometry import Semantics, Window, WindowTerms
-from irdeconv.ir.op import Builder, attribute, op
-from irdeconv.ir.spec import Dim, Spec, is_static, merge
+from irdeconv.ir.op import attribute, op
+from irdeconv.ir.spec import Dim, Spec, is_static
 from irdeconv.ops.dialect_base import (
     CommonTerms,
     PadsRule,
@@ -41,16 +41,13 @@ class BackpropData(DialectDeconvolution):
     system: ClassVar[str] = "OpenVINO"
     least_size: ClassVar[int] = 0
 
-    strides: Ints = attribute((), documented=True)
-    pads_begin: Ints = attribute((), documented=True)
-    pads_end: Ints = attribute((), documented=True)
-    dilations: Ints = attribute((), documented=True)
+    strides: PositiveAxisInts = attribute((), documented=True)
+    pads_begin: AxisInts = attribute((), documented=True)
+    pads_end: AxisInts = attribute((), documented=True)
+    dilations: PositiveAxisInts = attribute((), documented=True)
     auto_pad: AutoPad = "explicit"
-    output_padding: Ints = ()
+    output_padding: AxisInts = ()
     semantics: Semantics = attribute("runtime", internal=True)
-
-    def expand(self, b: Builder[Any], data: Any, filter: Any, output_shape: Any = None) -> Any:
-        return self.build(b, data, filter, output_shape=output_shape)
 
     @property
     def key(self) -> str:
@@ -79,55 +76,6 @@ class BackpropData(DialectDeconvolution):
         elif s.auto_pad == "valid":
             return PadsRule(f"{text}: nothing at the begin, the end follows from the size")
         return PadsRule(text, from_output(s, clamp=not document), s.auto_pad == "same_upper")
-
-    def check_ranks(self, data: Spec, filter: Spec, axes: int | None) -> None:
-        if data.shape is not None and len(data.shape) not in self.ranks:
-            text = (
-                f"data has rank {len(data.shape)}; it needs 3 to 5 axes: N, C and 1 to 3 "
-                "spatial ones"
-            )
-            raise OpError(text, code="E301", port=0)
-        if axes is not None and not 1 <= axes <= 3:
-            raise OpError(f"{axes} spatial axes; 1 to 3 are possible", code="E301", port=1)
-        want = None if axes is None else axes + (3 if self.group_count is None else 2)
-        if want is not None and filter.shape is not None and len(filter.shape) != want:
-            noun = "axis" if axes == 1 else "axes"
-            text = (
-                f"data has {axes} spatial {noun}, so the filter needs rank {want} {self.layout}, "
-                f"but it has rank {len(filter.shape)}"
-            )
-            raise OpError(text, code="E301", port=1)
-
-    def check_types(self, data: Spec, filter: Spec, bias: Spec | None) -> None:
-        if data.dtype is not None and filter.dtype is not None and data.dtype != filter.dtype:
-            raise OpError(
-                f"data is {data.dtype}, the filter {filter.dtype}; they must have one element type",
-                code="E303",
-                port=1,
-            )
-        for port, spec in enumerate((data, filter)):
-            if spec.dtype is not None and spec.dtype.kind not in ("float", "int", "uint"):
-                raise OpError(f"element type {spec.dtype} is not numeric", code="E303", port=port)
-
-    def check_lists(self, axes: int | None) -> None:
-        for name, values in self.lists.items():
-            if values and axes is not None and len(values) != axes:
-                text = f"{name} has {len(values)} values for {axes} spatial axes"
-                raise OpError(text, code="E304", attribute=name)
-
-    def check_channels(self, data: Spec, filter: Spec, channels: Dim, outputs: Dim) -> None:
-        x, w = data.shape, filter.shape
-        if x is None or w is None or merge(x[1], channels) is not None:
-            return
-        grouped = self.group_count is None
-        product = f" = {w[0]} groups x {w[1]}" if grouped else ""
-        axes = "two axes multiply to" if grouped else "axis must equal"
-        raise OpError(
-            f"data has {x[1]} channels, the filter wants {channels}{product}",
-            code="E302",
-            port=1,
-            hint=f"the filter's first {axes} the data's channel axis",
-        )
 
     def warnings(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
         if s.output_shape is not None:
@@ -201,6 +149,7 @@ class ConvolutionBackpropData(BackpropData):
     integer type and may be computed.  [convolution/ConvolutionBackpropData-1]
     """
 
+    signature = "data: number t [N, D, *I:1..3]; filter: t [C, M, *K:I]; output_shape?: integer"
     layout: ClassVar[str] = "[C, M, *K]"
 
 
@@ -213,6 +162,8 @@ class GroupConvolutionBackpropData(BackpropData):
     """
 
     group_count: ClassVar[None] = None
+    signature = "data: number t [N, D, *I:1..3]; filter: t [G, C, M, *K:I]; output_shape?: integer"
+    channel_rule: ClassVar[str] = "first two axes multiply to"
     layout: ClassVar[str] = "[g, C/g, M/g, *K]"
 
     def warnings(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:

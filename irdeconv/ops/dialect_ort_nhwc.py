@@ -27,6 +27,7 @@ UNBOUNDED = 3.4e38  # from here on an upper bound of Relu bounds nothing in f32
 class NhwcConvTranspose(ConvTranspose):
     """What both versions share: the data's layout and the activation after the bias."""
 
+    signature = ConvTranspose.signature.replace("[N, D, *I:1..6]", "[N, *I:1..6, D]")
     mirrored_text: ClassVar[bool] = True
     whole_output_shape: ClassVar[bool] = True
     channels_last: ClassVar[bool] = True

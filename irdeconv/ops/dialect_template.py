@@ -8,16 +8,17 @@ from typing import Any, ClassVar, Self
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.base.limits import Limits, current
-from irdeconv.ir.attributes import Ints
+from irdeconv.ir.attributes import Ints, axis_lists
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.geometry import IntVector, Vector, Window, WindowTerms
 from irdeconv.ir.op import Builder, Op, SpecBuilder, SugarOp, attributes, ports
+from irdeconv.ir.ports import declaration, fit
 from irdeconv.ir.spec import DYNAMIC, Dim, Interval, Shape, Spec, dims, ints, is_static, merge
 from irdeconv.ops import core, dialect_base
+from irdeconv.ops.checks import check_lists
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.dialect_base import (
     PADS,
-    PER_AXIS,
     CommonTerms,
     PadsRule,
     Setting,
@@ -31,17 +32,14 @@ from irdeconv.ops.vectors import materialize, sizes, vector
 class DialectDeconvolution(SugarOp):
     """A deconvolution as a system spells it.
 
-    A dialect declares its ports in the signature of `expand`, which hands them to `build`, states
-    its limits as class variables, and overrides the hooks; those below `key` have a default. The
-    ports are data, filter, and `bias` or `output_shape` by these names.
+    A dialect declares its ports, data, filter, and `bias` or `output_shape` by these names, states
+    its limits as class variables, and overrides the hooks; those below `key` have a default.
     """
 
     deconvolution: ClassVar[bool] = True
     system: ClassVar[str] = ""  # its name in messages
-    ranks: ClassVar[range] = range(3, 6)  # of the data
-    element_types: ClassVar[tuple[str, ...]] = ()
-    per_axis: ClassVar[tuple[str, ...]] = PER_AXIS  # attributes with a value per spatial axis
-    positive: ClassVar[tuple[str, ...]] = ("strides", "dilations")  # those of values from 1 on
+    channel_rule: ClassVar[str] = "first axis must equal"  # what the filter has of the channels
+    padding_hint: ClassVar[str | None] = None  # about the limits of output_padding
     groups_name: ClassVar[str] = "groups"
     kernel_name: ClassVar[str] = ""  # the attribute that repeats the kernel's size
     least_size: ClassVar[int] = 1  # of an output axis
@@ -115,23 +113,17 @@ class DialectDeconvolution(SugarOp):
     @property
     def lists(self) -> dict[str, Ints]:
         """The attributes with a value per spatial axis, by name."""
-        return {name: getattr(self, name) for name in self.per_axis}
+        return axis_lists(self)
 
-    def check(self) -> Iterator[Problem]:
-        lists = self.lists
-        for name in self.positive:
-            yield from core.positive(name, lists[name])
-        yield from core.equal_lengths(lists)
-        yield from dialect_base.at_least_one(self.groups_name, self._groups)
-
-    def build(
-        self, b: Builder[Any], data: Any, filter: Any, bias: Any = None, output_shape: Any = None
-    ) -> Any:
+    def expand(self, b: Builder[Any], *inputs: Any) -> Any:
         """Resolve everything that is automatic and add core.Deconvolution, bias and activation."""
-        x, w = b.spec(data), b.spec(filter)
-        shape = None if output_shape is None else b.spec(output_shape)
+        specs = tuple(map(b.spec, inputs))
+        (data, filter), (x, w) = inputs[:2], specs[:2]
+        bias, output_shape = self._port("bias", inputs), self._port("output_shape", inputs)
+        shape = self._port("output_shape", specs)
         axes = self.axes(x, w, shape)
-        self.validate(x, w, None if bias is None else b.spec(bias), shape, axes)
+        fit(self, *specs)
+        self.validate(x, w, self._port("bias", specs), shape, axes)
         if axes is None:
             if isinstance(b, SpecBuilder):
                 return Spec(x.dtype or w.dtype, None)
@@ -188,11 +180,11 @@ class DialectDeconvolution(SugarOp):
         axes: int | None,
     ) -> None:
         """Raise OpError where the inputs do not fit what the system accepts."""
-        self.check_ranks(data, filter, axes)
-        self.check_types(data, filter, bias)
-        dialect_base.check_output_type(output_shape)
-        self.check_lists(axes)
-        dialect_base.check_output_shape(output_shape, axes)
+        if axes is not None:
+            self._check_axes(axes)
+            check_lists(self, axes)
+            dialect_base.check_output_shape(output_shape, axes)
+            self._check_padding(self.common_terms(axes).filled(axes))
         self.check_attributes(data, filter, axes)
         groups, channels, outputs, kernel = self._filter_parts(filter.shape, axes)
         self.check_channels(data, filter, channels, outputs)
@@ -205,23 +197,37 @@ class DialectDeconvolution(SugarOp):
         if s is not None:
             self.check_setting(s)
 
-    def check_ranks(self, data: Spec, filter: Spec, axes: int | None) -> None:
-        """Require the ranks that the system accepts; E301."""
-        dialect_base.check_ranks(data, filter, self.ranks, self.layout)
+    def _check_axes(self, axes: int) -> None:
+        """Require as many spatial axes as the system computes, however they are known; E301."""
+        allowed = declaration(self.signature).inputs[0].axes
+        assert allowed is not None
+        low, high = allowed.counts
+        if high is not None and not low <= axes <= high:
+            text = f"{axes} spatial axes; {low} to {high} are possible"
+            raise OpError(text, code="E301", port=1)
 
-    def check_types(self, data: Spec, filter: Spec, bias: Spec | None) -> None:
-        """Require one element type of those that the system computes; E303."""
-        dialect_base.check_types((data, filter, bias), self.element_types, self.system)
-
-    def check_lists(self, axes: int | None) -> None:
-        """Require a value per spatial axis; E304."""
-        for name, values in self.lists.items():
-            dialect_base.check_list(name, values, axes)
+    def _check_padding(self, t: CommonTerms) -> None:
+        """Require an output_padding below the system's limits; E304."""
+        rows = enumerate(zip(t.output_padding, self.padding_limits(t), t.strides, strict=True))
+        for axis, (extra, limit, stride) in rows:
+            if limit is not None and extra >= limit and extra:
+                text = f"output_padding is {extra} on spatial axis {axis}, of stride {stride}"
+                text += f"; it must be less than {limit}"
+                raise OpError(text, code="E304", attribute="output_padding", hint=self.padding_hint)
 
     def check_channels(self, data: Spec, filter: Spec, channels: Dim, outputs: Dim) -> None:
         """Require the data's channels to be the filter's, in whole groups; E302, E304."""
         here = DYNAMIC if data.shape is None else data.shape[-1 if self.channels_last else 1]
-        dialect_base.check_groups(here, channels, self._groups, self.groups_name)
+        if merge(here, channels) is None:
+            w = filter.shape or ()
+            product = f" = {w[0]} groups x {w[1]}" if self.group_count is None else ""
+            text = f"data has {here} channels, the filter wants {channels}{product}"
+            hint = f"the filter's {self.channel_rule} the data's channel axis"
+            raise OpError(text, code="E302", port=1, hint=hint)
+        for name, count in (("data has", here), ("the filter has", channels)):
+            if isinstance(count, int) and count % self._groups:
+                text = f"{name} {count} input channels, which {self._groups} groups do not divide"
+                raise OpError(text, code="E304", attribute=self.groups_name)
 
     @property
     def _groups(self) -> int:
@@ -292,7 +298,7 @@ class DialectDeconvolution(SugarOp):
             out["output_shape"] = shape_text(output_shape)
         return out or dict(list(shown.items())[:1])
 
-    def _port(self, name: str, inputs: tuple[Spec, ...]) -> Spec | None:
+    def _port(self, name: str, inputs: tuple[Any, ...]) -> Any:
         """Return the input of a port by its name, None where there is none."""
         return dict(zip(ports(type(self)).names, inputs, strict=False)).get(name)
 

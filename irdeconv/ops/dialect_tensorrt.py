@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Literal
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir import geometry
-from irdeconv.ir.attributes import Ints
+from irdeconv.ir.attributes import AxisInts, Ints, Positive, PositiveAxisInts
 from irdeconv.ir.geometry import Window, WindowTerms, filled
-from irdeconv.ir.op import Builder, attribute, op
+from irdeconv.ir.op import attribute, op
 from irdeconv.ir.spec import Dim, Spec, is_static
 from irdeconv.ops import dialect_base
 from irdeconv.ops.dialect_base import CommonTerms, Setting
@@ -38,37 +38,22 @@ class TensorRtDeconvolution(DialectDeconvolution):
     key: ClassVar[str] = "tensorrt"
     layout: ClassVar[str] = "CKRS = [C, M/g, *K]"
     system: ClassVar[str] = "TensorRT"
-    ranks: ClassVar[range] = range(4, 6)
-    element_types: ClassVar[tuple[str, ...]] = ("f32", "f16", "bf16", "i8")
-    per_axis: ClassVar[tuple[str, ...]] = (
-        "kernel_size",
-        "pre_padding",
-        "post_padding",
-        "padding",
-        "stride",
-        "dilation",
-    )
-    positive: ClassVar[tuple[str, ...]] = ("kernel_size", "stride", "dilation")
+    signature = "data: f32|f16|bf16|i8 t [N, D, *I:2..3]; kernel: t [C, M, *K:I]; bias?: t [B]"
     groups_name: ClassVar[str] = "num_groups"
     kernel_name: ClassVar[str] = "kernel_size"
     window_attributes: ClassVar[tuple[str, ...]] = ("padding_mode", "pre_padding", "post_padding")
 
-    kernel_size: Ints = attribute(aliases=("kernel_size_nd",))
-    num_output_maps: int = attribute(aliases=("nb_output_maps",))
+    kernel_size: PositiveAxisInts = attribute(aliases=("kernel_size_nd",))
+    num_output_maps: Positive = attribute(aliases=("nb_output_maps",))
     padding_mode: PaddingMode = attribute("EXPLICIT_ROUND_DOWN", exact=True)
-    pre_padding: Ints = ()
-    post_padding: Ints = ()
-    padding: Ints = attribute((), xml="padding_nd", aliases=("padding",))
-    stride: Ints = attribute((), aliases=("stride_nd",))
-    dilation: Ints = attribute((), aliases=("dilation_nd",))
-    num_groups: int = attribute(1, aliases=("nb_groups",))
-
-    def expand(self, b: Builder[Any], data: Any, kernel: Any, bias: Any = None) -> Any:
-        return self.build(b, data, kernel, bias)
+    pre_padding: AxisInts = ()
+    post_padding: AxisInts = ()
+    padding: AxisInts = attribute((), xml="padding_nd", aliases=("padding",))
+    stride: PositiveAxisInts = attribute((), aliases=("stride_nd",))
+    dilation: PositiveAxisInts = attribute((), aliases=("dilation_nd",))
+    num_groups: Positive = attribute(1, aliases=("nb_groups",))
 
     def check(self) -> Iterator[Problem]:
-        yield from super().check()
-        yield from dialect_base.at_least_one("num_output_maps", self.num_output_maps)
         if self.padding and (self.pre_padding or self.post_padding):
             yield Problem(
                 "E210",

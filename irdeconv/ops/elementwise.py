@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -32,12 +33,12 @@ from irdeconv.ir.op import (
     op,
     roundings,
 )
-from irdeconv.ir.ports import Types, want_type
+from irdeconv.ir.ports import Fit, Types
 from irdeconv.ir.spec import Array, Interval, Spec, is_static
 from irdeconv.kernels import elementwise
 from irdeconv.kernels.elementwise import Rule, cut, rounded, saturated
 from irdeconv.ops import ranges
-from irdeconv.ops.checks import AutoBroadcast, aligned, aligned_shape, broadcast_shapes, one_type
+from irdeconv.ops.checks import AutoBroadcast, aligned, aligned_shape, broadcast_shapes
 
 BinaryFunction = Callable[[Array, Array], Array]
 
@@ -63,18 +64,13 @@ class Binary(Op):
     partial: ClassVar[bool] = True
     fn: ClassVar[BinaryFunction]
     rule: ClassVar[Rule | None] = None
-    accepts: ClassVar[Types] = "number"
-    gives_boolean: ClassVar[bool] = False
     scalar: ClassVar[Callable[[Any, Any], Any] | None] = None
+    signature = "a: number t; b: t -> t [*O]"
 
     auto_broadcast: AutoBroadcast = "numpy"
 
-    def infer(self, a: Spec, b: Spec) -> Spec:
-        dtype = one_type(a, b, names=("a", "b"))
-        want_type(a, self.accepts, 0, "a")
-        want_type(b, self.accepts, 1, "b")
-        shape = broadcast_shapes(a.shape, b.shape, self.auto_broadcast)
-        return Spec(boolean if self.gives_boolean else dtype, shape)
+    def complete(self, at: Fit, a: Spec, b: Spec) -> None:
+        at.groups["O"] = broadcast_shapes(a.shape, b.shape, self.auto_broadcast)
 
     def evaluate(self, a: Array, b: Array) -> Array:
         b = aligned(b, a.ndim, self.auto_broadcast)
@@ -103,7 +99,7 @@ class Binary(Op):
         ufunc, dtype = type(self).fn, inputs[0].dtype
         if dtype is None or dtype.kind == "string" or not isinstance(ufunc, np.ufunc):
             return None
-        if not self.gives_boolean and (dtype.is_real or dtype.is_packed):
+        if outputs[0].dtype != boolean and (dtype.is_real or dtype.is_packed):
             return None
         mode = self.auto_broadcast
         return Bound(lambda a, b, out, team: ufunc(a, aligned(b, a.ndim, mode), out=out))
@@ -112,37 +108,43 @@ class Binary(Op):
 def binary(
     name: str,
     fn: BinaryFunction,
-    doc: str,
+    what: str,
+    rounding: Rounding = JUMPS,
     *,
-    rounding: Rounding,
-    rule: Rule | None = None,
+    group: str,
+    section: str = "",
     since: int = 1,
     until: int = LAST_OPSET,
     accepts: Types = "number",
-    gives_boolean: bool = False,
-    scalar: Callable[[Any, Any], Any] | None = None,
+    gives: str = "t",
+    **members: Any,
 ) -> type[Binary]:
-    """Register an element-wise operation of two tensors.
+    """Register an element-wise operation of two tensors; `group` and `section` are the document's.
 
     In chains numbers are computed by `rule`, by default `fn`, if that is a ufunc; `rounding` is how
-    `compare` judges it.
+    `compare` judges it. `members` are class variables that differ from the base's.
     """
-    numbers = accepts == "number" and not gives_boolean
+    numbers = accepts == "number" and gives == "t"
+    types = f"{_TYPES[accepts]}; {'the same type' if gives == 't' else gives}"
     body = {
-        "__doc__": doc,
+        "__doc__": f"{what} (a, b broadcast), {types}.  [{group}/{section or name}-{since}]",
         "__module__": __name__,
         "fn": fn,
-        "rule": rule or (fn if numbers and isinstance(fn, np.ufunc) else None),
+        "rule": fn if numbers and isinstance(fn, np.ufunc) else None,
         "rounding": rounding,
-        "accepts": accepts,
-        "gives_boolean": gives_boolean,
-        "scalar": scalar,
+        "signature": f"a: {accepts} t; b: t -> {gives} [*O]",
+        **members,
     }
     return op(name, since=since, until=until)(type(name, (Binary,), body))
 
 
-def _row(what: str, types: str, section: str, out: str = "the same type") -> str:
-    return f"{what} (a, b broadcast), {types}; {out}.  [{section}]"
+_TYPES = {
+    "any": "one type",
+    "number": "any numbers of one type",
+    "boolean": "boolean",
+    "bits": "integers of one type or boolean",
+    "integer": "integers of one type",
+}
 
 
 def _power(a: Array, b: Array) -> Array:
@@ -169,12 +171,11 @@ def _remainder(ufunc: np.ufunc) -> BinaryFunction:
     return remainder
 
 
-def _arithmetic(
-    name: str, fn: BinaryFunction, what: str, rounding: Rounding, **more: Any
-) -> type[Binary]:
-    doc = _row(what, "any numbers of one type", f"arithmetic/{name}-1")
-    return binary(name, fn, doc, rounding=rounding, **more)
-
+_arithmetic = partial(binary, group="arithmetic")
+_comparison = partial(binary, group="comparison", accepts="any", gives="boolean")
+_logical = partial(binary, group="logical", accepts="boolean")
+_bitwise = partial(binary, group="bitwise", since=13, accepts="bits")
+_shift = partial(binary, group="bitwise", since=15, accepts="integer")
 
 Add = _arithmetic("Add", np.add, "a + b", roundings(1, "adds"), scalar=ranges.add)
 Subtract = _arithmetic(
@@ -261,45 +262,26 @@ class Divide(Binary):
         )
 
 
-def _comparison(
-    name: str, fn: BinaryFunction, what: str, scalar: Callable[[Any, Any], bool]
-) -> type[Binary]:
-    doc = _row(what, "one type", f"comparison/{name}-1", "boolean")
-    return binary(name, fn, doc, accepts="any", gives_boolean=True, scalar=scalar, rounding=JUMPS)
-
-
-Equal = _comparison("Equal", np.equal, "a == b", ranges.equal)
-NotEqual = _comparison("NotEqual", np.not_equal, "a != b", lambda a, b: not ranges.equal(a, b))
-Less = _comparison("Less", np.less, "a < b", ranges.less)
-LessEqual = _comparison("LessEqual", np.less_equal, "a <= b", lambda a, b: not ranges.less(b, a))
-Greater = _comparison("Greater", np.greater, "a > b", lambda a, b: ranges.less(b, a))
-GreaterEqual = _comparison(
-    "GreaterEqual", np.greater_equal, "a >= b", lambda a, b: not ranges.less(a, b)
+Equal = _comparison("Equal", np.equal, "a == b", scalar=ranges.equal)
+NotEqual = _comparison(
+    "NotEqual", np.not_equal, "a != b", scalar=lambda a, b: not ranges.equal(a, b)
 )
-
-
-def _logical(
-    name: str, fn: BinaryFunction, what: str, until: int = LAST_OPSET, section: str = ""
-) -> type[Binary]:
-    doc = _row(what, "boolean", f"logical/{section or name}-1")
-    kind: Any = {"accepts": "boolean", "gives_boolean": True, "rounding": JUMPS}
-    return binary(name, fn, doc, until=until, **kind)
+Less = _comparison("Less", np.less, "a < b", scalar=ranges.less)
+LessEqual = _comparison(
+    "LessEqual", np.less_equal, "a <= b", scalar=lambda a, b: not ranges.less(b, a)
+)
+Greater = _comparison("Greater", np.greater, "a > b", scalar=lambda a, b: ranges.less(b, a))
+GreaterEqual = _comparison(
+    "GreaterEqual", np.greater_equal, "a >= b", scalar=lambda a, b: not ranges.less(a, b)
+)
 
 
 LogicalAnd = _logical("LogicalAnd", np.logical_and, "a and b")
 LogicalOr = _logical("LogicalOr", np.logical_or, "a or b")
 LogicalXor = _logical("LogicalXor", np.logical_xor, "Exactly one of a, b")
-Xor = _logical("Xor", np.logical_xor, "Exactly one of a, b, an older name", 1, "LogicalXor")
-
-
-def _bitwise(name: str, fn: BinaryFunction, what: str) -> type[Binary]:
-    doc = _row(what, "integers of one type or boolean", f"bitwise/{name}-13")
-    return binary(name, fn, doc, since=13, accepts="bits", rounding=JUMPS)
-
-
-def _shift(name: str, fn: BinaryFunction, what: str) -> type[Binary]:
-    doc = _row(what, "integers of one type", f"bitwise/{name}-15")
-    return binary(name, fn, doc, since=15, accepts="integer", rounding=JUMPS)
+Xor = _logical(
+    "Xor", np.logical_xor, "Exactly one of a, b, an older name", until=1, section="LogicalXor"
+)
 
 
 BitwiseAnd = _bitwise("BitwiseAnd", np.bitwise_and, "Bits set in a and b")
@@ -327,16 +309,14 @@ class Select(Op):
 
     partial: ClassVar[bool] = True
     rounding = MOVES
+    signature = "cond: boolean; then: any t; otherwise: t -> t [*O]"
     auto_broadcast: AutoBroadcast = "numpy"
 
-    def infer(self, cond: Spec, then: Spec, otherwise: Spec) -> Spec:
-        want_type(cond, "boolean", 0, "cond")
-        dtype = one_type(then, otherwise, names=("then", "otherwise"), ports=(1, 2))
+    def complete(self, at: Fit, cond: Spec, then: Spec, otherwise: Spec) -> None:
         rule = self.auto_broadcast
         shape = broadcast_shapes(then.shape, otherwise.shape, rule, port=2)
-        if rule == "pdpd":
-            return Spec(dtype, broadcast_shapes(shape, cond.shape, rule, port=0))
-        return Spec(dtype, broadcast_shapes(cond.shape, shape, rule, port=0))
+        pair = (shape, cond.shape) if rule == "pdpd" else (cond.shape, shape)
+        at.groups["O"] = broadcast_shapes(*pair, rule, port=0)
 
     def evaluate(self, cond: Array, then: Array, otherwise: Array) -> Array:
         if any(isinstance(v, Interval) for v in cond.flat if cond.dtype == object):
@@ -382,13 +362,8 @@ def compute(rule: Rule, x: Array, *params: Any, clips: bool = False) -> Array:
 class Unary(Op):
     """Base of operations on each element by itself; the shape stays."""
 
-    accepts: ClassVar[Types] = "number"
-    gives_boolean: ClassVar[bool] = False
+    signature = "data: number t [*I] -> t [*I]"
     scalar: ClassVar[Scalar | None] = None
-
-    def infer(self, data: Spec) -> Spec:
-        want_type(data, self.accepts, 0, "data")
-        return Spec(boolean if self.gives_boolean else data.dtype, data.shape)
 
     def evaluate(self, data: Array) -> Array:
         if data.dtype == object:
@@ -445,49 +420,35 @@ class UnaryTest(Unary):
 def unary(
     name: str,
     rule: Rule,
-    doc: str,
-    *,
-    rounding: Rounding,
+    what: str,
     since: int = 1,
+    *,
+    rounding: Rounding = FUNCTION,
+    group: str = "arithmetic",
     accepts: Types = "number",
-    integers: Callable[[Array], Array] | None = None,
-    scalar: Scalar | None = None,
-    clips: bool = False,
+    **members: Any,
 ) -> type[UnaryFunction]:
-    """Register a function of each element.
+    """Register a function of each element; `group` is the document's.
 
-    `rule` is a ufunc or one of kernels.elementwise; `rounding` how `compare` judges it.
+    `rule` is a ufunc or one of kernels.elementwise; `rounding` how `compare` judges it. `members`
+    are class variables that differ from the base's.
     """
+    types = "floating-point" if accepts == "real" else "any numbers"
     body = {
-        "__doc__": doc,
+        "__doc__": _row(what, f"{group}/{name}-{since}", types),
         "__module__": __name__,
         "rule": rule,
         "rounding": rounding,
-        "accepts": accepts,
-        "integers": integers,
-        "partial": scalar is not None,
-        "scalar": scalar,
-        "clips": clips,
+        "signature": f"data: {accepts} t [*I] -> t [*I]",
+        "partial": "scalar" in members,
+        **members,
     }
     return op(name, since=since)(type(name, (UnaryFunction,), body))
 
 
-def row(what: str, section: str, types: str = "any numbers") -> str:
+def _row(what: str, section: str, types: str) -> str:
     """Return the docstring of a function of each element."""
     return f"{what}, {types}; same shape and type.  [{section}]"
-
-
-def _function(
-    name: str,
-    rule: Rule,
-    what: str,
-    since: int = 1,
-    rounding: Rounding = FUNCTION,
-    *,
-    clips: bool = False,
-) -> type[UnaryFunction]:
-    doc = row(what, f"arithmetic/{name}-{since}")
-    return unary(name, rule, doc, since=since, rounding=rounding, clips=clips)
 
 
 def _same(x: Array) -> Array:
@@ -502,23 +463,23 @@ def _saturating(fn: np.ufunc) -> Callable[[Array], Array]:
 Abs = unary(
     "Abs",
     np.abs,
-    row("Absolute value", "arithmetic/Abs-1"),
+    "Absolute value",
     rounding=KEEPS,
     integers=lambda x: x if x.dtype.kind == "u" else _saturating(np.abs)(x),
 )
 Negative = unary(
     "Negative",
     elementwise.negative,
-    row("-x", "arithmetic/Negative-1"),
+    "-x",
     rounding=KEEPS,
     integers=_saturating(np.negative),
     scalar=lambda v: ranges.subtract(0, v),
 )
-Sign = _function("Sign", np.sign, "-1, 0 or 1", rounding=JUMPS)
+Sign = unary("Sign", np.sign, "-1, 0 or 1", rounding=JUMPS)
 Floor = unary(
     "Floor",
     np.floor,
-    row("Largest integer not above x", "arithmetic/Floor-1"),
+    "Largest integer not above x",
     rounding=JUMPS,
     integers=_same,
     scalar=ranges.floor,
@@ -526,28 +487,28 @@ Floor = unary(
 Ceiling = unary(
     "Ceiling",
     np.ceil,
-    row("Smallest integer not below x", "arithmetic/Ceiling-1"),
+    "Smallest integer not below x",
     rounding=JUMPS,
     integers=_same,
     scalar=ranges.ceiling,
 )
-Sqrt = _function("Sqrt", np.sqrt, "Square root", rounding=roundings(2))
-Exp = unary("Exp", np.exp, row("e to the power x", "activation/Exp-1"), rounding=FUNCTION)
-Log = _function("Log", np.log, "Natural logarithm")
-Sin = _function("Sin", np.sin, "Sine of x in radians")
-Cos = _function("Cos", np.cos, "Cosine of x in radians")
-Tan = _function("Tan", np.tan, "Tangent of x in radians")
-Asin = _function("Asin", np.arcsin, "Inverse sine", clips=True)
-Acos = _function("Acos", np.arccos, "Inverse cosine", clips=True)
-Atan = _function("Atan", np.arctan, "Inverse tangent")
-Sinh = _function("Sinh", np.sinh, "Hyperbolic sine", clips=True)
-Cosh = _function("Cosh", np.cosh, "Hyperbolic cosine", clips=True)
-Asinh = _function("Asinh", np.arcsinh, "Inverse hyperbolic sine", since=4)
-Acosh = _function("Acosh", np.arccosh, "Inverse hyperbolic cosine", since=4, clips=True)
-Atanh = _function("Atanh", np.arctanh, "Inverse hyperbolic tangent", since=4, clips=True)
-Tanh = _function("Tanh", np.tanh, "Hyperbolic tangent")
+Sqrt = unary("Sqrt", np.sqrt, "Square root", rounding=roundings(2))
+Exp = unary("Exp", np.exp, "e to the power x", group="activation")
+Log = unary("Log", np.log, "Natural logarithm")
+Sin = unary("Sin", np.sin, "Sine of x in radians")
+Cos = unary("Cos", np.cos, "Cosine of x in radians")
+Tan = unary("Tan", np.tan, "Tangent of x in radians")
+Asin = unary("Asin", np.arcsin, "Inverse sine", clips=True)
+Acos = unary("Acos", np.arccos, "Inverse cosine", clips=True)
+Atan = unary("Atan", np.arctan, "Inverse tangent")
+Sinh = unary("Sinh", np.sinh, "Hyperbolic sine", clips=True)
+Cosh = unary("Cosh", np.cosh, "Hyperbolic cosine", clips=True)
+Asinh = unary("Asinh", np.arcsinh, "Inverse hyperbolic sine", since=4)
+Acosh = unary("Acosh", np.arccosh, "Inverse hyperbolic cosine", since=4, clips=True)
+Atanh = unary("Atanh", np.arctanh, "Inverse hyperbolic tangent", since=4, clips=True)
+Tanh = unary("Tanh", np.tanh, "Hyperbolic tangent")
 # Runtimes take polynomials that are equally far off everywhere: OpenVINO's 9.2 u at -0.05.
-Erf = _function("Erf", elementwise.erf, "Error function", rounding=replace(COMPOSITE, count=2))
+Erf = unary("Erf", elementwise.erf, "Error function", rounding=replace(COMPOSITE, count=2))
 
 
 @op("Round", since=5)
@@ -563,18 +524,18 @@ class Round(UnaryFunction):
 
 
 def _test(name: str, ufunc: np.ufunc, doc: str, since: int, accepts: Types) -> type[UnaryTest]:
-    truth = accepts != "bits"
-    body = {"ufunc": ufunc, "accepts": accepts, "gives_boolean": truth, "__module__": __name__}
+    signature = f"data: {accepts} t [*I] -> {'t' if accepts == 'bits' else 'boolean'} [*I]"
+    body = {"ufunc": ufunc, "signature": signature, "__module__": __name__}
     return op(name, since=since)(type(name, (UnaryTest,), {"__doc__": doc, **body}))
 
 
 LogicalNot = _test(
-    "LogicalNot", np.logical_not, row("Not x", "logical/LogicalNot-1", "boolean"), 1, "boolean"
+    "LogicalNot", np.logical_not, _row("Not x", "logical/LogicalNot-1", "boolean"), 1, "boolean"
 )
 BitwiseNot = _test(
     "BitwiseNot",
     np.invert,
-    row("Every bit inverted", "bitwise/BitwiseNot-13", "integers or boolean"),
+    _row("Every bit inverted", "bitwise/BitwiseNot-13", "integers or boolean"),
     13,
     "bits",
 )
@@ -587,8 +548,7 @@ IsFinite = _test("IsFinite", np.isfinite, _KIND.format("finite", "IsFinite"), 10
 class IsInf(UnaryTest):
     """Whether x is infinite, of the signs that are asked for; boolean.  [comparison/IsInf-10]"""
 
-    accepts: ClassVar[Types] = "real"
-    gives_boolean: ClassVar[bool] = True
+    signature = "data: real [*I] -> boolean [*I]"
     detect_negative: bool = True
     detect_positive: bool = True
 

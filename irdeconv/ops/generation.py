@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.base.limits import current, raise_hint
-from irdeconv.ir.attributes import IndexType
+from irdeconv.ir.attributes import IndexType, ValueRange
 from irdeconv.ir.dtypes import ElementType, i32, of_numpy
 from irdeconv.ir.op import DRAWN, JUMPS, MOVES, Op, Rounding, op
-from irdeconv.ir.ports import Fit, Specs, fit, want_type
-from irdeconv.ir.spec import Array, Interval, Spec, bounds, non_negative
+from irdeconv.ir.ports import Fit, want_type
+from irdeconv.ir.spec import Array, Spec, bounds, is_static
 from irdeconv.kernels import random_numbers
 from irdeconv.ops.checks import (
-    at_least,
-    elements,
     inferred_shape,
     known,
-    one_type,
-    single,
 )
 
 
@@ -56,12 +52,10 @@ def _range(inputs: tuple[Array, ...], dtype: ElementType) -> Array:
 class _Range(Op):
     """Base of the two versions."""
 
-    def infer(self, start: Spec, stop: Spec, step: Spec) -> Specs:
-        at = fit(self, start, stop, step)
+    def complete(self, at: Fit, start: Spec, stop: Spec, step: Spec) -> None:
         values, dtype = known((start, stop, step)), self._dtype(at)
         if values is not None and dtype is not None:
             at["N"] = _count(*_scalars(tuple(values), dtype))
-        return at.result()
 
     def _dtype(self, at: Fit) -> ElementType | None:
         return at.types.get("t")
@@ -107,21 +101,14 @@ class Eye(Op):
     """
 
     signature = (
-        "num_rows: integer one; num_columns: integer one; diagonal_index: integer one; "
-        "batch_shape?: integer [*:1] -> output_type [*B, N, M]"
+        "num_rows: integer one = N; num_columns: integer one = M; diagonal_index: integer one; "
+        "batch_shape?: integer [*:1] = *B -> output_type [*B, N, M]"
     )
     output_type: ElementType
 
-    def infer(self, *inputs: Spec) -> Specs:
-        at = fit(self, *inputs)
-        for port, (name, letter) in enumerate((("num_rows", "N"), ("num_columns", "M"))):
-            size = single(inputs[port], port, name)
-            at_least(0, [size], port, name)
-            at[letter] = non_negative(size)
-        batch = elements(inputs[3], 3, "batch_shape") if len(inputs) > 3 else ()
-        at_least(0, batch or (), 3, "batch_shape")
-        at.groups["B"] = None if batch is None else tuple(map(non_negative, batch))
-        return at.result()
+    def complete(self, at: Fit, *inputs: Spec) -> None:
+        if len(inputs) < 4:
+            at.groups["B"] = ()
 
     def evaluate(self, *inputs: Array) -> Array:
         rows, columns, diagonal = (v.item() for v in inputs[:3])
@@ -144,8 +131,21 @@ class Identity(Op):
         return data
 
 
+class _Drawn(Op):
+    """Base of random numbers: whatever the runtime draws is right where the time is its seed."""
+
+    pure: ClassVar[bool] = False
+    global_seed: int
+    op_seed: int
+
+    @property
+    def rounding(self) -> Rounding:  # type: ignore[override]
+        """The rule by which `compare` judges it."""
+        return JUMPS if self.global_seed or self.op_seed else DRAWN
+
+
 @op("Multinomial", since=13)
-class Multinomial(Op):
+class Multinomial(_Drawn):
     """Draw classes by their probabilities: probs (N, C), a count S -> (N, S) as `convert_type`.
 
     The probabilities need not add up to 1; with `log_probs` they are logarithms. Without
@@ -155,8 +155,7 @@ class Multinomial(Op):
     [generation/Multinomial-13]
     """
 
-    pure: ClassVar[bool] = False
-    signature = "probs: real [N, C]; num_samples: integer one -> convert_type [N, S]"
+    signature = "probs: real [N, C]; num_samples: integer one = S -> convert_type [N, S]"
 
     convert_type: IndexType
     with_replacement: bool
@@ -164,21 +163,11 @@ class Multinomial(Op):
     global_seed: int = 0
     op_seed: int = 0
 
-    @property
-    def rounding(self) -> Rounding:  # type: ignore[override]
-        """Whatever the runtime draws is right where the time is its seed."""
-        return JUMPS if self.global_seed or self.op_seed else DRAWN
-
-    def infer(self, probs: Spec, num_samples: Spec) -> Specs:
-        at = fit(self, probs, num_samples)
-        count = single(num_samples, 1, "num_samples")
-        at_least(0, [count], 1, "num_samples")
-        most = bounds(at["C"])[1]
+    def complete(self, at: Fit, probs: Spec, num_samples: Spec) -> None:
+        count, most = at["S"], bounds(at["C"])[1]
         if not self.with_replacement and most is not None and bounds(count)[0] > most:
             text = f"num_samples is {count}; there are {at['C']} classes, each drawn at most once"
             raise OpError(text, code="E305", port=1)
-        at["S"] = non_negative(count)
-        return at.result()
 
     def evaluate(self, probs: Array, num_samples: Array) -> Array:
         rows, count = inferred_shape(self, probs, num_samples)
@@ -197,11 +186,12 @@ class Multinomial(Op):
         return found.astype(kind)
 
 
+_Seed = Annotated[int, ValueRange(0, high=2**64 - 1)]
 _INT32 = np.iinfo(np.int32)
 
 
 @op("RandomUniform", since=8)
-class RandomUniform(Op):
+class RandomUniform(_Drawn):
     """Random numbers from `min_val` up to, not including, `max_val`: a shape, two scalars -> it.
 
     `output_type` is floating-point, i32 or i64, that of both limits. Philox 4x32-10 with key
@@ -214,50 +204,31 @@ class RandomUniform(Op):
     [generation/RandomUniform-8]
     """
 
-    pure: ClassVar[bool] = False
-    signature = "output_shape: integer [?]; min_val: any one; max_val: any one -> output_type [*O]"
+    signature = (
+        "output_shape: integer [?] = *O; min_val: output_type one; max_val: output_type one "
+        "-> output_type [*O]"
+    )
 
     output_type: ElementType
-    global_seed: int = 0
-    op_seed: int = 0
+    global_seed: _Seed = 0
+    op_seed: _Seed = 0
     alignment: Literal["tensorflow", "pytorch"] = "tensorflow"
-
-    @property
-    def rounding(self) -> Rounding:  # type: ignore[override]
-        """Whatever the runtime draws is right where the time is its seed."""
-        return JUMPS if self.global_seed or self.op_seed else DRAWN
 
     def check(self) -> Iterator[Problem]:
         dtype = self.output_type
         if not dtype.is_real and dtype.name not in ("i32", "i64"):
             text = f"output_type is {dtype}; it must be floating-point, i32 or i64"
             yield Problem("E210", text, attribute="output_type")
-        for name in ("global_seed", "op_seed"):
-            value = getattr(self, name)
-            if not 0 <= value < 2**64:
-                text = f"{name} is {value}; it must have 64 bits and no sign"
-                yield Problem("E210", text, attribute=name)
 
-    def infer(self, output_shape: Spec, min_val: Spec, max_val: Spec) -> Specs:
-        at = fit(self, output_shape, min_val, max_val)
-        sizes = elements(output_shape, 0, "output_shape")
-        own = Spec(self.output_type, None)
-        for port, spec, name in ((1, min_val, "min_val"), (2, max_val, "max_val")):
-            one_type(own, spec, names=("output_type", name), ports=(0, port))
+    def complete(self, at: Fit, output_shape: Spec, min_val: Spec, max_val: Spec) -> None:
         low, high = min_val.known, max_val.known
         if low is not None and high is not None and not low.item() < high.item():
             text = f"min_val is {low.item()}, max_val {high.item()}; it must be larger"
             raise OpError(text, code="E305", port=2)
-        if sizes is None:
-            return at.result()
-        at_least(0, (s for s in sizes if isinstance(s, int)), 0, "output_shape")
-        known = [s for s in sizes if not isinstance(s, Interval)]
-        limit = current().drawn_elements
-        if math.prod(known) > limit and len(known) == len(sizes):
-            text = f"output_shape {known} has more than {limit} elements"
+        sizes, limit = at.groups["O"], current().drawn_elements
+        if is_static(sizes) and math.prod(sizes) > limit:
+            text = f"output_shape {list(sizes)} has more than {limit} elements"
             raise OpError(text, code="E306", port=0, hint=raise_hint("drawn_elements"))
-        at.groups["O"] = tuple(map(non_negative, sizes))
-        return at.result()
 
     def evaluate(self, output_shape: Array, min_val: Array, max_val: Array) -> Array:
         shape = inferred_shape(self, output_shape, min_val, max_val)

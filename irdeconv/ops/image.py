@@ -6,16 +6,16 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
-from irdeconv.ir.attributes import Ints
+from irdeconv.ir.attributes import Ints, NaturalInts, ValueRange
 from irdeconv.ir.dtypes import u8
 from irdeconv.ir.geometry import dilated, extent, output_size, pads, steps
 from irdeconv.ir.op import MOVES, SCALE, SUM, Bound, Op, Rounding, attribute, op
-from irdeconv.ir.ports import Specs, fit, want_rank, want_type
+from irdeconv.ir.ports import Fit, exact
 from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
@@ -44,15 +44,12 @@ from irdeconv.ops.channels import divided
 from irdeconv.ops.checks import (
     at_least,
     axes_of,
-    elements,
-    exact,
     inferred_shape,
     is_computed,
     known,
     shape_of,
     widened,
 )
-from irdeconv.ops.core import not_negative
 
 SCALE_SLACK = 1e-6  # added to scales before O = floor(I * scale), as the runtime does
 
@@ -94,9 +91,8 @@ def _scaled(size: Dim, scale: float) -> Dim:
     return Interval.of(math.floor(low * factor), top)
 
 
-def _want_vector(spec: Spec, name: str, count: int, port: int) -> None:
-    """Require a vector of at least `count` elements; E301, E305."""
-    want_rank(spec.shape, 1, 1, port, name)
+def _want_values(spec: Spec, name: str, count: int, port: int) -> None:
+    """Require a vector of at least `count` elements; E305."""
     top = bounds(spec.shape[0])[1] if spec.shape else None
     if top is not None and top < count:
         text = f"{name} has {top} values for {count} axes"
@@ -115,8 +111,13 @@ class Resizing(Op):
         """The rule by which `compare` judges it."""
         return SCALE if "cubic" in self.mode else Rounding("scale", carry="averages")
 
-    def check(self) -> Iterator[Problem]:
-        yield from not_negative({"pads_begin": self.pads_begin, "pads_end": self.pads_end})
+    def complete(self, at: Fit, image: Spec, *others: Spec) -> None:
+        if image.shape is not None:
+            at.groups["O"] = self.resized(image.shape, *others)
+
+    def resized(self, shape: Shape, *others: Spec) -> Shape:
+        """Return the output's shape for an image of a shape, which is padded before."""
+        raise NotImplementedError
 
     def padded(self, shape: Shape) -> Shape:
         """Return the shape after padding."""
@@ -153,36 +154,33 @@ class InterpolateBase(Resizing):
     coordinate_transformation_mode: Transformation = "half_pixel"
     nearest_mode: NearestMode = "round_prefer_floor"
     antialias: bool = False
-    pads_begin: Ints = (0,)
-    pads_end: Ints = (0,)
+    pads_begin: NaturalInts = (0,)
+    pads_end: NaturalInts = (0,)
     cube_coeff: float = -0.75
 
-    def target(self, others: Sequence[Array]) -> tuple[Array, Array | None]:
+    @property
+    def by_scales(self) -> bool:
+        """Whether scales decide the sizes."""
+        return self.shape_calculation_mode == "scales"
+
+    def target(self, others: Sequence[Any]) -> tuple[Any, Any]:
         """Return sizes or scales, and the axes where they are given, of the inputs behind."""
         return others[0], others[1] if len(others) > 1 else None
 
-    def spec_of(self, image: Spec, target: Spec, axes: Spec | None, ports: tuple[int, int]) -> Spec:
-        """Return the output's spec; `ports` are those of `target` and `axes`."""
-        want_type(image, "number", 0, "image")
-        scales = self.shape_calculation_mode == "scales"
-        name = "scales" if scales else "sizes"
-        want_type(target, "real" if scales else "integer", ports[0], name)
-        if image.shape is None:
-            return Spec(image.dtype, None)
-        rank = len(image.shape)
-        padded = self.padded(image.shape)
-        chosen = self._axes(axes, rank, ports[1])
+    def resized(self, shape: Shape, *others: Spec) -> Shape:
+        target, axes = self.target(others)
+        port = 1 + [other is target for other in others].index(True)
+        padded = self.padded(shape)
+        chosen = self._axes(axes, len(shape), len(others))
         if chosen is None:
-            return Spec(image.dtype, (DYNAMIC,) * rank)
-        _want_vector(target, name, len(chosen), ports[0])
-        wanted = self._sizes(padded, chosen, target) if scales else dims(target)
-        return Spec(image.dtype, _resized(padded, chosen, wanted, ports[0]))
+            return (DYNAMIC,) * len(shape)
+        _want_values(target, self.shape_calculation_mode, len(chosen), port)
+        wanted = self._sizes(padded, chosen, target) if self.by_scales else dims(target)
+        return _resized(padded, chosen, wanted, port)
 
     def _axes(self, axes: Spec | None, rank: int, port: int) -> Ints | None:
         if axes is None:
             return tuple(range(rank))
-        want_type(axes, "integer", port, "axes")
-        want_rank(axes.shape, 0, 1, port, "axes")
         found = ints(axes)
         return None if found is None else axes_of(found, rank, port)
 
@@ -199,12 +197,13 @@ class InterpolateBase(Resizing):
     def resizes(self, shape: Ints, *others: Array) -> tuple[list[Resize], Rules]:
         target, axes = self.target(others)
         given = None if axes is None else Spec.of(axes)
-        resized = shape_of(self.spec_of(Spec(None, shape), Spec.of(target), given, (1, 2)))
+        resized = exact(self.resized(shape, *map(Spec.of, others))) or ()
         padded = exact(self.padded(shape)) or ()
-        scales = self.shape_calculation_mode == "scales"
         out = []
         for i, a in enumerate(self._axes(given, len(shape), 2) or ()):
-            scale = float(target.reshape(-1)[i]) if scales else resized[a] / max(padded[a], 1)
+            scale = (
+                float(target.reshape(-1)[i]) if self.by_scales else resized[a] / max(padded[a], 1)
+            )
             out.append(Resize(a, resized[a], scale))
         return out, Rules(
             self.mode,
@@ -234,8 +233,11 @@ class Interpolate11(InterpolateBase):
     zeros first. Without axes all of them are resized.  [image/Interpolate-11]
     """
 
-    def infer(self, image: Spec, scales_or_sizes: Spec, axes: Spec | None = None) -> Spec:
-        return self.spec_of(image, scales_or_sizes, axes, (1, 2))
+    signature = "image: number t; scales_or_sizes: number [?]; axes?: integer [*A:1] -> t [*O]"
+
+    def signature_for(self, inputs: tuple[Any, ...]) -> str:
+        kind = "real" if self.by_scales else "integer"
+        return self.signature.replace("number [?]", f"{kind} [?]")
 
 
 @op("Interpolate", since=4, until=10)
@@ -246,21 +248,18 @@ class Interpolate4(InterpolateBase):
     Interpolate-11, without the Pillow modes.  [image/Interpolate-4]
     """
 
+    signature = "image: number t; output_shape: any; scales: any; axes?: integer [*A:1] -> t [*O]"
     mode: Literal["nearest", "linear", "linear_onnx", "cubic"] = attribute(
         "nearest", documented=True
     )
 
-    def infer(
-        self, image: Spec, output_shape: Spec, scales: Spec, axes: Spec | None = None
-    ) -> Spec:
-        if self.shape_calculation_mode == "scales":
-            return self.spec_of(image, scales, axes, (2, 3))
-        return self.spec_of(image, output_shape, axes, (1, 3))
+    def signature_for(self, inputs: tuple[Any, ...]) -> str:
+        used = "scales: real [?]" if self.by_scales else "output_shape: integer [?]"
+        return self.signature.replace(f"{used.partition(':')[0]}: any", used)
 
-    def target(self, others: Sequence[Array]) -> tuple[Array, Array | None]:
+    def target(self, others: Sequence[Any]) -> tuple[Any, Any]:
         output_shape, scales, *axes = others
-        target = scales if self.shape_calculation_mode == "scales" else output_shape
-        return target, axes[0] if axes else None
+        return scales if self.by_scales else output_shape, axes[0] if axes else None
 
 
 @op("Interpolate", until=3)
@@ -273,31 +272,26 @@ class Interpolate1(Resizing):
     rounds up when it shrinks. `area` is not executed.  [image/Interpolate-1]
     """
 
+    signature = "image: number t; output_shape: integer [?] -> t [*O]"
     axes: Ints
     mode: Literal["nearest", "linear", "cubic", "area"]
     align_corners: bool = True
     antialias: bool = False
-    pads_begin: Ints = (0,)
-    pads_end: Ints = (0,)
+    pads_begin: NaturalInts = (0,)
+    pads_end: NaturalInts = (0,)
 
     def check(self) -> Iterator[Problem]:
-        yield from super().check()
         if any(a < 0 for a in self.axes) or len(set(self.axes)) != len(self.axes):
             message = f"axes are {list(self.axes)}; each is named once, counted from 0"
             yield Problem("E210", message, attribute="axes")
 
-    def infer(self, image: Spec, output_shape: Spec) -> Spec:
-        want_type(image, "number", 0, "image")
-        want_type(output_shape, "integer", 1, "output_shape")
-        if image.shape is None:
-            return Spec(image.dtype, None)
-        rank = len(image.shape)
-        if any(a >= rank for a in self.axes):
-            text = f"axes {list(self.axes)} exceed the image's rank {rank}"
+    def resized(self, shape: Shape, *others: Spec) -> Shape:
+        if any(a >= len(shape) for a in self.axes):
+            text = f"axes {list(self.axes)} exceed the image's rank {len(shape)}"
             raise OpError(text, code="E304", attribute="axes")
-        padded = self.padded(image.shape)
-        _want_vector(output_shape, "output_shape", len(self.axes), 1)
-        return Spec(image.dtype, _resized(padded, sorted(self.axes), dims(output_shape), 1))
+        padded = self.padded(shape)
+        _want_values(others[0], "output_shape", len(self.axes), 1)
+        return _resized(padded, sorted(self.axes), dims(others[0]), 1)
 
     def _transformation(self, rank: int) -> Transformation:
         if self.align_corners:
@@ -367,15 +361,6 @@ class GridSample(Op):
 ONE, ZERO = (1, 1), (0, 0)
 
 
-def _pairs(op: Op, names: Sequence[str], least: int = 1) -> Iterator[Problem]:
-    """Yield what is wrong with attributes that are pairs of numbers of at least `least`."""
-    for name in names:
-        values = getattr(op, name)
-        if values and (len(values) != 2 or min(values) < least):
-            text = f"{name} is {list(values)}; it must be two numbers of at least {least}"
-            yield Problem("E210", text, attribute=name)
-
-
 @op("Col2Im", since=15)
 class Col2Im(Op):
     """Add up columns at the windows that they came from: [N, C * K, L] -> [N, C, *output_size].
@@ -386,24 +371,18 @@ class Col2Im(Op):
 
     rounding = SUM
     signature = (
-        "data: number t [*N:1, R, L]; output_size: integer [2]; kernel_size: integer [2] -> t"
+        "data: number t [*N:1, R, L]; output_size: integer [2]; kernel_size: integer [2] -> t [*O]"
     )
     # Written always: OpenVINO reads beyond a list that is absent.
-    strides: Ints = ONE
-    dilations: Ints = ONE
-    pads_begin: Ints = ZERO
-    pads_end: Ints = ZERO
+    strides: Annotated[Ints, ValueRange(1, counts=(0, 2))] = ONE
+    dilations: Annotated[Ints, ValueRange(1, counts=(0, 2))] = ONE
+    pads_begin: Annotated[Ints, ValueRange(0, counts=(0, 2))] = ZERO
+    pads_end: Annotated[Ints, ValueRange(0, counts=(0, 2))] = ZERO
 
-    def check(self) -> Iterator[Problem]:
-        yield from _pairs(self, ("strides", "dilations"))
-        yield from _pairs(self, ("pads_begin", "pads_end"), 0)
-
-    def infer(self, data: Spec, output_size: Spec, kernel_size: Spec) -> Spec:
-        fit(self, data, output_size, kernel_size)
-        size = _two(output_size, 1, "output_size")
-        kernel = _two(kernel_size, 2, "kernel_size")
+    def complete(self, at: Fit, data: Spec, *others: Spec) -> None:
+        size, kernel = _two(at, "output_size", 1), _two(at, "kernel_size", 2)
         if data.shape is None:
-            return Spec(data.dtype, None)
+            return
         *batch, rows, columns = data.shape
         sizes, exact_kernel = exact(size), exact(kernel)
         channels: Dim = Interval(0, bounds(rows)[1])
@@ -414,7 +393,7 @@ class Col2Im(Op):
             if merge(columns, windows) is None:
                 text = f"data has {columns} columns; the image has {windows} windows"
                 raise OpError(text, code="E302", port=0)
-        return Spec(data.dtype, (*batch, channels, *map(non_negative, size)))
+        at.groups["O"] = (*batch, channels, *map(non_negative, size))
 
     def _windows(self, sizes: Sequence[int], kernel: Sequence[int]) -> list[int]:
         """Return how many windows each axis has; E302 where not one fits."""
@@ -450,9 +429,9 @@ class Col2Im(Op):
         return np.ascontiguousarray(image[inside]).astype(data.dtype, copy=False)
 
 
-def _two(spec: Spec, port: int, name: str) -> Shape:
+def _two(at: Fit, name: str, port: int) -> Shape:
     """Return two sizes, which must be positive where they are exact; E305."""
-    values = elements(spec, port, name) or (DYNAMIC, DYNAMIC)
+    values = at.values(name) or (DYNAMIC, DYNAMIC)
     at_least(1, (v for v in values if isinstance(v, int)), port, name)
     return values
 
@@ -478,19 +457,12 @@ class ExtractImagePatches(Op):
 
     rounding = MOVES
     signature = "image: any t [N, C, ?, ?] -> t [N, W, *O]"
-    sizes: Ints
-    strides: Ints
-    rates: Ints
+    sizes: Annotated[Ints, ValueRange(1, counts=(2,))]
+    strides: Annotated[Ints, ValueRange(1, counts=(2,))]
+    rates: Annotated[Ints, ValueRange(1, counts=(2,))]
     auto_pad: Literal["valid", "same_upper", "same_lower"] = attribute("valid", documented=True)
 
-    def check(self) -> Iterator[Problem]:
-        for name in ("sizes", "strides", "rates"):
-            if not getattr(self, name):
-                yield Problem("E210", f"{name} is empty; two numbers are needed", attribute=name)
-        yield from _pairs(self, ("sizes", "strides", "rates"))
-
-    def infer(self, image: Spec) -> Specs:
-        at = fit(self, image)
+    def complete(self, at: Fit, image: Spec) -> None:
         spatial = (DYNAMIC,) * 2 if image.shape is None else image.shape[2:]
         out: list[Dim] = []
         for size, k, stride, rate in zip(
@@ -502,7 +474,6 @@ class ExtractImagePatches(Op):
             low = 0 if isinstance(size, Interval) else max(low, 0)
             out.append(Interval.of(low, None if high is None else max(high, 0)))
         at["W"], at.groups["O"] = at["C"] * math.prod(self.sizes), tuple(out)
-        return at.result()
 
     def evaluate(self, image: Array) -> Array:
         n, c = image.shape[:2]
@@ -553,10 +524,7 @@ def _doubled(size: Dim, full: Dim, port: int, axis: int) -> Dim:
 class _Colours(Op):
     """Base: one plane with everything, or a plane of luma and one or two of half its size."""
 
-    reverse: ClassVar[bool]
-
-    def infer(self, *planes: Spec) -> Specs:
-        at = fit(self, *planes)
+    def complete(self, at: Fit, *planes: Spec) -> None:
         dtype = at.types.get("t")
         if dtype is not None and not dtype.is_real and dtype != u8:
             text = f"the image is {dtype}; it must be u8 or a floating-point type"
@@ -568,7 +536,6 @@ class _Colours(Op):
             at["W"] = _doubled(at["S"], at["W"], 1, 2)
         _even(at["H"], "height")
         _even(at["W"], "width")
-        return at.result()
 
     def split(self, small: Array) -> tuple[Array, Array]:
         """Return both differences (N, H / 2, W / 2) of the lower third of a plane (N, H / 2, W)."""
@@ -587,7 +554,9 @@ class _Colours(Op):
         out = regions.to_rgb(*(p.astype(np.float32) for p in (y, u, v)))
         if planes[0].dtype == np.uint8:
             out = np.rint(out)
-        return np.ascontiguousarray(out[..., ::-1] if self.reverse else out).astype(y.dtype)
+        return np.ascontiguousarray(out[..., ::-1] if self.type.endswith("toBGR") else out).astype(
+            y.dtype
+        )
 
 
 class _NV12(_Colours):
@@ -606,10 +575,10 @@ class _I420(_Colours):
         "arg: any t [N, H, W, 1]; arg_u?: t [N, R, S, 1]; arg_v?: t [N, R, S, 1] -> t [N, H, W, 3]"
     )
 
-    def infer(self, *planes: Spec) -> Specs:
+    def complete(self, at: Fit, *planes: Spec) -> None:
         if len(planes) == 2:
             raise OpError("there are 2 planes; 1 or 3 are needed", code="E208", port=1)
-        return super().infer(*planes)
+        super().complete(at, *planes)
 
     def split(self, small: Array) -> tuple[Array, Array]:
         images, rows, columns = small.shape
@@ -626,16 +595,12 @@ class NV12toRGB(_NV12):
     blue = y + 2.018 (U - 128), in 0 to 255; u8 is rounded.  [image/NV12toRGB-8]
     """
 
-    reverse = False
-
 
 @op("NV12toBGR", since=8)
 class NV12toBGR(_NV12):
     """Colours of luma and interleaved differences, as NV12toRGB, blue first: (N, 3H/2, W, 1), or
     (N, H, W, 1) and (N, H/2, W/2, 2) -> (N, H, W, 3).  [image/NV12toBGR-8]
     """
-
-    reverse = True
 
 
 @op("I420toRGB", since=8)
@@ -644,13 +609,9 @@ class I420toRGB(_I420):
     and twice (N, H/2, W/2, 1) -> (N, H, W, 3), red first.  [image/I420toRGB-8]
     """
 
-    reverse = False
-
 
 @op("I420toBGR", since=8)
 class I420toBGR(_I420):
     """Colours of luma and two planes of differences, as NV12toRGB, blue first: (N, 3H/2, W, 1), or
     (N, H, W, 1) and twice (N, H/2, W/2, 1) -> (N, H, W, 3).  [image/I420toBGR-8]
     """
-
-    reverse = True

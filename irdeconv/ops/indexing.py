@@ -14,7 +14,7 @@ from irdeconv.base.errors import OpError
 from irdeconv.ir.attributes import IndexType
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.op import JUMPS, MOVES, Op, attribute, op
-from irdeconv.ir.ports import Specs, fit, want_rank
+from irdeconv.ir.ports import Fit, axis_of
 from irdeconv.ir.spec import (
     Array,
     Interval,
@@ -24,17 +24,8 @@ from irdeconv.ir.spec import (
     compatible,
     format_shape,
     merge,
-    non_negative,
 )
-from irdeconv.ops.checks import (
-    at_least,
-    axis_of,
-    inferred_shape,
-    known_axis,
-    places_of,
-    single,
-    want_shapes,
-)
+from irdeconv.ops.checks import inferred_shape, places_of, want_shapes
 from irdeconv.ops.slicing import Slice
 
 
@@ -46,23 +37,17 @@ class GatherElements(Op):
     """
 
     rounding = MOVES
-    signature = "data: any t; indices: integer [*I] -> t [*I]"
+    signature = "data: any t [*D]; indices: integer [*I:D] -> t [*I]"
     axis: int = attribute(0, documented=True)
 
-    def infer(self, data: Spec, indices: Spec) -> Specs:
-        at = fit(self, data, indices)
+    def complete(self, at: Fit, data: Spec, indices: Spec) -> None:
         if data.shape is not None and indices.shape is not None:
-            want_rank(indices.shape, len(data.shape), len(data.shape), 1, "indices")
             axis = axis_of(self.axis, len(data.shape), attribute="axis")
             for i, (d, n) in enumerate(zip(data.shape, indices.shape, strict=True)):
                 if i != axis and merge(d, n) is None:
-                    text = f"data {format_shape(data.shape)} and indices"
-                    text = (
-                        f"{text} {format_shape(indices.shape)} differ on axis {i}; only axis "
-                        f"{axis} may differ"
-                    )
+                    shapes = f"{format_shape(data.shape)} and indices {format_shape(indices.shape)}"
+                    text = f"data {shapes} differ on axis {i}; only axis {axis} may differ"
                     raise OpError(text, code="E302", port=1)
-        return at.result()
 
     def evaluate(self, data: Array, indices: Array) -> Array:
         want_shapes(self, data, indices)
@@ -79,11 +64,9 @@ class _GatherND(Op):
     signature = "data: any t [?, *I]; indices: integer [?, *N] -> t [*O]"
     batch_dims: int = 0
 
-    def infer(self, data: Spec, indices: Spec) -> Specs:
-        at = fit(self, data, indices)
+    def complete(self, at: Fit, data: Spec, indices: Spec) -> None:
         shape = self._shape(data, indices)
         at.groups["O"] = None if shape is None else (*self.lead(shape[0]), *shape[1])
-        return at.result()
 
     def lead(self, batch: Shape) -> Shape:
         """Return the output's axes that stand for the batch dimensions."""
@@ -167,7 +150,7 @@ def _store(out: Array, at: Any, updates: Array, reduction: str) -> None:
         _COMBINE[reduction].at(out, at, updates)
 
 
-_SCATTERED = "data: any t [*I]; indices: integer; updates: t; axis: integer one -> t [*I]"
+_SCATTERED = "data: any t [*I]; indices: integer; updates: t; axis: integer one of data -> t [*I]"
 
 
 def _want_updates(updates: Spec, wanted: Shape) -> None:
@@ -189,12 +172,11 @@ class ScatterUpdate(Op):
     rounding = MOVES
     signature = _SCATTERED
 
-    def infer(self, data: Spec, indices: Spec, updates: Spec, axis: Spec) -> Specs:
-        found = fit(self, data, indices, updates, axis)
-        at = known_axis(data, axis, 3)
-        if at is not None and data.shape is not None and indices.shape is not None:
-            _want_updates(updates, (*data.shape[:at], *indices.shape, *data.shape[at + 1 :]))
-        return found.result()
+    def complete(self, found: Fit, data: Spec, indices: Spec, updates: Spec, axis: Spec) -> None:
+        for at in found.axes("axis") or ():
+            shape = data.shape or ()
+            if indices.shape is not None:
+                _want_updates(updates, (*shape[:at], *indices.shape, *shape[at + 1 :]))
 
     def evaluate(self, data: Array, indices: Array, updates: Array, axis: Array) -> Array:
         out = data.copy()
@@ -210,21 +192,17 @@ class _ScatterElements(Op):
     """Base of the two versions."""
 
     rounding = MOVES
-    signature = _SCATTERED
+    signature = (
+        "data: any t [*I]; indices: integer [*J:I]; updates: t [*J:I]; axis: integer one of data "
+        "-> t [*I]"
+    )
     reduction: str = "none"
     use_init_val: bool = True
 
-    def infer(self, data: Spec, indices: Spec, updates: Spec, axis: Spec) -> Specs:
-        found = fit(self, data, indices, updates, axis)
-        at = known_axis(data, axis, 3)
-        for port, s, name in ((1, indices, "indices"), (2, updates, "updates")):
-            if data.shape is not None:
-                want_rank(s.shape, len(data.shape), len(data.shape), port, name)
-        if indices.shape is not None:
-            _want_updates(updates, indices.shape)
-        if at is not None and data.shape is not None and indices.shape is not None:
-            _check_reach(data.shape, indices.shape, at)
-        return found.result()
+    def complete(self, found: Fit, data: Spec, indices: Spec, updates: Spec, axis: Spec) -> None:
+        for at in found.axes("axis") or ():
+            if indices.shape is not None:
+                _check_reach(data.shape or (), indices.shape, at)
 
     def evaluate(self, data: Array, indices: Array, updates: Array, axis: Array) -> Array:
         want_shapes(self, data, indices, updates, axis)
@@ -296,11 +274,9 @@ class _ScatterND(Op):
     signature = "data: any t [*I]; indices: integer [*N, ?]; updates: t -> t [*I]"
     reduction: str = "none"
 
-    def infer(self, data: Spec, indices: Spec, updates: Spec) -> Specs:
-        at = fit(self, data, indices, updates)
+    def complete(self, at: Fit, data: Spec, indices: Spec, updates: Spec) -> None:
         if data.shape is not None and indices.shape is not None:
             self._check_updates(data.shape, indices.shape, updates)
-        return at.result()
 
     def _check_updates(self, data: Shape, indices: Shape, updates: Spec) -> None:
         depth = indices[-1]
@@ -344,13 +320,11 @@ class NonZero(Op):
     signature = "data: any -> output_type [R, N]"
     output_type: IndexType = i64
 
-    def infer(self, data: Spec) -> Specs:
-        at = fit(self, data)
+    def complete(self, at: Fit, data: Spec) -> None:
         if data.shape is not None:
             count = None if data.known is None else int(np.count_nonzero(data.known))
             at["R"] = len(data.shape)
             at["N"] = Interval.of(0, data.size) if count is None else count
-        return at.result()
 
     def evaluate(self, data: Array) -> Array:
         found = np.nonzero(np.atleast_1d(data))
@@ -363,18 +337,15 @@ class _OneHot(Op):
     """Base of the two versions."""
 
     rounding = JUMPS
-    signature = "indices: integer; depth: integer one; on_value: any t; off_value: t -> t [*O]"
+    signature = "indices: integer; depth: integer one = D; on_value: any t; off_value: t -> t [*O]"
     axis: int
     negative_indices_mode: str = "ignore_negative"
 
-    def infer(self, indices: Spec, depth: Spec, *values: Spec) -> Specs:
-        found = fit(self, indices, depth, *values)
-        count, shape = single(depth, 1, "depth"), indices.shape
+    def complete(self, found: Fit, indices: Spec, depth: Spec, *values: Spec) -> None:
+        shape = indices.shape
         if shape is not None:
             at = axis_of(self.axis, len(shape) + 1, attribute="axis")
-            at_least(0, [count], 1, "depth")
-            found.groups["O"] = (*shape[:at], non_negative(count), *shape[at:])
-        return found.result()
+            found.groups["O"] = (*shape[:at], found["D"], *shape[at:])
 
     def evaluate(self, indices: Array, depth: Array, on_value: Array, off_value: Array) -> Array:
         at = self.axis % (indices.ndim + 1)
@@ -424,16 +395,14 @@ class SliceScatter(Op):
     )
     part: ClassVar[Slice] = Slice()
 
-    def infer(self, data: Spec, updates: Spec, *lists: Spec) -> Specs:
-        at = fit(self, data, updates, *lists)
+    def complete(self, at: Fit, data: Spec, updates: Spec, *lists: Spec) -> None:
         try:
-            replaced = self.part.infer(data, *lists)
+            replaced: Any = self.part.infer(data, *lists)
         except OpError as e:  # Slice has its lists one port earlier
             port = e.problem.port
             shifted = replace(e.problem, port=port + 1) if port else e.problem
             raise OpError.of(shifted) from None
         _want_shape(updates.shape, replaced.shape)
-        return at.result()
 
     def evaluate(self, data: Array, updates: Array, *lists: Array) -> Array:
         out = data.copy()

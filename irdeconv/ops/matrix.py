@@ -12,9 +12,9 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.op import SUM, Bound, Op, op
-from irdeconv.ir.ports import want_rank, want_type
+from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import Array, Dim, Shape, Spec, broadcast, format_shape, is_static, merge
-from irdeconv.ops.checks import is_computed, one_type, shape_of, widened
+from irdeconv.ops.checks import is_computed, shape_of, widened
 
 
 @op("MatMul")
@@ -27,16 +27,13 @@ class MatMul(Op):
     """
 
     rounding = SUM
+    signature = "a: number t [*A:1..]; b: t [*B:1..] -> t [*O]"
     transpose_a: bool = False
     transpose_b: bool = False
 
-    def infer(self, a: Spec, b: Spec) -> Spec:
-        dtype = one_type(a, b, names=("a", "b"))
-        for port, s, name in ((0, a, "a"), (1, b, "b")):
-            want_type(s, "number", port, name)
-            want_rank(s.shape, 1, None, port, name)
+    def complete(self, at: Fit, a: Spec, b: Spec) -> None:
         if a.shape is None or b.shape is None:
-            return Spec(dtype, None)
+            return
         left, right = self._left(a.shape), self._right(b.shape)
         if merge(left[-1], right[-2]) is None:
             text = (
@@ -51,7 +48,7 @@ class MatMul(Op):
             raise OpError(text, code="E302", port=1) from None
         rows: Shape = () if len(a.shape) == 1 else (left[-2],)
         columns: Shape = () if len(b.shape) == 1 else (right[-1],)
-        return Spec(dtype, (*batch, *rows, *columns))
+        at.groups["O"] = (*batch, *rows, *columns)
 
     def _left(self, shape: Shape) -> Shape:
         if len(shape) == 1:
@@ -118,6 +115,7 @@ class Einsum(Op):
     has these axes and the letters that occur once, in alphabetical order.  [matrix/Einsum-7]
     """
 
+    signature = "input+: number t -> t [*O]"
     equation: str
 
     def check(self) -> Iterator[Problem]:
@@ -141,10 +139,7 @@ class Einsum(Op):
             out = ("..." if "..." in left else "") + once
         return left.split(","), out
 
-    def infer(self, *inputs: Spec) -> Spec:
-        for port, s in enumerate(inputs):
-            want_type(s, "number", port, f"input {port}")
-        dtype = one_type(*inputs, names=[f"input {port}" for port in range(len(inputs))])
+    def complete(self, at: Fit, *inputs: Spec) -> None:
         terms, out = self.subscripts()
         if len(terms) != len(inputs):
             text = f'"{self.equation}" has {len(terms)} inputs, there are {len(inputs)}'
@@ -159,11 +154,11 @@ class Einsum(Op):
             for name, axes in _named(term, s.shape, port):
                 sizes[name] = _joined(sizes.get(name, ()), axes, name, port)
         if ("..." in out and open_rank) or any(s.shape is None for s in inputs):
-            return Spec(dtype, None)
+            return
         dims: list[Dim] = []
         for name in _names(out):
             dims += sizes.get(name, ())
-        return Spec(dtype, tuple(dims))
+        at.groups["O"] = tuple(dims)
 
     def evaluate(self, *inputs: Array) -> Array:
         terms, out = self.subscripts()

@@ -10,9 +10,10 @@ import numpy as np
 from irdeconv.base.errors import OpError
 from irdeconv.base.limits import current
 from irdeconv.ir.op import MOVES, Bound, Op, attribute, op
-from irdeconv.ir.ports import want_rank
+from irdeconv.ir.ports import Fit, axis_of, exact, fit
 from irdeconv.ir.spec import (
     DYNAMIC,
+    UNKNOWN,
     Array,
     Dim,
     Interval,
@@ -24,19 +25,9 @@ from irdeconv.ir.spec import (
     ints,
     is_static,
     merge,
-    non_negative,
 )
 from irdeconv.kernels.copies import ConcatKernel, tiled
-from irdeconv.ops.checks import (
-    UNKNOWN,
-    ViewOp,
-    axes_of,
-    axis_of,
-    elements,
-    exact,
-    one_type,
-    shape_of,
-)
+from irdeconv.ops.checks import ViewOp, axes_of, shape_of
 
 
 @op("Concat")
@@ -48,10 +39,11 @@ class Concat(Op):
 
     partial: ClassVar[bool] = True
     rounding = MOVES
+    signature = "part+: any t -> t"
     axis: int = attribute(0, documented=True)
 
     def infer(self, *parts: Spec) -> Spec:
-        dtype = one_type(*parts, names=[f"part {i}" for i in range(len(parts))])
+        dtype = fit(self, *parts).types.get("t")
         shape: Shape | None = None
         for i, p in enumerate(parts):
             if p.shape is not None:
@@ -119,20 +111,20 @@ class Transpose(ViewOp):
 
     moves: ClassVar[bool] = True
 
-    def infer(self, data: Spec, order: Spec) -> Spec:
-        values = elements(order, 1, "the order")
-        if values is None:
-            return Spec(data.dtype, None if data.shape is None else (DYNAMIC,) * len(data.shape))
+    signature = "data: any t; order: integer [*R:1] -> t [*O]"
+
+    def complete(self, at: Fit, data: Spec, order: Spec) -> None:
+        values = at.values("order")
         if data.shape is None:
-            return Spec(data.dtype, (DYNAMIC,) * len(values) if values else None)
+            at.groups["O"] = (DYNAMIC,) * len(values) if values else None
+            return
         rank = len(data.shape)
         if values and len(values) != rank:
             text = f"the order has {len(values)} values for data of rank {rank}"
             raise OpError(text, code="E302", port=1)
-        chosen = exact(values)
-        if chosen is None:
-            return Spec(data.dtype, (DYNAMIC,) * rank)
-        return Spec(data.dtype, tuple(data.shape[i] for i in _permutation(chosen, rank)))
+        at.groups["O"], chosen = (DYNAMIC,) * rank, exact(values)
+        if chosen is not None:
+            at.groups["O"] = tuple(data.shape[i] for i in _permutation(chosen, rank))
 
     def view(self, shape: tuple[int, ...], order: Array) -> Callable[[Array], Array]:
         axes = _permutation(tuple(int(v) for v in order.reshape(-1)), len(shape))
@@ -152,6 +144,7 @@ class _Broadcast(Op):
 
     partial: ClassVar[bool] = True
     rounding = MOVES
+    signature = "data: any t; target_shape: integer [?] = *O; axes_mapping?: any -> t [*O]"
     mode: str = "numpy"
 
     @property
@@ -159,24 +152,18 @@ class _Broadcast(Op):
         """Whether `axes_mapping` says where the data's axes go."""
         return self.mode in ("explicit", "none")
 
-    def infer(self, data: Spec, target_shape: Spec, axes_mapping: Spec | None = None) -> Spec:
-        want_rank(target_shape.shape, 1, 1, 1, "target_shape")
-        target = elements(target_shape, 1, "target_shape")
-        self._check_mapping(axes_mapping is not None)
-        if target is None:
-            return Spec(data.dtype, None)
-        sizes = tuple(self._target(v) for v in target)
+    def complete(self, at: Fit, data: Spec, *others: Spec) -> None:
+        self._check_mapping(len(others) > 1)
+        sizes = at.groups["O"]
+        if sizes is None:
+            return
         if self.mode == "bidirectional":
-            return Spec(data.dtype, self._both(data.shape, sizes))
-        if data.shape is None:
-            return Spec(data.dtype, sizes)
-        if not self.is_explicit:
+            at.groups["O"] = self._both(data.shape, sizes)
+        elif data.shape is not None and not self.is_explicit:
             _check_into(data.shape, sizes, range(len(sizes) - len(data.shape), len(sizes)))
-        elif axes_mapping is not None:
-            want_rank(axes_mapping.shape, 1, 1, 2, "axes_mapping")
-            axes = elements(axes_mapping, 2, "axes_mapping")
-            self._check_axes(data.shape, sizes, axes)
-        return Spec(data.dtype, sizes)
+        elif data.shape is not None:
+            fit(self, data, *others, signature="data: any; sizes: any; axes_mapping: integer [?]")
+            self._check_axes(data.shape, sizes, at.values("axes_mapping"))
 
     def _check_mapping(self, given: bool) -> None:
         if given != (self.is_explicit):
@@ -186,11 +173,6 @@ class _Broadcast(Op):
                 f'{rule} mode="explicit"'
             )
             raise OpError(text, code="E300", attribute="mode")
-
-    def _target(self, v: Dim) -> Dim:
-        if not isinstance(v, Interval) and v < 0:
-            raise OpError(f"target_shape holds {v}", code="E305", port=1)
-        return non_negative(v)
 
     def _both(self, shape: Shape | None, target: Shape) -> Shape | None:
         try:
@@ -295,15 +277,16 @@ class Tile(Op):
 
     partial: ClassVar[bool] = True
     rounding = MOVES
+    signature = "data: any t; repeats: integer [*R:1] -> t [*O]"
 
-    def infer(self, data: Spec, repeats: Spec) -> Spec:
-        counts = elements(repeats, 1, "repeats")
+    def complete(self, at: Fit, data: Spec, repeats: Spec) -> None:
+        counts = at.values("repeats")
         if data.shape is None or counts is None:
-            return Spec(data.dtype, None)
+            return
         rank = max(len(data.shape), len(counts))
         shape = (1,) * (rank - len(data.shape)) + data.shape
         times = (1,) * (rank - len(counts)) + counts
-        return Spec(data.dtype, tuple(d * _count(n) for d, n in zip(shape, times, strict=True)))
+        at.groups["O"] = tuple(d * _count(n) for d, n in zip(shape, times, strict=True))
 
     def evaluate(self, data: Array, repeats: Array) -> Array:
         times = [max(int(n), 0) for n in repeats.reshape(-1)]

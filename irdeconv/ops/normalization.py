@@ -12,7 +12,7 @@ import numpy as np
 
 from irdeconv.ir.attributes import NotNegative, Positive
 from irdeconv.ir.op import Bound, ChainStep, Op, Operand, attribute, op
-from irdeconv.ir.ports import Specs, fit
+from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import Array, Spec
 from irdeconv.kernels import copies, elementwise, reductions
 from irdeconv.kernels.elementwise_chain import computing_type
@@ -23,7 +23,6 @@ from irdeconv.ops.checks import (
     is_computed,
     known,
     shape_of,
-    want_axes,
 )
 from irdeconv.ops.elementwise import wide
 from irdeconv.ops.reduction import reduced_axes
@@ -35,11 +34,7 @@ class _OverAxes(Op):
     Axes that are neighbours are normalized by a kernel; `evaluate` does it for all.
     """
 
-    signature = "data: real t [*I]; axes: integer -> t [*I]"
-
-    def infer(self, *inputs: Spec) -> Specs:
-        want_axes(inputs[0], inputs[1], 1)
-        return super().infer(*inputs)
+    signature = "data: real t [*I]; axes: integer [*A:1] of data -> t [*I]"
 
     def axes_in(self, rank: int, *axes: Array) -> tuple[int, ...]:
         """Return the axes counted from 0 and sorted."""
@@ -126,7 +121,6 @@ class MVN2(_MeanVariance):
     """
 
     signature = "data: real t [*I] -> t [*I]"
-    infer = Op.infer  # it has no axes
     across_channels: bool = False
     normalize_variance: bool = True
     eps: float = 0.0
@@ -162,9 +156,6 @@ class _BatchNorm(Op):
 
     epsilon: NotNegative = attribute(0.0, documented=True)
 
-    def infer(self, *inputs: Spec) -> Spec:
-        return Spec(fit(self, *inputs).types.get("t"), inputs[self.first].shape)
-
     def evaluate(self, *inputs: Array) -> Array:
         parameters = inputs[: self.first] + inputs[self.first + 1 :]
         return wide(_batch_norm)(inputs[self.first], parameters, self.epsilon)
@@ -193,7 +184,8 @@ class BatchNormInference1(_BatchNorm):
 
     first: ClassVar[int] = 2
     signature = (
-        "gamma: real t [C]; beta: t [C]; data: t [?, C, *I]; mean: t [C]; variance: t [C] -> t"
+        "gamma: real t [C]; beta: t [C]; data: t [N, C, *I]; mean: t [C]; variance: t [C] "
+        "-> t [N, C, *I]"
     )
 
 
@@ -206,7 +198,8 @@ class BatchNormInference(_BatchNorm):
     """
 
     signature = (
-        "data: real t [?, C, *I]; gamma: t [C]; beta: t [C]; mean: t [C]; variance: t [C] -> t"
+        "data: real t [N, C, *I]; gamma: t [C]; beta: t [C]; mean: t [C]; variance: t [C] "
+        "-> t [N, C, *I]"
     )
 
 
@@ -218,15 +211,12 @@ class GroupNormalization(Op):
     [normalization/GroupNormalization-12]
     """
 
-    signature = "data: real t [?, C, *I]; scale: real [C]; bias: real [C] -> t"
+    signature = "data: real t [N, C, *I]; scale: real [C]; bias: real [C] -> t [N, C, *I]"
     num_groups: Positive
     epsilon: float = attribute(0.0, documented=True)
 
-    def infer(self, data: Spec, scale: Spec, bias: Spec) -> Spec:
-        fit(self, data, scale, bias)
-        if data.shape is not None:
-            divided(data.shape[1], self.num_groups, "the channel axis", "num_groups")
-        return Spec(data.dtype, data.shape)
+    def complete(self, at: Fit, *inputs: Spec) -> None:
+        divided(at["C"], self.num_groups, "the channel axis", "num_groups")
 
     def evaluate(self, data: Array, scale: Array, bias: Array) -> Array:
         return wide(self._normalize)(data, scale, bias)
@@ -269,15 +259,11 @@ class LRN(Op):
     [normalization/LRN-1]
     """
 
-    signature = "data: number t [N, *I]; axes: integer [?] -> t [N, *I]"
+    signature = "data: number t [N, *I]; axes: integer [?] of data -> t [N, *I]"
     alpha: float
     beta: float
     bias: float
     size: Positive
-
-    def infer(self, data: Spec, axes: Spec) -> Specs:
-        want_axes(data, axes, 1)
-        return super().infer(data, axes)
 
     def evaluate(self, data: Array, axes: Array) -> Array:
         chosen = reduced_axes(axes.reshape(-1), data.ndim)

@@ -13,7 +13,7 @@ from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.attributes import IndexType
 from irdeconv.ir.dtypes import i32, i64
 from irdeconv.ir.op import JUMPS, SUM, Op, attribute, op
-from irdeconv.ir.ports import Specs, fit, want_rank, want_type
+from irdeconv.ir.ports import Fit, axis_of, want_rank
 from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
@@ -26,7 +26,6 @@ from irdeconv.ir.spec import (
     is_static,
     merge,
 )
-from irdeconv.ops.checks import at_least, axis_of, known_axis, single
 
 
 @dataclass(frozen=True)
@@ -34,20 +33,17 @@ class _TopK(Op):
     """Base of the three versions; equal values keep their order."""
 
     rounding = JUMPS
-    signature = "data: number t; k: integer one -> t [*K]; index_element_type [*K]"
+    signature = "data: number t; k: integer one = N -> t [*K]; index_element_type [*K]"
     axis: int = attribute(0, documented=True)
     mode: Literal["max", "min"] = attribute("max", documented=True)
     sort: Literal["none", "index", "value"] = attribute("none", documented=True)
     index_element_type = i32
 
-    def infer(self, data: Spec, k: Spec) -> Specs:
-        at = fit(self, data, k)
-        count = single(k, 1, "k")
+    def complete(self, at: Fit, data: Spec, k: Spec) -> None:
         if data.shape is not None:
             axis = axis_of(self.axis, len(data.shape), attribute="axis")
-            size = _taken(data.shape[axis], count)
+            size = _taken(data.shape[axis], at["N"])
             at.groups["K"] = (*data.shape[:axis], size, *data.shape[axis + 1 :])
-        return at.result()
 
     def evaluate(self, data: Array, k: Array) -> tuple[Array, Array]:
         axis = axis_of(self.axis, data.ndim, attribute="axis")
@@ -71,13 +67,9 @@ def _descending(x: Array) -> Array:
 def _taken(size: Dim, k: Dim) -> Dim:
     """Return how many elements are taken: k, but not more than there are."""
     high = bounds(size)[1]
-    if isinstance(k, Interval):
-        top = high if k.hi is None else k.hi
-        if high is not None and top is not None:
-            top = min(high, max(top, 0))
-        return Interval.of(0, top)
-    at_least(0, [k], 1, "k")
-    return Interval.of(min(k, bounds(size)[0]), k if high is None else min(k, high))
+    least, most = bounds(k)
+    tops = [top for top in (most, high) if top is not None]
+    return Interval.of(min(least, bounds(size)[0]), min(tops, default=None))
 
 
 @op("TopK", until=2)
@@ -116,14 +108,9 @@ class CumSum(Op):
     """
 
     rounding = SUM
+    signature = "data: number t [*I]; axis?: integer one of data -> t [*I]"
     exclusive: bool = False
     reverse: bool = False
-
-    def infer(self, data: Spec, axis: Spec | None = None) -> Spec:
-        want_type(data, "number", 0, "data")
-        if axis is not None and data.shape is not None:
-            known_axis(data, axis, 1)
-        return Spec(data.dtype, data.shape)
 
     def evaluate(self, data: Array, axis: Array | None = None) -> Array:
         at = axis_of(0 if axis is None else int(axis.reshape(-1)[0]), data.ndim, port=1)
@@ -169,16 +156,14 @@ class SearchSorted(Op):
     """
 
     rounding = JUMPS
-    signature = "sorted_sequence: number t [*L, N]; values: t"
+    signature = "sorted_sequence: number t [*L, N]; values: t -> output_type [*O]"
     right_mode: bool = False
     output_type: IndexType = i64
 
-    def infer(self, sorted_sequence: Spec, values: Spec) -> Spec:
-        fit(self, sorted_sequence, values)
+    def complete(self, at: Fit, sorted_sequence: Spec, values: Spec) -> None:
         rows, shape = sorted_sequence.shape, values.shape
-        if rows is not None and shape is not None and len(rows) > 1:
-            shape = _lead(rows, shape)
-        return Spec(self.output_type, shape)
+        lead = rows is not None and shape is not None and len(rows) > 1
+        at.groups["O"] = _lead(rows, shape) if lead else shape  # type: ignore[arg-type]
 
     def evaluate(self, sorted_sequence: Array, values: Array) -> Array:
         side: Side = "right" if self.right_mode else "left"
@@ -229,9 +214,8 @@ class Unique(Op):
     index_element_type: IndexType = i64
     count_element_type: IndexType = i64
 
-    def infer(self, data: Spec, axis: Spec | None = None) -> Specs:
-        found = fit(self, data, axis)
-        at = None if axis is None else single(axis, 1, "axis")
+    def complete(self, found: Fit, data: Spec, axis: Spec | None = None) -> None:
+        at = None if axis is None else found.value("axis")
         shape, size = self._sizes(data.shape, at)
         low, high = bounds(size)
         count: Dim = Interval.of(min(low, 1), high)
@@ -240,7 +224,6 @@ class Unique(Op):
         if shape is not None:
             found.groups["U"] = tuple(count if d is None else d for d in shape)
         found["U"], found["N"] = count, size
-        return found.result()
 
     def _sizes(
         self, shape: Shape | None, axis: Dim | None

@@ -9,10 +9,10 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.op import MOVES, Bound, Op, op
-from irdeconv.ir.ports import want_rank
+from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, ints, non_negative
 from irdeconv.kernels.copies import Border, OwnBorderKernel, PadKernel, padded
-from irdeconv.ops.checks import elements, indexed, one_type, shape_of
+from irdeconv.ops.checks import indexed, shape_of
 
 PadMode = Literal["constant", "edge", "reflect", "symmetric"]
 
@@ -31,20 +31,20 @@ class PadBase(Op):
     """Base of the two versions."""
 
     rounding = MOVES
+    signature = (
+        "data: any t; pads_begin: integer [*B:1]; pads_end: integer [*E:1]; pad_value?: t [] "
+        "-> t [*O]"
+    )
     pad_mode: PadMode
 
-    def infer(
-        self, data: Spec, pads_begin: Spec, pads_end: Spec, pad_value: Spec | None = None
-    ) -> Spec:
-        if pad_value is not None:
-            one_type(data, pad_value, names=("data", "pad_value"), ports=(0, 3))
-            want_rank(pad_value.shape, 0, 0, 3, "pad_value")
-        begin = elements(pads_begin, 1, "pads_begin")
-        end = elements(pads_end, 2, "pads_end")
+    def complete(self, at: Fit, data: Spec, *others: Spec) -> None:
+        begin, end = at.values("pads_begin"), at.values("pads_end")
         shape = self._shape(data.shape, begin, end)
-        if shape is None or begin is None or end is None:
-            return Spec(data.dtype, None if shape is None else (DYNAMIC,) * len(shape))
-        return Spec(data.dtype, tuple(map(self._dim, range(len(shape)), shape, begin, end)))
+        if shape is None:
+            return
+        at.groups["O"] = (DYNAMIC,) * len(shape)
+        if begin is not None and end is not None:
+            at.groups["O"] = tuple(map(self._dim, range(len(shape)), shape, begin, end))
 
     def _shape(
         self, shape: Shape | None, begin: tuple[Dim, ...] | None, end: tuple[Dim, ...] | None
@@ -139,10 +139,8 @@ class Pad1(PadBase):
 
     pad_mode: PadMode = "constant"
 
-    def remarks(
-        self, data: Spec, pads_begin: Spec, pads_end: Spec, pad_value: Spec | None = None
-    ) -> Iterator[Problem]:
-        for port, pads in ((1, pads_begin), (2, pads_end)):
+    def remarks(self, *inputs: Spec) -> Iterator[Problem]:
+        for port, pads in enumerate(inputs[1:3], 1):
             values = ints(pads)
             if values is not None and any(v < 0 for v in values):
                 text = f"pads {list(values)} are negative, which Pad allows from opset12 on"

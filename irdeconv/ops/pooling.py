@@ -11,29 +11,29 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir import dtypes, geometry
-from irdeconv.ir.attributes import IndexType, Ints
-from irdeconv.ir.geometry import AutoPad, Rounding, filled
+from irdeconv.ir.attributes import IndexType, Ints, NaturalAxisInts, PositiveAxisInts
+from irdeconv.ir.geometry import AutoPad, Rounding
 from irdeconv.ir.op import MOVES, SUM, Bound, Op, attribute, op
-from irdeconv.ir.ports import Specs, fit, want_rank, want_type
-from irdeconv.ir.spec import Array, Dim, Interval, Shape, Spec, bounds, format_shape, non_negative
+from irdeconv.ir.ports import Fit, axis_of, exact
+from irdeconv.ir.spec import (
+    DYNAMIC,
+    Array,
+    Dim,
+    Shape,
+    Spec,
+    bounds,
+    format_shape,
+)
 from irdeconv.kernels import pooling
 from irdeconv.kernels.candidate import WindowAxis, window_axes
-from irdeconv.ops.checks import (
-    at_least,
-    axis_of,
-    elements,
-    exact,
-    inferred_shape,
-    shape_of,
-)
-from irdeconv.ops.core import not_negative, positive
+from irdeconv.ops.checks import WindowOp, check_lists, inferred_shape, shape_of
 from irdeconv.ops.elementwise import wide
 
 
-class _Windows(Op):
+class _Windows(WindowOp):
     """Base of all poolings: without dilations, as before the operation sets that have them."""
 
-    dilations: Ints = ()
+    dilations: PositiveAxisInts = ()
 
 
 @dataclass(frozen=True)
@@ -43,36 +43,23 @@ class Pool(_Windows):
     `kernel` is needed; absent strides mean 1 and absent pads 0. Pads are not negative.
     """
 
-    kernel: Ints
-    strides: Ints = attribute((), documented=True)
-    pads_begin: Ints = attribute((), documented=True)
-    pads_end: Ints = attribute((), documented=True)
+    signature = "data: number t [N, C, *I:1..3] -> t [N, C, *O]"
+    kernel: PositiveAxisInts
+    strides: PositiveAxisInts = attribute((), documented=True)
+    pads_begin: NaturalAxisInts = attribute((), documented=True)
+    pads_end: NaturalAxisInts = attribute((), documented=True)
     rounding_type: Rounding = "floor"
     auto_pad: AutoPad = "explicit"
 
     def check(self) -> Iterator[Problem]:
-        yield from positive("kernel", self.kernel)
-        yield from positive("strides", self.strides)
-        yield from positive("dilations", self.dilations)
-        pads = {"pads_begin": self.pads_begin, "pads_end": self.pads_end}
-        yield from not_negative(pads, "spatial axis")
-        for name, values in {"strides": self.strides, **pads, "dilations": self.dilations}.items():
-            count = len(values)
-            if count not in (0, len(self.kernel)):
-                yield Problem(
-                    "E304",
-                    f"{name} has {count} values, kernel has {len(self.kernel)}",
-                    attribute=name,
-                    hint="every list needs one value per spatial axis",
-                )
+        if not self.kernel:
+            yield Problem("E304", "kernel is empty; it is required", attribute="kernel")
 
     def windows(self, shape: Ints) -> tuple[list[WindowAxis], bool]:
         """Return where the windows lie in data of that shape, and whether anything is padded."""
-        outputs = exact((self.output_shape(Spec(None, shape)) or ())[2:]) or ()
-        strides, dilations, explicit = self._filled()
-        begin, end = geometry.pads(
-            self.auto_pad, shape[2:], self.kernel, strides, dilations, explicit
-        )
+        outputs = exact(self.sizes(shape)) or ()
+        strides, dilations, _ = self.filled(len(self.kernel))
+        begin, end = self.effective_pads(shape[2:], self.kernel)
         axes = window_axes(shape[2:], outputs, self.kernel, strides, dilations, begin)
         return axes, any(begin) or any(end)
 
@@ -89,29 +76,19 @@ class Pool(_Windows):
         """Return by what sums over windows are divided; None where there is nothing to divide."""
         return None
 
-    def _filled(self) -> tuple[Ints, Ints, tuple[Ints, Ints]]:
-        n = len(self.kernel)
-        pads = filled(self.pads_begin, n, 0), filled(self.pads_end, n, 0)
-        return filled(self.strides, n, 1), filled(self.dilations, n, 1), pads
+    def complete(self, at: Fit, data: Spec) -> None:
+        at.groups["O"] = None if data.shape is None else self.sizes(data.shape)
 
-    def output_shape(self, data: Spec) -> Shape | None:
-        """Return the output's shape; E301, E304 and E306 where the windows do not fit the data."""
-        want_type(data, "number", 0, "data")
-        want_rank(data.shape, 3, 5, 0, "data")
-        if data.shape is None:
-            return None
-        axes = len(data.shape) - 2
-        if len(self.kernel) != axes:
-            text = f"kernel has {len(self.kernel)} values for {axes} spatial axes"
-            raise OpError(text, code="E304", attribute="kernel")
+    def sizes(self, shape: Shape) -> Shape:
+        """Return the output's spatial sizes; E304 and E306 where the windows do not fit."""
+        check_lists(self, len(shape) - 2)
         for axis, what in enumerate(("batch", "channel axis")):
-            if data.shape[axis] == 0:
+            if shape[axis] == 0:
                 raise OpError(f"the {what} has no element", code="E306", port=0)
-        spatial = (self._size(a, size) for a, size in enumerate(data.shape[2:]))
-        return (*data.shape[:2], *spatial)
+        return tuple(self._size(a, size) for a, size in enumerate(shape[2:]))
 
     def _size(self, axis: int, size: Dim) -> Dim:
-        strides, dilations, (begin, end) = self._filled()
+        strides, dilations, (begin, end) = self.filled(len(self.kernel))
         reach = geometry.extent(self.kernel[axis], dilations[axis])
         pad = (begin[axis], end[axis]) if self.auto_pad == "explicit" else (0, 0)
         o = geometry.output_size(self.auto_pad, size, reach, strides[axis], pad, self.rounding_type)
@@ -134,14 +111,13 @@ class AvgPoolBase(Pool):
 
     exclude_pad: bool = attribute(True, xml="exclude-pad", documented=True)
 
-    def infer(self, data: Spec) -> Spec:
-        shape = self.output_shape(data)
+    def complete(self, at: Fit, data: Spec) -> None:
+        super().complete(at, data)
         if self.auto_pad == "explicit" and self.exclude_pad:
             self._reject_windows_in_padding()
-        return Spec(data.dtype, shape)
 
     def _reject_windows_in_padding(self) -> None:
-        _, dilations, pads = self._filled()
+        _, dilations, pads = self.filled(len(self.kernel))
         for axis, (k, d) in enumerate(zip(self.kernel, dilations, strict=True)):
             for name, pad in zip(("pads_begin", "pads_end"), pads, strict=True):
                 if pad[axis] >= geometry.extent(k, d):
@@ -189,7 +165,7 @@ class AvgPool14(AvgPoolBase):
 class AvgPool16(AvgPoolBase):
     """AvgPool-14 with dilated windows: data (N, C, *I) -> (N, C, *O).  [pooling/AvgPool-16]"""
 
-    dilations: Ints = ()
+    dilations: PositiveAxisInts = ()
 
 
 @op("MaxPool", until=7)
@@ -202,9 +178,6 @@ class MaxPool1(Pool):
     rounding = MOVES
     rounding_type: Literal["floor", "ceil"] = "floor"
 
-    def infer(self, data: Spec) -> Spec:
-        return Spec(data.dtype, self.output_shape(data))
-
     def evaluate(self, data: Array) -> Array:
         return pooling.max_pool(data, self.windows(data.shape)[0])
 
@@ -214,16 +187,16 @@ class IndexedMaxPool(Pool):
     """Max pooling with a second output."""
 
     rounding = MOVES
+    signature = f"{Pool.signature}; index_element_type [N, C, *O]"
 
-    dilations: Ints = attribute((), documented=True)
+    dilations: PositiveAxisInts = attribute((), documented=True)
     index_element_type: IndexType = dtypes.i64
     axis: int = 0
 
-    def infer(self, data: Spec) -> tuple[Spec, Spec]:
-        shape = self.output_shape(data)
-        if shape is not None:
-            axis_of(self.axis, len(shape), attribute="axis")
-        return Spec(data.dtype, shape), Spec(self.index_element_type, shape)
+    def complete(self, at: Fit, data: Spec) -> None:
+        super().complete(at, data)
+        if data.shape is not None:
+            axis_of(self.axis, len(data.shape), attribute="axis")
 
     def evaluate(self, data: Array) -> tuple[Array, Array]:
         windows = self.windows(data.shape)[0]
@@ -258,30 +231,22 @@ class MaxPool14(IndexedMaxPool):
     """
 
 
-def _pooled(data: Spec, output_shape: Spec) -> Shape | None:
-    """Return (N, C, *O) for data (N, C, *I) and the values O."""
-    sizes = elements(output_shape, 1, "output_shape")
-    at_least(0, (s for s in sizes or () if isinstance(s, int)), 1, "output_shape")
-    if data.shape is None:
-        return None
-    axes = len(data.shape) - 2
-    if sizes is not None and len(sizes) != axes:
-        text = f"output_shape has {len(sizes)} values for {axes} spatial axes"
-        raise OpError(text, code="E302", port=1)
-    sizes = (Interval(),) * axes if sizes is None else tuple(map(non_negative, sizes))
-    if 0 in data.shape[2:] and 0 not in (*data.shape[:2], *sizes):
-        text = f"data {format_shape(data.shape)} has no elements to pool"
-        raise OpError(text, code="E302", port=0)
-    return (*data.shape[:2], *sizes)
-
-
 class _Adaptive(Op):
     """Base of both: data and the values O."""
 
-    def infer(self, data: Spec, output_shape: Spec) -> Specs:
-        at = fit(self, data, output_shape)
-        at.groups["O"] = _pooled(data, output_shape)
-        return at.result()
+    signature = "data: number t [N, C, *I:1..3]; output_shape: integer [?] = *O -> t [N, C, *O]"
+
+    def complete(self, at: Fit, data: Spec, output_shape: Spec) -> None:
+        if data.shape is None:
+            return
+        axes, sizes = len(data.shape) - 2, at.groups["O"]
+        if sizes is not None and len(sizes) != axes:
+            text = f"output_shape has {len(sizes)} values for {axes} spatial axes"
+            raise OpError(text, code="E302", port=1)
+        at.groups["O"] = sizes = (DYNAMIC,) * axes if sizes is None else sizes
+        if 0 in data.shape[2:] and 0 not in (*data.shape[:2], *sizes):
+            text = f"data {format_shape(data.shape)} has no elements to pool"
+            raise OpError(text, code="E302", port=0)
 
 
 @op("AdaptiveAvgPool", since=8)
@@ -293,7 +258,6 @@ class AdaptiveAvgPool(_Adaptive):
     """
 
     rounding = SUM
-    signature = "data: number t [?, ?, ?, *I:2]; output_shape: integer [?] -> t [*O]"
 
     def evaluate(self, data: Array, output_shape: Array) -> Array:
         shape = inferred_shape(self, data, output_shape)
@@ -317,10 +281,7 @@ class AdaptiveMaxPool(_Adaptive):
     """
 
     rounding = MOVES
-    signature = (
-        "data: number t [?, ?, ?, *I:2]; output_shape: integer [?] "
-        "-> t [*O]; index_element_type [*O]"
-    )
+    signature = f"{_Adaptive.signature}; index_element_type [N, C, *O]"
     index_element_type: IndexType = dtypes.i64
 
     def evaluate(self, data: Array, output_shape: Array) -> tuple[Array, Array]:

@@ -12,8 +12,8 @@ from irdeconv.base.errors import OpError
 from irdeconv.ir.attributes import ValueRange
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.op import FUNCTION, LEVELS, ChainStep, Op, Operand, op
-from irdeconv.ir.ports import Specs, fit
-from irdeconv.ir.spec import Array, Spec, compatible, format_shape, is_static
+from irdeconv.ir.ports import Fit
+from irdeconv.ir.spec import Array, Spec, broadcasts_into, compatible, format_shape
 from irdeconv.kernels import elementwise as steps
 from irdeconv.kernels.elementwise_chain import computing_type
 from irdeconv.ops.checks import (
@@ -40,17 +40,13 @@ class FakeQuantize(Op):
     levels: Annotated[int, ValueRange(2)]
     auto_broadcast: AutoBroadcast = "numpy"
 
-    def infer(self, data: Spec, *limits: Spec) -> Specs:
-        at, shape = fit(self, data, *limits), data.shape
+    def complete(self, at: Fit, data: Spec, *limits: Spec) -> None:
+        shape = data.shape
         for port, s in enumerate(limits, 1):
             shape = broadcast_shapes(shape, s.shape, self.auto_broadcast, port)
         at.groups["O"] = shape
-        return at.result()
 
-    def evaluate(
-        self, data: Array, in_low: Array, in_high: Array, out_low: Array, out_high: Array
-    ) -> Array:
-        limits = (in_low, in_high, out_low, out_high)
+    def evaluate(self, data: Array, *limits: Array) -> Array:
         placed = (aligned(v, data.ndim, self.auto_broadcast) for v in limits)
         x, il, ih, ol, oh = widest(data, *placed)
         steps = x.dtype.type(self.levels - 1)
@@ -88,16 +84,13 @@ class FakeConvert(Op):
     signature = "data: real t [*I]; scale: t; shift?: t -> t [*I]"
     destination_type: Literal["f8e4m3", "f8e5m2"] = "f8e4m3"
 
-    def infer(self, data: Spec, scale: Spec, shift: Spec | None = None) -> Specs:
-        at = fit(self, data, scale, shift)
+    def complete(self, at: Fit, data: Spec, scale: Spec, shift: Spec | None = None) -> None:
         if shift is not None and not compatible(scale.shape, shift.shape):
             text = f"shift {format_shape(shift.shape)} has not the shape of scale"
             raise OpError(f"{text}, {format_shape(scale.shape)}", code="E302", port=2)
-        shape = broadcast_shapes(data.shape, scale.shape, "numpy", 1)
-        if is_static(shape) and is_static(data.shape) and shape != data.shape:
+        if data.shape is not None and not broadcasts_into(scale.shape or (), data.shape):
             text = f"scale {format_shape(scale.shape)} does not broadcast to the data's shape"
             raise OpError(f"{text}, {format_shape(data.shape)}", code="E302", port=1)
-        return at.result()
 
     def evaluate(self, data: Array, scale: Array, shift: Array | None = None) -> Array:
         kind = ELEMENT_TYPES[self.destination_type].container

@@ -16,7 +16,7 @@ from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.attributes import Floats, IndexType, Positive, Strings
 from irdeconv.ir.dtypes import i32
 from irdeconv.ir.op import JUMPS, Op, attribute, op, ports
-from irdeconv.ir.ports import Fit, Specs, fit
+from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import Array, Spec, bounds
 from irdeconv.kernels import elementwise, jit, recurrent
 from irdeconv.kernels import elementwise as steps
@@ -272,13 +272,11 @@ class _Sequence(Recurrent):
         """How many directions there are."""
         return 2 if self.direction == "bidirectional" else 1
 
-    def infer(self, *inputs: Spec) -> Specs:
-        at = fit(self, *inputs)
+    def complete(self, at: Fit, *inputs: Spec) -> None:
         port = len(inputs) - 4
         lengths = inputs[port].value
         if lengths is not None:
             want_lengths(lengths.reshape(-1), bounds(at["T"])[1], port)
-        return at.result()
 
     def run(self, loops: Loops, *inputs: Array) -> tuple[Array, ...]:
         """Run every direction and put them side by side."""
@@ -366,11 +364,12 @@ class GatherTree(Op):
         return np.where(ended, end_token, out).astype(step_ids.dtype)
 
 
-def _of_classes(at: Fit) -> Specs:
-    """Return the results; refuse data without classes, of which none is the best; E302."""
-    if at["C"] == 0:
-        raise OpError("there are 0 classes; at least one is needed", code="E302", port=0)
-    return at.result()
+class _OfClasses(Op):
+    """Base of what reads data of classes: without any, none is the best."""
+
+    def complete(self, at: Fit, *inputs: Spec) -> None:
+        if at["C"] == 0:
+            raise OpError("there are 0 classes; at least one is needed", code="E302", port=0)
 
 
 def _check_lengths(lengths: Array, highest: Array | int, port: int, name: str) -> None:
@@ -384,7 +383,7 @@ def _check_lengths(lengths: Array, highest: Array | int, port: int, name: str) -
 
 
 @op("CTCGreedyDecoder", since=1)
-class CTCGreedyDecoder(Op):
+class CTCGreedyDecoder(_OfClasses):
     """The best class of every step without blanks: data (T, N, C) -> classes (N, T, 1, 1).
 
     sequence_mask (T, N): a sequence ends at its first 0. The last class is the blank; with
@@ -396,9 +395,6 @@ class CTCGreedyDecoder(Op):
     signature = "data: real t [T, N, C]; sequence_mask: real [T, N] -> t [N, T, 1, 1]"
     ctc_merge_repeated: bool = True
 
-    def infer(self, *inputs: Spec) -> Specs:
-        return _of_classes(fit(self, *inputs))
-
     def evaluate(self, data: Array, sequence_mask: Array) -> Array:
         want_shapes(self, data, sequence_mask)
         used = np.logical_and.accumulate(sequence_mask != 0, 0).T
@@ -408,7 +404,7 @@ class CTCGreedyDecoder(Op):
 
 
 @op("CTCGreedyDecoderSeqLen", since=6)
-class CTCGreedyDecoderSeqLen(Op):
+class CTCGreedyDecoderSeqLen(_OfClasses):
     """The best class of every step without blanks: data (N, T, C) -> classes (N, T), counts (N,).
 
     sequence_length (N,), at most T. blank_index, a third input, is the last class by default; with
@@ -424,9 +420,6 @@ class CTCGreedyDecoderSeqLen(Op):
     merge_repeated: bool = True
     classes_index_type: IndexType = i32
     sequence_length_type: IndexType = i32
-
-    def infer(self, *inputs: Spec) -> Specs:
-        return _of_classes(fit(self, *inputs))
 
     def evaluate(
         self, data: Array, sequence_length: Array, blank_index: Array | None = None
@@ -444,7 +437,7 @@ class CTCGreedyDecoderSeqLen(Op):
 
 
 @op("CTCLoss", since=4)
-class CTCLoss(Op):
+class CTCLoss(_OfClasses):
     """Minus the logarithm of the probability of labels: logits (N, T, C) -> (N,).
 
     logit_length (N,), at most T; labels (N, T), of which label_length (N,) are read, at most
@@ -462,22 +455,13 @@ class CTCLoss(Op):
     ctc_merge_repeated: bool = False
     unique: bool = False
 
-    def infer(self, *inputs: Spec) -> Specs:
-        return _of_classes(fit(self, *inputs))
-
-    def evaluate(
-        self,
-        logits: Array,
-        logit_length: Array,
-        labels: Array,
-        label_length: Array,
-        blank_index: Array | None = None,
-    ) -> Array:
-        want_shapes(self, logits, logit_length, labels, label_length, blank_index)
+    def evaluate(self, logits: Array, logit_length: Array, *others: Array) -> Array:
+        want_shapes(self, logits, logit_length, *others)
+        labels, label_length, *blank_index = others
         _check_lengths(logit_length, logits.shape[1], 1, "the length of the logits")
         _check_lengths(label_length, logit_length, 3, "the number of labels")
         classes = logits.shape[2]
-        blank = classes - 1 if blank_index is None else int(blank_index.item())
+        blank = int(blank_index[0].item()) if blank_index else classes - 1
         if not 0 <= blank < classes:
             text = f"blank_index is {blank}; there are {classes} classes"
             raise OpError(text, code="E305", port=4)

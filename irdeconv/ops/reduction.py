@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from irdeconv.base.errors import Problem
-from irdeconv.ir.op import JUMPS, MOVES, SCALE, SUM, Bound, Op, Rounding, op
-from irdeconv.ir.ports import Types, want_type
+from irdeconv.ir.op import JUMPS, MOVES, SUM, Bound, Op, op
+from irdeconv.ir.ports import Fit, Types, axis_of
 from irdeconv.ir.spec import DYNAMIC, Array, Interval, Shape, Spec, bounds
 from irdeconv.kernels import reductions
 from irdeconv.kernels.elementwise import saturated
 from irdeconv.kernels.reductions import rows_of
-from irdeconv.ops.checks import axis_of, elements, exact, is_computed, shape_of
+from irdeconv.ops.checks import is_computed, shape_of
 from irdeconv.ops.ranges import holds_real
 
 Reducer = Callable[..., Array]
@@ -39,22 +39,18 @@ class Reduction(Op):
     ufunc: ClassVar[np.ufunc | None] = None
     averages: ClassVar[bool] = False
     norm: ClassVar[bool] = False
-    accepts: ClassVar[Types] = "number"
-
     keep_dims: bool = False
 
-    def infer(self, data: Spec, axes: Spec) -> Spec:
-        want_type(data, self.accepts, 0, "data")
-        values = elements(axes, 1, "axes")
-        if data.shape is None:
-            return Spec(data.dtype, None)
-        chosen = exact(values)
-        if chosen is None:
-            return Spec(data.dtype, self._unknown(data.shape, values))
-        gone = reduced_axes(chosen, len(data.shape))
-        if self.keep_dims:
-            return Spec(data.dtype, tuple(1 if i in gone else d for i, d in enumerate(data.shape)))
-        return Spec(data.dtype, tuple(d for i, d in enumerate(data.shape) if i not in gone))
+    def complete(self, at: Fit, data: Spec, axes: Spec) -> None:
+        shape, gone = data.shape, at.axes("axes")
+        if shape is None:
+            return
+        if gone is None:
+            at.groups["O"] = self._unknown(shape, at.values("axes"))
+        elif self.keep_dims:
+            at.groups["O"] = tuple(1 if i in gone else d for i, d in enumerate(shape))
+        else:
+            at.groups["O"] = tuple(d for i, d in enumerate(shape) if i not in gone)
 
     def _unknown(self, shape: Shape, values: tuple[Any, ...] | None) -> Shape | None:
         """Return what is known where the axes are not: with keep_dims the rank."""
@@ -190,25 +186,17 @@ def reduction(
     *,
     since: int = 1,
     accepts: Types = "number",
-    partial: bool = False,
-    rounding: Rounding = SCALE,
-    ufunc: np.ufunc | None = None,
-    averages: bool = False,
-    norm: bool = False,
+    **members: Any,
 ) -> type[Reduction]:
-    """Register a reduction."""
+    """Register a reduction; `members` are class variables that differ from the base's."""
     types = "boolean" if accepts == "boolean" else "any numbers"
     body = {
         "__doc__": f"{what} over `axes`, {types}; reduced axes go or, with keep_dims, become 1.  "
         f"[reduction/{name}-{since}]",
         "__module__": __name__,
         "fn": staticmethod(fn),
-        "accepts": accepts,
-        "partial": partial,
-        "rounding": rounding,
-        "ufunc": ufunc,
-        "averages": averages,
-        "norm": norm,
+        "signature": f"data: {accepts} t; axes: integer [*A:1] of data -> t [*O]",
+        **members,
     }
     return op(name, since=since)(type(name, (Reduction,), body))
 

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.base.limits import current, raise_hint
-from irdeconv.ir.attributes import Floats, Ints, Natural, Positive
+from irdeconv.ir.attributes import (
+    Floats,
+    Ints,
+    Natural,
+    Positive,
+    PositiveScale,
+    ValueRange,
+)
 from irdeconv.ir.op import MOVES, Op, attribute, op
-from irdeconv.ir.ports import Specs, fit
+from irdeconv.ir.ports import Fit, axis_of
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Shape, Spec, bounds, merge
 from irdeconv.kernels import regions
 from irdeconv.kernels import regions as pooled_regions
 from irdeconv.kernels.regions import Groups, SampledAxis, axis_of_samples
-from irdeconv.ops.checks import axis_of, positive_number
 
 Aligned = Literal["asymmetric", "half_pixel_for_nn", "half_pixel"]
 # What is added to a place before the scale, and after it.
@@ -149,11 +154,6 @@ class _RegionPooling(Op):
 
     spatial_scale: float
 
-    def _check_scale(self) -> Iterator[Problem]:
-        if not 0 < self.spatial_scale < math.inf:
-            text = f"spatial_scale is {self.spatial_scale}; it must be positive"
-            yield Problem("E210", text, attribute="spatial_scale")
-
     def _each(self, data: Array, rois: Array, shape: tuple[int, ...], pool: Pool) -> Array:
         """Pool region by region, up to the first of image -1; the rest is 0."""
         wide, out = data.astype(np.float32), np.zeros((len(rois), *shape), np.float32)
@@ -185,20 +185,14 @@ class ROIPooling(_RegionPooling):
     """
 
     signature = "data: real t [?, C, ?, ?]; rois: t [R, 5] -> t [R, C, *P]"
-    output_size: Ints = ()
-    output_roi: Ints = ()
+    output_size: Annotated[Ints, ValueRange(None, counts=(0, 2))] = ()
+    output_roi: Annotated[Ints, ValueRange(None, counts=(0, 2))] = ()
     pooled_h: int = 0
     pooled_w: int = 0
-    spatial_scale: float = attribute(0.0, documented=True)
+    spatial_scale: PositiveScale = attribute(0.0, documented=True)
     method: Literal["max", "bilinear"] = "max"
 
     def check(self) -> Iterator[Problem]:
-        yield from self._check_scale()
-        for name in ("output_size", "output_roi"):
-            values: Ints = getattr(self, name)
-            if len(values) not in (0, 2):
-                text = f"{name} has {len(values)} values; it must have 2"
-                yield Problem("E210", text, attribute=name)
         for name, size in zip(("pooled_h", "pooled_w"), self.size(), strict=True):
             if size < 1:
                 text = f"{name} is {size}; it must be positive"
@@ -209,10 +203,8 @@ class ROIPooling(_RegionPooling):
         height, width = (*(self.output_roi or self.output_size), 0, 0)[:2]
         return self.pooled_h or height, self.pooled_w or width
 
-    def infer(self, *inputs: Spec) -> Specs:
-        at = fit(self, *inputs)
+    def complete(self, at: Fit, *inputs: Spec) -> None:
         at.groups["P"] = self.size()
-        return at.result()
 
     def evaluate(self, data: Array, rois: Array) -> Array:
         bins = self.size()
@@ -266,22 +258,20 @@ class PSROIPooling(_Sensitive):
     mode: Literal["average", "bilinear"]
     output_dim: Positive = attribute(0, documented=True)
     group_size: Positive = attribute(0, documented=True)
-    spatial_scale: float = attribute(0.0, documented=True)
+    spatial_scale: PositiveScale = attribute(0.0, documented=True)
     spatial_bins_x: int = 1
     spatial_bins_y: int = 1
 
     def check(self) -> Iterator[Problem]:
-        yield from self._check_scale()
-        if self.mode == "bilinear":
-            yield from positive_number(self, "spatial_bins_x")
-            yield from positive_number(self, "spatial_bins_y")
+        for name in ("spatial_bins_x", "spatial_bins_y") if self.mode == "bilinear" else ():
+            if getattr(self, name) < 1:
+                text = f"{name} is {getattr(self, name)}; it must be positive"
+                yield Problem("E210", text, attribute=name)
 
-    def infer(self, *inputs: Spec) -> Specs:
-        at = fit(self, *inputs)
+    def complete(self, at: Fit, *inputs: Spec) -> None:
         bins = self.spatial_bins_x * self.spatial_bins_y
         parts = self.group_size**2 if self.mode == "average" else bins
         self._check_channels(at["C"], parts, exact=True)
-        return at.result()
 
     def evaluate(self, data: Array, rois: Array) -> Array:
         groups = self._groups()
@@ -321,8 +311,7 @@ class DeformablePSROIPooling(_Sensitive):
                 text = f"{name} is {getattr(self, name)}; the limit is {limit}"
                 yield Problem("E210", text, attribute=name, hint=raise_hint("samples"))
 
-    def infer(self, *inputs: Spec) -> Specs:
-        at = fit(self, *inputs)
+    def complete(self, at: Fit, *inputs: Spec) -> None:
         self._check_channels(at["C"], self.group_size**2, exact=False)
         channels = at["K"]
         if isinstance(channels, int) and (
@@ -331,7 +320,6 @@ class DeformablePSROIPooling(_Sensitive):
             text = f"offsets have {channels} channels for {self.output_dim} outputs"
             hint = "two channels for each class, and classes divide output_dim"
             raise OpError(text, code="E302", port=2, hint=hint)
-        return at.result()
 
     def evaluate(self, data: Array, rois: Array, offsets: Array | None = None) -> Array:
         groups, side = self._groups(), self.group_size
@@ -387,8 +375,7 @@ class RegionYolo(Op):
     def _regions(self) -> int:
         return self.num if self.do_softmax else len(self.mask)
 
-    def infer(self, data: Spec) -> Specs:
-        at = fit(self, data)
+    def complete(self, at: Fit, data: Spec) -> None:
         shape = data.shape or (DYNAMIC,) * 4
         each, top = self._channels(), bounds(shape[1])[1]
         need = self._regions() * each
@@ -396,7 +383,6 @@ class RegionYolo(Op):
             text = f"data has {shape[1]} channels; {self._regions()} regions of {each} need {need}"
             raise OpError(text, code="E302", port=0)
         at.groups["Y"] = self._flat(shape) if self.do_softmax else (shape[0], need, *shape[2:])
-        return at.result()
 
     def _flat(self, shape: Shape) -> Shape:
         begin = axis_of(self.axis, 4, attribute="axis")
@@ -450,8 +436,7 @@ class ReorgYolo(Op):
             text = f"stride is {list(self.stride)}; it must be positive"
             yield Problem("E210", text, attribute="stride")
 
-    def infer(self, *inputs: Spec) -> Specs:
-        at = fit(self, *inputs)
+    def complete(self, at: Fit, *inputs: Spec) -> None:
         side, top = self.side, bounds(at["C"])[1]
         if top is not None and top < side**2:
             text = f"data has {at['C']} channels; a stride of {side} needs {side**2}"
@@ -461,7 +446,6 @@ class ReorgYolo(Op):
                 text = f"axis {axis} has size {at[size]}, which the stride {side} does not divide"
                 raise OpError(text, code="E302", port=0)
             at[part] = at[size] // side
-        return at.result()
 
     def evaluate(self, data: Array) -> Array:
         images, channels, height, width = data.shape

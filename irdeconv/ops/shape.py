@@ -11,6 +11,7 @@ import numpy as np
 from irdeconv.base.errors import OpError
 from irdeconv.ir.dtypes import ElementType, i64
 from irdeconv.ir.op import JUMPS, Op, op
+from irdeconv.ir.ports import Fit, axis_of, exact
 from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
@@ -23,7 +24,7 @@ from irdeconv.ir.spec import (
     is_static,
     simplify,
 )
-from irdeconv.ops.checks import ViewOp, axes_of, axis_of, elements, exact, vector_length
+from irdeconv.ops.checks import ViewOp, axes_of
 
 
 def _shape_value(shape: Shape, dtype: ElementType) -> Array:
@@ -71,16 +72,16 @@ class Reshape(ViewOp):
     """
 
     moves: ClassVar[bool] = True
+    signature = "data: any t; shape: integer [*S:1] -> t [*O]"
     special_zero: bool = False
 
-    def infer(self, data: Spec, shape: Spec) -> Spec:
-        pattern = elements(shape, 1, "the shape")
-        if pattern is None:
-            return Spec(data.dtype, None)
+    def complete(self, at: Fit, data: Spec, shape: Spec) -> None:
+        pattern = at.values("shape")
         known = exact(pattern)
         if known is not None and is_static(data.shape):
-            return Spec(data.dtype, self.resolve(data.shape, known))
-        return Spec(data.dtype, self._estimate(data.shape, pattern))
+            at.groups["O"] = self.resolve(data.shape, known)
+        elif pattern is not None:
+            at.groups["O"] = self._estimate(data.shape, pattern)
 
     def view(self, shape: tuple[int, ...], pattern: Array) -> Callable[[Array], Array]:
         target = self.resolve(shape, tuple(int(v) for v in pattern.reshape(-1)))
@@ -168,18 +169,19 @@ class _Squeeze(ViewOp):
     """Base of the two versions."""
 
     moves: ClassVar[bool] = True
+    signature = "data: any t; axes?: integer [*A:1] -> t [*O]"
     allow_axis_skip: bool = False
 
-    def infer(self, data: Spec, axes: Spec | None = None) -> Spec:
-        skip = self.allow_axis_skip
-        if axes is None or vector_length(axes, 1, "axes") == 0:
-            return Spec(data.dtype, _squeeze_all(data.shape))
-        chosen = exact(elements(axes, 1, "axes"))
-        if data.shape is None:
-            return Spec(data.dtype, None)
-        if chosen is None:
-            return Spec(data.dtype, _squeeze_some(data.shape, vector_length(axes, 1, "axes"), skip))
-        return Spec(data.dtype, _squeeze(data.shape, chosen, skip))
+    def complete(self, at: Fit, data: Spec, axes: Spec | None = None) -> None:
+        skip, values = self.allow_axis_skip, at.values("axes")
+        chosen = exact(values)
+        if axes is None or values == ():
+            at.groups["O"] = _squeeze_all(data.shape)
+        elif data.shape is not None and chosen is None:
+            count = None if values is None else len(values)
+            at.groups["O"] = _squeeze_some(data.shape, count, skip)
+        elif data.shape is not None and chosen is not None:
+            at.groups["O"] = _squeeze(data.shape, chosen, skip)
 
     def view(self, shape: tuple[int, ...], axes: Array | None = None) -> Callable[[Array], Array]:
         if axes is None or axes.size == 0:
@@ -242,16 +244,15 @@ class Unsqueeze(ViewOp):
     """Insert axes of size 1 at the given places of the output.  [shape/Unsqueeze-1]"""
 
     moves: ClassVar[bool] = True
+    signature = "data: any t; axes: integer [*A:1] -> t [*O]"
 
-    def infer(self, data: Spec, axes: Spec) -> Spec:
-        places = elements(axes, 1, "axes")
+    def complete(self, at: Fit, data: Spec, axes: Spec) -> None:
+        places = at.values("axes")
         if data.shape is None or places is None:
-            return Spec(data.dtype, None)
-        rank = len(data.shape) + len(places)
-        chosen = exact(places)
-        if chosen is None:
-            return Spec(data.dtype, (DYNAMIC,) * rank)
-        return Spec(data.dtype, _unsqueeze(data.shape, chosen))
+            return
+        at.groups["O"], chosen = (DYNAMIC,) * (len(data.shape) + len(places)), exact(places)
+        if chosen is not None:
+            at.groups["O"] = _unsqueeze(data.shape, chosen)
 
     def view(self, shape: tuple[int, ...], axes: Array) -> Callable[[Array], Array]:
         return _reshaping(_unsqueeze(shape, [int(a) for a in axes.reshape(-1)]))

@@ -11,19 +11,21 @@ import numpy as np
 from irdeconv.base.errors import OpError
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.op import Op, op
-from irdeconv.ir.ports import Specs, fit
-from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, merge, non_negative
-from irdeconv.kernels import signal as frames
-from irdeconv.ops.checks import (
+from irdeconv.ir.ports import Fit, exact
+from irdeconv.ir.spec import (
+    DYNAMIC,
     UNKNOWN,
-    at_least,
-    axes_of,
-    elements,
-    exact,
-    inferred_shape,
-    single,
-    widened,
+    Array,
+    Dim,
+    Interval,
+    Shape,
+    Spec,
+    bounds,
+    merge,
+    non_negative,
 )
+from irdeconv.kernels import signal as frames
+from irdeconv.ops.checks import at_least, axes_of, inferred_shape, widened
 
 
 def paired(x: Array) -> Array:
@@ -51,27 +53,26 @@ def require_length(size: int, name: str, port: int) -> None:
 class _Fourier(Op):
     """Base: data, axes, and the sizes to which those axes are cut or filled up with zeros first."""
 
-    signature = "data: real t [*I, ?, 2]; axes: integer [?]; signal_size?: integer [?]"
+    signature = "data: real t [*I, ?, 2]; axes: integer [?]; signal_size?: integer [?] -> t [*O]"
     complex_input: ClassVar[int] = 1  # the last axis of the data holds pairs
     transform: ClassVar[Callable[..., Any]]
 
-    def infer(self, data: Spec, axes: Spec, signal_size: Spec | None = None) -> Spec:
-        fit(self, data, axes, signal_size)
-        chosen = elements(axes, 1, "axes")
-        sizes = None if signal_size is None else elements(signal_size, 2, "signal_size")
+    def complete(self, at: Fit, data: Spec, axes: Spec, signal_size: Spec | None = None) -> None:
+        chosen, sizes = at.values("axes"), at.values("signal_size")
         if chosen is not None and sizes is not None and len(chosen) != len(sizes):
             text = f"signal_size has {len(sizes)} values for {len(chosen)} axes"
             raise OpError(text, code="E302", port=2)
         if data.shape is None:
-            return Spec(data.dtype, None)
+            return
         shape = data.shape[:-1] if self.complex_input else data.shape
-        given = signal_size is not None
         places = exact(chosen)
-        if places is None:
-            return Spec(data.dtype, self._pairs((DYNAMIC,) * len(shape)))
-        places = axes_of(places, len(shape), 1)
-        new = (UNKNOWN,) * len(places) if given and sizes is None else sizes
-        return Spec(data.dtype, self._pairs(self._resized(shape, places, new)))
+        resized: Shape = (DYNAMIC,) * len(shape)
+        if places is not None:
+            places = axes_of(places, len(shape), 1)
+            open_sizes = signal_size is not None and sizes is None
+            new = (UNKNOWN,) * len(places) if open_sizes else sizes
+            resized = self._resized(shape, places, new)
+        at.groups["O"] = self._pairs(resized)
 
     def _pairs(self, shape: Shape) -> Shape:
         """Return the shape of the output for a shape of complex numbers."""
@@ -190,9 +191,9 @@ class IRDFT(_Fourier):
         return np.asarray(np.fft.irfftn(x, sizes, axes) if axes else x.real)
 
 
-def _positive(spec: Spec, port: int, name: str) -> Dim:
+def _positive(at: Fit, port: int, name: str) -> Dim:
     """Return the value of a scalar that must be positive."""
-    value = single(spec, port, name)
+    value = at.value(name)
     at_least(1, [value], port, name)
     low, top = bounds(value)
     require_length(low, name, port)
@@ -219,17 +220,18 @@ class STFT(Op):
     """
 
     signature = (
-        "signal: real t [*B:1, L]; window: t [?]; frame_size: integer []; frame_step: integer []"
+        "signal: real t [*B:1, L]; window: t [?]; frame_size: integer []; frame_step: integer [] "
+        "-> t [*O]"
     )
     transpose_frames: bool
 
-    def infer(self, signal: Spec, window: Spec, frame_size: Spec, frame_step: Spec) -> Spec:
-        dtype = fit(self, signal, window, frame_size, frame_step).types.get("t")
-        size = _positive(frame_size, 2, "frame_size")
-        step = _positive(frame_step, 3, "frame_step")
+    def complete(
+        self, at: Fit, signal: Spec, window: Spec, frame_size: Spec, frame_step: Spec
+    ) -> None:
+        size, step = _positive(at, 2, "frame_size"), _positive(at, 3, "frame_step")
         _check_window(window, size)
         if signal.shape is None:
-            return Spec(dtype, None)
+            return
         length = signal.shape[-1]
         top = bounds(length)[1]
         if top is not None and top < bounds(size)[0]:
@@ -237,7 +239,8 @@ class STFT(Op):
             raise OpError(text, code="E305", port=2)
         count = non_negative(length - size) // step + 1
         parts: Shape = (count, size // 2 + 1)
-        return Spec(dtype, (*signal.shape[:-1], *parts[:: -1 if self.transpose_frames else 1], 2))
+        ordered = parts[::-1] if self.transpose_frames else parts
+        at.groups["O"] = (*signal.shape[:-1], *ordered, 2)
 
     def evaluate(self, signal: Array, window: Array, frame_size: Array, frame_step: Array) -> Array:
         shape = inferred_shape(self, signal, window, frame_size, frame_step)
@@ -260,45 +263,27 @@ class ISTFT(Op):
 
     signature = (
         "data: real t [*B:1, F, N, 2]; window: t [?]; frame_size: integer []; "
-        "frame_step: integer []; signal_length?: integer one -> t [*B, L]"
+        "frame_step: integer []; signal_length?: integer one = L -> t [*B, L]"
     )
     center: bool
     normalized: bool
 
-    def infer(self, *inputs: Spec) -> Specs:
-        at = fit(self, *inputs)
-        size = _positive(inputs[2], 2, "frame_size")
-        step = _positive(inputs[3], 3, "frame_step")
+    def complete(self, at: Fit, *inputs: Spec) -> None:
+        size, step = _positive(at, 2, "frame_size"), _positive(at, 3, "frame_step")
         _check_window(inputs[1], size)
-        length = self._given(inputs[4]) if len(inputs) > 4 else None
         if merge(at["F"], size // 2 + 1) is None:
             text = f"data has {at['F']} frequencies; frame_size {size} has {size // 2 + 1}"
             raise OpError(text, code="E302", port=0)
-        if length is None:
-            whole = (at["N"] - 1) * step + size
-            left = whole - (size // 2) * 2 if self.center else whole
-            length = max(left, 0) if isinstance(left, int) else non_negative(left)
-        at["L"] = length
-        return at.result()
+        if len(inputs) > 4:
+            require_length(bounds(at["L"])[0], "signal_length", 4)
+            return
+        whole = (at["N"] - 1) * step + size
+        left = whole - (size // 2) * 2 if self.center else whole
+        at["L"] = max(left, 0) if isinstance(left, int) else non_negative(left)
 
-    def _given(self, signal_length: Spec) -> Dim:
-        value = single(signal_length, 4, "signal_length")
-        at_least(0, [value], 4, "signal_length")
-        low, top = bounds(value)
-        require_length(low, "signal_length", 4)
-        return DYNAMIC if low < 0 and top is None else non_negative(value)
-
-    def evaluate(
-        self,
-        data: Array,
-        window: Array,
-        frame_size: Array,
-        frame_step: Array,
-        signal_length: Array | None = None,
-    ) -> Array:
-        size, step = int(frame_size.item()), int(frame_step.item())
-        given = [] if signal_length is None else [signal_length]
-        shape = inferred_shape(self, data, window, frame_size, frame_step, *given)
+    def evaluate(self, data: Array, window: Array, *scalars: Array) -> Array:
+        size, step = (int(v.item()) for v in scalars[:2])
+        shape = inferred_shape(self, data, window, *scalars)
         out = np.zeros(shape, data.dtype)
         if 0 in data.shape or 0 in shape:
             return out

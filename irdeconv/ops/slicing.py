@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import OpError
+from irdeconv.ir.attributes import Ints, ValueRange
 from irdeconv.ir.op import MOVES, Bound, Op, op
-from irdeconv.ir.ports import want_rank, want_type
+from irdeconv.ir.ports import Fit, axis_of, exact
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, format_shape, ints
 from irdeconv.kernels.copies import take
-from irdeconv.ops.checks import ViewOp, axes_of, axis_of, elements, exact, indexed, shape_of, single
+from irdeconv.ops.checks import ViewOp, axes_of, indexed, shape_of
 
 FAR = 2**62  # bounds of slices beyond it mean "to the end"
 
@@ -85,40 +86,35 @@ class Slice(ViewOp):
     """
 
     moves: ClassVar[bool] = True
+    signature = (
+        "data: any t; start: integer [L]; stop: integer [L]; step: integer [L]; "
+        "axes?: integer [L] -> t [*O]"
+    )
 
-    def infer(
-        self, data: Spec, start: Spec, stop: Spec, step: Spec, axes: Spec | None = None
-    ) -> Spec:
-        lists = vectors(start=start, stop=stop, step=step, axes=axes)
+    def complete(self, at: Fit, data: Spec, *lists: Spec) -> None:
         if data.shape is None:
-            return Spec(data.dtype, None)
+            return
         shape = list(data.shape)
-        starts, stops, steps = lists[:3]
-        chosen = self._axes(lists, len(shape), axes is not None)
+        starts, stops, steps = map(at.values, ("start", "stop", "step"))
+        chosen = self._axes(at, len(shape))
         if chosen is None or starts is None or stops is None or steps is None:
-            return Spec(data.dtype, tuple(shrunk(d) for d in shape))
+            at.groups["O"] = tuple(shrunk(d) for d in shape)
+            return
         for axis, a, b, by in zip(chosen, starts, stops, steps, strict=True):
             shape[axis] = _sliced(shape[axis], a, b, by)
-        return Spec(data.dtype, tuple(shape))
+        at.groups["O"] = tuple(shape)
 
-    def _axes(
-        self, lists: Sequence[tuple[Dim, ...] | None], rank: int, given: bool
-    ) -> tuple[int, ...] | None:
-        if given:
-            axes = exact(lists[3])
+    def _axes(self, at: Fit, rank: int) -> tuple[int, ...] | None:
+        if at.spec("axes") is not None:
+            axes = exact(at.values("axes"))
             return None if axes is None else axes_of(axes, rank, 4)
-        count = next((len(v) for v in lists if v is not None), None)
-        return None if count is None else axes_of(range(count), rank, 1)
+        count = at["L"]
+        return axes_of(range(count), rank, 1) if isinstance(count, int) else None
 
     def view(
-        self,
-        shape: tuple[int, ...],
-        start: Array,
-        stop: Array,
-        step: Array,
-        axes: Array | None = None,
+        self, shape: tuple[int, ...], start: Array, stop: Array, step: Array, *axes: Array
     ) -> Callable[[Array], Array]:
-        chosen = range(start.size) if axes is None else [int(a) for a in axes]
+        chosen = [int(a) for a in axes[0]] if axes else range(start.size)
         out = [slice(None)] * len(shape)
         for axis, a, b, s in zip(axes_of(chosen, len(shape), 4), start, stop, step, strict=True):
             out[axis] = taken(shape[axis], int(a), int(b), nonzero(int(s)))
@@ -143,27 +139,6 @@ def nonzero(step: int, port: int = 3) -> int:
     return step
 
 
-def vectors(**inputs: Spec | None) -> list[tuple[Dim, ...] | None]:
-    """Return the elements of the vectors from port 1 on, by name; E302 where lengths differ."""
-    given = [(s, port, name) for port, (name, s) in enumerate(inputs.items(), 1) if s is not None]
-    for s, port, name in given:
-        want_rank(s.shape, 1, 1, port, name)
-    lists = [elements(*g) for g in given]
-    known = [
-        (len(v), name, port)
-        for v, (_, port, name) in zip(lists, given, strict=True)
-        if v is not None
-    ]
-    for length, name, port in known[1:]:
-        if length != known[0][0]:
-            text = (
-                f"{known[0][1]} has {known[0][0]} values and {name} has {length}; "
-                "they must have one length"
-            )
-            raise OpError(text, code="E302", port=port)
-    return lists
-
-
 class _Gather(Op):
     """Base of the three versions; `wraps` says that negative indices count from the end."""
 
@@ -171,22 +146,20 @@ class _Gather(Op):
     moves: ClassVar[bool] = True
     rounding = MOVES
     wraps: ClassVar[bool] = False
+    signature = "data: any t; indices: integer; axis: integer one of data -> t [*O]"
     batch_dims: int = 0  # of the versions before opset7
 
-    def infer(self, data: Spec, indices: Spec, axis: Spec) -> Spec:
-        want_type(indices, "integer", 1, "indices")
-        want_type(axis, "integer", 2, "axis")
+    def complete(self, found: Fit, data: Spec, indices: Spec, axis: Spec) -> None:
         if data.shape is None or indices.shape is None:
-            return Spec(data.dtype, None)
-        rank = len(data.shape)
-        known = single(axis, 2, "axis")
+            return
+        rank, chosen = len(data.shape), found.axes("axis")
         dims = self._batch(len(indices.shape), rank)
-        if isinstance(known, Interval):
-            return Spec(data.dtype, (DYNAMIC,) * (rank - 1 + len(indices.shape) - dims))
-        at = axis_of(known, rank, port=2)
+        if chosen is None:
+            found.groups["O"] = (DYNAMIC,) * (rank - 1 + len(indices.shape) - dims)
+            return
+        (at,) = chosen
         self._check_batch(data.shape, indices.shape, dims, at)
-        shape = (*data.shape[:at], *indices.shape[dims:], *data.shape[at + 1 :])
-        return Spec(data.dtype, shape)
+        found.groups["O"] = (*data.shape[:at], *indices.shape[dims:], *data.shape[at + 1 :])
 
     def evaluate(self, data: Array, indices: Array, axis: Array) -> Array:
         at = axis_of(int(axis.reshape(-1)[0]), data.ndim, port=2)
@@ -324,7 +297,7 @@ class _AxisPart:
     shrink: bool = False
 
 
-MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
+_Mask = Annotated[Ints, ValueRange(0, high=1)]
 
 
 @op("StridedSlice")
@@ -339,29 +312,22 @@ class StridedSlice(ViewOp):
     """
 
     moves: ClassVar[bool] = True
+    signature = "data: any t; begin: integer [L]; end: integer [L]; strides?: integer [L] -> t [*O]"
 
-    begin_mask: tuple[int, ...] = ()
-    end_mask: tuple[int, ...] = ()
-    new_axis_mask: tuple[int, ...] = ()
-    shrink_axis_mask: tuple[int, ...] = ()
-    ellipsis_mask: tuple[int, ...] = ()
+    begin_mask: _Mask = ()
+    end_mask: _Mask = ()
+    new_axis_mask: _Mask = ()
+    shrink_axis_mask: _Mask = ()
+    ellipsis_mask: _Mask = ()
 
-    def check(self) -> Iterator[Problem]:
-        for name in MASKS:
-            wrong = next((v for v in getattr(self, name) if v not in (0, 1)), None)
-            if wrong is not None:
-                yield Problem("E210", f"{name} holds {wrong}; it holds 0 and 1", attribute=name)
-
-    def infer(self, data: Spec, begin: Spec, end: Spec, strides: Spec | None = None) -> Spec:
-        lists = vectors(begin=begin, end=end, strides=strides)
-        if data.shape is None or lists[0] is None or lists[1] is None:
-            return Spec(data.dtype, None)
-        steps = (1,) * len(lists[0]) if strides is None else lists[2]
-        if steps is None:
-            return Spec(data.dtype, None)
-        parts = self.parts(len(data.shape), lists[0], lists[1], steps)
+    def complete(self, at: Fit, data: Spec, *lists: Spec) -> None:
+        begin, end = at.values("begin"), at.values("end")
+        steps = at.values("strides") if len(lists) > 2 else (1,) * len(begin or ())
+        if data.shape is None or begin is None or end is None or steps is None:
+            return
+        parts = self.parts(len(data.shape), begin, end, steps)
         out = [_part_size(data.shape, p) for p in parts]
-        return Spec(data.dtype, tuple(d for d in out if d is not None))
+        at.groups["O"] = tuple(d for d in out if d is not None)
 
     def view(
         self, shape: tuple[int, ...], begin: Array, end: Array, strides: Array | None = None

@@ -12,9 +12,9 @@ import numpy as np
 
 from irdeconv.base.errors import OpError
 from irdeconv.ir.op import MOVES, SUM, Op, op
-from irdeconv.ir.ports import Fit, Specs, fit
+from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds, compatible, non_negative
-from irdeconv.ops.checks import at_least, elements, outside, single, want_shapes, widened
+from irdeconv.ops.checks import outside, want_shapes, widened
 
 Reduction = Literal["sum", "mean"]
 
@@ -25,12 +25,7 @@ class _Embedding(Op):
     rounding = SUM
     reduction: ClassVar[str] = "sum"
 
-    def infer(self, *inputs: Spec) -> Specs:
-        return self.fitted(*inputs).result()
-
-    def fitted(self, *inputs: Spec) -> Fit:
-        """Return the sizes of the inputs; the last one are weights, as many as indices."""
-        at = fit(self, *inputs)
+    def complete(self, at: Fit, *inputs: Spec) -> None:
         port = len(at.declared.inputs) - 1
         if len(inputs) > port:
             if self.reduction == "mean":
@@ -39,7 +34,6 @@ class _Embedding(Op):
             if not compatible(inputs[1].shape, inputs[port].shape):
                 text = f"per_sample_weights are {inputs[port]}, the indices {inputs[1]}"
                 raise OpError(f"{text}; shapes must be equal", code="E302", port=port)
-        return at
 
     def bags(
         self,
@@ -89,14 +83,8 @@ class _Offsets(_Embedding):
         "default_index?: integer one; per_sample_weights?: t -> t [B, *W]"
     )
 
-    def evaluate(
-        self,
-        emb_table: Array,
-        indices: Array,
-        offsets: Array,
-        default_index: Array | None = None,
-        per_sample_weights: Array | None = None,
-    ) -> Array:
+    def evaluate(self, emb_table: Array, indices: Array, offsets: Array, *more: Array) -> Array:
+        default_index, per_sample_weights = (*more, None, None)[:2]
         ends = np.append(offsets[1:], len(indices)).astype(np.int64)
         sizes = ends - offsets.astype(np.int64)
         if len(offsets) and (offsets.min() < 0 or sizes.min() < 0):
@@ -174,24 +162,13 @@ class EmbeddingSegmentsSum(_Embedding):
 
     signature = (
         "emb_table: number t [E, *W]; indices: integer [L]; segment_ids: integer [L]; "
-        "num_segments: integer one; default_index?: integer one; per_sample_weights?: t "
+        "num_segments: integer one = S; default_index?: integer one; per_sample_weights?: t "
         "-> t [S, *W]"
     )
 
-    def infer(self, *inputs: Spec) -> Specs:
-        at = self.fitted(*inputs)
-        at["S"] = segment_count(inputs[3], 3)
-        return at.result()
-
-    def evaluate(
-        self,
-        emb_table: Array,
-        indices: Array,
-        segment_ids: Array,
-        num_segments: Array,
-        default_index: Array | None = None,
-        per_sample_weights: Array | None = None,
-    ) -> Array:
+    def evaluate(self, emb_table: Array, indices: Array, segment_ids: Array, *more: Array) -> Array:
+        num_segments, default_index, per_sample_weights = (*more, None, None)[:3]
+        assert num_segments is not None
         count = int(num_segments.reshape(-1)[0])
         bag = segment_ids.astype(np.int64)
         check_growing(bag, 2)
@@ -200,13 +177,6 @@ class EmbeddingSegmentsSum(_Embedding):
             raise OpError(text, code="E305", port=2)
         default = _default(default_index)
         return self.bags(emb_table, indices, bag, count, per_sample_weights, default)
-
-
-def segment_count(num_segments: Spec, port: int) -> Dim:
-    """Return the number of segments that an input says; E305 where it is negative."""
-    count = single(num_segments, port, "num_segments")
-    at_least(0, [count], port, "num_segments")
-    return non_negative(count)
 
 
 def check_growing(ids: Array, port: int) -> None:
@@ -227,19 +197,19 @@ class SparseFillEmptyRows(Op):
 
     rounding = MOVES
     signature = (
-        "values: any t [T]; dense_shape: integer u; indices: u [T, 2]; default_value: t [] "
+        "values: any t [T]; dense_shape: integer u [*:1]; indices: u [T, 2]; default_value: t [] "
         "-> u [M, 2]; t [M]; boolean [R]"
     )
 
-    def infer(self, values: Spec, dense_shape: Spec, indices: Spec, default_value: Spec) -> Specs:
-        at = fit(self, values, dense_shape, indices, default_value)
-        sizes = elements(dense_shape, 1, "dense_shape")
+    def complete(
+        self, at: Fit, values: Spec, dense_shape: Spec, indices: Spec, default_value: Spec
+    ) -> None:
+        sizes = at.values("dense_shape")
         if sizes is not None and len(sizes) != 2:
             text = f"dense_shape has {len(sizes)} values; it must have 2"
             raise OpError(text, code="E302", port=1)
         at["R"] = DYNAMIC if sizes is None else non_negative(sizes[0])
         at["M"] = self._count(values, at["R"], dense_shape.known, indices.known)
-        return at.result()
 
     def _count(
         self, values: Spec, rows: Dim, dense_shape: Array | None, indices: Array | None
@@ -300,18 +270,15 @@ class SegmentMax(Op):
 
     rounding = MOVES
     signature = (
-        "data: number t [N, *W]; segment_ids: integer [N]; num_segments?: integer one -> t [S, *W]"
+        "data: number t [N, *W]; segment_ids: integer [N]; num_segments?: integer one = S "
+        "-> t [S, *W]"
     )
     fill_mode: Literal["zero", "lowest"] = "zero"
 
-    def infer(self, data: Spec, segment_ids: Spec, num_segments: Spec | None = None) -> Specs:
-        at = fit(self, data, segment_ids, num_segments)
+    def complete(self, at: Fit, data: Spec, segment_ids: Spec, *count: Spec) -> None:
         ids = segment_ids.known
-        if num_segments is not None:
-            at["S"] = segment_count(num_segments, 2)
-        elif ids is not None:
+        if not count and ids is not None:
             at["S"] = int(ids[-1]) + 1 if ids.size else 0
-        return at.result()
 
     def evaluate(self, data: Array, segment_ids: Array, num_segments: Array | None = None) -> Array:
         want_shapes(self, data, segment_ids)

@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
-from irdeconv.ir.attributes import IndexType
+from irdeconv.base.errors import OpError
+from irdeconv.ir.attributes import IndexType, Unlimited, ValueRange
 from irdeconv.ir.dtypes import ElementType, i64
 from irdeconv.ir.op import Op, as_tuple, attribute, op
-from irdeconv.ir.ports import Fit, Specs, fit
+from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds
 from irdeconv.kernels import suppression
-from irdeconv.ops.checks import single, want_shapes
+from irdeconv.ops.checks import want_shapes
 
 
 def most(*factors: Dim | None) -> Dim:
@@ -88,27 +88,14 @@ class _ByClass(Op):
     background_class: int
     normalized: bool
 
-    def check(self) -> Iterator[Problem]:
-        for name in ("nms_top_k", "keep_top_k", "background_class"):
-            value = getattr(self, name)
-            if value < -1:
-                text = f"{name} is {value}; it must be -1, which is none, or more"
-                yield Problem("E210", text, attribute=name)
-
     @property
     def unit(self) -> float:
         """What is added to the sides of a box: 1 where coordinates count pixels."""
         return 0.0 if self.normalized else 1.0
 
-    def infer(self, *inputs: Spec) -> Specs:
-        at = self.fitted(*inputs)
+    def complete(self, at: Fit, *inputs: Spec) -> None:
         exact = known_count(self, *inputs)
         at["M"] = self._most(at) if exact is None else exact
-        return at.result()
-
-    def fitted(self, *inputs: Spec) -> Fit:
-        """Return the sizes of the inputs."""
-        return fit(self, *inputs)
 
     def _most(self, at: Fit) -> Dim:
         """Return how many boxes may be kept."""
@@ -187,11 +174,11 @@ class MatrixNms(_ByClass):
 
     sort_result_type: Order = "none"
     output_type: IndexType = i64
-    nms_top_k: int = -1
-    keep_top_k: int = -1
+    nms_top_k: Unlimited = -1
+    keep_top_k: Unlimited = -1
     sort_result_across_batch: bool = False
     score_threshold: float = 0.0
-    background_class: int = -1
+    background_class: Annotated[int, ValueRange(-1, hint="-1 is none")] = -1
     decay_function: Literal["linear", "gaussian"] = "linear"
     gaussian_sigma: float = 2.0
     post_threshold: float = 0.0
@@ -215,20 +202,14 @@ class MatrixNms(_ByClass):
 class _Multiclass(_ByClass):
     sort_result_type: Order = "none"
     output_type: IndexType = i64
-    nms_top_k: int = -1
-    keep_top_k: int = -1
+    nms_top_k: Unlimited = -1
+    keep_top_k: Unlimited = -1
     sort_result_across_batch: bool = False
     iou_threshold: float = 0.0
     score_threshold: float = 0.0
-    background_class: int = -1
-    nms_eta: float = 1.0
+    background_class: Annotated[int, ValueRange(-1, hint="-1 is none")] = -1
+    nms_eta: Annotated[float, ValueRange(0, high=1)] = 1.0
     normalized: bool = True
-
-    def check(self) -> Iterator[Problem]:
-        yield from super().check()
-        if not 0 <= self.nms_eta <= 1:
-            text = f"nms_eta is {self.nms_eta}; it must be from 0 to 1"
-            yield Problem("E210", text, attribute="nms_eta")
 
     def select(self, boxes: Array, scores: Array) -> tuple[Array, Array]:
         count = None if self.nms_top_k < 0 else self.nms_top_k
@@ -271,11 +252,10 @@ class MulticlassNms(_Multiclass):
 
     signature = f"{_SHARED}; roisnum?: integer [N] {_CHOSEN}"
 
-    def fitted(self, *inputs: Spec) -> Fit:
+    def signature_for(self, inputs: tuple[Any, ...]) -> str:
         if inputs[2:] in ((), (None,)):
-            return fit(self, *inputs)
-        separate = f"boxes: real t [C, B, 4]; scores: t [C, B]; roisnum: integer [N] {_CHOSEN}"
-        return fit(self, *inputs, signature=separate)
+            return self.signature
+        return f"boxes: real t [C, B, 4]; scores: t [C, B]; roisnum: integer [N] {_CHOSEN}"
 
     def evaluate(
         self, boxes: Array, scores: Array, roisnum: Array | None = None
@@ -313,13 +293,11 @@ class _Suppression(Op):
     sort_result_descending: bool
     output_type: ElementType
 
-    def infer(self, *inputs: Spec | None) -> Specs:
-        at = fit(self, *inputs)
-        limit = inputs[2] if len(inputs) > 2 else None
-        top = 0 if limit is None else single(limit, 2, "max_output_boxes_per_class")
+    def complete(self, at: Fit, *inputs: Spec | None) -> None:
+        name = "max_output_boxes_per_class"
+        top = 0 if at.spec(name) is None else at.value(name)
         exact = known_count(self, *inputs)
         at["M"] = most(at["N"], at["C"], least_of(at["B"], top)) if exact is None else exact
-        return at.result()
 
     def chosen(
         self, boxes: Array, scores: Array, limit: int, *thresholds: float
@@ -327,16 +305,21 @@ class _Suppression(Op):
         """Return (score, box) of the kept boxes of one class, the best first; all in f32."""
         raise NotImplementedError
 
-    def rows(
-        self, boxes: Array, scores: Array, limit: Array | None, thresholds: tuple[Array, ...]
-    ) -> list[Row]:
-        """Return what is kept in all batches and classes."""
-        count = 0 if limit is None else int(limit.item())
-        numbers = [float(t.item()) for t in thresholds] + [0.0] * (3 - len(thresholds))
+    def evaluate(self, *inputs: Array) -> Any:
+        want_shapes(self, *inputs)
+        return self.outputs(self._rows(*inputs))
+
+    def outputs(self, rows: list[Row]) -> Any:
+        """Return the outputs for the boxes that are kept."""
+        raise NotImplementedError
+
+    def _rows(self, boxes: Array, scores: Array, *limits: Array) -> list[Row]:
+        """Return what is kept in all batches and classes; limits that are absent are 0."""
+        count, *numbers = [v.item() for v in limits] + [0] * (4 - len(limits))
         rows: list[Row] = []
         for n, one in enumerate(boxes.astype(np.float32)):
             for c, of_class in enumerate(scores[n].astype(np.float32)):
-                kept = self.chosen(one, of_class, count, *numbers)
+                kept = self.chosen(one, of_class, int(count), *map(float, numbers))
                 rows += [(n, c, box, score) for score, box in kept]
         if self.sort_result_descending:
             rows.sort(key=lambda row: (-row[3], *row[:3]))
@@ -351,15 +334,7 @@ class _Suppression(Op):
 class _ThreeOutputs(_Suppression):
     """Base: places, scores and their number."""
 
-    def evaluate(
-        self,
-        boxes: Array,
-        scores: Array,
-        max_output_boxes_per_class: Array | None = None,
-        *thresholds: Array,
-    ) -> tuple[Array, ...]:
-        want_shapes(self, boxes, scores, max_output_boxes_per_class, *thresholds)
-        rows = self.rows(boxes, scores, max_output_boxes_per_class, thresholds)
+    def outputs(self, rows: list[Row]) -> tuple[Array, ...]:
         found = np.array([(row[0], row[1], row[3]) for row in rows], np.float32)
         count = np.array([len(rows)], self.output_type.container)
         return self.places(rows), found.reshape(-1, 3), count
@@ -388,15 +363,8 @@ class _PlacesOnly(_Upright):
         "score_threshold?: real [] -> output_type [M, 3]"
     )
 
-    def evaluate(
-        self,
-        boxes: Array,
-        scores: Array,
-        max_output_boxes_per_class: Array | None = None,
-        *thresholds: Array,
-    ) -> Any:
-        want_shapes(self, boxes, scores, max_output_boxes_per_class, *thresholds)
-        return self.places(self.rows(boxes, scores, max_output_boxes_per_class, thresholds))
+    def outputs(self, rows: list[Row]) -> Array:
+        return self.places(rows)
 
 
 @op("NonMaxSuppression", until=2)

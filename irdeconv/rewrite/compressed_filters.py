@@ -24,9 +24,10 @@ from irdeconv.ir.dtypes import ElementType, of_numpy
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.lazy_filter import NO_ELEMENT, MovedData
 from irdeconv.ir.op import Op, as_tuple
+from irdeconv.ir.ports import axis_of
 from irdeconv.ir.spec import Array, is_static
 from irdeconv.ops.basic import Const
-from irdeconv.ops.checks import axes_of, axis_of
+from irdeconv.ops.checks import axes_of
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.elementwise import Multiply, Subtract
 from irdeconv.ops.movement import Transpose

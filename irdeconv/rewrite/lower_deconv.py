@@ -14,7 +14,7 @@ from irdeconv.base.errors import Collector, LimitError, LoweringError, Note, OpE
 from irdeconv.base.form_names import AUTO, FALLBACK
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.graph import Graph, Node, Value
-from irdeconv.ir.op import SugarOp
+from irdeconv.ir.op import SugarOp, infer_op
 from irdeconv.ops import core
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.bodies import bodies_of, change_bodies, every_node
@@ -172,7 +172,8 @@ def _require_sizes(graph: Graph) -> None:
         if not isinstance(node.op, core.ZeroInsertion):  # an unknown operation of that name
             continue
         # What it is before it is cropped, where it is spelled as Pads.
-        spread = core.ZeroInsertion(node.op.strides, True).infer(*graph.input_specs(node.id))
+        padded = core.ZeroInsertion(node.op.strides, trailing=True)
+        (spread,) = infer_op(padded, graph.input_specs(node.id))
         found = beyond(spread)
         if found and not problems.errors:
             text = f'{node.type} "{node.name}": the padded {spread} {found[0]}'

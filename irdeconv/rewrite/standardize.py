@@ -364,7 +364,7 @@ def _split_pad(graph: Graph, node: Node) -> None:
 def _empty_convolution(op: ConvolutionBase, b: GraphBuilder, x: Value, w: Value) -> Value:
     """Spell a convolution in which no window fits: one that just fits, its only output cut off."""
     data, taps = (b.spec(x).shape or ())[2:], (b.spec(w).shape or ())[2 + op.grouped :]
-    out = (op.infer(b.spec(x), b.spec(w)).shape or ())[2:]
+    out = (op.output_shape(b.spec(x).shape, b.spec(w).shape) or ())[2:]
     lack, surplus = [0] * len(out), [0] * len(out)
     for axis, (o, i, k) in enumerate(zip(out, data, taps, strict=False)):  # a rank may be unknown
         if o == 0 and isinstance(i, int) and isinstance(k, int):

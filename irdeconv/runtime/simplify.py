@@ -21,7 +21,7 @@ from irdeconv.base.markup import html_table, line
 from irdeconv.ir.constant import ArrayData
 from irdeconv.ir.dtypes import ElementType, i64
 from irdeconv.ir.graph import Graph, Node, Value
-from irdeconv.ir.op import Op, as_tuple, kept
+from irdeconv.ir.op import Op, as_tuple, infer_op, kept
 from irdeconv.ir.spec import Array, Spec, ints, is_static
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.ops.channels import Split, VariadicSplit
@@ -346,7 +346,8 @@ def _join_reshapes(graph: Graph, node: Node, producer: Node) -> bool:
         pattern = ints(target)
         copies = node.op.special_zero and 0 in (pattern or ())
         # Of open shapes the one in between may tell more.
-        if pattern and not copies and node.op.infer(graph.spec(source), target).shape == shape:
+        joined = infer_op(node.op, (graph.spec(source), target)) if pattern and not copies else ()
+        if joined and joined[0].shape == shape:
             graph.set_input(node.id, 0, source)
             return True
     if not is_static(shape):

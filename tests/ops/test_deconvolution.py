@@ -327,13 +327,19 @@ REJECTED = [
     ),
     ("E301", "data has rank 2", Conv(), f32(4, 3), f32(3, 2, 3)),
     ("E301", "data has rank 6", Conv(), f32(1, 1, 1, 1, 1, 1), f32(1, 1, 1, 1, 1, 1)),
-    ("E301", "it has rank 3", Conv(), f32(1, 4, 3, 3), f32(4, 2, 3)),
-    ("E301", "it has rank 4", GroupConv(), f32(1, 4, 3, 3), f32(4, 2, 3, 3)),
+    ("E301", "filter has rank 3; it must be 4, [C, M, *K]", Conv(), f32(1, 4, 3, 3), f32(4, 2, 3)),
+    (
+        "E301",
+        "filter has rank 4; it must be 5, [G, C, M, *K]",
+        GroupConv(),
+        f32(1, 4, 3, 3),
+        f32(4, 2, 3, 3),
+    ),
     ("E302", "the kernel has size 0 on spatial axis 0", Conv(), f32(1, 1, 3), f32(1, 1, 0)),
-    ("E303", "data is f32, the filter f64", Conv(), f32(1, 1, 3), np.zeros((1, 1, 3))),
+    ("E303", "data is f32 and filter is f64", Conv(), f32(1, 1, 3), np.zeros((1, 1, 3))),
     (
         "E303",
-        "boolean is not numeric",
+        "data is boolean; it must be a number type",
         Conv(),
         np.zeros((1, 1, 3), bool),
         np.zeros((1, 1, 3), bool),
@@ -371,13 +377,13 @@ def test_rejections(row: Any) -> None:
 @pytest.mark.parametrize(
     ("op", "words"),
     [
-        (Conv(strides=(2, 0)), "strides must be at least 1, but is 0 on spatial axis 1"),
-        (Conv(dilations=(-1, 1)), "dilations must be at least 1, but is -1 on spatial axis 0"),
+        (Conv(strides=(2, 0)), "strides is [2, 0]; each value must be positive"),
+        (Conv(dilations=(-1, 1)), "dilations is [-1, 1]; each value must be positive"),
         (Conv(strides=(2, 2), pads_end=(0,)), "strides has 2 values, pads_end 1"),
     ],
 )
 def test_attributes_are_checked_alone(op: Any, words: str) -> None:
-    assert [p.message for p in op.check()] == [words]
+    assert [p.message for p in op.problems()] == [words]
 
 
 def test_a_negative_size_at_run_time_is_an_execution_error() -> None:

@@ -363,7 +363,7 @@ TABLE: list[tuple[str, Setting, dict[Any, str]]] = [
      {(0, 10): f"{OPENVINO} onednn {ONNX} tensorrt", "no same_lower": "pytorch",
       (0, 12): f"{SAME} {VALID}"}),
     ("negative pads", setting(pads_begin=(-1,), pads_end=(-1,)),
-     {(-1, 11): OPENVINO, "no negative": f"onednn {ONNX} tensorrt", "is negative": "pytorch",
+     {(-1, 11): OPENVINO, "negative": f"onednn {ONNX} tensorrt", "is negative": "pytorch",
       (0, 8): SAME, (0, 9): VALID}),
 ]  # fmt: skip
 

@@ -20,8 +20,9 @@ INTRODUCTION = """Letters are sizes: N batch, C channels, I and O the spatial si
 and output, K the kernel. `[{family}/Name-1]` names the section of OpenVINO's specification.
 Optional inputs are in brackets, `...` means any number of them. In a signature every input has
 element types and axes: equal letters are equal sizes, `?` is any size, `*I` any number of axes
-(`*I:2`: at most two), a lower-case letter one element type, and `one` a single element; other names
-are attributes.
+(`*I:2`: at most two, `*K:I`: as many as of I), a lower-case letter one element type, and `one` a
+single element; other names are attributes. `= N` says that the input's value is the size N, `of
+data` that its values are axes of data.
 [All operations](../operations.md)
 """
 TITLES = {
@@ -118,8 +119,17 @@ def _attributes(cls: type[Op]) -> Iterator[str]:
     for a in attributes(cls).values():
         choices = a.kind.label.split(" | ")
         values = " ".join(f"`{c}`" for c in choices) if len(choices) > 1 else plain(a.kind.label)
-        limit = f"; must {a.range.rule}" if a.range else ""
-        yield f"| `{a.xml}` | {values}{limit} | {_default(a)} |"
+        yield f"| `{a.xml}` | {values}{_limits(a)} | {_default(a)} |"
+
+
+def _limits(a: Any) -> str:
+    """Return what an attribute, or each value of a list, must be."""
+    if a.range is None:
+        return ""
+    listed = a.kind.label in ("integers", "numbers")
+    counts = f"; must {a.range.count_rule}" if a.range.counts else ""
+    open_range = a.range.low is None and not a.range.types
+    return counts + ("" if open_range else f"; {'each ' if listed else ''}must {a.range.rule}")
 
 
 def _default(a: Any) -> str:
