@@ -11,7 +11,7 @@ from irdeconv.base.errors import count, misused
 from irdeconv.cli.batch_executors import Errand, InProcess, ItemExecutor, Processes
 from irdeconv.cli.batch_items import BatchItem, Digests, Journal, Limits, Row, held, opened
 from irdeconv.cli.batch_plan import cleared, complete, journal_of, planned, settled
-from irdeconv.cli.batch_report import Pace, finish, require_formats
+from irdeconv.cli.batch_report import finish, paced, require_formats
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import limits_around
 from irdeconv.cli.records_tools import JOIN, PASSED
@@ -97,13 +97,13 @@ def _do(
     if not rest:
         return
     work = _executor(args, console).results(payloads)
-    with closing(work) as results, Pace(rest, console) as pace:
+    with closing(work) as results, paced(rest, console) as step:
         for place, row in results:
             index = rest[place]
             rows[index] = row = settled(items[index], row, stage)
             if journal is not None:
                 journal.add(keys[index], row, limits)
-            pace.step(items[index].file)
+            step(items[index].file)
 
 
 def _executor(args: argparse.Namespace, console: Console) -> ItemExecutor:

@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path, PurePath
 from threading import Lock, Timer
 from typing import Any
@@ -63,23 +64,25 @@ class Digests:
     """What files contain; each is read once."""
 
     def __init__(self) -> None:
-        self._known: dict[str, str | None] = {}
-
-    def of(self, path: str) -> str | None:
-        """Return the digest of a file, or of a folder by the files in it; None without one."""
-        if path not in self._known:
-            self._known[path] = _folder(path) if os.path.isdir(path) else _file(path)
-        return self._known[path]
+        self.of = cache(_content)
 
 
-def _file(path: str) -> str | None:
+def _content(path: str) -> str | None:
+    """Return the digest of a file, or of a folder by the files in it; None without one."""
+    if os.path.isdir(path):
+        return _folder(path)
     if not os.path.isfile(path):  # also devices and pipes, which would be read for ever
         return None
     try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return digest_of(path)
     except OSError:
         return None
+
+
+def digest_of(path: str | Path) -> str:
+    """Return the digest of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _folder(path: str) -> str:
@@ -309,7 +312,7 @@ STATUS = {
 GOOD = ("yes", "in part")
 
 
-_KINDS = {
+_KINDS: dict[str, Any] = {
     "status": str,
     "exit_code": int,
     "summary": str,
@@ -318,15 +321,10 @@ _KINDS = {
     "files": list,
 }
 _MADE = {"name": str, "bytes": int, "sha256": str}
-_DIAGNOSTIC = {
-    "code": str,
-    "severity": str,
-    "message": str,
-    "file": str | None,
-    "line": int | None,
-    "column": int | None,
-    "layer": str | None,
-    "hint": str | None,
+_DIAGNOSTIC: dict[str, Any] = {
+    **dict.fromkeys(("code", "severity", "message"), str),
+    **dict.fromkeys(("file", "layer", "hint"), str | None),
+    **dict.fromkeys(("line", "column"), int | None),
 }
 _STATES = {*STATUS.values(), TIMED_OUT, CRASHED}
 
@@ -355,21 +353,27 @@ def worst(codes: Iterable[int]) -> int:
     return max(codes, key=lambda code: order.index(code) if code in order else -1, default=0)
 
 
-def ended(status: str, diagnostic: Diagnostic) -> Row:
-    """Return the row of an item whose process was ended, or ended by itself."""
+def ended(code: int, found: list[dict[str, Any]], summary: str, status: str | None = None) -> Row:
+    """Return the row of an item without an answer of its verb."""
     return {
-        "status": status,
-        "exit_code": 5 if status == TIMED_OUT else 70,
-        "summary": diagnostic.message,
+        "status": status or STATUS.get(code, "bug"),
+        "exit_code": code,
+        "summary": summary,
         "result": None,
-        "diagnostics": [diagnostic.to_dict()],
+        "diagnostics": found,
         "files": [],
     }
 
 
+def stopped(status: str, code: str, message: str) -> Row:
+    """Return the row of an item whose process was ended, or ended by itself."""
+    found = [Diagnostic(code, "error", message).to_dict()]
+    return ended(5 if status == TIMED_OUT else 70, found, message, status)
+
+
 def timed_out(seconds: float) -> Row:
     """Return the row of an item that took too long."""
-    return ended(TIMED_OUT, Diagnostic("E610", "error", f"not finished after {seconds:g} s"))
+    return stopped(TIMED_OUT, "E610", f"not finished after {seconds:g} s")
 
 
 def crashed(returncode: int | None) -> Row:
@@ -379,7 +383,7 @@ def crashed(returncode: int | None) -> Row:
         how = f"ended with exit code {returncode}"
     if returncode is not None and returncode < 0:
         how = f"was ended by signal {-returncode}"
-    return ended(CRASHED, Diagnostic("E710", "error", f"the process of this item {how}"))
+    return stopped(CRASHED, "E710", f"the process of this item {how}")
 
 
 JOURNAL_SCHEMA = "irdeconv/batch-journal/1"
