@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from irdeconv.base.errors import count, misused
-from irdeconv.cli.batch_executors import Errand, InProcess, ItemExecutor, Processes
+from irdeconv.cli.batch_executors import Errand, Payload, Results, in_process, in_processes
 from irdeconv.cli.batch_items import BatchItem, Digests, Journal, Limits, Row, held, opened
 from irdeconv.cli.batch_plan import cleared, complete, journal_of, planned, settled
 from irdeconv.cli.batch_report import finish, paced, require_formats
@@ -96,8 +96,7 @@ def _do(
     payloads = [{**items[index].payload, "stage": str(stage)} for index in rest]
     if not rest:
         return
-    work = _executor(args, console).results(payloads)
-    with closing(work) as results, paced(rest, console) as step:
+    with closing(_results(args, payloads, console)) as results, paced(rest, console) as step:
         for place, row in results:
             index = rest[place]
             rows[index] = row = settled(items[index], row, stage)
@@ -106,16 +105,17 @@ def _do(
             step(items[index].file)
 
 
-def _executor(args: argparse.Namespace, console: Console) -> ItemExecutor:
+def _results(args: argparse.Namespace, payloads: list[Payload], console: Console) -> Results:
     jobs = processors() if args.jobs is None else args.jobs
     work = Errand(CALL, str(Path.cwd()), args.memory, args.timeout)
     if args.scheduler or args.cluster:
         from irdeconv.cli.dask_cluster import Cluster
 
         shared = args.paths[0] if args.inputs and not args.paths[0].endswith(".onnx") else None
-        return Cluster(work, args.scheduler, jobs, args.retries, shared, console.log)
+        cluster = Cluster(work, args.scheduler, jobs, args.retries, shared, console.log)
+        return cluster.results(payloads)
     if jobs == 0:
         from irdeconv.cli.batch_answer import execute
 
-        return InProcess(execute)
-    return Processes(work, jobs)
+        return in_process(execute, payloads)
+    return in_processes(work, jobs, payloads)

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from queue import SimpleQueue
 from threading import Event, Lock, Timer
-from typing import Any, Protocol
+from typing import Any
 
 from irdeconv.base.errors import misused
 from irdeconv.cli.batch_items import Row, crashed, is_row, timed_out
@@ -162,61 +162,44 @@ Payload = dict[str, Any]
 Results = Generator[tuple[int, Row], None, None]  # ends at any time by `close`
 
 
-class ItemExecutor(Protocol):
-    """Does items, in any order."""
-
-    def results(self, payloads: Sequence[Payload]) -> Results:
-        """Yield the number of each payload, and what became of it, as soon as it is done."""
-
-
-class InProcess:
-    """Does one item after the other in this process, without limits."""
-
-    def __init__(self, call: Callable[[Payload], Row]) -> None:
-        self._call = call
-
-    def results(self, payloads: Sequence[Payload]) -> Results:
-        """Yield the number of each payload, and what became of it."""
-        for index, payload in enumerate(payloads):
-            row = self._call(payload)
-            row.pop("last", None)
-            yield index, row
+def in_process(call: Callable[[Payload], Row], payloads: Sequence[Payload]) -> Results:
+    """Do one item after the other in this process, without limits."""
+    for index, payload in enumerate(payloads):
+        row = call(payload)
+        row.pop("last", None)
+        yield index, row
 
 
-class Processes:
-    """Does items in `jobs` processes, each fed by a thread of this one."""
+def in_processes(work: Errand, jobs: int, payloads: Sequence[Payload]) -> Results:
+    """Do items in `jobs` processes, each fed by a thread of this one.
 
-    def __init__(self, work: Errand, jobs: int) -> None:
-        self._work = work
-        self._jobs = jobs
+    Yield the number of each payload, and what became of it, as soon as it is done.
+    """
+    children = [Child(work) for _ in range(min(jobs, len(payloads)))]
+    idle: SimpleQueue[Child] = SimpleQueue()
+    for child in children:
+        idle.put(child)
 
-    def results(self, payloads: Sequence[Payload]) -> Results:
-        """Yield the number of each payload, and what became of it, as soon as it is done."""
-        children = [Child(self._work) for _ in range(min(self._jobs, len(payloads)))]
-        idle: SimpleQueue[Child] = SimpleQueue()
-        for child in children:
+    def run(payload: Payload) -> Row:
+        child = idle.get()
+        try:
+            return child.run(payload)
+        finally:
             idle.put(child)
 
-        def run(payload: Payload) -> Row:
-            child = idle.get()
-            try:
-                return child.run(payload)
-            finally:
-                idle.put(child)
-
-        threads = ThreadPoolExecutor(len(children) or 1)
-        try:
-            yield from each_done(
-                len(payloads),
-                lambda index: threads.submit(run, payloads[index]),
-                lambda future, attempt: future.result(),
-                2 * len(children),
-            )
-        finally:  # also after Ctrl-C, or if the caller stops early
-            threads.shutdown(wait=False, cancel_futures=True)
-            for child in children:
-                child.close()
-            threads.shutdown(wait=True)
+    threads = ThreadPoolExecutor(len(children) or 1)
+    try:
+        yield from each_done(
+            len(payloads),
+            lambda index: threads.submit(run, payloads[index]),
+            lambda future, attempt: future.result(),
+            2 * len(children),
+        )
+    finally:  # also after Ctrl-C, or if the caller stops early
+        threads.shutdown(wait=False, cancel_futures=True)
+        for child in children:
+            child.close()
+        threads.shutdown(wait=True)
 
 
 def each_done(

@@ -23,13 +23,13 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePath
-from threading import Lock, Timer
 from typing import Any
 
 from irdeconv import __version__
 from irdeconv.base.codes import CODES
 from irdeconv.base.errors import Diagnostic, count, misused
 from irdeconv.base.opening import missing, unreadable
+from irdeconv.base.progress import repeating
 from irdeconv.formats.atomic import failures, require_writable
 
 MODELS = (".xml", ".onnx", ".ird")  # a folder's .json is rarely a dump of oneDNN
@@ -400,8 +400,7 @@ class Journal:
         self._file = file
         self._path = path
         self._lines = lines
-        self._lock = Lock()
-        self._timer: Timer | None = None
+        self._waiting = False  # whether there are lines that may not be on the disk
         self._failure: OSError | None = None
 
     def known(self, key: str, limits: Limits) -> Row | None:
@@ -430,12 +429,7 @@ class Journal:
 
     def close(self) -> None:
         """Bring everything to the disk; FileAccessError where that has failed at any time."""
-        with self._lock:
-            timer = self._timer
-        if timer is not None:
-            timer.cancel()
-            timer.join()  # it may be about to begin
-        self._sync()
+        self.sync()
         with failures(self._path):
             if self._failure is not None:
                 raise self._failure
@@ -447,15 +441,12 @@ class Journal:
                 raise self._failure
             while data:
                 data = data[os.write(self._file, data) :]
-        with self._lock:
-            if self._timer is None:
-                self._timer = Timer(MOMENT, self._sync)
-                self._timer.daemon = True
-                self._timer.start()
+        self._waiting = True
 
-    def _sync(self) -> None:
-        with self._lock:
-            self._timer = None  # lines from now on want another one
+    def sync(self) -> None:
+        """Bring lines to the disk, if there are new ones; `close` tells of a failure."""
+        if self._waiting:
+            self._waiting = False
             try:
                 os.fsync(self._file)
             except OSError as e:
@@ -484,7 +475,7 @@ def opened(path: Path, *, resume: bool, force: bool) -> Iterator[Journal]:
             raise misused(message, "--resume goes on with them, --force begins anew")
         if not (resume and lines):
             journal.begin()
-        with closing(journal):
+        with closing(journal), repeating(journal.sync, MOMENT):
             yield journal
     finally:
         os.close(file)

@@ -19,15 +19,16 @@ import os
 import pkgutil
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from irdeconv import __version__
 from irdeconv.base.errors import IrdeconvError, UsageError, count, misused
 from irdeconv.base.extras import needed
+from irdeconv.base.progress import repeating
 from irdeconv.cli.batch_executors import Child, Errand, Payload, Results, each_done
 from irdeconv.cli.batch_items import CRASHED, Row, stopped
 
@@ -58,24 +59,6 @@ def asked(client: Any, function: Callable[..., Any], *args: object) -> dict[str,
 
     found: dict[str, Any] = client.sync(each)
     return found
-
-
-@contextmanager
-def repeating(act: Callable[[], None], seconds: float) -> Iterator[None]:
-    """Act every so many seconds, in a thread of its own."""
-    over = threading.Event()
-
-    def acts() -> None:
-        while not over.wait(seconds):
-            act()
-
-    thread = threading.Thread(target=acts, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join(2.0)  # it may wait for a scheduler that is mute
 
 
 class Watch:
@@ -286,7 +269,8 @@ class Cluster:
             client.cancel([future for key in keys if (future := given.get(key))])
 
         ahead = max(LEAST_AHEAD, AHEAD * sum(client.nthreads().values()))
-        with repeating(lambda: watch.step(take_back), LOOK_EVERY):
+        # At the end a look may wait for a scheduler that is mute.
+        with repeating(lambda: watch.step(take_back), LOOK_EVERY, patience=2.0):
             yield from each_done(len(payloads), submit, answer, ahead)
 
     def _row(self, client: Any, future: Any, attempt: int) -> Row | None:
