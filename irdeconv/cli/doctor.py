@@ -37,19 +37,6 @@ EXTRAS = {
 MODULES = {"pillow": "PIL.Image"}  # what to import where it is called otherwise
 
 
-TIMES_OF_MACHINE = {
-    "product": "a multiply-add of NumPy's matrix product",
-    "sums": "a vector of the micro-kernel's products",
-    "copy": "an element copied in a cache",
-    "far": "an element copied from memory to memory",
-    "strided": "an element written beside another",
-    "added": "an element of a sum of two arrays",
-    "call": "a call of NumPy",
-    "compiled": "a call of a compiled function",
-    "wake": "a thread that wakes up",
-}
-
-
 def run(args: argparse.Namespace, console: Console) -> int:
     """Report; exit code 1 where a required package is missing or does not import."""
     if args.limits:
@@ -272,13 +259,13 @@ def _show_profile(facts: dict[str, Any], console: Console, *, whole: bool = Fals
         said += f"; {facts['file']} is not used: {facts['problem']}"
     console.text(f"{'profile':<13} {said}")
     if whole:
-        from irdeconv.kernels.machine import PACKAGED
+        from irdeconv.kernels.machine import PACKAGED, TAKEN_BY
 
         usual = vars(PACKAGED[facts["name"]])
         console.text(f"{'':<9} {'ns':>7} {'packaged':>9}")
         for name, value in facts["nanoseconds"].items():
             both = f"{_digits(value):>7} {_digits(usual[name]):>9}"
-            console.text(f"{name:<9} {both}  {TIMES_OF_MACHINE[name]}")
+            console.text(f"{name:<9} {both}  {TAKEN_BY[name]}")
     elif facts["source"] == "packaged" and not facts["problem"]:
         console.text(f"{'':<13} irdeconv doctor --calibrate measures this machine")
 
