@@ -338,13 +338,20 @@ def grid(dialect: str, strength: int) -> Covering:
 
 def cover(
     dialect: str,
-    crossed: Mapping[str, Sequence[Any]],
+    values: Mapping[str, Sequence[Any]],
     plain: Mapping[str, Any],
-    strength: int,
+    strength: int | None,
 ) -> Covering:
-    """Cross attributes of a dialect; `plain` are values that all rows have."""
-    rest = {n: v for n, v in {**base(dialect), **plain}.items() if n not in crossed}
-    found = covering(crossed, lambda row: allowed(dialect, {**rest, **row}), strength)
+    """Cross attributes of a dialect, all with all without a strength; all rows have `plain`."""
+    rest = {n: v for n, v in {**base(dialect), **plain}.items() if n not in values}
+
+    def allows(row: Mapping[str, Any]) -> bool:
+        return allowed(dialect, {**rest, **row})
+
+    if strength is None:
+        found = Covering(list(crossed(values, allows)), [])
+    else:
+        found = covering(values, allows, min(strength, max(len(values), 1)))
     return Covering([{**plain, **row} for row in found.rows], found.impossible)
 
 
