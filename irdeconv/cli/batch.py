@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import ExitStack, closing
+from functools import cache
 from pathlib import Path
 
 from irdeconv.base.errors import count, misused
 from irdeconv.cli.batch_executors import Errand, Payload, Results, in_process, in_processes
-from irdeconv.cli.batch_items import BatchItem, Digests, Journal, Limits, Row, held, opened
+from irdeconv.cli.batch_items import BatchItem, Journal, Limits, Row, content_of, held, opened
 from irdeconv.cli.batch_plan import cleared, complete, journal_of, planned, settled
 from irdeconv.cli.batch_report import finish, paced, require_formats
 from irdeconv.cli.console import Console
@@ -83,8 +84,8 @@ def _do(
     limits: Limits = {"memory": args.memory, "timeout": args.timeout}
     keys: list[str] = []
     if journal is not None:
-        digests = Digests()
-        keys = [item.key(digests) for item in items]
+        content = cache(content_of)  # items share files
+        keys = [item.key(content) for item in items]
         for index, (item, key) in enumerate(zip(items, keys, strict=True)):
             row = journal.known(key, limits)
             if row is not None and complete(item, row):

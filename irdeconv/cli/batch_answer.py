@@ -32,10 +32,9 @@ from irdeconv.base.errors import IrdeconvError, count, misused
 from irdeconv.base.extras import needed
 from irdeconv.base.opening import unreadable
 from irdeconv.cli.batch_items import (
-    STATUS,
     BatchItem,
-    Digests,
     Row,
+    content_of,
     digest_of,
     ended,
     found_files,
@@ -97,14 +96,9 @@ def row_of(verb: str, code: int, text: str, places: Places | None) -> Row:
     if places is not None:
         write_file(Path(places.made, RESULT), data)
     found = islice(diagnostics(document), MOST_DIAGNOSTICS)
-    row: Row = {
-        "status": STATUS.get(code, "bug"),
-        "exit_code": code,
-        "summary": _cut(summary(verb, document)),
-        "result": hashlib.sha256(data).hexdigest(),
-        "diagnostics": [_cut(d) for d in found],
-        "files": [] if places is None else list(files(places.made)),
-    }
+    row = ended(code, [_cut(d) for d in found], _cut(summary(verb, document)))
+    row["result"] = hashlib.sha256(data).hexdigest()
+    row["files"] = [] if places is None else list(files(places.made))
     if code in (5, 70):
         row["last"] = True  # the process may not have given back its memory
     return row
@@ -258,9 +252,8 @@ def parts(args: argparse.Namespace, models: list[str]) -> list[BatchItem]:
 
 def _origin(words: list[str], read: tuple[str, ...]) -> str:
     """Return what two results have in common only if they were made alike, wherever that was."""
-    digests = Digests()
     telling = [word for word in words if word.partition("=")[0] not in TELLING_NOTHING]
-    text = json.dumps([__version__, telling, [digests.of(path) for path in read]])
+    text = json.dumps([__version__, telling, [content_of(path) for path in read]])
     return hashlib.sha256(text.encode()).hexdigest()
 
 

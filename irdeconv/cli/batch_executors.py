@@ -23,7 +23,7 @@ from threading import Event, Lock, Timer
 from typing import Any
 
 from irdeconv.base.errors import misused
-from irdeconv.cli.batch_items import Row, crashed, is_row, timed_out
+from irdeconv.cli.batch_items import TIMED_OUT, Row, crashed, is_row, stopped
 
 BEGIN = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -63,7 +63,9 @@ class Child:
             answer = _asked(process, payload)
         if answer is None or not is_row(answer):
             code = self._drop()
-            return timed_out(self.work.timeout or 0) if late.is_set() else crashed(code)
+            if not late.is_set():
+                return crashed(code)
+            return stopped(TIMED_OUT, "E610", f"not finished after {self.work.timeout:g} s")
         if answer.pop("last", False) or late.is_set():  # it died, or its memory is in no good state
             self._drop(ENDING_TIME if late.is_set() else 0)
         return answer

@@ -18,10 +18,9 @@ import platform
 import re
 import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -53,21 +52,17 @@ class BatchItem:
     rows: tuple[int, int] | None = None
     depends: Sequence[Any] = field(default=())
 
-    def key(self, digests: Digests) -> str:
-        """Return what changes with the contents, with the options and with the version."""
-        contents = [digests.of(path) for path in self.sources]
+    def key(self, content: Callable[[str], str | None]) -> str:
+        """Return what changes with the contents, with the options and with the version.
+
+        `content` is `content_of`, which may remember files that many items share.
+        """
+        contents = [content(path) for path in self.sources]
         text = json.dumps([__version__, self.name, self.rows, self.depends, contents])
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-class Digests:
-    """What files contain; each is read once."""
-
-    def __init__(self) -> None:
-        self.of = cache(_content)
-
-
-def _content(path: str) -> str | None:
+def content_of(path: str) -> str | None:
     """Return the digest of a file, or of a folder by the files in it; None without one."""
     if os.path.isdir(path):
         return _folder(path)
@@ -371,11 +366,6 @@ def stopped(status: str, code: str, message: str) -> Row:
     return ended(5 if status == TIMED_OUT else 70, found, message, status)
 
 
-def timed_out(seconds: float) -> Row:
-    """Return the row of an item that took too long."""
-    return stopped(TIMED_OUT, "E610", f"not finished after {seconds:g} s")
-
-
 def crashed(returncode: int | None) -> Row:
     """Return the row of an item that took its process along; a signal has a negative number."""
     how = "ended without an answer"
@@ -393,15 +383,15 @@ MOMENT = 0.2  # seconds in which lines are gathered before the disk is waited fo
 Limits = dict[str, float | int | None]
 
 
+@dataclass
 class Journal:
     """An open journal: what it holds by key, and where the next line goes."""
 
-    def __init__(self, file: int, path: Path, lines: dict[str, dict[str, Any]]) -> None:
-        self._file = file
-        self._path = path
-        self._lines = lines
-        self._waiting = False  # whether there are lines that may not be on the disk
-        self._failure: OSError | None = None
+    _file: int
+    _path: Path
+    _lines: dict[str, dict[str, Any]]
+    _waiting: bool = False  # whether there are lines that may not be on the disk
+    _failure: OSError | None = None
 
     def known(self, key: str, limits: Limits) -> Row | None:
         """Return what became of an item.
@@ -467,7 +457,9 @@ def opened(path: Path, *, resume: bool, force: bool) -> Iterator[Journal]:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
         file = os.open(path, flags | getattr(os, "O_BINARY", 0), 0o644)
     try:
-        _lock(file, path)
+        if not locked(file):  # the lock goes when its process goes
+            message = f"another batch is at work with {path}"
+            raise misused(message, "wait for its end, or name another folder or journal")
         lines = _lines(file, path)
         journal = Journal(file, path, lines)
         if lines and not resume and not force:
@@ -479,13 +471,6 @@ def opened(path: Path, *, resume: bool, force: bool) -> Iterator[Journal]:
             yield journal
     finally:
         os.close(file)
-
-
-def _lock(file: int, path: Path) -> None:
-    """Refuse a journal that another batch writes; the lock goes when its process goes."""
-    if not locked(file):
-        message = f"another batch is at work with {path}"
-        raise misused(message, "wait for its end, or name another folder or journal")
 
 
 def _lines(file: int, path: Path) -> dict[str, dict[str, Any]]:

@@ -22,6 +22,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +41,14 @@ MUTE_LOOKS = 6  # looks without one; a number, as time also goes by while all th
 Say = Callable[[str], None]
 
 
-def asked(client: Any, function: Callable[..., Any], *args: object) -> dict[str, Any]:
-    """Call a function on each worker; return what it returns or raises, None for no answer."""
+def versions(client: Any) -> dict[str, Any]:
+    """Return the irdeconv of each worker, or what importing it raises; None for no answer."""
     turns = asyncio.Semaphore(ASKED_AT_ONCE)
+    name = "irdeconv:__version__"
 
     async def one(worker: str) -> Any:
         async with turns:
-            call = client.run(function, *args, workers=[worker], on_error="return")
+            call = client.run(pkgutil.resolve_name, name, workers=[worker], on_error="return")
             try:
                 answer = (await asyncio.wait_for(call, ASKED_TIME))[worker]
             except (OSError, KeyError):  # also TimeoutError; it may be gone
@@ -61,19 +63,16 @@ def asked(client: Any, function: Callable[..., Any], *args: object) -> dict[str,
     return found
 
 
+@dataclass
 class Watch:
     """Knows which workers are mute; `end` may end one, so that another takes its place."""
 
-    def __init__(self, client: Any, say: Say, end: Say, mute: set[str]) -> None:
-        self._client = client
-        self._say = say
-        self._end = end
-        self._mute: set[str] = set()
-        self._signs: dict[str, tuple[float, int]] = {}  # the last one, and looks without a new one
-        self._scheduler_mute = False
-        for worker in mute:
-            self._loses(worker)
-        self.look()
+    client: Any
+    say: Say
+    end: Say
+    _mute: set[str] = field(default_factory=set)
+    _signs: dict[str, tuple[float, int]] = field(default_factory=dict)  # the last, looks since it
+    _scheduler_mute: bool = False
 
     def others(self) -> dict[str, Any]:
         """Return what lets Dask prefer the workers that are not mute, where some are."""
@@ -83,13 +82,13 @@ class Watch:
     def look(self) -> None:
         """Poll the workers."""
         try:
-            found = self._client.sync(
-                self._client.scheduler.identity, callback_timeout=ANSWER_TIME
-            )["workers"]
+            found = self.client.sync(self.client.scheduler.identity, callback_timeout=ANSWER_TIME)[
+                "workers"
+            ]
         except TimeoutError:
             if not self._scheduler_mute:
                 self._scheduler_mute = True
-                self._say(f"the scheduler of Dask has not answered for {ANSWER_TIME:g} s")
+                self.say(f"the scheduler of Dask has not answered for {ANSWER_TIME:g} s")
             return
         self._scheduler_mute = False
         self._mute &= found.keys()
@@ -98,24 +97,25 @@ class Watch:
         for worker, (_, looks) in self._signs.items():
             if looks == 0 and worker in self._mute:
                 self._mute.remove(worker)
-                self._say(f"the worker {worker} of Dask answers again")
+                self.say(f"the worker {worker} of Dask answers again")
             elif looks >= most and worker not in self._mute:
-                self._loses(worker)
+                self.loses(worker)
 
     def _sign(self, worker: str, facts: Mapping[str, Any]) -> tuple[float, int]:
         last, looks = self._signs.get(worker, (facts["last_seen"], 0))
         return facts["last_seen"], looks + 1 if last == facts["last_seen"] else 0
 
-    def _loses(self, worker: str) -> None:
+    def loses(self, worker: str) -> None:
+        """Take a worker for mute."""
         self._mute.add(worker)
-        self._say(f"the worker {worker} of Dask does not answer; its items go to others")
-        self._end(worker)
+        self.say(f"the worker {worker} of Dask does not answer; its items go to others")
+        self.end(worker)
 
     def stuck(self) -> set[str]:
         """Return the tasks that mute workers have, where others could do them."""
         if not self.others():
             return set()
-        given: Mapping[str, list[str]] = self._client.processing()
+        given: Mapping[str, list[str]] = self.client.processing()
         return {key for worker in self._mute for key in given.get(worker, ())}
 
     def step(self, take_back: Callable[[set[str]], None]) -> None:
@@ -134,6 +134,7 @@ HINT = "install the same on all machines"
 _local = threading.local()
 
 
+@dataclass
 class Cluster:
     """Does items on the workers of the scheduler at `address`; without one, on `jobs` of its own.
 
@@ -141,22 +142,15 @@ class Cluster:
     user should know of workers.
     """
 
-    def __init__(
-        self,
-        work: Errand,
-        address: str | None,
-        jobs: int,
-        retries: int,
-        shared: str | None,
-        say: Say = lambda text: None,
-    ) -> None:
-        self._work = work
-        self._address = address
-        self._jobs = jobs
-        self._retries = retries
-        self._shared = shared
-        self._say = say
-        self._own: Any = None
+    work: Errand
+    address: str | None
+    jobs: int
+    retries: int
+    shared: str | None
+    say: Say = lambda text: None
+    _own: Any = None
+
+    def __post_init__(self) -> None:
         self._distributed = needed("a batch on Dask", "distributed", "Client")
 
     def results(self, payloads: Sequence[Payload]) -> Results:
@@ -170,7 +164,10 @@ class Cluster:
                 hint = f"dask worker {client.scheduler.address} starts one"
                 raise misused(message, hint) from None
             mute = _require_version(client, alone=self._own is None)
-            watch = Watch(client, self._say, self._end, mute)
+            watch = Watch(client, self.say, self._end)
+            for worker in mute:
+                watch.loses(worker)
+            watch.look()
             yield from self._each_done(client, payloads, self._ship(client), watch)
 
     def _client(self, stack: ExitStack) -> Any:
@@ -181,14 +178,14 @@ class Cluster:
             stack.callback(log.setLevel, log.level)
             log.setLevel(logging.CRITICAL)  # deaths of workers are expected, and dealt with
         settings = {
-            "distributed.scheduler.allowed-failures": self._retries,
+            "distributed.scheduler.allowed-failures": self.retries,
             "distributed.scheduler.worker-ttl": None,  # of a cluster here; `Watch` sees to it
         }
         stack.enter_context(dask.config.set(settings))
-        address: Any = self._address
+        address: Any = self.address
         if address is None:
             address = self._own = stack.enter_context(self._local_cluster())
-            stack.enter_context(kept_whole(address, self._jobs))
+            stack.enter_context(kept_whole(address, self.jobs))
         made: Future[Any] = Future()
 
         def connect() -> None:
@@ -203,13 +200,13 @@ class Cluster:
             return made.result(2 * ANSWER_TIME)
         except (OSError, ValueError) as e:  # also TimeoutError
             reason = str(e) or "what is there does not talk as a scheduler does"
-            message = f"no scheduler of Dask answers at {self._address}: {reason}"
+            message = f"no scheduler of Dask answers at {self.address}: {reason}"
             raise misused(message, "dask scheduler starts one; --cluster local needs none") from e
 
     def _local_cluster(self) -> Any:
         """Start a scheduler and workers here that only this machine reaches."""
         return self._distributed.LocalCluster(
-            n_workers=self._jobs,
+            n_workers=self.jobs,
             threads_per_worker=1,
             host="127.0.0.1",
             dashboard_address="127.0.0.1:0",
@@ -223,7 +220,7 @@ class Cluster:
 
         Return the name and the size of the model there.
         """
-        model = Path(self._shared or "")
+        model = Path(self.shared or "")
         if not model.is_file():
             return None
         paths = [p for p in (model.with_suffix(".bin"), model) if p.is_file()]  # the model last
@@ -256,7 +253,7 @@ class Cluster:
         given: dict[str, Any] = {}
 
         def submit(index: int) -> Any:
-            args = {**payloads[index], "shared": shared}, self._work, __version__
+            args = {**payloads[index], "shared": shared}, self.work, __version__
             future = client.submit(work_on, *args, pure=False, **watch.others())
             given[future.key] = future
             return future
@@ -291,7 +288,7 @@ class Cluster:
             raise cause
         if isinstance(cause, Exception) and not isinstance(cause, self._distributed.KilledWorker):
             raise cause
-        if attempt < self._retries:
+        if attempt < self.retries:
             return None
         message = f"{attempt + 1} workers of Dask died or fell silent while they had this item"
         return stopped(CRASHED, "E710", message)
@@ -314,7 +311,7 @@ def _require_version(client: Any, *, alone: bool) -> set[str]:
 
     Return the workers that do not answer; UsageError if none does, and nothing replaces them.
     """
-    found = asked(client, pkgutil.resolve_name, "irdeconv:__version__")
+    found = versions(client)
     mute = {worker for worker, version in found.items() if version is None}
     for worker, version in found.items():
         if worker not in mute and version != __version__:
