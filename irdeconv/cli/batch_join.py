@@ -8,7 +8,7 @@ import os
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path, PurePath
 from typing import IO
 
@@ -152,11 +152,8 @@ def _wrong(parts: list[Joint]) -> Iterator[tuple[str, str]]:
             )
             yield text, "run the parts with one and the same file"
             return
-    reached = first
-    if first.begin > 0:
-        yield _gap(first, 0, first.begin)
-    for last, part in pairwise(parts):
-        reached = max(reached, last, key=lambda p: p.end)
+    reached = replace(first, begin=0, end=0)
+    for part in parts:
         if part.begin > reached.end:
             yield _gap(part, reached.end, part.begin)
         elif part.begin < reached.end:
@@ -165,9 +162,9 @@ def _wrong(parts: list[Joint]) -> Iterator[tuple[str, str]]:
             rows = f"{part.file}[{part.begin}:{end}]"
             text = f"{rows} is there twice: {count(end - part.begin, 'row')}, {where}"
             yield text, "leave one of the folders out, or run anew into an empty folder"
-    end = max(part.end for part in parts)
-    if end < first.of:
-        yield _gap(first, end, first.of)
+        reached = max(reached, part, key=lambda p: p.end)
+    if reached.end < first.of:
+        yield _gap(first, reached.end, first.of)
 
 
 def _none_of(file: str) -> tuple[str, str]:
