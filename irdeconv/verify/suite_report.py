@@ -28,7 +28,7 @@ from irdeconv.verify.difference import Allowed, TensorDifference, difference, sa
 from irdeconv.verify.mistakes import with_filter_mistake
 from irdeconv.verify.suite_layer import SuiteLayer
 from irdeconv.verify.suite_manifest import (
-    Results,
+    Read,
     StoredCase,
     Suite,
     UnreadableResult,
@@ -434,28 +434,22 @@ def check(
     `problems` says why there is no result. `blame` is a peer and the file of each case that it ran:
     then only its known defects are told.
     """
-    results = open_results(source)
-    try:
-        reports = []
-        with progress.stage("judging results", total=len(suite.cases)) as step:
-            for case in suite.cases:
-                reports.append(_judged(case, results, problems or {}, blame))
-                step(detail=case.name)
-    finally:
-        results.close()
-    unknown = sorted(results.names - {case.name for case in suite.cases})
+    with open_results(source) as results:
+        cases = progress.each("judging results", suite.cases, lambda case: case.name)
+        reports = [_judged(case, results, problems or {}, blame) for case in cases]
+    unknown = sorted(results.keys() - {case.name for case in suite.cases})
     return SuiteReport(cases=tuple(reports), unknown=tuple(unknown))
 
 
 def _judged(
     case: StoredCase,
-    results: Results,
+    results: Mapping[str, Read],
     problems: Mapping[str, str],
     blame: tuple[str, str] | None,
 ) -> CaseReport:
     status, found, problem = PASSED, None, None
     try:
-        theirs = results.get(case.name)
+        theirs = results[case.name]() if case.name in results else None
         if theirs is None:
             status, problem = MISSING, problems.get(case.name, "there is no result")
         elif theirs.dtype.kind not in "fiub" and not is_number(theirs, case.layer.dtype):
