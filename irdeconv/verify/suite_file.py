@@ -30,9 +30,9 @@ from irdeconv.base.limits import current
 from irdeconv.base.opening import read_file, shown
 from irdeconv.base.toml_reading import TomlReader
 from irdeconv.verify import suite_layer
-from irdeconv.verify.suite_cases import SuiteCase, chosen_dialects, combinations, cover
+from irdeconv.verify.suite_cases import CHOSEN, SuiteCase, chosen_dialects, combinations, cover
 
-HINT = "docs/suite.md lists the keys"
+KEYS_HINT = "docs/suite.md lists the keys"
 LARGEST_NUMBER = 1 << 24  # of the numbers in a file
 MOST_VALUES = 200
 MOST_CROSSED = 20_000
@@ -65,7 +65,7 @@ class _LayersReader(TomlReader):
     def read(self, dialects: Sequence[str]) -> LayersFile:
         for key in self.content:
             if key not in _TOP:
-                self.problem(f"there is no {key}", (f"[{key}]", key), HINT, _TOP)
+                self.problem(f"there is no {key}", (f"[{key}]", key), KEYS_HINT, _TOP)
         chosen = self._dialects(dialects)
         strength = self.content.get("strength", 2)
         if type(strength) not in (int, str) or strength not in (1, 2, "all"):
@@ -97,7 +97,7 @@ class _LayersReader(TomlReader):
     ) -> None:
         tables = {"": (), "cross": ("[cross]",), "layer": ("[[layer]]",) * (at + 1)}
         words = tables[within] if key == within else (*tables[within], key)
-        self.problem(message, words, hint or HINT)
+        self.problem(message, words, hint or KEYS_HINT)
 
     def _dialects(self, usual: Sequence[str]) -> list[str]:
         names = self.content.get("dialects", list(usual))
@@ -209,7 +209,7 @@ def _misfit(
             if value in suite_layer.RELATIVE
             else f'is "{value}"; there is {", ".join(suite_layer.RELATIVE)}'
         )
-    choices: Sequence[Any] = suite_layer.CHOICES.get(key, own.get(key, ()))
+    choices: Sequence[Any] = CHOSEN.get(key, own.get(key, ()))
     if key == "element_type":
         choices = list(dict.fromkeys(t for d in dialects for t in suite_layer.TYPES[d]))
     if key == "activation":
