@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from threading import Event, Thread
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
@@ -106,3 +107,23 @@ def listening(listener: Listener | None) -> Iterator[None]:
         yield
     finally:
         _listener.reset(token)
+
+
+@contextmanager
+def repeating(
+    act: Callable[[], None], seconds: float, patience: float | None = None
+) -> Iterator[None]:
+    """Act every so many seconds, in a thread of its own; at the end wait for it, with patience."""
+    over = Event()
+
+    def acts() -> None:
+        while not over.wait(seconds):
+            act()
+
+    thread = Thread(target=acts, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(patience)

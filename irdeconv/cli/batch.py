@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import ExitStack, closing
+from functools import cache
 from pathlib import Path
 
 from irdeconv.base.errors import count, misused
-from irdeconv.cli.batch_executors import Errand, InProcess, ItemExecutor, Processes
-from irdeconv.cli.batch_items import BatchItem, Digests, Journal, Limits, Row, held, opened
+from irdeconv.cli.batch_executors import Errand, Payload, Results, in_process, in_processes
+from irdeconv.cli.batch_items import BatchItem, Journal, Limits, Row, content_of, held, opened
 from irdeconv.cli.batch_plan import cleared, complete, journal_of, planned, settled
-from irdeconv.cli.batch_report import Pace, finish, require_formats
+from irdeconv.cli.batch_report import finish, paced, require_formats
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import limits_around
 from irdeconv.cli.records_tools import JOIN, PASSED
@@ -83,8 +84,8 @@ def _do(
     limits: Limits = {"memory": args.memory, "timeout": args.timeout}
     keys: list[str] = []
     if journal is not None:
-        digests = Digests()
-        keys = [item.key(digests) for item in items]
+        content = cache(content_of)  # items share files
+        keys = [item.key(content) for item in items]
         for index, (item, key) in enumerate(zip(items, keys, strict=True)):
             row = journal.known(key, limits)
             if row is not None and complete(item, row):
@@ -96,26 +97,26 @@ def _do(
     payloads = [{**items[index].payload, "stage": str(stage)} for index in rest]
     if not rest:
         return
-    work = _executor(args, console).results(payloads)
-    with closing(work) as results, Pace(rest, console) as pace:
+    with closing(_results(args, payloads, console)) as results, paced(rest, console) as step:
         for place, row in results:
             index = rest[place]
             rows[index] = row = settled(items[index], row, stage)
             if journal is not None:
                 journal.add(keys[index], row, limits)
-            pace.step(items[index].file)
+            step(items[index].file)
 
 
-def _executor(args: argparse.Namespace, console: Console) -> ItemExecutor:
+def _results(args: argparse.Namespace, payloads: list[Payload], console: Console) -> Results:
     jobs = processors() if args.jobs is None else args.jobs
     work = Errand(CALL, str(Path.cwd()), args.memory, args.timeout)
     if args.scheduler or args.cluster:
         from irdeconv.cli.dask_cluster import Cluster
 
         shared = args.paths[0] if args.inputs and not args.paths[0].endswith(".onnx") else None
-        return Cluster(work, args.scheduler, jobs, args.retries, shared, console.log)
+        cluster = Cluster(work, args.scheduler, jobs, args.retries, shared, console.log)
+        return cluster.results(payloads)
     if jobs == 0:
         from irdeconv.cli.batch_answer import execute
 
-        return InProcess(execute)
-    return Processes(work, jobs)
+        return in_process(execute, payloads)
+    return in_processes(work, jobs, payloads)

@@ -31,7 +31,15 @@ from irdeconv import __version__
 from irdeconv.base.errors import IrdeconvError, count, misused
 from irdeconv.base.extras import needed
 from irdeconv.base.opening import unreadable
-from irdeconv.cli.batch_items import STATUS, BatchItem, Digests, Row, found_files, name_of
+from irdeconv.cli.batch_items import (
+    BatchItem,
+    Row,
+    content_of,
+    digest_of,
+    ended,
+    found_files,
+    name_of,
+)
 from irdeconv.cli.console import Console
 from irdeconv.cli.diagnostics import code_of
 from irdeconv.cli.inputs import naming_file, open_npz
@@ -62,13 +70,20 @@ class Places:
 
     def relocated(self, value: Any) -> Any:
         """Return a document in which paths of files that were made begin in their folder."""
-        if isinstance(value, str):
-            return value.removeprefix(self.made + os.sep).replace(self.made, self.final)
-        if isinstance(value, list):
-            return [self.relocated(v) for v in value]
-        if isinstance(value, dict):
-            return {k: self.relocated(v) for k, v in value.items()}
-        return value
+        return _texts(
+            value, lambda t: t.removeprefix(self.made + os.sep).replace(self.made, self.final)
+        )
+
+
+def _texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a document with each of its texts changed."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [_texts(v, change) for v in value]
+    if isinstance(value, dict):
+        return {k: _texts(v, change) for k, v in value.items()}
+    return value
 
 
 def row_of(verb: str, code: int, text: str, places: Places | None) -> Row:
@@ -81,14 +96,9 @@ def row_of(verb: str, code: int, text: str, places: Places | None) -> Row:
     if places is not None:
         write_file(Path(places.made, RESULT), data)
     found = islice(diagnostics(document), MOST_DIAGNOSTICS)
-    row: Row = {
-        "status": STATUS.get(code, "bug"),
-        "exit_code": code,
-        "summary": _cut(summary(verb, document)),
-        "result": hashlib.sha256(data).hexdigest(),
-        "diagnostics": [_cut(d) for d in found],
-        "files": [] if places is None else list(files(places.made)),
-    }
+    row = ended(code, [_cut(d) for d in found], _cut(summary(verb, document)))
+    row["result"] = hashlib.sha256(data).hexdigest()
+    row["files"] = [] if places is None else list(files(places.made))
     if code in (5, 70):
         row["last"] = True  # the process may not have given back its memory
     return row
@@ -101,36 +111,22 @@ def failed(error: IrdeconvError | MemoryError, places: Places | None) -> Row:
     diagnostics = [d.to_dict() for d in found[:MOST_DIAGNOSTICS]]
     if places is not None:
         diagnostics = places.relocated(diagnostics)
-    row: Row = {
-        "status": STATUS.get(code, "bug"),
-        "exit_code": code,
-        "summary": _cut(diagnostics[0]["message"]) if found else "out of memory",
-        "result": None,
-        "diagnostics": _cut(diagnostics),
-        "files": [],
-    }
+    said = _cut(diagnostics[0]["message"]) if found else "out of memory"
+    row = ended(code, _cut(diagnostics), said)
     return {**row, "last": True} if code == 5 else row
 
 
 def _cut(value: Any) -> Any:
     """Return a value whose texts are no longer than a report should have."""
-    if isinstance(value, str):
-        return value if len(value) <= MOST_TEXT else f"{value[:MOST_TEXT]}..."
-    if isinstance(value, list):
-        return [_cut(v) for v in value]
-    if isinstance(value, dict):
-        return {k: _cut(v) for k, v in value.items()}
-    return value
+    return _texts(value, lambda t: t if len(t) <= MOST_TEXT else f"{t[:MOST_TEXT]}...")
 
 
 def files(folder: str) -> Iterator[dict[str, Any]]:
     """Yield name, size and digest of each file in an item's folder, by name."""
     for path in sorted(Path(folder).rglob("*")):
         if path.is_file():
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
             name = path.relative_to(folder).as_posix()
-            yield {"name": name, "bytes": path.stat().st_size, "sha256": digest}
+            yield {"name": name, "bytes": path.stat().st_size, "sha256": digest_of(path)}
 
 
 def diagnostics(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -138,8 +134,7 @@ def diagnostics(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
     proof = document.get("proof") or {}
     found = [*document.get("diagnostics", ()), *proof.get("warnings", ())]
     found = [d for d in found if isinstance(d, dict)]
-    yield from (d for d in found if d["severity"] == "error")
-    yield from (d for d in found if d["severity"] != "error")
+    yield from sorted(found, key=lambda d: bool(d["severity"] != "error"))
 
 
 def summary(verb: str, document: dict[str, Any]) -> str:
@@ -257,39 +252,31 @@ def parts(args: argparse.Namespace, models: list[str]) -> list[BatchItem]:
 
 def _origin(words: list[str], read: tuple[str, ...]) -> str:
     """Return what two results have in common only if they were made alike, wherever that was."""
-    digests = Digests()
     telling = [word for word in words if word.partition("=")[0] not in TELLING_NOTHING]
-    text = json.dumps([__version__, telling, [digests.of(path) for path in read]])
+    text = json.dumps([__version__, telling, [content_of(path) for path in read]])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _of_file(
     args: argparse.Namespace, model: str, path: str, read: tuple[str, ...], origin: str
 ) -> Iterator[BatchItem]:
-    rows = None if args.rows is None else _row_count(path)
-    said = {"origin": origin, "of": rows}
-    if rows is None:
-        yield _part(args, model, path, None, read, said)
-        return
-    if rows // args.rows > MOST_PARTS:
+    total = None if args.rows is None else _row_count(path)
+    if total is not None and total // args.rows > MOST_PARTS:
         raise misused(f"--rows {args.rows} makes more than {MOST_PARTS:,} items", "take more rows")
-    for begin in range(0, rows, args.rows):
-        yield _part(args, model, path, (begin, min(begin + args.rows, rows)), read, said)
-
-
-def _part(
-    args: argparse.Namespace,
-    model: str,
-    path: str,
-    rows: tuple[int, int] | None,
-    read: tuple[str, ...],
-    said: dict[str, Any],
-) -> BatchItem:
-    name = name_of(path, "" if rows is None else f"{rows[0]}_{rows[1]}")
-    folder = None if args.folder is None else os.path.join(args.folder, name)
-    payload = {"arrays": path, "part": rows, "model": model, "words": args.words, "folder": folder}
-    payload |= said
-    return BatchItem(name, path, payload, (*read, path), rows, depends=[model, *args.words])
+    begins = [None] if total is None else range(0, total, args.rows)
+    for begin in begins:
+        rows = None if begin is None else (begin, min(begin + args.rows, total))
+        name = name_of(path, "" if rows is None else f"{rows[0]}_{rows[1]}")
+        payload = {
+            "arrays": path,
+            "part": rows,
+            "model": model,
+            "words": args.words,
+            "folder": None if args.folder is None else os.path.join(args.folder, name),
+            "origin": origin,
+            "of": total,
+        }
+        yield BatchItem(name, path, payload, (*read, path), rows, depends=[model, *args.words])
 
 
 def _row_count(path: str) -> int:

@@ -13,16 +13,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from itertools import islice
 from queue import SimpleQueue
-from threading import Lock, Timer
-from typing import Any, Protocol
+from threading import Event, Lock, Timer
+from typing import Any
 
 from irdeconv.base.errors import misused
-from irdeconv.cli.batch_items import Row, crashed, is_row, timed_out
+from irdeconv.cli.batch_items import TIMED_OUT, Row, crashed, is_row, stopped
 
 BEGIN = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -58,14 +59,15 @@ class Child:
     def run(self, payload: dict[str, Any]) -> Row:
         """Return what became of an item; UsageError where no process can be started."""
         process = self._process or self._started()
-        clock = _Deadline(process, self.work.timeout)
-        answer = _asked(process, payload)
-        late = clock.over()
+        with _deadline(process, self.work.timeout) as late:
+            answer = _asked(process, payload)
         if answer is None or not is_row(answer):
             code = self._drop()
-            return timed_out(self.work.timeout or 0) if late else crashed(code)
-        if answer.pop("last", False) or late:  # its memory is in no state to go on with, or it died
-            self._drop(ENDING_TIME if late else 0)
+            if not late.is_set():
+                return crashed(code)
+            return stopped(TIMED_OUT, "E610", f"not finished after {self.work.timeout:g} s")
+        if answer.pop("last", False) or late.is_set():  # it died, or its memory is in no good state
+            self._drop(ENDING_TIME if late.is_set() else 0)
         return answer
 
     def close(self) -> None:
@@ -113,30 +115,26 @@ class Child:
         return process.wait()
 
 
-class _Deadline:
-    """Kills a process after some seconds, unless it is `over` before."""
+@contextmanager
+def _deadline(process: subprocess.Popen[bytes], seconds: float | None) -> Iterator[Event]:
+    """Kill a process after some seconds, unless the block ends before; the event tells."""
+    late = Event()
+    if seconds is None:
+        yield late
+        return
 
-    def __init__(self, process: subprocess.Popen[bytes], seconds: float | None) -> None:
-        self._process = process
-        self._lock = Lock()
-        self._over = self._late = False
-        self._timer = Timer(seconds or 0, self._stop)
-        self._timer.daemon = True
-        if seconds is not None:
-            self._timer.start()
+    def stop() -> None:
+        late.set()
+        _kill(process)
 
-    def _stop(self) -> None:
-        with self._lock:
-            if not self._over:
-                self._late = True
-                _kill(self._process)
-
-    def over(self) -> bool:
-        """Kill nothing from now on; whether that has happened already."""
-        self._timer.cancel()
-        with self._lock:
-            self._over = True
-            return self._late
+    timer = Timer(seconds, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield late
+    finally:
+        timer.cancel()
+        timer.join()  # it may be about to kill
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -166,70 +164,66 @@ Payload = dict[str, Any]
 Results = Generator[tuple[int, Row], None, None]  # ends at any time by `close`
 
 
-class ItemExecutor(Protocol):
-    """Does items, in any order."""
-
-    def results(self, payloads: Sequence[Payload]) -> Results:
-        """Yield the number of each payload, and what became of it, as soon as it is done."""
-
-
-class InProcess:
-    """Does one item after the other in this process, without limits."""
-
-    def __init__(self, call: Callable[[Payload], Row]) -> None:
-        self._call = call
-
-    def results(self, payloads: Sequence[Payload]) -> Results:
-        """Yield the number of each payload, and what became of it."""
-        for index, payload in enumerate(payloads):
-            row = self._call(payload)
-            row.pop("last", None)
-            yield index, row
+def in_process(call: Callable[[Payload], Row], payloads: Sequence[Payload]) -> Results:
+    """Do one item after the other in this process, without limits."""
+    for index, payload in enumerate(payloads):
+        row = call(payload)
+        row.pop("last", None)
+        yield index, row
 
 
-class Processes:
-    """Does items in `jobs` processes, each fed by a thread of this one."""
+def in_processes(work: Errand, jobs: int, payloads: Sequence[Payload]) -> Results:
+    """Do items in `jobs` processes, each fed by a thread of this one.
 
-    def __init__(self, work: Errand, jobs: int) -> None:
-        self._work = work
-        self._jobs = jobs
+    Yield the number of each payload, and what became of it, as soon as it is done.
+    """
+    children = [Child(work) for _ in range(min(jobs, len(payloads)))]
+    idle: SimpleQueue[Child] = SimpleQueue()
+    for child in children:
+        idle.put(child)
 
-    def results(self, payloads: Sequence[Payload]) -> Results:
-        """Yield the number of each payload, and what became of it, as soon as it is done."""
-        children = [Child(self._work) for _ in range(min(self._jobs, len(payloads)))]
-        idle: SimpleQueue[Child] = SimpleQueue()
-        for child in children:
+    def run(payload: Payload) -> Row:
+        child = idle.get()
+        try:
+            return child.run(payload)
+        finally:
             idle.put(child)
 
-        def run(payload: Payload) -> Row:
-            child = idle.get()
-            try:
-                return child.run(payload)
-            finally:
-                idle.put(child)
-
-        threads = ThreadPoolExecutor(len(children) or 1)
-        try:
-            yield from _as_done(payloads, lambda p: threads.submit(run, p), 2 * len(children))
-        finally:  # also after Ctrl-C, or if the caller stops early
-            threads.shutdown(wait=False, cancel_futures=True)
-            for child in children:
-                child.close()
-            threads.shutdown(wait=True)
+    threads = ThreadPoolExecutor(len(children) or 1)
+    try:
+        yield from each_done(
+            len(payloads),
+            lambda index: threads.submit(run, payloads[index]),
+            lambda future, attempt: future.result(),
+            2 * len(children),
+        )
+    finally:  # also after Ctrl-C, or if the caller stops early
+        threads.shutdown(wait=False, cancel_futures=True)
+        for child in children:
+            child.close()
+        threads.shutdown(wait=True)
 
 
-def _as_done(
-    payloads: Sequence[Payload], submit: Callable[[Payload], Future[Row]], ahead: int
+def each_done(
+    total: int, submit: Callable[[int], Any], answer: Callable[[Any, int], Row | None], ahead: int
 ) -> Results:
-    """Submit payloads, `ahead` of what is done, and yield what is."""
-    waiting: dict[Future[Row], int] = {}
-    rest = iter(enumerate(payloads))
-    while True:
-        for index, payload in rest:
-            waiting[submit(payload)] = index
-            if len(waiting) >= ahead:
-                break
-        if not waiting:
-            return
-        for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-            yield waiting.pop(future), future.result()
+    """Submit items by number, `ahead` of what is done, and yield what is.
+
+    `submit` returns a future, of Python or of Dask; `answer` its row, or None to submit it again.
+    """
+    done: SimpleQueue[tuple[int, int, Any]] = SimpleQueue()
+
+    def begin(index: int, attempt: int = 0) -> None:
+        submit(index).add_done_callback(lambda future: done.put((index, attempt, future)))
+
+    rest = iter(range(total))
+    for index in islice(rest, ahead):
+        begin(index)
+    for _ in range(total):
+        index, attempt, future = done.get()
+        while (row := answer(future, attempt)) is None:
+            begin(index, attempt + 1)
+            index, attempt, future = done.get()
+        yield index, row
+        for following in islice(rest, 1):
+            begin(following)

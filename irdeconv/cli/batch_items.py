@@ -18,17 +18,17 @@ import platform
 import re
 import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from threading import Lock, Timer
 from typing import Any
 
 from irdeconv import __version__
 from irdeconv.base.codes import CODES
 from irdeconv.base.errors import Diagnostic, count, misused
 from irdeconv.base.opening import missing, unreadable
+from irdeconv.base.progress import repeating
 from irdeconv.formats.atomic import failures, require_writable
 
 MODELS = (".xml", ".onnx", ".ird")  # a folder's .json is rarely a dump of oneDNN
@@ -52,34 +52,32 @@ class BatchItem:
     rows: tuple[int, int] | None = None
     depends: Sequence[Any] = field(default=())
 
-    def key(self, digests: Digests) -> str:
-        """Return what changes with the contents, with the options and with the version."""
-        contents = [digests.of(path) for path in self.sources]
+    def key(self, content: Callable[[str], str | None]) -> str:
+        """Return what changes with the contents, with the options and with the version.
+
+        `content` is `content_of`, which may remember files that many items share.
+        """
+        contents = [content(path) for path in self.sources]
         text = json.dumps([__version__, self.name, self.rows, self.depends, contents])
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-class Digests:
-    """What files contain; each is read once."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, str | None] = {}
-
-    def of(self, path: str) -> str | None:
-        """Return the digest of a file, or of a folder by the files in it; None without one."""
-        if path not in self._known:
-            self._known[path] = _folder(path) if os.path.isdir(path) else _file(path)
-        return self._known[path]
-
-
-def _file(path: str) -> str | None:
+def content_of(path: str) -> str | None:
+    """Return the digest of a file, or of a folder by the files in it; None without one."""
+    if os.path.isdir(path):
+        return _folder(path)
     if not os.path.isfile(path):  # also devices and pipes, which would be read for ever
         return None
     try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return digest_of(path)
     except OSError:
         return None
+
+
+def digest_of(path: str | Path) -> str:
+    """Return the digest of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _folder(path: str) -> str:
@@ -309,7 +307,7 @@ STATUS = {
 GOOD = ("yes", "in part")
 
 
-_KINDS = {
+_KINDS: dict[str, Any] = {
     "status": str,
     "exit_code": int,
     "summary": str,
@@ -318,15 +316,10 @@ _KINDS = {
     "files": list,
 }
 _MADE = {"name": str, "bytes": int, "sha256": str}
-_DIAGNOSTIC = {
-    "code": str,
-    "severity": str,
-    "message": str,
-    "file": str | None,
-    "line": int | None,
-    "column": int | None,
-    "layer": str | None,
-    "hint": str | None,
+_DIAGNOSTIC: dict[str, Any] = {
+    **dict.fromkeys(("code", "severity", "message"), str),
+    **dict.fromkeys(("file", "layer", "hint"), str | None),
+    **dict.fromkeys(("line", "column"), int | None),
 }
 _STATES = {*STATUS.values(), TIMED_OUT, CRASHED}
 
@@ -355,21 +348,22 @@ def worst(codes: Iterable[int]) -> int:
     return max(codes, key=lambda code: order.index(code) if code in order else -1, default=0)
 
 
-def ended(status: str, diagnostic: Diagnostic) -> Row:
-    """Return the row of an item whose process was ended, or ended by itself."""
+def ended(code: int, found: list[dict[str, Any]], summary: str, status: str | None = None) -> Row:
+    """Return the row of an item without an answer of its verb."""
     return {
-        "status": status,
-        "exit_code": 5 if status == TIMED_OUT else 70,
-        "summary": diagnostic.message,
+        "status": status or STATUS.get(code, "bug"),
+        "exit_code": code,
+        "summary": summary,
         "result": None,
-        "diagnostics": [diagnostic.to_dict()],
+        "diagnostics": found,
         "files": [],
     }
 
 
-def timed_out(seconds: float) -> Row:
-    """Return the row of an item that took too long."""
-    return ended(TIMED_OUT, Diagnostic("E610", "error", f"not finished after {seconds:g} s"))
+def stopped(status: str, code: str, message: str) -> Row:
+    """Return the row of an item whose process was ended, or ended by itself."""
+    found = [Diagnostic(code, "error", message).to_dict()]
+    return ended(5 if status == TIMED_OUT else 70, found, message, status)
 
 
 def crashed(returncode: int | None) -> Row:
@@ -379,7 +373,7 @@ def crashed(returncode: int | None) -> Row:
         how = f"ended with exit code {returncode}"
     if returncode is not None and returncode < 0:
         how = f"was ended by signal {-returncode}"
-    return ended(CRASHED, Diagnostic("E710", "error", f"the process of this item {how}"))
+    return stopped(CRASHED, "E710", f"the process of this item {how}")
 
 
 JOURNAL_SCHEMA = "irdeconv/batch-journal/1"
@@ -389,16 +383,15 @@ MOMENT = 0.2  # seconds in which lines are gathered before the disk is waited fo
 Limits = dict[str, float | int | None]
 
 
+@dataclass
 class Journal:
     """An open journal: what it holds by key, and where the next line goes."""
 
-    def __init__(self, file: int, path: Path, lines: dict[str, dict[str, Any]]) -> None:
-        self._file = file
-        self._path = path
-        self._lines = lines
-        self._lock = Lock()
-        self._timer: Timer | None = None
-        self._failure: OSError | None = None
+    _file: int
+    _path: Path
+    _lines: dict[str, dict[str, Any]]
+    _waiting: bool = False  # whether there are lines that may not be on the disk
+    _failure: OSError | None = None
 
     def known(self, key: str, limits: Limits) -> Row | None:
         """Return what became of an item.
@@ -426,12 +419,7 @@ class Journal:
 
     def close(self) -> None:
         """Bring everything to the disk; FileAccessError where that has failed at any time."""
-        with self._lock:
-            timer = self._timer
-        if timer is not None:
-            timer.cancel()
-            timer.join()  # it may be about to begin
-        self._sync()
+        self.sync()
         with failures(self._path):
             if self._failure is not None:
                 raise self._failure
@@ -443,15 +431,12 @@ class Journal:
                 raise self._failure
             while data:
                 data = data[os.write(self._file, data) :]
-        with self._lock:
-            if self._timer is None:
-                self._timer = Timer(MOMENT, self._sync)
-                self._timer.daemon = True
-                self._timer.start()
+        self._waiting = True
 
-    def _sync(self) -> None:
-        with self._lock:
-            self._timer = None  # lines from now on want another one
+    def sync(self) -> None:
+        """Bring lines to the disk, if there are new ones; `close` tells of a failure."""
+        if self._waiting:
+            self._waiting = False
             try:
                 os.fsync(self._file)
             except OSError as e:
@@ -472,7 +457,9 @@ def opened(path: Path, *, resume: bool, force: bool) -> Iterator[Journal]:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
         file = os.open(path, flags | getattr(os, "O_BINARY", 0), 0o644)
     try:
-        _lock(file, path)
+        if not locked(file):  # the lock goes when its process goes
+            message = f"another batch is at work with {path}"
+            raise misused(message, "wait for its end, or name another folder or journal")
         lines = _lines(file, path)
         journal = Journal(file, path, lines)
         if lines and not resume and not force:
@@ -480,17 +467,10 @@ def opened(path: Path, *, resume: bool, force: bool) -> Iterator[Journal]:
             raise misused(message, "--resume goes on with them, --force begins anew")
         if not (resume and lines):
             journal.begin()
-        with closing(journal):
+        with closing(journal), repeating(journal.sync, MOMENT):
             yield journal
     finally:
         os.close(file)
-
-
-def _lock(file: int, path: Path) -> None:
-    """Refuse a journal that another batch writes; the lock goes when its process goes."""
-    if not locked(file):
-        message = f"another batch is at work with {path}"
-        raise misused(message, "wait for its end, or name another folder or journal")
 
 
 def _lines(file: int, path: Path) -> dict[str, dict[str, Any]]:

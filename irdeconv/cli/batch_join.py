@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice, pairwise
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path, PurePath
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from irdeconv.cli.batch_answer import OUTPUTS, RESULT
 from irdeconv.cli.console import Console
 from irdeconv.cli.inputs import open_npz
 from irdeconv.cli.output import check_array_file, check_single
-from irdeconv.formats.arrays import HEADER_BYTES, archived
+from irdeconv.formats.arrays import HEADER_BYTES, ArrayHeader, archived
 from irdeconv.formats.atomic import failures, require_writable, together
 from irdeconv.ir.spec import Array
 
@@ -45,14 +44,6 @@ class Joint:
     def rows(self) -> str:
         """What is meant, as reports call it."""
         return f"{self.file}[{self.begin}:{self.end}]"
-
-
-@dataclass(frozen=True)
-class Whole:
-    """An output of all rows together."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
 
 
 def join(args: argparse.Namespace, console: Console) -> int:
@@ -161,11 +152,8 @@ def _wrong(parts: list[Joint]) -> Iterator[tuple[str, str]]:
             )
             yield text, "run the parts with one and the same file"
             return
-    reached = first
-    if first.begin > 0:
-        yield _gap(first, 0, first.begin)
-    for last, part in pairwise(parts):
-        reached = max(reached, last, key=lambda p: p.end)
+    reached = replace(first, begin=0, end=0)
+    for part in parts:
         if part.begin > reached.end:
             yield _gap(part, reached.end, part.begin)
         elif part.begin < reached.end:
@@ -174,9 +162,9 @@ def _wrong(parts: list[Joint]) -> Iterator[tuple[str, str]]:
             rows = f"{part.file}[{part.begin}:{end}]"
             text = f"{rows} is there twice: {count(end - part.begin, 'row')}, {where}"
             yield text, "leave one of the folders out, or run anew into an empty folder"
-    end = max(part.end for part in parts)
-    if end < first.of:
-        yield _gap(first, end, first.of)
+        reached = max(reached, part, key=lambda p: p.end)
+    if reached.end < first.of:
+        yield _gap(first, reached.end, first.of)
 
 
 def _none_of(file: str) -> tuple[str, str]:
@@ -200,15 +188,15 @@ def _require_one_origin(parts: list[Joint]) -> None:
             raise misused(message, hint)
 
 
-def _outputs(parts: list[Joint]) -> dict[str, Whole]:
+def _outputs(parts: list[Joint]) -> dict[str, ArrayHeader]:
     """Return what the outputs are together; only headers are read."""
-    whole: dict[str, Whole] = {}
+    whole: dict[str, ArrayHeader] = {}
     for part in parts:
         path = os.path.join(part.folder, OUTPUTS)
         with open_npz(path) as arrays:
             found = {name: arrays.header(name) for name in arrays}
         if part is parts[0]:
-            whole = {name: Whole(h.dtype, (0, *h.shape[1:])) for name, h in found.items()}
+            whole = {name: replace(h, shape=(0, *h.shape[1:])) for name, h in found.items()}
         if found.keys() != whole.keys():
             raise _unlike(parts[0], part, f"{[*whole]} and {[*found]}")
         for name, header in found.items():
@@ -224,7 +212,8 @@ def _outputs(parts: list[Joint]) -> dict[str, Whole]:
                 )
                 raise _unlike(parts[0], part, f'"{name}" has rows of {kinds}')
             dtype = np.promote_types(total.dtype, header.dtype)
-            whole[name] = Whole(dtype, (total.shape[0] + shape[0], *shape[1:]))
+            rows = total.shape[0] + shape[0]
+            whole[name] = replace(total, dtype=dtype, shape=(rows, *shape[1:]))
     return whole
 
 
@@ -233,19 +222,20 @@ def _unlike(first: Joint, part: Joint, what: str) -> UsageError:
     return misused(message, "they can only be used by themselves")
 
 
-def _write(file: IO[bytes], parts: list[Joint], outputs: dict[str, Whole], *, single: bool) -> None:
+def _write(
+    file: IO[bytes], parts: list[Joint], outputs: dict[str, ArrayHeader], *, single: bool
+) -> None:
     if single:
         for name, whole in outputs.items():
             _write_array(file, parts, name, whole)
         return
     with zipfile.ZipFile(file, "w") as archive:
         for name, whole in outputs.items():
-            size = math.prod(whole.shape) * whole.dtype.itemsize + HEADER_BYTES
-            with archived(archive, name, size) as member:
+            with archived(archive, name, whole.nbytes + HEADER_BYTES) as member:
                 _write_array(member, parts, name, whole)
 
 
-def _write_array(file: IO[bytes], parts: list[Joint], name: str, whole: Whole) -> None:
+def _write_array(file: IO[bytes], parts: list[Joint], name: str, whole: ArrayHeader) -> None:
     """Write the header of an .npy and the rows of each part, of which one is in memory."""
     header = {"shape": whole.shape, "fortran_order": False}
     descr = np.lib.format.dtype_to_descr(whole.dtype)
@@ -256,7 +246,7 @@ def _write_array(file: IO[bytes], parts: list[Joint], name: str, whole: Whole) -
         file.write(array.reshape(-1).view(np.uint8).data)
 
 
-def _tell(parts: list[Joint], outputs: dict[str, Whole], path: str, console: Console) -> None:
+def _tell(parts: list[Joint], outputs: dict[str, ArrayHeader], path: str, console: Console) -> None:
     files: dict[str, list[Joint]] = {}
     for part in parts:
         files.setdefault(part.file, []).append(part)

@@ -7,7 +7,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sized
-from contextlib import ExitStack
+from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -194,35 +194,25 @@ FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {
 LINE_EVERY = 60.0  # seconds
 
 
-class Pace:
-    """Counts items that are done."""
+@contextmanager
+def paced(
+    items: Sized, console: Console, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Callable[[str], None]]:
+    """Yield what counts one more item as done, whose file is named."""
+    total, done = len(items), 0
+    since = said = clock()
 
-    def __init__(
-        self, items: Sized, console: Console, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._total = len(items)
-        self._console = console
-        self._clock = clock
-        self._done = 0
-        self._since = self._said = clock()
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Pace:
-        stage = progress.stage("batch", self._total)
-        self._advance = self._stack.enter_context(stage)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def step(self, file: str) -> None:
-        """Count one more item as done."""
-        self._done += 1
-        now = self._clock()
-        rate = self._done / max(now - self._since, 1e-9)
+    def step(file: str) -> None:
+        nonlocal done, said
+        done += 1
+        now = clock()
+        rate = done / max(now - since, 1e-9)
         speed = f"{rate:.1f}/s" if rate >= 1 else f"{1 / rate:.1f} s each"
-        self._advance(1, f"{speed}  {file}")
-        if now - self._said >= LINE_EVERY and not self._console.err.isatty():
-            self._said = now
-            left = duration((self._total - self._done) / rate)
-            self._console.log(f"{self._done:,} of {self._total:,} items, {speed}, {left} left")
+        advance(1, f"{speed}  {file}")
+        if now - said >= LINE_EVERY and not console.err.isatty():
+            said = now
+            left = duration((total - done) / rate)
+            console.log(f"{done:,} of {total:,} items, {speed}, {left} left")
+
+    with progress.stage("batch", total) as advance:
+        yield step

@@ -19,17 +19,19 @@ import os
 import pkgutil
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any
 
 from irdeconv import __version__
-from irdeconv.base.errors import Diagnostic, IrdeconvError, UsageError, count, misused
+from irdeconv.base.errors import IrdeconvError, UsageError, count, misused
 from irdeconv.base.extras import needed
-from irdeconv.cli.batch_executors import Child, Errand, Payload, Results
-from irdeconv.cli.batch_items import Row, ended
+from irdeconv.base.progress import repeating
+from irdeconv.cli.batch_executors import Child, Errand, Payload, Results, each_done
+from irdeconv.cli.batch_items import CRASHED, Row, stopped
 
 ANSWER_TIME = 30.0  # seconds in which a scheduler has to answer
 ASKED_TIME = 10.0  # seconds in which a worker has to answer a question, which takes it no time
@@ -39,13 +41,14 @@ MUTE_LOOKS = 6  # looks without one; a number, as time also goes by while all th
 Say = Callable[[str], None]
 
 
-def asked(client: Any, function: Callable[..., Any], *args: object) -> dict[str, Any]:
-    """Call a function on each worker; return what it returns or raises, None for no answer."""
+def versions(client: Any) -> dict[str, Any]:
+    """Return the irdeconv of each worker, or what importing it raises; None for no answer."""
     turns = asyncio.Semaphore(ASKED_AT_ONCE)
+    name = "irdeconv:__version__"
 
     async def one(worker: str) -> Any:
         async with turns:
-            call = client.run(function, *args, workers=[worker], on_error="return")
+            call = client.run(pkgutil.resolve_name, name, workers=[worker], on_error="return")
             try:
                 answer = (await asyncio.wait_for(call, ASKED_TIME))[worker]
             except (OSError, KeyError):  # also TimeoutError; it may be gone
@@ -60,29 +63,16 @@ def asked(client: Any, function: Callable[..., Any], *args: object) -> dict[str,
     return found
 
 
-def bounded(client: Any, seconds: float, call: Callable[[], Any]) -> None:
-    """Let a client do something; go on after some seconds, where workers keep it waiting."""
-
-    async def wait() -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(call(), seconds)
-
-    client.sync(wait)
-
-
+@dataclass
 class Watch:
     """Knows which workers are mute; `end` may end one, so that another takes its place."""
 
-    def __init__(self, client: Any, say: Say, end: Say, mute: set[str]) -> None:
-        self._client = client
-        self._say = say
-        self._end = end
-        self._mute: set[str] = set()
-        self._signs: dict[str, tuple[float, int]] = {}  # the last one, and looks without a new one
-        self._scheduler_mute = False
-        for worker in mute:
-            self._loses(worker)
-        self.look()
+    client: Any
+    say: Say
+    end: Say
+    _mute: set[str] = field(default_factory=set)
+    _signs: dict[str, tuple[float, int]] = field(default_factory=dict)  # the last, looks since it
+    _scheduler_mute: bool = False
 
     def others(self) -> dict[str, Any]:
         """Return what lets Dask prefer the workers that are not mute, where some are."""
@@ -92,13 +82,13 @@ class Watch:
     def look(self) -> None:
         """Poll the workers."""
         try:
-            found = self._client.sync(
-                self._client.scheduler.identity, callback_timeout=ANSWER_TIME
-            )["workers"]
+            found = self.client.sync(self.client.scheduler.identity, callback_timeout=ANSWER_TIME)[
+                "workers"
+            ]
         except TimeoutError:
             if not self._scheduler_mute:
                 self._scheduler_mute = True
-                self._say(f"the scheduler of Dask has not answered for {ANSWER_TIME:g} s")
+                self.say(f"the scheduler of Dask has not answered for {ANSWER_TIME:g} s")
             return
         self._scheduler_mute = False
         self._mute &= found.keys()
@@ -107,44 +97,32 @@ class Watch:
         for worker, (_, looks) in self._signs.items():
             if looks == 0 and worker in self._mute:
                 self._mute.remove(worker)
-                self._say(f"the worker {worker} of Dask answers again")
+                self.say(f"the worker {worker} of Dask answers again")
             elif looks >= most and worker not in self._mute:
-                self._loses(worker)
+                self.loses(worker)
 
     def _sign(self, worker: str, facts: Mapping[str, Any]) -> tuple[float, int]:
         last, looks = self._signs.get(worker, (facts["last_seen"], 0))
         return facts["last_seen"], looks + 1 if last == facts["last_seen"] else 0
 
-    def _loses(self, worker: str) -> None:
+    def loses(self, worker: str) -> None:
+        """Take a worker for mute."""
         self._mute.add(worker)
-        self._say(f"the worker {worker} of Dask does not answer; its items go to others")
-        self._end(worker)
+        self.say(f"the worker {worker} of Dask does not answer; its items go to others")
+        self.end(worker)
 
     def stuck(self) -> set[str]:
         """Return the tasks that mute workers have, where others could do them."""
         if not self.others():
             return set()
-        given: Mapping[str, list[str]] = self._client.processing()
+        given: Mapping[str, list[str]] = self.client.processing()
         return {key for worker in self._mute for key in given.get(worker, ())}
 
-    @contextmanager
-    def looking(self, take_back: Callable[[set[str]], None]) -> Iterator[None]:
-        """Look now and then, in a thread of its own; `take_back` gets the tasks that are stuck."""
-        over = threading.Event()
-
-        def looks() -> None:
-            while not over.wait(LOOK_EVERY):
-                with suppress(Exception):  # the scheduler is gone, which the batch itself sees
-                    self.look()
-                    take_back(self.stuck())
-
-        thread = threading.Thread(target=looks, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join(2.0)  # it may wait for a scheduler that is mute
+    def step(self, take_back: Callable[[set[str]], None]) -> None:
+        """Look, and pass on the tasks that are stuck."""
+        with suppress(Exception):  # the scheduler is gone, which the batch itself sees
+            self.look()
+            take_back(self.stuck())
 
 
 AHEAD = 4  # tasks per thread of the workers that the scheduler knows of
@@ -156,6 +134,7 @@ HINT = "install the same on all machines"
 _local = threading.local()
 
 
+@dataclass
 class Cluster:
     """Does items on the workers of the scheduler at `address`; without one, on `jobs` of its own.
 
@@ -163,22 +142,15 @@ class Cluster:
     user should know of workers.
     """
 
-    def __init__(
-        self,
-        work: Errand,
-        address: str | None,
-        jobs: int,
-        retries: int,
-        shared: str | None,
-        say: Say = lambda text: None,
-    ) -> None:
-        self._work = work
-        self._address = address
-        self._jobs = jobs
-        self._retries = retries
-        self._shared = shared
-        self._say = say
-        self._own: Any = None
+    work: Errand
+    address: str | None
+    jobs: int
+    retries: int
+    shared: str | None
+    say: Say = lambda text: None
+    _own: Any = None
+
+    def __post_init__(self) -> None:
         self._distributed = needed("a batch on Dask", "distributed", "Client")
 
     def results(self, payloads: Sequence[Payload]) -> Results:
@@ -192,9 +164,11 @@ class Cluster:
                 hint = f"dask worker {client.scheduler.address} starts one"
                 raise misused(message, hint) from None
             mute = _require_version(client, alone=self._own is None)
-            watch = Watch(client, self._say, self._end, mute)
-            digest = self._ship(client)
-            yield from self._as_done(client, payloads, digest, watch)
+            watch = Watch(client, self.say, self._end)
+            for worker in mute:
+                watch.loses(worker)
+            watch.look()
+            yield from self._each_done(client, payloads, self._ship(client), watch)
 
     def _client(self, stack: ExitStack) -> Any:
         import dask
@@ -204,40 +178,35 @@ class Cluster:
             stack.callback(log.setLevel, log.level)
             log.setLevel(logging.CRITICAL)  # deaths of workers are expected, and dealt with
         settings = {
-            "distributed.scheduler.allowed-failures": self._retries,
+            "distributed.scheduler.allowed-failures": self.retries,
             "distributed.scheduler.worker-ttl": None,  # of a cluster here; `Watch` sees to it
         }
         stack.enter_context(dask.config.set(settings))
-        address: Any = self._address
+        address: Any = self.address
         if address is None:
             address = self._own = stack.enter_context(self._local_cluster())
-            stack.enter_context(kept_whole(address, self._jobs))
-        made: SimpleQueue[Any] = SimpleQueue()
+            stack.enter_context(kept_whole(address, self.jobs))
+        made: Future[Any] = Future()
 
         def connect() -> None:
             try:
-                made.put(self._distributed.Client(address, timeout=ANSWER_TIME))
+                made.set_result(self._distributed.Client(address, timeout=ANSWER_TIME))
             except Exception as e:
-                made.put(e)
+                made.set_exception(e)
 
         # In a thread, for of what accepts a connection and is mute, Client waits for ever.
         threading.Thread(target=connect, daemon=True).start()
         try:
-            client = made.get(timeout=2 * ANSWER_TIME)
-        except Empty:
-            client = TimeoutError("what is there does not talk as a scheduler does")
-        if isinstance(client, (OSError, ValueError, TimeoutError)):
-            message = f"no scheduler of Dask answers at {self._address}: {client}"
-            hint = "dask scheduler starts one; --cluster local needs none"
-            raise misused(message, hint) from client
-        if isinstance(client, Exception):
-            raise client
-        return client
+            return made.result(2 * ANSWER_TIME)
+        except (OSError, ValueError) as e:  # also TimeoutError
+            reason = str(e) or "what is there does not talk as a scheduler does"
+            message = f"no scheduler of Dask answers at {self.address}: {reason}"
+            raise misused(message, "dask scheduler starts one; --cluster local needs none") from e
 
     def _local_cluster(self) -> Any:
         """Start a scheduler and workers here that only this machine reaches."""
         return self._distributed.LocalCluster(
-            n_workers=self._jobs,
+            n_workers=self.jobs,
             threads_per_worker=1,
             host="127.0.0.1",
             dashboard_address="127.0.0.1:0",
@@ -246,21 +215,30 @@ class Cluster:
             silence_logs=logging.CRITICAL,
         )
 
-    def _ship(self, client: Any) -> str | None:
-        """Send the files that all items share to each worker, also to those that come later."""
-        if self._shared is None:
-            return None
-        model = Path(self._shared)
-        paths = [p for p in (model, model.with_suffix(".bin")) if p.is_file()]
-        contents = {f"model{p.suffix}": p.read_bytes() for p in paths}
-        digest = hashlib.sha256(b"".join(contents.values())).hexdigest()
-        from irdeconv.cli.dask_files import SharedFiles
+    def _ship(self, client: Any) -> tuple[str, int] | None:
+        """Send the files that all items share to each worker, also to those that come later.
 
-        plugin = SharedFiles(digest, contents)
-        seconds = ASKED_TIME + sum(map(len, contents.values())) / SHIPPED
+        Return the name and the size of the model there.
+        """
+        model = Path(self.shared or "")
+        if not model.is_file():
+            return None
+        paths = [p for p in (model.with_suffix(".bin"), model) if p.is_file()]  # the model last
+        plugins = [self._distributed.diagnostics.plugin.UploadFile(p, load=False) for p in paths]
+        digest = hashlib.sha256(b"".join(p.data for p in plugins)).hexdigest()
+        for path, plugin in zip(paths, plugins, strict=True):
+            plugin.filename = f"irdeconv-{digest}{path.suffix}"
+            plugin.idempotent = True  # a child may have mapped the file of an earlier batch
+
+        async def register() -> None:
+            for plugin in plugins:
+                await client.register_plugin(plugin, plugin.filename)
+
         # A worker without them reads the files until they arrive.
-        bounded(client, seconds, lambda: client.register_plugin(plugin))
-        return digest
+        seconds = ASKED_TIME + sum(len(p.data) for p in plugins) / SHIPPED
+        with suppress(TimeoutError):
+            client.sync(register, callback_timeout=seconds)
+        return plugins[-1].filename, len(plugins[-1].data)
 
     def _end(self, worker: str) -> None:
         """End a worker of an own cluster, which starts another one."""
@@ -269,35 +247,28 @@ class Cluster:
                 with suppress(OSError):
                     os.kill(nanny.pid, signal.SIGKILL)
 
-    def _as_done(
-        self, client: Any, payloads: Sequence[Payload], digest: str | None, watch: Watch
+    def _each_done(
+        self, client: Any, payloads: Sequence[Payload], shared: tuple[str, int] | None, watch: Watch
     ) -> Results:
-        waiting: dict[str, tuple[int, int, Any]] = {}
-        rest = iter(range(len(payloads)))
+        given: dict[str, Any] = {}
 
-        def submitted(index: int, attempt: int) -> Any:
-            args = {**payloads[index], "shared": digest}, self._work, __version__
+        def submit(index: int) -> Any:
+            args = {**payloads[index], "shared": shared}, self.work, __version__
             future = client.submit(work_on, *args, pure=False, **watch.others())
-            waiting[future.key] = index, attempt, future
+            given[future.key] = future
             return future
 
+        def answer(future: Any, attempt: int) -> Row | None:
+            del given[future.key]
+            return self._row(client, future, attempt)
+
         def take_back(keys: set[str]) -> None:
-            client.cancel([found[2] for key in keys if (found := waiting.get(key))])
+            client.cancel([future for key in keys if (future := given.get(key))])
 
         ahead = max(LEAST_AHEAD, AHEAD * sum(client.nthreads().values()))
-        first = [submitted(index, 0) for _, index in zip(range(ahead), rest, strict=False)]
-        done = self._distributed.as_completed(first, raise_errors=False)
-        with watch.looking(take_back):
-            for future in done:
-                index, attempt, _ = waiting.pop(future.key)
-                row = self._row(client, future, attempt)
-                if row is None:
-                    done.add(submitted(index, attempt + 1))
-                    continue
-                yield index, row
-                following = next(rest, None)
-                if following is not None:
-                    done.add(submitted(following, 0))
+        # At the end a look may wait for a scheduler that is mute.
+        with repeating(lambda: watch.step(take_back), LOOK_EVERY, patience=2.0):
+            yield from each_done(len(payloads), submit, answer, ahead)
 
     def _row(self, client: Any, future: Any, attempt: int) -> Row | None:
         """Return what became of a task; None where its worker has died and another has to do it."""
@@ -317,31 +288,22 @@ class Cluster:
             raise cause
         if isinstance(cause, Exception) and not isinstance(cause, self._distributed.KilledWorker):
             raise cause
-        if attempt < self._retries:
+        if attempt < self.retries:
             return None
         message = f"{attempt + 1} workers of Dask died or fell silent while they had this item"
-        return ended("crashed", Diagnostic("E710", "error", message))
+        return stopped(CRASHED, "E710", message)
 
 
-@contextmanager
-def kept_whole(cluster: Any, jobs: int) -> Iterator[None]:
+def kept_whole(cluster: Any, jobs: int) -> AbstractContextManager[None]:
     """Replace workers that died while they started: their nannies give up, and the cluster too."""
-    over = threading.Event()
 
     def look() -> None:
-        while not over.wait(WHOLE_EVERY):
-            for name, nanny in list(cluster.workers.items()):
-                if nanny.status.name in ("closed", "failed"):
-                    cluster.workers.pop(name, None)
-            cluster.scale(jobs)
+        for name, nanny in list(cluster.workers.items()):
+            if nanny.status.name in ("closed", "failed"):
+                cluster.workers.pop(name, None)
+        cluster.scale(jobs)
 
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+    return repeating(look, WHOLE_EVERY)
 
 
 def _require_version(client: Any, *, alone: bool) -> set[str]:
@@ -349,7 +311,7 @@ def _require_version(client: Any, *, alone: bool) -> set[str]:
 
     Return the workers that do not answer; UsageError if none does, and nothing replaces them.
     """
-    found = asked(client, pkgutil.resolve_name, "irdeconv:__version__")
+    found = versions(client)
     mute = {worker for worker, version in found.items() if version is None}
     for worker, version in found.items():
         if worker not in mute and version != __version__:
@@ -368,7 +330,7 @@ def _unlike(worker: str, version: object) -> UsageError:
 
 def work_on(payload: Payload, work: Errand, version: str) -> Row:
     """Do an item on a worker, in a process that the worker's thread keeps for the next one."""
-    from irdeconv.cli.dask_files import FILES
+    from distributed import get_worker
 
     if version != __version__:  # it came later
         raise misused(
@@ -380,7 +342,10 @@ def work_on(payload: Payload, work: Errand, version: str) -> Row:
         if child is not None:
             child.close()
         child = _local.child = Child(work)
-    digest = payload.pop("shared", None)
-    if digest in FILES:
-        payload = {**payload, "model": FILES[digest]}
+    shared = payload.pop("shared", None)
+    if shared is not None:
+        name, size = shared
+        path = Path(get_worker().local_directory, name)
+        if path.is_file() and path.stat().st_size == size:
+            payload = {**payload, "model": str(path)}
     return child.run(payload)

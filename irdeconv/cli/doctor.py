@@ -21,7 +21,7 @@ from irdeconv.base.errors import misused
 from irdeconv.base.extras import INSTALLED_BY, needed
 from irdeconv.base.limits import shown
 from irdeconv.base.opening import unwritable
-from irdeconv.cli.console import Console, has_colour
+from irdeconv.cli.console import Answer, Console, has_colour
 from irdeconv.kernels.jit import FILE_MODE, private_folder
 
 REQUIRED = ("numpy", "networkx", "lxml", "ml_dtypes", "pillow", "rich", "shtab", "threadpoolctl")
@@ -37,20 +37,7 @@ EXTRAS = {
 MODULES = {"pillow": "PIL.Image"}  # what to import where it is called otherwise
 
 
-TIMES_OF_MACHINE = {
-    "product": "a multiply-add of NumPy's matrix product",
-    "sums": "a vector of the micro-kernel's products",
-    "copy": "an element copied in a cache",
-    "far": "an element copied from memory to memory",
-    "strided": "an element written beside another",
-    "added": "an element of a sum of two arrays",
-    "call": "a call of NumPy",
-    "compiled": "a call of a compiled function",
-    "wake": "a thread that wakes up",
-}
-
-
-def run(args: argparse.Namespace, console: Console) -> int:
+def run(args: argparse.Namespace, console: Console) -> Answer:
     """Report; exit code 1 where a required package is missing or does not import."""
     if args.limits:
         return _limits(args, console)
@@ -60,29 +47,27 @@ def run(args: argparse.Namespace, console: Console) -> int:
         return _warm(args.warm, console)
     facts = gather()
     broken = [n for n, p in facts["required"].items() if p["problem"]]
-    if console.wants_json:
-        console.json("doctor", {"healthy": not broken, **facts})
-    else:
-        _text(facts, broken, console)
-    return 1 if broken else 0
+    document = {"healthy": not broken, **facts}
+    return Answer(lambda: document, lambda: _text(facts, broken, console), 1 if broken else 0)
 
 
-def _limits(args: argparse.Namespace, console: Console) -> int:
+def _limits(args: argparse.Namespace, console: Console) -> Answer:
     """Show the limits in force, and what has set them."""
     sources = dict.fromkeys((name for name, _ in limits.of_environment()), limits.ENVIRONMENT)
     sources |= dict.fromkeys((name for name, _ in args.limit), "--limit")
     rows = [{**row, "source": sources.get(row["name"], "default")} for row in limits.table()]
-    if console.wants_json:
-        keys = ("name", "value", "default", "source", "what", "code")
-        console.json("doctor", {"limits": [{k: row[k] for k in keys} for row in rows]})
-        return 0
-    widths = [max(map(len, texts)) for texts in ([r["name"] for r in rows], [*map(shown, rows)])]
-    for row in rows:
-        code = row["code"] and f" ({row['code']})"
-        source = "" if row["source"] == "default" else f"; set by {row['source']}"
-        begin = f"{row['name']:<{widths[0]}}  {shown(row):>{widths[1]}}"
-        console.text(f"{begin}  {row['what']}{code}{source}")
-    return 0
+    keys = ("name", "value", "default", "source", "what", "code")
+
+    def text() -> None:
+        name = max(len(row["name"]) for row in rows)
+        value = max(len(shown(row)) for row in rows)
+        for row in rows:
+            code = row["code"] and f" ({row['code']})"
+            source = "" if row["source"] == "default" else f"; set by {row['source']}"
+            begin = f"{row['name']:<{name}}  {shown(row):>{value}}"
+            console.text(f"{begin}  {row['what']}{code}{source}")
+
+    return Answer(lambda: {"limits": [{k: row[k] for k in keys} for row in rows]}, text)
 
 
 def gather() -> dict[str, Any]:
@@ -183,7 +168,7 @@ def _profile_facts() -> dict[str, Any]:
     }
 
 
-def _calibrate(console: Console) -> int:
+def _calibrate(console: Console) -> Answer:
     """Measure this machine, keep the profile and show it.
 
     UsageError if the environment ignores calibrations.
@@ -204,14 +189,10 @@ def _calibrate(console: Console) -> int:
     forget()
     take(None)
     facts = _profile_facts()
-    if console.wants_json:
-        console.json("doctor", {"profile": facts})
-    else:
-        _show_profile(facts, console, whole=True)
-    return 0
+    return Answer(lambda: {"profile": facts}, lambda: _show_profile(facts, console, whole=True))
 
 
-def _warm(models: Sequence[str], console: Console) -> int:
+def _warm(models: Sequence[str], console: Console) -> Answer:
     """Compile what the models take, or what all kernels need."""
     from irdeconv.kernels import jit
 
@@ -227,16 +208,11 @@ def _warm(models: Sequence[str], console: Console) -> int:
 
         compile_kernels()
     seconds, folder = perf_counter() - start, jit.cache_folder()
-    if console.wants_json:
-        found = {"models": list(models), "folder": folder, "seconds": round(seconds, 3)}
-        console.json("doctor", {"warm": found})
-        return 0
-    console.text(
-        f"compiled in {seconds:.1f} s what {'these models take' if models else 'kernels need'}"
-    )
+    what = "these models take" if models else "kernels need"
     kept = "kept nowhere: no folder is the user's own" if folder is None else f"kept in {folder}"
-    console.text(kept)
-    return 0
+    warm = {"models": list(models), "folder": folder, "seconds": round(seconds, 3)}
+    text = f"compiled in {seconds:.1f} s what {what}\n{kept}"
+    return Answer(lambda: {"warm": warm}, lambda: console.text(text))
 
 
 def _warm_model(path: str, console: Console) -> None:
@@ -272,13 +248,13 @@ def _show_profile(facts: dict[str, Any], console: Console, *, whole: bool = Fals
         said += f"; {facts['file']} is not used: {facts['problem']}"
     console.text(f"{'profile':<13} {said}")
     if whole:
-        from irdeconv.kernels.machine import PACKAGED
+        from irdeconv.kernels.machine import PACKAGED, TAKEN_BY
 
         usual = vars(PACKAGED[facts["name"]])
         console.text(f"{'':<9} {'ns':>7} {'packaged':>9}")
         for name, value in facts["nanoseconds"].items():
             both = f"{_digits(value):>7} {_digits(usual[name]):>9}"
-            console.text(f"{name:<9} {both}  {TIMES_OF_MACHINE[name]}")
+            console.text(f"{name:<9} {both}  {TAKEN_BY[name]}")
     elif facts["source"] == "packaged" and not facts["problem"]:
         console.text(f"{'':<13} irdeconv doctor --calibrate measures this machine")
 

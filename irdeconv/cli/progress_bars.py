@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Event, RLock, Thread
+from threading import RLock
 from typing import TYPE_CHECKING, TextIO
 
 from irdeconv.base import progress
@@ -20,10 +20,7 @@ INTERVAL = 0.2  # seconds between two looks at the stages
 
 
 class Drawing:
-    """Draws the open stages on a terminal, below everything else, and removes them again.
-
-    `start` lets a thread look at them from time to time; a caller of `tick` can do without.
-    """
+    """Draws the open stages on a terminal, below everything else, and removes them again."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
@@ -32,7 +29,6 @@ class Drawing:
         self._stages: dict[progress.Stage, float] = {}  # when they began
         self._bars: Bars | None = None
         self._lock = RLock()
-        self._over = Event()
 
     def begin(self, stage: progress.Stage) -> None:
         """Draw a stage from the next look on."""
@@ -53,7 +49,7 @@ class Drawing:
         from irdeconv.cli.rich_bars import Bars
 
         with self._lock:
-            if self._stages and not self._over.is_set():
+            if self._stages:
                 if self._bars is None:
                     self._bars = Bars(self._stream, self._clock)
                 self._bars.show(self._stages)
@@ -65,20 +61,6 @@ class Drawing:
                 self._bars.stop()
                 self._bars = None
 
-    def start(self) -> None:
-        """Look at the stages now and then, in a thread of its own."""
-        Thread(target=self._watch, name="progress", daemon=True).start()
-
-    def stop(self) -> None:
-        """Draw nothing any more."""
-        with self._lock:
-            self._over.set()
-            self.clear()
-
-    def _watch(self) -> None:
-        while not self._over.wait(INTERVAL):
-            self.tick()
-
 
 @contextmanager
 def drawn(console: Console) -> Iterator[None]:
@@ -88,9 +70,8 @@ def drawn(console: Console) -> Iterator[None]:
         return
     drawing = Drawing(console.err)
     console.before_writing = drawing.clear
-    drawing.start()
     try:
-        with progress.listening(drawing):
+        with progress.listening(drawing), progress.repeating(drawing.tick, INTERVAL):
             yield
     finally:
-        drawing.stop()
+        drawing.clear()

@@ -28,19 +28,24 @@ from irdeconv.kernels.blas import blas_cores, blas_name
 from irdeconv.kernels.jit import is_private, private_folder, processor, user_folder
 
 
+def _taken_by(what: str) -> Any:
+    """Declare how long something takes."""
+    return field(metadata={"what": what})
+
+
 @dataclass(frozen=True, kw_only=True)
 class MachineProfile:
     """Nanoseconds on one thread, of f32."""
 
-    product: float  # a multiply-add of NumPy's matrix product
-    sums: float  # a vector of products that the micro-kernel adds
-    copy: float  # an element that is copied in a cache
-    far: float  # an element that is copied from memory to memory
-    strided: float  # an element that is written beside another
-    added: float  # an element of a sum of two arrays
-    call: float  # a call of NumPy from Python
-    compiled: float  # a call of a compiled function from Python
-    wake: float  # until a thread that sleeps works
+    product: float = _taken_by("a multiply-add of NumPy's matrix product")
+    sums: float = _taken_by("a vector of the micro-kernel's products")
+    copy: float = _taken_by("an element copied in a cache")
+    far: float = _taken_by("an element copied from memory to memory")
+    strided: float = _taken_by("an element written beside another")
+    added: float = _taken_by("an element of a sum of two arrays")
+    call: float = _taken_by("a call of NumPy")
+    compiled: float = _taken_by("a call of a compiled function")
+    wake: float = _taken_by("a thread that wakes up")
 
     def over(self, other: MachineProfile) -> MachineProfile:
         """Return each number as a multiple of another profile's."""
@@ -48,7 +53,8 @@ class MachineProfile:
         return MachineProfile(**{name: mine / its for (name, mine), its in pairs})
 
 
-NUMBERS = tuple(f.name for f in fields(MachineProfile))
+TAKEN_BY: dict[str, str] = {f.name: f.metadata["what"] for f in fields(MachineProfile)}
+NUMBERS = tuple(TAKEN_BY)
 FITTED = MachineProfile(
     product=0.0175,
     sums=0.162,

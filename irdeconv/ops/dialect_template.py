@@ -244,14 +244,6 @@ class DialectDeconvolution(SugarOp):
         channels, outputs, *kernel = (filter[at] for at in self.filter_order(axes))
         return self.group_count, channels, outputs, tuple(kernel)
 
-    def grouped_shape(self, shape: Ints) -> Ints | None:
-        """Return a filter's shape as [g, C/g, M/g, *K]; None where its layout is another one."""
-        order = tuple(range(len(shape)))
-        if self.channels_last or self.filter_order(len(shape) - 2) != order:
-            return None
-        count = self.group_count
-        return shape if count is None else (count, shape[0] // count, *shape[1:])
-
     def setting(self, data: Spec, filter: Spec, *rest: Spec) -> Setting | None:
         """Return the layer in common terms; None where not even the number of axes is known.
 

@@ -23,26 +23,23 @@ names. `rewrite/profiles/` has the packaged targets.
 from __future__ import annotations
 
 import dataclasses
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from irdeconv.base.errors import Collector, UsageError, did_you_mean, misused
+from irdeconv.base.errors import did_you_mean, misused
 from irdeconv.base.limits import current
-from irdeconv.base.opening import parse_toml, read_file, shown
-from irdeconv.base.source import Location, SourceFile
+from irdeconv.base.opening import read_file, shown
+from irdeconv.base.toml_reading import TomlReader
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.rewrite.target_conditions import ALIASES, OPERATIONS, Condition, ConditionError, Facts
 
 DEFAULT_TARGET = "generic"
 HIGHEST_MAX_RANK, MOST_CONDITIONS, HIGHEST_WEIGHT = 64, 100, 1e30
 HIGHEST_ALIGNMENT = 2**31 - 1
-MOST_TRIES = 1000  # to find the line of a mistake
-_KEY_OR_STRING = re.compile(r"[\"']?[ \t]*=|[\"']")  # behind a key or a string
 
 
 @dataclass(frozen=True)
@@ -136,78 +133,31 @@ def load_target(target: str | PathLike[str] | Target | None = None) -> Target:
         return target
     text = fspath(DEFAULT_TARGET if target is None else target)
     if text.endswith(".toml"):
-        data = read_file(text, current().toml_bytes)
-        try:
-            return parse_target(data.decode("utf-8"), Path(text).stem, text)
-        except UnicodeDecodeError as e:
-            raise misused(f"{text}: not TOML: {e}") from None
+        return parse_target(read_file(text, current().toml_bytes), Path(text).stem, text)
     names = target_names()
     if text not in names:
         known = "irdeconv lower --list-targets lists them; or name a .toml file of your own"
         raise misused(f'there is no target "{text}"', did_you_mean(text, names) or known)
     packaged = files("irdeconv.rewrite") / "profiles" / f"{text}.toml"
-    return parse_target(packaged.read_text("utf-8"), text)
+    return parse_target(packaged.read_bytes(), text)
 
 
-def parse_target(text: str, name: str, file: str | None = None) -> Target:
+def parse_target(text: str | bytes, name: str, file: str | None = None) -> Target:
     """Parse a target file; UsageError lists all of its mistakes with line and column."""
-    try:
-        table = parse_toml(text)
-    except ValueError as e:
-        raise misused(f"{file or name}: not TOML: {e}") from e
     reader = _TargetReader(text, file or name)
+    table = reader.content
     operations, cost = table.pop("operations", None), table.pop("cost", {})
     values = reader.checked(Target, table)
     weights = reader.checked(ScoreWeights, reader.table(cost, "cost"), "cost")
     listed = None
     if operations is not None:
         listed = reader.operations(reader.table(operations, "operations"))
-    reader.problems.diagnostics.sort(key=lambda d: (d.location and d.location.position) or (0, 0))
-    reader.problems.count_rest()
-    if reader.problems.errors:
-        raise UsageError(reader.problems.diagnostics)
+    reader.require_none()
     return Target(name=name, **values, operations=listed, cost=ScoreWeights(**weights))
 
 
-class _TargetReader:
+class _TargetReader(TomlReader):
     """Checks the tables of a file and gathers the mistakes."""
-
-    def __init__(self, text: str, file: str) -> None:
-        self.text = text
-        self.source = SourceFile(file, text.encode())
-        self.problems = Collector(most=current().reports)
-
-    def problem(
-        self,
-        message: str,
-        words: tuple[str, ...],
-        hint: str | None = None,
-        known: Iterable[str] = (),
-    ) -> None:
-        """Record a mistake, at the last of some words that follow each other in the file.
-
-        The hint names the nearest one of `known`, if there is one.
-        """
-        if not self.problems.is_full("E700", "error"):  # a file may have 100,000 mistakes
-            location = Location(self.source, fixed=self._position(words))
-            hint = did_you_mean(words[-1], known) or hint
-            self.problems.add("E700", message, location=location, hint=hint)
-
-    def _position(self, words: tuple[str, ...]) -> tuple[int, int]:
-        """Return line and column of the last word that is there."""
-        at = end = 0
-        for word in words:
-            tried = end
-            for _ in range(MOST_TRIES):
-                found = self.text.find(word, tried)
-                tried = found + len(word)
-                if found < 0:
-                    break
-                begins = not found or self.text[found - 1] in " \t\n\"'"
-                if begins and (word[0] == "[" or _KEY_OR_STRING.match(self.text, tried)):
-                    at, end = found, tried
-                    break
-        return self.text.count("\n", 0, at) + 1, at - self.text.rfind("\n", 0, at)
 
     def table(self, value: Any, key: str) -> dict[str, Any]:
         """Return a table; an empty one for something else."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.ir.attributes import Ints
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array
 from irdeconv.ops import core
@@ -43,33 +44,53 @@ def with_filter_mistake(
     seen: TensorDifference, op: Op, inputs: list[Array], b: Array, allowed: Allowed
 ) -> TensorDifference:
     """Add the kind to a difference where a mistake of the filter or the groups gives `b`."""
-    groups = filter_groups(op, inputs)
-    if seen.kind is not None or groups is None or seen.shape_a != seen.shape_b:
+    layout = None if seen.kind is not None else _layout(op, inputs)
+    if layout is None or seen.shape_a != seen.shape_b:
         return seen
+    order, groups, last = layout
     x, w, *rest = floats(inputs, lambda v: v.astype(np.float64))
+    ordered, back = w.transpose(order), np.argsort(order)
     limit = np.asarray(allowed.limit)
     # Another filter has other magnitudes: of the same order, but not the same ones.
     slack = 4 * float(limit[np.isfinite(limit)].max(initial=0.0))
 
-    def compute(v: Array) -> Array:
-        return evaluate(op, [x, v.reshape(w.shape), *rest])[0]
+    def with_filter(v: Array) -> Array:
+        return evaluate(op, [x, v.reshape(ordered.shape).transpose(back), *rest])[0]
 
-    kind = filter_mistake(compute, w.reshape(groups), b, slack)
+    def with_data(v: Array) -> Array:
+        data = np.ascontiguousarray(np.moveaxis(v, 1, -1)) if last else v
+        return first(evaluate(op, [data, w, *rest])[0])
+
+    def first(v: Array) -> Array:
+        return np.moveaxis(v, -1, 1) if last else v
+
+    kind = filter_mistake(with_filter, ordered.reshape(groups), b, slack)
     if kind is None and groups[0] > 1:
-        kind = group_mistake(lambda v: evaluate(op, [v, w, *rest])[0], x, groups[0], b, slack)
+        kind = group_mistake(with_data, first(x), groups[0], first(b), slack)
     return seen if kind is None else replace(seen, kind=kind)
 
 
-def filter_groups(op: Op, inputs: list[Array]) -> tuple[int, ...] | None:
-    """Return the shape [g, I, O, *K] of a layer's filter; None where the layout is another one."""
-    if len(inputs) < 2 or not is_real(inputs[1]) or not inputs[1].size:
+def _layout(op: Op, inputs: list[Array]) -> tuple[Ints, Ints, bool] | None:
+    """Return the order of axes that makes a filter [g,] C, M/g, *K, and its shape [g, I, O, *K].
+
+    Also whether the data's channels are last. None where there is no such filter.
+    """
+    if len(inputs) < 2 or not inputs[1].size:
         return None
     shape = inputs[1].shape
+    plain = tuple(range(len(shape)))
+    if isinstance(op, DialectDeconvolution) and op.group_count is not None:
+        order = op.filter_order(len(shape) - 2)
+        channels, *rest = (shape[axis] for axis in order)
+        groups = op.group_count
+        return order, (groups, channels // groups, *rest), op.channels_last
     if isinstance(op, DialectDeconvolution):
-        return op.grouped_shape(shape)
+        return plain, shape, op.channels_last
+    if not is_real(inputs[1]):
+        return None
     if isinstance(op, (core.Deconvolution, GroupConvolution)):
-        return shape
-    return (1, *shape) if isinstance(op, ConvolutionBase) else None
+        return plain, shape, False
+    return (plain, (1, *shape), False) if isinstance(op, ConvolutionBase) else None
 
 
 def filter_mistake(

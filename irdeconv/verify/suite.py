@@ -55,10 +55,8 @@ def run(suite: Suite, peer: str, *, lowered: bool = False) -> RanCases:
         option = "--form" if file == suite_manifest.LOWERED else "--dialect onnx --onnx"
         raise misused(f"no case of the suite has a {file}", f"suite make {option} writes them")
     call, out = _runner(peer), RanCases({}, {})
-    with progress.stage(f"running {peer}", total=len(suite.cases)) as step:
-        for case in suite.cases:
-            _one(case, file, call, out)
-            step(detail=case.name)
+    for case in progress.each(f"running {peer}", suite.cases, lambda case: case.name):
+        _one(case, file, call, out)
     return out
 
 

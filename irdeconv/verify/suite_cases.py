@@ -11,6 +11,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
@@ -25,7 +26,7 @@ from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.spec import Array
 from irdeconv.ops.basic import Const, Parameter, Result
-from irdeconv.verify.suite_layer import DIALECTS, OWN, Refused, SuiteLayer, allowed, base, layer_of
+from irdeconv.verify.suite_layer import DIALECTS, OWN, TYPES, Refused, SuiteLayer, layer_of, misfit
 
 
 class EdgeCase(NamedTuple):
@@ -294,40 +295,39 @@ _SHARED: dict[str, tuple[Any, ...]] = {
     "filter": ("constant", "input"),
     "bias": (False, True),
 }
+CHOSEN = {n: _SHARED[n] for n in ("auto_pad", "filter", "bias")}  # there are no other values
 _OF: dict[str, dict[str, tuple[Any, ...]]] = {
     "openvino": {
         "pads_begin": (0, 1, (1, 0, 2), 5, (-1, 0, -2)),
         "pads_end": (0, 1, (0, 2, 1), 5, (0, -2, -1)),
         "element_type": ("f32", "f16", "bf16", "i32"),
-        "bias": (False,),
     },
-    "onednn": {
-        "pads_end": (0, 1, (0, 2, 1), 5, -1),
-        "element_type": ("f32", "f16", "bf16"),
-        "output_shape": ("none",),
-    },
-    "onnx": {"element_type": ("f32", "f16", "f64", "bf16")},
-    "ort-nhwc": {"element_type": ("f32", "f16", "f64")},
-    "tensorrt": {
-        "axes": (2, 3),
-        "auto_pad": ("explicit", "same_upper", "same_lower"),
-        "output_padding": (0,),
-        "output_shape": ("none",),
-        "element_type": ("f32", "f16", "bf16"),
-    },
+    "onednn": {"pads_end": (0, 1, (0, 2, 1), 5, -1)},
 }
 
 
 def factors(dialect: str) -> dict[str, tuple[Any, ...]]:
     """Return the values of every attribute that the grid crosses, the usual one first."""
-    every = _SHARED | _OF[dialect] | OWN[dialect]
-    return {name: values for name, values in every.items() if len(values) > 1}
+    return {name: values for name, values in _possible(dialect).items() if len(values) > 1}
 
 
 def fixed(dialect: str) -> dict[str, Any]:
     """Return the attributes that have one value in the grid."""
-    every = _SHARED | _OF[dialect] | OWN[dialect]
-    return {name: values[0] for name, values in every.items() if len(values) == 1}
+    return {name: values[0] for name, values in _possible(dialect).items() if len(values) == 1}
+
+
+@cache
+def _possible(dialect: str) -> dict[str, tuple[Any, ...]]:
+    """Return the values that some layer of the dialect has, with at most one other unusual one."""
+    every = _SHARED | {"element_type": TYPES[dialect]} | _OF.get(dialect, {}) | OWN[dialect]
+    usual = {name: values[0] for name, values in every.items()}
+    others = [{}, *({name: v} for name, values in every.items() for v in values)]
+    return {
+        name: tuple(
+            v for v in values if any(not misfit(dialect, {**usual, **o, name: v}) for o in others)
+        )
+        for name, values in every.items()
+    }
 
 
 @cache
@@ -338,13 +338,37 @@ def grid(dialect: str, strength: int) -> Covering:
 
 def cover(
     dialect: str,
-    crossed: Mapping[str, Sequence[Any]],
+    values: Mapping[str, Sequence[Any]],
     plain: Mapping[str, Any],
-    strength: int,
+    strength: int | None,
 ) -> Covering:
-    """Cross attributes of a dialect; `plain` are values that all rows have."""
-    rest = {n: v for n, v in {**base(dialect), **plain}.items() if n not in crossed}
-    found = covering(crossed, lambda row: allowed(dialect, {**rest, **row}), strength)
+    """Cross attributes of a dialect, all with all without a strength; all rows have `plain`."""
+
+    @cache
+    def wrong(*row: Any) -> tuple[Any, ...]:
+        return misfit(dialect, {**plain, **dict(zip(values, row, strict=True))})
+
+    def allows(row: Mapping[str, Any]) -> bool:
+        """Whether the class accepts a row, with some values of the factors that it has not.
+
+        These begin as the usual ones. One after another takes the value that leaves least wrong.
+        """
+        full = {name: row.get(name, some[0]) for name, some in values.items()}
+        missing = {name: some for name, some in values.items() if name not in row}
+        while why := wrong(*full.values()):
+            tried = [(n, {**full, n: value}) for n, some in missing.items() for value in some]
+            found = [(wrong(*other.values()), n, other) for n, other in tried]
+            better = [one for one in found if one[0] != why and one[0][:2] <= why[:2]]
+            if not better:
+                return False
+            _, name, full = min(better, key=lambda one: one[0])
+            del missing[name]
+        return True
+
+    if strength is None:
+        found = Covering(list(crossed(values, allows)), [])
+    else:
+        found = covering(values, allows, min(strength, max(len(values), 1)))
     return Covering([{**plain, **row} for row in found.rows], found.impossible)
 
 
@@ -414,27 +438,30 @@ def _crossed(dialect: str, name: str, strength: int) -> Iterator[SuiteCase]:
         yield SuiteCase(name=f"{dialect}-{name}-{number:03}", set=name, tests=tests, layer=layer)
 
 
+def _first(dialect: str, *rows: Row) -> SuiteLayer | None:
+    """Return the layer of the first row that the dialect has, None where it has none."""
+    for row in rows:
+        with suppress(Refused):
+            return layer_of(dialect, row)
+    return None
+
+
 def _edges(dialect: str) -> Iterator[SuiteCase]:
     for edge in EDGES:
-        row = dict(edge.row)
-        if dialect == "tensorrt" and row.get("axes") == 1:
+        layer = _first(dialect, edge.row)
+        if layer is None:
             continue
-        try:
-            layer = layer_of(dialect, row)
-        except Refused:
-            continue  # this dialect has no such layer
         name = f"{dialect}-edge-{edge.name}"
         yield SuiteCase(name=name, set="edges", tests=edge.tests, layer=layer, spoil=edge.spoil)
 
 
 def _networks(dialect: str, full_size: bool) -> Iterator[SuiteCase]:
     for network in NETWORKS:
-        row: dict[str, Any] = network.row(full_size=full_size)
-        if dialect == "tensorrt" and row["output_padding"]:  # it has none, but a smaller end does
-            row |= {"output_padding": 0, "pads_end": row["pads_end"] - row["output_padding"]}
-        try:
-            layer = layer_of(dialect, row)
-        except Refused:
+        row = network.row(full_size=full_size)
+        # Where there is no output_padding, a smaller pad at the end does the same.
+        smaller = {"output_padding": 0, "pads_end": row["pads_end"] - row["output_padding"]}
+        layer = _first(dialect, row, row | smaller)
+        if layer is None:
             continue
         size = "" if full_size else ", with few channels and elements"
         tests = f"{network.network}: K {network.kernel}, S {network.stride}, P {network.pad}{size}"

@@ -21,23 +21,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from irdeconv.base.errors import Collector, UsageError, count, did_you_mean, misused
+from irdeconv.base.errors import UsageError, count, did_you_mean
 from irdeconv.base.limits import current
-from irdeconv.base.opening import parse_toml, read_file, shown
+from irdeconv.base.opening import read_file, shown
+from irdeconv.base.toml_reading import TomlReader
 from irdeconv.verify import suite_layer
-from irdeconv.verify.suite_cases import (
-    Row,
-    SuiteCase,
-    chosen_dialects,
-    combinations,
-    covering,
-    crossed,
-)
+from irdeconv.verify.suite_cases import CHOSEN, SuiteCase, chosen_dialects, combinations, cover
 
+KEYS_HINT = "docs/suite.md lists the keys"
 LARGEST_NUMBER = 1 << 24  # of the numbers in a file
 MOST_VALUES = 200
 MOST_CROSSED = 20_000
@@ -58,33 +53,25 @@ class LayersFile:
 
 def read_layers(path: Path, dialects: Sequence[str]) -> LayersFile:
     """Read a file; FileAccessError, UsageError with all mistakes; `dialects` if it names none."""
-    data = read_file(path, current().toml_bytes)
-    try:
-        text = data.decode("utf-8")
-        table = parse_toml(text)
-    except ValueError as e:
-        raise misused(f"{path}: not TOML: {e}") from None
-    return _LayersReader(path, text, table).read(dialects)
+    return _LayersReader(path).read(dialects)
 
 
-@dataclass
-class _LayersReader:
-    path: Path
-    text: str
-    table: dict[str, Any]
-    problems: Collector = field(default_factory=lambda: Collector(most=current().reports))
-    skipped: list[str] = field(default_factory=list)
+class _LayersReader(TomlReader):
+    def __init__(self, path: Path) -> None:
+        super().__init__(read_file(path, current().toml_bytes), str(path))
+        self.path = path
+        self.skipped: list[str] = []
 
     def read(self, dialects: Sequence[str]) -> LayersFile:
-        for key in self.table:
+        for key in self.content:
             if key not in _TOP:
-                self._wrong(key, f"there is no {key}", did_you_mean(key, _TOP))
+                self.problem(f"there is no {key}", (f"[{key}]", key), KEYS_HINT, _TOP)
         chosen = self._dialects(dialects)
-        strength = self.table.get("strength", 2)
+        strength = self.content.get("strength", 2)
         if type(strength) not in (int, str) or strength not in (1, 2, "all"):
             self._wrong("strength", f'strength is {shown(strength)}; it is 1, 2 or "all"')
             strength = 2
-        cross, layers = self.table.get("cross", {}), self.table.get("layer", [])
+        cross, layers = self.content.get("cross", {}), self.content.get("layer", [])
         if not isinstance(cross, dict):
             self._wrong("cross", "cross is a table: [cross]")
             cross = {}
@@ -92,37 +79,28 @@ class _LayersReader:
             self._wrong("layer", "layer is a list of tables: [[layer]]")
             layers = []
         if not cross and not layers:
-            self._wrong("", "there is neither a [cross] nor a [[layer]]")
+            self._wrong("cross", "there is neither a [cross] nor a [[layer]]")
         self._check_cross(cross, chosen)
         for number, one in enumerate(layers):
             self._check_layer(one, number, chosen)
-        self._stop()
+        self.require_none()
         prefix = self.path.stem
         cases = (
             [c for d in chosen for c in self._crossed(d, cross, strength, prefix)] if cross else []
         )
         cases += [c for d in chosen for c in self._named(d, layers)]
-        self._stop()
+        self.require_none()
         return LayersFile(cases, self.skipped)
-
-    def _stop(self) -> None:
-        self.problems.count_rest()
-        if self.problems.errors:
-            raise UsageError(self.problems.diagnostics)
 
     def _wrong(
         self, key: str, message: str, hint: str | None = None, *, within: str = "", at: int = 0
     ) -> None:
-        if self.problems.is_full("E700", "error"):  # a file may have 100,000 of them
-            return
-        line = line_of(self.text, key, within, at)
-        place = f"{self.path}:{line}" if line else str(self.path)
-        self.problems.add(
-            "E700", f"{place}: {message}", hint=hint or "docs/suite.md lists the keys"
-        )
+        tables = {"": (), "cross": ("[cross]",), "layer": ("[[layer]]",) * (at + 1)}
+        words = tables[within] if key == within else (*tables[within], key)
+        self.problem(message, words, hint or KEYS_HINT)
 
     def _dialects(self, usual: Sequence[str]) -> list[str]:
-        names = self.table.get("dialects", list(usual))
+        names = self.content.get("dialects", list(usual))
         if not isinstance(names, list) or not all(isinstance(n, str) for n in names) or not names:
             self._wrong("dialects", "dialects is a list of names")
             return list(usual)
@@ -174,28 +152,20 @@ class _LayersReader:
         mine = {k: v for k, v in cross.items() if k in suite_layer.base(dialect)}
         factors = {k: [_frozen(x) for x in v] for k, v in mine.items() if isinstance(v, list)}
         plain = {k: _frozen(v) for k, v in mine.items() if not isinstance(v, list)}
-        rest = {k: v for k, v in {**suite_layer.base(dialect), **plain}.items() if k not in factors}
-
-        def allows(row: Mapping[str, Any]) -> bool:
-            return suite_layer.allowed(dialect, {**rest, **row})
-
-        if strength == "all":
-            if combinations(factors) > MOST_CROSSED:
-                self._wrong("cross", f"more than {MOST_CROSSED:,} combinations", within="cross")
-                return
-            rows: list[Row] = list(crossed(factors, allows))
-        else:
-            found = covering(factors, allows, min(strength, max(len(factors), 1)))
-            rows = found.rows
-            self.skipped += [f"{dialect} has no {_said(row)}" for row in found.impossible]
-        if not rows:
+        if strength == "all" and combinations(factors) > MOST_CROSSED:
+            self._wrong("cross", f"more than {MOST_CROSSED:,} combinations", within="cross")
+            return
+        found = cover(dialect, factors, plain, None if strength == "all" else strength)
+        self.skipped += [f"{dialect} has no {_said(row)}" for row in found.impossible]
+        if not found.rows:
             self._wrong("cross", f"{dialect} has none of these layers", within="cross")
-        for number, row in enumerate(rows, 1):
+        for number, row in enumerate(found.rows, 1):
             name = f"{dialect}-{prefix}-{number:03}"
             try:
-                layer = suite_layer.layer_of(dialect, plain | row)
+                layer = suite_layer.layer_of(dialect, row)
             except suite_layer.Refused as e:
-                self.skipped.append(f"{dialect} has no {_said(row)}: {e}")
+                crossed = {name: row[name] for name in factors}
+                self.skipped.append(f"{dialect} has no {_said(crossed)}: {e}")
                 continue
             yield SuiteCase(
                 name=name, set="file", tests=f"[cross] of {self.path.name}", layer=layer
@@ -239,7 +209,7 @@ def _misfit(
             if value in suite_layer.RELATIVE
             else f'is "{value}"; there is {", ".join(suite_layer.RELATIVE)}'
         )
-    choices: Sequence[Any] = suite_layer.CHOICES.get(key, own.get(key, ()))
+    choices: Sequence[Any] = CHOSEN.get(key, own.get(key, ()))
     if key == "element_type":
         choices = list(dict.fromkeys(t for d in dialects for t in suite_layer.TYPES[d]))
     if key == "activation":
@@ -258,19 +228,3 @@ def _misfit(
         if not isinstance(v, int) or isinstance(v, bool) or not low <= v <= high:
             return f"is {shown(value)}; it takes numbers from {low} to {high}"
     return None if len(values) <= 3 else f"has {count(len(values), 'value')}, at most 3 axes"
-
-
-def line_of(text: str, key: str, within: str = "", at: int = 0) -> int | None:
-    """Return the line of a key in the `at`-th table of a name, or the table's; None."""
-    section, seen, head = "", -1, None
-    for number, line in enumerate(text.splitlines(), 1):
-        start = re.match(r"\s*\[\[?\s*([\w.-]+)\s*\]\]?", line)
-        if start:
-            section = start[1]
-            seen += section == within
-            if section in (within, key) and (not within or seen == at):
-                head = head or number
-        found = re.match(r"\s*[\"']?([\w.-]+)[\"']?\s*=", line)
-        if found and found[1] == key and section == within and (not within or seen == at):
-            return number
-    return head

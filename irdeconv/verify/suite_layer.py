@@ -1,13 +1,12 @@
 """Layers of a suite: in the terms that all dialects share, and as their dialect spells them.
 
 A row has the values of attributes as files and grids spell them: a number for all spatial axes, or
-a list of which the first `axes` values count. A row that is not complete yet is allowed unless some
-of its values exclude each other.
+a list of which the first `axes` values count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -43,7 +42,11 @@ _SET = (
 
 
 class Refused(Exception):
-    """The dialect has no such layer; the text says why."""
+    """The dialect has no such layer; the text says why, `count` of how many attributes."""
+
+    def __init__(self, text: str, count: int = 1) -> None:
+        super().__init__(text)
+        self.count = count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,14 +100,17 @@ class SuiteLayer:
         rows = zip(self.size, self.strides, self.extent, strict=True)
         return tuple(s * (i - 1) + e for i, s, e in rows)
 
+    @property
+    def system(self) -> DialectSystem:
+        """The reading that the dialect follows."""
+        return _SYSTEMS[DIALECTS[self.dialect]]
+
     @cached_property
     def op(self) -> DialectDeconvolution:
         """The operation of the dialect; Refused where it has none for this layer."""
-        setting = Setting(
-            system=DIALECTS[self.dialect], **{name: getattr(self, name) for name in _SET}
-        )
+        given: dict[str, Any] = {name: getattr(self, name) for name in _SET}
         try:
-            op, _ = _SYSTEMS[setting.system].make(setting)
+            op, _ = self.system.make(Setting(system=self.system.key, **given))
         except Cannot as e:
             raise Refused(str(e)) from None
         assert isinstance(op, DialectDeconvolution)
@@ -113,14 +119,18 @@ class SuiteLayer:
     def _with_own(self, op: DialectDeconvolution) -> DialectDeconvolution:
         """Add what only this dialect has, and pads that an auto_pad makes it ignore."""
         own: dict[str, Any] = dict(self.extras)
+        if self.auto_pad != "explicit" and op.window_attributes[0] in own:
+            raise Refused(f"auto_pad sets the {op.window_attributes[0]}")
         if self.activation != "none":
             name, *parameters = self.activation.split()
             own |= {"activation": name, "activation_params": tuple(map(float, parameters))}
-        if self.auto_pad != "explicit" and any((*self.pads_begin, *self.pads_end)):
+        given = any(self.pads_begin) + any(self.pads_end)
+        if self.auto_pad != "explicit" and given:
             names = {"tensorrt": ("pre_padding", "post_padding"), "onnx": None, "ort-nhwc": None}
             pair = names.get(self.dialect, ("pads_begin", "pads_end"))
             if pair is None:
-                raise Refused(f"pads cannot be given together with auto_pad={self.auto_pad}")
+                text = f"pads cannot be given together with auto_pad={self.auto_pad}"
+                raise Refused(text, given)
             own |= dict(zip(pair, (self.pads_begin, self.pads_end), strict=True))
         known = {f.name for f in fields(op)}
         unknown = sorted(set(own) - known)
@@ -207,7 +217,6 @@ class SuiteLayer:
         return None
 
 
-View = Mapping[str, Any]
 LISTS = ("size", "kernel", "strides", "dilations", "pads_begin", "pads_end", "output_padding")
 RELATIVE = ("none", "full", "smaller", "larger")  # of output_shape, beside numbers
 ROUNDING = ("EXPLICIT_ROUND_DOWN", "EXPLICIT_ROUND_UP", "CAFFE_ROUND_DOWN", "CAFFE_ROUND_UP")
@@ -216,86 +225,6 @@ ROUNDING = ("EXPLICIT_ROUND_DOWN", "EXPLICIT_ROUND_UP", "CAFFE_ROUND_DOWN", "CAF
 def per_axis(value: int | Ints, axes: int) -> Ints:
     """Return a value for every spatial axis."""
     return (value,) * axes if isinstance(value, int) else tuple(value[:axes])
-
-
-Rule = Callable[[View], bool]
-
-
-def allowed(dialect: str, view: View) -> bool:
-    """Whether a row may become a layer of the dialect, as far as its values are known."""
-    return all(_holds(rule, view) for rule in _ALL + _OF[dialect])
-
-
-def _holds(rule: Rule, view: View) -> bool:
-    try:
-        return rule(view)
-    except KeyError:  # it waits for a value
-        return True
-
-
-def _each(view: View, *names: str) -> list[Ints]:
-    axes = view["axes"]
-    return list(zip(*(per_axis(view[n], axes) for n in names), strict=True))
-
-
-def _below_stride(view: View) -> bool:
-    return all(p < s for p, s in _each(view, "output_padding", "strides"))
-
-
-def _not_negative(name: str) -> Rule:
-    return lambda v: all(p >= 0 for p in per_axis(v[name], v["axes"]))
-
-
-def _pads_without_mode(name: str) -> Rule:
-    return lambda v: v["auto_pad"] == "explicit" or not any(per_axis(v[name], v["axes"]))
-
-
-def _reachable(view: View) -> bool:
-    """ONNX Runtime's limit: an output_shape less than a stride above the scatter."""
-    return view["output_shape"] != "larger" or min(per_axis(view["strides"], view["axes"])) > 1
-
-
-def _caffe(view: View) -> bool:
-    alike = all(p == q for p, q in _each(view, "pads_begin", "pads_end"))
-    return alike or not view["padding_mode"].startswith("CAFFE")
-
-
-_ALL: tuple[Rule, ...] = (
-    lambda v: v["channels"] % v["groups"] == 0,
-    lambda v: v["outputs"] % v["groups"] == 0,
-)
-_ONNX: tuple[Rule, ...] = (
-    _below_stride,
-    _not_negative("pads_begin"),
-    _not_negative("pads_end"),
-    _pads_without_mode("pads_begin"),
-    _pads_without_mode("pads_end"),
-    _reachable,
-    lambda v: v["element_type"] != "bf16" or v["version"] == "onnx_opset22",
-)
-_OF: dict[str, tuple[Rule, ...]] = {
-    "openvino": (lambda v: not v["bias"],),
-    "onednn": (
-        _below_stride,
-        lambda v: v["auto_pad"] != "explicit" or _not_negative("pads_begin")(v),
-        lambda v: (
-            v["auto_pad"] != "explicit" or all(p > -s for p, s in _each(v, "pads_end", "strides"))
-        ),
-        lambda v: v["output_shape"] == "none",
-    ),
-    "onnx": _ONNX,
-    "ort-nhwc": (*_ONNX, lambda v: v["element_type"] != "bf16"),
-    "tensorrt": (
-        _not_negative("pads_begin"),
-        _not_negative("pads_end"),
-        lambda v: v["output_shape"] == "none",
-        lambda v: not any(per_axis(v["output_padding"], v["axes"])),
-        lambda v: v["auto_pad"] != "valid",
-        lambda v: v["axes"] > 1,
-        lambda v: v["padding_mode"] == ROUNDING[0] or v["auto_pad"] == "explicit",
-        _caffe,
-    ),
-}
 
 
 # What a row has where nothing else is said.
@@ -339,11 +268,6 @@ TYPES = {
     "ort-nhwc": ("f32", "f16", "f64"),
     "tensorrt": ("f32", "f16", "bf16", "i8"),
 }
-CHOICES: dict[str, tuple[Any, ...]] = {
-    "auto_pad": ("explicit", "same_upper", "same_lower", "valid"),
-    "filter": ("constant", "input"),
-    "bias": (False, True),
-}
 _GROWTH = 64  # by how much data may grow until the output has products
 
 
@@ -354,6 +278,43 @@ def base(dialect: str) -> dict[str, Any]:
 
 def layer_of(dialect: str, row: Mapping[str, Any], *, grow: bool = False) -> SuiteLayer:
     """Return the layer of a row, or Refused; `grow` enlarges data until outputs have products."""
+    for _ in range(_GROWTH if grow else 1):
+        layer = _read(dialect, row)
+        refusal = layer.refusal()
+        if refusal is None and min(layer.output) > 0 and layer.meets_scatter:
+            return layer
+        row = {**row, "size": tuple(n + 1 for n in layer.size)}
+    if refusal is not None:
+        raise Refused(refusal)
+    return layer
+
+
+def misfit(dialect: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return why a dialect has no layer of a row in any size, () where it has.
+
+    What the first two numbers say is less wrong the smaller they are.
+    """
+    try:
+        layer = _read(dialect, row)
+        if layer.channels % layer.groups or layer.outputs % layer.groups:
+            return 4, 0
+        if (layer.auto_pad, layer.output_shape is not None) not in layer.system.modes:
+            return 3, 1, "mode"
+        problems = [p for p in layer.op.problems() if p.severity == "error"]
+        if problems:
+            return 2, len(problems)
+        by_port = dict(zip(layer.port_shapes, layer.specs, strict=True))
+        bias, shape = by_port.get("bias"), by_port.get("output_shape")
+        layer.op.validate(by_port["x"], by_port["filter"], bias, shape, layer.axes)
+    except Refused as e:
+        return 3, e.count, str(e)
+    except OpError as e:
+        return 1, 0, e.problem.code, e.problem.attribute or ""
+    return ()
+
+
+def _read(dialect: str, row: Mapping[str, Any]) -> SuiteLayer:
+    """Return the layer of a row, which may be one that is refused."""
     view = {**base(dialect), **row}
     axes = view["axes"]
     for name in LISTS:
@@ -374,15 +335,7 @@ def layer_of(dialect: str, row: Mapping[str, Any], *, grow: bool = False) -> Sui
         activation=view.get("activation", "none"),
         extras=extras,
     )
-    for _ in range(_GROWTH if grow else 1):
-        sized = replace(layer, output_shape=_output_shape(view["output_shape"], layer))
-        refusal = sized.refusal()
-        if refusal is None and min(sized.output) > 0 and sized.meets_scatter:
-            return sized
-        layer = replace(layer, size=tuple(n + 1 for n in layer.size))
-    if refusal is not None:
-        raise Refused(refusal)
-    return sized
+    return replace(layer, output_shape=_output_shape(view["output_shape"], layer))
 
 
 def _output_shape(wanted: str | int | Ints, layer: SuiteLayer) -> Ints | None:

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -204,31 +204,54 @@ class UnreadableResult(Exception):
     """A result that is there and cannot be taken for an array; the text says why."""
 
 
-@dataclass(frozen=True)
-class Results:
-    """Results by case; `names` are those of all cases that there is something for."""
-
-    names: frozenset[str]
-    read: Callable[[str], Array | None]
-    close: Callable[[], None] = lambda: None
-
-    def get(self, case: str) -> Array | None:
-        """Return a case's output, None where there is none; UnreadableResult."""
-        return self.read(case) if case in self.names else None
+Read = Callable[[], Array | None]  # None: there is no output; UnreadableResult
 
 
-def _in_folder(folder: Path) -> Results:
-    files = {p.stem: p for p in sorted(folder.iterdir()) if p.suffix in SUFFIXES}
+@contextmanager
+def open_results(source: str | Path | Mapping[str, Any]) -> Iterator[dict[str, Read]]:
+    """Yield what reads the output of each case that there is something for.
 
-    def read(case: str) -> Array:
-        path = files[case]
-        with _reading(path.name):
-            if path.suffix == ".npy":
-                return read_npy(path)
-            with SavedArrays(path) as archive:
-                return archive[_member(list(archive))]
+    FileAccessError where there are no results, UsageError for another kind of file.
+    """
+    path = Path() if isinstance(source, Mapping) else Path(source)
+    if isinstance(source, Mapping):
+        yield {case: partial(_in_memory, found) for case, found in source.items()}
+    elif path.is_dir():
+        yield {p.stem: partial(_in_file, p) for p in sorted(path.iterdir()) if p.suffix in SUFFIXES}
+    elif not path.exists():
+        message = f"cannot read {path}: No such file or directory"
+        raise FileAccessError(Diagnostic("E100", "error", message, hint=_HINT))
+    else:
+        with _archive(path) as arrays:
+            case_of = {name: name.removesuffix(f"/{OUTPUT}") for name in arrays}
+            yield {case: partial(_in_archive, path, arrays, n) for n, case in case_of.items()}
 
-    return Results(frozenset(files), read)
+
+def _in_memory(found: Any) -> Array | None:
+    if isinstance(found, Mapping):
+        found = found.get(OUTPUT)
+    return None if found is None else np.asarray(found)
+
+
+def _in_file(path: Path) -> Array:
+    with _reading(path.name):
+        if path.suffix == ".npy":
+            return read_npy(path)
+        with SavedArrays(path) as archive:
+            return archive[_member(list(archive))]
+
+
+def _in_archive(path: Path, arrays: SavedArrays, name: str) -> Array:
+    with _reading(f"{path.name}[{name}]"):
+        return arrays[name]
+
+
+def _archive(path: Path) -> SavedArrays:
+    try:
+        return SavedArrays(path)
+    except UnreadableArray as e:
+        message = f"{path} is neither a folder of results nor an .npz: {e}"
+        raise UsageError(Diagnostic("E505", "error", message, hint=_HINT)) from None
 
 
 def _member(names: list[str]) -> str:
@@ -236,31 +259,6 @@ def _member(names: list[str]) -> str:
     if OUTPUT in names or len(names) == 1:
         return OUTPUT if OUTPUT in names else names[0]
     raise ValueError(f'{len(names)} arrays, none is named "{OUTPUT}"')
-
-
-def _in_archive(path: Path) -> Results:
-    try:
-        archive = SavedArrays(path)
-    except UnreadableArray as e:
-        message = f"{path} is neither a folder of results nor an .npz: {e}"
-        raise UsageError(Diagnostic("E505", "error", message, hint=_HINT)) from None
-    members = {n.removesuffix(f"/{OUTPUT}"): n for n in archive}
-
-    def read(case: str) -> Array:
-        with _reading(f"{path.name}[{members[case]}]"):
-            return archive[members[case]]
-
-    return Results(frozenset(members), read, archive.close)
-
-
-def _in_memory(arrays: Mapping[str, Any]) -> Results:
-    def read(case: str) -> Array | None:
-        found = arrays[case]
-        if isinstance(found, Mapping):
-            found = found.get(OUTPUT)
-        return None if found is None else np.asarray(found)
-
-    return Results(frozenset(arrays), read)
 
 
 _HINT = "results: a folder of CASE.npz or CASE.npy, or one .npz with CASE/y for every case"
@@ -274,19 +272,6 @@ def _reading(what: str) -> Iterator[None]:
         raise UnreadableResult(f"{what}: more than fits into memory") from None
     except (UnreadableArray, FileAccessError, ValueError) as e:
         raise UnreadableResult(f"{what}: no plain array: {e}") from None
-
-
-def open_results(source: str | Path | Mapping[str, Any]) -> Results:
-    """Open results; FileAccessError where there are none, UsageError for another kind of file."""
-    if isinstance(source, Mapping):
-        return _in_memory(source)
-    path = Path(source)
-    if path.is_dir():
-        return _in_folder(path)
-    if not path.exists():
-        message = f"cannot read {path}: No such file or directory"
-        raise FileAccessError(Diagnostic("E100", "error", message, hint=_HINT))
-    return _in_archive(path)
 
 
 def require_place(path: Path, *, force: bool) -> None:

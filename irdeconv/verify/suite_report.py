@@ -25,10 +25,10 @@ from irdeconv.ir.spec import Array
 from irdeconv.ops.dialect_system import placed
 from irdeconv.verify import judge as rounding
 from irdeconv.verify.difference import Allowed, TensorDifference, difference, same
-from irdeconv.verify.mistakes import filter_mistake, group_mistake
+from irdeconv.verify.mistakes import with_filter_mistake
 from irdeconv.verify.suite_layer import SuiteLayer
 from irdeconv.verify.suite_manifest import (
-    Results,
+    Read,
     StoredCase,
     Suite,
     UnreadableResult,
@@ -52,7 +52,8 @@ def judge(case: StoredCase, theirs: Array) -> TensorDifference:
     moved = allowed if np.ndim(limit) == 0 else replace(allowed, limit=_first(layer, limit))
     kind = difference(names, first[0], first[1], moved, first[2]).kind
     if kind is None:
-        kind = next(_kinds(_Suspect(layer, case.arrays(), expected, theirs, allowed)), None)
+        suspect = _Suspect(layer, case.arrays(), expected, theirs, allowed)
+        kind = next(_kinds(suspect, replace(seen, kind=None)), None)
     return replace(seen, kind=kind)
 
 
@@ -103,7 +104,7 @@ class _Suspect:
         return y.shape == b.shape and same(_wide(y), _wide(b), self.slack)
 
 
-def _kinds(suspect: _Suspect) -> Iterator[str]:
+def _kinds(suspect: _Suspect, seen: TensorDifference) -> Iterator[str]:
     """Yield the mistakes that explain a result, the likeliest first."""
     layer, expected, theirs = suspect.layer, suspect.expected, suspect.theirs
     if theirs.shape == expected.shape:
@@ -111,7 +112,10 @@ def _kinds(suspect: _Suspect) -> Iterator[str]:
             suspect.compute(bias=0 * suspect.arrays["bias"])
         ):
             yield "the bias is missing"
-        yield from _weights(suspect)
+        values = [suspect.arrays[port] for port in layer.port_shapes]
+        found = with_filter_mistake(seen, layer.op, values, theirs, suspect.allowed).kind
+        if found is not None:
+            yield found
         if layer.activation != "none":
             plain = replace(suspect, layer=replace(layer, activation="none"))
             if suspect.gives(plain.compute()):
@@ -129,40 +133,6 @@ def _kinds(suspect: _Suspect) -> Iterator[str]:
 
 def _wide(y: Array) -> Array:
     return y.astype(np.float64)
-
-
-def _weights(suspect: _Suspect) -> Iterator[str]:
-    """Yield mistakes of the filter and of the order of channels."""
-    layer, arrays = suspect.layer, suspect.arrays
-    if not arrays["filter"].size:
-        return
-    b = _wide(_first(layer, suspect.theirs))
-    order = _filter_order(layer)
-    w = arrays["filter"].transpose(order)
-    inputs, outputs = layer.channels // layer.groups, layer.outputs // layer.groups
-    grouped = w.reshape(layer.groups, inputs, outputs, *layer.kernel)
-
-    def with_filter(v: Array) -> Array:
-        return suspect.compute(filter=v.reshape(w.shape).transpose(np.argsort(order)))
-
-    found = filter_mistake(with_filter, grouped, b, suspect.slack)
-    if found is None and layer.groups > 1:
-
-        def with_data(v: Array) -> Array:
-            x = np.moveaxis(v, 1, -1) if layer.op.channels_last else v
-            return suspect.compute(x=np.ascontiguousarray(x))
-
-        x = _first(layer, arrays["x"])
-        found = group_mistake(with_data, x, layer.groups, b, suspect.slack)
-    if found is not None:
-        yield found
-
-
-def _filter_order(layer: SuiteLayer) -> tuple[int, ...]:
-    """Return the order of axes that makes the filter [g,] C, M/g, *K."""
-    if layer.op.group_count is None:
-        return tuple(range(layer.axes + 3))
-    return layer.op.filter_order(layer.axes)
 
 
 MOST_CAUSES = 3  # causes that are told
@@ -464,28 +434,22 @@ def check(
     `problems` says why there is no result. `blame` is a peer and the file of each case that it ran:
     then only its known defects are told.
     """
-    results = open_results(source)
-    try:
-        reports = []
-        with progress.stage("judging results", total=len(suite.cases)) as step:
-            for case in suite.cases:
-                reports.append(_judged(case, results, problems or {}, blame))
-                step(detail=case.name)
-    finally:
-        results.close()
-    unknown = sorted(results.names - {case.name for case in suite.cases})
+    with open_results(source) as results:
+        cases = progress.each("judging results", suite.cases, lambda case: case.name)
+        reports = [_judged(case, results, problems or {}, blame) for case in cases]
+    unknown = sorted(results.keys() - {case.name for case in suite.cases})
     return SuiteReport(cases=tuple(reports), unknown=tuple(unknown))
 
 
 def _judged(
     case: StoredCase,
-    results: Results,
+    results: Mapping[str, Read],
     problems: Mapping[str, str],
     blame: tuple[str, str] | None,
 ) -> CaseReport:
     status, found, problem = PASSED, None, None
     try:
-        theirs = results.get(case.name)
+        theirs = results[case.name]() if case.name in results else None
         if theirs is None:
             status, problem = MISSING, problems.get(case.name, "there is no result")
         elif theirs.dtype.kind not in "fiub" and not is_number(theirs, case.layer.dtype):

@@ -105,11 +105,8 @@ def make(folder: Path, cases: Sequence[SuiteCase], recipe: Recipe, *, force: boo
         require_onnx()
     require_place(folder, force=force)
     with _staged(folder) as stage:
-        entries = []
-        with progress.stage("making cases", total=len(cases)) as step:
-            for case in cases:
-                entries.append(_write(stage, case, recipe))
-                step(detail=case.name)
+        each = progress.each("making cases", cases, lambda case: case.name)
+        entries = [_write(stage, case, recipe) for case in each]
         document = {
             "schema": suite_manifest.SCHEMA,
             "irdeconv": __version__,

@@ -287,7 +287,7 @@ def test_what_is_written_takes_the_place_of_the_drawing(screen: Screenful) -> No
         assert screen.getvalue().endswith("\x1b[2Ka message\n")
         drawing.tick()
         assert re.search(r"a message\n\rreading .* 2 s ", screen.text)
-    drawing.stop()
+    drawing.clear()
 
 
 @pytest.mark.parametrize(

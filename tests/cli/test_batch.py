@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -18,7 +19,7 @@ from xml.etree import ElementTree
 import pytest
 
 from irdeconv.base.errors import FileAccessError, UsageError
-from irdeconv.cli.batch_executors import Child, Errand, InProcess, Processes
+from irdeconv.cli.batch_executors import Child, Errand, Results, in_process, in_processes
 from irdeconv.cli.batch_items import found_files, name_of, worst
 from support import batch_calls
 from support.commands import command
@@ -324,16 +325,16 @@ def errand(**limits: Any) -> Errand:
     return Errand(CALL, os.getcwd(), **limits)
 
 
-def done(executor: Processes | InProcess, hows: Sequence[str]) -> list[str]:
+def done(work: Callable[[list[dict[str, Any]]], Results], hows: Sequence[str]) -> list[str]:
     """What became of items, in their order."""
-    with closing(executor.results([{"how": how} for how in hows])) as results:
+    with closing(work([{"how": how} for how in hows])) as results:
         rows = dict(results)
     return [f"{rows[i]['status']} {rows[i]['summary']}" for i in range(len(hows))]
 
 
 def test_whatever_an_item_does_the_others_go_on() -> None:
     hows = ["well", "crash", "well", "hang", "exit", "print", "well", "nonsense"]
-    assert done(Processes(errand(timeout=1.0), 2), hows) == [
+    assert done(partial(in_processes, errand(timeout=1.0), 2), hows) == [
         "yes well",
         "crashed the process of this item was ended by signal 9",
         "yes well",
@@ -346,7 +347,7 @@ def test_whatever_an_item_does_the_others_go_on() -> None:
 
 
 def test_in_this_process() -> None:
-    assert done(InProcess(batch_calls.call), ["well", "well"]) == ["yes well"] * 2
+    assert done(partial(in_process, batch_calls.call), ["well", "well"]) == ["yes well"] * 2
 
 
 def test_a_process_is_used_again_until_it_dies() -> None:
@@ -369,7 +370,7 @@ def test_memory_is_limited_beyond_that_of_an_idle_process() -> None:
 @pytest.mark.skipif("not hasattr(__import__('os'), 'fork')", reason="it forks")
 def test_copies_of_a_process_neither_answer_nor_stay() -> None:
     hows = ["fork", "well", "who", "orphan", "well"]
-    rows = done(Processes(errand(), 1), hows)
+    rows = done(partial(in_processes, errand(), 1), hows)
     assert rows[:2] == ["yes fork", "yes well"]
     assert rows[3:] == ["crashed the process of this item ended with exit code 5", "yes well"]
 
@@ -385,7 +386,7 @@ def test_a_process_that_does_not_start(tmp_path: Path) -> None:
 def test_who_stops_asking_leaves_no_process_behind(tmp_path: Path) -> None:
     payloads = [{"how": "mark", "folder": str(tmp_path), "name": str(i)} for i in range(3)]
     payloads += [{"how": "hang"}] * 2
-    results = Processes(errand(), 2).results(payloads)
+    results = in_processes(errand(), 2, payloads)
     next(results)
     results.close()
     (pid, *_) = {int(p.name.split("-")[1]) for p in tmp_path.iterdir()}

@@ -15,7 +15,8 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.base.errors import UsageError
-from irdeconv.verify.suite_file import line_of, read_layers
+from irdeconv.base.toml_reading import TomlReader
+from irdeconv.verify.suite_file import read_layers
 from irdeconv.verify.suite_manifest import Suite
 from support.commands import answer, command
 from support.fixtures import Patch
@@ -324,7 +325,11 @@ def test_mistakes_in_a_file_have_lines(tmp_path: Path, text: str, wanted: str) -
     path.write_text(text)
     with pytest.raises(UsageError) as error:
         read_layers(path, ["openvino"])
-    said = " ".join(f"{d.message}; {d.hint}" for d in error.value.diagnostics)
+    found = error.value.diagnostics
+    lines = [d.location.position[0] if d.location else 0 for d in found]
+    said = " ".join(
+        f"a.toml:{at}: {d.message}; {d.hint}" for at, d in zip(lines, found, strict=True)
+    )
     assert wanted in said, said
 
 
@@ -341,8 +346,9 @@ def test_sizes_of_a_file_are_limited(tmp_path: Path) -> None:
 
 def test_lines_of_keys() -> None:
     text = "a = 1\n[cross]\na = 2\n[[layer]]\nb = 1\n[[layer]]\nname = 3\n'b' = 2\n"
-    assert line_of(text, "a") == 1
-    assert line_of(text, "a", "cross") == 3
-    assert line_of(text, "b", "layer", 1) == 8
-    assert line_of(text, "c", "layer", 1) == 6
-    assert line_of(text, "c") is None
+    reader, layer = TomlReader(text.encode(), "a.toml"), "[[layer]]"
+    assert reader.position(("a",)) == (1, 1)
+    assert reader.position(("[cross]", "a")) == (3, 1)
+    assert reader.position((layer, layer, "b")) == (8, 2)
+    assert reader.position((layer, layer, "c")) == (6, 1)
+    assert reader.position(("c",)) == (1, 1)
