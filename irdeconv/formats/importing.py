@@ -485,6 +485,10 @@ class SourceNode:
         """All inputs, none of which may be left out."""
         return tuple(self[i] for i in range(len(self.inputs)))
 
+    def number(self, name: str, default: float | None = None) -> float:
+        """Return a floating-point attribute; without a default it is required."""
+        raise NotImplementedError
+
     def refuse_rest(self) -> None:
         """Refuse attributes that no rule has asked for."""
         left = sorted(set(self.attributes) - self.asked)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from irdeconv.formats.activations import by_numbers, one_operation
 from irdeconv.formats.importing import ImportBuilder, Refusal, SourceNode
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Value
@@ -54,6 +53,10 @@ class DumpNode(SourceNode):
         if axes is not None and len(found) != axes:
             raise Refusal(f"{name} has {len(found)} values for {axes} spatial axes")
         return found
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """Return a floating-point attribute; without a default it is required."""
+        return float(self.get(name, default))
 
     def word(self, name: str, default: str, allowed: str) -> str:
         """Return one of the allowed words, in lower case as they are compared."""
@@ -225,26 +228,6 @@ def binary(n: DumpNode, b: ImportBuilder) -> Value:
     return b.add(_BINARY[n.kind](auto_broadcast=mode), n[0], n[1])
 
 
-_UNARY: dict[str, Op] = {
-    "Abs": elementwise.Abs(),
-    "Exp": elementwise.Exp(),
-    "HardSwish": activation.HSwish(),
-    "Log": elementwise.Log(),
-    "Mish": activation.Mish(),
-    "ReLU": activation.ReLU(),
-    "Round": elementwise.Round("half_to_even"),
-    "Sigmoid": activation.Sigmoid(),
-    "Sqrt": elementwise.Sqrt(),
-    "Tanh": elementwise.Tanh(),
-}
-
-
-@rule(" ".join(_UNARY))
-def unary(n: DumpNode, b: ImportBuilder) -> Value:
-    """One tensor, no attributes."""
-    return b.add(_UNARY[n.kind], n[0])
-
-
 @rule("Square")
 def square(n: DumpNode, b: ImportBuilder) -> Value:
     """x * x."""
@@ -257,80 +240,47 @@ def reciprocal(n: DumpNode, b: ImportBuilder) -> Value:
     return b.add(elementwise.Divide(), b.like(1, n[0]), n[0])
 
 
-@rule("Pow")
-def power(n: DumpNode, b: ImportBuilder) -> Value:
-    """x to the power beta."""
-    return b.add(elementwise.Power(), n[0], b.like(float(n.get("beta")), n[0]))
-
-
-@rule("Clamp")
-def clamp(n: DumpNode, b: ImportBuilder) -> Value:
-    """min(max(x, min), max)."""
-    return b.add(activation.Clamp(float(n.get("min")), float(n.get("max"))), n[0])
-
-
-@rule("Elu")
-def elu(n: DumpNode, b: ImportBuilder) -> Value:
-    """x, or alpha * (exp(x) - 1) below 0."""
-    return b.add(activation.Elu(alpha=float(n.get("alpha"))), n[0])
-
-
-@rule("LeakyReLU")
-def leaky_relu(n: DumpNode, b: ImportBuilder) -> Value:
-    """x, or alpha * x below 0."""
-    slope = np.array([float(n.get("alpha"))], b.dtype(n[0]).container)
-    return b.add(activation.PReLU(), n[0], b.const(slope))
-
-
-@rule("HardSigmoid")
-def hard_sigmoid(n: DumpNode, b: ImportBuilder) -> Value:
-    """max(0, min(1, alpha * x + beta))."""
-    alpha, beta = (b.like(float(n.get(k)), n[0]) for k in ("alpha", "beta"))
-    return b.add(activation.HardSigmoid(), n[0], alpha, beta)
-
-
-@rule("GELU")
-def gelu(n: DumpNode, b: ImportBuilder) -> Value:
-    """x * Phi(x), exactly or by tanh."""
+def _gelu(n: DumpNode, b: ImportBuilder) -> Op:
     mode = n.word("mode", "gelu_erf", "gelu_erf gelu_tanh")
-    return b.add(activation.Gelu("ERF" if mode == "gelu_erf" else "TANH"), n[0])
+    return activation.Gelu("ERF" if mode == "gelu_erf" else "TANH")
 
 
-@rule("SoftPlus")
-def soft_plus(n: DumpNode, b: ImportBuilder) -> Value:
-    """log(1 + exp(beta * x)) / beta."""
-    beta = float(n.get("beta", 1.0))
-    if beta == 1:
-        return b.add(activation.SoftPlus(), n[0])
-    factor = b.like(beta, n[0])
-    return b.add(
-        elementwise.Divide(),
-        b.add(activation.SoftPlus(), b.add(elementwise.Multiply(), n[0], factor)),
-        factor,
-    )
-
-
-@rule("SoftMax LogSoftmax")
-def softmax(n: DumpNode, b: ImportBuilder) -> Value:
-    """Along one axis."""
+def _softmax(n: DumpNode, b: ImportBuilder) -> Op:
     if n.kind == "SoftMax":
         n.word("mode", "none", "none")
-    axis = int(n.get("axis", 1))
-    return b.add(SoftMax(axis) if n.kind == "SoftMax" else LogSoftmax(axis), n[0])
+    return (SoftMax if n.kind == "SoftMax" else LogSoftmax)(int(n.get("axis", 1)))
 
 
-@rule("Concat")
-def concat(n: DumpNode, b: ImportBuilder) -> Value:
-    """Join along an axis."""
-    return b.add(Concat(int(n.get("axis"))), *n.given)
+_ONE_OPERATION: dict[str, Rule] = {
+    "Abs": one_operation(elementwise.Abs()),
+    "Clamp": by_numbers("clip", min=None, max=None),
+    "Concat": one_operation(lambda n, b: Concat(int(n.get("axis"))), None),
+    "Elu": by_numbers("elu", alpha=None),
+    "Exp": one_operation(elementwise.Exp()),
+    "GELU": one_operation(_gelu),
+    "HardSigmoid": by_numbers("hardsigmoid", alpha=None, beta=None),
+    "HardSwish": one_operation(activation.HSwish()),
+    "LeakyReLU": by_numbers("leakyrelu", alpha=None),
+    "Log": one_operation(elementwise.Log()),
+    "LogSoftmax": one_operation(_softmax),
+    "Mish": one_operation(activation.Mish()),
+    "Pow": by_numbers("pow", beta=None),
+    "ReLU": one_operation(activation.ReLU()),
+    "Round": one_operation(elementwise.Round("half_to_even")),
+    "Sigmoid": one_operation(activation.Sigmoid()),
+    "SoftMax": one_operation(_softmax),
+    "SoftPlus": by_numbers("softplus", beta=1.0),
+    "Sqrt": one_operation(elementwise.Sqrt()),
+    "Tanh": one_operation(elementwise.Tanh()),
+}
+RULES |= _ONE_OPERATION
 
 
 @rule("MatMul")
 def matmul(n: DumpNode, b: ImportBuilder) -> Value:
     """Matrix product, perhaps of transposed matrices, plus an optional bias of the columns."""
     op = MatMul(bool(n.get("transpose_a", False)), bool(n.get("transpose_b", False)))
-    y = b.add(op, n[0], n[1])
-    return y if len(n.inputs) < 3 else b.add(elementwise.Add(), y, n[2])
+    return b.plus(b.add(op, n[0], n[1]), n.input(2))
 
 
 @rule("StaticReshape")

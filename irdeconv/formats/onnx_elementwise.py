@@ -7,6 +7,7 @@ from functools import reduce
 
 import numpy as np
 
+from irdeconv.formats.activations import by_numbers
 from irdeconv.formats.importing import ImportBuilder, Refusal
 from irdeconv.formats.onnx_node import (
     OnnxNode,
@@ -135,11 +136,23 @@ def mod(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(elementwise.Mod() if fmod else elementwise.FloorMod(), n[0], n[1])
 
 
-@rule("BitShift", "11 28")
-def bit_shift(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Bits moved to the left or right, zeros filled in."""
-    words = {"LEFT": elementwise.BitwiseLeftShift(), "RIGHT": elementwise.BitwiseRightShift()}
-    return b.add(n.meaning("direction", "", words), n[0], n[1])
+_SHIFTS = {"LEFT": elementwise.BitwiseLeftShift(), "RIGHT": elementwise.BitwiseRightShift()}
+_SIGNS = ("detect_negative", "detect_positive")
+_GELUS = {"none": "ERF", "tanh": "TANH"}
+
+plain("BitShift", "11 28", lambda n, b: n.meaning("direction", "", _SHIFTS), 2)
+plain("Gelu", "20", lambda n, b: activation.Gelu(n.meaning("approximate", "none", _GELUS)))
+plain("IsInf", "10 20", lambda n, b: elementwise.IsInf(*(n.flag(a, True) for a in _SIGNS)))
+
+for _name, _versions, _usual in (
+    ("Elu", "1 6 22", {"alpha": 1.0}),
+    ("HardSigmoid", "1 6 22", {"alpha": 0.2, "beta": 0.5}),
+    ("LeakyRelu", "1 6 16", {"alpha": 0.01}),
+    ("Selu", "1 6 22", {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}),
+    ("Swish", "24", {"alpha": 1.0}),
+    ("ThresholdedRelu", "10 22", {"alpha": 1.0}),
+):
+    rule(_name, _versions)(by_numbers(_name.lower(), **_usual))
 
 
 @rule("Pow", "1 7 12 13 15")
@@ -156,13 +169,6 @@ def power(n: OnnxNode, b: ImportBuilder) -> Outputs:
 def reciprocal(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """1 / x."""
     return b.add(elementwise.Divide(m_pythondiv=False), b.like(1, n[0]), n[0])
-
-
-@rule("LeakyRelu", "1 6 16")
-def leaky_relu(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """x, or alpha * x below 0."""
-    slope = np.array([n.number("alpha", 0.01)], b.dtype(n[0]).container)
-    return b.add(activation.PReLU(), n[0], b.const(slope))
 
 
 @rule("PRelu", "1 6 7 9 16")
@@ -184,12 +190,6 @@ def prelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(elementwise.Select(), below, b.add(elementwise.Multiply(), x, slope), x)
 
 
-@rule("Elu", "1 6 22")
-def elu(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """x, or alpha * (exp(x) - 1) below 0."""
-    return b.add(activation.Elu(alpha=n.number("alpha", 1.0)), n[0])
-
-
 @rule("Celu", "12 28")
 def celu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
@@ -200,41 +200,6 @@ def celu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(
         elementwise.Add(), b.add(activation.ReLU(), x), b.add(elementwise.Minimum(), zero, below)
     )
-
-
-def _with_numbers(type: str, versions: str, op: Op, **usual: float) -> None:
-    """Register an operation that takes numbers as inputs where the node has attributes."""
-
-    def with_numbers(n: OnnxNode, b: ImportBuilder) -> Outputs:
-        return b.add(op, n[0], *(b.like(n.number(a, v), n[0]) for a, v in usual.items()))
-
-    rule(type, versions)(with_numbers)
-
-
-_with_numbers("HardSigmoid", "1 6 22", activation.HardSigmoid(), alpha=0.2, beta=0.5)
-_with_numbers("Swish", "24", activation.Swish(), alpha=1.0)
-_with_numbers(
-    "Selu",
-    "1 6 22",
-    activation.Selu(),
-    alpha=1.67326319217681884765625,
-    gamma=1.05070102214813232421875,
-)
-
-
-@rule("ThresholdedRelu", "10 22")
-def thresholded_relu(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """x where it is above alpha, else 0."""
-    x = n[0]
-    above = b.add(elementwise.Greater(), x, b.like(n.number("alpha", 1.0), x))
-    return b.add(elementwise.Select(), above, x, b.like(0, x))
-
-
-@rule("Gelu", "20")
-def gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """x * Phi(x), exactly or by tanh."""
-    mode = n.meaning("approximate", "none", {"none": "ERF", "tanh": "TANH"})
-    return b.add(activation.Gelu(mode), n[0])
 
 
 @rule("Clip", "1 6 11 12 13")
@@ -254,13 +219,6 @@ def clip(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if low is not None:
         x = b.add(elementwise.Maximum(), x, low)
     return x if high is None else b.add(elementwise.Minimum(), x, high)
-
-
-@rule("IsInf", "10 20")
-def is_inf(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Whether an element is infinite, of the signs asked for."""
-    negative, positive = n.integer("detect_negative", 1), n.integer("detect_positive", 1)
-    return b.add(elementwise.IsInf(bool(negative), bool(positive)), n[0])
 
 
 @rule("Dropout", "1 6 7 10 12 13 22")

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from irdeconv.base.extras import needed
+from irdeconv.formats.activations import MakeOp, one_operation
 from irdeconv.formats.importing import ImportBuilder, Refusal, SourceNode, producers_first
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.graph import Graph, Value
@@ -193,16 +194,23 @@ class OnnxNode(SourceNode):
             raise Refusal(f"the attribute {name} is {type(found).__name__}, not {want.__name__}")
         return found
 
+    def _required(self, name: str, default: Any, want: Any) -> Any:
+        found = self._take(name, default, want)
+        if found is None:
+            raise Refusal(f"the attribute {name} is missing")
+        return found
+
     def integer(self, name: str, default: int | None = None) -> int:
         """Return an integer attribute; without a default it is required."""
-        value = self._take(name, default, int)
-        if value is None:
-            raise Refusal(f"the attribute {name} is missing")
-        return int(value)
+        return int(self._required(name, default, int))
 
-    def number(self, name: str, default: float) -> float:
-        """Return a floating-point attribute."""
-        return float(self._take(name, default, float))
+    def number(self, name: str, default: float | None = None) -> float:
+        """Return a floating-point attribute; without a default it is required."""
+        return float(self._required(name, default, float))
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Return whether an integer attribute is not 0."""
+        return bool(self.integer(name, default))
 
     def text(self, name: str, default: str) -> str:
         """Return a text attribute."""
@@ -229,10 +237,7 @@ class OnnxNode(SourceNode):
 
     def body(self, name: str) -> Any:
         """Return a GraphProto, which is required."""
-        found = self._take(name, None, onnx_module().GraphProto)
-        if found is None:
-            raise Refusal(f"the attribute {name} is missing")
-        return found
+        return self._required(name, None, onnx_module().GraphProto)
 
     def tensor(self, name: str) -> Any:
         """Return a TensorProto; None where it is missing."""
@@ -306,9 +311,9 @@ def rule(types: str, versions: str, domain: str = "") -> Callable[[Rule], Rule]:
     return register
 
 
-def plain(types: str, versions: str, op: Op, inputs: int = 1) -> None:
-    """Register an operation that takes the first inputs as they are and has no attributes."""
-    rule(types, versions)(lambda n, b: b.add(op, *(n[i] for i in range(inputs))))
+def plain(types: str, versions: str, op: Op | MakeOp[OnnxNode], inputs: int | None = 1) -> None:
+    """Register an operation of the first inputs as they are (None: of all)."""
+    rule(types, versions)(one_operation(op, inputs))
 
 
 ATTRIBUTE_KINDS = {1: "f", 2: "i", 3: "s", 4: "t", 5: "g", 6: "floats", 7: "ints", 8: "strings"}

@@ -155,9 +155,8 @@ def group_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("MeanVarianceNormalization", "9 13")
 def mean_variance_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """(x - mean) / (standard deviation + 1e-9) over `axes`."""
-    axes = n.ints("axes", (0, 2, 3))
     op = MVN(normalize_variance=True, eps=1e-9, eps_mode="outside_sqrt")
-    return b.add(op, n[0], b.ints(*axes))
+    return b.add(op, n[0], b.ints(*n.ints("axes", (0, 2, 3))))
 
 
 @rule("Softmax LogSoftmax", "1 11 13")
@@ -399,18 +398,6 @@ def gather(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(Gather(), n[0], n[1], b.scalar(n.axis(b, n[0])))
 
 
-@rule("GatherElements", "11 13")
-def gather_elements(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Take single elements along an axis."""
-    return b.add(GatherElements(n.axis(b, n[0])), n[0], n[1])
-
-
-@rule("GatherND", "11 12 13")
-def gather_nd(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Take parts by index tuples."""
-    return b.add(GatherNDOp(n.integer("batch_dims", 0)), n[0], n[1])
-
-
 REDUCTIONS = {"none": "none", "add": "sum", "mul": "prod", "max": "max", "min": "min"}
 
 
@@ -422,8 +409,10 @@ def scatter_elements(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(op, n[0], n[1], n[2], b.scalar(n.axis(b, n[0])))
 
 
-@rule("ScatterND", "11 13 16 18")
-def scatter_nd(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Write or combine parts by index tuples."""
-    op = ScatterNDUpdate(n.meaning("reduction", "none", REDUCTIONS))
-    return b.add(op, n[0], n[1], n[2])
+def _scatter_nd(n: OnnxNode, b: ImportBuilder) -> Op:
+    return ScatterNDUpdate(n.meaning("reduction", "none", REDUCTIONS))
+
+
+plain("GatherElements", "11 13", lambda n, b: GatherElements(n.axis(b, n[0])), 2)
+plain("GatherND", "11 12 13", lambda n, b: GatherNDOp(n.integer("batch_dims", 0)), 2)
+plain("ScatterND", "11 13 16 18", _scatter_nd, 3)

@@ -11,6 +11,7 @@ from irdeconv.formats.importing import ImportBuilder, Refusal
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, element_type, plain, rule, to_array
 from irdeconv.ir.dtypes import ElementType, f32, i64, of_numpy
 from irdeconv.ir.graph import Value
+from irdeconv.ir.op import Op
 from irdeconv.ops import elementwise
 from irdeconv.ops.channels import DepthToSpace, ReverseSequence, SpaceToDepth, Split, VariadicSplit
 from irdeconv.ops.generation import Eye, Range
@@ -79,10 +80,7 @@ def unsqueeze(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(Unsqueeze(), n[0], axes)
 
 
-@rule("Concat", "1 4 11 13")
-def concat(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Join along an axis."""
-    return b.add(Concat(n.axis(b, n[0], default=1)), *n.given)
+plain("Concat", "1 4 11 13", lambda n, b: Concat(n.axis(b, n[0], default=1)), None)
 
 
 @rule("Split", "2 11 13 18")
@@ -150,12 +148,14 @@ def size(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(ReduceProd(keep_dims=False), b.shape_of(n[0]), b.ints(0))
 
 
-@rule("DepthToSpace", "1 11 13 28")
-@rule("SpaceToDepth", "1 13 28")
-def blocks(n: OnnxNode, b: ImportBuilder) -> Outputs:
+def _blocks(n: OnnxNode, b: ImportBuilder) -> Op:
     """Blocks of channels become pixels, or back; DCR has the block first, CRD the channel."""
     op = DepthToSpace if n.type == "DepthToSpace" else SpaceToDepth
-    return b.add(op(n.meaning("mode", "DCR", BLOCKS), n.integer("blocksize")), n[0])
+    return op(n.meaning("mode", "DCR", BLOCKS), n.integer("blocksize"))
+
+
+plain("DepthToSpace", "1 11 13 28", _blocks)
+plain("SpaceToDepth", "1 13 28", _blocks)
 
 
 CONSTANTS: dict[str, tuple[Any, Callable[[OnnxNode, str], Any]]] = {
@@ -217,10 +217,7 @@ def trilu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(elementwise.Select(), b.add(inside, away, k), x, b.like(0, x))
 
 
-@rule("Einsum", "12 28")
-def einsum(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Sums of products over letters."""
-    return b.add(Einsum(n.text("equation", "").replace(" ", "")), *n.given)
+plain("Einsum", "12 28", lambda n, b: Einsum(n.text("equation", "").replace(" ", "")), None)
 
 
 @rule("Compress", "9 11 28")
@@ -315,12 +312,11 @@ def tensor_scatter(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(ScatterElementsUpdate(), cache, places, updates, b.scalar(axis))
 
 
-@rule("ReverseSequence", "10 28")
-def reverse_sequence(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Reverse the first elements of each sequence, as many as its length says."""
-    x = n[0]
-    op = ReverseSequence(n.axis(b, x, "batch_axis", 1), n.axis(b, x, "time_axis", 0))
-    return b.add(op, x, n[1])
+def _reverse_sequence(n: OnnxNode, b: ImportBuilder) -> Op:
+    return ReverseSequence(n.axis(b, n[0], "batch_axis", 1), n.axis(b, n[0], "time_axis", 0))
+
+
+plain("ReverseSequence", "10 28", _reverse_sequence, 2)
 
 
 @rule("Col2Im", "18")
