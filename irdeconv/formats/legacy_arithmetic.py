@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
+from irdeconv.formats.activations import ACTIVATIONS, by_numbers
 from irdeconv.formats.importing import ImportBuilder, Refusal
 from irdeconv.formats.legacy_convolution import WindowLists, windows
 from irdeconv.formats.legacy_layer import (
@@ -21,6 +21,7 @@ from irdeconv.formats.legacy_layer import (
     Outputs,
     integers,
     layer,
+    plain,
     standard,
     truth,
 )
@@ -30,19 +31,16 @@ from irdeconv.ir.op import Op
 from irdeconv.ops import elementwise
 from irdeconv.ops.activation import (
     Clamp,
-    Elu,
-    HardSigmoid,
     LogSoftmax,
     PReLU,
     ReLU,
-    Selu,
     Sigmoid,
     SoftMax,
 )
 from irdeconv.ops.elementwise import Add, Divide, Exp, Log, Multiply, Power, Select, Subtract
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Concat
-from irdeconv.ops.normalization import MVN2, BatchNormInference, NormalizeL2
+from irdeconv.ops.normalization import BatchNormInference, NormalizeL2
 from irdeconv.ops.ordering import TopK3
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.pooling import AvgPool1, MaxPool1
@@ -82,13 +80,9 @@ _FUNCTIONS = (
 _RENAMED = {"Ceil": "Ceiling", "Neg": "Negative", "TanH": "Tanh"}
 
 
-def _function(op: type[Op]) -> Callable[[LegacyLayer, ImportBuilder], Outputs]:
-    return lambda n, b: b.add(op(), n[0])
-
-
 for _name in _FUNCTIONS.split():
-    layer(_name)(_function(getattr(elementwise, _RENAMED.get(_name, _name))))
-layer("Sigmoid Logistic")(_function(Sigmoid))
+    plain(_name, getattr(elementwise, _RENAMED.get(_name, _name))())
+plain("Sigmoid Logistic", Sigmoid())
 
 
 @layer("Eltwise")
@@ -148,9 +142,7 @@ def _per_channel(n: LegacyLayer, b: ImportBuilder, name: str) -> Value | None:
 def relu(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """max(x, 0) + negative_slope * min(x, 0)."""
     slope = n.number("negative_slope", 0)
-    if not slope:
-        return b.add(ReLU(), n[0])
-    return b.add(PReLU(), n[0], b.const(np.array([slope], b.dtype(n[0]).container)))
+    return ACTIVATIONS["leakyrelu"](b, n[0], slope) if slope else b.add(ReLU(), n[0])
 
 
 @layer("PReLU")
@@ -164,49 +156,10 @@ def prelu(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     return b.add(PReLU(), n[0], n.blob(b, "weights", (count,)))
 
 
-@layer("ReLU6")
-def relu6(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """min(max(x, 0), n), n being 6 where it is not given."""
-    return b.add(Clamp(min=0.0, max=n.number("n", 6)), n[0])
-
-
-@layer("Clamp")
-def clamp(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """min(max(x, low), high)."""
-    return b.add(Clamp(min=n.number("min"), max=n.number("max")), n[0])
-
-
-@layer("ELU")
-def elu(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """x where it is positive, else alpha * (exp(x) - 1)."""
-    return b.add(Elu(alpha=n.number("alpha", 1)), n[0])
-
-
 @layer("Not")
 def negation(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """1 where x is 0, else 0."""
     return b.add(elementwise.LogicalNot(), truth(b, n[0]))
-
-
-@layer("HardSigmoid")
-def hard_sigmoid(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """max(0, min(1, alpha * x + beta))."""
-    terms = (b.like(n.number(a, d), n[0]) for a, d in (("alpha", 0.2), ("beta", 0.5)))
-    return b.add(HardSigmoid(), n[0], *terms)
-
-
-@layer("Selu")
-def selu(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """gamma * x where it is positive, else gamma * alpha * (exp(x) - 1)."""
-    usual = (("alpha", 1.67326324), ("gamma", 1.05070098))
-    terms = (b.like(n.number(a, d), n[0]) for a, d in usual)
-    return b.add(Selu(), n[0], *terms)
-
-
-@layer("Softplus")
-def softplus(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """log(1 + exp(x))."""
-    return b.add(standard("SoftPlus", "opset4"), n[0])
 
 
 @layer("Softsign")
@@ -220,6 +173,19 @@ def softsign(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 def reciprocal(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """1 / x."""
     return b.add(Divide(), b.like(1, n[0]), n[0])
+
+
+layer("Clamp")(by_numbers("clip", min=None, max=None))
+layer("ELU")(by_numbers("elu", alpha=1))
+layer("HardSigmoid")(by_numbers("hardsigmoid", alpha=0.2, beta=0.5))
+layer("Selu")(by_numbers("selu", alpha=1.67326324, gamma=1.05070098))
+plain("FakeQuantize Quantize", lambda n, b: FakeQuantize(levels=n.integer("levels")), 5)
+plain("GRN", lambda n, b: n.same("GRN", "opset1", {"bias": 0}))
+plain("LogSoftmax", lambda n, b: LogSoftmax(axis=n.axis(b, n[0], default=-1)))
+plain("MVN", lambda n, b: n.same("MVN", "opset2", {"eps": 1e-9}))
+plain("ReLU6", lambda n, b: Clamp(min=0.0, max=n.number("n", 6)))
+plain("SoftMax", lambda n, b: SoftMax(axis=n.axis(b, n[0])))
+plain("Softplus", standard("SoftPlus", "opset4"))
 
 
 @layer("Copy Dropout Reorder Identity")
@@ -240,12 +206,6 @@ def convert(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 def select(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """The second input where the first is not 0, else the third."""
     return b.add(Select(), truth(b, n[0]), n[1], b.convert(n[2], b.dtype(n[1])))
-
-
-@layer("FakeQuantize Quantize")
-def fake_quantize(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """Numbers between two limits in so many steps."""
-    return b.add(FakeQuantize(levels=n.integer("levels")), *(n[i] for i in range(5)))
 
 
 @layer("Gemm MatMul")
@@ -314,35 +274,6 @@ def _first(b: ImportBuilder, values: Value) -> Value:
     """Return the first of several channels' values: the only one that counts where they share."""
     one = b.ints(1)
     return b.add(Slice(), values, b.ints(0), one, one, one)
-
-
-@layer("MVN")
-def mvn(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """(x - mean) / sqrt(variance + eps) over the places, or over the channels too."""
-    op = MVN2(
-        across_channels=n.flag("across_channels", False),
-        normalize_variance=n.flag("normalize_variance", True),
-        eps=n.number("eps", 1e-9),
-    )
-    return b.add(op, n[0])
-
-
-@layer("GRN")
-def grn(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """x / sqrt(bias + sum of squares over the channels)."""
-    return b.add(standard("GRN", "opset1", bias=n.number("bias", 0)), n[0])
-
-
-@layer("SoftMax")
-def softmax(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """exp(x) by its sum along an axis."""
-    return b.add(SoftMax(axis=n.axis(b, n[0])), n[0])
-
-
-@layer("LogSoftmax")
-def log_softmax(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """Logarithm of the softmax along an axis."""
-    return b.add(LogSoftmax(axis=n.axis(b, n[0], default=-1)), n[0])
 
 
 @dataclass(frozen=True)
@@ -439,41 +370,30 @@ def _with_zeros(
     return b.add(AvgPool1(exclude_pad=True, **_lists(moved, found, within)), padded)
 
 
-def _reduced(n: LegacyLayer, b: ImportBuilder, x: Value, kind: str) -> Value:
-    op = standard(kind, "opset4", keep_dims=n.flag("keep_dims", True))
-    return b.add(op, x, integers(b, n[1]))
+def _over_axes(
+    kind: str, of: Callable[[ImportBuilder, Value], Value], then: Op | None = None
+) -> Callable[[LegacyLayer, ImportBuilder], Outputs]:
+    """Return the rule of a reduction of what `of` makes of the data; `then` is applied to it."""
+
+    def rule(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+        op = standard(kind, "opset4", keep_dims=n.flag("keep_dims", True))
+        y = b.add(op, of(b, n[0]), integers(b, n[1]))
+        return y if then is None else b.add(then, y)
+
+    return rule
 
 
-def _plain(kind: str, n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    return _reduced(n, b, n[0], kind)
-
-
-def _of_truths(kind: str, n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    return _reduced(n, b, truth(b, n[0]), kind)
+def _itself(b: ImportBuilder, x: Value) -> Value:
+    return x
 
 
 for _name in ("L1", "L2", "Max", "Mean", "Min", "Prod", "Sum"):
-    layer(f"Reduce{_name}")(partial(_plain, f"Reduce{_name}"))
+    layer(f"Reduce{_name}")(_over_axes(f"Reduce{_name}", _itself))
 for _name in ("And", "Or"):
-    layer(f"Reduce{_name}")(partial(_of_truths, f"ReduceLogical{_name}"))
-
-
-@layer("ReduceLogSum")
-def reduce_log_sum(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """Logarithm of the sum."""
-    return b.add(Log(), _reduced(n, b, n[0], "ReduceSum"))
-
-
-@layer("ReduceLogSumExp")
-def reduce_log_sum_exp(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """Logarithm of the sum of exp(x)."""
-    return b.add(Log(), _reduced(n, b, b.add(Exp(), n[0]), "ReduceSum"))
-
-
-@layer("ReduceSumSquare")
-def reduce_sum_square(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """Sum of squares."""
-    return _reduced(n, b, b.add(Multiply(), n[0], n[0]), "ReduceSum")
+    layer(f"Reduce{_name}")(_over_axes(f"ReduceLogical{_name}", truth))
+layer("ReduceLogSum")(_over_axes("ReduceSum", _itself, Log()))
+layer("ReduceLogSumExp")(_over_axes("ReduceSum", lambda b, x: b.add(Exp(), x), Log()))
+layer("ReduceSumSquare")(_over_axes("ReduceSum", lambda b, x: b.add(Multiply(), x, x)))
 
 
 @layer("ArgMax")

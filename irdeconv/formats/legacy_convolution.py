@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from irdeconv.formats.importing import ImportBuilder, Refusal
-from irdeconv.formats.legacy_layer import Ints, LegacyLayer, Outputs, integers, layer, standard
+from irdeconv.formats.legacy_layer import (
+    Ints,
+    LegacyLayer,
+    Outputs,
+    integers,
+    layer,
+    plain,
+    standard,
+)
 from irdeconv.formats.legacy_shape import cropped
 from irdeconv.ir.dtypes import f32, i32, i64
 from irdeconv.ir.graph import Value
@@ -287,18 +295,15 @@ def upsampling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     return _to_declared(n, b, n[0], coordinate_transformation_mode="asymmetric", **floor)
 
 
-@layer("ROIPooling")
-def roi_pooling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+def _roi_pooling(n: LegacyLayer, b: ImportBuilder) -> Op:
     """Maxima, or bilinear samples, of boxes: [boxes, C, pooled_h, pooled_w]."""
-    op = standard(
-        "ROIPooling",
-        "opset2",
-        pooled_h=n.integer("pooled_h"),
-        pooled_w=n.integer("pooled_w"),
-        spatial_scale=n.number("spatial_scale"),
-        method=n.word("method", "max", "max bilinear"),
-    )
-    return b.add(op, n[0], n[1])
+    fixed: dict[str, Any] = {name: n.integer(name) for name in ("pooled_h", "pooled_w")}
+    fixed |= {
+        "method": n.word("method", "max", "max bilinear"),
+        "output_size": (),
+        "output_roi": (),
+    }
+    return n.same("ROIPooling", "opset2", None, **fixed)
 
 
 @layer("PSROIPooling")
@@ -306,49 +311,34 @@ def psroi_pooling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Means of boxes, each cell of channels of its own: [boxes, output_dim, *group_size]."""
     mode = n.word("mode", "average", "average bilinear bilinear_deformable")
     group = n.integer("group_size")
-    terms = {
-        "output_dim": n.integer("output_dim"),
-        "group_size": group,
-        "spatial_scale": n.number("spatial_scale"),
-        "spatial_bins_x": n.integer("spatial_bins_x", 1),
-        "spatial_bins_y": n.integer("spatial_bins_y", 1),
-        "mode": mode,
-    }
     pooled = n.integer("pooled_height", group), n.integer("pooled_width", group)
     n.ignore("no_trans")
     if mode == "bilinear_deformable":
-        more = {"trans_std": n.number("trans_std", 1), "part_size": n.integer("part_size", 1)}
-        return b.add(standard("DeformablePSROIPooling", "opset1", **terms, **more), *n.given)
+        op = n.same("DeformablePSROIPooling", "opset1", group_size=group, mode=mode)
+        return b.add(op, *n.given)
     n.ignore("trans_std", "part_size")
     if pooled != (group, group):
         raise Refusal(f"pooled to {list(pooled)}, in groups of {group}")
-    return b.add(standard("PSROIPooling", "opset2", **terms), n[0], n[1])
+    return b.add(n.same("PSROIPooling", "opset2", mode=mode), n[0], n[1])
 
 
 @layer("RegionYolo")
 def region_yolo(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Logistic coordinates and scores of the boxes of each cell, softmax of classes if asked."""
-    flattens = n.flag("do_softmax", True)
     n.ignore("axis", "end_axis", "anchors", "mask_size")
-    op = standard(
-        "RegionYolo",
-        "opset1",
-        coords=n.integer("coords"),
-        classes=n.integer("classes"),
-        num=n.integer("num"),
-        do_softmax=flattens,
-        mask=n.ints("mask", ()),
-        axis=1,
-        end_axis=3,
-    )
+    usual = {"do_softmax": True}
+    op = n.same("RegionYolo", "opset1", usual, axis=1, end_axis=3, anchors=())
     y = b.add(op, n[0])
     return y if b.shape(y) == n.shape else b.reshape(y, n.shape)
 
 
-@layer("ReorgYolo")
-def reorg_yolo(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+def _reorg_yolo(n: LegacyLayer, b: ImportBuilder) -> Op:
     """Squares of places as channels: [N, C * stride^2, H / stride, W / stride]."""
-    return b.add(standard("ReorgYolo", "opset2", stride=(n.integer("stride"),)), n[0])
+    return standard("ReorgYolo", "opset2", stride=(n.integer("stride"),))
+
+
+plain("ROIPooling", _roi_pooling, 2)
+plain("ReorgYolo", _reorg_yolo)
 
 
 _CORNER, _CENTRE = "caffe.PriorBoxParameter.CORNER", "caffe.PriorBoxParameter.CENTER_SIZE"
@@ -369,19 +359,7 @@ def prior_box(n: LegacyLayer, b: ImportBuilder) -> Outputs:
         n.only(name, 0, "the size of the second input is taken")
     for name in ("step_h", "step_w"):
         n.only(name, n.number("step", 0), "only one step is read")
-    lists = ("min_size", "max_size", "aspect_ratio", "density", "fixed_ratio", "fixed_size")
-    op = standard(
-        "PriorBox",
-        "opset1",
-        **{name: n.numbers(name, ()) for name in lists},
-        clip=n.flag("clip", False),
-        flip=n.flag("flip", False),
-        step=n.number("step", 0),
-        offset=n.number("offset"),
-        variance=n.numbers("variance", ()),
-        scale_all_sizes=n.flag("scale_all_sizes", True),
-    )
-    made = b.keep(op, _size(b, n[0]), _size(b, n[1]))
+    made = b.keep(n.same("PriorBox", "opset1"), _size(b, n[0]), _size(b, n[1]))
     return b.keep(Unsqueeze(), made, b.ints(0))
 
 
@@ -395,17 +373,8 @@ def prior_box_clustered(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     steps = (n.number("step_h", 0) or step, n.number("step_w", 0) or step)
     if (steps[0] == 0) != (steps[1] == 0):
         raise Refusal(f"the steps {steps[0]} and {steps[1]}: one of them is 0")
-    op = standard(
-        "PriorBoxClustered",
-        "opset1",
-        width=n.numbers("width", ()),
-        height=n.numbers("height", ()),
-        clip=n.flag("clip", False),
-        step_h=steps[0],
-        step_w=steps[1],
-        offset=n.number("offset"),
-        variance=n.numbers("variance", ()),
-    )
+    usual = {"width": (), "height": (), "clip": False}
+    op = n.same("PriorBoxClustered", "opset1", usual, step=0.0, step_h=steps[0], step_w=steps[1])
     fixed = bool(height or width)
     size = b.ints(height or image[2], width or image[3]) if fixed else _size(b, n[1])
     made = b.keep(op, _size(b, n[0]), size)
@@ -422,29 +391,14 @@ def detection_output(n: LegacyLayer, b: ImportBuilder) -> Outputs:
         "pad_mode", "pad_value", "interp_mode", "height_scale", "width_scale", "height", "width"
     )
     centre = n.word("code_type", _CORNER, "CORNER CENTER_SIZE") == "CENTER_SIZE"
-    flags = {
-        "variance_encoded_in_target": False,
-        "share_location": True,
-        "decrease_label_id": False,
-        "clip_after_nms": False,
-        "normalized": True,
-    }
     clips = n.flag("clip_before_nms", False), n.flag("clip", False)
-    op = standard(
+    op = n.same(
         "DetectionOutput",
         "opset1",
-        num_classes=n.integer("num_classes"),
-        background_label_id=n.integer("background_label_id", 0),
-        top_k=n.integer("top_k", -1),
+        {"confidence_threshold": float(np.finfo(np.float32).min), "normalized": True},
         keep_top_k=n.integer("keep_top_k", -1),
         code_type=_CENTRE if centre else _CORNER,
-        nms_threshold=n.number("nms_threshold"),
-        confidence_threshold=n.number("confidence_threshold", float(np.finfo(np.float32).min)),
-        objectness_score=n.number("objectness_score", 0),
-        input_height=n.integer("input_height", 1),
-        input_width=n.integer("input_width", 1),
         clip_before_nms=any(clips),
-        **{name: n.flag(name, usual) for name, usual in flags.items()},
     )
     return b.keep(op, *n.given)
 
@@ -453,26 +407,7 @@ def detection_output(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 def proposal(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Boxes by anchors, scores and offsets: [N * post_nms_topn, 5], and their scores."""
     n.ignore("num_outputs", "for_deformable")
-    op = standard(
-        "Proposal",
-        "opset4",
-        base_size=n.integer("base_size"),
-        pre_nms_topn=n.integer("pre_nms_topn"),
-        post_nms_topn=n.integer("post_nms_topn"),
-        nms_thresh=n.number("nms_thresh"),
-        feat_stride=n.integer("feat_stride"),
-        min_size=n.integer("min_size"),
-        ratio=n.numbers("ratio"),
-        scale=n.numbers("scale"),
-        clip_before_nms=n.flag("clip_before_nms", True),
-        clip_after_nms=n.flag("clip_after_nms", False),
-        normalize=n.flag("normalize", False),
-        box_size_scale=n.number("box_size_scale", 1),
-        box_coordinate_scale=n.number("box_coordinate_scale", 1),
-        framework=n.text("framework", ""),
-    )
-    info = b.reshape(n[2], (-1,))
-    return b.outputs(op, n[0], n[1], info)
+    return b.outputs(n.same("Proposal", "opset4"), n[0], n[1], b.reshape(n[2], (-1,)))
 
 
 @layer("NonMaxSuppression")
@@ -505,9 +440,7 @@ def ctc_greedy_decoder(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     mask = n.input(1)
     if mask is None:
         mask = b.add(Broadcast(), b.scalar(1.0, f32), b.ints(*steps))
-    merges = n.flag("ctc_merge_repeated", True)
-    op = standard("CTCGreedyDecoder", "opset1", ctc_merge_repeated=merges)
-    return b.add(op, n[0], b.convert(mask, b.dtype(n[0])))
+    return b.add(n.same("CTCGreedyDecoder", "opset1"), n[0], b.convert(mask, b.dtype(n[0])))
 
 
 @layer("GatherTree")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
+from irdeconv.formats.activations import MakeOp, one_operation
 from irdeconv.formats.document import NoWeights, XmlPort, integer
 from irdeconv.formats.importing import ImportBuilder, Refusal, SourceNode, operation
 from irdeconv.formats.legacy_grammar import Blob
-from irdeconv.ir.attributes import parse_float
+from irdeconv.ir.attributes import attributes, parse_float
 from irdeconv.ir.constant import ArrayData, ConstantData, FileData
 from irdeconv.ir.dtypes import BY_PRECISION, ElementType, boolean, f16, f32, i32, i64
 from irdeconv.ir.graph import Value
@@ -24,6 +25,7 @@ from irdeconv.ops.convert import Convert
 X = TypeVar("X")
 Outputs = Value | tuple[Value, ...]
 Ints = tuple[int, ...]
+Usual = Mapping[str, Any]
 Rule = Callable[["LegacyLayer", ImportBuilder], Outputs]
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 _DRAWN = 1 << 30  # elements of one blob that are drawn
@@ -125,6 +127,26 @@ class LegacyLayer(SourceNode):
     def ignore(self, *names: str) -> None:
         """Say of attributes that they change nothing."""
         self.asked |= set(names)
+
+    def same(self, kind: str, version: str, usual: Usual | None = None, **fixed: Any) -> Op:
+        """Return an operation whose attributes, but for the `fixed`, have the layer's names.
+
+        Absent ones have the `usual` values, else the operation's; those that the specification
+        requires are required here, too.
+        """
+        read: dict[str, Callable[..., Any]] = {
+            "boolean": self.flag,
+            "integer": self.integer,
+            "integers": self.ints,
+            "number": self.number,
+            "numbers": self.numbers,
+        }
+        for a in attributes(_class_of(kind, version)).values():
+            if a.xml not in fixed:
+                default = None if a.required or a.documented else a.default
+                take = read.get(a.kind.label, self.text)
+                fixed[a.xml] = take(a.xml, (usual or {}).get(a.xml, default))
+        return standard(kind, version, **fixed)
 
     def _list(
         self, name: str, default: Sequence[X] | None, parse: Callable[[str], X]
@@ -233,12 +255,16 @@ def computed(dtype: ElementType | None) -> ElementType | None:
     return f32 if dtype == f16 else dtype
 
 
-def standard(kind: str, version: str, **attributes: Any) -> Op:
+def standard(kind: str, version: str, **values: Any) -> Op:
     """Return a standard operation by its attributes as the XML spells them."""
+    return operation(_class_of(kind, version), values)
+
+
+def _class_of(kind: str, version: str) -> type[Op]:
     cls = lookup(kind, version)
     if cls is None:
         raise Refusal(f"{kind} of {version} is not covered")
-    return operation(cls, attributes)
+    return cls
 
 
 def integers(b: ImportBuilder, value: Value) -> Value:
@@ -268,6 +294,11 @@ def truth(b: ImportBuilder, value: Value) -> Value:
 
 
 RULES: dict[str, Rule] = {}
+
+
+def plain(kinds: str, op: Op | MakeOp[LegacyLayer], inputs: int | None = 1) -> None:
+    """Register an operation of the first inputs as they are (None: of all)."""
+    layer(kinds)(one_operation(op, inputs))
 
 
 def layer(kinds: str) -> Callable[[Rule], Rule]:

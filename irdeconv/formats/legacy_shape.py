@@ -19,12 +19,14 @@ from irdeconv.formats.legacy_layer import (
     exact_shape,
     integers,
     layer,
+    plain,
     precision_of,
     standard,
 )
 from irdeconv.formats.wiring import Wiring, wire
 from irdeconv.ir.dtypes import f32, i32, i64
 from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.op import Op
 from irdeconv.ops.basic import Result
 from irdeconv.ops.bodies import Body, BodyInput, BodyOutput, Slicing
 from irdeconv.ops.channels import Split, VariadicSplit
@@ -132,12 +134,6 @@ def pad(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     return b.add(op, n[0], begin, end, *((b.like(value, n[0]),) if mode == "constant" else ()))
 
 
-@layer("Shape")
-def shape(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """The sizes of the axes."""
-    return b.add(ShapeOf(i32), n[0])
-
-
 @layer("Broadcast")
 def broadcast(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """The data repeated to the shape that the second input tells."""
@@ -158,20 +154,15 @@ def arange(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     return b.add(Range(output_type=dtype), *terms)
 
 
-@layer("ShuffleChannels")
-def shuffle_channels(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """The groups of an axis interleaved."""
-    axis, group = n.axis(b, n[0]), n.integer("group", 1)
-    return b.add(standard("ShuffleChannels", "opset1", axis=axis, group=group), n[0])
-
-
-@layer("DepthToSpace SpaceToDepth")
-def blocks(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+def _blocks(n: LegacyLayer, b: ImportBuilder) -> Op:
     """Channels as blocks of places, or back; the block is the slower part of the channels."""
     kind = "DepthToSpace" if n.kind == "depthtospace" else "SpaceToDepth"
-    size = n.integer("block_size", 1)
-    op = standard(kind, "opset1", mode="blocks_first", block_size=size)
-    return b.add(op, n[0])
+    return standard(kind, "opset1", mode="blocks_first", block_size=n.integer("block_size", 1))
+
+
+plain("DepthToSpace SpaceToDepth", _blocks)
+plain("Shape", ShapeOf(i32))
+plain("ShuffleChannels", lambda n, b: n.same("ShuffleChannels", "opset1", axis=n.axis(b, n[0])))
 
 
 @layer("Split Slice")
@@ -268,11 +259,9 @@ def scatter_update(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 @layer("ReverseSequence")
 def reverse_sequence(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """The first elements of each sequence in reverse order, as many as the second input says."""
-    axes = {
-        "seq_axis": n.axis(b, n[0], "seq_axis", 1),
-        "batch_axis": n.axis(b, n[0], "batch_axis", 0),
-    }
-    return b.add(standard("ReverseSequence", "opset1", **axes), n[0], integers(b, n[1]))
+    axes = [n.axis(b, n[0], name, i) for i, name in ((1, "seq_axis"), (0, "batch_axis"))]
+    op = standard("ReverseSequence", "opset1", seq_axis=axes[0], batch_axis=axes[1])
+    return b.add(op, n[0], integers(b, n[1]))
 
 
 @layer("OneHot")

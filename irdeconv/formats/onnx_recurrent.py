@@ -14,21 +14,23 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.formats.activations import ACTIVATIONS
 from irdeconv.formats.importing import ImportBuilder, Refusal, source_node
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, rule
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.graph import Graph, Info, Value
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Spec
-from irdeconv.ops import activation, elementwise
+from irdeconv.ops.activation import Clamp
 from irdeconv.ops.bodies import Body, BodyInput, BodyOutput, Slicing
 from irdeconv.ops.channels import Split
 from irdeconv.ops.control import TensorIterator
-from irdeconv.ops.elementwise import Add, Less, Tanh
+from irdeconv.ops.elementwise import Add, Less, Multiply, Select, Subtract
 from irdeconv.ops.generation import Range
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Broadcast, Concat, Transpose
-from irdeconv.ops.recurrent import ACTIVATIONS, GRUSequence, LSTMSequence, RNNSequence
+from irdeconv.ops.recurrent import ACTIVATIONS as SEQUENCE_ACTIVATIONS
+from irdeconv.ops.recurrent import GRUSequence, LSTMSequence, RNNSequence
 from irdeconv.ops.shape import Squeeze1, Unsqueeze
 from irdeconv.ops.slicing import Gather
 from irdeconv.rewrite.compressed_filters import constant
@@ -58,31 +60,7 @@ class StepActivation:
 
     def apply(self, b: ImportBuilder, x: Value) -> Value:
         """Return the activation of x."""
-        name, p = self.name, [b.like(v, x) for v in self.parameters]
-        plain = {
-            "sigmoid": activation.Sigmoid(),
-            "tanh": Tanh(),
-            "relu": activation.ReLU(),
-            "softsign": activation.SoftSign(),
-            "softplus": activation.SoftPlus(),
-        }
-        if name in plain:
-            return b.add(plain[name], x)
-        if name == "leakyrelu":
-            return b.add(activation.PReLU(), x, b.reshape(p[0], (1,)))
-        if name == "thresholdedrelu":
-            return b.add(
-                elementwise.Select(), b.add(elementwise.Greater(), x, p[0]), x, b.like(0, x)
-            )
-        if name == "elu":
-            return b.add(activation.Elu(alpha=self.parameters[0]), x)
-        if name == "hardsigmoid":
-            return b.add(activation.HardSigmoid(), x, *p)
-        if name == "affine":
-            return b.add(elementwise.Add(), b.add(elementwise.Multiply(), x, p[0]), p[1])
-        return b.add(
-            elementwise.Multiply(), b.add(Tanh(), b.add(elementwise.Multiply(), x, p[1])), p[0]
-        )
+        return ACTIVATIONS[self.name](b, x, *self.parameters)
 
 
 def step_activations(
@@ -159,8 +137,8 @@ def stepwise(b: ImportBuilder, layer: Stepwise) -> tuple[Value, ...]:
     states = [inside.enter(s, spec) for s, spec in zip(layer.states, specs, strict=True)]
     made = CELLS[layer.type](inside, layer, parts[0], states)
     there = inner.add(Unsqueeze(), parts[1], inner.ints(1))
-    kept = [inner.add(elementwise.Select(), there, n, s) for n, s in zip(made, states, strict=True)]
-    y = inner.add(elementwise.Select(), there, made[0], inner.like(0, made[0]))
+    kept = [inner.add(Select(), there, n, s) for n, s in zip(made, states, strict=True)]
+    y = inner.add(Select(), there, made[0], inner.like(0, made[0]))
     inner.result(inner.add(Unsqueeze(), y, inner.ints(1)), "y")
     for at, state in enumerate(kept):
         inner.result(state, f"state/{at}")
@@ -183,13 +161,13 @@ def _gates(inside: _StepBody, layer: Stepwise, x: Value, h: Value, count: int) -
     """Return x + h R^T + bias, a value for each gate."""
     b = inside.b
     both = b.add(MatMul(transpose_b=True), h, inside.enter(layer.r))
-    total = b.add(elementwise.Add(), x, b.add(elementwise.Add(), both, inside.enter(layer.bias)))
+    total = b.add(Add(), x, b.add(Add(), both, inside.enter(layer.bias)))
     return list(b.outputs(Split(count), total, b.scalar(1))) if count > 1 else [total]
 
 
 def _activated(b: ImportBuilder, layer: Stepwise, at: int, x: Value) -> Value:
     if layer.clip > 0:
-        x = b.add(activation.Clamp(-layer.clip, layer.clip), x)
+        x = b.add(Clamp(-layer.clip, layer.clip), x)
     return layer.activations[at].apply(b, x)
 
 
@@ -200,10 +178,8 @@ def _rnn(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> l
 
 def _mixed(b: ImportBuilder, gate: Value, one: Value, other: Value) -> Value:
     """Return gate * one + (1 - gate) * other."""
-    rest = b.add(
-        elementwise.Multiply(), b.add(elementwise.Subtract(), b.like(1, gate), gate), other
-    )
-    return b.add(elementwise.Add(), b.add(elementwise.Multiply(), gate, one), rest)
+    rest = b.add(Multiply(), b.add(Subtract(), b.like(1, gate), gate), other)
+    return b.add(Add(), b.add(Multiply(), gate, one), rest)
 
 
 def _gru(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> list[Value]:
@@ -213,17 +189,16 @@ def _gru(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> l
 
     def product(at: int, state: Value) -> Value:
         both = b.add(MatMul(transpose_b=True), state, thirds[1][at])
-        return b.add(elementwise.Add(), both, thirds[2][at])
+        return b.add(Add(), both, thirds[2][at])
 
     z, reset = (
-        _activated(b, layer, 0, b.add(elementwise.Add(), thirds[0][at], product(at, h)))
-        for at in (0, 1)
+        _activated(b, layer, 0, b.add(Add(), thirds[0][at], product(at, h))) for at in (0, 1)
     )
     if layer.behind:
-        late = b.add(elementwise.Multiply(), reset, product(2, h))
+        late = b.add(Multiply(), reset, product(2, h))
     else:
-        late = product(2, b.add(elementwise.Multiply(), reset, h))
-    new = _activated(b, layer, 1, b.add(elementwise.Add(), thirds[0][2], late))
+        late = product(2, b.add(Multiply(), reset, h))
+    new = _activated(b, layer, 1, b.add(Add(), thirds[0][2], late))
     return [_mixed(b, z, h, new)]
 
 
@@ -236,11 +211,7 @@ def _lstm(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> 
 
     def seen(gate: Value, at: int, cell: Value) -> Value:
         peep = peeps[at]
-        return (
-            gate
-            if peep is None
-            else b.add(elementwise.Add(), gate, b.add(elementwise.Multiply(), peep, cell))
-        )
+        return gate if peep is None else b.add(Add(), gate, b.add(Multiply(), peep, cell))
 
     i = _activated(b, layer, 0, seen(i, 0, c))
     new = _activated(b, layer, 1, new)
@@ -248,13 +219,9 @@ def _lstm(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> 
         cell = _mixed(b, i, new, c)
     else:
         f = _activated(b, layer, 0, seen(f, 2, c))
-        cell = b.add(
-            elementwise.Add(),
-            b.add(elementwise.Multiply(), f, c),
-            b.add(elementwise.Multiply(), i, new),
-        )
+        cell = b.add(Add(), b.add(Multiply(), f, c), b.add(Multiply(), i, new))
     o = _activated(b, layer, 0, seen(o, 1, cell))
-    return [b.add(elementwise.Multiply(), o, layer.activations[2].apply(b, cell)), cell]
+    return [b.add(Multiply(), o, layer.activations[2].apply(b, cell)), cell]
 
 
 StepCell = Callable[[_StepBody, Stepwise, Value, list[Value]], list[Value]]
@@ -291,7 +258,7 @@ class RecurrentLayer:
     def is_plain(self) -> bool:
         """Whether OpenVINO has a sequence for it."""
         names = {a.name for group in self.activations for a in group}
-        return self.peepholes is None and not self.coupled and names <= set(ACTIVATIONS)
+        return self.peepholes is None and not self.coupled and names <= set(SEQUENCE_ACTIVATIONS)
 
 
 @rule("RNN GRU LSTM", "1 3 7 14 22")
