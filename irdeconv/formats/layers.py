@@ -14,16 +14,15 @@ from functools import lru_cache
 
 from lxml import etree
 
-from irdeconv.base.errors import Collector, Diagnostic, OpError, Problem, count, did_you_mean
+from irdeconv.base.errors import Collector, Diagnostic, OpError, Problem, did_you_mean
 from irdeconv.base.limits import current
 from irdeconv.formats.constants import ConstantReader
 from irdeconv.formats.document import Context, XmlLayer, integer
-from irdeconv.formats.wiring import Wiring
 from irdeconv.ir.attributes import per_class
 from irdeconv.ir.constant import FileData
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.graph import Graph, Node
-from irdeconv.ir.op import REGISTRY, TYPES, Op, attributes, lookup, parse_attributes, ports
+from irdeconv.ir.op import REGISTRY, TYPES, Op, attributes, lookup, parse_attributes
 from irdeconv.ir.spec import Spec
 from irdeconv.ops.basic import Const, Opaque, Parameter, Section, is_indispensable
 from irdeconv.ops.bodies import Body, BodyOp, bodies_of
@@ -398,71 +397,6 @@ def _refined(layer: XmlLayer, problem: Problem) -> Problem:
 
 def _control(c: str) -> bool:
     return (ord(c) < 32 and c not in "\t\n\r") or 0x7F <= ord(c) < 0xA0
-
-
-def check_inputs(wiring: Wiring, index: int, op: Op, context: Context) -> bool:
-    """Report missing and surplus ports; whether the operation can take the inputs it has."""
-    layer, sources = wiring.layers[index], wiring.sources[index]
-    if None not in sources:
-        if isinstance(op, Opaque):
-            return True
-        if len(layer.outputs) < 2 and ports(type(op)).fits(len(sources)):
-            return True
-    fed = [i for i, value in enumerate(sources) if value is not None]
-    dense = fed == list(range(len(fed)))
-    quiet = index in wiring.doubtful
-    if isinstance(op, Opaque):
-        if not quiet:
-            for port in range(len(sources)):
-                if sources[port] is None:
-                    _missing(layer, port, f"input {port}", context)
-        return dense
-    known = ports(type(op))
-    if not quiet:
-        for port in range(len(sources)):
-            if sources[port] is None and (known.variadic or port < len(known.names)):
-                _missing(layer, port, known.name(port), context)
-        _check_count(layer, op, context)
-    return dense and known.fits(len(fed))
-
-
-def _missing(layer: XmlLayer, port: int, name: str, context: Context) -> None:
-    number = layer.inputs[port].id
-    context.add(
-        "E204",
-        f"input port {number} ({name}) has no producer",
-        layer=layer,
-        sub=layer.inputs[port].sub,
-        hint=f'an <edge to-layer="{layer.id}" to-port="{number}"> is missing',
-    )
-
-
-def _check_count(layer: XmlLayer, op: Op, context: Context) -> None:
-    known, number = ports(type(op)), len(layer.inputs)
-    if number < known.required:
-        names = ", ".join(known.names[: known.required]) or "one input or more"
-        context.add(
-            "E208",
-            f"it has {count(number, 'input port')}, but needs {known.required}: {names}",
-            layer=layer,
-        )
-    elif not known.fits(number):
-        names = ", ".join(known.names) or "none"
-        context.add(
-            "E208",
-            f"it has {count(number, 'input port')}, but takes {len(known.names)} at most: {names}",
-            layer=layer,
-            sub=layer.inputs[len(known.names)].sub,
-        )
-    if len(layer.outputs) > 1 and single_output(type(op)):
-        context.add(
-            "E208", f"it has {len(layer.outputs)} output ports; {op.type} has one", layer=layer,
-            sub=layer.outputs[1].sub,
-        )  # fmt: skip
-
-
-def _count(inputs: int) -> str:
-    return "1 input port" if inputs == 1 else f"{inputs} input ports"
 
 
 @per_class

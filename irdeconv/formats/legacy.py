@@ -2,7 +2,7 @@
 
 The file declares all shapes. An output whose inferred shape differs is refused, so a misread layer
 is found. The `<pre-process>` of a model subtracts a mean from its input image. Weights are the
-`.bin`, or random blobs.
+`.bin`, or random blobs. The inputs of a TensorIterator's body are its open input ports.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from irdeconv.base.source import Location, SourceFile
 from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
     legacy_arithmetic,
     legacy_convolution,
-    legacy_shape,
 )
-from irdeconv.formats.build import find_cycles
+from irdeconv.formats.build import Wiring, find_cycles, wire
 from irdeconv.formats.constants import LEFT_OUT, UNREADABLE
 from irdeconv.formats.document import Context, NoWeights, XmlLayer, XmlPort, integer
 from irdeconv.formats.importing import (
@@ -36,32 +35,30 @@ from irdeconv.formats.importing import (
     producers_first,
     source_node,
 )
-from irdeconv.formats.legacy_grammar import (
-    Channel,
-    LegacyDocument,
-    PreProcess,
-    blobs_of,
-    read_grammar,
-)
 from irdeconv.formats.legacy_layer import (
     RULES,
     BlobSource,
+    Channel,
+    LegacyDocument,
     LegacyLayer,
     Outputs,
+    PreProcess,
     as_kind,
+    blobs_of,
     computed,
     decompressed,
     exact_shape,
     precision_of,
+    read_grammar,
 )
-from irdeconv.formats.legacy_shape import tensor_iterator
 from irdeconv.formats.reading import Loaded, open_source, open_weights
-from irdeconv.formats.wiring import Wiring, wire
 from irdeconv.ir.dtypes import f16, f32
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph, Info, Value
 from irdeconv.ir.spec import Spec
-from irdeconv.ops.basic import Const, Parameter
+from irdeconv.ops.basic import Const, Parameter, Result
+from irdeconv.ops.bodies import Body, BodyInput, BodyOutput, Slicing
+from irdeconv.ops.control import TensorIterator
 from irdeconv.ops.elementwise import Subtract
 from irdeconv.ops.movement import Concat
 from irdeconv.rewrite.infer_specs import ShapeLike, infer_specs, input_shapes
@@ -252,6 +249,121 @@ def _declared(port: XmlPort, default: object) -> Spec:
     shape = exact_shape(port)
     dtype = precision_of(port.precision) if port.precision else default
     return Spec(computed(dtype), shape)  # type: ignore[arg-type]
+
+
+_FROM, _TO = ("from-layer", "from-port"), ("to-layer", "to-port")
+_INTERNAL = ("internal_layer_id", "internal_port_id")
+
+
+def tensor_iterator(
+    n: LegacyLayer, b: ImportBuilder, xml: XmlLayer, inner: LegacyLayersReader, context: Context
+) -> Outputs:
+    """Read the body, the port map and the back edges of a layer."""
+    if len(xml.bodies) != 1:
+        raise Refusal(f"it has {len(xml.bodies)} bodies")
+    wiring = wire(xml.bodies[0].document, context)
+    entries = [(m.tag, e.tag, dict(e.attributes)) for m in xml.maps for e in m.entries]
+    ends = _BodyEnds(wiring, inner, n)
+    ends.open([e for tag, side, e in entries if side == "input"], _INTERNAL)
+    ends.open([e for tag, side, e in entries if tag == "back_edges"], _TO)
+    inner.layers(wiring, ends.fed)
+    given = {p.id: i for i, p in enumerate(xml.inputs)}
+    gives = {p.id: i for i, p in enumerate(xml.outputs)}
+    inputs, outputs, edges = [], [], []
+    for tag, side, entry in entries:
+        if tag == "back_edges":
+            edges.append((ends.result(entry, _FROM), ends.parameter(entry, _TO)))
+            continue
+        port = (given if side == "input" else gives).get(entry.get("external_port_id"))
+        if port is None:
+            raise Refusal(f"its port map names the port {entry.get('external_port_id')}")
+        if side == "input":
+            inputs.append(BodyInput(ends.parameter(entry, _INTERNAL), port, _slicing(entry)))
+        else:
+            outputs.append(BodyOutput(ends.result(entry, _INTERNAL), port, _slicing(entry)))
+    body = Body(inner.graph, tuple(inputs), tuple(outputs), tuple(edges))
+    return b.outputs(TensorIterator(bodies=(body,)), *n.given)
+
+
+def _slicing(entry: Mapping[str, str]) -> Slicing | None:
+    def number(name: str, usual: int) -> int:
+        found = integer(entry.get(name, str(usual)))
+        if found is None:
+            raise Refusal(f'its port map has {name}="{entry[name]}"')
+        return found
+
+    axis = number("axis", -1)
+    if axis < 0:
+        return None
+    return Slicing(
+        axis,
+        start=number("start", 0),
+        end=number("end", -1),
+        stride=number("stride", 1),
+        part_size=number("part_size", 1),
+    )
+
+
+class _BodyEnds:
+    """The inputs and outputs of a body by the layer and port that the maps name."""
+
+    def __init__(self, wiring: Wiring, inner: LegacyLayersReader, n: LegacyLayer) -> None:
+        self._wiring, self._inner, self._layer = wiring, inner, n
+        self._parameters: dict[Value, int] = {}
+        self._results: dict[Value, int] = {}
+        self.fed: dict[Value, Value] = {}
+
+    def _place(self, entry: Mapping[str, str], names: tuple[str, str], side: int) -> Value | None:
+        """Return the position of a layer and of its port; None where there is no such port."""
+        layer, port = (integer(entry.get(name)) for name in names)
+        index = self._wiring.ids.get(-1 if layer is None else layer)
+        if index is None or port is None:
+            raise Refusal(
+                f"its body has no layer {entry.get(names[0])}, port {entry.get(names[1])}"
+            )
+        at = self._wiring.ports[index][side].get(port)
+        return None if at is None else Value(index, at)
+
+    def open(self, entries: list[dict[str, str]], names: tuple[str, str]) -> None:
+        """Make Parameters of the open input ports that entries name."""
+        for entry in entries:
+            at = self._place(entry, names, 0)
+            if at is None or at in self.fed or self._source(at) is not None:
+                continue
+            port = self._wiring.layers[at.node].inputs[at.port]
+            dims = exact_shape(port)
+            dtype = precision_of(port.precision) if port.precision else self._layer.precision
+            name = f"{self._layer.name}/in{len(self.fed)}"
+            self.fed[at] = self._inner.builder.parameter(name, computed(dtype) or f32, dims)
+
+    def _source(self, at: Value) -> Value | None:
+        return self._wiring.sources[at.node][at.port]
+
+    def parameter(self, entry: Mapping[str, str], names: tuple[str, str]) -> int:
+        """Return the Parameter of a port: an open input, or the output of an Input layer."""
+        at = self._place(entry, names, 0)
+        if at is not None and at in self.fed:
+            return self.fed[at].node
+        output = self._place(entry, names, 1) if at is None else self._source(at)
+        value = None if output is None else self._inner.values.get(output)
+        if value is None or self._inner.graph.node(value.node).type != "Parameter":
+            where = " ".join(f"{name}={entry.get(name)}" for name in names)
+            raise Refusal(f"its body has no input at {where}")
+        return value.node
+
+    def result(self, entry: Mapping[str, str], names: tuple[str, str]) -> int:
+        """Return the Result of an output port, made once."""
+        at = self._place(entry, names, 1)
+        value = None if at is None else self._inner.values.get(at)
+        if at is None or value is None:
+            where = " ".join(f"{name}={entry.get(name)}" for name in names)
+            raise Refusal(f"its body has no output at {where}, or it could not be read")
+        if at not in self._results:
+            spec = self._inner.graph.spec(value)
+            name = f"{self._layer.name}/out{len(self._results)}"
+            made = self._inner.graph.add(Result(), [value], name=name, specs=(spec,))
+            self._results[at] = made.id
+        return self._results[at]
 
 
 def read_legacy(

@@ -10,8 +10,14 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from irdeconv.base.extras import needed
-from irdeconv.formats.activations import MakeOp, one_operation
-from irdeconv.formats.importing import ImportBuilder, Refusal, SourceNode, producers_first
+from irdeconv.formats.importing import (
+    ImportBuilder,
+    MakeOp,
+    Refusal,
+    SourceNode,
+    one_operation,
+    producers_first,
+)
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import Op

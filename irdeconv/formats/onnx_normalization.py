@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from irdeconv.formats.importing import ImportBuilder, Refusal
+from irdeconv.formats.onnx_elementwise import limits
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, plain, rule
-from irdeconv.formats.onnx_quantization import limits
 from irdeconv.ir.dtypes import f32, i64
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op

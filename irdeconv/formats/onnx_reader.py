@@ -18,7 +18,6 @@ from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
     onnx_elementwise,
     onnx_microsoft,
     onnx_normalization,
-    onnx_quantization,
     onnx_recurrent,
     onnx_resize,
     onnx_shape,
@@ -32,7 +31,7 @@ from irdeconv.formats.importing import (
     require_one_length,
     source_node,
 )
-from irdeconv.formats.onnx_external import load
+from irdeconv.formats.onnx_container import load
 from irdeconv.formats.onnx_node import (
     RULES,
     Bodies,

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.formats.activations import ACTIVATIONS
-from irdeconv.formats.importing import ImportBuilder, Refusal, source_node
+from irdeconv.formats.importing import ACTIVATIONS, ImportBuilder, Refusal, source_node
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, rule
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.graph import Graph, Info, Value

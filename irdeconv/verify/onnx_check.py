@@ -25,11 +25,11 @@ from irdeconv.formats.onnx_container import (
     first_output,
     load_file,
     names,
+    place_of,
     scopes,
     title_of,
     uses,
 )
-from irdeconv.formats.onnx_external import place_of
 from irdeconv.formats.onnx_node import onnx_module
 from irdeconv.formats.onnx_types import (
     Types,
