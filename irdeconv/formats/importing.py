@@ -186,6 +186,13 @@ class ImportBuilder(GraphBuilder):
         """Return the number of axes."""
         return len(self.shape(value))
 
+    def size(self, value: Value, axis: int, what: str = "") -> int:
+        """Return the size of an axis, which must be exact; `what` is said behind the axis."""
+        found = self.shape(value, 1)[axis]
+        if not isinstance(found, int):
+            raise Refusal(f"axis {axis}{what} of open size")
+        return found
+
     def static(self, value: Value, what: str, least: int = 0) -> tuple[int, ...]:
         """Return a shape that must be exact, of so many axes at `least`."""
         found = self.shape(value, least)

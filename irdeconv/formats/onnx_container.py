@@ -29,10 +29,9 @@ from irdeconv.base.opening import open_file, read_file, shown, size_of
 from irdeconv.base.source import Location, SourceFile
 from irdeconv.formats.atomic import Files, failures
 from irdeconv.formats.importing import malformed
-from irdeconv.formats.onnx_node import onnx_module
+from irdeconv.formats.onnx_node import STANDARD, bodies, onnx_module, opsets_of, title_of
 
 CONSTANT_STEPS = frozenset(["Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze"])
-STANDARD = ("", "ai.onnx")
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,15 +170,11 @@ class Scope:
 
 def scopes(model: Any) -> Iterator[Scope]:
     """Yield every scope of a ModelProto, the outer ones first."""
-    opsets = _opsets(model.opset_import)
+    opsets = opsets_of(model.opset_import)
     yield from _within(Scope(model.graph, opsets, overridable=model.ir_version >= 4, path=(-1,)))
     for k, function in enumerate(model.functions):
-        known = opsets | _opsets(function.opset_import)
+        known = opsets | opsets_of(function.opset_import)
         yield from _within(Scope(function, known, title=f'function "{function.name}"', path=(k,)))
-
-
-def _opsets(imports: Any) -> dict[str, int]:
-    return {"" if i.domain in STANDARD else i.domain: int(i.version) for i in imports}
 
 
 def _within(scope: Scope) -> Iterator[Scope]:
@@ -189,15 +184,6 @@ def _within(scope: Scope) -> Iterator[Scope]:
             yield from _within(inner)
 
 
-def bodies(node: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the graphs that a node holds, with the names of their attributes."""
-    for a in node.attribute:
-        if a.HasField("g"):
-            yield a.name, a.g
-        for at, body in enumerate(a.graphs):
-            yield f"{a.name}[{at}]", body
-
-
 def every_body(*outermost: Any) -> Iterator[Any]:
     """Yield graphs and functions and all graphs inside them; no recursion."""
     todo = list(outermost)
@@ -205,16 +191,6 @@ def every_body(*outermost: Any) -> Iterator[Any]:
         body = todo.pop()
         yield body
         todo += (inner for node in body.node for _, inner in bodies(node))
-
-
-def first_output(node: Any) -> str:
-    """Return the name of a node's first output that has one."""
-    return next((str(o) for o in node.output if o), "")
-
-
-def title_of(node: Any) -> str:
-    """Return what people call a node: its name, else its first output."""
-    return str(node.name or first_output(node) or node.op_type)
 
 
 def tensors_of(body: Any) -> Iterator[Any]:

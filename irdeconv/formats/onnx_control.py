@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from irdeconv.formats.onnx_node import (
     OnnxNode,
     Outputs,
     ValueSequence,
-    element_type,
     rule,
     wrap,
 )
@@ -70,18 +68,9 @@ def _captured(one: ImportedBody, inputs: list[Value]) -> tuple[BodyInput, ...]:
     return tuple(out)
 
 
-@dataclass(frozen=True)
-class _Sliced:
-    """A tensor that a loop takes or gives in parts along an axis."""
-
-    axis: int
-    backward: bool = False
-
-    @property
-    def slicing(self) -> Slicing:
-        if self.backward:
-            return Slicing(self.axis, start=-1, end=0, stride=-1)
-        return Slicing(self.axis)
+def part_by_part(axis: int, backward: bool = False) -> Slicing:
+    """Return how a loop takes or gives the parts of a tensor along an axis."""
+    return Slicing(axis, start=-1, end=0, stride=-1) if backward else Slicing(axis)
 
 
 def _settled(
@@ -159,12 +148,10 @@ def scan(n: OnnxNode, b: ImportBuilder) -> Outputs:
     entries = []
     for at, parameter in enumerate(one.parameters):
         assert parameter is not None
-        slicing = taken[at - count].slicing if at >= count else None
+        slicing = taken[at - count] if at >= count else None
         entries.append(BodyInput(parameter, at, slicing))
     outputs = [BodyOutput(r, at) for at, r in enumerate(one.results[:count])]
-    outputs += [
-        BodyOutput(one.results[count + i], count + i, g.slicing) for i, g in enumerate(given)
-    ]
+    outputs += [BodyOutput(one.results[at], at, g) for at, g in enumerate(given, count)]
     states_in = enumerate(one.parameters[:count])
     edges = tuple((one.results[i], p) for i, p in states_in if p is not None)
     fed = (*entries, *_captured(one, inputs))
@@ -172,14 +159,14 @@ def scan(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.outputs(TensorIterator(bodies=(made,)), *inputs)
 
 
-def _slices(n: OnnxNode, b: ImportBuilder, name: str, ranks: Sequence[int]) -> list[_Sliced]:
+def _slices(n: OnnxNode, b: ImportBuilder, name: str, ranks: Sequence[int]) -> list[Slicing]:
     """Return axes and directions of inputs or outputs."""
     axes = n.ints(f"{name}_axes") or (0,) * len(ranks)
     back = n.ints(f"{name}_directions") or (0,) * len(ranks)
     names = (f"{name}s", f"{name}_axes", f"{name}_directions")
     require_one_length(**dict(zip(names, (ranks, axes, back), strict=True)))
     rows = zip(axes, ranks, back, strict=True)
-    return [_Sliced(wrap(a, rank, f"{name}_axes"), bool(r)) for a, rank, r in rows]
+    return [part_by_part(wrap(a, rank, f"{name}_axes"), bool(r)) for a, rank, r in rows]
 
 
 def _part(spec: Spec, axis: int) -> Spec:
@@ -258,10 +245,8 @@ def split(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Cut along an axis into parts of given lengths, or of one length, the last one shorter."""
     x, lengths = n[0], n.known(b, 1, "split")
     axis, keep = n.axis(b, x), bool(n.integer("keepdims", 1))
-    size = b.shape(x, 1)[axis]
     if lengths is None or lengths.ndim == 0:
-        if not isinstance(size, int):
-            raise Refusal(f"axis {axis} of open size into a sequence")
+        size = b.size(x, axis, " into a sequence")
         part = 1 if lengths is None else int(lengths)
         if part < 1 or size // part > current().ports:
             raise Refusal(f"axis {axis} of size {size} into a sequence by parts of {part}")
@@ -313,10 +298,11 @@ def _seed(n: OnnxNode, b: ImportBuilder) -> int:
 
 def _what(n: OnnxNode, b: ImportBuilder) -> tuple[Value, ElementType]:
     """Return shape and element type: attributes, or those of the input."""
-    wanted = n.integer("dtype", 0)
-    if n.type.endswith("Like"):
-        return b.shape_of(n[0]), element_type(wanted) if wanted else b.dtype(n[0])
-    return b.ints(*n.ints("shape")), element_type(wanted) if wanted else f32
+    like = n.type.endswith("Like")
+    dtype = n.element("dtype", b.dtype(n[0]) if like else f32)
+    if not dtype.is_real:
+        raise Refusal(f"random numbers of type {dtype}")
+    return b.shape_of(n[0]) if like else b.ints(*n.ints("shape")), dtype
 
 
 @rule("RandomUniform RandomUniformLike", "1 22")
@@ -324,8 +310,6 @@ def uniform(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Numbers from low up to high."""
     shape, dtype = _what(n, b)
     low, high = n.number("low", 0.0), n.number("high", 1.0)
-    if not dtype.is_real:
-        raise Refusal(f"random numbers of type {dtype}")
     op = RandomUniform(dtype, 0, _seed(n, b))
     return b.add(op, shape, b.scalar(low, dtype), b.scalar(high, dtype))
 
@@ -334,8 +318,6 @@ def uniform(n: OnnxNode, b: ImportBuilder) -> Outputs:
 def normal(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Normally distributed numbers, each of two uniform ones: sqrt(-2 log u) cos(2 pi v)."""
     shape, dtype = _what(n, b)
-    if not dtype.is_real:
-        raise Refusal(f"random numbers of type {dtype}")
     mean, scale, seed = n.number("mean", 0.0), n.number("scale", 1.0), _seed(n, b)
     least = b.scalar(np.finfo(np.float32).tiny, f32)
     u = b.add(RandomUniform(f32, 1, seed), shape, least, b.scalar(1, f32))
@@ -349,8 +331,7 @@ def normal(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("Multinomial", "7 22")
 def multinomial(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Classes drawn by the logarithms of their probabilities [batch, classes]."""
-    wanted = n.integer("dtype", 0)
-    dtype = element_type(wanted) if wanted else i32
+    dtype = n.element("dtype", i32)
     if dtype not in (i32, i64):
         raise Refusal(f"classes of type {dtype}")
     op = Multinomial(convert_type=dtype, with_replacement=True, log_probs=True, op_seed=_seed(n, b))
@@ -396,10 +377,8 @@ def dft(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 
 def _first_half(b: ImportBuilder, y: Value, axis: int) -> Value:
-    size = b.shape(y, 1)[axis]
-    if not isinstance(size, int):
-        raise Refusal(f"onesided=1 of axis {axis} of open size")
-    return b.add(Slice(), y, b.ints(0), b.ints(size // 2 + 1), b.ints(1), b.ints(axis))
+    half = b.size(y, axis, " with onesided=1") // 2 + 1
+    return b.add(Slice(), y, *(b.ints(v) for v in (0, half, 1, axis)))
 
 
 @rule("STFT", "17")
@@ -409,10 +388,7 @@ def stft(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if n.input(3) is not None:
         size = int(b.need(b.as_scalar(n[3]), "frame_length"))
     else:
-        found = b.shape(n[2], 1)[0]
-        if not isinstance(found, int):
-            raise Refusal("a window of open size")
-        size = found
+        size = b.size(n[2], 0, " of a window")
     if not 1 <= size <= 1 << 24:
         raise Refusal(f"frame_length is {size}")
     if window is None:

@@ -59,26 +59,24 @@ class Grid:
 @rule("DequantizeLinear", "1", "com.microsoft")
 def dequantize_linear(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """(x - zero point) * scale, in the type of the scale or another one."""
-    scale = n[1]
-    wanted = n.integer("output_dtype", 0)
-    y = dequantized(b, n[0], scale, n.input(2), n.integer("axis", 1), n.integer("block_size", 0))
-    return b.convert(y, element_type(wanted)) if wanted else y
+    lists = n.integer("axis", 1), n.integer("block_size", 0)
+    y = dequantized(b, n[0], n[1], n.input(2), *lists)
+    return b.convert(y, n.element("output_dtype", b.dtype(y)))
 
 
 @rule("QuantizeLinear", VERSIONS)
 @rule("QuantizeLinear", "1", "com.microsoft")
 def quantize_linear(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """round(x / scale) + zero point, halves to even, within the range of the new type."""
-    zero, wanted = n.input(2), n.integer("output_dtype", 0)
-    target = element_type(wanted) if wanted else u8 if zero is None else b.dtype(zero)
+    zero = n.input(2)
+    target = n.element("output_dtype", u8 if zero is None else b.dtype(zero))
     if zero is not None and b.dtype(zero) != target:
         raise Refusal(f"output_dtype is {target}, the zero point {b.dtype(zero)}")
-    saturate, precision = n.integer("saturate", 1), n.integer("precision", 0)
+    saturate, wide = n.flag("saturate", True), n.element("precision", f32)
     grid = _grid(b, n[0], n[1], zero, n.integer("axis", 1), n.integer("block_size", 0))
-    wide = element_type(precision) if precision else f32
     if b.dtype(n[0]).bits > wide.bits and b.dtype(n[0]).is_real:
         raise Refusal(f"{b.dtype(n[0])} data would be rounded to {wide} first")
-    return _quantize(b, n[0], grid, target, wide, saturate=bool(saturate))
+    return _quantize(b, n[0], grid, target, wide, saturate=saturate)
 
 
 def dequantized(
@@ -537,9 +535,7 @@ def cum_prod(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Products of what comes before: each step multiplies by what twice as far ahead has."""
     x = n[0]
     axis = wrap(int(b.need(b.as_scalar(n[1]), "axis")), b.rank(x))
-    size = b.shape(x, 1)[axis]
-    if not isinstance(size, int):
-        raise Refusal(f"axis {axis} of open size")
+    size = b.size(x, axis)
     reverse = bool(n.integer("reverse", 0))
     if n.integer("exclusive", 0):
         x = _moved(b, x, axis, 1, reverse=reverse)

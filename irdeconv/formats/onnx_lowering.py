@@ -15,7 +15,6 @@ from irdeconv.base.markup import line
 from irdeconv.formats import onnx_spelling  # noqa: F401 -- importing fills RULES
 from irdeconv.formats.atomic import Files, together
 from irdeconv.formats.onnx_container import (
-    STANDARD,
     OnnxFile,
     OnnxSource,
     Scope,
@@ -23,14 +22,14 @@ from irdeconv.formats.onnx_container import (
     names,
     scopes,
     stage_file,
-    title_of,
     uses,
 )
+from irdeconv.formats.onnx_node import STANDARD, title_of
 from irdeconv.formats.onnx_spelling import OLDEST, NodeWriter
-from irdeconv.formats.onnx_target import check_nodes
 from irdeconv.formats.onnx_types import (
     CONV_TRANSPOSE,
     Types,
+    check_nodes,
     graph_of,
     infer_types,
     inputs_of,

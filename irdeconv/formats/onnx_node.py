@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Protocol, TypeVar
@@ -100,6 +100,17 @@ def declared_shape(tensor: Any) -> Shape | None:
     )
 
 
+def set_shape(tensor: Any, shape: Iterable[Any]) -> Any:
+    """Give a TypeProto.Tensor a shape, whose dimensions are open but for integers; return it."""
+    tensor.ClearField("shape")
+    tensor.shape.SetInParent()
+    for d in shape:
+        dim = tensor.shape.dim.add()
+        if isinstance(d, int):
+            dim.dim_value = d
+    return tensor
+
+
 def type_proto(builder: ImportBuilder, value: Any) -> Any:
     """Return the TypeProto of a value; an empty one for anything else than a tensor."""
     out = onnx_module().TypeProto()
@@ -108,15 +119,12 @@ def type_proto(builder: ImportBuilder, value: Any) -> Any:
     out.tensor_type.elem_type = onnx_type(builder.dtype(value))
     shape = builder.spec(value).shape
     if shape is not None:
-        out.tensor_type.shape.SetInParent()
-        for dim in shape:
-            new = out.tensor_type.shape.dim.add()
-            if isinstance(dim, int):
-                new.dim_value = dim
+        set_shape(out.tensor_type, shape)
     return out
 
 
 NHWC = "com.ms.internal.nhwc"
+STANDARD = ("", "ai.onnx")  # the two spellings of ONNX's own domain
 Item = TypeVar("Item")
 
 
@@ -217,6 +225,11 @@ class OnnxNode(SourceNode):
     def flag(self, name: str, default: bool) -> bool:
         """Return whether an integer attribute is not 0."""
         return bool(self.integer(name, default))
+
+    def element(self, name: str, default: ElementType) -> ElementType:
+        """Return an attribute that is a TensorProto.DataType; 0 is the default."""
+        wanted = self.integer(name, 0)
+        return element_type(wanted) if wanted else default
 
     def text(self, name: str, default: str) -> str:
         """Return a text attribute."""
@@ -372,12 +385,12 @@ class Names:
 
 def opsets_of(imports: Sequence[Any]) -> dict[str, int]:
     """Return the operation sets that a model or function names, by domain."""
-    return {standard(i.domain): i.version for i in imports}
+    return {standard(i.domain): int(i.version) for i in imports}
 
 
 def standard(domain: str) -> str:
     """Return a domain; ONNX's own has two spellings."""
-    return "" if domain == "ai.onnx" else domain
+    return "" if domain in STANDARD else domain
 
 
 def plain_attribute(a: Any) -> Any:
@@ -393,15 +406,33 @@ def plain_attribute(a: Any) -> Any:
     return tuple(value) if field_name in ("floats", "ints") else value
 
 
+def bodies(node: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the graphs that a node holds, with the names of their attributes."""
+    for a in node.attribute:
+        if a.HasField("g"):
+            yield a.name, a.g
+        for at, body in enumerate(a.graphs):
+            yield f"{a.name}[{at}]", body
+
+
+def first_output(node: Any) -> str:
+    """Return the name of a node's first output that has one."""
+    return next((str(o) for o in node.output if o), "")
+
+
+def title_of(node: Any) -> str:
+    """Return what people call a node: its name, else its first output."""
+    return str(node.name or first_output(node) or node.op_type)
+
+
 def read_by(node: Any) -> Iterator[str]:
     """Yield the names that a node reads, those that its bodies take from outside included."""
     yield from (i for i in node.input if i)
-    for a in node.attribute:
-        for body in (*a.graphs, *([a.g] if a.HasField("g") else [])):
-            made = {o for n in body.node for o in n.output}
-            made |= {i.name for i in (*body.input, *body.initializer)}
-            yield from (i for n in body.node for i in read_by(n) if i not in made)
-            yield from (o.name for o in body.output if o.name not in made)
+    for _, body in bodies(node):
+        made = {o for n in body.node for o in n.output}
+        made |= {i.name for i in (*body.input, *body.initializer)}
+        yield from (i for n in body.node for i in read_by(n) if i not in made)
+        yield from (o.name for o in body.output if o.name not in made)
 
 
 def in_order(nodes: Sequence[Any]) -> list[Any]:

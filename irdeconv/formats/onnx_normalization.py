@@ -182,9 +182,7 @@ def hardmax(n: OnnxNode, b: ImportBuilder) -> Outputs:
     flat = b.flatten(x, axis) if old else x
     axis = 1 if old else axis
     places = b.outputs(TopK(axis, "max", "value", True, i64), flat, b.scalar(1))[1]
-    size = b.shape(flat, 1)[axis]
-    if not isinstance(size, int):
-        raise Refusal(f"axis {axis} of open size")
+    size = b.size(flat, axis)
     places = b.add(Squeeze1(), places, b.ints(axis))
     y = b.add(OneHot1(axis), places, b.scalar(size), b.like(1, x), b.like(0, x))
     return b.add(Reshape(special_zero=False), y, b.shape_of(x)) if old else y

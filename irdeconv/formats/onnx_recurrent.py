@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.formats.importing import ACTIVATIONS, ImportBuilder, Refusal, source_node
+from irdeconv.formats.onnx_control import part_by_part
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, rule
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.graph import Graph, Info, Value
@@ -27,7 +28,7 @@ from irdeconv.ops.control import TensorIterator
 from irdeconv.ops.elementwise import Add, Less, Multiply, Select, Subtract
 from irdeconv.ops.generation import Range
 from irdeconv.ops.matrix import MatMul
-from irdeconv.ops.movement import Broadcast, Concat, Transpose
+from irdeconv.ops.movement import Broadcast, Concat
 from irdeconv.ops.recurrent import ACTIVATIONS as SEQUENCE_ACTIVATIONS
 from irdeconv.ops.recurrent import GRUSequence, LSTMSequence, RNNSequence
 from irdeconv.ops.shape import Squeeze1, Unsqueeze
@@ -130,7 +131,7 @@ def stepwise(b: ImportBuilder, layer: Stepwise) -> tuple[Value, ...]:
     graph = Graph(Info(name=b.source.name, file=b.graph.info.file))
     inner = ImportBuilder(graph, source_node(b.source.name, b.source.location))
     inside = _StepBody(b, inner)
-    slicing = Slicing(1, start=-1, end=0, stride=-1) if layer.backward else Slicing(1)
+    slicing = part_by_part(1, layer.backward)
     parts = [_part(inside, v, slicing) for v in (layer.x, layer.mask)]
     specs = [b.spec(s).without_value() for s in layer.states]
     states = [inside.enter(s, spec) for s, spec in zip(layer.states, specs, strict=True)]
@@ -266,9 +267,9 @@ def recurrent(n: OnnxNode, b: ImportBuilder) -> Outputs:
     batch_first = bool(n.integer("layout", 0))
     layer = _layer(n, b, batch_first=batch_first)
     y, *last = _sequence(b, layer)
-    y = _permuted(b, y, (0, 2, 1, 3) if batch_first else (2, 1, 0, 3))
+    y = b.permute(y, (0, 2, 1, 3) if batch_first else (2, 1, 0, 3))
     if not batch_first:
-        last = [_permuted(b, state, (1, 0, 2)) for state in last]
+        last = [b.permute(state, (1, 0, 2)) for state in last]
     return (y, *last)
 
 
@@ -276,11 +277,9 @@ def _layer(n: OnnxNode, b: ImportBuilder, *, batch_first: bool) -> RecurrentLaye
     direction = n.meaning("direction", "forward", {d: d for d in DIRECTIONS})
     directions = DIRECTIONS[direction]
     n.accept("output_sequence")  # of version 1: whether Y is wanted
-    x = n[0] if batch_first else _permuted(b, n[0], (1, 0, 2))
+    x = n[0] if batch_first else b.permute(n[0], (1, 0, 2))
     w, r = (_recurrent_gates(b, n[i], GATES[n.type]) for i in (1, 2))
-    hidden = b.shape(r, 1)[-1]
-    if not isinstance(hidden, int):
-        raise Refusal("weights of open size")
+    hidden = b.size(r, -1, " of the weights")
     if (said := n.integer("hidden_size", hidden)) != hidden:
         raise Refusal(f"hidden_size is {said}, the weights have {hidden}")
     common: dict[str, Any] = {"hidden_size": hidden, "clip": n.number("clip", 0.0)}
@@ -315,10 +314,6 @@ def _activations(n: OnnxNode, directions: int) -> tuple[tuple[StepActivation, ..
     lists = (n.numbers(f"activation_{name}") for name in ("alpha", "beta"))
     found = tuple(step_activations(names, *lists))
     return tuple(found[i : i + len(usual)] for i in range(0, len(found), len(usual)))
-
-
-def _permuted(b: ImportBuilder, x: Value, order: Sequence[int]) -> Value:
-    return b.add(Transpose(), x, b.ints(*order))
 
 
 def _recurrent_gates(b: ImportBuilder, weights: Value, order: tuple[int, ...]) -> Value:
@@ -368,7 +363,7 @@ def _state(
     if given is None:
         shape = b.add(Concat(0), batch, b.ints(*size))
         return b.add(Broadcast("numpy"), b.like(0, x), shape)
-    return given if batch_first else _permuted(b, given, (1, 0, 2))
+    return given if batch_first else b.permute(given, (1, 0, 2))
 
 
 def _lengths(given: Value | None, b: ImportBuilder, x: Value, batch: Value) -> Value:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.formats.importing import ImportBuilder, Refusal
-from irdeconv.formats.onnx_node import OnnxNode, Outputs, element_type, plain, rule, to_array
+from irdeconv.formats.onnx_node import OnnxNode, Outputs, plain, rule, to_array
 from irdeconv.ir.dtypes import ElementType, f32, i64, of_numpy
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op
@@ -98,9 +98,7 @@ def split(n: OnnxNode, b: ImportBuilder) -> Outputs:
         return b.outputs(VariadicSplit(), x, at, lengths)
     if n.version >= 18 and n.integer("num_outputs", count) != count:
         raise Refusal(f"num_outputs is {n.integer('num_outputs')} for {count} outputs")
-    size = b.shape(x, 1)[axis]
-    if not isinstance(size, int):
-        raise Refusal(f"axis {axis} of open size into {count} parts")
+    size = b.size(x, axis, f" into {count} parts")
     if size % count == 0:
         return b.outputs(Split(count), x, at)
     part = -(-size // count)
@@ -121,9 +119,7 @@ def slice_(n: OnnxNode, b: ImportBuilder) -> Outputs:
         return b.add(Slice(), x, *(b.ints(*v) for v in (starts, ends, ones, axes)))
     start, end, steps, chosen = n[1], n[2], n.input(4), n.input(3)
     if steps is None:
-        count = b.shape(start, 1)[0]
-        if not isinstance(count, int):
-            raise Refusal("starts has an unknown number of values")
+        count = b.size(start, 0, " of starts")
         b.room(count)
         steps = b.const(np.ones(count, b.dtype(start).container))
     more = () if chosen is None else (chosen,)
@@ -223,12 +219,8 @@ plain("Einsum", "12 28", lambda n, b: Einsum(n.text("equation", "").replace(" ",
 @rule("Compress", "9 11 28")
 def compress(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Take the slices along an axis, or of the flat data, at which a condition holds."""
-    x = n[0]
-    axis = 0
-    if "axis" in n:
-        axis = n.axis(b, x)
-    else:
-        x = b.reshape(x, (-1,))
+    x = n[0] if "axis" in n else b.reshape(n[0], (-1,))
+    axis = n.axis(b, x)
     places = b.add(Squeeze1(), b.add(NonZero(i64), n[1]), b.ints(0))
     return b.add(Gather(), x, places, b.scalar(axis))
 
@@ -243,9 +235,7 @@ def unique(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("EyeLike", "9 22")
 def eye_like(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """1 on the k-th diagonal of a matrix of the input's shape."""
-    wanted = n.integer("dtype", 0)
-    dtype = element_type(wanted) if wanted else b.dtype(n[0])
-    shape = b.shape_of(n[0])
+    dtype, shape = n.element("dtype", b.dtype(n[0])), b.shape_of(n[0])
     rows, columns = (b.add(Gather(), shape, b.scalar(i), b.scalar(0)) for i in (0, 1))
     return b.add(Eye(dtype), rows, columns, b.scalar(n.integer("k", 0)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,14 +13,12 @@ from irdeconv.base.errors import OpError
 from irdeconv.formats.onnx_node import onnx_module, onnx_type
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType, i64
 from irdeconv.ir.graph import FreshNames, Graph, Node, Value
-from irdeconv.ir.spec import Array, Dim, dims, ints, is_static
+from irdeconv.ir.spec import DYNAMIC, Array, Dim, Shape, dims, ints, is_static
 from irdeconv.ops.activation import Clamp
 from irdeconv.ops.basic import Const
 from irdeconv.ops.channels import DepthToSpace
-from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.dialect_openvino import BackpropData
-from irdeconv.ops.movement import Concat
 from irdeconv.ops.slicing import StridedSlice
 
 TO_THE_END = np.iinfo(np.int64).max
@@ -174,8 +172,10 @@ class NodeWriter:
 
 OLDEST = 7  # operation set: before it Pad, Reshape and others have other attributes and inputs
 ZEROS = 1 << 12  # more zeros than these are made at run time
-Rule = Callable[[NodeWriter, Node, tuple[Value, ...]], str]
+Inputs = tuple[Value, ...]
+Rule = Callable[[NodeWriter, Node, Inputs], str]
 RULES: dict[str, Rule] = {}
+R = TypeVar("R", bound=Rule)
 
 
 def _word(array: Array, dtype: ElementType) -> str:
@@ -183,31 +183,34 @@ def _word(array: Array, dtype: ElementType) -> str:
     return "filter" if array.ndim > 2 else "constant" if dtype.kind == "int" else "value"
 
 
-Inputs = tuple[Value, ...]
-
-
-def spelling(*types: str) -> Callable[[Rule], Rule]:
+def spelling(*types: str) -> Callable[[R], R]:
     """Register the spelling of operation types."""
 
-    def register(rule: Rule) -> Rule:
+    def register(rule: R) -> R:
         RULES.update(dict.fromkeys(types, rule))
         return rule
 
     return register
 
 
-def _plain(name: str) -> Rule:
-    return lambda w, node, inputs: w.add(name, *map(w.value, inputs))
+def _plain(name: str, inputs: int | None = None, **attributes: Callable[[Any], Any]) -> Rule:
+    """Return the spelling by the first inputs, and attributes that follow from the operation."""
+
+    def write(w: NodeWriter, node: Node, given: Inputs) -> str:
+        values = {k: f(node.op) for k, f in attributes.items()}
+        return w.add(name, *map(w.value, given[:inputs]), **values)
+
+    return write
 
 
-_SAME = "Tanh Sigmoid ReLU=Relu PReLU=PRelu Subtract=Sub Multiply=Mul Divide=Div ShapeOf=Shape"
+_SAME = "Tanh Sigmoid ReLU=Relu PReLU=PRelu Subtract=Sub Multiply=Mul Divide=Div ShapeOf=Shape Tile"
 for _ours, _, _theirs in (pair.partition("=") for pair in _SAME.split()):
     RULES[_ours] = _plain(_theirs or _ours)
-
-
-@spelling("Maximum")
-def _maximum(w: NodeWriter, node: Node, inputs: Inputs) -> str:
-    return w.larger(*map(w.value, inputs))
+RULES |= {
+    "Concat": _plain("Concat", axis=lambda op: op.axis),
+    "Convert": _plain("Cast", to=lambda op: onnx_type(op.destination_type)),
+    "Maximum": lambda w, node, inputs: w.larger(*map(w.value, inputs)),
+}
 
 
 @spelling("Clamp")
@@ -230,23 +233,11 @@ def _hard_sigmoid(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     return w.add("HardSigmoid", w.value(inputs[0]), alpha=alpha, beta=beta)
 
 
-@spelling("Convert")
-def _convert(w: NodeWriter, node: Node, inputs: Inputs) -> str:
-    assert isinstance(node.op, Convert)
-    return w.add("Cast", w.value(inputs[0]), to=onnx_type(node.op.destination_type))
-
-
 @spelling("Gather")
 def _gather(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     axis = w.known(inputs[2])
     assert axis is not None
     return w.add("Gather", w.value(inputs[0]), w.value(inputs[1]), axis=axis[0])
-
-
-@spelling("Concat")
-def _concat(w: NodeWriter, node: Node, inputs: Inputs) -> str:
-    assert isinstance(node.op, Concat)
-    return w.add("Concat", *map(w.value, inputs), axis=node.op.axis)
 
 
 @spelling("Transpose")
@@ -322,11 +313,6 @@ def _strided_slice(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     return w.slice(w.value(inputs[0]), start, stop, axes, steps)
 
 
-@spelling("Tile")
-def _tile(w: NodeWriter, node: Node, inputs: Inputs) -> str:
-    return w.add("Tile", *map(w.value, inputs))
-
-
 @spelling("Interpolate")
 def _interpolate(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     w.require(11, "Resize that repeats elements")
@@ -336,31 +322,27 @@ def _interpolate(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     return w.add("Resize", w.value(inputs[0]), roi, scales, nearest_mode="floor", **how)
 
 
-@spelling("Convolution", "GroupConvolution")
-def _convolution(w: NodeWriter, node: Node, inputs: Inputs) -> str:
-    return _convolve(w, node, inputs)
-
-
-@spelling("ConvolutionBackpropData", "GroupConvolutionBackpropData")
-def _deconvolution(w: NodeWriter, node: Node, inputs: Inputs) -> str:
-    return _deconvolve(w, node, inputs)
-
-
-def _deconvolve(w: NodeWriter, node: Node, inputs: Inputs, *bias: str) -> str:
-    """Write a deconvolution with explicit pads."""
-    op = node.op
-    assert isinstance(op, BackpropData)
-    shape = w.graph.spec(inputs[1]).shape
+def _windows(op: ConvolutionBase | BackpropData, kernel: Shape) -> dict[str, Any]:
+    """Return the attributes of a layer with explicit pads that differ from ONNX's defaults."""
     lists = {
         "pads": ((*op.pads_begin, *op.pads_end), 0),
         "strides": (op.strides, 1),
         "dilations": (op.dilations, 1),
-        "output_padding": (op.output_padding, 0),
+        "output_padding": (getattr(op, "output_padding", ()), 0),
     }
     more = {k: list(v) for k, (v, default) in lists.items() if any(n != default for n in v)}
-    x = w.value(inputs[0])
+    if is_static(kernel):  # onnx2tf fails without it
+        more["kernel_shape"] = list(kernel)
+    return more
+
+
+@spelling("ConvolutionBackpropData", "GroupConvolutionBackpropData")
+def _deconvolve(w: NodeWriter, node: Node, inputs: Inputs, *bias: str) -> str:
+    """Write a deconvolution with explicit pads."""
+    op, shape = node.op, w.graph.spec(inputs[1]).shape
+    assert isinstance(op, BackpropData)
     assert is_static(shape)
-    more["kernel_shape"] = list(shape[-len(op.strides) :])  # onnx2tf fails without it
+    x, more = w.value(inputs[0]), _windows(op, shape[-len(op.strides) :])
     if op.group_count is not None:
         return w.add("ConvTranspose", x, w.value(inputs[1]), *bias, **more)
     filter = _without_groups(w, inputs[1])
@@ -395,23 +377,18 @@ def _bias(w: NodeWriter, value: Value, rank: int) -> str | None:
     return None
 
 
+@spelling("Convolution", "GroupConvolution")
 def _convolve(w: NodeWriter, node: Node, inputs: Inputs, *bias: str) -> str:
     """Write a convolution."""
-    op = node.op
+    op, shape = node.op, w.graph.spec(inputs[1]).shape
     assert isinstance(op, ConvolutionBase)
-    x, filter = inputs
-    shape = w.graph.spec(filter).shape
-    pads = (*op.pads_begin, *op.pads_end)
-    lists = {"pads": (pads, 0), "strides": (op.strides, 1), "dilations": (op.dilations, 1)}
-    more = {k: list(v) for k, (v, default) in lists.items() if any(n != default for n in v)}
-    if is_static(shape):
-        more["kernel_shape"] = list(shape[2 + op.grouped :])
+    kernel = shape[2 + op.grouped :] if is_static(shape) else (DYNAMIC,)
+    x, more = w.value(inputs[0]), _windows(op, kernel)
     if not op.grouped:
-        return w.add("Conv", w.value(x), w.value(filter), *bias, **more)
+        return w.add("Conv", x, w.value(inputs[1]), *bias, **more)
     if shape is None or not isinstance(shape[0], int):
         raise OpError("the number of groups is unknown", code="E402")
-    joined = _without_groups(w, filter)
-    return w.add("Conv", w.value(x), joined, *bias, group=shape[0], **more)
+    return w.add("Conv", x, _without_groups(w, inputs[1]), *bias, group=shape[0], **more)
 
 
 def _without_groups(w: NodeWriter, filter: Value) -> str:
