@@ -19,10 +19,10 @@ from irdeconv.base import errors
 from irdeconv.base.json_form import json_form
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.base.source import Location
-from irdeconv.formats.xml_writer import UNFIT
+from irdeconv.formats.xml_writer import make_names_safe
 from irdeconv.ir.dtypes import ElementType, i64
 from irdeconv.ir.geometry import Semantics
-from irdeconv.ir.graph import FreshNames, Graph, Info, Node, Value
+from irdeconv.ir.graph import Graph, Info, Node, Value
 from irdeconv.ir.op import Op, infer_op, parse_attributes, require_fit
 from irdeconv.ir.spec import Array, Shape, Spec, is_static
 from irdeconv.ops.activation import (
@@ -38,7 +38,7 @@ from irdeconv.ops.activation import (
     Swish,
 )
 from irdeconv.ops.basic import Parameter, Result
-from irdeconv.ops.bodies import BodyOp, every_node, infer_bodies, infer_plainly
+from irdeconv.ops.bodies import BodyOp, infer_bodies, infer_plainly
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.elementwise import Add, Divide, Greater, Multiply, Power, Select, Tanh
@@ -50,6 +50,9 @@ from irdeconv.rewrite.compressed_filters import constant
 
 FOLD_LIMIT = 1 << 20  # a constant that folding would make is at most this long, or as its inputs
 MOST_MADE = 1 << 24  # elements of a constant that an importer makes of sizes alone
+
+
+R = TypeVar("R")
 
 
 class Refusal(Exception):
@@ -440,39 +443,6 @@ def malformed(
     )
 
 
-SHOWN_NAMES = 20
-
-
-def make_names_safe(graph: Graph, out: errors.Collector, location: Location) -> None:
-    """Replace each character that no XML can hold, or that is for a terminal, by "_".
-
-    A name that something has already gets a number; what had one name before has one after.
-    """
-    nodes = list(every_node(graph))
-    found = dict.fromkeys(n.name for n in nodes)
-    found |= dict.fromkeys(t for n in nodes for names in n.tensor_names for t in names)
-    bad = [name for name in found if UNFIT.search(name)]
-    if UNFIT.search(graph.info.name):
-        graph.info.name = UNFIT.sub("_", graph.info.name)
-    if not bad:
-        return
-    fresh = FreshNames(set(found) - set(bad))
-    new = {name: fresh.fresh(UNFIT.sub("_", name)) for name in bad}
-    for node in nodes:
-        node.name = new.get(node.name, node.name)
-        node.origins = tuple(new.get(o, o) for o in node.origins)
-        node.tensor_names = tuple(
-            tuple(new.get(t, t) for t in names) for names in node.tensor_names
-        )
-    for name in bad[:SHOWN_NAMES]:
-        message = f'the name {name!a} has characters that no IR can hold: it becomes "{new[name]}"'
-        hint = "rename it where the model was made"
-        out.add("W103", message, location=location, layer=new[name], hint=hint)
-    if len(bad) > SHOWN_NAMES:
-        message = f"{len(bad) - SHOWN_NAMES} more names have such characters"
-        out.add("W103", message, location=location)
-
-
 @dataclass(kw_only=True)
 class SourceNode:
     """A node of another format: attributes, inputs (None: left out).
@@ -513,6 +483,21 @@ class SourceNode:
         left = sorted(set(self.attributes) - self.asked)
         if left:
             raise Refusal(f"the attribute {', '.join(left)} is not covered")
+
+
+def registrar(
+    rules: dict[str, R], key: Callable[[str], str] = str
+) -> Callable[[str], Callable[[R], R]]:
+    """Return the decorator that registers a rule for kinds, a list of words."""
+
+    def of_kinds(kinds: str) -> Callable[[R], R]:
+        def register(rule: R) -> R:
+            rules.update(dict.fromkeys(map(key, kinds.split()), rule))
+            return rule
+
+        return register
+
+    return of_kinds
 
 
 def operation(cls: type[Op], attributes: Mapping[str, Any]) -> Op:

@@ -11,6 +11,7 @@ import re
 import typing
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import Any
 
 from lxml import etree
 
@@ -230,7 +231,8 @@ class OperationReader:
         if written is None or written == layer.type:
             return None
         hint = "OpenVINO compares types without regard to case"
-        self._add(layer, "W103", f'the type "{layer.type}" is written "{written}"', "type", hint)
+        text = f'the type "{layer.type}" is written "{written}"'
+        self._add(layer, "W103", text, "type", hint=hint)
         return lookup(written, layer.version or "")
 
     def _check_layer(self, layer: XmlLayer) -> None:
@@ -319,17 +321,12 @@ class OperationReader:
 
     def _refuse(self, layer: XmlLayer, problem: Problem) -> None:
         """Report what is wrong with the type or the version, which are attributes of the layer."""
-        self._add(layer, problem.code, problem.message, problem.attribute, problem.hint)
+        self._add(layer, problem.code, problem.message, problem.attribute, hint=problem.hint)
 
     def _add(
-        self,
-        layer: XmlLayer,
-        code: str,
-        message: str,
-        attribute: str | None = None,
-        hint: str | None = None,
+        self, layer: XmlLayer, code: str, message: str, attribute: str | None = None, **more: Any
     ) -> None:
-        self._context.add(code, message, attribute=attribute, layer=layer, hint=hint)
+        self._context.add(code, message, attribute=attribute, layer=layer, **more)
 
 
 def unknown_attributes(layer: XmlLayer, op: Op) -> tuple[tuple[str, str], ...]:

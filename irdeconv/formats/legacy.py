@@ -23,7 +23,6 @@ from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
     legacy_arithmetic,
     legacy_convolution,
 )
-from irdeconv.formats.build import Wiring, find_cycles, wire
 from irdeconv.formats.constants import LEFT_OUT, UNREADABLE
 from irdeconv.formats.document import Context, NoWeights, XmlLayer, XmlPort, integer
 from irdeconv.formats.importing import (
@@ -43,7 +42,6 @@ from irdeconv.formats.legacy_layer import (
     LegacyLayer,
     Outputs,
     PreProcess,
-    as_kind,
     blobs_of,
     computed,
     decompressed,
@@ -51,7 +49,7 @@ from irdeconv.formats.legacy_layer import (
     precision_of,
     read_grammar,
 )
-from irdeconv.formats.reading import Loaded, open_source, open_weights
+from irdeconv.formats.reading import Loaded, Wiring, find_cycles, open_source, open_weights, wire
 from irdeconv.ir.dtypes import f16, f32
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph, Info, Value
@@ -366,23 +364,10 @@ class _BodyEnds:
         return self._results[at]
 
 
-def read_legacy(
-    source: SourceFile,
-    weights: NoWeights,
-    *,
-    limits: Limits | None = None,
-    shapes: dict[str, ShapeLike] | None = None,
-    seed: int | None = None,
-    semantics: Semantics = "runtime",
+def _read(
+    source: SourceFile, weights: NoWeights, limits: Limits, semantics: Semantics, seed: int | None
 ) -> Imported:
-    """Read an IR of version 2 to 7; a tensor bears its layer's name, or NAME.1, ...
-
-    With `seed` the blobs are drawn instead of read. Every shape is checked against what the file
-    declares; `shapes` then change those of inputs. Raises UnsupportedError with everything that is
-    not covered, InputError for a bad file.
-    """
     location = Location(source)
-    limits = limits or current()
     out = Report(location=location, most=limits.reports)
     found = read_grammar(source, out, limits)
     if found is None:
@@ -396,13 +381,10 @@ def read_legacy(
         found=found,
         context=Context(source, out, weights, limits, semantics),
     )
-    done = reader.read(out)
-    if shapes:
-        _reshape(done, shapes)
-    return done
+    return reader.read(out)
 
 
-def _reshape(done: Imported, shapes: dict[str, ShapeLike]) -> None:
+def _reshape(done: Imported, shapes: Mapping[str, ShapeLike]) -> None:
     """Give inputs other shapes; InferenceError where the layers do not allow them."""
     for node, shape in input_shapes(done.graph, shapes).items():
         op = done.graph.node(node).op
@@ -485,7 +467,9 @@ def read_legacy_files(
     """Read an IR of version 2 to 7, its `.xml` or the bytes of it.
 
     `weights` are the `.bin`, by default the one beside the `.xml`; "random" draws all blobs with
-    `seed`, False leaves them out. Raises UnsupportedError, InputError, FileAccessError.
+    `seed`, False leaves them out. A tensor bears its layer's name, or NAME.1, ... Every shape is
+    checked against what the file declares; `shapes` then change those of inputs. Raises
+    UnsupportedError with everything that is not covered, InputError, FileAccessError.
     """
     out, limits = Loaded(), limits or current()
     source = open_source(model, name, out, limits)
@@ -496,16 +480,10 @@ def read_legacy_files(
     store = NoWeights("") if drawn else open_weights(weights, xml, source, out)
     if out.errors:
         raise out.error()
-    wanted = dict(shapes or {})
     try:
-        done = read_legacy(
-            source,
-            store,
-            limits=limits,
-            shapes=wanted,
-            seed=seed if drawn else None,
-            semantics=semantics,
-        )
+        done = _read(source, store, limits, semantics, seed if drawn else None)
+        if shapes:
+            _reshape(done, shapes)
     except InputError as e:
         out.diagnostics += e.diagnostics
         raise out.error() from None
@@ -521,4 +499,4 @@ def _apply(n: LegacyLayer, b: ImportBuilder) -> Outputs:
         kind = n.text("type").lower()
         if kind not in RULES:
             raise Refusal(f'the activation "{kind}" is not covered')
-    return RULES[kind](as_kind(n, kind), b)
+    return RULES[kind](replace(n, kind=kind), b)

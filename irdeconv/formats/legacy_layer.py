@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any, NamedTuple, TypeVar
 
@@ -32,6 +32,7 @@ from irdeconv.formats.importing import (
     SourceNode,
     one_operation,
     operation,
+    registrar,
 )
 from irdeconv.formats.xml_layer import LayerReader, Parts, raw_section
 from irdeconv.ir.attributes import attributes, parse_float, parse_int
@@ -488,24 +489,9 @@ def truth(b: ImportBuilder, value: Value) -> Value:
 
 
 RULES: dict[str, Rule] = {}
+layer = registrar(RULES, str.lower)
 
 
 def plain(kinds: str, op: Op | MakeOp[LegacyLayer], inputs: int | None = 1) -> None:
     """Register an operation of the first inputs as they are (None: of all)."""
     layer(kinds)(one_operation(op, inputs))
-
-
-def layer(kinds: str) -> Callable[[Rule], Rule]:
-    """Register a rule for layer types, a list of words."""
-
-    def register(fn: Rule) -> Rule:
-        for kind in kinds.split():
-            RULES[kind.lower()] = fn
-        return fn
-
-    return register
-
-
-def as_kind(n: LegacyLayer, kind: str) -> LegacyLayer:
-    """Return a layer as one of another type, which shares what has been asked for."""
-    return replace(n, kind=kind)

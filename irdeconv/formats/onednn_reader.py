@@ -32,6 +32,7 @@ from irdeconv.formats.importing import (
     malformed,
     one_operation,
     producers_first,
+    registrar,
 )
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.geometry import Semantics
@@ -116,17 +117,7 @@ def _is(value: Any, types: tuple[type, ...]) -> bool:
 
 Rule = Callable[[DumpNode, ImportBuilder], Value]
 RULES: dict[str, Rule] = {}
-
-
-def rule(kinds: str) -> Callable[[Rule], Rule]:
-    """Register a rule for operation kinds, a list of words."""
-
-    def register(fn: Rule) -> Rule:
-        for kind in kinds.split():
-            RULES[kind] = fn
-        return fn
-
-    return register
+rule = registrar(RULES)
 
 
 AUTO_PADS = "none same_upper same_lower valid"

@@ -19,7 +19,6 @@ from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
     onnx_microsoft,
     onnx_normalization,
     onnx_recurrent,
-    onnx_resize,
     onnx_shape,
 )
 from irdeconv.formats.importing import (

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from irdeconv.base.errors import OpError
+from irdeconv.formats.importing import registrar
 from irdeconv.formats.onnx_node import onnx_module, onnx_type
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType, i64
 from irdeconv.ir.graph import FreshNames, Graph, Node, Value
@@ -175,22 +176,12 @@ ZEROS = 1 << 12  # more zeros than these are made at run time
 Inputs = tuple[Value, ...]
 Rule = Callable[[NodeWriter, Node, Inputs], str]
 RULES: dict[str, Rule] = {}
-R = TypeVar("R", bound=Rule)
+spelling = registrar(RULES)
 
 
 def _word(array: Array, dtype: ElementType) -> str:
     """Return what a constant is called."""
     return "filter" if array.ndim > 2 else "constant" if dtype.kind == "int" else "value"
-
-
-def spelling(*types: str) -> Callable[[R], R]:
-    """Register the spelling of operation types."""
-
-    def register(rule: R) -> R:
-        RULES.update(dict.fromkeys(types, rule))
-        return rule
-
-    return register
 
 
 def _plain(name: str, inputs: int | None = None, **attributes: Callable[[Any], Any]) -> Rule:
@@ -245,7 +236,7 @@ def _transpose(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     return w.add("Transpose", w.value(inputs[0]), perm=list(w.known(inputs[1]) or ()))
 
 
-@spelling("Squeeze", "Unsqueeze")
+@spelling("Squeeze Unsqueeze")
 def _axes(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     return w.along(node.type, w.value(inputs[0]), w.known(inputs[1]) or ())
 
@@ -336,7 +327,6 @@ def _windows(op: ConvolutionBase | BackpropData, kernel: Shape) -> dict[str, Any
     return more
 
 
-@spelling("ConvolutionBackpropData", "GroupConvolutionBackpropData")
 def _deconvolve(w: NodeWriter, node: Node, inputs: Inputs, *bias: str) -> str:
     """Write a deconvolution with explicit pads."""
     op, shape = node.op, w.graph.spec(inputs[1]).shape
@@ -377,7 +367,6 @@ def _bias(w: NodeWriter, value: Value, rank: int) -> str | None:
     return None
 
 
-@spelling("Convolution", "GroupConvolution")
 def _convolve(w: NodeWriter, node: Node, inputs: Inputs, *bias: str) -> str:
     """Write a convolution."""
     op, shape = node.op, w.graph.spec(inputs[1]).shape
@@ -407,3 +396,7 @@ def _without_groups(w: NodeWriter, filter: Value) -> str:
     kernel = w.slice(sizes, [2], [TO_THE_END], [0])
     target = w.add("Concat", w.constant(np.array([-1], np.int64)), kernel, axis=0)
     return w.add("Reshape", w.value(filter), target)
+
+
+spelling("ConvolutionBackpropData GroupConvolutionBackpropData")(_deconvolve)
+spelling("Convolution GroupConvolution")(_convolve)

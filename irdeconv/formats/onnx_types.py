@@ -560,11 +560,8 @@ class _NodeFacts:
     def _windows(self) -> tuple[str, Facts]:
         """Return a Conv or ConvTranspose."""
         data, filter = (self._spec(self._input(port)) for port in (0, 1))
-        name, layer = (
-            self._convolution(data, filter)
-            if self.node.op_type == "Conv"
-            else self._deconvolution(data, filter)
-        )
+        plain = self.node.op_type == "Conv"
+        name, layer = (self._convolution if plain else self._deconvolution)(data, filter)
         constant = self._is_constant(self._input(1))
         # The output has the rank of the data, also if ONNX does not infer it.
         tensors = Tensors(data, (data,) if constant else (data, filter))
@@ -587,16 +584,9 @@ class _NodeFacts:
 
     def _deconvolution(self, data: Spec, filter: Spec) -> tuple[str, target_facts.WindowFacts]:
         auto_pad: Any = self._text("auto_pad", "NOTSET")
-        op = ConvTranspose11(
-            auto_pad=auto_pad,
-            group=self._int("group", 1),
-            dilations=self._list("dilations"),
-            kernel_shape=self._list("kernel_shape"),
-            output_padding=self._list("output_padding"),
-            output_shape=self._list("output_shape"),
-            pads=self._list("pads"),
-            strides=self._list("strides"),
-        )
+        names = ("dilations", "kernel_shape", "output_padding", "output_shape", "pads", "strides")
+        lists: dict[str, Any] = {name: self._list(name) for name in names}
+        op = ConvTranspose11(auto_pad=auto_pad, group=self._int("group", 1), **lists)
         try:
             output = op.infer(data, filter)
         except OpError:

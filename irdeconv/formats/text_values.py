@@ -14,7 +14,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, NoReturn
 
@@ -407,9 +407,9 @@ def _word(lex: Lexer, token: Token, depth: int) -> Any:
     if token.text == "data":
         return Data()
     if token.text == "missing":
-        return _missing(lex)
+        return Missing(*_arguments(lex, _text, _count, _count))
     if token.text == "elided":
-        return _omitted(lex)
+        return Omitted(*_arguments(lex, _count, _text))
     dtype = ELEMENT_TYPES.get(token.text)
     if dtype is None:
         hint = did_you_mean(token.text, [*ELEMENT_TYPES, *_WORDS])
@@ -417,24 +417,19 @@ def _word(lex: Lexer, token: Token, depth: int) -> Any:
     return _spec(lex, dtype, token, depth) if _touches(lex, token) else dtype
 
 
-def _missing(lex: Lexer) -> Missing:
-    lex.expect("(")
-    path = string(lex, lex.take("string"))
-    lex.expect(",")
-    offset = _count(lex)
-    lex.expect(",")
-    size = _count(lex)
-    lex.expect(")")
-    return Missing(path, offset, size)
+def _text(lex: Lexer) -> str:
+    """Parse a string."""
+    return string(lex, lex.take("string"))
 
 
-def _omitted(lex: Lexer) -> Omitted:
-    lex.expect("(")
-    size = _count(lex)
-    lex.expect(",")
-    digest = string(lex, lex.take("string"))
+def _arguments(lex: Lexer, *kinds: Callable[[Lexer], Any]) -> list[Any]:
+    """Parse `(a, b, c)`."""
+    out: list[Any] = []
+    for parse in kinds:
+        lex.expect("," if out else "(")
+        out.append(parse(lex))
     lex.expect(")")
-    return Omitted(size, digest)
+    return out
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from lxml import etree
 from irdeconv.base import progress
 from irdeconv.base.errors import Collector, Diagnostic, InputError, Problem, misused, no_access
 from irdeconv.base.limits import current, raise_hint
+from irdeconv.base.source import Location
 from irdeconv.formats.atomic import Files, failures, require_writable, together
 from irdeconv.formats.bodies import as_version_10
 from irdeconv.formats.constants import no_data
@@ -28,7 +29,7 @@ from irdeconv.formats.document import integer, marked, sources_of
 from irdeconv.formats.layers import unkept
 from irdeconv.ir.attributes import attributes, fits_64_bits
 from irdeconv.ir.constant import FileData
-from irdeconv.ir.graph import Graph, Node
+from irdeconv.ir.graph import FreshNames, Graph, Node
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Interval, Shape, Spec
 from irdeconv.ops.basic import Const, Opaque, Section
@@ -165,6 +166,39 @@ def quoted(text: str) -> str:
 
 # What XML forbids, and other control characters, which no reader takes in the name of a layer.
 UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+SHOWN_NAMES = 20
+
+
+def make_names_safe(graph: Graph, out: Collector, location: Location) -> None:
+    """Replace each character that no XML can hold, or that is for a terminal, by "_".
+
+    A name that something has already gets a number; what had one name before has one after.
+    """
+    nodes = list(every_node(graph))
+    found = dict.fromkeys(n.name for n in nodes)
+    found |= dict.fromkeys(t for n in nodes for names in n.tensor_names for t in names)
+    bad = [name for name in found if UNFIT.search(name)]
+    if UNFIT.search(graph.info.name):
+        graph.info.name = UNFIT.sub("_", graph.info.name)
+    if not bad:
+        return
+    fresh = FreshNames(set(found) - set(bad))
+    new = {name: fresh.fresh(UNFIT.sub("_", name)) for name in bad}
+    for node in nodes:
+        node.name = new.get(node.name, node.name)
+        node.origins = tuple(new.get(o, o) for o in node.origins)
+        node.tensor_names = tuple(
+            tuple(new.get(t, t) for t in names) for names in node.tensor_names
+        )
+    for name in bad[:SHOWN_NAMES]:
+        message = f'the name {name!a} has characters that no IR can hold: it becomes "{new[name]}"'
+        hint = "rename it where the model was made"
+        out.add("W103", message, location=location, layer=new[name], hint=hint)
+    if len(bad) > SHOWN_NAMES:
+        message = f"{len(bad) - SHOWN_NAMES} more names have such characters"
+        out.add("W103", message, location=location)
 
 
 def write_ir(graph: Graph, path: Path) -> None:
