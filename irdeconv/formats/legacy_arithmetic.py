@@ -15,6 +15,7 @@ from irdeconv.formats.legacy_layer import (
     Ints,
     LegacyLayer,
     Outputs,
+    Rule,
     computed,
     integers,
     layer,
@@ -154,25 +155,31 @@ def prelu(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     return b.add(PReLU(), n[0], n.blob(b, "weights", (count,)))
 
 
-@layer("Not")
-def negation(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """1 where x is 0, else 0."""
-    return b.add(elementwise.LogicalNot(), truth(b, n[0]))
+def _first_axis(n: LegacyLayer, b: ImportBuilder) -> int:
+    return n.axis(b, n[0], default=0)
 
 
-@layer("Softsign")
-def softsign(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """x / (1 + |x|)."""
-    size = b.add(elementwise.Abs(), n[0])
-    return b.add(Divide(), n[0], b.add(Add(), size, b.like(1, size)))
+def _above_size(b: ImportBuilder, x: Value) -> Value:
+    """Return 1 + |x|."""
+    size = b.add(elementwise.Abs(), x)
+    return b.add(Add(), size, b.like(1, size))
 
 
-@layer("Reciprocal")
-def reciprocal(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """1 / x."""
-    return b.add(Divide(), b.like(1, n[0]), n[0])
-
-
+_SHORT: dict[str, Rule] = {
+    "Broadcast": lambda n, b: b.add(Broadcast(), n[0], integers(b, n[1])),
+    "Fill": lambda n, b: b.add(Broadcast(), b.as_scalar(n[1]), integers(b, n[0])),
+    "Gather": lambda n, b: b.add(Gather1(), n[0], integers(b, n[1]), b.scalar(_first_axis(n, b))),
+    "Not": lambda n, b: b.add(elementwise.LogicalNot(), truth(b, n[0])),
+    "Permute": lambda n, b: b.add(Transpose(), n[0], b.ints(*n.ints("order"))),
+    "Reciprocal": lambda n, b: b.add(Divide(), b.like(1, n[0]), n[0]),
+    "ScatterUpdate": lambda n, b: b.add(
+        ScatterUpdate(), n[0], integers(b, n[1]), n[2], b.scalar(_first_axis(n, b))
+    ),
+    "Select": lambda n, b: b.add(Select(), truth(b, n[0]), n[1], b.convert(n[2], b.dtype(n[1]))),
+    "Softsign": lambda n, b: b.add(Divide(), n[0], _above_size(b, n[0])),
+}
+for _name, _rule in _SHORT.items():
+    layer(_name)(_rule)
 layer("Clamp")(by_numbers("clip", min=None, max=None))
 layer("ELU")(by_numbers("elu", alpha=1))
 layer("HardSigmoid")(by_numbers("hardsigmoid", alpha=0.2, beta=0.5))
@@ -198,12 +205,6 @@ def convert(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """x in the element type that the layer declares."""
     n.ignore("precision")
     return n[0]
-
-
-@layer("Select")
-def select(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """The second input where the first is not 0, else the third."""
-    return b.add(Select(), truth(b, n[0]), n[1], b.convert(n[2], b.dtype(n[1])))
 
 
 @layer("Gemm MatMul")
@@ -406,12 +407,6 @@ def unsqueeze(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     return b.add(Unsqueeze(), n[0], integers(b, n[1]))
 
 
-@layer("Permute")
-def permute(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """The axes in another order."""
-    return b.add(Transpose(), n[0], b.ints(*n.ints("order")))
-
-
 @layer("Concat")
 def concat(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """All inputs along an axis, of the first one's element type."""
@@ -435,18 +430,6 @@ def pad(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     value = n.number("pad_value", 0)
     op = standard("Pad", "opset12", pad_mode=mode)
     return b.add(op, n[0], begin, end, *((b.like(value, n[0]),) if mode == "constant" else ()))
-
-
-@layer("Broadcast")
-def broadcast(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """The data repeated to the shape that the second input tells."""
-    return b.add(Broadcast(), n[0], integers(b, n[1]))
-
-
-@layer("Fill")
-def fill(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """A tensor of the shape of the first input, full of the second."""
-    return b.add(Broadcast(), b.as_scalar(n[1]), integers(b, n[0]))
 
 
 @layer("Range")
@@ -543,20 +526,6 @@ def strided_slice(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     inverted = {name: tuple(1 - bool(m) for m in mask) for name, mask in masks.items()}
     terms = (integers(b, v) for v in n.given[1:])
     return b.add(StridedSlice(**inverted, **rest), n[0], *terms)
-
-
-@layer("Gather")
-def gather(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """Slices of an axis by their numbers."""
-    axis = n.axis(b, n[0], default=0)
-    return b.add(Gather1(), n[0], integers(b, n[1]), b.scalar(axis))
-
-
-@layer("ScatterUpdate")
-def scatter_update(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """The data with slices of an axis replaced."""
-    axis = n.axis(b, n[0], default=0)
-    return b.add(ScatterUpdate(), n[0], integers(b, n[1]), n[2], b.scalar(axis))
 
 
 @layer("ReverseSequence")

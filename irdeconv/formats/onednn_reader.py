@@ -246,18 +246,6 @@ def binary(n: DumpNode, b: ImportBuilder) -> Value:
     return b.add(_BINARY[n.kind](auto_broadcast=mode), n[0], n[1])
 
 
-@rule("Square")
-def square(n: DumpNode, b: ImportBuilder) -> Value:
-    """x * x."""
-    return b.add(elementwise.Multiply(), n[0], n[0])
-
-
-@rule("Reciprocal")
-def reciprocal(n: DumpNode, b: ImportBuilder) -> Value:
-    """1 / x."""
-    return b.add(elementwise.Divide(), b.like(1, n[0]), n[0])
-
-
 def _gelu(n: DumpNode, b: ImportBuilder) -> Op:
     mode = n.word("mode", "gelu_erf", "gelu_erf gelu_tanh")
     return activation.Gelu("ERF" if mode == "gelu_erf" else "TANH")
@@ -269,7 +257,7 @@ def _softmax(n: DumpNode, b: ImportBuilder) -> Op:
     return (SoftMax if n.kind == "SoftMax" else LogSoftmax)(int(n.get("axis", 1)))
 
 
-_ONE_OPERATION: dict[str, Rule] = {
+_SHORT: dict[str, Rule] = {
     "Abs": one_operation(elementwise.Abs()),
     "Clamp": by_numbers("clip", min=None, max=None),
     "Concat": one_operation(lambda n, b: Concat(int(n.get("axis"))), None),
@@ -284,14 +272,17 @@ _ONE_OPERATION: dict[str, Rule] = {
     "Mish": one_operation(activation.Mish()),
     "Pow": by_numbers("pow", beta=None),
     "ReLU": one_operation(activation.ReLU()),
+    "Reciprocal": lambda n, b: b.add(elementwise.Divide(), b.like(1, n[0]), n[0]),
+    "Reorder": lambda n, b: n[0],  # another memory layout of the same values
     "Round": one_operation(elementwise.Round("half_to_even")),
     "Sigmoid": one_operation(activation.Sigmoid()),
     "SoftMax": one_operation(_softmax),
     "SoftPlus": by_numbers("softplus", beta=1.0),
     "Sqrt": one_operation(elementwise.Sqrt()),
+    "Square": lambda n, b: b.add(elementwise.Multiply(), n[0], n[0]),
     "Tanh": one_operation(elementwise.Tanh()),
 }
-RULES |= _ONE_OPERATION
+RULES |= _SHORT
 
 
 @rule("MatMul")
@@ -336,12 +327,6 @@ def type_cast(n: DumpNode, b: ImportBuilder) -> Value:
     if not (b.dtype(n[0]).is_real and n.target.is_real):
         raise Refusal(f"a conversion from {b.dtype(n[0])} to {n.target}")
     return b.convert(n[0], n.target)
-
-
-@rule("Reorder")
-def reorder(n: DumpNode, b: ImportBuilder) -> Value:
-    """Another memory layout of the same values."""
-    return n[0]
 
 
 _BY_DUMP_NAME = {n: n for n in ("f32", "f16", "bf16", "u8", "boolean")} | {"s32": "i32", "s8": "i8"}

@@ -15,7 +15,6 @@ from irdeconv.base.limits import current
 from irdeconv.formats.importing import ImportBuilder, Refusal, require_one_length
 from irdeconv.formats.onnx_node import (
     Entry,
-    Found,
     ImportedBody,
     OnnxNode,
     Outputs,
@@ -174,10 +173,9 @@ def _part(spec: Spec, axis: int) -> Spec:
     return Spec(spec.dtype, (*spec.shape[:axis], 1, *spec.shape[axis + 1 :]))
 
 
-@rule("SequenceConstruct", "11")
-def construct(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """A sequence of the inputs."""
-    return ValueSequence(n.given)
+rule("SequenceConstruct", "11")(lambda n, b: ValueSequence(n.given))
+rule("SequenceLength", "11")(lambda n, b: b.scalar(len(n.sequence(0))))
+rule("SequenceAt", "11")(lambda n, b: n.sequence(0)[_place(n, b, 1, len(n.sequence(0)), 0)])
 
 
 @rule("SequenceEmpty", "11")
@@ -194,13 +192,6 @@ def _place(n: OnnxNode, b: ImportBuilder, at: int, most: int, default: int) -> i
     if not -most <= place < most:
         raise Refusal(f"place {place} of a sequence that has {most}")
     return place % most
-
-
-@rule("SequenceAt", "11")
-def at(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """One tensor of a sequence."""
-    items = n.sequence(0)
-    return items[_place(n, b, 1, len(items), 0)]
 
 
 @rule("SequenceInsert", "11")
@@ -220,12 +211,6 @@ def erase(n: OnnxNode, b: ImportBuilder) -> Outputs:
     items = n.sequence(0)
     place = _place(n, b, 1, len(items), -1)
     return ValueSequence(items[:place] + items[place + 1 :])
-
-
-@rule("SequenceLength", "11")
-def length(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """How many tensors a sequence has."""
-    return b.scalar(len(n.sequence(0)))
 
 
 @rule("ConcatFromSequence", "11")
@@ -261,12 +246,14 @@ def split(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return ValueSequence(parts)
 
 
+@rule("Identity", "1 13 14 16 19 21 23 24 25")
 @rule("Optional", "15 28")
 @rule("OptionalGetElement", "15 18 28")
 def element(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """The value itself, which is there."""
-    n.accept("type")
-    return _given(n)
+    """The value itself under another name; an optional one is there."""
+    if n.type != "Identity":
+        n.accept("type")
+    return n.sequences[0] if 0 in n.sequences else n[0]
 
 
 @rule("OptionalHasElement", "15 18 28")
@@ -274,16 +261,6 @@ def has_element(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Whether there is a value: one that has a name is there."""
     there = 0 in n.sequences or n.input(0) is not None
     return b.const(np.array(there))
-
-
-@rule("Identity", "1 13 14 16 19 21 23 24 25")
-def identity(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """The input itself under another name."""
-    return _given(n)
-
-
-def _given(n: OnnxNode) -> Found:
-    return n.sequences[0] if 0 in n.sequences else n[0]
 
 
 def _seed(n: OnnxNode, b: ImportBuilder) -> int:

@@ -254,16 +254,13 @@ def _one(b: ImportBuilder, v: Value) -> bool:
     return b.shape(v) in ((), (1,))
 
 
-@rule("ConvInteger", "10")
-def conv_integer(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """The convolution of x - x_zero_point with w - w_zero_point as i32; padding is 0 of these."""
-    return b.convert(_convolution(n, b, n[0], n[1], (n.input(2), n.input(3))), i32)
+def _zeros(n: OnnxNode) -> tuple[Value | None, Value | None]:
+    return n.input(2), n.input(3)
 
 
-@rule("MatMulInteger", "10")
-def matmul_integer(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """(A - a_zero_point) (B - b_zero_point) as i32."""
-    return b.convert(product(b, n[0], n[1], (n.input(2), n.input(3))), i32)
+# Sums of products of x - x_zero_point and w - w_zero_point; padding is 0 of these.
+rule("ConvInteger", "10")(lambda n, b: b.convert(_convolution(n, b, n[0], n[1], _zeros(n)), i32))
+rule("MatMulInteger", "10")(lambda n, b: b.convert(product(b, n[0], n[1], _zeros(n)), i32))
 
 
 @rule("QLinearConv", "10")
@@ -438,10 +435,9 @@ def power(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(elementwise.Power(), x, b.convert(y, base))
 
 
-@rule("Reciprocal", "1 6 13")
-def reciprocal(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """1 / x."""
-    return b.add(elementwise.Divide(m_pythondiv=False), b.like(1, n[0]), n[0])
+rule("Reciprocal", "1 6 13")(
+    lambda n, b: b.add(elementwise.Divide(m_pythondiv=False), b.like(1, n[0]), n[0])
+)
 
 
 @rule("PRelu", "1 6 7 9 16")

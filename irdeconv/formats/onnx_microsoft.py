@@ -96,19 +96,13 @@ def fused_matmul(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.times(b.add(MatMul(*swap), *sides), n.number("alpha", 1.0))
 
 
-@rule("Gelu BiasGelu FastGelu", "1", MICROSOFT)
-def gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """x * Phi(x), of FastGelu by tanh; of the sum of both inputs, if there are two."""
-    return b.add(Gelu("TANH" if n.type == "FastGelu" else "ERF"), b.plus(n[0], n.input(1)))
-
-
+rule("Gelu BiasGelu FastGelu", "1", MICROSOFT)(  # of the sum of both inputs, if there are two
+    lambda n, b: b.add(Gelu("TANH" if n.type == "FastGelu" else "ERF"), b.plus(n[0], n.input(1)))
+)
+rule("BiasAdd", "1", MICROSOFT)(lambda n, b: b.add(Add(), b.add(Add(), n[0], n[1]), n[2]))
+rule("ExpandDims", "1", MICROSOFT)(lambda n, b: b.add(Unsqueeze(), n[0], b.reshape(n[1], (1,))))
+rule("DynamicQuantizeLinear", "11")(lambda n, b: dynamic(b, n[0]))
 rule("QuickGelu", "1", MICROSOFT)(by_numbers("swish", alpha=1.702))
-
-
-@rule("BiasAdd", "1", MICROSOFT)
-def bias_add(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """The sum of three tensors."""
-    return b.add(Add(), b.add(Add(), n[0], n[1]), n[2])
 
 
 @rule("BiasSplitGelu", "1", MICROSOFT)
@@ -116,12 +110,6 @@ def bias_split_gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """The first half of the channels times gelu of the second one, after a bias."""
     halves = b.outputs(Split(2), b.add(Add(), n[0], n[1]), b.scalar(-1))
     return b.add(Multiply(), halves[0], b.add(Gelu("ERF"), halves[1]))
-
-
-@rule("ExpandDims", "1", MICROSOFT)
-def expand_dims(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Insert an axis of size 1."""
-    return b.add(Unsqueeze(), n[0], b.reshape(n[1], (1,)))
 
 
 @rule("SimplifiedLayerNormalization", "0 1")
@@ -298,12 +286,6 @@ def dynamic_matmul(n: OnnxNode, b: ImportBuilder) -> Outputs:
     sums = b.convert(product(b, a, n[1], (zero, n.input(3))), f32)
     y = b.add(Multiply(), sums, b.add(Multiply(), scale, n[2]))
     return b.plus(y, n.input(4))
-
-
-@rule("DynamicQuantizeLinear", "11")
-def dynamic_quantize(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """x on a grid of u8 that fits its values and 0, the scale, the zero point."""
-    return dynamic(b, n[0])
 
 
 def dynamic(b: ImportBuilder, x: Value) -> tuple[Value, Value, Value]:

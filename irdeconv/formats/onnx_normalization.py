@@ -311,16 +311,10 @@ def _of_nothing(n: OnnxNode, b: ImportBuilder, *, largest: bool) -> Value:
     return b.const(np.full(shape, value, dtype.container), dtype)
 
 
-@rule("ReduceSumSquare", ALL)
-def sum_square(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """The sum of squares."""
-    return _reduce(n, b, reduction.ReduceSum, b.add(Multiply(), n[0], n[0]))
-
-
-@rule("ReduceLogSum", f"{ALL} 28")
-def log_sum(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """The logarithm of the sum."""
-    return b.add(Log(), _reduce(n, b, reduction.ReduceSum))
+rule("ReduceSumSquare", ALL)(
+    lambda n, b: _reduce(n, b, reduction.ReduceSum, b.add(Multiply(), n[0], n[0]))
+)
+rule("ReduceLogSum", f"{ALL} 28")(lambda n, b: b.add(Log(), _reduce(n, b, reduction.ReduceSum)))
 
 
 @rule("ReduceLogSumExp", f"{ALL} 28")
@@ -390,27 +384,20 @@ def one_hot(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(op, indices, depth, on, off)
 
 
-@rule("Gather", "1 11 13")
-def gather(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Take indices along an axis."""
-    return b.add(Gather(), n[0], n[1], b.scalar(n.axis(b, n[0])))
-
-
 REDUCTIONS = {"none": "none", "add": "sum", "mul": "prod", "max": "max", "min": "min"}
 
 
-@rule("Scatter", "9 11")
-@rule("ScatterElements", "11 13 16 18")
-def scatter_elements(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Write or combine single elements along an axis."""
-    op = ScatterElementsUpdate(n.meaning("reduction", "none", REDUCTIONS))
-    return b.add(op, n[0], n[1], n[2], b.scalar(n.axis(b, n[0])))
+def _scatter(n: OnnxNode, b: ImportBuilder, op: type[Op], *last: Value) -> Value:
+    made: Any = op
+    reduction = n.meaning("reduction", "none", REDUCTIONS)
+    return b.add(made(reduction), n[0], n[1], n[2], *last)
 
 
-def _scatter_nd(n: OnnxNode, b: ImportBuilder) -> Op:
-    return ScatterNDUpdate(n.meaning("reduction", "none", REDUCTIONS))
-
-
+rule("Gather", "1 11 13")(lambda n, b: b.add(Gather(), n[0], n[1], b.scalar(n.axis(b, n[0]))))
 plain("GatherElements", "11 13", lambda n, b: GatherElements(n.axis(b, n[0])), 2)
 plain("GatherND", "11 12 13", lambda n, b: GatherNDOp(n.integer("batch_dims", 0)), 2)
-plain("ScatterND", "11 13 16 18", _scatter_nd, 3)
+for _type, _versions in (("Scatter", "9 11"), ("ScatterElements", "11 13 16 18")):
+    rule(_type, _versions)(
+        lambda n, b: _scatter(n, b, ScatterElementsUpdate, b.scalar(n.axis(b, n[0])))
+    )
+rule("ScatterND", "11 13 16 18")(lambda n, b: _scatter(n, b, ScatterNDUpdate))

@@ -59,11 +59,9 @@ def flatten(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.flatten(n[0], axis + rank if axis < 0 else axis)
 
 
-@rule("Transpose", "1 13 21 23 24 25")
-def transpose(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Permute the axes; reverse them without perm."""
-    order = n.ints("perm") or tuple(reversed(range(b.rank(n[0]))))
-    return b.add(Transpose(), n[0], b.ints(*order))
+rule("Transpose", "1 13 21 23 24 25")(  # without perm the axes are reversed
+    lambda n, b: b.add(Transpose(), n[0], b.ints(*n.ints("perm") or reversed(range(b.rank(n[0])))))
+)
 
 
 def _axes(n: OnnxNode, b: ImportBuilder) -> Value | None:
@@ -135,6 +133,11 @@ def slice_(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(Slice(), x, start, end, steps, *more)
 
 
+rule("Size", "1 13 19 21 23 24 25")(
+    lambda n, b: b.add(ReduceProd(keep_dims=False), b.shape_of(n[0]), b.ints(0))
+)
+
+
 @rule("Shape", "1 13 15 19 21 23 24 25")
 def shape(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """The shape as i64; from version 15 on perhaps a part of it."""
@@ -145,12 +148,6 @@ def shape(n: OnnxNode, b: ImportBuilder) -> Outputs:
     start, end, _ = slice(n.integer("start", 0), n.integer("end", rank)).indices(rank)
     part = (b.ints(v) for v in (start, max(end, start), 1, 0))
     return b.add(Slice(), whole, *part)
-
-
-@rule("Size", "1 13 19 21 23 24 25")
-def size(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """The number of elements as an i64 scalar."""
-    return b.add(ReduceProd(keep_dims=False), b.shape_of(n[0]), b.ints(0))
 
 
 def _blocks(n: OnnxNode, b: ImportBuilder) -> Op:
