@@ -158,15 +158,10 @@ def _tensor_names(document: Document, context: Context) -> None:
             for name in set(split_names(port.names)):
                 other = first.setdefault(name, (layer, port.sub))
                 if other != (layer, port.sub):
-                    context.add(
-                        "W206",
-                        f'the tensor name "{name}" is already that of an output of '
-                        f"{other[0].label}",
-                        attribute="names",
-                        layer=layer,
-                        sub=port.sub,
-                        notes=[context.stands(other[0], "names", sub=other[1])],
-                    )
+                    text = f'the tensor name "{name}" is already that of an output of '
+                    notes = [context.stands(other[0], "names", sub=other[1])]
+                    where: dict[str, Any] = {"attribute": "names", "layer": layer, "sub": port.sub}
+                    context.add("W206", text + other[0].label, **where, notes=notes)
 
 
 def _variables(document: Document, context: Context) -> None:

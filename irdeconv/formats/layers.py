@@ -221,7 +221,8 @@ class OperationReader:
             self._check_known(layer, live)
             return self.opaque(layer, declared)
         if issubclass(cls, BodyOp) and bodies is None:
-            self._require_bodies(layer)
+            if not layer.bodies and not layer.maps:
+                self._add(layer, "E104", "it has no body")
             return self.opaque(layer, declared)
         return self._known(layer, cls, bodies) or self.opaque(layer, declared)
 
@@ -251,10 +252,6 @@ class OperationReader:
                 self._add(layer, "E109", f"its {key} contains a control character: {text!a}", key)
         extra = [name for name, _ in layer.extra if name not in _EXTRA_ATTRIBUTES]
         self._context.unknown_attributes(extra, _LAYER_ATTRIBUTES, "<layer>", layer=layer)
-
-    def _require_bodies(self, layer: XmlLayer) -> None:
-        if not layer.bodies and not layer.maps:
-            self._add(layer, "E104", "it has no body")
 
     def _known(self, layer: XmlLayer, cls: type[Op], bodies: tuple[Body, ...] | None) -> Op | None:
         if cls is Parameter and layer.data is None:

@@ -200,7 +200,9 @@ class LegacyLayersReader(ModelReader):
         results = (made,) if isinstance(made, Value) else made
         if len(results) < len(view.declared):
             raise Refusal(f"more outputs than {len(results)} are not covered")
-        self._check_blobs(view)
+        left = sorted(set(view.blobs) - view.used)
+        if left:
+            raise Refusal(f"its blob {', '.join(left)} is not covered")
         results = (self._input_image(view, results[0]), *results[1:])
         pairs = enumerate(zip(results, view.declared, strict=False))
         given = [self._output(view, port, value, declared) for port, (value, declared) in pairs]
@@ -208,11 +210,6 @@ class LegacyLayersReader(ModelReader):
         for name in view.left:
             text = f'{title}: the attribute "{name}" is not read; neither did the Inference Engine'
             self.out.add("W100", text, location=self.out.location, layer=view.name)
-
-    def _check_blobs(self, view: LegacyLayer) -> None:
-        left = sorted(set(view.blobs) - view.used)
-        if left:
-            raise Refusal(f"its blob {', '.join(left)} is not covered")
 
     def _input_image(self, view: LegacyLayer, value: Value) -> Value:
         """Subtract the mean where the model's `<pre-process>` is about this input."""
@@ -415,7 +412,12 @@ class LegacyReader(LegacyLayersReader):
             self.layers(wiring)
             self._results(wiring)
         if found.calibrated and not self.out.errors:
-            self._dropped_statistics()
+            text = "the statistics for 8-bit inference are not read"
+            text, hint = (
+                f"{text}: the model stays as it was trained",
+                "quantise the converted model",
+            )
+            self.out.add("W100", text, location=self.location, hint=hint)
         return self.finish(done)
 
     def _missing(self) -> None:
@@ -433,12 +435,6 @@ class LegacyReader(LegacyLayersReader):
                 if value is None and index not in wiring.doubtful:
                     text = f"nothing feeds input port {wiring.layers[index].inputs[port].id}"
                     self.context.add("E204", text, layer=wiring.layers[index])
-
-    def _dropped_statistics(self) -> None:
-        message = (
-            "the statistics for 8-bit inference are not read: the model stays as it was trained"
-        )
-        self.out.add("W100", message, location=self.location, hint="quantise the converted model")
 
     def _results(self, wiring: Wiring) -> None:
         """Make an output of each tensor that nothing reads, as the Inference Engine did."""

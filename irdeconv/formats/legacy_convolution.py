@@ -431,13 +431,9 @@ def region_yolo(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     return y if b.shape(y) == n.shape else b.reshape(y, n.shape)
 
 
-def _reorg_yolo(n: LegacyLayer, b: ImportBuilder) -> Op:
-    """Squares of places as channels: [N, C * stride^2, H / stride, W / stride]."""
-    return standard("ReorgYolo", "opset2", stride=(n.integer("stride"),))
-
-
 plain("ROIPooling", _roi_pooling, 2)
-plain("ReorgYolo", _reorg_yolo)
+# Squares of places as channels: [N, C * stride^2, H / stride, W / stride].
+plain("ReorgYolo", lambda n, b: standard("ReorgYolo", "opset2", stride=(n.integer("stride"),)))
 
 
 _CORNER, _CENTRE = "caffe.PriorBoxParameter.CORNER", "caffe.PriorBoxParameter.CENTER_SIZE"

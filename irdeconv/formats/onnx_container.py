@@ -492,16 +492,11 @@ def checked(model: Any, location: Location) -> Any:
     """Return a ModelProto that has nodes or outputs, and within the limits; InputError."""
     if not model.graph.node and not model.graph.output:
         raise malformed(location, "not an ONNX model: it has no nodes and no outputs")
-    _require_text(model, location)
+    bad = next((name for name in _texts(model) if not isinstance(name, str)), None)
+    if bad is not None:  # the package protobuf gives names that are no UTF-8 as bytes
+        raise malformed(location, f"the name {shown(bad)} is no UTF-8")
     require_modest(model, current(), location)
     return model
-
-
-def _require_text(model: Any, location: Location) -> None:
-    """Refuse names that are no UTF-8: the package protobuf gives them as bytes."""
-    bad = next((name for name in _texts(model) if not isinstance(name, str)), None)
-    if bad is not None:
-        raise malformed(location, f"the name {shown(bad)} is no UTF-8")
 
 
 def _texts(model: Any) -> Iterator[str | bytes]:

@@ -75,7 +75,7 @@ class NodeWriter:
         if key in self.constants:
             return self.constants[key]
         if array.size > 1 and array.size > ZEROS and not array.any():
-            return self._zeros(array.shape, dtype)
+            return self.zeros(self.constant(np.array(array.shape, np.int64)), dtype)
         tensor = onnx_module().TensorProto(data_type=onnx_type(dtype), raw_data=key[2])
         tensor.dims.extend(array.shape)
         if self.as_nodes:
@@ -86,9 +86,6 @@ class NodeWriter:
             self.tensors.append(tensor)
         self.constants[key] = name
         return name
-
-    def _zeros(self, shape: Sequence[int], dtype: ElementType) -> str:
-        return self.zeros(self.constant(np.array(shape, np.int64)), dtype)
 
     def zeros(self, shape: str, dtype: ElementType) -> str:
         """Add a tensor of zeros whose shape another tensor tells."""

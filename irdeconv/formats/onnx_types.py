@@ -186,7 +186,8 @@ def _typed(graph: Any) -> dict[str, Any]:
         if i.type.HasField("tensor_type") and i.type.tensor_type.elem_type
     }
     for t in graph.initializer:
-        known.setdefault(t.name, _of_tensor(t))
+        type_of = onnx_module().TypeProto.Tensor(elem_type=t.data_type)
+        known.setdefault(t.name, set_shape(type_of, t.dims))
     return known
 
 
@@ -213,10 +214,6 @@ def _typed_function(model: Any, function: Any, calls: list[list[Any]]) -> dict[s
         if given[0] is not None and all(g == given[0] for g in given):
             item.type.tensor_type.CopyFrom(given[0])
     return _typed(_inferred(alone).graph)
-
-
-def _of_tensor(tensor: Any) -> Any:
-    return set_shape(onnx_module().TypeProto.Tensor(elem_type=tensor.data_type), tensor.dims)
 
 
 def _skeleton(model: Any, *, declarations: bool) -> Any:

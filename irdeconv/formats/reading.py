@@ -392,15 +392,10 @@ def _report(cycle: list[XmlLayer], context: Context) -> None:
     if len(cycle) > _LAYERS_NAMED:
         names.append(f"... {len(cycle) - _LAYERS_NAMED} more")
     path = " -> ".join([*names, f'"{cycle[0].name}"'])
-    context.add(
-        "E205",
-        f"it needs its own output: {path}" if len(cycle) == 1 else f"a cycle: {path}",
-        layer=cycle[0],
-        notes=[
-            Note(f"{layer.label} is part of it", context.place(layer.anchor))
-            for layer in cycle[1:_LAYERS_NAMED]
-        ],
-    )
+    text = f"it needs its own output: {path}" if len(cycle) == 1 else f"a cycle: {path}"
+    others = ((layer, context.place(layer.anchor)) for layer in cycle[1:_LAYERS_NAMED])
+    notes = [Note(f"{layer.label} is part of it", place) for layer, place in others]
+    context.add("E205", text, layer=cycle[0], notes=notes)
 
 
 def build(document: Document, context: Context) -> Graph | None:
@@ -431,7 +426,9 @@ def build(document: Document, context: Context) -> Graph | None:
     check_liveness(document, wiring, live, context)
     if find_cycles(wiring, context):
         return None
-    _connect_all(graph, wiring)
+    for index, sources in enumerate(wiring.sources):
+        for port, value in enumerate(v for v in sources if v is not None):
+            graph.connect(value, index, port)
     if document.version is not None and document.version.strip() == "10":
         as_version_11(graph)
     return graph
@@ -489,15 +486,6 @@ def _check_count(layer: XmlLayer, op: Op, context: Context) -> None:
     if len(layer.outputs) > 1 and single_output(type(op)):
         text = f"it has {len(layer.outputs)} output ports; {op.type} has one"
         context.add("E208", text, layer=layer, sub=layer.outputs[1].sub)
-
-
-def _connect_all(graph: Graph, wiring: Wiring) -> None:
-    for index, sources in enumerate(wiring.sources):
-        port = 0
-        for value in sources:
-            if value is not None:
-                graph.connect(value, index, port)
-                port += 1
 
 
 def model_info(document: Document, file: str | None) -> Info:

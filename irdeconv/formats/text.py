@@ -289,18 +289,13 @@ def _element(xml: str | bytes, tag: str) -> str | None:
         return f"it is no XML element: {e}"
     if root.tag != tag:
         return f"it is a <{root.tag}>, not an <{tag}>"
-    if any(_spaces(root)):
+    if any(etree.iterwalk(root, events=("start-ns",))):
         return "an IR has no XML namespaces"
     return None if text.lstrip().startswith(f"<{tag}") else f"something stands before <{tag}>"
 
 
 def _root(xml: str | bytes) -> Any:
     return etree.fromstring(xml, etree.XMLParser(resolve_entities=False, no_network=True))
-
-
-def _spaces(root: Any) -> Iterator[Any]:
-    """Yield the declarations of namespaces."""
-    yield from etree.iterwalk(root, events=("start-ns",))
 
 
 T = TypeVar("T")

@@ -449,15 +449,11 @@ def _spec(lex: Lexer, dtype: ElementType | None, start: Token, depth: int) -> Sp
     if dtype is None or not is_static(shape):
         lex.fail("a value needs an element type and an exact shape", start.offset)
     if isinstance(value, tuple) and any(isinstance(v, Interval) for v in value):
-        return Spec(dtype, shape, _partial(lex, value, shape, at.offset))
+        try:
+            return Spec(dtype, shape, to_dims(value, shape))
+        except ValueError as e:
+            lex.fail(str(e), at.offset)
     return Spec(dtype, shape, array(lex, value, dtype, shape, at.offset))
-
-
-def _partial(lex: Lexer, value: tuple[Any, ...], shape: tuple[int, ...], offset: int) -> Array:
-    try:
-        return to_dims(value, shape)
-    except ValueError as e:
-        return lex.fail(str(e), offset)
 
 
 def _shape(lex: Lexer, depth: int) -> Shape | None:

@@ -55,7 +55,11 @@ class Blobs:
         first, second = next(rest, b""), next(rest, None)
         if second is None:
             data = first if len(first) else b"\0"
-            return self._placed(_key(hashlib.blake2b(data), len(data)), data)
+            key = _key(hashlib.blake2b(data), len(data))
+            if key not in self.seen:
+                self.seen[key] = self.size
+                self._append(data)
+            return self.seen[key], len(data)
         start, hash, digest = self.size, self.hash.copy(), hashlib.blake2b()
         for piece in chain((first, second), rest):
             digest.update(piece)
@@ -67,12 +71,6 @@ class Blobs:
             self.file.truncate()
             self.size, self.hash = start, hash
         return self.seen.setdefault(key, start), size
-
-    def _placed(self, key: bytes, data: bytes | memoryview) -> tuple[int, int]:
-        if key not in self.seen:
-            self.seen[key] = self.size
-            self._append(data)
-        return self.seen[key], len(data)
 
     def _append(self, piece: bytes | memoryview) -> None:
         self.file.write(piece)
