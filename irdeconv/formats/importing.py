@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -25,6 +25,7 @@ from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph, Info, Node, Value
 from irdeconv.ir.op import Op, infer_op, parse_attributes, require_fit
 from irdeconv.ir.spec import Array, Shape, Spec, is_static
+from irdeconv.ops import activation, elementwise
 from irdeconv.ops.activation import (
     Clamp,
     Elu,
@@ -650,6 +651,14 @@ ACTIVATIONS: dict[str, Activation] = {
     "tanh": _with_scalars(Tanh()),
     "thresholdedrelu": _thresholded_relu,
 }
+
+
+def named_operations(words: str) -> Iterator[tuple[str, Op]]:
+    """Yield names in another format and operations without attributes: `Ceil=Ceiling Exp`."""
+    for word in words.split():
+        theirs, _, ours = word.partition("=")
+        module = elementwise if hasattr(elementwise, ours or theirs) else activation
+        yield theirs, getattr(module, ours or theirs)()
 
 
 def by_numbers(name: str, **usual: float | None) -> SimpleRule[Any]:

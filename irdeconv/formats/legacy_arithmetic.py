@@ -10,7 +10,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from irdeconv.formats.importing import ACTIVATIONS, ImportBuilder, Refusal, by_numbers
+from irdeconv.formats.importing import (
+    ACTIVATIONS,
+    ImportBuilder,
+    Refusal,
+    by_numbers,
+    named_operations,
+)
 from irdeconv.formats.legacy_layer import (
     Ints,
     LegacyLayer,
@@ -32,7 +38,6 @@ from irdeconv.ops.activation import (
     LogSoftmax,
     PReLU,
     ReLU,
-    Sigmoid,
     SoftMax,
 )
 from irdeconv.ops.channels import Split, VariadicSplit
@@ -72,16 +77,11 @@ _LOGICAL: dict[str, type[Op]] = {
     "logical_or": elementwise.LogicalOr,
     "logical_xor": elementwise.LogicalXor,
 }
-_FUNCTIONS = (
-    "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor Log Neg Sign Sin Sinh Sqrt"
-    " Tan TanH"
-)
-_RENAMED = {"Ceil": "Ceiling", "Neg": "Negative", "TanH": "Tanh"}
-
-
-for _name in _FUNCTIONS.split():
-    plain(_name, getattr(elementwise, _RENAMED.get(_name, _name))())
-plain("Sigmoid Logistic", Sigmoid())
+for _name, _op in named_operations(
+    "Abs Acos Acosh Asin Asinh Atan Atanh Ceil=Ceiling Cos Cosh Erf Exp Floor Log Neg=Negative Sign"
+    " Sin Sinh Sqrt Tan TanH=Tanh Sigmoid Logistic=Sigmoid"
+):
+    plain(_name, _op)
 
 
 @layer("Eltwise")

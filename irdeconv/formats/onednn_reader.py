@@ -30,6 +30,7 @@ from irdeconv.formats.importing import (
     SourceNode,
     by_numbers,
     malformed,
+    named_operations,
     one_operation,
     producers_first,
     registrar,
@@ -258,31 +259,24 @@ def _softmax(n: DumpNode, b: ImportBuilder) -> Op:
 
 
 _SHORT: dict[str, Rule] = {
-    "Abs": one_operation(elementwise.Abs()),
     "Clamp": by_numbers("clip", min=None, max=None),
     "Concat": one_operation(lambda n, b: Concat(int(n.get("axis"))), None),
     "Elu": by_numbers("elu", alpha=None),
-    "Exp": one_operation(elementwise.Exp()),
     "GELU": one_operation(_gelu),
     "HardSigmoid": by_numbers("hardsigmoid", alpha=None, beta=None),
-    "HardSwish": one_operation(activation.HSwish()),
     "LeakyReLU": by_numbers("leakyrelu", alpha=None),
-    "Log": one_operation(elementwise.Log()),
     "LogSoftmax": one_operation(_softmax),
-    "Mish": one_operation(activation.Mish()),
     "Pow": by_numbers("pow", beta=None),
-    "ReLU": one_operation(activation.ReLU()),
     "Reciprocal": lambda n, b: b.add(elementwise.Divide(), b.like(1, n[0]), n[0]),
     "Reorder": lambda n, b: n[0],  # another memory layout of the same values
     "Round": one_operation(elementwise.Round("half_to_even")),
-    "Sigmoid": one_operation(activation.Sigmoid()),
     "SoftMax": one_operation(_softmax),
     "SoftPlus": by_numbers("softplus", beta=1.0),
-    "Sqrt": one_operation(elementwise.Sqrt()),
     "Square": lambda n, b: b.add(elementwise.Multiply(), n[0], n[0]),
-    "Tanh": one_operation(elementwise.Tanh()),
 }
 RULES |= _SHORT
+_SAME = "Abs Exp HardSwish=HSwish Log Mish ReLU Sigmoid Sqrt Tanh"
+RULES |= {kind: one_operation(op) for kind, op in named_operations(_SAME)}
 
 
 @rule("MatMul")

@@ -15,7 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from irdeconv.formats.importing import ImportBuilder, Refusal, by_numbers
+from irdeconv.formats.importing import ImportBuilder, Refusal, by_numbers, named_operations
 from irdeconv.formats.onnx_convolution import convolved
 from irdeconv.formats.onnx_node import (
     OnnxNode,
@@ -322,57 +322,35 @@ def _second(n: OnnxNode, b: ImportBuilder) -> Value:
     return b.add(Unsqueeze(), y, b.ints(*range(-behind, 0))) if behind else y
 
 
-for _name, _versions, _op in (
-    ("Abs", "1 6 13", elementwise.Abs()),
-    ("Neg", "1 6 13", elementwise.Negative()),
-    ("Sign", "9 13", elementwise.Sign()),
-    ("Floor", "1 6 13", elementwise.Floor()),
-    ("Ceil", "1 6 13", elementwise.Ceiling()),
-    ("Round", "11 22", elementwise.Round("half_to_even")),
-    ("Sqrt", "1 6 13", elementwise.Sqrt()),
-    ("Exp", "1 6 13", elementwise.Exp()),
-    ("Log", "1 6 13", elementwise.Log()),
-    ("Erf", "9 13", elementwise.Erf()),
-    ("Tanh", "1 6 13", elementwise.Tanh()),
-    ("Sigmoid", "1 6 13", activation.Sigmoid()),
-    ("Relu", "1 6 13 14", activation.ReLU()),
-    ("Softplus", "1 22", activation.SoftPlus()),
-    ("Softsign", "1 22", activation.SoftSign()),
-    ("Mish", "18 22", activation.Mish()),
-    ("HardSwish", "14 22", activation.HSwish()),
-    ("Not", "1", elementwise.LogicalNot()),
-    ("BitwiseNot", "18", elementwise.BitwiseNot()),
-    ("IsNaN", "9 13 20", elementwise.IsNaN()),
+for _versions, _words in (
+    ("1 6 13", "Abs Neg=Negative Floor Ceil=Ceiling Sqrt Exp Log Tanh Sigmoid"),
+    ("1 6 13 14", "Relu=ReLU"),
+    ("1 22", "Softplus=SoftPlus Softsign=SoftSign"),
+    ("7 22", "Sin Cos Tan Asin Acos Atan"),
+    ("9 13", "Sign Erf"),
+    ("9 22", "Sinh Cosh Asinh Acosh Atanh"),
+    ("14 22", "HardSwish=HSwish"),
+    ("18 22", "Mish"),
+    ("1", "Not=LogicalNot"),
+    ("18", "BitwiseNot"),
+    ("9 13 20", "IsNaN"),
 ):
-    plain(_name, _versions, _op)
-
+    for _name, _op in named_operations(_words):
+        plain(_name, _versions, _op)
+plain("Round", "11 22", elementwise.Round("half_to_even"))
 plain("Where", "9 16", elementwise.Select(), inputs=3)
 
-for _names, _versions in (
-    ("Sin Cos Tan Asin Acos Atan", "7 22"),
-    ("Sinh Cosh Asinh Acosh Atanh", "9 22"),
+_binary("Div", "1 6 7 13 14", elementwise.Divide(m_pythondiv=False))
+for _versions, _words in (
+    ("1 6 7 13 14", "Add Sub=Subtract Mul=Multiply"),
+    ("1 7", "And=LogicalAnd Or=LogicalOr Xor=LogicalXor"),
+    ("18", "BitwiseAnd BitwiseOr BitwiseXor"),
+    ("1 7 11 13 19", "Equal"),
+    ("1 7 9 13", "Less Greater"),
+    ("12 16", "LessOrEqual=LessEqual GreaterOrEqual=GreaterEqual"),
 ):
-    for _name in _names.split():
-        plain(_name, _versions, getattr(elementwise, _name)())
-
-for _name, _versions, _two in (
-    ("Add", "1 6 7 13 14", elementwise.Add()),
-    ("Sub", "1 6 7 13 14", elementwise.Subtract()),
-    ("Mul", "1 6 7 13 14", elementwise.Multiply()),
-    ("Div", "1 6 7 13 14", elementwise.Divide(m_pythondiv=False)),
-    ("And", "1 7", elementwise.LogicalAnd()),
-    ("Or", "1 7", elementwise.LogicalOr()),
-    ("Xor", "1 7", elementwise.LogicalXor()),
-    ("BitwiseAnd", "18", elementwise.BitwiseAnd()),
-    ("BitwiseOr", "18", elementwise.BitwiseOr()),
-    ("BitwiseXor", "18", elementwise.BitwiseXor()),
-    ("Equal", "1 7 11 13 19", elementwise.Equal()),
-    ("Less", "1 7 9 13", elementwise.Less()),
-    ("Greater", "1 7 9 13", elementwise.Greater()),
-    ("LessOrEqual", "12 16", elementwise.LessEqual()),
-    ("GreaterOrEqual", "12 16", elementwise.GreaterEqual()),
-):
-    _binary(_name, _versions, _two)
+    for _name, _op in named_operations(_words):
+        _binary(_name, _versions, _op)
 
 
 def _fold(b: ImportBuilder, op: Op, values: Sequence[Value]) -> Value:
@@ -465,10 +443,8 @@ def celu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     x, alpha = n[0], b.like(n.number("alpha", 1.0), n[0])
     scaled = b.add(elementwise.Divide(), x, alpha)
     below = b.add(elementwise.Multiply(), alpha, b.add(activation.Elu(alpha=1.0), scaled))
-    zero = b.like(0, x)
-    return b.add(
-        elementwise.Add(), b.add(activation.ReLU(), x), b.add(elementwise.Minimum(), zero, below)
-    )
+    positive = b.add(activation.ReLU(), x)
+    return b.add(Add(), positive, b.add(elementwise.Minimum(), b.like(0, x), below))
 
 
 @rule("Clip", "1 6 11 12 13")

@@ -432,12 +432,9 @@ def _along(
     matrix = b.const(weights, b.dtype(x))
     if one.axis == rank - 2:
         return b.add(MatMul(), matrix, x)
-    order = [a for a in range(rank) if a != one.axis]
-    moved = b.add(Transpose(), x, b.ints(*order, one.axis)) if one.axis != rank - 1 else x
-    y = b.add(MatMul(transpose_b=True), moved, matrix)
-    if one.axis == rank - 1:
-        return y
-    return b.add(Transpose(), y, b.ints(*np.argsort([*order, one.axis]).tolist()))
+    order = [*(a for a in range(rank) if a != one.axis), one.axis]
+    y = b.add(MatMul(transpose_b=True), b.permute(x, order), matrix)
+    return b.permute(y, np.argsort(order).tolist())
 
 
 def _nearest(places: Array, mode: str) -> Array:
