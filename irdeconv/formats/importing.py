@@ -479,11 +479,31 @@ class SourceNode:
         """Return a floating-point attribute; without a default it is required."""
         raise NotImplementedError
 
+    def text(self, name: str, default: str | None = None) -> str:
+        """Return a text attribute; without a default it is required."""
+        raise NotImplementedError
+
+    def word(self, name: str, default: str, allowed: str) -> str:
+        """Return one of the allowed words; a prefix as in caffe.ResampleParameter. is dropped."""
+        text = self.text(name, default)
+        for choice in allowed.split():
+            if choice.lower() == text.rpartition(".")[2].lower():
+                return choice
+        raise Refusal(f'{name}="{text}" is not covered; it is one of {allowed}')
+
+    def accept(self, *names: str) -> None:
+        """Let attributes be whatever they are; they make no difference."""
+        self.asked.update(names)
+
+    @property
+    def left(self) -> list[str]:
+        """Attributes that no rule has asked for."""
+        return sorted(set(self.attributes) - self.asked)
+
     def refuse_rest(self) -> None:
         """Refuse attributes that no rule has asked for."""
-        left = sorted(set(self.attributes) - self.asked)
-        if left:
-            raise Refusal(f"the attribute {', '.join(left)} is not covered")
+        if self.left:
+            raise Refusal(f"the attribute {', '.join(self.left)} is not covered")
 
 
 def registrar(

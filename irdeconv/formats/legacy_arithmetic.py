@@ -119,7 +119,7 @@ def power(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 @layer("ScaleShift")
 def scale_shift(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """x * weights + biases, a value for each channel (axis 1), or one for all."""
-    n.ignore("broadcast")
+    n.accept("broadcast")
     y = n[0]
     weights, biases = (_per_channel(n, b, name) for name in ("weights", "biases"))
     if weights is None and biases is None:
@@ -149,7 +149,7 @@ def prelu(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """max(x, 0) + slope * min(x, 0), a slope for each channel or one for all."""
     channels, count = b.static(n[0], "the data", 2)[1], n.elements("weights")
     shared = n.flag("channel_shared", count == 1)
-    n.ignore("filler_type", "filler_value")
+    n.accept("filler_type", "filler_value")
     if count != (1 if shared else channels):
         raise Refusal(f"{count} slopes for {channels} channels")
     return b.add(PReLU(), n[0], n.blob(b, "weights", (count,)))
@@ -196,14 +196,14 @@ plain("Softplus", standard("SoftPlus", "opset4"))
 @layer("Copy Dropout Reorder Identity")
 def copy(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """x itself."""
-    n.ignore("dropout_ratio")
+    n.accept("dropout_ratio")
     return n[0]
 
 
 @layer("Convert")
 def convert(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """x in the element type that the layer declares."""
-    n.ignore("precision")
+    n.accept("precision")
     return n[0]
 
 
@@ -346,7 +346,7 @@ def top_k(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 def parameter(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """A model input of the declared shape, of f32 where the file says FP16."""
     spec = n.declared[0]
-    n.ignore("shape")
+    n.accept("shape")
     return b.parameter(n.name, spec.dtype or f32, n.shape)
 
 
@@ -356,7 +356,7 @@ def constant(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     names = set(n.blobs)
     if len(names) != 1:
         raise Refusal(f"a constant with {len(names)} blobs")
-    n.ignore("shape", "element_type")
+    n.accept("shape", "element_type")
     return n.blob(b, names.pop(), n.shape)
 
 
@@ -367,7 +367,7 @@ def reshape(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     Without `dim` and a second input, and where they are outdated, it is the declared shape, as it
     always was in the Inference Engine; so it is where the blobs are random.
     """
-    n.ignore("axis", "num_axes")
+    n.accept("axis", "num_axes")
     target = n.input(1)
     if target is not None and n.source.seed is None:
         return b.add(Reshape(special_zero=True), n[0], integers(b, target))
@@ -455,7 +455,7 @@ plain("ShuffleChannels", lambda n, b: n.same("ShuffleChannels", "opset1", axis=n
 def split(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Parts along an axis, as long as the declared outputs."""
     axis, shapes = n.axis(b, n[0]), n.shapes
-    n.ignore("out_sizes", "num_split", "slice_point")
+    n.accept("out_sizes", "num_split", "slice_point")
     if any(len(s) <= axis for s in shapes):
         raise Refusal(f"an output without the axis {axis}")
     lengths = [s[axis] for s in shapes]
@@ -493,7 +493,7 @@ def _ends(n: LegacyLayer, b: ImportBuilder, axes: Ints, begin: Ints) -> Ints:
     shape = b.static(n[0], "the data")
     like = n.input(1)
     if like is not None:
-        n.ignore("dim")
+        n.accept("dim")
         sizes = b.static(like, "the second input")
         if any(a >= len(sizes) for a in axes):
             raise Refusal(f"the axes {list(axes)} of a second input {list(sizes)}")

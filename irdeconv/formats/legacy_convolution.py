@@ -157,7 +157,7 @@ def _with_bias(n: LegacyLayer, b: ImportBuilder, y: Value, at: int) -> Value:
 def convolution(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Convolve with a filter [g, M/g, C/g, *K] and add a value for each output channel."""
     channels, outputs, groups, w = _filtered(n, b)
-    n.ignore("input")
+    n.accept("input")
     shape: Ints = (outputs // groups, channels // groups, *w.kernel)
     op: Op = Convolution(**w.lists)
     if groups > 1:
@@ -172,7 +172,7 @@ def deconvolution(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     Sizes are S * (I - 1) + D * (K - 1) + 1 - pads, under same_upper and same_lower S * I.
     """
     channels, outputs, groups, w = _filtered(n, b, transposed=True)
-    n.ignore("input")
+    n.accept("input")
     # Under same_upper and same_lower a stride longer than the kernel leaves zeros at the end.
     same = n.text("auto_pad", "").lower().startswith("same")
     spare = tuple(max(s - e, 0) for s, e in zip(w.strides, w.extents, strict=True))
@@ -202,7 +202,7 @@ def deformable_convolution(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 def fully_connected(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """x W^T + bias over the last axes together, as many as a row of W [out-size, in] takes."""
     outputs, shape = n.integer("out-size"), b.static(n[0], "the data")
-    n.ignore("alpha", "beta")  # left over from Gemm, and never read
+    n.accept("alpha", "beta")  # left over from Gemm, and never read
     given = n.input(1)
     size = n.elements("weights") if given is None else math.prod(b.static(given, "the weights"))
     if outputs < 1 or size % outputs or not size:
@@ -333,7 +333,7 @@ def _to_declared(n: LegacyLayer, b: ImportBuilder, x: Value, **attributes: objec
 @layer("Resample")
 def resample(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Places map by half pixels; halves round up, linear may smooth what it shrinks."""
-    n.ignore("factor", "width", "height")
+    n.accept("factor", "width", "height")
     smooth = n.flag("antialias", False)
     if n.word("type", "", "NEAREST LINEAR") == "NEAREST":
         nearest = {"mode": "nearest", "nearest_mode": "round_prefer_ceil"}
@@ -367,7 +367,7 @@ def _triangles(size: int, target: int) -> Array:
 @layer("Interp")
 def interp(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Linear between the corners, else by x * size / target; negative pads cut off the border."""
-    n.ignore("factor", "zoom_factor", "shrink_factor", "height", "width")
+    n.accept("factor", "zoom_factor", "shrink_factor", "height", "width")
     begin, end = n.integer("pad_beg", 0), n.integer("pad_end", 0)
     if begin > 0 or end > 0:
         raise Refusal(f"pads {begin} and {end}: the runtime read beyond the image")
@@ -411,11 +411,11 @@ def psroi_pooling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     mode = n.word("mode", "average", "average bilinear bilinear_deformable")
     group = n.integer("group_size")
     pooled = n.integer("pooled_height", group), n.integer("pooled_width", group)
-    n.ignore("no_trans")
+    n.accept("no_trans")
     if mode == "bilinear_deformable":
         op = n.same("DeformablePSROIPooling", "opset1", group_size=group, mode=mode)
         return b.add(op, *n.given)
-    n.ignore("trans_std", "part_size")
+    n.accept("trans_std", "part_size")
     if pooled != (group, group):
         raise Refusal(f"pooled to {list(pooled)}, in groups of {group}")
     return b.add(n.same("PSROIPooling", "opset2", mode=mode), n[0], n[1])
@@ -424,7 +424,7 @@ def psroi_pooling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 @layer("RegionYolo")
 def region_yolo(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Logistic coordinates and scores of the boxes of each cell, softmax of classes if asked."""
-    n.ignore("axis", "end_axis", "anchors", "mask_size")
+    n.accept("axis", "end_axis", "anchors", "mask_size")
     usual = {"do_softmax": True}
     op = n.same("RegionYolo", "opset1", usual, axis=1, end_axis=3, anchors=())
     y = b.add(op, n[0])
@@ -461,7 +461,7 @@ def prior_box(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 @layer("PriorBoxClustered")
 def prior_box_clustered(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Boxes of some widths and heights at each place, with variances: [1, 2, 4 * boxes]."""
-    n.ignore("flip")
+    n.accept("flip")
     height, width = n.integer("img_h", 0), n.integer("img_w", 0)
     image = b.static(n[1], "the image", 4)
     step = n.number("step", 0)
@@ -479,10 +479,10 @@ def prior_box_clustered(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 @layer("DetectionOutput")
 def detection_output(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """The boxes that are left: [1, 1, count, 7] of image, class, confidence and corners."""
-    n.ignore("visualize", "visualize_threshold", "num_orient_classes", "interpolate_orientation")
-    n.ignore("eta", "label_map_file", "output_directory", "output_format", "output_name_prefix")
-    n.ignore("name_size_file", "num_test_image", "save_file", "label_file", "prob", "resize_mode")
-    n.ignore(
+    n.accept("visualize", "visualize_threshold", "num_orient_classes", "interpolate_orientation")
+    n.accept("eta", "label_map_file", "output_directory", "output_format", "output_name_prefix")
+    n.accept("name_size_file", "num_test_image", "save_file", "label_file", "prob", "resize_mode")
+    n.accept(
         "pad_mode", "pad_value", "interp_mode", "height_scale", "width_scale", "height", "width"
     )
     centre = n.word("code_type", _CORNER, "CORNER CENTER_SIZE") == "CENTER_SIZE"
@@ -501,7 +501,7 @@ def detection_output(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 @layer("Proposal")
 def proposal(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Boxes by anchors, scores and offsets: [N * post_nms_topn, 5], and their scores."""
-    n.ignore("num_outputs", "for_deformable")
+    n.accept("num_outputs", "for_deformable")
     return b.outputs(n.same("Proposal", "opset4"), n[0], n[1], b.reshape(n[2], (-1,)))
 
 

@@ -306,22 +306,10 @@ class LegacyLayer(SourceNode):
             return text in _TRUE
         return self.number(name) != 0
 
-    def word(self, name: str, default: str, allowed: str) -> str:
-        """Return one of the allowed words; a prefix as in caffe.ResampleParameter. is dropped."""
-        text = self.text(name, default)
-        for choice in allowed.split():
-            if choice.lower() == text.rpartition(".")[2].lower():
-                return choice
-        raise Refusal(f'{name}="{text}" is not covered; it is one of {allowed}')
-
     def only(self, name: str, value: float, why: str) -> None:
         """Refuse every other value of an attribute than what its absence means."""
         if self.number(name, value) != value:
             raise Refusal(f"{name}={self.text(name)} is not covered: {why}")
-
-    def ignore(self, *names: str) -> None:
-        """Say of attributes that they change nothing."""
-        self.asked |= set(names)
 
     def same(self, kind: str, version: str, usual: Usual | None = None, **fixed: Any) -> Op:
         """Return an operation whose attributes, but for the `fixed`, have the layer's names.
@@ -357,11 +345,6 @@ class LegacyLayer(SourceNode):
             return parse(text)
         except (ValueError, OverflowError):
             raise Refusal(f'{name}="{text}" is no number') from None
-
-    @property
-    def left(self) -> list[str]:
-        """Attributes that no rule has asked for."""
-        return sorted(set(self.attributes) - self.asked)
 
     @property
     def shape(self) -> Ints:

@@ -87,13 +87,9 @@ class DumpNode(SourceNode):
         """Return a floating-point attribute; without a default it is required."""
         return float(self.get(name, default))
 
-    def word(self, name: str, default: str, allowed: str) -> str:
-        """Return one of the allowed words, in lower case as they are compared."""
-        text = str(self.get(name, default))
-        for choice in allowed.split():
-            if choice.lower() == text.lower():
-                return choice
-        raise Refusal(f'{name}="{text}" is not covered')
+    def text(self, name: str, default: str | None = None) -> str:
+        """Return a text attribute; without a default it is required."""
+        return str(self.get(name, default))
 
 
 _NUMBERS: dict[str, tuple[type, ...]] = {"s64": (int,), "f32": (int, float), "string": (str,)}

@@ -14,7 +14,7 @@ from irdeconv.formats.importing import ACTIVATIONS, ImportBuilder, Refusal, by_n
 from irdeconv.formats.onnx_convolution import average_pool, convolved, global_pool
 from irdeconv.formats.onnx_elementwise import compressed, dequantized, product, quantized
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, rule
-from irdeconv.formats.onnx_normalization import root_mean_square
+from irdeconv.formats.onnx_normalization import general_product, root_mean_square
 from irdeconv.ir.dtypes import ELEMENT_TYPES, f32, u8
 from irdeconv.ir.graph import Value
 from irdeconv.ir.spec import Array
@@ -72,14 +72,9 @@ def fused_conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("FusedGemm", "1", MICROSOFT)
 def fused_gemm(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """alpha * A * B + beta * C, A and B perhaps transposed, then an activation."""
-    swap = (bool(n.integer("transA", 0)), bool(n.integer("transB", 0)))
-    y = b.times(b.add(MatMul(*swap), n[0], n[1]), n.number("alpha", 1.0))
-    c, beta = n.input(2), n.number("beta", 1.0)
-    if c is not None:
-        y = b.add(Add(), y, b.times(c, beta))
     names = ("activation_alpha", "activation_beta", "activation_gamma")
     parameters = [n.number(name, 0.0) for name in names if name in n]
-    return activated(b, y, n.text("activation", ""), parameters)
+    return activated(b, general_product(n, b), n.text("activation", ""), parameters)
 
 
 @rule("FusedMatMul TransposeMatMul", "1", MICROSOFT)

@@ -231,9 +231,9 @@ class OnnxNode(SourceNode):
         wanted = self.integer(name, 0)
         return element_type(wanted) if wanted else default
 
-    def text(self, name: str, default: str) -> str:
-        """Return a text attribute."""
-        return str(self._take(name, default, str))
+    def text(self, name: str, default: str | None = None) -> str:
+        """Return a text attribute; without a default it is required."""
+        return str(self._required(name, default, str))
 
     def meaning(self, name: str, default: str, words: Mapping[str, Any]) -> Any:
         """Return what a text attribute stands for; refuse every other word."""
@@ -261,10 +261,6 @@ class OnnxNode(SourceNode):
     def tensor(self, name: str) -> Any:
         """Return a TensorProto; None where it is missing."""
         return self._take(name, None, onnx_module().TensorProto)
-
-    def accept(self, *names: str) -> None:
-        """Let attributes be whatever they are; they make no difference."""
-        self.asked.update(names)
 
     def only(self, name: str, value: Any, why: str = "") -> None:
         """Refuse every other value of an attribute than its default `value`."""

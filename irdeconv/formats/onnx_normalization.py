@@ -194,13 +194,16 @@ plain("MatMul", "1 9 13", MatMul(), inputs=2)
 @rule("Gemm", "1 6 7 9 11 13")
 def gemm(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """alpha * A * B + beta * C, A and B perhaps transposed, C broadcast."""
-    swap = (bool(n.integer("transA", 0)), bool(n.integer("transB", 0)))
-    y = _factor(b, b.add(MatMul(*swap), n[0], n[1]), n.number("alpha", 1.0), "alpha")
-    c, beta = n.input(2), n.number("beta", 1.0)
     n.accept("broadcast")  # before version 7: otherwise C has the full shape
-    if c is None:
-        return y
-    return b.add(Add(), y, _factor(b, c, beta, "beta"))
+    return general_product(n, b)
+
+
+def general_product(n: OnnxNode, b: ImportBuilder) -> Value:
+    """Return alpha * A * B + beta * C."""
+    product = b.add(MatMul(n.flag("transA", False), n.flag("transB", False)), n[0], n[1])
+    y = _factor(b, product, n.number("alpha", 1.0), "alpha")
+    c, beta = n.input(2), n.number("beta", 1.0)
+    return y if c is None else b.add(Add(), y, _factor(b, c, beta, "beta"))
 
 
 def _factor(b: ImportBuilder, x: Value, factor: float, name: str) -> Value:
