@@ -443,8 +443,8 @@ def celu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     x, alpha = n[0], b.like(n.number("alpha", 1.0), n[0])
     scaled = b.add(elementwise.Divide(), x, alpha)
     below = b.add(elementwise.Multiply(), alpha, b.add(activation.Elu(alpha=1.0), scaled))
-    positive = b.add(activation.ReLU(), x)
-    return b.add(Add(), positive, b.add(elementwise.Minimum(), b.like(0, x), below))
+    zero, positive = b.like(0, x), b.add(activation.ReLU(), x)
+    return b.add(Add(), positive, b.add(elementwise.Minimum(), zero, below))
 
 
 @rule("Clip", "1 6 11 12 13")

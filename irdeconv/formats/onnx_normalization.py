@@ -109,6 +109,12 @@ def _wide(n: OnnxNode, b: ImportBuilder, x: Value) -> Value:
     return b.convert(x, f32)
 
 
+def _over_last(n: OnnxNode, b: ImportBuilder) -> tuple[Value, Value, float]:
+    """Return the data in a wide type, the axes from `axis` on, epsilon."""
+    first, wide = n.axis(b, n[0], default=-1), _wide(n, b, n[0])
+    return wide, b.ints(*range(first, b.rank(n[0]))), n.number("epsilon", 1e-5)
+
+
 def root_mean_square(b: ImportBuilder, x: Value, axes: Value, epsilon: float) -> Value:
     """Return the root of the mean square and epsilon."""
     mean = b.add(ReduceMean(keep_dims=True), b.add(Multiply(), x, x), axes)
@@ -118,10 +124,7 @@ def root_mean_square(b: ImportBuilder, x: Value, axes: Value, epsilon: float) ->
 @rule("LayerNormalization", "17")
 def layer_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Standardize over the axes from `axis` on, then * scale + bias; mean and 1 / deviation."""
-    x = n[0]
-    first, rank = n.axis(b, x, default=-1), b.rank(x)
-    wide, axes = _wide(n, b, x), b.ints(*range(first, rank))
-    epsilon = n.number("epsilon", 1e-5)
+    x, (wide, axes, epsilon) = n[0], _over_last(n, b)
     if not n.wants(1) and not n.wants(2):
         y = b.add(MVN(normalize_variance=True, eps=epsilon), wide, axes)
         return _scaled(b, b.convert(y, b.dtype(x)), n[1], n.input(2))
@@ -136,11 +139,9 @@ def layer_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("RMSNormalization", "23")
 def rms_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Divide by the root of the mean square over the axes from `axis` on, then * scale."""
-    x = n[0]
-    first, rank = n.axis(b, x, default=-1), b.rank(x)
-    wide, axes = _wide(n, b, x), b.ints(*range(first, rank))
-    root = root_mean_square(b, wide, axes, n.number("epsilon", 1e-5))
-    return b.add(Multiply(), b.convert(b.add(Divide(), wide, root), b.dtype(x)), n[1])
+    wide, axes, epsilon = _over_last(n, b)
+    root = root_mean_square(b, wide, axes, epsilon)
+    return b.add(Multiply(), b.convert(b.add(Divide(), wide, root), b.dtype(n[0])), n[1])
 
 
 @rule("GroupNormalization", "21")

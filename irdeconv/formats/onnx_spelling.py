@@ -14,7 +14,7 @@ from irdeconv.formats.importing import registrar
 from irdeconv.formats.onnx_node import onnx_module, onnx_type
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType, i64
 from irdeconv.ir.graph import FreshNames, Graph, Node, Value
-from irdeconv.ir.spec import DYNAMIC, Array, Dim, Shape, dims, ints, is_static
+from irdeconv.ir.spec import Array, Dim, dims, ints, is_static
 from irdeconv.ops.activation import Clamp
 from irdeconv.ops.basic import Const
 from irdeconv.ops.channels import DepthToSpace
@@ -310,8 +310,11 @@ def _interpolate(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     return w.add("Resize", w.value(inputs[0]), roi, scales, nearest_mode="floor", **how)
 
 
-def _windows(op: ConvolutionBase | BackpropData, kernel: Shape) -> dict[str, Any]:
-    """Return the attributes of a layer with explicit pads that differ from ONNX's defaults."""
+def _windowed(w: NodeWriter, node: Node, inputs: Inputs, *bias: str) -> str:
+    """Write a convolution, or a deconvolution with explicit pads."""
+    op, shape = node.op, w.graph.spec(inputs[1]).shape
+    assert isinstance(op, ConvolutionBase | BackpropData)
+    grouped = op.group_count is None if isinstance(op, BackpropData) else op.grouped
     lists = {
         "pads": ((*op.pads_begin, *op.pads_end), 0),
         "strides": (op.strides, 1),
@@ -319,21 +322,18 @@ def _windows(op: ConvolutionBase | BackpropData, kernel: Shape) -> dict[str, Any
         "output_padding": (getattr(op, "output_padding", ()), 0),
     }
     more = {k: list(v) for k, (v, default) in lists.items() if any(n != default for n in v)}
-    if is_static(kernel):  # onnx2tf fails without it
-        more["kernel_shape"] = list(kernel)
-    return more
+    if is_static(shape):  # onnx2tf fails without it
+        more["kernel_shape"] = list(shape[2 + grouped :])
+    name, x = "Conv" if isinstance(op, ConvolutionBase) else "ConvTranspose", w.value(inputs[0])
+    if not grouped:
+        return w.add(name, x, w.value(inputs[1]), *bias, **more)
+    if shape is None or not isinstance(shape[0], int):
+        raise OpError("the number of groups is unknown", code="E402")
+    return w.add(name, x, _without_groups(w, inputs[1]), *bias, group=shape[0], **more)
 
 
-def _deconvolve(w: NodeWriter, node: Node, inputs: Inputs, *bias: str) -> str:
-    """Write a deconvolution with explicit pads."""
-    op, shape = node.op, w.graph.spec(inputs[1]).shape
-    assert isinstance(op, BackpropData)
-    assert is_static(shape)
-    x, more = w.value(inputs[0]), _windows(op, shape[-len(op.strides) :])
-    if op.group_count is not None:
-        return w.add("ConvTranspose", x, w.value(inputs[1]), *bias, **more)
-    filter = _without_groups(w, inputs[1])
-    return w.add("ConvTranspose", x, filter, *bias, group=shape[0], **more)
+spelling("Convolution GroupConvolution")(_windowed)
+spelling("ConvolutionBackpropData GroupConvolutionBackpropData")(_windowed)
 
 
 @spelling("Add")
@@ -344,8 +344,7 @@ def _add(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     if summed and w.only_user(inputs[0]):
         bias = _bias(w, inputs[1], node.spec().rank or 0)
         if bias is not None:
-            write = _convolve if isinstance(convolution.op, ConvolutionBase) else _deconvolve
-            return write(w, convolution, w.graph.inputs_of(convolution.id), bias)
+            return _windowed(w, convolution, w.graph.inputs_of(convolution.id), bias)
     return w.add("Add", *map(w.value, inputs))
 
 
@@ -364,19 +363,6 @@ def _bias(w: NodeWriter, value: Value, rank: int) -> str | None:
     return None
 
 
-def _convolve(w: NodeWriter, node: Node, inputs: Inputs, *bias: str) -> str:
-    """Write a convolution."""
-    op, shape = node.op, w.graph.spec(inputs[1]).shape
-    assert isinstance(op, ConvolutionBase)
-    kernel = shape[2 + op.grouped :] if is_static(shape) else (DYNAMIC,)
-    x, more = w.value(inputs[0]), _windows(op, kernel)
-    if not op.grouped:
-        return w.add("Conv", x, w.value(inputs[1]), *bias, **more)
-    if shape is None or not isinstance(shape[0], int):
-        raise OpError("the number of groups is unknown", code="E402")
-    return w.add("Conv", x, _without_groups(w, inputs[1]), *bias, group=shape[0], **more)
-
-
 def _without_groups(w: NodeWriter, filter: Value) -> str:
     """(g, M/g, C/g, *K) -> (M, C/g, *K)"""
     shape, op = w.graph.spec(filter).shape, w.graph.node(filter.node).op
@@ -393,7 +379,3 @@ def _without_groups(w: NodeWriter, filter: Value) -> str:
     kernel = w.slice(sizes, [2], [TO_THE_END], [0])
     target = w.add("Concat", w.constant(np.array([-1], np.int64)), kernel, axis=0)
     return w.add("Reshape", w.value(filter), target)
-
-
-spelling("ConvolutionBackpropData GroupConvolutionBackpropData")(_deconvolve)
-spelling("Convolution GroupConvolution")(_convolve)
