@@ -41,7 +41,7 @@ from irdeconv.ops.activation import (
     SoftMax,
 )
 from irdeconv.ops.channels import Split, VariadicSplit
-from irdeconv.ops.elementwise import Add, Divide, Exp, Log, Multiply, Power, Select, Subtract
+from irdeconv.ops.elementwise import Add, Divide, Exp, Log, Multiply, Power, Select
 from irdeconv.ops.generation import Range
 from irdeconv.ops.indexing import ScatterUpdate
 from irdeconv.ops.matrix import MatMul
@@ -52,31 +52,18 @@ from irdeconv.ops.quantize import FakeQuantize
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.ops.slicing import Gather1, Slice, StridedSlice
 
-_PAIRS: dict[str, type[Op]] = {
-    "sum": Add,
-    "": Add,
-    "mul": Multiply,
-    "prod": Multiply,
-    "max": elementwise.Maximum,
-    "min": elementwise.Minimum,
-    "sub": Subtract,
-    "div": Divide,
-    "squared_diff": elementwise.SquaredDifference,
-    "floor_mod": elementwise.FloorMod,
-    "pow": Power,
-    "mean": Add,
-    "equal": elementwise.Equal,
-    "not_equal": elementwise.NotEqual,
-    "less": elementwise.Less,
-    "less_equal": elementwise.LessEqual,
-    "greater": elementwise.Greater,
-    "greater_equal": elementwise.GreaterEqual,
-}
-_LOGICAL: dict[str, type[Op]] = {
-    "logical_and": elementwise.LogicalAnd,
-    "logical_or": elementwise.LogicalOr,
-    "logical_xor": elementwise.LogicalXor,
-}
+_LOGICAL = dict(
+    named_operations("logical_and=LogicalAnd logical_or=LogicalOr logical_xor=LogicalXor")
+)
+_PAIRS = _LOGICAL | dict(
+    named_operations(
+        "sum=Add mul=Multiply prod=Multiply max=Maximum min=Minimum sub=Subtract div=Divide"
+        " squared_diff=SquaredDifference floor_mod=FloorMod pow=Power mean=Add equal=Equal"
+        " not_equal=NotEqual less=Less less_equal=LessEqual greater=Greater"
+        " greater_equal=GreaterEqual"
+    )
+)
+
 for _name, _op in named_operations(
     "Abs Acos Acosh Asin Asinh Atan Atanh Ceil=Ceiling Cos Cosh Erf Exp Floor Log Neg=Negative Sign"
     " Sin Sinh Sqrt Tan TanH=Tanh Sigmoid Logistic=Sigmoid"
@@ -95,14 +82,14 @@ def eltwise(n: LegacyLayer, b: ImportBuilder) -> Outputs:
         if word not in ("sum", "") or len(factors) != len(given):
             raise Refusal(f"the factors {list(factors)} of {len(given)} inputs to a {word}")
         given = tuple(b.times(v, f) for v, f in zip(given, factors, strict=True))
-    op = _PAIRS.get(word) or _LOGICAL.get(word)
+    op = _PAIRS.get(word or "sum")
     if op is None:
         raise Refusal(f'the operation "{word}" is not covered')
     if word in _LOGICAL:
         given = tuple(truth(b, v) for v in given)
     y = given[0]
     for other in given[1:]:
-        y = b.add(op(), y, other if word in _LOGICAL else b.convert(other, b.dtype(y)))
+        y = b.add(op, y, other if word in _LOGICAL else b.convert(other, b.dtype(y)))
     return b.add(Divide(), y, b.like(len(given), y)) if word == "mean" else y
 
 
@@ -546,12 +533,11 @@ def one_hot(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     return b.add(op, b.convert(n[0], i64), b.scalar(n.integer("depth")), *terms)
 
 
-_GATES = {"lstmcell": 4, "grucell": 3, "rnncell": 1}
-_USUAL = {"lstmcell": "sigmoid,tanh,tanh", "grucell": "sigmoid,tanh", "rnncell": "tanh"}
-_KINDS = {
-    "lstmcell": ("LSTMCell", "opset4"),
-    "grucell": ("GRUCell", "opset3"),
-    "rnncell": ("RNNCell", "opset3"),
+# Operation, gates, activations.
+_CELLS = {
+    "lstmcell": ("LSTMCell", "opset4", 4, "sigmoid,tanh,tanh"),
+    "grucell": ("GRUCell", "opset3", 3, "sigmoid,tanh"),
+    "rnncell": ("RNNCell", "opset3", 1, "tanh"),
 }
 
 
@@ -561,19 +547,18 @@ def cell(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     data, state = b.static(n[0], "the data"), b.static(n[1], "the state")
     if len(data) != 2 or len(state) != 2:
         raise Refusal(f"data {list(data)} and a state {list(state)}; each has two axes")
-    hidden, gates = n.integer("hidden_size", state[1]), _GATES[n.kind]
+    hidden, (kind, version, gates, usual) = n.integer("hidden_size", state[1]), _CELLS[n.kind]
     if n.numbers("activation_alpha", ()) or n.numbers("activation_beta", ()):
         raise Refusal("activations with parameters")
     attributes = {
         "hidden_size": hidden,
         "clip": n.number("clip", 0),
-        "activations": n.text("activations", _USUAL[n.kind]),
+        "activations": n.text("activations", usual),
     }
     biases = gates
     if n.kind == "grucell":
         attributes["linear_before_reset"] = n.flag("linear_before_reset", False)
         biases += bool(attributes["linear_before_reset"])
-    kind, version = _KINDS[n.kind]
     op = standard(kind, version, **attributes)
     both = n.blob(b, "weights", (gates * hidden, data[1] + hidden))
     w, r = _columns(b, both, 0, data[1]), _columns(b, both, data[1], data[1] + hidden)

@@ -77,18 +77,12 @@ def windows(n: LegacyLayer, sizes: Ints, *, transposed: bool = False) -> WindowL
         pairs = zip("br", begin, strict=True)
         end = tuple(n.integer(f"pad-{a}", p) for a, p in pairs)
         dilations = tuple(n.integer(f"dilation-{a}", 1) for a in _LETTERS)
-    lists = {"kernel": kernel, "strides": strides, "pads_begin": begin, "pads_end": end}
-    for name, values in {**lists, "dilations": dilations}.items():
+    # A 0 stands for 1, as it did in the Inference Engine.
+    steps, spread = (tuple(v or 1 for v in values) for values in (strides, dilations))
+    found = WindowLists(kernel, steps, begin, end, spread)
+    for name, values in vars(found).items():
         if len(values) != len(sizes):
             raise Refusal(f"{name} has {len(values)} values for {len(sizes)} spatial axes")
-    # A 0 stands for 1, as it did in the Inference Engine.
-    found = WindowLists(
-        kernel,
-        tuple(s or 1 for s in strides),
-        begin,
-        end,
-        tuple(d or 1 for d in dilations),
-    )
     auto = n.text("auto_pad", "").lower()
     return _automatic(found, auto, sizes, transposed) if auto not in ("", "explicit") else found
 
@@ -279,12 +273,7 @@ def _sizes(n: LegacyLayer, w: WindowLists, sizes: Ints) -> _WindowCounts:
 
 def _lists(w: WindowLists, found: _WindowCounts, sizes: Ints) -> dict[str, Any]:
     """Return the attributes of a pooling that has these windows, as plain as they can be."""
-    lists: dict[str, Any] = {
-        "kernel": w.kernel,
-        "strides": w.strides,
-        "pads_begin": w.pads_begin,
-        "pads_end": w.pads_end,
-    }
+    lists: dict[str, Any] = {k: v for k, v in vars(w).items() if k != "dilations"}
     rooms = [
         (i + p + q - k, s)
         for i, p, q, k, s in zip(sizes, w.pads_begin, w.pads_end, w.kernel, w.strides, strict=True)
@@ -476,15 +465,18 @@ def prior_box_clustered(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     return b.keep(Unsqueeze(), made, b.ints(0))
 
 
+_UNREAD = (
+    "visualize visualize_threshold num_orient_classes interpolate_orientation eta "
+    "label_map_file output_directory output_format output_name_prefix "
+    "name_size_file num_test_image save_file label_file prob resize_mode pad_mode "
+    "pad_value interp_mode height_scale width_scale height width"
+)
+
+
 @layer("DetectionOutput")
 def detection_output(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """The boxes that are left: [1, 1, count, 7] of image, class, confidence and corners."""
-    n.accept("visualize", "visualize_threshold", "num_orient_classes", "interpolate_orientation")
-    n.accept("eta", "label_map_file", "output_directory", "output_format", "output_name_prefix")
-    n.accept("name_size_file", "num_test_image", "save_file", "label_file", "prob", "resize_mode")
-    n.accept(
-        "pad_mode", "pad_value", "interp_mode", "height_scale", "width_scale", "height", "width"
-    )
+    n.accept(*_UNREAD.split())
     centre = n.word("code_type", _CORNER, "CORNER CENTER_SIZE") == "CENTER_SIZE"
     clips = n.flag("clip_before_nms", False), n.flag("clip", False)
     op = n.same(

@@ -316,14 +316,11 @@ def max_unpool(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(Pad12("constant"), y, b.ints(*(0,) * len(size)), more)
 
 
-MODES = ("constant", "reflect", "edge")
-
-
 @rule("Pad", "1 2 11 13 18 19 21 23 24 25")
 def pad(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Extend axes; negative pads crop; wrap repeats the data."""
     x = n[0]
-    mode = n.meaning("mode", "constant", {m: m for m in (*MODES, "wrap")})
+    mode = n.choice("mode", "constant reflect edge wrap")
     if n.version < 11:
         pads: Value = b.ints(*n.ints("pads" if n.version > 1 else "paddings"))
         value: Value | None = b.like(n.number("value", 0.0), x)

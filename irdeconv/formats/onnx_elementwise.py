@@ -570,7 +570,7 @@ def cast(n: OnnxNode, b: ImportBuilder) -> Outputs:
     Real numbers become 8-bit ones within their range (saturate=1), or infinite or NaN beyond it.
     """
     x, saturate = n[0], bool(n.integer("saturate", 1))
-    mode = n.meaning("round_mode", "up", {m: m for m in ("up", "down", "nearest")})
+    mode = n.choice("round_mode", "up down nearest")
     target = element_type(_number(n)) if n.type == "Cast" else b.dtype(n[1])
     source = b.dtype(x)
     if "string" in (source.kind, target.kind) and source != target:

@@ -242,6 +242,11 @@ class OnnxNode(SourceNode):
             raise Refusal(f"{name}={text} is not covered")
         return words[text]
 
+    def choice(self, name: str, words: str) -> Any:
+        """Return a text attribute that is one of the words, the first one by default."""
+        known = {word: word for word in words.split()}
+        return self.meaning(name, next(iter(known)), known)
+
     def ints(self, name: str, default: tuple[int, ...] = ()) -> tuple[int, ...]:
         """Return a list of integers."""
         return _all_of(int, name, self._take(name, default, tuple))

@@ -37,11 +37,7 @@ from irdeconv.rewrite.compressed_filters import constant
 
 # Parameters of activations: how many alpha and beta there are, with their defaults.
 PARAMETERS: dict[str, tuple[float | None, ...]] = {
-    "sigmoid": (),
-    "tanh": (),
-    "relu": (),
-    "softsign": (),
-    "softplus": (),
+    **dict.fromkeys(("sigmoid", "tanh", "relu", "softsign", "softplus"), ()),
     "leakyrelu": (0.01,),
     "thresholdedrelu": (1.0,),
     "elu": (1.0,),
@@ -274,7 +270,7 @@ def recurrent(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 
 def _layer(n: OnnxNode, b: ImportBuilder, *, batch_first: bool) -> RecurrentLayer:
-    direction = n.meaning("direction", "forward", {d: d for d in DIRECTIONS})
+    direction = n.choice("direction", " ".join(DIRECTIONS))
     directions = DIRECTIONS[direction]
     n.accept("output_sequence")  # of version 1: whether Y is wanted
     x = n[0] if batch_first else b.permute(n[0], (1, 0, 2))

@@ -266,14 +266,8 @@ def _above(b: ImportBuilder, overlap: Value) -> Value:
     return b.like(max(float(above), float(np.finfo(np.float32).tiny)), overlap)
 
 
-SAMPLING = {
-    "bilinear": "bilinear",
-    "linear": "bilinear",
-    "nearest": "nearest",
-    "bicubic": "bicubic",
-    "cubic": "bicubic",
-}
-OUTSIDE = {w: w for w in ("zeros", "border", "reflection")}
+SAMPLING = {w: w for w in ("bilinear", "nearest", "bicubic")}
+SAMPLING |= {"linear": "bilinear", "cubic": "bicubic"}
 
 
 @rule("GridSample", "16 20 22")
@@ -284,7 +278,7 @@ def grid_sample(n: OnnxNode, b: ImportBuilder) -> Outputs:
     op = GridSample(
         align_corners=bool(n.integer("align_corners", 0)),
         mode=n.meaning("mode", "bilinear" if n.version < 20 else "linear", SAMPLING),
-        padding_mode=n.meaning("padding_mode", "zeros", OUTSIDE),
+        padding_mode=n.choice("padding_mode", "zeros border reflection"),
     )
     return b.add(op, n[0], n[1])
 
@@ -479,13 +473,9 @@ def _cubic(away: Array, a: float) -> Array:
 
 MODES = {"nearest": "nearest", "linear": "linear_onnx", "cubic": "cubic"}
 # Attributes whose words mean the same in both; the first one is the default.
-CHOICES = {
-    "coordinate_transformation_mode": (
-        *("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"),
-        "tf_half_pixel_for_nn",
-    ),
-    "nearest_mode": ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
-}
+_WAYS = "half_pixel pytorch_half_pixel align_corners asymmetric tf_half_pixel_for_nn"
+_NEAREST = "round_prefer_floor round_prefer_ceil floor ceil"
+CHOICES = {"coordinate_transformation_mode": _WAYS, "nearest_mode": _NEAREST}
 
 
 @dataclass(frozen=True)
@@ -517,19 +507,14 @@ def _plain(n: OnnxNode) -> dict[str, Any]:
 
 
 def _attributes(n: OnnxNode) -> dict[str, Any]:
-    out = {
-        name: n.meaning(name, words[0], {w: w for w in words}) for name, words in CHOICES.items()
-    }
+    out: dict[str, Any] = {name: n.choice(name, words) for name, words in CHOICES.items()}
     out["mode"] = n.meaning("mode", "nearest", MODES)
     coefficient = n.number("cubic_coeff_a", -0.75)
     return out | {"cube_coeff": coefficient} if out["mode"] == "cubic" else out
 
 
-POLICIES: dict[str, Callable[[Iterable[float]], float] | None] = {
-    "stretch": None,
-    "not_larger": min,
-    "not_smaller": max,
-}
+Policy = Callable[[Iterable[float]], float] | None
+POLICIES: dict[str, Policy] = {"stretch": None, "not_larger": min, "not_smaller": max}
 
 
 def _exactly(n: OnnxNode, b: ImportBuilder, axes: tuple[int, ...]) -> Value | None:
@@ -538,26 +523,20 @@ def _exactly(n: OnnxNode, b: ImportBuilder, axes: tuple[int, ...]) -> Value | No
     policy = n.meaning("keep_aspect_ratio_policy", "stretch", POLICIES)
     value = n.number("extrapolation_value", 0.0)
     mode = n.text("coordinate_transformation_mode", "half_pixel")
-    cubic = n.text("mode", "nearest") == "cubic"
-    flags["exclude_outside"] &= cubic
+    flags["exclude_outside"] &= n.text("mode", "nearest") == "cubic"
     special = mode in ("tf_crop_and_resize", "half_pixel_symmetric")
     if not (special or any(flags.values()) or policy is not None):
         return None
     if b.dtype(n[0]).is_integral and n.text("mode", "nearest") != "nearest":
         raise Refusal(f"{b.dtype(n[0])} data is rounded differently by systems")
-    extra = {"extrapolation_value": value, "coordinate_transformation_mode": mode, "cube_coeff": 0}
-    words = {m: m for m in CHOICES["nearest_mode"]}
-    extra["nearest_mode"] = n.meaning("nearest_mode", "round_prefer_floor", words)
-    extra |= {"mode": n.meaning("mode", "nearest", {m: m for m in MODES})}
-    extra |= {"cube_coeff": n.number("cubic_coeff_a", -0.75)}
+    extra: dict[str, Any] = {"nearest_mode": n.choice("nearest_mode", _NEAREST)}
+    extra |= {"mode": n.choice("mode", " ".join(MODES)), "coordinate_transformation_mode": mode}
+    extra |= {"extrapolation_value": value, "cube_coeff": n.number("cubic_coeff_a", -0.75)}
     return resized(b, n[0], _axes_of(n, b, axes, policy), flags | extra)
 
 
 def _axes_of(
-    n: OnnxNode,
-    b: ImportBuilder,
-    axes: tuple[int, ...],
-    policy: Callable[[Iterable[float]], float] | None,
+    n: OnnxNode, b: ImportBuilder, axes: tuple[int, ...], policy: Policy
 ) -> list[ResizedAxis]:
     """Return the axes that change, with their scales, sizes and crops."""
     shape = b.static(n[0], "the data")
