@@ -323,7 +323,10 @@ class SavedArrays(Mapping[str, Array]):
     def __getitem__(self, name: str) -> Array:
         with self._member(name) as (member, header):
             array = _data(member, header, self.name)
-            _to_the_end(member, self._members[name].file_size - header.size - header.nbytes)
+            left = self._members[name].file_size - header.size - header.nbytes
+            if left > FILLED_AT_ONCE:
+                raise UnreadableArray("bytes stand behind its elements")
+            member.read(left + 1)  # to the end, so that the checksum is looked at
             return array
 
     @contextmanager
@@ -356,13 +359,6 @@ class SavedArrays(Mapping[str, Array]):
                 f"above {ANY_PACKING:,} bytes the limit is {most} times as many"
             )
             raise _limit(self.name, message, "packing")
-
-
-def _to_the_end(member: IO[bytes], left: int) -> None:
-    """Read what is left of a short rest, so that the checksum is looked at."""
-    if left > FILLED_AT_ONCE:
-        raise UnreadableArray("bytes stand behind its elements")
-    member.read(left + 1)
 
 
 def _require_short_list(file: BinaryIO, name: str) -> None:

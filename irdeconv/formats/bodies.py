@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from irdeconv.base.errors import did_you_mean, some
 from irdeconv.formats.document import (
@@ -91,16 +92,10 @@ class _MapChecker:
         self.finish(port_map)
 
     def _add(
-        self,
-        code: str,
-        message: str,
-        entry: MapEntry,
-        attribute: str | None = None,
-        hint: str | None = None,
+        self, code: str, message: str, entry: MapEntry, attribute: str | None = None, **more: Any
     ) -> None:
-        self._context.add(
-            code, message, attribute=attribute, layer=self._layer, sub=entry.sub, hint=hint
-        )
+        layer, sub = self._layer, entry.sub
+        self._context.add(code, message, attribute=attribute, layer=layer, sub=sub, **more)
 
     def _numbers(
         self, entry: MapEntry, names: tuple[str, ...], needed: tuple[str, ...]
@@ -179,7 +174,8 @@ class _MapChecker:
             allowed = _PURPOSES[entry.tag]
             if purpose not in allowed:
                 text = f'the purpose "{purpose}" is not one of {", ".join(allowed)}'
-                self._add("E211", text, entry, "purpose", did_you_mean(purpose, allowed))
+                hint = did_you_mean(purpose, allowed)
+                self._add("E211", text, entry, "purpose", hint=hint)
         mine, others = (self._inputs, self._outputs) if inward else (self._outputs, self._inputs)
         if number in mine or (number == -1 and purpose):
             return
@@ -199,15 +195,15 @@ class _MapChecker:
                     self._add("W101", f"{name} without axis has no effect", entry, name)
             return
         if numbers.get("stride", 1) == 0:
-            self._add("E211", "the stride is 0", entry, "stride", "OpenVINO crashes on such a file")
+            hint = "OpenVINO crashes on such a file"
+            self._add("E211", "the stride is 0", entry, "stride", hint=hint)
         if numbers.get("part_size", 1) < 1:
             self._add("E211", f"part_size is {numbers['part_size']}", entry, "part_size")
         elif "stride" in numbers and abs(numbers["stride"]) != numbers.get("part_size", 1):
             stride, part = numbers["stride"], numbers.get("part_size", 1)
             if stride and part > abs(stride):
-                self._add(
-                    "E211", f"parts of {part} overlap: the stride is {stride}", entry, "part_size"
-                )
+                text = f"parts of {part} overlap: the stride is {stride}"
+                self._add("E211", text, entry, "part_size")
         self._axis(entry, numbers, axis, inner, inward)
 
     def _axis(
@@ -227,9 +223,8 @@ class _MapChecker:
         if rank is None:
             return
         if not -rank <= axis < rank:
-            self._add(
-                "E211", f"axis {axis} is outside {-rank}..{rank - 1} (rank {rank})", entry, "axis"
-            )
+            text = f"axis {axis} is outside {-rank}..{rank - 1} (rank {rank})"
+            self._add("E211", text, entry, "axis")
             return
         size = integer(port.dims[axis]) if port is not None and port.dims and inward else None
         if size is None or size < 0:

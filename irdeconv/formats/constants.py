@@ -60,18 +60,9 @@ class ConstantReader:
             return None
         return Const(element_type=dtype, shape=shape, data=source)
 
-    def _add(
-        self, code: str, message: str, attribute: str | None = None, hint: str | None = None
-    ) -> None:
-        layer = self._layer
-        self._context.add(
-            code,
-            message,
-            attribute=attribute,
-            layer=layer,
-            sub=layer.data_sub,
-            hint=hint,
-        )
+    def _add(self, code: str, message: str, attribute: str | None = None, **more: Any) -> None:
+        sub = self._layer.data_sub
+        self._context.add(code, message, attribute=attribute, layer=self._layer, sub=sub, **more)
 
     def _parsed(self, data: dict[str, str], name: str, parse: Callable[[str], T]) -> T | None:
         """Return the value of an attribute; None after reporting that it is missing or wrong."""
@@ -89,7 +80,7 @@ class ConstantReader:
         found = None if text is None else ELEMENT_TYPES.get(text.strip().lower())
         if text is not None and found is None:
             hint = did_you_mean(text, ELEMENT_TYPES)
-            self._add("E212", f'"{text}" is not an element type', "element_type", hint)
+            self._add("E212", f'"{text}" is not an element type', "element_type", hint=hint)
         return found
 
     def _shape(self, data: dict[str, str]) -> tuple[int, ...] | None:
@@ -151,13 +142,11 @@ def _layer_names(document: Document, context: Context) -> None:
             continue
         other = first.setdefault(layer.name, layer)
         if other is not layer:
-            context.add(
-                "W200",
+            text, notes = (
                 f"the name is already that of {other.label}",
-                attribute="name",
-                layer=layer,
-                notes=[context.stands(other, "name")],
+                context.stands(other, "name"),
             )
+            context.add("W200", text, attribute="name", layer=layer, notes=[notes])
 
 
 def _tensor_names(document: Document, context: Context) -> None:
@@ -169,15 +158,10 @@ def _tensor_names(document: Document, context: Context) -> None:
             for name in set(split_names(port.names)):
                 other = first.setdefault(name, (layer, port.sub))
                 if other != (layer, port.sub):
-                    context.add(
-                        "W206",
-                        f'the tensor name "{name}" is already that of an output of '
-                        f"{other[0].label}",
-                        attribute="names",
-                        layer=layer,
-                        sub=port.sub,
-                        notes=[context.stands(other[0], "names", sub=other[1])],
-                    )
+                    text = f'the tensor name "{name}" is already that of an output of '
+                    notes = [context.stands(other[0], "names", sub=other[1])]
+                    where: dict[str, Any] = {"attribute": "names", "layer": layer, "sub": port.sub}
+                    context.add("W206", text + other[0].label, **where, notes=notes)
 
 
 def _variables(document: Document, context: Context) -> None:
@@ -228,20 +212,13 @@ def check_weights(document: Document, context: Context) -> None:
         return
     end = max((stop for _, stop in context.used), default=0)
     if end < size:
-        context.add(
-            "W121",
-            f"{size - end} of {size} bytes of the weights file follow the last constant, which "
-            f"ends at {end}",
-            Anchor("layers"),
-            hint="the .bin may belong to another .xml",
-        )
+        text = f"{size - end} of {size} bytes of the weights file follow the last constant, which "
+        hint = "the .bin may belong to another .xml"
+        context.add("W121", f"{text}ends at {end}", Anchor("layers"), hint=hint)
     for start, stop in _gaps(context.used):
         if stop - start > _LARGEST_GAP and stop <= size:
-            context.add(
-                "W121",
-                f"bytes {start} to {stop} of the weights file are not used by any constant",
-                Anchor("layers"),
-            )
+            text = f"bytes {start} to {stop} of the weights file are not used by any constant"
+            context.add("W121", text, Anchor("layers"))
 
 
 def _gaps(used: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -301,20 +278,11 @@ def _add(
     message: str,
     layer: XmlLayer,
     attribute: str | None = None,
-    *,
-    severity: Severity | None = None,
-    hint: str | None = None,
+    **more: Any,
 ) -> None:
     """Report what is wrong with the file; the place is that of the first layer that needs it."""
-    anchor = layer.within(layer.data_sub if attribute else 0)
-    context.out.add(
-        code,
-        message,
-        severity=severity,
-        location=context.place(anchor, attribute),
-        layer=layer.name,
-        hint=hint,
-    )
+    place = context.place(layer.within(layer.data_sub if attribute else 0), attribute)
+    context.out.add(code, message, location=place, layer=layer.name, **more)
 
 
 ELIDED = "the text form was printed without its large constants"

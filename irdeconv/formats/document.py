@@ -293,11 +293,8 @@ class NoWeights:
         if self._view is None:
             raise OpError(self.reason, code="E120")
         if offset < 0 or size < 0 or offset + size > len(self._view):
-            raise OpError(
-                f"bytes {offset}..{offset + size} lie outside {self.path}, which has "
-                f"{len(self._view)}",
-                code="E121",
-            )
+            where = f"bytes {offset}..{offset + size} lie outside {self.path}"
+            raise OpError(f"{where}, which has {len(self._view)}", code="E121")
         return self._view[offset : offset + size]
 
     def release(self, offset: int, size: int) -> None:
@@ -442,22 +439,14 @@ class Context:
         known: Sequence[str],
         what: str,
         anchor: Anchor | None = None,
-        *,
-        layer: XmlLayer | None = None,
-        sub: int = 0,
+        **place: Any,
     ) -> None:
         """Warn of every name that is not among the known attributes of an element; see `add`."""
         for name in names:
             if name not in known and not self.out.is_full("W100", "warning"):
-                self.add(
-                    "W100",
-                    f'{what} has no attribute "{name}"; OpenVINO ignores it',
-                    anchor,
-                    attribute=name,
-                    layer=layer,
-                    sub=sub,
-                    hint=did_you_mean(name, known),
-                )
+                text = f'{what} has no attribute "{name}"; OpenVINO ignores it'
+                hint = did_you_mean(name, known)
+                self.add("W100", text, anchor, attribute=name, hint=hint, **place)
 
     def stands(self, layer: XmlLayer, attribute: str | None = None, *, sub: int = 0) -> Note:
         """Return the note where another layer, or an element inside it, stands."""
@@ -465,15 +454,9 @@ class Context:
 
     def problem(self, layer: XmlLayer, problem: Problem) -> None:
         """Report what an operation says about itself; an attribute's place is in `<data>`."""
-        self.add(
-            problem.code,
-            problem.message,
-            attribute=problem.attribute,
-            layer=layer,
-            sub=layer.data_sub if problem.attribute is not None else 0,
-            severity=problem.severity,
-            hint=problem.hint,
-        )
+        place = {"layer": layer, "sub": layer.data_sub if problem.attribute is not None else 0}
+        more: dict[str, Any] = {"severity": problem.severity, "hint": problem.hint, **place}
+        self.add(problem.code, problem.message, attribute=problem.attribute, **more)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -534,10 +517,6 @@ def check_mark(mark: Mark, weights: NoWeights, chosen: bool, context: Context) -
         differs = f"it has {held} bytes, not {mark[name][:_DIGITS_SHOWN]}"
     else:
         differs = f"its SHA-256 begins {held[:_DIGITS_SHOWN]}, not {mark[name][:_DIGITS_SHOWN]}"
-    context.add(
-        "E124",
-        f"{weights.path} is not what this file was written with: {differs}",
-        Anchor("rt_info"),
-        attribute=name,
-        severity="warning" if chosen else None,
-    )
+    text = f"{weights.path} is not what this file was written with: {differs}"
+    severity: Severity | None = "warning" if chosen else None
+    context.add("E124", text, Anchor("rt_info"), attribute=name, severity=severity)

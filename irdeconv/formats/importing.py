@@ -8,10 +8,10 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -19,17 +19,30 @@ from irdeconv.base import errors
 from irdeconv.base.json_form import json_form
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.base.source import Location
-from irdeconv.formats.xml_writer import UNFIT
+from irdeconv.formats.xml_writer import make_names_safe
 from irdeconv.ir.dtypes import ElementType, i64
 from irdeconv.ir.geometry import Semantics
-from irdeconv.ir.graph import FreshNames, Graph, Info, Node, Value
+from irdeconv.ir.graph import Graph, Info, Node, Value
 from irdeconv.ir.op import Op, infer_op, parse_attributes, require_fit
 from irdeconv.ir.spec import Array, Shape, Spec, is_static
+from irdeconv.ops import activation, elementwise
+from irdeconv.ops.activation import (
+    Clamp,
+    Elu,
+    HardSigmoid,
+    PReLU,
+    ReLU,
+    Selu,
+    Sigmoid,
+    SoftPlus,
+    SoftSign,
+    Swish,
+)
 from irdeconv.ops.basic import Parameter, Result
-from irdeconv.ops.bodies import BodyOp, every_node, infer_bodies, infer_plainly
+from irdeconv.ops.bodies import BodyOp, infer_bodies, infer_plainly
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import Convolution, GroupConvolution
-from irdeconv.ops.elementwise import Add, Multiply
+from irdeconv.ops.elementwise import Add, Divide, Greater, Multiply, Power, Select, Tanh
 from irdeconv.ops.generation import Identity
 from irdeconv.ops.movement import Transpose
 from irdeconv.ops.shape import Reshape, ShapeOf
@@ -38,6 +51,9 @@ from irdeconv.rewrite.compressed_filters import constant
 
 FOLD_LIMIT = 1 << 20  # a constant that folding would make is at most this long, or as its inputs
 MOST_MADE = 1 << 24  # elements of a constant that an importer makes of sizes alone
+
+
+R = TypeVar("R")
 
 
 class Refusal(Exception):
@@ -173,6 +189,13 @@ class ImportBuilder(GraphBuilder):
     def rank(self, value: Value) -> int:
         """Return the number of axes."""
         return len(self.shape(value))
+
+    def size(self, value: Value, axis: int, what: str = "") -> int:
+        """Return the size of an axis, which must be exact; `what` is said behind the axis."""
+        found = self.shape(value, 1)[axis]
+        if not isinstance(found, int):
+            raise Refusal(f"axis {axis}{what} of open size")
+        return found
 
     def static(self, value: Value, what: str, least: int = 0) -> tuple[int, ...]:
         """Return a shape that must be exact, of so many axes at `least`."""
@@ -421,39 +444,6 @@ def malformed(
     )
 
 
-SHOWN_NAMES = 20
-
-
-def make_names_safe(graph: Graph, out: errors.Collector, location: Location) -> None:
-    """Replace each character that no XML can hold, or that is for a terminal, by "_".
-
-    A name that something has already gets a number; what had one name before has one after.
-    """
-    nodes = list(every_node(graph))
-    found = dict.fromkeys(n.name for n in nodes)
-    found |= dict.fromkeys(t for n in nodes for names in n.tensor_names for t in names)
-    bad = [name for name in found if UNFIT.search(name)]
-    if UNFIT.search(graph.info.name):
-        graph.info.name = UNFIT.sub("_", graph.info.name)
-    if not bad:
-        return
-    fresh = FreshNames(set(found) - set(bad))
-    new = {name: fresh.fresh(UNFIT.sub("_", name)) for name in bad}
-    for node in nodes:
-        node.name = new.get(node.name, node.name)
-        node.origins = tuple(new.get(o, o) for o in node.origins)
-        node.tensor_names = tuple(
-            tuple(new.get(t, t) for t in names) for names in node.tensor_names
-        )
-    for name in bad[:SHOWN_NAMES]:
-        message = f'the name {name!a} has characters that no IR can hold: it becomes "{new[name]}"'
-        hint = "rename it where the model was made"
-        out.add("W103", message, location=location, layer=new[name], hint=hint)
-    if len(bad) > SHOWN_NAMES:
-        message = f"{len(bad) - SHOWN_NAMES} more names have such characters"
-        out.add("W103", message, location=location)
-
-
 @dataclass(kw_only=True)
 class SourceNode:
     """A node of another format: attributes, inputs (None: left out).
@@ -485,11 +475,50 @@ class SourceNode:
         """All inputs, none of which may be left out."""
         return tuple(self[i] for i in range(len(self.inputs)))
 
+    def number(self, name: str, default: float | None = None) -> float:
+        """Return a floating-point attribute; without a default it is required."""
+        raise NotImplementedError
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """Return a text attribute; without a default it is required."""
+        raise NotImplementedError
+
+    def word(self, name: str, default: str, allowed: str) -> str:
+        """Return one of the allowed words; a prefix as in caffe.ResampleParameter. is dropped."""
+        text = self.text(name, default)
+        for choice in allowed.split():
+            if choice.lower() == text.rpartition(".")[2].lower():
+                return choice
+        raise Refusal(f'{name}="{text}" is not covered; it is one of {allowed}')
+
+    def accept(self, *names: str) -> None:
+        """Let attributes be whatever they are; they make no difference."""
+        self.asked.update(names)
+
+    @property
+    def left(self) -> list[str]:
+        """Attributes that no rule has asked for."""
+        return sorted(set(self.attributes) - self.asked)
+
     def refuse_rest(self) -> None:
         """Refuse attributes that no rule has asked for."""
-        left = sorted(set(self.attributes) - self.asked)
-        if left:
-            raise Refusal(f"the attribute {', '.join(left)} is not covered")
+        if self.left:
+            raise Refusal(f"the attribute {', '.join(self.left)} is not covered")
+
+
+def registrar(
+    rules: dict[str, R], key: Callable[[str], str] = str
+) -> Callable[[str], Callable[[R], R]]:
+    """Return the decorator that registers a rule for kinds, a list of words."""
+
+    def of_kinds(kinds: str) -> Callable[[R], R]:
+        def register(rule: R) -> R:
+            rules.update(dict.fromkeys(map(key, kinds.split()), rule))
+            return rule
+
+        return register
+
+    return of_kinds
 
 
 def operation(cls: type[Op], attributes: Mapping[str, Any]) -> Op:
@@ -582,3 +611,90 @@ class ModelReader:
         else:
             return
         builder.undo()
+
+
+N = TypeVar("N", bound=SourceNode)
+SimpleRule = Callable[[N, ImportBuilder], Value]
+MakeOp = Callable[[N, ImportBuilder], Op]
+Activation = Callable[..., Value]  # of a builder, the data and numbers
+
+
+def _with_scalars(op: Op) -> Activation:
+    """Return an operation whose numbers are scalar inputs."""
+    return lambda b, x, *numbers: b.add(op, x, *(b.like(v, x) for v in numbers))
+
+
+def _leaky_relu(b: ImportBuilder, x: Value, alpha: float) -> Value:
+    """x, or alpha * x below 0."""
+    dtype = b.dtype(x)
+    return b.add(PReLU(), x, b.const(np.array([alpha], dtype.container), dtype))
+
+
+def _thresholded_relu(b: ImportBuilder, x: Value, alpha: float) -> Value:
+    """x where it is above alpha, else 0."""
+    return b.add(Select(), b.add(Greater(), x, b.like(alpha, x)), x, b.like(0, x))
+
+
+def _affine(b: ImportBuilder, x: Value, alpha: float, beta: float) -> Value:
+    """alpha * x + beta."""
+    return b.add(Add(), b.add(Multiply(), x, b.like(alpha, x)), b.like(beta, x))
+
+
+def _scaled_tanh(b: ImportBuilder, x: Value, alpha: float, beta: float) -> Value:
+    """alpha * tanh(beta * x)."""
+    inner = b.add(Tanh(), b.add(Multiply(), x, b.like(beta, x)))
+    return b.add(Multiply(), inner, b.like(alpha, x))
+
+
+def _soft_plus(b: ImportBuilder, x: Value, beta: float = 1) -> Value:
+    """log(1 + exp(beta * x)) / beta."""
+    if beta == 1:
+        return b.add(SoftPlus(), x)
+    factor = b.like(beta, x)
+    return b.add(Divide(), b.add(SoftPlus(), b.add(Multiply(), x, factor)), factor)
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "affine": _affine,
+    "clip": lambda b, x, low, high: b.add(Clamp(low, high), x),
+    "elu": lambda b, x, alpha: b.add(Elu(alpha=alpha), x),
+    "hardsigmoid": _with_scalars(HardSigmoid()),
+    "leakyrelu": _leaky_relu,
+    "pow": _with_scalars(Power()),
+    "relu": _with_scalars(ReLU()),
+    "scaledtanh": _scaled_tanh,
+    "selu": _with_scalars(Selu()),
+    "sigmoid": _with_scalars(Sigmoid()),
+    "softplus": _soft_plus,
+    "softsign": _with_scalars(SoftSign()),
+    "swish": _with_scalars(Swish()),
+    "tanh": _with_scalars(Tanh()),
+    "thresholdedrelu": _thresholded_relu,
+}
+
+
+def named_operations(words: str) -> Iterator[tuple[str, Op]]:
+    """Yield names in another format and operations without attributes: `Ceil=Ceiling Exp`."""
+    for word in words.split():
+        theirs, _, ours = word.partition("=")
+        module = elementwise if hasattr(elementwise, ours or theirs) else activation
+        yield theirs, getattr(module, ours or theirs)()
+
+
+def by_numbers(name: str, **usual: float | None) -> SimpleRule[Any]:
+    """Return the rule of an activation whose numbers are attributes, None for required ones."""
+    apply = ACTIVATIONS[name]
+    return lambda n, b: apply(b, n[0], *(n.number(a, v) for a, v in usual.items()))
+
+
+def one_operation(op: Op | MakeOp[N], inputs: int | None = 1) -> SimpleRule[N]:
+    """Return the rule of a layer that is one operation of its inputs as they are.
+
+    `inputs` is their number, None for all.
+    """
+
+    def apply(n: N, b: ImportBuilder) -> Value:
+        made = op if isinstance(op, Op) else op(n, b)
+        return b.add(made, *(n.given if inputs is None else (n[i] for i in range(inputs))))
+
+    return apply

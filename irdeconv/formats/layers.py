@@ -11,19 +11,19 @@ import re
 import typing
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import Any
 
 from lxml import etree
 
-from irdeconv.base.errors import Collector, Diagnostic, OpError, Problem, count, did_you_mean
+from irdeconv.base.errors import Collector, Diagnostic, OpError, Problem, did_you_mean
 from irdeconv.base.limits import current
 from irdeconv.formats.constants import ConstantReader
 from irdeconv.formats.document import Context, XmlLayer, integer
-from irdeconv.formats.wiring import Wiring
 from irdeconv.ir.attributes import per_class
 from irdeconv.ir.constant import FileData
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.graph import Graph, Node
-from irdeconv.ir.op import REGISTRY, TYPES, Op, attributes, lookup, parse_attributes, ports
+from irdeconv.ir.op import REGISTRY, TYPES, Op, attributes, lookup, parse_attributes
 from irdeconv.ir.spec import Spec
 from irdeconv.ops.basic import Const, Opaque, Parameter, Section, is_indispensable
 from irdeconv.ops.bodies import Body, BodyOp, bodies_of
@@ -221,7 +221,8 @@ class OperationReader:
             self._check_known(layer, live)
             return self.opaque(layer, declared)
         if issubclass(cls, BodyOp) and bodies is None:
-            self._require_bodies(layer)
+            if not layer.bodies and not layer.maps:
+                self._add(layer, "E104", "it has no body")
             return self.opaque(layer, declared)
         return self._known(layer, cls, bodies) or self.opaque(layer, declared)
 
@@ -231,7 +232,8 @@ class OperationReader:
         if written is None or written == layer.type:
             return None
         hint = "OpenVINO compares types without regard to case"
-        self._add(layer, "W103", f'the type "{layer.type}" is written "{written}"', "type", hint)
+        text = f'the type "{layer.type}" is written "{written}"'
+        self._add(layer, "W103", text, "type", hint=hint)
         return lookup(written, layer.version or "")
 
     def _check_layer(self, layer: XmlLayer) -> None:
@@ -250,10 +252,6 @@ class OperationReader:
                 self._add(layer, "E109", f"its {key} contains a control character: {text!a}", key)
         extra = [name for name, _ in layer.extra if name not in _EXTRA_ATTRIBUTES]
         self._context.unknown_attributes(extra, _LAYER_ATTRIBUTES, "<layer>", layer=layer)
-
-    def _require_bodies(self, layer: XmlLayer) -> None:
-        if not layer.bodies and not layer.maps:
-            self._add(layer, "E104", "it has no body")
 
     def _known(self, layer: XmlLayer, cls: type[Op], bodies: tuple[Body, ...] | None) -> Op | None:
         if cls is Parameter and layer.data is None:
@@ -320,17 +318,12 @@ class OperationReader:
 
     def _refuse(self, layer: XmlLayer, problem: Problem) -> None:
         """Report what is wrong with the type or the version, which are attributes of the layer."""
-        self._add(layer, problem.code, problem.message, problem.attribute, problem.hint)
+        self._add(layer, problem.code, problem.message, problem.attribute, hint=problem.hint)
 
     def _add(
-        self,
-        layer: XmlLayer,
-        code: str,
-        message: str,
-        attribute: str | None = None,
-        hint: str | None = None,
+        self, layer: XmlLayer, code: str, message: str, attribute: str | None = None, **more: Any
     ) -> None:
-        self._context.add(code, message, attribute=attribute, layer=layer, hint=hint)
+        self._context.add(code, message, attribute=attribute, layer=layer, **more)
 
 
 def unknown_attributes(layer: XmlLayer, op: Op) -> tuple[tuple[str, str], ...]:
@@ -398,71 +391,6 @@ def _refined(layer: XmlLayer, problem: Problem) -> Problem:
 
 def _control(c: str) -> bool:
     return (ord(c) < 32 and c not in "\t\n\r") or 0x7F <= ord(c) < 0xA0
-
-
-def check_inputs(wiring: Wiring, index: int, op: Op, context: Context) -> bool:
-    """Report missing and surplus ports; whether the operation can take the inputs it has."""
-    layer, sources = wiring.layers[index], wiring.sources[index]
-    if None not in sources:
-        if isinstance(op, Opaque):
-            return True
-        if len(layer.outputs) < 2 and ports(type(op)).fits(len(sources)):
-            return True
-    fed = [i for i, value in enumerate(sources) if value is not None]
-    dense = fed == list(range(len(fed)))
-    quiet = index in wiring.doubtful
-    if isinstance(op, Opaque):
-        if not quiet:
-            for port in range(len(sources)):
-                if sources[port] is None:
-                    _missing(layer, port, f"input {port}", context)
-        return dense
-    known = ports(type(op))
-    if not quiet:
-        for port in range(len(sources)):
-            if sources[port] is None and (known.variadic or port < len(known.names)):
-                _missing(layer, port, known.name(port), context)
-        _check_count(layer, op, context)
-    return dense and known.fits(len(fed))
-
-
-def _missing(layer: XmlLayer, port: int, name: str, context: Context) -> None:
-    number = layer.inputs[port].id
-    context.add(
-        "E204",
-        f"input port {number} ({name}) has no producer",
-        layer=layer,
-        sub=layer.inputs[port].sub,
-        hint=f'an <edge to-layer="{layer.id}" to-port="{number}"> is missing',
-    )
-
-
-def _check_count(layer: XmlLayer, op: Op, context: Context) -> None:
-    known, number = ports(type(op)), len(layer.inputs)
-    if number < known.required:
-        names = ", ".join(known.names[: known.required]) or "one input or more"
-        context.add(
-            "E208",
-            f"it has {count(number, 'input port')}, but needs {known.required}: {names}",
-            layer=layer,
-        )
-    elif not known.fits(number):
-        names = ", ".join(known.names) or "none"
-        context.add(
-            "E208",
-            f"it has {count(number, 'input port')}, but takes {len(known.names)} at most: {names}",
-            layer=layer,
-            sub=layer.inputs[len(known.names)].sub,
-        )
-    if len(layer.outputs) > 1 and single_output(type(op)):
-        context.add(
-            "E208", f"it has {len(layer.outputs)} output ports; {op.type} has one", layer=layer,
-            sub=layer.outputs[1].sub,
-        )  # fmt: skip
-
-
-def _count(inputs: int) -> str:
-    return "1 input port" if inputs == 1 else f"{inputs} input ports"
 
 
 @per_class

@@ -2,7 +2,7 @@
 
 The file declares all shapes. An output whose inferred shape differs is refused, so a misread layer
 is found. The `<pre-process>` of a model subtracts a mean from its input image. Weights are the
-`.bin`, or random blobs.
+`.bin`, or random blobs. The inputs of a TensorIterator's body are its open input ports.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ from irdeconv.base.source import Location, SourceFile
 from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
     legacy_arithmetic,
     legacy_convolution,
-    legacy_shape,
 )
-from irdeconv.formats.build import find_cycles
 from irdeconv.formats.constants import LEFT_OUT, UNREADABLE
 from irdeconv.formats.document import Context, NoWeights, XmlLayer, XmlPort, integer
 from irdeconv.formats.importing import (
@@ -36,32 +34,29 @@ from irdeconv.formats.importing import (
     producers_first,
     source_node,
 )
-from irdeconv.formats.legacy_grammar import (
-    Channel,
-    LegacyDocument,
-    PreProcess,
-    blobs_of,
-    read_grammar,
-)
 from irdeconv.formats.legacy_layer import (
     RULES,
     BlobSource,
+    Channel,
+    LegacyDocument,
     LegacyLayer,
     Outputs,
-    as_kind,
+    PreProcess,
+    blobs_of,
     computed,
     decompressed,
     exact_shape,
     precision_of,
+    read_grammar,
 )
-from irdeconv.formats.legacy_shape import tensor_iterator
-from irdeconv.formats.reading import Loaded, open_source, open_weights
-from irdeconv.formats.wiring import Wiring, wire
+from irdeconv.formats.reading import Loaded, Wiring, find_cycles, open_source, open_weights, wire
 from irdeconv.ir.dtypes import f16, f32
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph, Info, Value
 from irdeconv.ir.spec import Spec
-from irdeconv.ops.basic import Const, Parameter
+from irdeconv.ops.basic import Const, Parameter, Result
+from irdeconv.ops.bodies import Body, BodyInput, BodyOutput, Slicing
+from irdeconv.ops.control import TensorIterator
 from irdeconv.ops.elementwise import Subtract
 from irdeconv.ops.movement import Concat
 from irdeconv.rewrite.infer_specs import ShapeLike, infer_specs, input_shapes
@@ -205,7 +200,9 @@ class LegacyLayersReader(ModelReader):
         results = (made,) if isinstance(made, Value) else made
         if len(results) < len(view.declared):
             raise Refusal(f"more outputs than {len(results)} are not covered")
-        self._check_blobs(view)
+        left = sorted(set(view.blobs) - view.used)
+        if left:
+            raise Refusal(f"its blob {', '.join(left)} is not covered")
         results = (self._input_image(view, results[0]), *results[1:])
         pairs = enumerate(zip(results, view.declared, strict=False))
         given = [self._output(view, port, value, declared) for port, (value, declared) in pairs]
@@ -213,11 +210,6 @@ class LegacyLayersReader(ModelReader):
         for name in view.left:
             text = f'{title}: the attribute "{name}" is not read; neither did the Inference Engine'
             self.out.add("W100", text, location=self.out.location, layer=view.name)
-
-    def _check_blobs(self, view: LegacyLayer) -> None:
-        left = sorted(set(view.blobs) - view.used)
-        if left:
-            raise Refusal(f"its blob {', '.join(left)} is not covered")
 
     def _input_image(self, view: LegacyLayer, value: Value) -> Value:
         """Subtract the mean where the model's `<pre-process>` is about this input."""
@@ -254,23 +246,125 @@ def _declared(port: XmlPort, default: object) -> Spec:
     return Spec(computed(dtype), shape)  # type: ignore[arg-type]
 
 
-def read_legacy(
-    source: SourceFile,
-    weights: NoWeights,
-    *,
-    limits: Limits | None = None,
-    shapes: dict[str, ShapeLike] | None = None,
-    seed: int | None = None,
-    semantics: Semantics = "runtime",
-) -> Imported:
-    """Read an IR of version 2 to 7; a tensor bears its layer's name, or NAME.1, ...
+_FROM, _TO = ("from-layer", "from-port"), ("to-layer", "to-port")
+_INTERNAL = ("internal_layer_id", "internal_port_id")
 
-    With `seed` the blobs are drawn instead of read. Every shape is checked against what the file
-    declares; `shapes` then change those of inputs. Raises UnsupportedError with everything that is
-    not covered, InputError for a bad file.
-    """
+
+def tensor_iterator(
+    n: LegacyLayer, b: ImportBuilder, xml: XmlLayer, inner: LegacyLayersReader, context: Context
+) -> Outputs:
+    """Read the body, the port map and the back edges of a layer."""
+    if len(xml.bodies) != 1:
+        raise Refusal(f"it has {len(xml.bodies)} bodies")
+    wiring = wire(xml.bodies[0].document, context)
+    entries = [(m.tag, e.tag, dict(e.attributes)) for m in xml.maps for e in m.entries]
+    ends = _BodyEnds(wiring, inner, n)
+    ends.open([e for tag, side, e in entries if side == "input"], _INTERNAL)
+    ends.open([e for tag, side, e in entries if tag == "back_edges"], _TO)
+    inner.layers(wiring, ends.fed)
+    given = {p.id: i for i, p in enumerate(xml.inputs)}
+    gives = {p.id: i for i, p in enumerate(xml.outputs)}
+    inputs, outputs, edges = [], [], []
+    for tag, side, entry in entries:
+        if tag == "back_edges":
+            edges.append((ends.result(entry, _FROM), ends.parameter(entry, _TO)))
+            continue
+        port = (given if side == "input" else gives).get(entry.get("external_port_id"))
+        if port is None:
+            raise Refusal(f"its port map names the port {entry.get('external_port_id')}")
+        if side == "input":
+            inputs.append(BodyInput(ends.parameter(entry, _INTERNAL), port, _slicing(entry)))
+        else:
+            outputs.append(BodyOutput(ends.result(entry, _INTERNAL), port, _slicing(entry)))
+    body = Body(inner.graph, tuple(inputs), tuple(outputs), tuple(edges))
+    return b.outputs(TensorIterator(bodies=(body,)), *n.given)
+
+
+def _slicing(entry: Mapping[str, str]) -> Slicing | None:
+    def number(name: str, usual: int) -> int:
+        found = integer(entry.get(name, str(usual)))
+        if found is None:
+            raise Refusal(f'its port map has {name}="{entry[name]}"')
+        return found
+
+    axis = number("axis", -1)
+    if axis < 0:
+        return None
+    return Slicing(
+        axis,
+        start=number("start", 0),
+        end=number("end", -1),
+        stride=number("stride", 1),
+        part_size=number("part_size", 1),
+    )
+
+
+class _BodyEnds:
+    """The inputs and outputs of a body by the layer and port that the maps name."""
+
+    def __init__(self, wiring: Wiring, inner: LegacyLayersReader, n: LegacyLayer) -> None:
+        self._wiring, self._inner, self._layer = wiring, inner, n
+        self._parameters: dict[Value, int] = {}
+        self._results: dict[Value, int] = {}
+        self.fed: dict[Value, Value] = {}
+
+    def _place(self, entry: Mapping[str, str], names: tuple[str, str], side: int) -> Value | None:
+        """Return the position of a layer and of its port; None where there is no such port."""
+        layer, port = (integer(entry.get(name)) for name in names)
+        index = self._wiring.ids.get(-1 if layer is None else layer)
+        if index is None or port is None:
+            raise Refusal(
+                f"its body has no layer {entry.get(names[0])}, port {entry.get(names[1])}"
+            )
+        at = self._wiring.ports[index][side].get(port)
+        return None if at is None else Value(index, at)
+
+    def open(self, entries: list[dict[str, str]], names: tuple[str, str]) -> None:
+        """Make Parameters of the open input ports that entries name."""
+        for entry in entries:
+            at = self._place(entry, names, 0)
+            if at is None or at in self.fed or self._source(at) is not None:
+                continue
+            port = self._wiring.layers[at.node].inputs[at.port]
+            dims = exact_shape(port)
+            dtype = precision_of(port.precision) if port.precision else self._layer.precision
+            name = f"{self._layer.name}/in{len(self.fed)}"
+            self.fed[at] = self._inner.builder.parameter(name, computed(dtype) or f32, dims)
+
+    def _source(self, at: Value) -> Value | None:
+        return self._wiring.sources[at.node][at.port]
+
+    def parameter(self, entry: Mapping[str, str], names: tuple[str, str]) -> int:
+        """Return the Parameter of a port: an open input, or the output of an Input layer."""
+        at = self._place(entry, names, 0)
+        if at is not None and at in self.fed:
+            return self.fed[at].node
+        output = self._place(entry, names, 1) if at is None else self._source(at)
+        value = None if output is None else self._inner.values.get(output)
+        if value is None or self._inner.graph.node(value.node).type != "Parameter":
+            where = " ".join(f"{name}={entry.get(name)}" for name in names)
+            raise Refusal(f"its body has no input at {where}")
+        return value.node
+
+    def result(self, entry: Mapping[str, str], names: tuple[str, str]) -> int:
+        """Return the Result of an output port, made once."""
+        at = self._place(entry, names, 1)
+        value = None if at is None else self._inner.values.get(at)
+        if at is None or value is None:
+            where = " ".join(f"{name}={entry.get(name)}" for name in names)
+            raise Refusal(f"its body has no output at {where}, or it could not be read")
+        if at not in self._results:
+            spec = self._inner.graph.spec(value)
+            name = f"{self._layer.name}/out{len(self._results)}"
+            made = self._inner.graph.add(Result(), [value], name=name, specs=(spec,))
+            self._results[at] = made.id
+        return self._results[at]
+
+
+def _read(
+    source: SourceFile, weights: NoWeights, limits: Limits, semantics: Semantics, seed: int | None
+) -> Imported:
     location = Location(source)
-    limits = limits or current()
     out = Report(location=location, most=limits.reports)
     found = read_grammar(source, out, limits)
     if found is None:
@@ -284,13 +378,10 @@ def read_legacy(
         found=found,
         context=Context(source, out, weights, limits, semantics),
     )
-    done = reader.read(out)
-    if shapes:
-        _reshape(done, shapes)
-    return done
+    return reader.read(out)
 
 
-def _reshape(done: Imported, shapes: dict[str, ShapeLike]) -> None:
+def _reshape(done: Imported, shapes: Mapping[str, ShapeLike]) -> None:
     """Give inputs other shapes; InferenceError where the layers do not allow them."""
     for node, shape in input_shapes(done.graph, shapes).items():
         op = done.graph.node(node).op
@@ -321,7 +412,12 @@ class LegacyReader(LegacyLayersReader):
             self.layers(wiring)
             self._results(wiring)
         if found.calibrated and not self.out.errors:
-            self._dropped_statistics()
+            text = "the statistics for 8-bit inference are not read"
+            text, hint = (
+                f"{text}: the model stays as it was trained",
+                "quantise the converted model",
+            )
+            self.out.add("W100", text, location=self.location, hint=hint)
         return self.finish(done)
 
     def _missing(self) -> None:
@@ -339,12 +435,6 @@ class LegacyReader(LegacyLayersReader):
                 if value is None and index not in wiring.doubtful:
                     text = f"nothing feeds input port {wiring.layers[index].inputs[port].id}"
                     self.context.add("E204", text, layer=wiring.layers[index])
-
-    def _dropped_statistics(self) -> None:
-        message = (
-            "the statistics for 8-bit inference are not read: the model stays as it was trained"
-        )
-        self.out.add("W100", message, location=self.location, hint="quantise the converted model")
 
     def _results(self, wiring: Wiring) -> None:
         """Make an output of each tensor that nothing reads, as the Inference Engine did."""
@@ -373,7 +463,9 @@ def read_legacy_files(
     """Read an IR of version 2 to 7, its `.xml` or the bytes of it.
 
     `weights` are the `.bin`, by default the one beside the `.xml`; "random" draws all blobs with
-    `seed`, False leaves them out. Raises UnsupportedError, InputError, FileAccessError.
+    `seed`, False leaves them out. A tensor bears its layer's name, or NAME.1, ... Every shape is
+    checked against what the file declares; `shapes` then change those of inputs. Raises
+    UnsupportedError with everything that is not covered, InputError, FileAccessError.
     """
     out, limits = Loaded(), limits or current()
     source = open_source(model, name, out, limits)
@@ -384,16 +476,10 @@ def read_legacy_files(
     store = NoWeights("") if drawn else open_weights(weights, xml, source, out)
     if out.errors:
         raise out.error()
-    wanted = dict(shapes or {})
     try:
-        done = read_legacy(
-            source,
-            store,
-            limits=limits,
-            shapes=wanted,
-            seed=seed if drawn else None,
-            semantics=semantics,
-        )
+        done = _read(source, store, limits, semantics, seed if drawn else None)
+        if shapes:
+            _reshape(done, shapes)
     except InputError as e:
         out.diagnostics += e.diagnostics
         raise out.error() from None
@@ -409,4 +495,4 @@ def _apply(n: LegacyLayer, b: ImportBuilder) -> Outputs:
         kind = n.text("type").lower()
         if kind not in RULES:
             raise Refusal(f'the activation "{kind}" is not covered')
-    return RULES[kind](as_kind(n, kind), b)
+    return RULES[kind](replace(n, kind=kind), b)

@@ -1,94 +1,74 @@
-"""Legacy element-wise layers, normalizations, poolings, reductions, and the largest elements.
+"""Legacy element-wise layers, normalizations, reductions, shapes, slices and recurrent cells.
 
-Statistics are blobs. Sizes of poolings round up by default; means divide in three ways.
+Statistics are blobs. One blob has the weights of data and state of a cell side by side.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import numpy as np
 
-from irdeconv.formats.importing import ImportBuilder, Refusal
-from irdeconv.formats.legacy_convolution import WindowLists, windows
+from irdeconv.formats.importing import (
+    ACTIVATIONS,
+    ImportBuilder,
+    Refusal,
+    by_numbers,
+    named_operations,
+)
 from irdeconv.formats.legacy_layer import (
     Ints,
     LegacyLayer,
     Outputs,
+    Rule,
+    computed,
     integers,
     layer,
+    plain,
     standard,
     truth,
 )
-from irdeconv.ir.dtypes import i32
+from irdeconv.ir.dtypes import f32, i32, i64
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op
 from irdeconv.ops import elementwise
 from irdeconv.ops.activation import (
     Clamp,
-    Elu,
-    HardSigmoid,
     LogSoftmax,
     PReLU,
     ReLU,
-    Selu,
-    Sigmoid,
     SoftMax,
 )
-from irdeconv.ops.elementwise import Add, Divide, Exp, Log, Multiply, Power, Select, Subtract
+from irdeconv.ops.channels import Split, VariadicSplit
+from irdeconv.ops.elementwise import Add, Divide, Exp, Log, Multiply, Power, Select
+from irdeconv.ops.generation import Range
+from irdeconv.ops.indexing import ScatterUpdate
 from irdeconv.ops.matrix import MatMul
-from irdeconv.ops.movement import Concat
-from irdeconv.ops.normalization import MVN2, BatchNormInference, NormalizeL2
+from irdeconv.ops.movement import Broadcast, Concat, Tile, Transpose
+from irdeconv.ops.normalization import BatchNormInference, NormalizeL2
 from irdeconv.ops.ordering import TopK3
-from irdeconv.ops.padding import Pad12
-from irdeconv.ops.pooling import AvgPool1, MaxPool1
 from irdeconv.ops.quantize import FakeQuantize
-from irdeconv.ops.shape import Unsqueeze
-from irdeconv.ops.slicing import Slice
+from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
+from irdeconv.ops.slicing import Gather1, Slice, StridedSlice
 
-_PAIRS: dict[str, type[Op]] = {
-    "sum": Add,
-    "": Add,
-    "mul": Multiply,
-    "prod": Multiply,
-    "max": elementwise.Maximum,
-    "min": elementwise.Minimum,
-    "sub": Subtract,
-    "div": Divide,
-    "squared_diff": elementwise.SquaredDifference,
-    "floor_mod": elementwise.FloorMod,
-    "pow": Power,
-    "mean": Add,
-    "equal": elementwise.Equal,
-    "not_equal": elementwise.NotEqual,
-    "less": elementwise.Less,
-    "less_equal": elementwise.LessEqual,
-    "greater": elementwise.Greater,
-    "greater_equal": elementwise.GreaterEqual,
-}
-_LOGICAL: dict[str, type[Op]] = {
-    "logical_and": elementwise.LogicalAnd,
-    "logical_or": elementwise.LogicalOr,
-    "logical_xor": elementwise.LogicalXor,
-}
-_FUNCTIONS = (
-    "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor Log Neg Sign Sin Sinh Sqrt"
-    " Tan TanH"
+_LOGICAL = dict(
+    named_operations("logical_and=LogicalAnd logical_or=LogicalOr logical_xor=LogicalXor")
 )
-_RENAMED = {"Ceil": "Ceiling", "Neg": "Negative", "TanH": "Tanh"}
+_PAIRS = _LOGICAL | dict(
+    named_operations(
+        "sum=Add mul=Multiply prod=Multiply max=Maximum min=Minimum sub=Subtract div=Divide"
+        " squared_diff=SquaredDifference floor_mod=FloorMod pow=Power mean=Add equal=Equal"
+        " not_equal=NotEqual less=Less less_equal=LessEqual greater=Greater"
+        " greater_equal=GreaterEqual"
+    )
+)
 
-
-def _function(op: type[Op]) -> Callable[[LegacyLayer, ImportBuilder], Outputs]:
-    return lambda n, b: b.add(op(), n[0])
-
-
-for _name in _FUNCTIONS.split():
-    layer(_name)(_function(getattr(elementwise, _RENAMED.get(_name, _name))))
-layer("Sigmoid Logistic")(_function(Sigmoid))
+for _name, _op in named_operations(
+    "Abs Acos Acosh Asin Asinh Atan Atanh Ceil=Ceiling Cos Cosh Erf Exp Floor Log Neg=Negative Sign"
+    " Sin Sinh Sqrt Tan TanH=Tanh Sigmoid Logistic=Sigmoid"
+):
+    plain(_name, _op)
 
 
 @layer("Eltwise")
@@ -102,14 +82,14 @@ def eltwise(n: LegacyLayer, b: ImportBuilder) -> Outputs:
         if word not in ("sum", "") or len(factors) != len(given):
             raise Refusal(f"the factors {list(factors)} of {len(given)} inputs to a {word}")
         given = tuple(b.times(v, f) for v, f in zip(given, factors, strict=True))
-    op = _PAIRS.get(word) or _LOGICAL.get(word)
+    op = _PAIRS.get(word or "sum")
     if op is None:
         raise Refusal(f'the operation "{word}" is not covered')
     if word in _LOGICAL:
         given = tuple(truth(b, v) for v in given)
     y = given[0]
     for other in given[1:]:
-        y = b.add(op(), y, other if word in _LOGICAL else b.convert(other, b.dtype(y)))
+        y = b.add(op, y, other if word in _LOGICAL else b.convert(other, b.dtype(y)))
     return b.add(Divide(), y, b.like(len(given), y)) if word == "mean" else y
 
 
@@ -126,7 +106,7 @@ def power(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 @layer("ScaleShift")
 def scale_shift(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """x * weights + biases, a value for each channel (axis 1), or one for all."""
-    n.ignore("broadcast")
+    n.accept("broadcast")
     y = n[0]
     weights, biases = (_per_channel(n, b, name) for name in ("weights", "biases"))
     if weights is None and biases is None:
@@ -148,9 +128,7 @@ def _per_channel(n: LegacyLayer, b: ImportBuilder, name: str) -> Value | None:
 def relu(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """max(x, 0) + negative_slope * min(x, 0)."""
     slope = n.number("negative_slope", 0)
-    if not slope:
-        return b.add(ReLU(), n[0])
-    return b.add(PReLU(), n[0], b.const(np.array([slope], b.dtype(n[0]).container)))
+    return ACTIVATIONS["leakyrelu"](b, n[0], slope) if slope else b.add(ReLU(), n[0])
 
 
 @layer("PReLU")
@@ -158,94 +136,62 @@ def prelu(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """max(x, 0) + slope * min(x, 0), a slope for each channel or one for all."""
     channels, count = b.static(n[0], "the data", 2)[1], n.elements("weights")
     shared = n.flag("channel_shared", count == 1)
-    n.ignore("filler_type", "filler_value")
+    n.accept("filler_type", "filler_value")
     if count != (1 if shared else channels):
         raise Refusal(f"{count} slopes for {channels} channels")
     return b.add(PReLU(), n[0], n.blob(b, "weights", (count,)))
 
 
-@layer("ReLU6")
-def relu6(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """min(max(x, 0), n), n being 6 where it is not given."""
-    return b.add(Clamp(min=0.0, max=n.number("n", 6)), n[0])
+def _first_axis(n: LegacyLayer, b: ImportBuilder) -> int:
+    return n.axis(b, n[0], default=0)
 
 
-@layer("Clamp")
-def clamp(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """min(max(x, low), high)."""
-    return b.add(Clamp(min=n.number("min"), max=n.number("max")), n[0])
+def _above_size(b: ImportBuilder, x: Value) -> Value:
+    """Return 1 + |x|."""
+    size = b.add(elementwise.Abs(), x)
+    return b.add(Add(), size, b.like(1, size))
 
 
-@layer("ELU")
-def elu(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """x where it is positive, else alpha * (exp(x) - 1)."""
-    return b.add(Elu(alpha=n.number("alpha", 1)), n[0])
-
-
-@layer("Not")
-def negation(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """1 where x is 0, else 0."""
-    return b.add(elementwise.LogicalNot(), truth(b, n[0]))
-
-
-@layer("HardSigmoid")
-def hard_sigmoid(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """max(0, min(1, alpha * x + beta))."""
-    terms = (b.like(n.number(a, d), n[0]) for a, d in (("alpha", 0.2), ("beta", 0.5)))
-    return b.add(HardSigmoid(), n[0], *terms)
-
-
-@layer("Selu")
-def selu(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """gamma * x where it is positive, else gamma * alpha * (exp(x) - 1)."""
-    usual = (("alpha", 1.67326324), ("gamma", 1.05070098))
-    terms = (b.like(n.number(a, d), n[0]) for a, d in usual)
-    return b.add(Selu(), n[0], *terms)
-
-
-@layer("Softplus")
-def softplus(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """log(1 + exp(x))."""
-    return b.add(standard("SoftPlus", "opset4"), n[0])
-
-
-@layer("Softsign")
-def softsign(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """x / (1 + |x|)."""
-    size = b.add(elementwise.Abs(), n[0])
-    return b.add(Divide(), n[0], b.add(Add(), size, b.like(1, size)))
-
-
-@layer("Reciprocal")
-def reciprocal(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """1 / x."""
-    return b.add(Divide(), b.like(1, n[0]), n[0])
+_SHORT: dict[str, Rule] = {
+    "Broadcast": lambda n, b: b.add(Broadcast(), n[0], integers(b, n[1])),
+    "Fill": lambda n, b: b.add(Broadcast(), b.as_scalar(n[1]), integers(b, n[0])),
+    "Gather": lambda n, b: b.add(Gather1(), n[0], integers(b, n[1]), b.scalar(_first_axis(n, b))),
+    "Not": lambda n, b: b.add(elementwise.LogicalNot(), truth(b, n[0])),
+    "Permute": lambda n, b: b.add(Transpose(), n[0], b.ints(*n.ints("order"))),
+    "Reciprocal": lambda n, b: b.add(Divide(), b.like(1, n[0]), n[0]),
+    "ScatterUpdate": lambda n, b: b.add(
+        ScatterUpdate(), n[0], integers(b, n[1]), n[2], b.scalar(_first_axis(n, b))
+    ),
+    "Select": lambda n, b: b.add(Select(), truth(b, n[0]), n[1], b.convert(n[2], b.dtype(n[1]))),
+    "Softsign": lambda n, b: b.add(Divide(), n[0], _above_size(b, n[0])),
+}
+for _name, _rule in _SHORT.items():
+    layer(_name)(_rule)
+layer("Clamp")(by_numbers("clip", min=None, max=None))
+layer("ELU")(by_numbers("elu", alpha=1))
+layer("HardSigmoid")(by_numbers("hardsigmoid", alpha=0.2, beta=0.5))
+layer("Selu")(by_numbers("selu", alpha=1.67326324, gamma=1.05070098))
+plain("FakeQuantize Quantize", lambda n, b: FakeQuantize(levels=n.integer("levels")), 5)
+plain("GRN", lambda n, b: n.same("GRN", "opset1", {"bias": 0}))
+plain("LogSoftmax", lambda n, b: LogSoftmax(axis=n.axis(b, n[0], default=-1)))
+plain("MVN", lambda n, b: n.same("MVN", "opset2", {"eps": 1e-9}))
+plain("ReLU6", lambda n, b: Clamp(min=0.0, max=n.number("n", 6)))
+plain("SoftMax", lambda n, b: SoftMax(axis=n.axis(b, n[0])))
+plain("Softplus", standard("SoftPlus", "opset4"))
 
 
 @layer("Copy Dropout Reorder Identity")
 def copy(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """x itself."""
-    n.ignore("dropout_ratio")
+    n.accept("dropout_ratio")
     return n[0]
 
 
 @layer("Convert")
 def convert(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """x in the element type that the layer declares."""
-    n.ignore("precision")
+    n.accept("precision")
     return n[0]
-
-
-@layer("Select")
-def select(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """The second input where the first is not 0, else the third."""
-    return b.add(Select(), truth(b, n[0]), n[1], b.convert(n[2], b.dtype(n[1])))
-
-
-@layer("FakeQuantize Quantize")
-def fake_quantize(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """Numbers between two limits in so many steps."""
-    return b.add(FakeQuantize(levels=n.integer("levels")), *(n[i] for i in range(5)))
 
 
 @layer("Gemm MatMul")
@@ -316,164 +262,30 @@ def _first(b: ImportBuilder, values: Value) -> Value:
     return b.add(Slice(), values, b.ints(0), one, one, one)
 
 
-@layer("MVN")
-def mvn(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """(x - mean) / sqrt(variance + eps) over the places, or over the channels too."""
-    op = MVN2(
-        across_channels=n.flag("across_channels", False),
-        normalize_variance=n.flag("normalize_variance", True),
-        eps=n.number("eps", 1e-9),
-    )
-    return b.add(op, n[0])
+def _over_axes(
+    kind: str, of: Callable[[ImportBuilder, Value], Value], then: Op | None = None
+) -> Callable[[LegacyLayer, ImportBuilder], Outputs]:
+    """Return the rule of a reduction of what `of` makes of the data; `then` is applied to it."""
+
+    def rule(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+        op = standard(kind, "opset4", keep_dims=n.flag("keep_dims", True))
+        y = b.add(op, of(b, n[0]), integers(b, n[1]))
+        return y if then is None else b.add(then, y)
+
+    return rule
 
 
-@layer("GRN")
-def grn(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """x / sqrt(bias + sum of squares over the channels)."""
-    return b.add(standard("GRN", "opset1", bias=n.number("bias", 0)), n[0])
-
-
-@layer("SoftMax")
-def softmax(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """exp(x) by its sum along an axis."""
-    return b.add(SoftMax(axis=n.axis(b, n[0])), n[0])
-
-
-@layer("LogSoftmax")
-def log_softmax(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """Logarithm of the softmax along an axis."""
-    return b.add(LogSoftmax(axis=n.axis(b, n[0], default=-1)), n[0])
-
-
-@dataclass(frozen=True)
-class _WindowCounts:
-    """How many windows there are on each axis, and where they end behind the data."""
-
-    outputs: Ints
-    ends: Ints
-
-
-@layer("Pooling")
-def pooling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """Maxima or means of windows.
-
-    Sizes are ceil((I + pads - K) / S) + 1, less a window that would begin behind the data and the
-    pads in front; `rounding_type` floor rounds down. Means divide by the elements of the data
-    unless `exclude-pad` is false and something is padded in front: then by those of the data with
-    as many zeros behind as in front.
-    """
-    shape = b.static(n[0], "the data")
-    sizes = shape[2:]
-    if len(shape) not in (3, 4, 5):
-        raise Refusal(f"data of {len(shape)} dimensions")
-    w = windows(n, sizes)
-    method = n.word("pool-method", "max", "max avg")
-    excludes = n.flag("exclude-pad", False)
-    if any(d != 1 for d in w.dilations):
-        raise Refusal(f"dilations {list(w.dilations)} of a pooling")
-    found = _sizes(n, w, sizes)
-    if method == "max":
-        return b.add(MaxPool1(**_lists(w, found, sizes)), n[0])
-    if excludes or not any(w.pads_begin):
-        return b.add(AvgPool1(exclude_pad=True, **_lists(w, found, sizes)), n[0])
-    return _with_zeros(b, n[0], w, found, sizes)
-
-
-def _rounds_up(n: LegacyLayer) -> bool:
-    spelled = [a for a in ("rounding_type", "rounding-type") if a in n]
-    texts = {n.text(a).lower() for a in spelled}
-    if texts - {"ceil", "floor"} or len(texts) > 1:
-        raise Refusal(f"the rounding {', '.join(sorted(texts))} is not covered")
-    return texts != {"floor"}
-
-
-def _sizes(n: LegacyLayer, w: WindowLists, sizes: Ints) -> _WindowCounts:
-    """Return the number of windows by the rule of the Inference Engine."""
-    up, auto = _rounds_up(n), n.text("auto_pad", "").lower()
-    outputs, ends = [], []
-    for size, k, s, p, q in zip(sizes, w.kernel, w.strides, w.pads_begin, w.pads_end, strict=True):
-        if auto.startswith("same"):
-            count = -(-size // s)
-        else:
-            room = size + p + q - k
-            count = (-(-room // s) if up and auto != "valid" else room // s) + 1
-            count -= (count - 1) * s >= size + p
-        outputs.append(count)
-        ends.append((count - 1) * s + k - p - size)
-    return _WindowCounts(tuple(outputs), tuple(ends))
-
-
-def _lists(w: WindowLists, found: _WindowCounts, sizes: Ints) -> dict[str, Any]:
-    """Return the attributes of a pooling that has these windows, as plain as they can be."""
-    lists: dict[str, Any] = {
-        "kernel": w.kernel,
-        "strides": w.strides,
-        "pads_begin": w.pads_begin,
-        "pads_end": w.pads_end,
-    }
-    rooms = [
-        (i + p + q - k, s)
-        for i, p, q, k, s in zip(sizes, w.pads_begin, w.pads_end, w.kernel, w.strides, strict=True)
-    ]
-    if tuple(r // s + 1 for r, s in rooms) == found.outputs:
-        return lists
-    if tuple(-(-r // s) + 1 for r, s in rooms) == found.outputs:
-        return {**lists, "rounding_type": "ceil"}
-    # Neither way of rounding has this many windows: pads at the end tell how far the last reaches.
-    return {**lists, "pads_end": tuple(max(e, 0) for e in found.ends)}
-
-
-def _with_zeros(
-    b: ImportBuilder, x: Value, w: WindowLists, found: _WindowCounts, sizes: Ints
-) -> Value:
-    """Return means over the data and as many zeros behind as in front."""
-    if all(e <= p for e, p in zip(found.ends, w.pads_begin, strict=True)):
-        # No window reaches beyond these zeros: all means divide by the whole kernel.
-        return b.add(AvgPool1(exclude_pad=False, **_lists(w, found, sizes)), x)
-    pads = b.ints(0, 0, *w.pads_begin)
-    padded = b.add(Pad12(pad_mode="constant"), x, pads, pads)
-    zeros = (0,) * len(sizes)
-    within = tuple(s + 2 * p for s, p in zip(sizes, w.pads_begin, strict=True))
-    ends = tuple(max(e - p, 0) for e, p in zip(found.ends, w.pads_begin, strict=True))
-    moved = WindowLists(w.kernel, w.strides, zeros, ends, w.dilations)
-    return b.add(AvgPool1(exclude_pad=True, **_lists(moved, found, within)), padded)
-
-
-def _reduced(n: LegacyLayer, b: ImportBuilder, x: Value, kind: str) -> Value:
-    op = standard(kind, "opset4", keep_dims=n.flag("keep_dims", True))
-    return b.add(op, x, integers(b, n[1]))
-
-
-def _plain(kind: str, n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    return _reduced(n, b, n[0], kind)
-
-
-def _of_truths(kind: str, n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    return _reduced(n, b, truth(b, n[0]), kind)
+def _itself(b: ImportBuilder, x: Value) -> Value:
+    return x
 
 
 for _name in ("L1", "L2", "Max", "Mean", "Min", "Prod", "Sum"):
-    layer(f"Reduce{_name}")(partial(_plain, f"Reduce{_name}"))
+    layer(f"Reduce{_name}")(_over_axes(f"Reduce{_name}", _itself))
 for _name in ("And", "Or"):
-    layer(f"Reduce{_name}")(partial(_of_truths, f"ReduceLogical{_name}"))
-
-
-@layer("ReduceLogSum")
-def reduce_log_sum(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """Logarithm of the sum."""
-    return b.add(Log(), _reduced(n, b, n[0], "ReduceSum"))
-
-
-@layer("ReduceLogSumExp")
-def reduce_log_sum_exp(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """Logarithm of the sum of exp(x)."""
-    return b.add(Log(), _reduced(n, b, b.add(Exp(), n[0]), "ReduceSum"))
-
-
-@layer("ReduceSumSquare")
-def reduce_sum_square(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """Sum of squares."""
-    return _reduced(n, b, b.add(Multiply(), n[0], n[0]), "ReduceSum")
+    layer(f"Reduce{_name}")(_over_axes(f"ReduceLogical{_name}", truth))
+layer("ReduceLogSum")(_over_axes("ReduceSum", _itself, Log()))
+layer("ReduceLogSumExp")(_over_axes("ReduceSum", lambda b, x: b.add(Exp(), x), Log()))
+layer("ReduceSumSquare")(_over_axes("ReduceSum", lambda b, x: b.add(Multiply(), x, x)))
 
 
 @layer("ArgMax")
@@ -515,3 +327,255 @@ def top_k(n: LegacyLayer, b: ImportBuilder) -> Outputs:
         return values, indices
     dtype = n.declared[0].dtype
     return indices if dtype is not None and dtype.is_integral else values
+
+
+@layer("Input")
+def parameter(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """A model input of the declared shape, of f32 where the file says FP16."""
+    spec = n.declared[0]
+    n.accept("shape")
+    return b.parameter(n.name, spec.dtype or f32, n.shape)
+
+
+@layer("Const")
+def constant(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """The blob `custom`, in the declared shape."""
+    names = set(n.blobs)
+    if len(names) != 1:
+        raise Refusal(f"a constant with {len(names)} blobs")
+    n.accept("shape", "element_type")
+    return n.blob(b, names.pop(), n.shape)
+
+
+@layer("Reshape")
+def reshape(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """The elements in another shape: 0 keeps a size, -1 takes the rest.
+
+    Without `dim` and a second input, and where they are outdated, it is the declared shape, as it
+    always was in the Inference Engine; so it is where the blobs are random.
+    """
+    n.accept("axis", "num_axes")
+    target = n.input(1)
+    if target is not None and n.source.seed is None:
+        return b.add(Reshape(special_zero=True), n[0], integers(b, target))
+    dims = n.ints("dim", ())
+    if not dims:
+        return b.reshape(n[0], n.shape)
+    y = b.add(Reshape(special_zero=True), n[0], b.ints(*dims))
+    return y if b.shape(y) == n.shape else b.reshape(n[0], n.shape)
+
+
+@layer("Flatten")
+def flatten(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """The axes from `axis` to `end_axis` as one."""
+    shape = b.static(n[0], "the data")
+    first, last = n.integer("axis", 0), n.integer("end_axis", -1)
+    last += len(shape) if last < 0 else 0
+    if not 0 <= first <= last < len(shape):
+        raise Refusal(f"the axes {first} to {last} of {len(shape)}")
+    kept = (*(0,) * first, -1, *shape[last + 1 :])
+    return b.add(Reshape(special_zero=True), n[0], b.ints(*kept))
+
+
+@layer("Squeeze")
+def squeeze(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """Without axes of size 1."""
+    if n.source.seed is not None:
+        return b.reshape(n[0], n.shape)
+    axes = n.input(1)
+    return b.add(Squeeze1(), n[0], *(() if axes is None else (integers(b, axes),)))
+
+
+@layer("Unsqueeze")
+def unsqueeze(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """With axes of size 1."""
+    if n.source.seed is not None:
+        return b.reshape(n[0], n.shape)
+    return b.add(Unsqueeze(), n[0], integers(b, n[1]))
+
+
+@layer("Concat")
+def concat(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """All inputs along an axis, of the first one's element type."""
+    dtype = b.dtype(n[0])
+    axis = n.axis(b, n[0])
+    return b.add(Concat(axis=axis), *(b.convert(v, dtype) for v in n.given))
+
+
+@layer("Tile")
+def tile(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """The data several times along an axis."""
+    axis, tiles, rank = n.axis(b, n[0]), n.integer("tiles"), b.rank(n[0])
+    return b.add(Tile(), n[0], b.ints(*(tiles if a == axis else 1 for a in range(rank))))
+
+
+@layer("Pad")
+def pad(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """More elements on both sides of each axis: a value, the edge, or a reflection."""
+    mode = n.word("pad_mode", "constant", "constant edge reflect symmetric")
+    begin, end = b.ints(*n.ints("pads_begin")), b.ints(*n.ints("pads_end"))
+    value = n.number("pad_value", 0)
+    op = standard("Pad", "opset12", pad_mode=mode)
+    return b.add(op, n[0], begin, end, *((b.like(value, n[0]),) if mode == "constant" else ()))
+
+
+@layer("Range")
+def arange(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """The numbers from a start by a step up to a stop."""
+    dtype = computed(n.declared[0].dtype) or f32
+    terms = (b.as_scalar(b.convert(n[i], dtype)) for i in range(3))
+    return b.add(Range(output_type=dtype), *terms)
+
+
+def _blocks(n: LegacyLayer, b: ImportBuilder) -> Op:
+    """Channels as blocks of places, or back; the block is the slower part of the channels."""
+    kind = "DepthToSpace" if n.kind == "depthtospace" else "SpaceToDepth"
+    return standard(kind, "opset1", mode="blocks_first", block_size=n.integer("block_size", 1))
+
+
+plain("DepthToSpace SpaceToDepth", _blocks)
+plain("Shape", ShapeOf(i32))
+plain("ShuffleChannels", lambda n, b: n.same("ShuffleChannels", "opset1", axis=n.axis(b, n[0])))
+
+
+@layer("Split Slice")
+def split(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """Parts along an axis, as long as the declared outputs."""
+    axis, shapes = n.axis(b, n[0]), n.shapes
+    n.accept("out_sizes", "num_split", "slice_point")
+    if any(len(s) <= axis for s in shapes):
+        raise Refusal(f"an output without the axis {axis}")
+    lengths = [s[axis] for s in shapes]
+    if sum(lengths) != b.static(n[0], "the data")[axis]:
+        raise Refusal(f"parts of {lengths} along an axis of {b.shape(n[0])[axis]}")
+    at = b.scalar(axis)
+    if len(lengths) == 1:
+        return n[0]
+    if len(set(lengths)) == 1:
+        return b.outputs(Split(num_splits=len(lengths)), n[0], at)
+    return b.outputs(VariadicSplit(), n[0], at, b.ints(*lengths))
+
+
+@layer("Crop")
+def crop(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """A part of some axes.
+
+    It is given by offsets with sizes `dim`, with those of a second input, or with how much to leave
+    out at the end (`crop_begin`, `crop_end`).
+    """
+    axes, shape = n.ints("axis"), b.static(n[0], "the data")
+    if any(not 0 <= a < len(shape) for a in axes):
+        raise Refusal(f"the axes {list(axes)} of {len(shape)}")
+    begin = n.ints("crop_begin" if "crop_begin" in n else "offset", (0,) * len(axes))
+    end = _ends(n, b, axes, begin)
+    if not len(axes) == len(begin) == len(end):
+        raise Refusal(f"{len(axes)} axes, {len(begin)} begins and {len(end)} ends")
+    for axis, first, last in zip(axes, begin, end, strict=True):
+        if not 0 <= first < last <= shape[axis]:
+            raise Refusal(f"{first} to {last} of axis {axis}, which has {shape[axis]} elements")
+    return _slice(b, n[0], axes, begin, end)
+
+
+def _ends(n: LegacyLayer, b: ImportBuilder, axes: Ints, begin: Ints) -> Ints:
+    shape = b.static(n[0], "the data")
+    like = n.input(1)
+    if like is not None:
+        n.accept("dim")
+        sizes = b.static(like, "the second input")
+        if any(a >= len(sizes) for a in axes):
+            raise Refusal(f"the axes {list(axes)} of a second input {list(sizes)}")
+        return tuple(o + sizes[a] for a, o in zip(axes, begin, strict=False))
+    if "dim" in n:
+        return tuple(o + d for o, d in zip(begin, n.ints("dim"), strict=False))
+    return tuple(shape[a] - e for a, e in zip(axes, n.ints("crop_end"), strict=False))
+
+
+def _slice(b: ImportBuilder, x: Value, axes: Ints, begin: Ints, end: Ints) -> Value:
+    steps = (1,) * len(axes)
+    return b.add(Slice(), x, b.ints(*begin), b.ints(*end), b.ints(*steps), b.ints(*axes))
+
+
+def cropped(b: ImportBuilder, x: Value, first: int, begin: int, end: int) -> Value:
+    """Return an image without elements at both sides of the axes from `first` on."""
+    axes = tuple(range(first, b.rank(x)))
+    shape = b.static(x, "the data")
+    if any(begin + end >= shape[a] for a in axes):
+        raise Refusal(f"{begin} and {end} elements are cut off of {list(shape)}")
+    last = tuple(shape[a] - end for a in axes)
+    return _slice(b, x, axes, (begin,) * len(axes), last)
+
+
+@layer("StridedSlice")
+def strided_slice(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """Parts of all axes. In the masks of begin and end 1 means: as given; today 1 means: not."""
+    masks = {name: n.ints(name, ()) for name in ("begin_mask", "end_mask")}
+    rest = {a: n.ints(a, ()) for a in ("new_axis_mask", "shrink_axis_mask", "ellipsis_mask")}
+    inverted = {name: tuple(1 - bool(m) for m in mask) for name, mask in masks.items()}
+    terms = (integers(b, v) for v in n.given[1:])
+    return b.add(StridedSlice(**inverted, **rest), n[0], *terms)
+
+
+@layer("ReverseSequence")
+def reverse_sequence(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """The first elements of each sequence in reverse order, as many as the second input says."""
+    axes = [n.axis(b, n[0], name, i) for i, name in ((1, "seq_axis"), (0, "batch_axis"))]
+    op = standard("ReverseSequence", "opset1", seq_axis=axes[0], batch_axis=axes[1])
+    return b.add(op, n[0], integers(b, n[1]))
+
+
+@layer("OneHot")
+def one_hot(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """A new axis with one value at the index and another one elsewhere."""
+    op = standard("OneHot", "opset1", axis=n.integer("axis", -1))
+    values = (n.number("on_value", 1), n.number("off_value", 0))
+    dtype = n.declared[0].dtype or f32
+    terms = (b.scalar(v, dtype) for v in values)
+    return b.add(op, b.convert(n[0], i64), b.scalar(n.integer("depth")), *terms)
+
+
+# Operation, gates, activations.
+_CELLS = {
+    "lstmcell": ("LSTMCell", "opset4", 4, "sigmoid,tanh,tanh"),
+    "grucell": ("GRUCell", "opset3", 3, "sigmoid,tanh"),
+    "rnncell": ("RNNCell", "opset3", 1, "tanh"),
+}
+
+
+@layer("LSTMCell GRUCell RNNCell")
+def cell(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """One step. The blob [G * H, D + H] is W beside R; gates are f, i, c, o and z, r, h."""
+    data, state = b.static(n[0], "the data"), b.static(n[1], "the state")
+    if len(data) != 2 or len(state) != 2:
+        raise Refusal(f"data {list(data)} and a state {list(state)}; each has two axes")
+    hidden, (kind, version, gates, usual) = n.integer("hidden_size", state[1]), _CELLS[n.kind]
+    if n.numbers("activation_alpha", ()) or n.numbers("activation_beta", ()):
+        raise Refusal("activations with parameters")
+    attributes = {
+        "hidden_size": hidden,
+        "clip": n.number("clip", 0),
+        "activations": n.text("activations", usual),
+    }
+    biases = gates
+    if n.kind == "grucell":
+        attributes["linear_before_reset"] = n.flag("linear_before_reset", False)
+        biases += bool(attributes["linear_before_reset"])
+    op = standard(kind, version, **attributes)
+    both = n.blob(b, "weights", (gates * hidden, data[1] + hidden))
+    w, r = _columns(b, both, 0, data[1]), _columns(b, both, data[1], data[1] + hidden)
+    bias = n.optional(b, "biases", (biases * hidden,))
+    if bias is None:
+        raise Refusal("it has no biases")
+    return b.outputs(op, *n.given, w, r, bias)
+
+
+def _columns(b: ImportBuilder, matrix: Value, begin: int, end: int) -> Value:
+    one = b.ints(1)
+    return b.add(Slice(), matrix, b.ints(begin), b.ints(end), one, one)
+
+
+@layer("TensorIterator")
+def iterator(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """A body for each part of the sliced inputs, joined by a port map and back edges."""
+    if n.iterate is None:
+        raise Refusal("it has no body")
+    return n.iterate(n, b)

@@ -1,4 +1,7 @@
-"""Legacy convolutions (filters are blobs), resizes, regions of interest, YOLO and detectors."""
+"""Legacy convolutions, poolings, resizes, regions of interest, YOLO and detectors.
+
+Filters are blobs. Sizes of poolings round up by default; means divide in three ways.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,16 @@ from typing import Any
 import numpy as np
 
 from irdeconv.formats.importing import ImportBuilder, Refusal
-from irdeconv.formats.legacy_layer import Ints, LegacyLayer, Outputs, integers, layer, standard
-from irdeconv.formats.legacy_shape import cropped
+from irdeconv.formats.legacy_arithmetic import cropped
+from irdeconv.formats.legacy_layer import (
+    Ints,
+    LegacyLayer,
+    Outputs,
+    integers,
+    layer,
+    plain,
+    standard,
+)
 from irdeconv.ir.dtypes import f32, i32, i64
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op
@@ -20,6 +31,8 @@ from irdeconv.ops.dialect_openvino import ConvolutionBackpropData, GroupConvolut
 from irdeconv.ops.image import Interpolate4
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Broadcast, Concat
+from irdeconv.ops.padding import Pad12
+from irdeconv.ops.pooling import AvgPool1, MaxPool1
 from irdeconv.ops.shape import Reshape, ShapeOf, Unsqueeze
 from irdeconv.ops.slicing import Slice
 
@@ -64,18 +77,12 @@ def windows(n: LegacyLayer, sizes: Ints, *, transposed: bool = False) -> WindowL
         pairs = zip("br", begin, strict=True)
         end = tuple(n.integer(f"pad-{a}", p) for a, p in pairs)
         dilations = tuple(n.integer(f"dilation-{a}", 1) for a in _LETTERS)
-    lists = {"kernel": kernel, "strides": strides, "pads_begin": begin, "pads_end": end}
-    for name, values in {**lists, "dilations": dilations}.items():
+    # A 0 stands for 1, as it did in the Inference Engine.
+    steps, spread = (tuple(v or 1 for v in values) for values in (strides, dilations))
+    found = WindowLists(kernel, steps, begin, end, spread)
+    for name, values in vars(found).items():
         if len(values) != len(sizes):
             raise Refusal(f"{name} has {len(values)} values for {len(sizes)} spatial axes")
-    # A 0 stands for 1, as it did in the Inference Engine.
-    found = WindowLists(
-        kernel,
-        tuple(s or 1 for s in strides),
-        begin,
-        end,
-        tuple(d or 1 for d in dilations),
-    )
     auto = n.text("auto_pad", "").lower()
     return _automatic(found, auto, sizes, transposed) if auto not in ("", "explicit") else found
 
@@ -144,7 +151,7 @@ def _with_bias(n: LegacyLayer, b: ImportBuilder, y: Value, at: int) -> Value:
 def convolution(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Convolve with a filter [g, M/g, C/g, *K] and add a value for each output channel."""
     channels, outputs, groups, w = _filtered(n, b)
-    n.ignore("input")
+    n.accept("input")
     shape: Ints = (outputs // groups, channels // groups, *w.kernel)
     op: Op = Convolution(**w.lists)
     if groups > 1:
@@ -159,7 +166,7 @@ def deconvolution(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     Sizes are S * (I - 1) + D * (K - 1) + 1 - pads, under same_upper and same_lower S * I.
     """
     channels, outputs, groups, w = _filtered(n, b, transposed=True)
-    n.ignore("input")
+    n.accept("input")
     # Under same_upper and same_lower a stride longer than the kernel leaves zeros at the end.
     same = n.text("auto_pad", "").lower().startswith("same")
     spare = tuple(max(s - e, 0) for s, e in zip(w.strides, w.extents, strict=True))
@@ -189,7 +196,7 @@ def deformable_convolution(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 def fully_connected(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """x W^T + bias over the last axes together, as many as a row of W [out-size, in] takes."""
     outputs, shape = n.integer("out-size"), b.static(n[0], "the data")
-    n.ignore("alpha", "beta")  # left over from Gemm, and never read
+    n.accept("alpha", "beta")  # left over from Gemm, and never read
     given = n.input(1)
     size = n.elements("weights") if given is None else math.prod(b.static(given, "the weights"))
     if outputs < 1 or size % outputs or not size:
@@ -204,6 +211,95 @@ def fully_connected(n: LegacyLayer, b: ImportBuilder) -> Outputs:
         x = b.add(Reshape(special_zero=True), x, b.ints(*(0,) * first, width))
     y = _biased(n, b, b.add(MatMul(transpose_b=True), x, w), 2, (1,) * first + (outputs,))
     return y if b.shape(y) == n.shape else b.reshape(y, n.shape)
+
+
+@dataclass(frozen=True)
+class _WindowCounts:
+    """How many windows there are on each axis, and where they end behind the data."""
+
+    outputs: Ints
+    ends: Ints
+
+
+@layer("Pooling")
+def pooling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+    """Maxima or means of windows.
+
+    Sizes are ceil((I + pads - K) / S) + 1, less a window that would begin behind the data and the
+    pads in front; `rounding_type` floor rounds down. Means divide by the elements of the data
+    unless `exclude-pad` is false and something is padded in front: then by those of the data with
+    as many zeros behind as in front.
+    """
+    shape = b.static(n[0], "the data")
+    sizes = shape[2:]
+    if len(shape) not in (3, 4, 5):
+        raise Refusal(f"data of {len(shape)} dimensions")
+    w = windows(n, sizes)
+    method = n.word("pool-method", "max", "max avg")
+    excludes = n.flag("exclude-pad", False)
+    if any(d != 1 for d in w.dilations):
+        raise Refusal(f"dilations {list(w.dilations)} of a pooling")
+    found = _sizes(n, w, sizes)
+    if method == "max":
+        return b.add(MaxPool1(**_lists(w, found, sizes)), n[0])
+    if excludes or not any(w.pads_begin):
+        return b.add(AvgPool1(exclude_pad=True, **_lists(w, found, sizes)), n[0])
+    return _with_zeros(b, n[0], w, found, sizes)
+
+
+def _rounds_up(n: LegacyLayer) -> bool:
+    spelled = [a for a in ("rounding_type", "rounding-type") if a in n]
+    texts = {n.text(a).lower() for a in spelled}
+    if texts - {"ceil", "floor"} or len(texts) > 1:
+        raise Refusal(f"the rounding {', '.join(sorted(texts))} is not covered")
+    return texts != {"floor"}
+
+
+def _sizes(n: LegacyLayer, w: WindowLists, sizes: Ints) -> _WindowCounts:
+    """Return the number of windows by the rule of the Inference Engine."""
+    up, auto = _rounds_up(n), n.text("auto_pad", "").lower()
+    outputs, ends = [], []
+    for size, k, s, p, q in zip(sizes, w.kernel, w.strides, w.pads_begin, w.pads_end, strict=True):
+        if auto.startswith("same"):
+            count = -(-size // s)
+        else:
+            room = size + p + q - k
+            count = (-(-room // s) if up and auto != "valid" else room // s) + 1
+            count -= (count - 1) * s >= size + p
+        outputs.append(count)
+        ends.append((count - 1) * s + k - p - size)
+    return _WindowCounts(tuple(outputs), tuple(ends))
+
+
+def _lists(w: WindowLists, found: _WindowCounts, sizes: Ints) -> dict[str, Any]:
+    """Return the attributes of a pooling that has these windows, as plain as they can be."""
+    lists: dict[str, Any] = {k: v for k, v in vars(w).items() if k != "dilations"}
+    rooms = [
+        (i + p + q - k, s)
+        for i, p, q, k, s in zip(sizes, w.pads_begin, w.pads_end, w.kernel, w.strides, strict=True)
+    ]
+    if tuple(r // s + 1 for r, s in rooms) == found.outputs:
+        return lists
+    if tuple(-(-r // s) + 1 for r, s in rooms) == found.outputs:
+        return {**lists, "rounding_type": "ceil"}
+    # Neither way of rounding has this many windows: pads at the end tell how far the last reaches.
+    return {**lists, "pads_end": tuple(max(e, 0) for e in found.ends)}
+
+
+def _with_zeros(
+    b: ImportBuilder, x: Value, w: WindowLists, found: _WindowCounts, sizes: Ints
+) -> Value:
+    """Return means over the data and as many zeros behind as in front."""
+    if all(e <= p for e, p in zip(found.ends, w.pads_begin, strict=True)):
+        # No window reaches beyond these zeros: all means divide by the whole kernel.
+        return b.add(AvgPool1(exclude_pad=False, **_lists(w, found, sizes)), x)
+    pads = b.ints(0, 0, *w.pads_begin)
+    padded = b.add(Pad12(pad_mode="constant"), x, pads, pads)
+    zeros = (0,) * len(sizes)
+    within = tuple(s + 2 * p for s, p in zip(sizes, w.pads_begin, strict=True))
+    ends = tuple(max(e - p, 0) for e, p in zip(found.ends, w.pads_begin, strict=True))
+    moved = WindowLists(w.kernel, w.strides, zeros, ends, w.dilations)
+    return b.add(AvgPool1(exclude_pad=True, **_lists(moved, found, within)), padded)
 
 
 _WEIGHTS = 1 << 24  # of a matrix that smooths
@@ -226,7 +322,7 @@ def _to_declared(n: LegacyLayer, b: ImportBuilder, x: Value, **attributes: objec
 @layer("Resample")
 def resample(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Places map by half pixels; halves round up, linear may smooth what it shrinks."""
-    n.ignore("factor", "width", "height")
+    n.accept("factor", "width", "height")
     smooth = n.flag("antialias", False)
     if n.word("type", "", "NEAREST LINEAR") == "NEAREST":
         nearest = {"mode": "nearest", "nearest_mode": "round_prefer_ceil"}
@@ -260,7 +356,7 @@ def _triangles(size: int, target: int) -> Array:
 @layer("Interp")
 def interp(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Linear between the corners, else by x * size / target; negative pads cut off the border."""
-    n.ignore("factor", "zoom_factor", "shrink_factor", "height", "width")
+    n.accept("factor", "zoom_factor", "shrink_factor", "height", "width")
     begin, end = n.integer("pad_beg", 0), n.integer("pad_end", 0)
     if begin > 0 or end > 0:
         raise Refusal(f"pads {begin} and {end}: the runtime read beyond the image")
@@ -287,18 +383,15 @@ def upsampling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     return _to_declared(n, b, n[0], coordinate_transformation_mode="asymmetric", **floor)
 
 
-@layer("ROIPooling")
-def roi_pooling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
+def _roi_pooling(n: LegacyLayer, b: ImportBuilder) -> Op:
     """Maxima, or bilinear samples, of boxes: [boxes, C, pooled_h, pooled_w]."""
-    op = standard(
-        "ROIPooling",
-        "opset2",
-        pooled_h=n.integer("pooled_h"),
-        pooled_w=n.integer("pooled_w"),
-        spatial_scale=n.number("spatial_scale"),
-        method=n.word("method", "max", "max bilinear"),
-    )
-    return b.add(op, n[0], n[1])
+    fixed: dict[str, Any] = {name: n.integer(name) for name in ("pooled_h", "pooled_w")}
+    fixed |= {
+        "method": n.word("method", "max", "max bilinear"),
+        "output_size": (),
+        "output_roi": (),
+    }
+    return n.same("ROIPooling", "opset2", None, **fixed)
 
 
 @layer("PSROIPooling")
@@ -306,49 +399,30 @@ def psroi_pooling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Means of boxes, each cell of channels of its own: [boxes, output_dim, *group_size]."""
     mode = n.word("mode", "average", "average bilinear bilinear_deformable")
     group = n.integer("group_size")
-    terms = {
-        "output_dim": n.integer("output_dim"),
-        "group_size": group,
-        "spatial_scale": n.number("spatial_scale"),
-        "spatial_bins_x": n.integer("spatial_bins_x", 1),
-        "spatial_bins_y": n.integer("spatial_bins_y", 1),
-        "mode": mode,
-    }
     pooled = n.integer("pooled_height", group), n.integer("pooled_width", group)
-    n.ignore("no_trans")
+    n.accept("no_trans")
     if mode == "bilinear_deformable":
-        more = {"trans_std": n.number("trans_std", 1), "part_size": n.integer("part_size", 1)}
-        return b.add(standard("DeformablePSROIPooling", "opset1", **terms, **more), *n.given)
-    n.ignore("trans_std", "part_size")
+        op = n.same("DeformablePSROIPooling", "opset1", group_size=group, mode=mode)
+        return b.add(op, *n.given)
+    n.accept("trans_std", "part_size")
     if pooled != (group, group):
         raise Refusal(f"pooled to {list(pooled)}, in groups of {group}")
-    return b.add(standard("PSROIPooling", "opset2", **terms), n[0], n[1])
+    return b.add(n.same("PSROIPooling", "opset2", mode=mode), n[0], n[1])
 
 
 @layer("RegionYolo")
 def region_yolo(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Logistic coordinates and scores of the boxes of each cell, softmax of classes if asked."""
-    flattens = n.flag("do_softmax", True)
-    n.ignore("axis", "end_axis", "anchors", "mask_size")
-    op = standard(
-        "RegionYolo",
-        "opset1",
-        coords=n.integer("coords"),
-        classes=n.integer("classes"),
-        num=n.integer("num"),
-        do_softmax=flattens,
-        mask=n.ints("mask", ()),
-        axis=1,
-        end_axis=3,
-    )
+    n.accept("axis", "end_axis", "anchors", "mask_size")
+    usual = {"do_softmax": True}
+    op = n.same("RegionYolo", "opset1", usual, axis=1, end_axis=3, anchors=())
     y = b.add(op, n[0])
     return y if b.shape(y) == n.shape else b.reshape(y, n.shape)
 
 
-@layer("ReorgYolo")
-def reorg_yolo(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """Squares of places as channels: [N, C * stride^2, H / stride, W / stride]."""
-    return b.add(standard("ReorgYolo", "opset2", stride=(n.integer("stride"),)), n[0])
+plain("ROIPooling", _roi_pooling, 2)
+# Squares of places as channels: [N, C * stride^2, H / stride, W / stride].
+plain("ReorgYolo", lambda n, b: standard("ReorgYolo", "opset2", stride=(n.integer("stride"),)))
 
 
 _CORNER, _CENTRE = "caffe.PriorBoxParameter.CORNER", "caffe.PriorBoxParameter.CENTER_SIZE"
@@ -369,82 +443,49 @@ def prior_box(n: LegacyLayer, b: ImportBuilder) -> Outputs:
         n.only(name, 0, "the size of the second input is taken")
     for name in ("step_h", "step_w"):
         n.only(name, n.number("step", 0), "only one step is read")
-    lists = ("min_size", "max_size", "aspect_ratio", "density", "fixed_ratio", "fixed_size")
-    op = standard(
-        "PriorBox",
-        "opset1",
-        **{name: n.numbers(name, ()) for name in lists},
-        clip=n.flag("clip", False),
-        flip=n.flag("flip", False),
-        step=n.number("step", 0),
-        offset=n.number("offset"),
-        variance=n.numbers("variance", ()),
-        scale_all_sizes=n.flag("scale_all_sizes", True),
-    )
-    made = b.keep(op, _size(b, n[0]), _size(b, n[1]))
+    made = b.keep(n.same("PriorBox", "opset1"), _size(b, n[0]), _size(b, n[1]))
     return b.keep(Unsqueeze(), made, b.ints(0))
 
 
 @layer("PriorBoxClustered")
 def prior_box_clustered(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Boxes of some widths and heights at each place, with variances: [1, 2, 4 * boxes]."""
-    n.ignore("flip")
+    n.accept("flip")
     height, width = n.integer("img_h", 0), n.integer("img_w", 0)
     image = b.static(n[1], "the image", 4)
     step = n.number("step", 0)
     steps = (n.number("step_h", 0) or step, n.number("step_w", 0) or step)
     if (steps[0] == 0) != (steps[1] == 0):
         raise Refusal(f"the steps {steps[0]} and {steps[1]}: one of them is 0")
-    op = standard(
-        "PriorBoxClustered",
-        "opset1",
-        width=n.numbers("width", ()),
-        height=n.numbers("height", ()),
-        clip=n.flag("clip", False),
-        step_h=steps[0],
-        step_w=steps[1],
-        offset=n.number("offset"),
-        variance=n.numbers("variance", ()),
-    )
+    usual = {"width": (), "height": (), "clip": False}
+    op = n.same("PriorBoxClustered", "opset1", usual, step=0.0, step_h=steps[0], step_w=steps[1])
     fixed = bool(height or width)
     size = b.ints(height or image[2], width or image[3]) if fixed else _size(b, n[1])
     made = b.keep(op, _size(b, n[0]), size)
     return b.keep(Unsqueeze(), made, b.ints(0))
 
 
+_UNREAD = (
+    "visualize visualize_threshold num_orient_classes interpolate_orientation eta "
+    "label_map_file output_directory output_format output_name_prefix "
+    "name_size_file num_test_image save_file label_file prob resize_mode pad_mode "
+    "pad_value interp_mode height_scale width_scale height width"
+)
+
+
 @layer("DetectionOutput")
 def detection_output(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """The boxes that are left: [1, 1, count, 7] of image, class, confidence and corners."""
-    n.ignore("visualize", "visualize_threshold", "num_orient_classes", "interpolate_orientation")
-    n.ignore("eta", "label_map_file", "output_directory", "output_format", "output_name_prefix")
-    n.ignore("name_size_file", "num_test_image", "save_file", "label_file", "prob", "resize_mode")
-    n.ignore(
-        "pad_mode", "pad_value", "interp_mode", "height_scale", "width_scale", "height", "width"
-    )
+    n.accept(*_UNREAD.split())
     centre = n.word("code_type", _CORNER, "CORNER CENTER_SIZE") == "CENTER_SIZE"
-    flags = {
-        "variance_encoded_in_target": False,
-        "share_location": True,
-        "decrease_label_id": False,
-        "clip_after_nms": False,
-        "normalized": True,
-    }
     clips = n.flag("clip_before_nms", False), n.flag("clip", False)
-    op = standard(
+    op = n.same(
         "DetectionOutput",
         "opset1",
-        num_classes=n.integer("num_classes"),
-        background_label_id=n.integer("background_label_id", 0),
-        top_k=n.integer("top_k", -1),
+        {"confidence_threshold": float(np.finfo(np.float32).min), "normalized": True},
         keep_top_k=n.integer("keep_top_k", -1),
         code_type=_CENTRE if centre else _CORNER,
-        nms_threshold=n.number("nms_threshold"),
-        confidence_threshold=n.number("confidence_threshold", float(np.finfo(np.float32).min)),
-        objectness_score=n.number("objectness_score", 0),
-        input_height=n.integer("input_height", 1),
-        input_width=n.integer("input_width", 1),
         clip_before_nms=any(clips),
-        **{name: n.flag(name, usual) for name, usual in flags.items()},
     )
     return b.keep(op, *n.given)
 
@@ -452,27 +493,8 @@ def detection_output(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 @layer("Proposal")
 def proposal(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Boxes by anchors, scores and offsets: [N * post_nms_topn, 5], and their scores."""
-    n.ignore("num_outputs", "for_deformable")
-    op = standard(
-        "Proposal",
-        "opset4",
-        base_size=n.integer("base_size"),
-        pre_nms_topn=n.integer("pre_nms_topn"),
-        post_nms_topn=n.integer("post_nms_topn"),
-        nms_thresh=n.number("nms_thresh"),
-        feat_stride=n.integer("feat_stride"),
-        min_size=n.integer("min_size"),
-        ratio=n.numbers("ratio"),
-        scale=n.numbers("scale"),
-        clip_before_nms=n.flag("clip_before_nms", True),
-        clip_after_nms=n.flag("clip_after_nms", False),
-        normalize=n.flag("normalize", False),
-        box_size_scale=n.number("box_size_scale", 1),
-        box_coordinate_scale=n.number("box_coordinate_scale", 1),
-        framework=n.text("framework", ""),
-    )
-    info = b.reshape(n[2], (-1,))
-    return b.outputs(op, n[0], n[1], info)
+    n.accept("num_outputs", "for_deformable")
+    return b.outputs(n.same("Proposal", "opset4"), n[0], n[1], b.reshape(n[2], (-1,)))
 
 
 @layer("NonMaxSuppression")
@@ -505,9 +527,7 @@ def ctc_greedy_decoder(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     mask = n.input(1)
     if mask is None:
         mask = b.add(Broadcast(), b.scalar(1.0, f32), b.ints(*steps))
-    merges = n.flag("ctc_merge_repeated", True)
-    op = standard("CTCGreedyDecoder", "opset1", ctc_merge_repeated=merges)
-    return b.add(op, n[0], b.convert(mask, b.dtype(n[0])))
+    return b.add(n.same("CTCGreedyDecoder", "opset1"), n[0], b.convert(mask, b.dtype(n[0])))
 
 
 @layer("GatherTree")

@@ -1,18 +1,41 @@
-"""One legacy layer as rules see it: attributes, blobs, declared outputs; the registry of rules."""
+"""The XML of IR 2 to 7, and its layers as rules see them: attributes, blobs, declared outputs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from lxml import etree
 
-from irdeconv.formats.document import NoWeights, XmlPort, integer
-from irdeconv.formats.importing import ImportBuilder, Refusal, SourceNode, operation
-from irdeconv.formats.legacy_grammar import Blob
-from irdeconv.ir.attributes import parse_float
+from irdeconv.base.errors import Collector
+from irdeconv.base.limits import Limits
+from irdeconv.base.source import Anchor, Location, SourceFile
+from irdeconv.formats import xml_reader
+from irdeconv.formats.document import (
+    Document,
+    Edge,
+    NotReadFurther,
+    NoWeights,
+    XmlLayer,
+    XmlPort,
+    integer,
+)
+from irdeconv.formats.importing import (
+    ImportBuilder,
+    MakeOp,
+    Refusal,
+    SourceNode,
+    one_operation,
+    operation,
+    registrar,
+)
+from irdeconv.formats.xml_layer import LayerReader, Parts, raw_section
+from irdeconv.ir.attributes import attributes, parse_float, parse_int
 from irdeconv.ir.constant import ArrayData, ConstantData, FileData
 from irdeconv.ir.dtypes import BY_PRECISION, ElementType, boolean, f16, f32, i32, i64
 from irdeconv.ir.graph import Value
@@ -21,9 +44,183 @@ from irdeconv.ir.spec import Spec, is_static
 from irdeconv.ops.basic import Const
 from irdeconv.ops.convert import Convert
 
+Element = Any
+_BLOBS = ("blobs", "weights", "biases")
+# What holds the attributes of a layer, beside <data> and <TYPE_data>.
+_DATA = re.compile(r"data|.+[_-]data|fc|lrn|norm|crop|batch_norm|elementwise")
+_SECTIONS = ("layers", "edges", "pre-process", "statistics", "meta_data", "quantization_parameters")
+
+
+class Blob(NamedTuple):
+    """A part of the `.bin`; `precision` where it is not the layer's."""
+
+    offset: int
+    size: int
+    precision: str | None
+
+
+class Channel(NamedTuple):
+    """What is done to one channel of an image: a mean value or image, the texts of the file."""
+
+    id: int
+    mean: str | None
+    image: Blob | None
+    scale: str | None
+
+
+@dataclass(frozen=True)
+class PreProcess:
+    """The `<pre-process>` of a model: the input's name where it is given, its channels."""
+
+    layer: str
+    precision: str | None
+    channels: tuple[Channel, ...]
+
+
+@dataclass(frozen=True)
+class LegacyDocument:
+    """A `<net>` of version 2 to 7. `calibrated`: it has statistics for 8-bit inference."""
+
+    document: Document
+    version: int
+    precision: str | None
+    pre_process: PreProcess | None
+    calibrated: bool
+
+
+def read_grammar(source: SourceFile, out: Collector, limits: Limits) -> LegacyDocument | None:
+    """Return what the file says, or None where it is not well-formed; problems go to `out`."""
+    if len(source.data) > limits.xml_bytes:
+        xml_reader.report_size(source, len(source.data), out, limits)
+        return None
+    prolog = xml_reader.scan_prolog(source, out)
+    version = prolog and prolog.attributes.get("version", "").strip()
+    if prolog is None or prolog.tag != "net" or version not in xml_reader.LEGACY_VERSIONS:
+        return None
+    try:
+        return _net(_root(source, out), int(version), source, out, limits)
+    except etree.XMLSyntaxError as e:
+        xml_reader.report_syntax(e, source, out)
+    except NotReadFurther:
+        pass
+    return None
+
+
+def _root(source: SourceFile, out: Collector) -> Element:
+    """Parse the whole file."""
+    events = etree.iterparse(BytesIO(source.data), events=("start-ns",), **xml_reader.SAFE)
+    for _ in events:
+        xml_reader.report_namespace(source, out)
+        raise NotReadFurther
+    return events.root
+
+
+def _net(
+    root: Element, version: int, source: SourceFile, out: Collector, limits: Limits
+) -> LegacyDocument | None:
+    reader = _LegacyLayerReader(source, out, limits)
+    for e in root:
+        if e.tag not in _SECTIONS:
+            reader.unexpected(e, Anchor(str(e.tag)), _SECTIONS, "net")
+    sections = {tag: root.find(tag) for tag in ("layers", "edges")}
+    for tag, section in sections.items():
+        if section is None:
+            place = Location(source, Anchor())
+            out.add("E104", f"<net> has no <{tag}>", location=place)
+    if any(s is None for s in sections.values()):
+        return None
+    layers: list[XmlLayer] = []
+    edges: list[Edge] = []
+    for tag, section in sections.items():
+        for item, e in enumerate(section):
+            if e.tag != tag[:-1]:
+                reader.unexpected(e, Anchor(tag, item), (tag[:-1],), tag)
+            elif tag == "layers":
+                layers.append(reader.top_layer(e, item))
+            else:
+                edges.append(reader.top_edge(e, item))
+    document = Document(tuple(layers), tuple(edges), name=root.get("name", ""))
+    before = root.find("pre-process")
+    return LegacyDocument(
+        document=document,
+        version=version,
+        precision=root.get("precision"),
+        pre_process=None if before is None else _pre_process(before, source, out),
+        calibrated=root.find("statistics") is not None,
+    )
+
+
+def blobs_of(layer: XmlLayer) -> dict[str, Blob]:
+    """Return the blobs of a layer by name; ValueError says what is wrong with one."""
+    found: dict[str, Blob] = {}
+    for section in layer.sections:
+        if section.tag not in _BLOBS:
+            continue
+        e = etree.fromstring(section.xml)
+        for blob in e if section.tag == "blobs" else (e,):
+            found[str(blob.tag)] = _blob(blob)
+    return found
+
+
+def _blob(e: Element) -> Blob:
+    numbers = []
+    for name in ("offset", "size"):
+        text = str(e.get(name, "0")).strip()
+        if not (text.isascii() and text.isdigit() and len(text) < 19):
+            raise ValueError(f'<{e.tag}> has {name}="{text}", which is no number of bytes')
+        numbers.append(int(text))
+    return Blob(numbers[0], numbers[1], e.get("precision"))
+
+
+def _pre_process(e: Element, source: SourceFile, out: Collector) -> PreProcess | None:
+    channels: list[Channel] = []
+    for channel in e.iterfind("channel"):
+        text = channel.get("id") or str(channels[-1].id + 1 if channels else 0)
+        try:
+            mean, scale = channel.find("mean"), channel.find("scale")
+            value = None if mean is None else mean.get("value")
+            image = None if mean is None or mean.get("size") is None else _blob(mean)
+            factor = None if scale is None else scale.get("value")
+            for number in (value, factor):
+                parse_float(number or "0")
+            channels.append(Channel(parse_int(text), value, image, factor))
+        except ValueError as error:
+            place = Location(source, Anchor("pre-process"))
+            out.add("E106", f"<pre-process>: {error}", location=place)
+            return None
+    name = str(e.get("reference-layer-name", "")).strip()
+    return PreProcess(name, e.get("mean-precision"), tuple(channels))
+
+
+class _LegacyLayerReader(LayerReader):
+    """Reads layers whose attributes stand in `<data>` by any of its names, and their blobs."""
+
+    def _child(self, e: Element, parts: Parts) -> None:
+        tag = str(e.tag)
+        if tag in _BLOBS:
+            parts.sections.append(raw_section(e))
+            self._skip(e)
+        elif _DATA.fullmatch(tag) or tag == str(e.getparent().get("type", "")).lower():
+            parts.data_sub = parts.data_sub or self._sub
+            parts.data = {**(parts.data or {}), **self._attributes(e), **_listed(e)}
+            self._skip(e)
+        else:
+            super()._child(e, parts)
+
+
+def _listed(e: Element) -> dict[str, str]:
+    """Return the attributes of `<crop axis= offset= dim=/>` elements as lists, as of version 3."""
+    found: dict[str, list[str]] = {}
+    for crop in e.iterfind("crop"):
+        for name, text in crop.items():
+            found.setdefault(name, []).append(text)
+    return {name: ",".join(texts) for name, texts in found.items()}
+
+
 X = TypeVar("X")
 Outputs = Value | tuple[Value, ...]
 Ints = tuple[int, ...]
+Usual = Mapping[str, Any]
 Rule = Callable[["LegacyLayer", ImportBuilder], Outputs]
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 _DRAWN = 1 << 30  # elements of one blob that are drawn
@@ -109,22 +306,30 @@ class LegacyLayer(SourceNode):
             return text in _TRUE
         return self.number(name) != 0
 
-    def word(self, name: str, default: str, allowed: str) -> str:
-        """Return one of the allowed words; a prefix as in caffe.ResampleParameter. is dropped."""
-        text = self.text(name, default)
-        for choice in allowed.split():
-            if choice.lower() == text.rpartition(".")[2].lower():
-                return choice
-        raise Refusal(f'{name}="{text}" is not covered; it is one of {allowed}')
-
     def only(self, name: str, value: float, why: str) -> None:
         """Refuse every other value of an attribute than what its absence means."""
         if self.number(name, value) != value:
             raise Refusal(f"{name}={self.text(name)} is not covered: {why}")
 
-    def ignore(self, *names: str) -> None:
-        """Say of attributes that they change nothing."""
-        self.asked |= set(names)
+    def same(self, kind: str, version: str, usual: Usual | None = None, **fixed: Any) -> Op:
+        """Return an operation whose attributes, but for the `fixed`, have the layer's names.
+
+        Absent ones have the `usual` values, else the operation's; those that the specification
+        requires are required here, too.
+        """
+        read: dict[str, Callable[..., Any]] = {
+            "boolean": self.flag,
+            "integer": self.integer,
+            "integers": self.ints,
+            "number": self.number,
+            "numbers": self.numbers,
+        }
+        for a in attributes(_class_of(kind, version)).values():
+            if a.xml not in fixed:
+                default = None if a.required or a.documented else a.default
+                take = read.get(a.kind.label, self.text)
+                fixed[a.xml] = take(a.xml, (usual or {}).get(a.xml, default))
+        return standard(kind, version, **fixed)
 
     def _list(
         self, name: str, default: Sequence[X] | None, parse: Callable[[str], X]
@@ -140,11 +345,6 @@ class LegacyLayer(SourceNode):
             return parse(text)
         except (ValueError, OverflowError):
             raise Refusal(f'{name}="{text}" is no number') from None
-
-    @property
-    def left(self) -> list[str]:
-        """Attributes that no rule has asked for."""
-        return sorted(set(self.attributes) - self.asked)
 
     @property
     def shape(self) -> Ints:
@@ -233,12 +433,16 @@ def computed(dtype: ElementType | None) -> ElementType | None:
     return f32 if dtype == f16 else dtype
 
 
-def standard(kind: str, version: str, **attributes: Any) -> Op:
+def standard(kind: str, version: str, **values: Any) -> Op:
     """Return a standard operation by its attributes as the XML spells them."""
+    return operation(_class_of(kind, version), values)
+
+
+def _class_of(kind: str, version: str) -> type[Op]:
     cls = lookup(kind, version)
     if cls is None:
         raise Refusal(f"{kind} of {version} is not covered")
-    return operation(cls, attributes)
+    return cls
 
 
 def integers(b: ImportBuilder, value: Value) -> Value:
@@ -268,19 +472,9 @@ def truth(b: ImportBuilder, value: Value) -> Value:
 
 
 RULES: dict[str, Rule] = {}
+layer = registrar(RULES, str.lower)
 
 
-def layer(kinds: str) -> Callable[[Rule], Rule]:
-    """Register a rule for layer types, a list of words."""
-
-    def register(fn: Rule) -> Rule:
-        for kind in kinds.split():
-            RULES[kind.lower()] = fn
-        return fn
-
-    return register
-
-
-def as_kind(n: LegacyLayer, kind: str) -> LegacyLayer:
-    """Return a layer as one of another type, which shares what has been asked for."""
-    return replace(n, kind=kind)
+def plain(kinds: str, op: Op | MakeOp[LegacyLayer], inputs: int | None = 1) -> None:
+    """Register an operation of the first inputs as they are (None: of all)."""
+    layer(kinds)(one_operation(op, inputs))

@@ -1,11 +1,16 @@
 """ONNX files and their scopes: the graph, the bodies of nodes, functions.
 
-A model is read without its external data, and written with it.
+A model is read without its external data, and written with it. The message is checked against the
+limits before a graph is built. A model may name regular files in its own folder or below it: no
+absolute path, no "..", no link that leads out. Offset and length of a tensor must lie in the file
+and fit its shape. The importer gets local functions inlined.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,28 +19,19 @@ from dataclasses import dataclass, field
 from filecmp import cmp
 from functools import cached_property
 from os import PathLike
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from irdeconv.base import progress
-from irdeconv.base.errors import misused
-from irdeconv.base.limits import current
-from irdeconv.base.opening import open_file, read_file
+from irdeconv.base.errors import Diagnostic, IrdeconvError, LimitError, misused
+from irdeconv.base.limits import Limits, current, raise_hint
+from irdeconv.base.opening import open_file, read_file, shown, size_of
 from irdeconv.base.source import Location, SourceFile
 from irdeconv.formats.atomic import Files, failures
 from irdeconv.formats.importing import malformed
-from irdeconv.formats.onnx_external import (
-    ExternalFiles,
-    checked,
-    external_entry,
-    file_inside,
-    is_external,
-    parse_model,
-)
-from irdeconv.formats.onnx_node import onnx_module
+from irdeconv.formats.onnx_node import STANDARD, bodies, onnx_module, opsets_of, title_of
 
 CONSTANT_STEPS = frozenset(["Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze"])
-STANDARD = ("", "ai.onnx")
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,15 +170,11 @@ class Scope:
 
 def scopes(model: Any) -> Iterator[Scope]:
     """Yield every scope of a ModelProto, the outer ones first."""
-    opsets = _opsets(model.opset_import)
+    opsets = opsets_of(model.opset_import)
     yield from _within(Scope(model.graph, opsets, overridable=model.ir_version >= 4, path=(-1,)))
     for k, function in enumerate(model.functions):
-        known = opsets | _opsets(function.opset_import)
+        known = opsets | opsets_of(function.opset_import)
         yield from _within(Scope(function, known, title=f'function "{function.name}"', path=(k,)))
-
-
-def _opsets(imports: Any) -> dict[str, int]:
-    return {"" if i.domain in STANDARD else i.domain: int(i.version) for i in imports}
 
 
 def _within(scope: Scope) -> Iterator[Scope]:
@@ -192,23 +184,13 @@ def _within(scope: Scope) -> Iterator[Scope]:
             yield from _within(inner)
 
 
-def bodies(node: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the graphs that a node holds, with the names of their attributes."""
-    for a in node.attribute:
-        if a.HasField("g"):
-            yield a.name, a.g
-        for at, body in enumerate(a.graphs):
-            yield f"{a.name}[{at}]", body
-
-
-def first_output(node: Any) -> str:
-    """Return the name of a node's first output that has one."""
-    return next((str(o) for o in node.output if o), "")
-
-
-def title_of(node: Any) -> str:
-    """Return what people call a node: its name, else its first output."""
-    return str(node.name or first_output(node) or node.op_type)
+def every_body(*outermost: Any) -> Iterator[Any]:
+    """Yield graphs and functions and all graphs inside them; no recursion."""
+    todo = list(outermost)
+    while todo:
+        body = todo.pop()
+        yield body
+        todo += (inner for node in body.node for _, inner in bodies(node))
 
 
 def tensors_of(body: Any) -> Iterator[Any]:
@@ -217,27 +199,20 @@ def tensors_of(body: Any) -> Iterator[Any]:
         yield from body.initializer
         for sparse in body.sparse_initializer:
             yield from (sparse.values, sparse.indices)
-    for node in body.node:
-        for a in node.attribute:
-            if a.HasField("t"):
-                yield a.t
-            yield from a.tensors
-            for sparse in (a.sparse_tensor, *a.sparse_tensors):
-                if a.HasField("sparse_tensor") or a.sparse_tensors:
-                    yield from (sparse.values, sparse.indices)
+    for a in (a for node in body.node for a in node.attribute):
+        yield from (*([a.t] if a.HasField("t") else ()), *a.tensors)
+        one = [a.sparse_tensor] if a.HasField("sparse_tensor") else []
+        for sparse in (*one, *a.sparse_tensors):
+            yield from (sparse.values, sparse.indices)
 
 
 def uses(outermost: Any) -> Counter[str]:
     """Return how often each name is read in a graph or function and all graphs inside it."""
     out: Counter[str] = Counter()
-    todo = [outermost]
-    while todo:
-        body = todo.pop()
+    for body in every_body(outermost):
         is_graph = hasattr(body, "initializer")
         out.update(o.name if is_graph else o for o in body.output)
-        for node in body.node:
-            out.update(i for i in node.input if i)
-            todo += (inner for _, inner in bodies(node))
+        out.update(i for node in body.node for i in node.input if i)
         for note in body.quantization_annotation if is_graph else ():
             out.update(entry.value for entry in note.quant_parameter_tensor_names)
     return out
@@ -246,9 +221,7 @@ def uses(outermost: Any) -> Counter[str]:
 def names(outermost: Any) -> set[str]:
     """Return every name of a tensor or node in a graph or function and all graphs inside it."""
     out: set[str] = set()
-    todo = [outermost]
-    while todo:
-        body = todo.pop()
+    for body in every_body(outermost):
         if hasattr(body, "initializer"):
             groups = (body.input, body.output, body.initializer, body.value_info)
             out.update(v.name for group in groups for v in group)
@@ -257,7 +230,6 @@ def names(outermost: Any) -> set[str]:
             out.update((*body.input, *body.output))
         for node in body.node:
             out.update((node.name, *node.input, *node.output))
-            todo += (inner for _, inner in bodies(node))
     return out
 
 
@@ -421,3 +393,245 @@ def _copy(model: OnnxFile, used: Sequence[str], folder: Path, files: Files, *, f
                     shutil.copyfileobj(old, new.file, 1 << 20)
                 new.finish()
             step(detail=name)
+
+
+def require_modest(model: Any, limits: Limits, location: Location) -> None:
+    """Refuse more nodes, inputs, outputs or attributes than the limits allow, endless functions.
+
+    Raises LimitError; InputError for functions that call themselves and nodes without operation.
+    """
+    count = 0
+    for body in (model.graph, *model.functions):
+        for node in _nodes(body):
+            count += 1
+            if not node.op_type:
+                raise malformed(location, f"the node {shown(node.name)} names no operation")
+            for found, limit in (
+                (len(node.input), "ports"),
+                (len(node.output), "ports"),
+                (len(node.attribute), "attributes"),
+            ):
+                _require(found, limit, limits, location, f'{node.op_type} "{node.name}" has')
+    _require(count, "layers", limits, location, "the model has")
+    if model.functions:
+        _require_finite(model, limits, location)
+
+
+_WHAT = {"ports": "inputs or outputs", "attributes": "attributes", "layers": "nodes"}
+
+
+def _require(found: int, limit: str, limits: Limits, location: Location, text: str) -> None:
+    most = getattr(limits, limit)
+    if found > most:
+        message = f"{text} {found:,} {_WHAT[limit]}; the limit is {most:,}"
+        raise LimitError(Diagnostic("E601", "error", message, location, hint=raise_hint(limit)))
+
+
+def _require_finite(model: Any, limits: Limits, location: Location) -> None:
+    """Refuse functions that call themselves, and those whose nodes in place of calls are too many.
+
+    A few functions that each call the next one twice stand for more nodes than any memory holds.
+    """
+    functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
+    counts: dict[Any, int] = {}
+    for key in functions:
+        _count(key, functions, counts, location)
+    total = sum(counts.get(k, 0) for k in _calls(model.graph))
+    most = limits.called_nodes
+    if total > most:
+        text = f"calls of its functions stand for {total:,} nodes; the limit is {most:,}"
+        hint = raise_hint("called_nodes")
+        raise LimitError(Diagnostic("E601", "error", text, location, hint=hint))
+
+
+def _count(start: Any, functions: Any, counts: dict[Any, int], location: Location) -> None:
+    """Fill in how many nodes a function becomes, and those that it calls; no recursion."""
+    path: dict[Any, list[Any]] = {}
+    waiting = [start]
+    while waiting:
+        key = waiting[-1]
+        if key in counts:
+            waiting.pop()
+            continue
+        if key in path:
+            counts[key] = sum(counts.get(k, 1) for k in path.pop(key))
+            waiting.pop()
+            continue
+        called = path[key] = list(_calls(functions[key]))
+        for k in called:
+            if k in path:
+                raise malformed(location, f"the function {shown(key[1])} calls itself", code="E205")
+        waiting += [k for k in dict.fromkeys(called) if k in functions and k not in counts]
+
+
+def _calls(body: Any) -> Iterator[Any]:
+    """Yield what each node of a body is."""
+    return ((n.domain, n.op_type, getattr(n, "overload", "")) for n in _nodes(body))
+
+
+def _nodes(body: Any) -> Iterator[Any]:
+    """Yield the nodes of a graph or function, those in bodies of its nodes included."""
+    return (node for part in every_body(body) for node in part.node)
+
+
+SHARING = 4  # how often tensors may take all bytes of the files together; most share nothing
+_NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
+
+
+def parse_model(data: bytes, location: Location) -> Any:
+    """Return the ModelProto of bytes; InputError where they are none."""
+    onnx, protobuf = onnx_module(), onnx_module("google.protobuf.message")
+    try:
+        model = onnx.ModelProto.FromString(data)
+    except (protobuf.DecodeError, protobuf.Error, ValueError, RecursionError) as e:
+        raise malformed(location, "not an ONNX model: its protobuf cannot be read") from e
+    return checked(model, location)
+
+
+def checked(model: Any, location: Location) -> Any:
+    """Return a ModelProto that has nodes or outputs, and within the limits; InputError."""
+    if not model.graph.node and not model.graph.output:
+        raise malformed(location, "not an ONNX model: it has no nodes and no outputs")
+    bad = next((name for name in _texts(model) if not isinstance(name, str)), None)
+    if bad is not None:  # the package protobuf gives names that are no UTF-8 as bytes
+        raise malformed(location, f"the name {shown(bad)} is no UTF-8")
+    require_modest(model, current(), location)
+    return model
+
+
+def _texts(model: Any) -> Iterator[str | bytes]:
+    """Yield the names of domains, graphs, functions, nodes, attributes and values."""
+    yield from (s.domain for s in model.opset_import)
+    for function in model.functions:
+        yield function.domain
+        yield from (s.domain for s in function.opset_import)
+        yield from function.attribute
+        yield from (a.name for a in function.attribute_proto)
+    for body in every_body(model.graph, *model.functions):
+        ends = [x for key in ("input", "output", "value_info") for x in getattr(body, key, ())]
+        ends += getattr(body, "initializer", ())
+        yield from (body.name, *(getattr(x, "name", x) for x in ends))
+        for node in body.node:
+            yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+            yield from (a.name for a in node.attribute)
+
+
+def is_external(tensor: Any) -> bool:
+    """Whether the data of a tensor lies in another file."""
+    return bool(tensor.data_location == tensor.EXTERNAL)
+
+
+def external_entry(tensor: Any, key: str) -> str:
+    """Return an entry of a tensor's external data ("location", "offset", "length"), else ""."""
+    return next((str(e.value) for e in tensor.external_data if e.key == key), "")
+
+
+def file_inside(folder: Path, name: str) -> Path:
+    """Return the file that a tensor names; ValueError where it does not lie in the folder."""
+    parts = {*PurePosixPath(name).parts, *PureWindowsPath(name).parts}
+    rooted = PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor
+    if not name or "\0" in name or ".." in parts or rooted:
+        raise ValueError(f"{shown(name)} is no name of a file in the model's folder")
+    found = folder / name
+    if not found.resolve().is_relative_to(folder.resolve()):
+        raise ValueError(f"{shown(name)} leads out of the model's folder")
+    return found
+
+
+def bytes_of(tensor: Any) -> int | None:
+    """Return the bytes of a tensor's elements, None without a fixed size; ValueError."""
+    if any(d < 0 for d in tensor.dims):
+        raise ValueError(f"its shape is {shown(list(tensor.dims))}")
+    types = onnx_module().TensorProto.DataType
+    name = types.Name(tensor.data_type) if tensor.data_type in types.values() else ""
+    small = re.fullmatch(r"U?INT([24])|FLOAT4E2M1", name)
+    count: int = math.prod(tensor.dims)
+    if small:
+        return -(-count * int(small[1] or 4) // 8)
+    if name in ("", "UNDEFINED", "STRING"):
+        return None
+    helper = onnx_module("onnx.helper")
+    return count * int(helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+
+
+@dataclass
+class ExternalFiles:
+    """The files that the tensors of a model name, in the order of their first use."""
+
+    folder: Path
+    sizes: dict[Path, int] = field(default_factory=dict)
+    taken: int = 0
+
+    def read(self, tensor: Any) -> bytes:
+        """Return the data of a tensor in another file; OSError, ValueError."""
+        path = file_inside(self.folder, external_entry(tensor, "location"))
+        offset, length = place_of(tensor)
+        with open_file(path) as file:
+            size = self.sizes.setdefault(path, size_of(file))
+            length = max(size - offset, 0) if length is None else length
+            if offset + length > size:
+                message = f"bytes {offset}..{offset + length} lie outside {path.name}"
+                raise ValueError(f"{message}, which has {size}")
+            need = bytes_of(tensor)
+            if need is not None and need != length:
+                shape = shown(list(tensor.dims))
+                raise ValueError(f"{shape} takes {need} bytes, {length} are given")
+            self.taken += length
+            if self.taken > SHARING * sum(self.sizes.values()):
+                raise ValueError(f"tensors share the same bytes more than {SHARING} times")
+            file.seek(offset)
+            return file.read(length)
+
+
+def place_of(tensor: Any) -> tuple[int, int | None]:
+    """Return offset and length of a tensor's data (None: all that follows); ValueError."""
+    return _number(tensor, "offset") or 0, _number(tensor, "length")
+
+
+def _number(tensor: Any, key: str) -> int | None:
+    """Return a number of a tensor's external data; None where it says none."""
+    text = external_entry(tensor, key)
+    if not text:
+        return None
+    if _NUMBER.fullmatch(text) is None:
+        raise ValueError(f"its {key} is {shown(text)}, not a whole number from 0 on")
+    return int(text)
+
+
+def load_external(model: Any, folder: Path, location: Location) -> tuple[Path, ...]:
+    """Read all data in other files into the model; return the files. Raises InputError."""
+    files = ExternalFiles(folder)
+    bodies = every_body(model.graph, *model.functions)
+    for tensor in filter(is_external, (t for body in bodies for t in tensors_of(body))):
+        try:
+            data = files.read(tensor)
+        except IrdeconvError:
+            raise
+        except (OSError, ValueError) as e:
+            reason = e.strerror if isinstance(e, OSError) and e.strerror else e
+            name = external_entry(tensor, "location")
+            message = f'external data of "{tensor.name}" in {shown(name)} cannot be read: {reason}'
+            raise malformed(location, message) from None
+        tensor.raw_data = data
+        tensor.data_location = tensor.DEFAULT
+        del tensor.external_data[:]
+    return tuple(files.sizes)
+
+
+def load(path: str, data: bytes | Any | None, location: Location) -> tuple[Any, tuple[Path, ...]]:
+    """Return a ModelProto with local functions inlined, and the files of its external data."""
+    onnx = onnx_module("onnx", "load", "checker")
+    files: tuple[Path, ...] = ()
+    if data is None:
+        model = parse_model(read_file(path, current().message_bytes), location)
+        files = load_external(model, Path(path).parent, location)
+    elif isinstance(data, bytes):
+        model = parse_model(data, location)
+    else:
+        model = checked(data, location)
+    if model.functions:
+        try:
+            model = onnx_module("onnx.inliner").inline_local_functions(model)
+        except (onnx.checker.ValidationError, ValueError, RuntimeError) as e:
+            raise malformed(location, f"the ONNX model cannot be loaded: {e}") from None
+    return model, files

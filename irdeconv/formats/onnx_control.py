@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,12 +15,10 @@ from irdeconv.base.limits import current
 from irdeconv.formats.importing import ImportBuilder, Refusal, require_one_length
 from irdeconv.formats.onnx_node import (
     Entry,
-    Found,
     ImportedBody,
     OnnxNode,
     Outputs,
     ValueSequence,
-    element_type,
     rule,
     wrap,
 )
@@ -70,18 +67,9 @@ def _captured(one: ImportedBody, inputs: list[Value]) -> tuple[BodyInput, ...]:
     return tuple(out)
 
 
-@dataclass(frozen=True)
-class _Sliced:
-    """A tensor that a loop takes or gives in parts along an axis."""
-
-    axis: int
-    backward: bool = False
-
-    @property
-    def slicing(self) -> Slicing:
-        if self.backward:
-            return Slicing(self.axis, start=-1, end=0, stride=-1)
-        return Slicing(self.axis)
+def part_by_part(axis: int, backward: bool = False) -> Slicing:
+    """Return how a loop takes or gives the parts of a tensor along an axis."""
+    return Slicing(axis, start=-1, end=0, stride=-1) if backward else Slicing(axis)
 
 
 def _settled(
@@ -159,12 +147,10 @@ def scan(n: OnnxNode, b: ImportBuilder) -> Outputs:
     entries = []
     for at, parameter in enumerate(one.parameters):
         assert parameter is not None
-        slicing = taken[at - count].slicing if at >= count else None
+        slicing = taken[at - count] if at >= count else None
         entries.append(BodyInput(parameter, at, slicing))
     outputs = [BodyOutput(r, at) for at, r in enumerate(one.results[:count])]
-    outputs += [
-        BodyOutput(one.results[count + i], count + i, g.slicing) for i, g in enumerate(given)
-    ]
+    outputs += [BodyOutput(one.results[at], at, g) for at, g in enumerate(given, count)]
     states_in = enumerate(one.parameters[:count])
     edges = tuple((one.results[i], p) for i, p in states_in if p is not None)
     fed = (*entries, *_captured(one, inputs))
@@ -172,14 +158,14 @@ def scan(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.outputs(TensorIterator(bodies=(made,)), *inputs)
 
 
-def _slices(n: OnnxNode, b: ImportBuilder, name: str, ranks: Sequence[int]) -> list[_Sliced]:
+def _slices(n: OnnxNode, b: ImportBuilder, name: str, ranks: Sequence[int]) -> list[Slicing]:
     """Return axes and directions of inputs or outputs."""
     axes = n.ints(f"{name}_axes") or (0,) * len(ranks)
     back = n.ints(f"{name}_directions") or (0,) * len(ranks)
     names = (f"{name}s", f"{name}_axes", f"{name}_directions")
     require_one_length(**dict(zip(names, (ranks, axes, back), strict=True)))
     rows = zip(axes, ranks, back, strict=True)
-    return [_Sliced(wrap(a, rank, f"{name}_axes"), bool(r)) for a, rank, r in rows]
+    return [part_by_part(wrap(a, rank, f"{name}_axes"), bool(r)) for a, rank, r in rows]
 
 
 def _part(spec: Spec, axis: int) -> Spec:
@@ -187,10 +173,9 @@ def _part(spec: Spec, axis: int) -> Spec:
     return Spec(spec.dtype, (*spec.shape[:axis], 1, *spec.shape[axis + 1 :]))
 
 
-@rule("SequenceConstruct", "11")
-def construct(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """A sequence of the inputs."""
-    return ValueSequence(n.given)
+rule("SequenceConstruct", "11")(lambda n, b: ValueSequence(n.given))
+rule("SequenceLength", "11")(lambda n, b: b.scalar(len(n.sequence(0))))
+rule("SequenceAt", "11")(lambda n, b: n.sequence(0)[_place(n, b, 1, len(n.sequence(0)), 0)])
 
 
 @rule("SequenceEmpty", "11")
@@ -207,13 +192,6 @@ def _place(n: OnnxNode, b: ImportBuilder, at: int, most: int, default: int) -> i
     if not -most <= place < most:
         raise Refusal(f"place {place} of a sequence that has {most}")
     return place % most
-
-
-@rule("SequenceAt", "11")
-def at(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """One tensor of a sequence."""
-    items = n.sequence(0)
-    return items[_place(n, b, 1, len(items), 0)]
 
 
 @rule("SequenceInsert", "11")
@@ -235,12 +213,6 @@ def erase(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return ValueSequence(items[:place] + items[place + 1 :])
 
 
-@rule("SequenceLength", "11")
-def length(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """How many tensors a sequence has."""
-    return b.scalar(len(n.sequence(0)))
-
-
 @rule("ConcatFromSequence", "11")
 def concat(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Join the tensors of a sequence along an axis, or stack them along a new one."""
@@ -258,10 +230,8 @@ def split(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Cut along an axis into parts of given lengths, or of one length, the last one shorter."""
     x, lengths = n[0], n.known(b, 1, "split")
     axis, keep = n.axis(b, x), bool(n.integer("keepdims", 1))
-    size = b.shape(x, 1)[axis]
     if lengths is None or lengths.ndim == 0:
-        if not isinstance(size, int):
-            raise Refusal(f"axis {axis} of open size into a sequence")
+        size = b.size(x, axis, " into a sequence")
         part = 1 if lengths is None else int(lengths)
         if part < 1 or size // part > current().ports:
             raise Refusal(f"axis {axis} of size {size} into a sequence by parts of {part}")
@@ -276,12 +246,14 @@ def split(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return ValueSequence(parts)
 
 
+@rule("Identity", "1 13 14 16 19 21 23 24 25")
 @rule("Optional", "15 28")
 @rule("OptionalGetElement", "15 18 28")
 def element(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """The value itself, which is there."""
-    n.accept("type")
-    return _given(n)
+    """The value itself under another name; an optional one is there."""
+    if n.type != "Identity":
+        n.accept("type")
+    return n.sequences[0] if 0 in n.sequences else n[0]
 
 
 @rule("OptionalHasElement", "15 18 28")
@@ -289,16 +261,6 @@ def has_element(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Whether there is a value: one that has a name is there."""
     there = 0 in n.sequences or n.input(0) is not None
     return b.const(np.array(there))
-
-
-@rule("Identity", "1 13 14 16 19 21 23 24 25")
-def identity(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """The input itself under another name."""
-    return _given(n)
-
-
-def _given(n: OnnxNode) -> Found:
-    return n.sequences[0] if 0 in n.sequences else n[0]
 
 
 def _seed(n: OnnxNode, b: ImportBuilder) -> int:
@@ -313,10 +275,11 @@ def _seed(n: OnnxNode, b: ImportBuilder) -> int:
 
 def _what(n: OnnxNode, b: ImportBuilder) -> tuple[Value, ElementType]:
     """Return shape and element type: attributes, or those of the input."""
-    wanted = n.integer("dtype", 0)
-    if n.type.endswith("Like"):
-        return b.shape_of(n[0]), element_type(wanted) if wanted else b.dtype(n[0])
-    return b.ints(*n.ints("shape")), element_type(wanted) if wanted else f32
+    like = n.type.endswith("Like")
+    dtype = n.element("dtype", b.dtype(n[0]) if like else f32)
+    if not dtype.is_real:
+        raise Refusal(f"random numbers of type {dtype}")
+    return b.shape_of(n[0]) if like else b.ints(*n.ints("shape")), dtype
 
 
 @rule("RandomUniform RandomUniformLike", "1 22")
@@ -324,8 +287,6 @@ def uniform(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Numbers from low up to high."""
     shape, dtype = _what(n, b)
     low, high = n.number("low", 0.0), n.number("high", 1.0)
-    if not dtype.is_real:
-        raise Refusal(f"random numbers of type {dtype}")
     op = RandomUniform(dtype, 0, _seed(n, b))
     return b.add(op, shape, b.scalar(low, dtype), b.scalar(high, dtype))
 
@@ -334,8 +295,6 @@ def uniform(n: OnnxNode, b: ImportBuilder) -> Outputs:
 def normal(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Normally distributed numbers, each of two uniform ones: sqrt(-2 log u) cos(2 pi v)."""
     shape, dtype = _what(n, b)
-    if not dtype.is_real:
-        raise Refusal(f"random numbers of type {dtype}")
     mean, scale, seed = n.number("mean", 0.0), n.number("scale", 1.0), _seed(n, b)
     least = b.scalar(np.finfo(np.float32).tiny, f32)
     u = b.add(RandomUniform(f32, 1, seed), shape, least, b.scalar(1, f32))
@@ -349,8 +308,7 @@ def normal(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("Multinomial", "7 22")
 def multinomial(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Classes drawn by the logarithms of their probabilities [batch, classes]."""
-    wanted = n.integer("dtype", 0)
-    dtype = element_type(wanted) if wanted else i32
+    dtype = n.element("dtype", i32)
     if dtype not in (i32, i64):
         raise Refusal(f"classes of type {dtype}")
     op = Multinomial(convert_type=dtype, with_replacement=True, log_probs=True, op_seed=_seed(n, b))
@@ -396,10 +354,8 @@ def dft(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 
 def _first_half(b: ImportBuilder, y: Value, axis: int) -> Value:
-    size = b.shape(y, 1)[axis]
-    if not isinstance(size, int):
-        raise Refusal(f"onesided=1 of axis {axis} of open size")
-    return b.add(Slice(), y, b.ints(0), b.ints(size // 2 + 1), b.ints(1), b.ints(axis))
+    half = b.size(y, axis, " with onesided=1") // 2 + 1
+    return b.add(Slice(), y, *(b.ints(v) for v in (0, half, 1, axis)))
 
 
 @rule("STFT", "17")
@@ -409,10 +365,7 @@ def stft(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if n.input(3) is not None:
         size = int(b.need(b.as_scalar(n[3]), "frame_length"))
     else:
-        found = b.shape(n[2], 1)[0]
-        if not isinstance(found, int):
-            raise Refusal("a window of open size")
-        size = found
+        size = b.size(n[2], 0, " of a window")
     if not 1 <= size <= 1 << 24:
         raise Refusal(f"frame_length is {size}")
     if window is None:

@@ -196,10 +196,15 @@ def average_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
     exclude = not n.integer("count_include_pad", 0)
     if not exclude and lists["rounding_type"] != "floor":
         _check_overhang(n, b.shape(n[0])[2:], lists)
+    return _means(b, n[0], lists, exclude)
+
+
+def _means(b: ImportBuilder, x: Value, lists: dict[str, Any], exclude_pad: bool) -> Value:
+    """Return the means of windows, by the older operation where nothing is dilated."""
     if any(d != 1 for d in lists["dilations"]):
-        return b.add(AvgPool16(**lists, exclude_pad=exclude), n[0])
-    del lists["dilations"]
-    return b.add(AvgPool14(**lists, exclude_pad=exclude), n[0])
+        return b.add(AvgPool16(**lists, exclude_pad=exclude_pad), x)
+    plain = {k: v for k, v in lists.items() if k != "dilations"}
+    return b.add(AvgPool14(**plain, exclude_pad=exclude_pad), x)
 
 
 def _check_overhang(n: OnnxNode, sizes: Shape, lists: dict[str, Any]) -> None:
@@ -235,7 +240,8 @@ def global_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 
 def _powers(n: OnnxNode, b: ImportBuilder, p: float) -> Value:
-    return n[0] if p == 1 else b.add(Power(), b.add(Abs(), n[0]), b.like(p, n[0]))
+    size = b.add(Abs(), n[0])
+    return size if p == 1 else b.add(Power(), size, b.like(p, size))
 
 
 def _root(b: ImportBuilder, sums: Value, p: float) -> Value:
@@ -255,12 +261,7 @@ def lp_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
     p, lists = _p(n), pool_lists(n, b)
     if lists["rounding_type"] != "floor":
         lists |= {"rounding_type": "floor", "pads_end": _rounded_up(n, b, lists)}
-    powers = b.add(Abs(), n[0]) if p == 1 else _powers(n, b, p)
-    if any(d != 1 for d in lists["dilations"]):
-        mean = b.add(AvgPool16(**lists, exclude_pad=False), powers)
-    else:
-        del lists["dilations"]
-        mean = b.add(AvgPool14(**lists, exclude_pad=False), powers)
+    mean = _means(b, _powers(n, b, p), lists, exclude_pad=False)
     count = b.like(math.prod(lists["kernel"]), mean)
     return _root(b, b.add(Multiply(), mean, count), p)
 
@@ -284,7 +285,7 @@ def _rounded_up(n: OnnxNode, b: ImportBuilder, lists: dict[str, Any]) -> tuple[i
 def global_lp_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """The p-th root of the sum of |x|^p over all spatial axes."""
     p = _p(n)
-    powers = b.add(Abs(), n[0]) if p == 1 else _powers(n, b, p)
+    powers = _powers(n, b, p)
     axes = b.ints(*range(2, b.rank(powers)))
     return _root(b, b.add(ReduceSum(keep_dims=True), powers, axes), p)
 
@@ -315,14 +316,11 @@ def max_unpool(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(Pad12("constant"), y, b.ints(*(0,) * len(size)), more)
 
 
-MODES = ("constant", "reflect", "edge")
-
-
 @rule("Pad", "1 2 11 13 18 19 21 23 24 25")
 def pad(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Extend axes; negative pads crop; wrap repeats the data."""
     x = n[0]
-    mode = n.meaning("mode", "constant", {m: m for m in (*MODES, "wrap")})
+    mode = n.choice("mode", "constant reflect edge wrap")
     if n.version < 11:
         pads: Value = b.ints(*n.ints("pads" if n.version > 1 else "paddings"))
         value: Value | None = b.like(n.number("value", 0.0), x)

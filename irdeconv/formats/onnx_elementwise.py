@@ -1,13 +1,22 @@
-"""ONNX's element-wise operations, casts, CumProd and Det."""
+"""ONNX's element-wise operations, casts, quantization and products of integers; CumProd and Det.
+
+OpenVINO multiplies real numbers. Sums of products of integers are exact in f32 up to 2^24, in any
+order of additions; f64 is used if they may become larger.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-from irdeconv.formats.importing import ImportBuilder, Refusal
+from irdeconv.formats.importing import ImportBuilder, Refusal, by_numbers, named_operations
+from irdeconv.formats.onnx_convolution import convolved
 from irdeconv.formats.onnx_node import (
     OnnxNode,
     Outputs,
@@ -17,17 +26,279 @@ from irdeconv.formats.onnx_node import (
     rule,
     wrap,
 )
-from irdeconv.formats.onnx_quantization import limits, narrowed
-from irdeconv.ir.dtypes import ELEMENT_TYPES, f32
+from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType, f32, f64, i32, u8
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op
+from irdeconv.ir.spec import is_static
 from irdeconv.ops import activation, elementwise
 from irdeconv.ops.activation import Clamp
-from irdeconv.ops.elementwise import Add, Multiply, Subtract
+from irdeconv.ops.convert import Convert
+from irdeconv.ops.elementwise import Add, Divide, Multiply, Round, Subtract
+from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Broadcast
 from irdeconv.ops.padding import Pad12
-from irdeconv.ops.shape import Unsqueeze
+from irdeconv.ops.shape import Reshape, Unsqueeze
 from irdeconv.ops.slicing import Gather
+from irdeconv.rewrite.compressed_filters import constant
+
+VERSIONS = "10 13 19 21 23 24 25 28"
+FEW = 16  # elements of a constant that is folded at once
+EXACT_BITS = 8  # bits of integers whose differences have no rounding in f16 and bf16
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Scale and zero point as they broadcast to the data of `shape`, that `data` has for them."""
+
+    scale: Value
+    zero: Value | None
+    shape: tuple[int, ...] | None = None
+
+
+@rule("DequantizeLinear", VERSIONS)
+@rule("DequantizeLinear", "1", "com.microsoft")
+def dequantize_linear(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """(x - zero point) * scale, in the type of the scale or another one."""
+    lists = n.integer("axis", 1), n.integer("block_size", 0)
+    y = dequantized(b, n[0], n[1], n.input(2), *lists)
+    return b.convert(y, n.element("output_dtype", b.dtype(y)))
+
+
+@rule("QuantizeLinear", VERSIONS)
+@rule("QuantizeLinear", "1", "com.microsoft")
+def quantize_linear(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """round(x / scale) + zero point, halves to even, within the range of the new type."""
+    zero = n.input(2)
+    target = n.element("output_dtype", u8 if zero is None else b.dtype(zero))
+    if zero is not None and b.dtype(zero) != target:
+        raise Refusal(f"output_dtype is {target}, the zero point {b.dtype(zero)}")
+    saturate, wide = n.flag("saturate", True), n.element("precision", f32)
+    grid = _grid(b, n[0], n[1], zero, n.integer("axis", 1), n.integer("block_size", 0))
+    if b.dtype(n[0]).bits > wide.bits and b.dtype(n[0]).is_real:
+        raise Refusal(f"{b.dtype(n[0])} data would be rounded to {wide} first")
+    return _quantize(b, n[0], grid, target, wide, saturate=saturate)
+
+
+def dequantized(
+    b: ImportBuilder,
+    x: Value,
+    scale: Value,
+    zero: Value | None,
+    axis: int = 1,
+    block: int = 0,
+) -> Value:
+    """Return (x - zero point) * scale in the type of the scale; weights stay compressed."""
+    grid, real = _grid(b, x, scale, zero, axis, block), b.dtype(scale)
+    wide = real
+    if b.dtype(x).is_integral and b.dtype(x).bits > EXACT_BITS and real.bits < f32.bits:
+        wide = f32
+    shape = b.shape_of(x)
+    y = x if grid.shape is None else b.reshape(x, grid.shape)
+    stored = constant(b.graph, y)
+    if stored is not None and stored.size > FEW and wide == real:
+        zero = None if grid.zero is None else b.convert(grid.zero, wide)
+        y = compressed(b, y, zero, grid.scale)
+        return y if grid.shape is None else b.keep(Reshape(special_zero=False), y, shape)
+    y = b.convert(y, wide)
+    if grid.zero is not None:
+        y = b.add(Subtract(), y, b.convert(grid.zero, wide))
+    y = b.convert(b.add(Multiply(), y, b.convert(grid.scale, wide)), real)
+    return y if grid.shape is None else b.add(Reshape(special_zero=False), y, shape)
+
+
+def compressed(b: ImportBuilder, stored: Value, zero: Value | None, scale: Value) -> Value:
+    """Return (stored - zero) * scale of a constant in the type of the scale, nothing folded."""
+    y = b.keep(Convert(b.dtype(scale)), stored)
+    if zero is not None:
+        y = b.keep(Subtract(), y, zero)
+    return b.keep(Multiply(), y, scale)
+
+
+def quantized(b: ImportBuilder, x: Value, scale: Value, zero: Value | None, axis: int = 1) -> Value:
+    """Return x on the grid of a scale and a zero point, u8 without one."""
+    target = u8 if zero is None else b.dtype(zero)
+    return _quantize(b, x, _grid(b, x, scale, zero, axis, 0), target, f32, saturate=True)
+
+
+def _quantize(
+    b: ImportBuilder,
+    x: Value,
+    grid: Grid,
+    target: ElementType,
+    wide: ElementType,
+    *,
+    saturate: bool,
+) -> Value:
+    shape = b.shape_of(x)
+    y = x if grid.shape is None else b.reshape(x, grid.shape)
+    y = b.add(Divide(), b.convert(y, wide), b.convert(grid.scale, wide))
+    if not target.is_real:
+        y = b.add(Round("half_to_even"), y)
+    if grid.zero is not None:
+        y = b.add(Add(), y, b.convert(grid.zero, wide))
+    y = narrowed(b, y, target) if saturate else b.convert(y, target)
+    return y if grid.shape is None else b.add(Reshape(special_zero=False), y, shape)
+
+
+def limits(dtype: ElementType) -> tuple[float, float]:
+    """Return the least and the largest finite value of an element type."""
+    if dtype.is_real:
+        info: Any = ml_dtypes.finfo(dtype.container)  # type: ignore[no-untyped-call]
+        return float(info.min), float(info.max)
+    if dtype.kind == "int":
+        return -(2.0 ** (dtype.bits - 1)), 2.0 ** (dtype.bits - 1) - 1
+    return 0.0, 2.0**dtype.bits - 1
+
+
+def narrowed(b: ImportBuilder, x: Value, target: ElementType) -> Value:
+    """Convert real numbers to a type that holds few of them; the ends stand for what is beyond."""
+    return b.convert(b.add(Clamp(*limits(target)), x), target)
+
+
+def _grid(
+    b: ImportBuilder, x: Value, scale: Value, zero: Value | None, axis: int, block: int
+) -> Grid:
+    """Return scale and zero point as they broadcast to the data, which may be cut into blocks."""
+    shape, size = b.shape(x), b.shape(scale)
+    both = [scale] if zero is None else [scale, zero]
+    if block:
+        made, cut = _blocks(b, x, both, axis % len(shape), block)
+    elif len(size) == 1 and len(shape) > 0 and size != (1,):
+        at = axis % len(shape)
+        ends = (1,) * (len(shape) - at - 1)
+        made, cut = [b.reshape(v, ((1,) * at + (-1,) + ends)) for v in both], None
+    else:
+        made, cut = [b.as_scalar(v) if size in ((), (1,)) else v for v in both], None
+    return Grid(made[0], made[1] if zero is not None else None, cut)
+
+
+def _blocks(
+    b: ImportBuilder, x: Value, both: list[Value], axis: int, block: int
+) -> tuple[list[Value], tuple[int, ...] | None]:
+    """Return scale and zero point of blocks along an axis, and the data's shape cut into these.
+
+    Where the last block is shorter, the values are repeated instead.
+    """
+    shape = b.static(x, "data in blocks")
+    count = -(-shape[axis] // block)
+    for v in both:
+        found = b.static(v, "a scale of blocks")
+        if found != (*shape[:axis], count, *shape[axis + 1 :]):
+            raise Refusal(f"a scale of shape {list(found)} for blocks of {block} on axis {axis}")
+    if count * block == shape[axis]:
+        apart = [b.reshape(v, (*b.static(v, "")[: axis + 1], 1, *shape[axis + 1 :])) for v in both]
+        return apart, (*shape[:axis], count, block, *shape[axis + 1 :])
+    b.room(shape[axis])
+    places = b.const(np.arange(shape[axis]) // block)
+    return [b.add(Gather(), v, places, b.scalar(axis)) for v in both], None
+
+
+EXACT_SUMS = 2.0**24
+
+
+def reach(dtype: ElementType) -> float:
+    """Return the largest difference of two values of an integer type."""
+    low, high = limits(dtype)
+    return high - low
+
+
+def centred(b: ImportBuilder, x: Value, zero: Value | None, wide: ElementType) -> Value:
+    """Return x - zero point in a wider type."""
+    y = b.convert(x, wide)
+    return y if zero is None else b.add(Subtract(), y, b.convert(zero, wide))
+
+
+def sum_type(
+    b: ImportBuilder, x: Value, w: Value, zero: Value | None, axes: tuple[int, ...]
+) -> ElementType:
+    """Return the type in which sums over these axes of w times x are exact."""
+    shape = b.shape(w, 1 + max(axes, default=-1))
+    weights = None if b.known(w) is None else b.known(centred(b, w, zero, f32))
+    if weights is not None:
+        most = float(np.abs(weights).sum(axes).max(initial=0))
+    else:
+        sizes = tuple(shape[a] for a in axes)
+        most = math.prod(sizes) * reach(b.dtype(w)) if is_static(sizes) else math.inf
+    return f32 if most * reach(b.dtype(x)) <= EXACT_SUMS else f64
+
+
+def per_row(b: ImportBuilder, zero: Value | None, axes: int) -> Value | None:
+    """Return a zero point of the first axis as it broadcasts to data with `axes` behind it."""
+    if zero is None or b.shape(zero) in ((), (1,)):
+        return None if zero is None else b.as_scalar(zero)
+    return b.reshape(zero, (-1, *(1,) * axes)) if b.rank(zero) == 1 else zero
+
+
+def _convolution(
+    n: OnnxNode, b: ImportBuilder, x: Value, w: Value, zeros: tuple[Value | None, Value | None]
+) -> Value:
+    """Return the exact sums of a convolution, as real numbers."""
+    axes = b.rank(w) - 1
+    zero = per_row(b, zeros[1], axes)
+    wide = sum_type(b, x, w, zero, tuple(range(1, axes + 1)))
+    first = None if zeros[0] is None else b.as_scalar(zeros[0])
+    return convolved(n, b, centred(b, x, first, wide), centred(b, w, zero, wide))
+
+
+def product(
+    b: ImportBuilder, x: Value, y: Value, zeros: tuple[Value | None, Value | None]
+) -> Value:
+    """Return the exact sums of a matrix product, as real numbers."""
+    second = None if zeros[1] is None else b.as_scalar(zeros[1]) if _one(b, zeros[1]) else zeros[1]
+    wide = sum_type(b, x, y, second, (max(b.rank(y) - 2, 0),))
+    left = centred(b, x, per_row(b, zeros[0], 1), wide)
+    return b.add(MatMul(), left, centred(b, y, second, wide))
+
+
+def _one(b: ImportBuilder, v: Value) -> bool:
+    return b.shape(v) in ((), (1,))
+
+
+def _zeros(n: OnnxNode) -> tuple[Value | None, Value | None]:
+    return n.input(2), n.input(3)
+
+
+# Sums of products of x - x_zero_point and w - w_zero_point; padding is 0 of these.
+rule("ConvInteger", "10")(lambda n, b: b.convert(_convolution(n, b, n[0], n[1], _zeros(n)), i32))
+rule("MatMulInteger", "10")(lambda n, b: b.convert(product(b, n[0], n[1], _zeros(n)), i32))
+
+
+@rule("QLinearConv", "10")
+@rule("QLinearConv", "1", "com.microsoft")
+def qlinear_conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """A convolution of quantised numbers, its sums scaled onto the grid of the result."""
+    n.only("channels_last", 0)
+    sums, axes = _convolution(n, b, n[0], n[3], (n[2], n[5])), b.rank(n[0]) - 2
+    bias = n.input(8)
+    if bias is not None:
+        sums = b.add(Add(), sums, b.per_channel(b.convert(bias, b.dtype(sums)), axes))
+    scale = b.add(Divide(), b.add(Multiply(), b.as_scalar(n[1]), n[4]), b.as_scalar(n[6]))
+    if not _one(b, scale):
+        scale = b.per_channel(scale, axes)
+    return requantized(b, sums, scale, n[7])
+
+
+@rule("QLinearMatMul", "10 21")
+def qlinear_matmul(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """A matrix product of quantised numbers, its sums scaled onto the grid of the result."""
+    sums = product(b, n[0], n[3], (n[2], n[5]))
+    left = per_row(b, n[1], 1)
+    assert left is not None
+    factor = b.add(Multiply(), b.convert(left, f32), b.convert(n[4], f32))
+    out = per_row(b, n[6], 1)
+    assert out is not None
+    zero = per_row(b, n[7], 1)
+    assert zero is not None
+    return requantized(b, sums, b.add(Divide(), factor, b.convert(out, f32)), zero)
+
+
+def requantized(b: ImportBuilder, sums: Value, scale: Value, zero: Value) -> Value:
+    """Return round(sums * scale) + zero point in the zero point's type, computed in f32."""
+    target = b.dtype(zero)
+    if not target.is_integral:
+        raise Refusal(f"a result of type {target}")
+    y = b.add(Round("half_to_even"), b.add(Multiply(), b.convert(sums, f32), b.convert(scale, f32)))
+    return narrowed(b, b.add(Add(), y, b.convert(zero, f32)), target)
 
 
 def _binary(types: str, versions: str, op: Op) -> None:
@@ -51,57 +322,35 @@ def _second(n: OnnxNode, b: ImportBuilder) -> Value:
     return b.add(Unsqueeze(), y, b.ints(*range(-behind, 0))) if behind else y
 
 
-for _name, _versions, _op in (
-    ("Abs", "1 6 13", elementwise.Abs()),
-    ("Neg", "1 6 13", elementwise.Negative()),
-    ("Sign", "9 13", elementwise.Sign()),
-    ("Floor", "1 6 13", elementwise.Floor()),
-    ("Ceil", "1 6 13", elementwise.Ceiling()),
-    ("Round", "11 22", elementwise.Round("half_to_even")),
-    ("Sqrt", "1 6 13", elementwise.Sqrt()),
-    ("Exp", "1 6 13", elementwise.Exp()),
-    ("Log", "1 6 13", elementwise.Log()),
-    ("Erf", "9 13", elementwise.Erf()),
-    ("Tanh", "1 6 13", elementwise.Tanh()),
-    ("Sigmoid", "1 6 13", activation.Sigmoid()),
-    ("Relu", "1 6 13 14", activation.ReLU()),
-    ("Softplus", "1 22", activation.SoftPlus()),
-    ("Softsign", "1 22", activation.SoftSign()),
-    ("Mish", "18 22", activation.Mish()),
-    ("HardSwish", "14 22", activation.HSwish()),
-    ("Not", "1", elementwise.LogicalNot()),
-    ("BitwiseNot", "18", elementwise.BitwiseNot()),
-    ("IsNaN", "9 13 20", elementwise.IsNaN()),
+for _versions, _words in (
+    ("1 6 13", "Abs Neg=Negative Floor Ceil=Ceiling Sqrt Exp Log Tanh Sigmoid"),
+    ("1 6 13 14", "Relu=ReLU"),
+    ("1 22", "Softplus=SoftPlus Softsign=SoftSign"),
+    ("7 22", "Sin Cos Tan Asin Acos Atan"),
+    ("9 13", "Sign Erf"),
+    ("9 22", "Sinh Cosh Asinh Acosh Atanh"),
+    ("14 22", "HardSwish=HSwish"),
+    ("18 22", "Mish"),
+    ("1", "Not=LogicalNot"),
+    ("18", "BitwiseNot"),
+    ("9 13 20", "IsNaN"),
 ):
-    plain(_name, _versions, _op)
-
+    for _name, _op in named_operations(_words):
+        plain(_name, _versions, _op)
+plain("Round", "11 22", elementwise.Round("half_to_even"))
 plain("Where", "9 16", elementwise.Select(), inputs=3)
 
-for _names, _versions in (
-    ("Sin Cos Tan Asin Acos Atan", "7 22"),
-    ("Sinh Cosh Asinh Acosh Atanh", "9 22"),
+_binary("Div", "1 6 7 13 14", elementwise.Divide(m_pythondiv=False))
+for _versions, _words in (
+    ("1 6 7 13 14", "Add Sub=Subtract Mul=Multiply"),
+    ("1 7", "And=LogicalAnd Or=LogicalOr Xor=LogicalXor"),
+    ("18", "BitwiseAnd BitwiseOr BitwiseXor"),
+    ("1 7 11 13 19", "Equal"),
+    ("1 7 9 13", "Less Greater"),
+    ("12 16", "LessOrEqual=LessEqual GreaterOrEqual=GreaterEqual"),
 ):
-    for _name in _names.split():
-        plain(_name, _versions, getattr(elementwise, _name)())
-
-for _name, _versions, _two in (
-    ("Add", "1 6 7 13 14", elementwise.Add()),
-    ("Sub", "1 6 7 13 14", elementwise.Subtract()),
-    ("Mul", "1 6 7 13 14", elementwise.Multiply()),
-    ("Div", "1 6 7 13 14", elementwise.Divide(m_pythondiv=False)),
-    ("And", "1 7", elementwise.LogicalAnd()),
-    ("Or", "1 7", elementwise.LogicalOr()),
-    ("Xor", "1 7", elementwise.LogicalXor()),
-    ("BitwiseAnd", "18", elementwise.BitwiseAnd()),
-    ("BitwiseOr", "18", elementwise.BitwiseOr()),
-    ("BitwiseXor", "18", elementwise.BitwiseXor()),
-    ("Equal", "1 7 11 13 19", elementwise.Equal()),
-    ("Less", "1 7 9 13", elementwise.Less()),
-    ("Greater", "1 7 9 13", elementwise.Greater()),
-    ("LessOrEqual", "12 16", elementwise.LessEqual()),
-    ("GreaterOrEqual", "12 16", elementwise.GreaterEqual()),
-):
-    _binary(_name, _versions, _two)
+    for _name, _op in named_operations(_words):
+        _binary(_name, _versions, _op)
 
 
 def _fold(b: ImportBuilder, op: Op, values: Sequence[Value]) -> Value:
@@ -135,11 +384,23 @@ def mod(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(elementwise.Mod() if fmod else elementwise.FloorMod(), n[0], n[1])
 
 
-@rule("BitShift", "11 28")
-def bit_shift(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Bits moved to the left or right, zeros filled in."""
-    words = {"LEFT": elementwise.BitwiseLeftShift(), "RIGHT": elementwise.BitwiseRightShift()}
-    return b.add(n.meaning("direction", "", words), n[0], n[1])
+_SHIFTS = {"LEFT": elementwise.BitwiseLeftShift(), "RIGHT": elementwise.BitwiseRightShift()}
+_SIGNS = ("detect_negative", "detect_positive")
+_GELUS = {"none": "ERF", "tanh": "TANH"}
+
+plain("BitShift", "11 28", lambda n, b: n.meaning("direction", "", _SHIFTS), 2)
+plain("Gelu", "20", lambda n, b: activation.Gelu(n.meaning("approximate", "none", _GELUS)))
+plain("IsInf", "10 20", lambda n, b: elementwise.IsInf(*(n.flag(a, True) for a in _SIGNS)))
+
+for _name, _versions, _usual in (
+    ("Elu", "1 6 22", {"alpha": 1.0}),
+    ("HardSigmoid", "1 6 22", {"alpha": 0.2, "beta": 0.5}),
+    ("LeakyRelu", "1 6 16", {"alpha": 0.01}),
+    ("Selu", "1 6 22", {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}),
+    ("Swish", "24", {"alpha": 1.0}),
+    ("ThresholdedRelu", "10 22", {"alpha": 1.0}),
+):
+    rule(_name, _versions)(by_numbers(_name.lower(), **_usual))
 
 
 @rule("Pow", "1 7 12 13 15")
@@ -152,17 +413,9 @@ def power(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(elementwise.Power(), x, b.convert(y, base))
 
 
-@rule("Reciprocal", "1 6 13")
-def reciprocal(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """1 / x."""
-    return b.add(elementwise.Divide(m_pythondiv=False), b.like(1, n[0]), n[0])
-
-
-@rule("LeakyRelu", "1 6 16")
-def leaky_relu(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """x, or alpha * x below 0."""
-    slope = np.array([n.number("alpha", 0.01)], b.dtype(n[0]).container)
-    return b.add(activation.PReLU(), n[0], b.const(slope))
+rule("Reciprocal", "1 6 13")(
+    lambda n, b: b.add(elementwise.Divide(m_pythondiv=False), b.like(1, n[0]), n[0])
+)
 
 
 @rule("PRelu", "1 6 7 9 16")
@@ -184,57 +437,14 @@ def prelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(elementwise.Select(), below, b.add(elementwise.Multiply(), x, slope), x)
 
 
-@rule("Elu", "1 6 22")
-def elu(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """x, or alpha * (exp(x) - 1) below 0."""
-    return b.add(activation.Elu(alpha=n.number("alpha", 1.0)), n[0])
-
-
 @rule("Celu", "12 28")
 def celu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
     x, alpha = n[0], b.like(n.number("alpha", 1.0), n[0])
     scaled = b.add(elementwise.Divide(), x, alpha)
     below = b.add(elementwise.Multiply(), alpha, b.add(activation.Elu(alpha=1.0), scaled))
-    zero = b.like(0, x)
-    return b.add(
-        elementwise.Add(), b.add(activation.ReLU(), x), b.add(elementwise.Minimum(), zero, below)
-    )
-
-
-def _with_numbers(type: str, versions: str, op: Op, **usual: float) -> None:
-    """Register an operation that takes numbers as inputs where the node has attributes."""
-
-    def with_numbers(n: OnnxNode, b: ImportBuilder) -> Outputs:
-        return b.add(op, n[0], *(b.like(n.number(a, v), n[0]) for a, v in usual.items()))
-
-    rule(type, versions)(with_numbers)
-
-
-_with_numbers("HardSigmoid", "1 6 22", activation.HardSigmoid(), alpha=0.2, beta=0.5)
-_with_numbers("Swish", "24", activation.Swish(), alpha=1.0)
-_with_numbers(
-    "Selu",
-    "1 6 22",
-    activation.Selu(),
-    alpha=1.67326319217681884765625,
-    gamma=1.05070102214813232421875,
-)
-
-
-@rule("ThresholdedRelu", "10 22")
-def thresholded_relu(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """x where it is above alpha, else 0."""
-    x = n[0]
-    above = b.add(elementwise.Greater(), x, b.like(n.number("alpha", 1.0), x))
-    return b.add(elementwise.Select(), above, x, b.like(0, x))
-
-
-@rule("Gelu", "20")
-def gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """x * Phi(x), exactly or by tanh."""
-    mode = n.meaning("approximate", "none", {"none": "ERF", "tanh": "TANH"})
-    return b.add(activation.Gelu(mode), n[0])
+    zero, positive = b.like(0, x), b.add(activation.ReLU(), x)
+    return b.add(Add(), positive, b.add(elementwise.Minimum(), zero, below))
 
 
 @rule("Clip", "1 6 11 12 13")
@@ -254,13 +464,6 @@ def clip(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if low is not None:
         x = b.add(elementwise.Maximum(), x, low)
     return x if high is None else b.add(elementwise.Minimum(), x, high)
-
-
-@rule("IsInf", "10 20")
-def is_inf(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Whether an element is infinite, of the signs asked for."""
-    negative, positive = n.integer("detect_negative", 1), n.integer("detect_positive", 1)
-    return b.add(elementwise.IsInf(bool(negative), bool(positive)), n[0])
 
 
 @rule("Dropout", "1 6 7 10 12 13 22")
@@ -304,9 +507,7 @@ def cum_prod(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Products of what comes before: each step multiplies by what twice as far ahead has."""
     x = n[0]
     axis = wrap(int(b.need(b.as_scalar(n[1]), "axis")), b.rank(x))
-    size = b.shape(x, 1)[axis]
-    if not isinstance(size, int):
-        raise Refusal(f"axis {axis} of open size")
+    size = b.size(x, axis)
     reverse = bool(n.integer("reverse", 0))
     if n.integer("exclusive", 0):
         x = _moved(b, x, axis, 1, reverse=reverse)
@@ -369,7 +570,7 @@ def cast(n: OnnxNode, b: ImportBuilder) -> Outputs:
     Real numbers become 8-bit ones within their range (saturate=1), or infinite or NaN beyond it.
     """
     x, saturate = n[0], bool(n.integer("saturate", 1))
-    mode = n.meaning("round_mode", "up", {m: m for m in ("up", "down", "nearest")})
+    mode = n.choice("round_mode", "up down nearest")
     target = element_type(_number(n)) if n.type == "Cast" else b.dtype(n[1])
     source = b.dtype(x)
     if "string" in (source.kind, target.kind) and source != target:

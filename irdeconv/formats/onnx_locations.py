@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from irdeconv.base.opening import open_file, size_of
-from irdeconv.formats.onnx_external import file_inside
+from irdeconv.formats.onnx_container import file_inside
 
 # The messages of onnx.proto that lead to a tensor's external data, by the numbers of their fields.
 _FIELDS = {

@@ -15,7 +15,6 @@ from irdeconv.base.markup import line
 from irdeconv.formats import onnx_spelling  # noqa: F401 -- importing fills RULES
 from irdeconv.formats.atomic import Files, together
 from irdeconv.formats.onnx_container import (
-    STANDARD,
     OnnxFile,
     OnnxSource,
     Scope,
@@ -23,14 +22,14 @@ from irdeconv.formats.onnx_container import (
     names,
     scopes,
     stage_file,
-    title_of,
     uses,
 )
+from irdeconv.formats.onnx_node import STANDARD, title_of
 from irdeconv.formats.onnx_spelling import OLDEST, NodeWriter
-from irdeconv.formats.onnx_target import check_nodes
 from irdeconv.formats.onnx_types import (
     CONV_TRANSPOSE,
     Types,
+    check_nodes,
     graph_of,
     infer_types,
     inputs_of,
@@ -251,11 +250,9 @@ def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer |
             d.code, d.message, severity=d.severity, layer=d.layer, notes=d.notes, hint=d.hint
         )
     if any(k.declared for k in known.values()):
-        state.problems.add(
-            "W204",
-            f'{node.op_type} "{title_of(node)}": the shape of its data is taken as declared',
-            layer=title_of(node),
-        )
+        title = title_of(node)
+        text = f'{node.op_type} "{title}": the shape of its data is taken as declared'
+        state.problems.add("W204", text, layer=title)
     return next(iter(low.report.layers), None), low.graph
 
 
@@ -276,7 +273,9 @@ def _written(
             raise errors.OpError(change.skipped, code="E400")
     base = title_of(node)
     given = {n.id: n.tensor_names[0][0] for n in graph.parameters}
-    as_nodes = scope.is_function or scope.outermost.is_function or not _holds_constants(state)
+    # Before IR version 4 initializers are no constants by themselves, but inputs.
+    old = state.model.proto.ir_version < 4
+    as_nodes = scope.is_function or scope.outermost.is_function or old
     writer = NodeWriter(graph, scope.opsets.get("", 0), taken, base, given, as_nodes)
     writer.require(OLDEST, "the nodes of a lowering")
     result = writer.value(graph.inputs_of(graph.results[0].id)[0])
@@ -292,11 +291,6 @@ def _written(
         last.doc_string = node.doc_string
     last.metadata_props.extend(node.metadata_props)
     return writer
-
-
-def _holds_constants(state: _Rewriting) -> bool:
-    """Whether initializers are constants by themselves; before IR version 4 they are inputs."""
-    return bool(state.model.proto.ir_version >= 4)
 
 
 def _put(scope: Scope, done: Sequence[_Replaced]) -> None:

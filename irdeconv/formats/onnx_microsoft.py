@@ -7,21 +7,18 @@ grid.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 
-from irdeconv.formats.importing import ImportBuilder, Refusal
+from irdeconv.formats.importing import ACTIVATIONS, ImportBuilder, Refusal, by_numbers
 from irdeconv.formats.onnx_convolution import average_pool, convolved, global_pool
+from irdeconv.formats.onnx_elementwise import compressed, dequantized, product, quantized
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, rule
-from irdeconv.formats.onnx_normalization import root_mean_square
-from irdeconv.formats.onnx_quantization import compressed, dequantized, product, quantized
+from irdeconv.formats.onnx_normalization import general_product, root_mean_square
 from irdeconv.ir.dtypes import ELEMENT_TYPES, f32, u8
 from irdeconv.ir.graph import Value
-from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array
-from irdeconv.ops import activation
-from irdeconv.ops.activation import SoftMax
+from irdeconv.ops.activation import Clamp, Gelu, Sigmoid, SoftMax, Swish
 from irdeconv.ops.channels import Split
 from irdeconv.ops.elementwise import (
     Add,
@@ -33,7 +30,6 @@ from irdeconv.ops.elementwise import (
     Round,
     Select,
     Subtract,
-    Tanh,
 )
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Concat, Transpose
@@ -42,6 +38,7 @@ from irdeconv.ops.reduction import ReduceMax, ReduceMean, ReduceMin
 from irdeconv.ops.shape import Reshape, Unsqueeze
 
 MICROSOFT = "com.microsoft"
+_leaky = ACTIVATIONS["leakyrelu"]
 DEFAULTS = {  # parameters of activations where a node has none
     "Relu": (),
     "Tanh": (),
@@ -59,16 +56,7 @@ def activated(b: ImportBuilder, x: Value, name: str, given: Sequence[float]) -> 
     if name not in DEFAULTS:
         raise Refusal(f"the activation {name} is not covered")
     usual = DEFAULTS[name]
-    p = (*given[: len(usual)], *usual[len(given) :])
-    if name == "LeakyRelu":
-        return b.add(activation.PReLU(), x, b.const(np.array(p, b.dtype(x).container), b.dtype(x)))
-    if name == "Clip":
-        return b.add(activation.Clamp(*p), x)
-    if name == "HardSigmoid":
-        return b.add(activation.HardSigmoid(), x, *(b.like(v, x) for v in p))
-    return b.add(
-        {"Relu": activation.ReLU(), "Tanh": Tanh(), "Sigmoid": activation.Sigmoid()}[name], x
-    )
+    return ACTIVATIONS[name.lower()](b, x, *given[: len(usual)], *usual[len(given) :])
 
 
 @rule("FusedConv", "1", MICROSOFT)
@@ -84,14 +72,9 @@ def fused_conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("FusedGemm", "1", MICROSOFT)
 def fused_gemm(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """alpha * A * B + beta * C, A and B perhaps transposed, then an activation."""
-    swap = (bool(n.integer("transA", 0)), bool(n.integer("transB", 0)))
-    y = b.times(b.add(MatMul(*swap), n[0], n[1]), n.number("alpha", 1.0))
-    c, beta = n.input(2), n.number("beta", 1.0)
-    if c is not None:
-        y = b.add(Add(), y, b.times(c, beta))
     names = ("activation_alpha", "activation_beta", "activation_gamma")
     parameters = [n.number(name, 0.0) for name in names if name in n]
-    return activated(b, y, n.text("activation", ""), parameters)
+    return activated(b, general_product(n, b), n.text("activation", ""), parameters)
 
 
 @rule("FusedMatMul TransposeMatMul", "1", MICROSOFT)
@@ -108,36 +91,20 @@ def fused_matmul(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.times(b.add(MatMul(*swap), *sides), n.number("alpha", 1.0))
 
 
-@rule("Gelu BiasGelu FastGelu", "1", MICROSOFT)
-def gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """x * Phi(x), of FastGelu by tanh; of the sum of both inputs, if there are two."""
-    op = activation.Gelu("TANH" if n.type == "FastGelu" else "ERF")
-    return b.add(op, b.plus(n[0], n.input(1)))
-
-
-@rule("QuickGelu", "1", MICROSOFT)
-def quick_gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """x * sigmoid(alpha * x)."""
-    return b.add(activation.Swish(), n[0], b.like(n.number("alpha", 1.702), n[0]))
-
-
-@rule("BiasAdd", "1", MICROSOFT)
-def bias_add(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """The sum of three tensors."""
-    return b.add(Add(), b.add(Add(), n[0], n[1]), n[2])
+rule("Gelu BiasGelu FastGelu", "1", MICROSOFT)(  # of the sum of both inputs, if there are two
+    lambda n, b: b.add(Gelu("TANH" if n.type == "FastGelu" else "ERF"), b.plus(n[0], n.input(1)))
+)
+rule("BiasAdd", "1", MICROSOFT)(lambda n, b: b.add(Add(), b.add(Add(), n[0], n[1]), n[2]))
+rule("ExpandDims", "1", MICROSOFT)(lambda n, b: b.add(Unsqueeze(), n[0], b.reshape(n[1], (1,))))
+rule("DynamicQuantizeLinear", "11")(lambda n, b: dynamic(b, n[0]))
+rule("QuickGelu", "1", MICROSOFT)(by_numbers("swish", alpha=1.702))
 
 
 @rule("BiasSplitGelu", "1", MICROSOFT)
 def bias_split_gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """The first half of the channels times gelu of the second one, after a bias."""
     halves = b.outputs(Split(2), b.add(Add(), n[0], n[1]), b.scalar(-1))
-    return b.add(Multiply(), halves[0], b.add(activation.Gelu("ERF"), halves[1]))
-
-
-@rule("ExpandDims", "1", MICROSOFT)
-def expand_dims(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Insert an axis of size 1."""
-    return b.add(Unsqueeze(), n[0], b.reshape(n[1], (1,)))
+    return b.add(Multiply(), halves[0], b.add(Gelu("ERF"), halves[1]))
 
 
 @rule("SimplifiedLayerNormalization", "0 1")
@@ -182,7 +149,7 @@ def group_norm(n: OnnxNode, b: ImportBuilder) -> Outputs:
     op = GroupNormalization(n.integer("groups"), n.number("epsilon", 1e-5))
     y = b.add(op, *wide)
     if n.integer("activation"):
-        y = b.add(activation.Swish(), y)
+        y = b.add(Swish(), y)
     y = b.convert(y, b.dtype(x))
     return b.channels_last(y) if last else y
 
@@ -245,64 +212,50 @@ def _back(n: OnnxNode, b: ImportBuilder, y: Value, at: int, like: Value) -> Valu
     return quantized(b, y, n[at], zero)
 
 
-def _two(type: str, op: Op) -> None:
-    def both(n: OnnxNode, b: ImportBuilder) -> Outputs:
-        return _back(n, b, b.add(op, _real(n, b, 0), _real(n, b, 3)), 6, n[0])
+def _on_grid(
+    type: str, compute: Callable[[OnnxNode, ImportBuilder, Sequence[Value]], Value], *inputs: int
+) -> None:
+    """Register an operation of the real numbers of inputs; the result's grid stands behind them."""
 
-    rule(type, "1", MICROSOFT)(both)
+    def apply(n: OnnxNode, b: ImportBuilder) -> Outputs:
+        y = compute(n, b, [_real(n, b, at) for at in inputs])
+        return _back(n, b, y, inputs[-1] + 3, n[inputs[0]])
 
-
-_two("QLinearAdd", Add())
-_two("QLinearMul", Multiply())
-
-
-@rule("QLinearSigmoid", "1", MICROSOFT)
-def sigmoid(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """1 / (1 + exp(-x))."""
-    return _back(n, b, b.add(activation.Sigmoid(), _real(n, b, 0)), 3, n[0])
+    rule(type, "1", MICROSOFT)(apply)
 
 
-@rule("QLinearLeakyRelu", "1", MICROSOFT)
-def leaky_relu(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """x, or alpha * x below 0."""
-    x = _real(n, b, 0)
-    slope = b.const(np.array([n.number("alpha", 0.01)], b.dtype(x).container))
-    return _back(n, b, b.add(activation.PReLU(), x, slope), 3, n[0])
-
-
-@rule("QLinearSoftmax", "1", MICROSOFT)
-def softmax(n: OnnxNode, b: ImportBuilder) -> Outputs:
+def _softmax(n: OnnxNode, b: ImportBuilder, x: Value) -> Value:
     """exp(x) over its sum along one axis; with an `opset` below 13 along all axes from it on."""
-    x, axis = _real(n, b, 0), n.axis(b, n[0], default=-1)
+    axis = n.axis(b, n[0], default=-1)
     if n.integer("opset") < 13 and axis != b.rank(x) - 1:
         raise Refusal("softmax over several axes is not covered")
-    return _back(n, b, b.add(SoftMax(axis), x), 3, n[0])
+    return b.add(SoftMax(axis), x)
 
 
-def _channels_first(
-    n: OnnxNode, b: ImportBuilder, pool: Callable[[OnnxNode, ImportBuilder], Outputs]
-) -> Outputs:
-    """Apply a pooling to the real numbers of the first input, channels last or not."""
-    x, last = _real(n, b, 0), bool(n.integer("channels_last", 0))
-    given = n.inputs
+def _pooled(n: OnnxNode, b: ImportBuilder, x: Value, pool: Callable[..., Outputs]) -> Value:
+    """Pool real numbers, channels last or not."""
+    last, given = n.flag("channels_last", False), n.inputs
     n.inputs = (b.channels_first(x) if last else x,)
     y = pool(n, b)
     n.inputs = given
     assert isinstance(y, Value)
-    return _back(n, b, b.channels_last(y) if last else y, 3, n[0])
+    return b.channels_last(y) if last else y
 
 
-rule("QLinearAveragePool", "1", MICROSOFT)(partial(_channels_first, pool=average_pool))
-rule("QLinearGlobalAveragePool", "1", MICROSOFT)(partial(_channels_first, pool=global_pool))
-
-
-@rule("QLinearReduceMean", "1", MICROSOFT)
-def reduce_mean(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Means over axes."""
-    x = _real(n, b, 0)
+def _mean(n: OnnxNode, b: ImportBuilder, x: Value) -> Value:
     axes = n.ints("axes") or tuple(range(b.rank(x)))
-    op = ReduceMean(keep_dims=bool(n.integer("keepdims", 1)))
-    return _back(n, b, b.add(op, x, b.ints(*axes)), 3, n[0])
+    return b.add(ReduceMean(keep_dims=n.flag("keepdims", True)), x, b.ints(*axes))
+
+
+_on_grid("QLinearAdd", lambda n, b, v: b.add(Add(), *v), 0, 3)
+_on_grid("QLinearMul", lambda n, b, v: b.add(Multiply(), *v), 0, 3)
+_on_grid("QLinearWhere", lambda n, b, v: b.add(Select(), n[0], *v), 1, 4)
+_on_grid("QLinearSigmoid", lambda n, b, v: b.add(Sigmoid(), *v), 0)
+_on_grid("QLinearLeakyRelu", lambda n, b, v: _leaky(b, *v, n.number("alpha", 0.01)), 0)
+_on_grid("QLinearSoftmax", lambda n, b, v: _softmax(n, b, *v), 0)
+_on_grid("QLinearReduceMean", lambda n, b, v: _mean(n, b, *v), 0)
+_on_grid("QLinearAveragePool", lambda n, b, v: _pooled(n, b, v[0], average_pool), 0)
+_on_grid("QLinearGlobalAveragePool", lambda n, b, v: _pooled(n, b, v[0], global_pool), 0)
 
 
 @rule("QLinearConcat", "1", MICROSOFT)
@@ -311,12 +264,6 @@ def concat(n: OnnxNode, b: ImportBuilder) -> Outputs:
     parts = [_real(n, b, at) for at in range(2, len(n.inputs), 3)]
     joined = b.add(Concat(n.axis(b, parts[0])), *parts)
     return _back(n, b, joined, 0, n[2])
-
-
-@rule("QLinearWhere", "1", MICROSOFT)
-def where(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Elements of one or of the other input."""
-    return _back(n, b, b.add(Select(), n[0], _real(n, b, 1), _real(n, b, 4)), 7, n[1])
 
 
 @rule("MatMulIntegerToFloat", "1", MICROSOFT)
@@ -336,12 +283,6 @@ def dynamic_matmul(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.plus(y, n.input(4))
 
 
-@rule("DynamicQuantizeLinear", "11")
-def dynamic_quantize(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """x on a grid of u8 that fits its values and 0, the scale, the zero point."""
-    return dynamic(b, n[0])
-
-
 def dynamic(b: ImportBuilder, x: Value) -> tuple[Value, Value, Value]:
     """Return u8 numbers, their scale and their zero point, from the range of x and 0."""
     every, zero = b.ints(*range(b.rank(x))), b.like(0, x)
@@ -351,5 +292,5 @@ def dynamic(b: ImportBuilder, x: Value) -> tuple[Value, Value, Value]:
     # Where every number is 0, any scale will do.
     scale = b.add(Select(), b.add(Equal(), scale, zero), b.like(1, x), scale)
     place = b.add(Round("half_to_even"), b.add(Divide(), b.add(Subtract(), zero, low), scale))
-    point = b.convert(b.add(activation.Clamp(0.0, 255.0), place), u8)
+    point = b.convert(b.add(Clamp(0.0, 255.0), place), u8)
     return quantized(b, x, scale, point), scale, point

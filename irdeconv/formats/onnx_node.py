@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Protocol, TypeVar
@@ -10,7 +10,14 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from irdeconv.base.extras import needed
-from irdeconv.formats.importing import ImportBuilder, Refusal, SourceNode, producers_first
+from irdeconv.formats.importing import (
+    ImportBuilder,
+    MakeOp,
+    Refusal,
+    SourceNode,
+    one_operation,
+    producers_first,
+)
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import Op
@@ -93,6 +100,17 @@ def declared_shape(tensor: Any) -> Shape | None:
     )
 
 
+def set_shape(tensor: Any, shape: Iterable[Any]) -> Any:
+    """Give a TypeProto.Tensor a shape, whose dimensions are open but for integers; return it."""
+    tensor.ClearField("shape")
+    tensor.shape.SetInParent()
+    for d in shape:
+        dim = tensor.shape.dim.add()
+        if isinstance(d, int):
+            dim.dim_value = d
+    return tensor
+
+
 def type_proto(builder: ImportBuilder, value: Any) -> Any:
     """Return the TypeProto of a value; an empty one for anything else than a tensor."""
     out = onnx_module().TypeProto()
@@ -101,15 +119,12 @@ def type_proto(builder: ImportBuilder, value: Any) -> Any:
     out.tensor_type.elem_type = onnx_type(builder.dtype(value))
     shape = builder.spec(value).shape
     if shape is not None:
-        out.tensor_type.shape.SetInParent()
-        for dim in shape:
-            new = out.tensor_type.shape.dim.add()
-            if isinstance(dim, int):
-                new.dim_value = dim
+        set_shape(out.tensor_type, shape)
     return out
 
 
 NHWC = "com.ms.internal.nhwc"
+STANDARD = ("", "ai.onnx")  # the two spellings of ONNX's own domain
 Item = TypeVar("Item")
 
 
@@ -193,20 +208,32 @@ class OnnxNode(SourceNode):
             raise Refusal(f"the attribute {name} is {type(found).__name__}, not {want.__name__}")
         return found
 
+    def _required(self, name: str, default: Any, want: Any) -> Any:
+        found = self._take(name, default, want)
+        if found is None:
+            raise Refusal(f"the attribute {name} is missing")
+        return found
+
     def integer(self, name: str, default: int | None = None) -> int:
         """Return an integer attribute; without a default it is required."""
-        value = self._take(name, default, int)
-        if value is None:
-            raise Refusal(f"the attribute {name} is missing")
-        return int(value)
+        return int(self._required(name, default, int))
 
-    def number(self, name: str, default: float) -> float:
-        """Return a floating-point attribute."""
-        return float(self._take(name, default, float))
+    def number(self, name: str, default: float | None = None) -> float:
+        """Return a floating-point attribute; without a default it is required."""
+        return float(self._required(name, default, float))
 
-    def text(self, name: str, default: str) -> str:
-        """Return a text attribute."""
-        return str(self._take(name, default, str))
+    def flag(self, name: str, default: bool) -> bool:
+        """Return whether an integer attribute is not 0."""
+        return bool(self.integer(name, default))
+
+    def element(self, name: str, default: ElementType) -> ElementType:
+        """Return an attribute that is a TensorProto.DataType; 0 is the default."""
+        wanted = self.integer(name, 0)
+        return element_type(wanted) if wanted else default
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """Return a text attribute; without a default it is required."""
+        return str(self._required(name, default, str))
 
     def meaning(self, name: str, default: str, words: Mapping[str, Any]) -> Any:
         """Return what a text attribute stands for; refuse every other word."""
@@ -214,6 +241,11 @@ class OnnxNode(SourceNode):
         if text not in words:
             raise Refusal(f"{name}={text} is not covered")
         return words[text]
+
+    def choice(self, name: str, words: str) -> Any:
+        """Return a text attribute that is one of the words, the first one by default."""
+        known = {word: word for word in words.split()}
+        return self.meaning(name, next(iter(known)), known)
 
     def ints(self, name: str, default: tuple[int, ...] = ()) -> tuple[int, ...]:
         """Return a list of integers."""
@@ -229,18 +261,11 @@ class OnnxNode(SourceNode):
 
     def body(self, name: str) -> Any:
         """Return a GraphProto, which is required."""
-        found = self._take(name, None, onnx_module().GraphProto)
-        if found is None:
-            raise Refusal(f"the attribute {name} is missing")
-        return found
+        return self._required(name, None, onnx_module().GraphProto)
 
     def tensor(self, name: str) -> Any:
         """Return a TensorProto; None where it is missing."""
         return self._take(name, None, onnx_module().TensorProto)
-
-    def accept(self, *names: str) -> None:
-        """Let attributes be whatever they are; they make no difference."""
-        self.asked.update(names)
 
     def only(self, name: str, value: Any, why: str = "") -> None:
         """Refuse every other value of an attribute than its default `value`."""
@@ -306,9 +331,9 @@ def rule(types: str, versions: str, domain: str = "") -> Callable[[Rule], Rule]:
     return register
 
 
-def plain(types: str, versions: str, op: Op, inputs: int = 1) -> None:
-    """Register an operation that takes the first inputs as they are and has no attributes."""
-    rule(types, versions)(lambda n, b: b.add(op, *(n[i] for i in range(inputs))))
+def plain(types: str, versions: str, op: Op | MakeOp[OnnxNode], inputs: int | None = 1) -> None:
+    """Register an operation of the first inputs as they are (None: of all)."""
+    rule(types, versions)(one_operation(op, inputs))
 
 
 ATTRIBUTE_KINDS = {1: "f", 2: "i", 3: "s", 4: "t", 5: "g", 6: "floats", 7: "ints", 8: "strings"}
@@ -361,12 +386,12 @@ class Names:
 
 def opsets_of(imports: Sequence[Any]) -> dict[str, int]:
     """Return the operation sets that a model or function names, by domain."""
-    return {standard(i.domain): i.version for i in imports}
+    return {standard(i.domain): int(i.version) for i in imports}
 
 
 def standard(domain: str) -> str:
     """Return a domain; ONNX's own has two spellings."""
-    return "" if domain == "ai.onnx" else domain
+    return "" if domain in STANDARD else domain
 
 
 def plain_attribute(a: Any) -> Any:
@@ -382,15 +407,33 @@ def plain_attribute(a: Any) -> Any:
     return tuple(value) if field_name in ("floats", "ints") else value
 
 
+def bodies(node: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the graphs that a node holds, with the names of their attributes."""
+    for a in node.attribute:
+        if a.HasField("g"):
+            yield a.name, a.g
+        for at, body in enumerate(a.graphs):
+            yield f"{a.name}[{at}]", body
+
+
+def first_output(node: Any) -> str:
+    """Return the name of a node's first output that has one."""
+    return next((str(o) for o in node.output if o), "")
+
+
+def title_of(node: Any) -> str:
+    """Return what people call a node: its name, else its first output."""
+    return str(node.name or first_output(node) or node.op_type)
+
+
 def read_by(node: Any) -> Iterator[str]:
     """Yield the names that a node reads, those that its bodies take from outside included."""
     yield from (i for i in node.input if i)
-    for a in node.attribute:
-        for body in (*a.graphs, *([a.g] if a.HasField("g") else [])):
-            made = {o for n in body.node for o in n.output}
-            made |= {i.name for i in (*body.input, *body.initializer)}
-            yield from (i for n in body.node for i in read_by(n) if i not in made)
-            yield from (o.name for o in body.output if o.name not in made)
+    for _, body in bodies(node):
+        made = {o for n in body.node for o in n.output}
+        made |= {i.name for i in (*body.input, *body.initializer)}
+        yield from (i for n in body.node for i in read_by(n) if i not in made)
+        yield from (o.name for o in body.output if o.name not in made)
 
 
 def in_order(nodes: Sequence[Any]) -> list[Any]:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from irdeconv.formats.importing import ImportBuilder, Refusal
+from irdeconv.formats.onnx_elementwise import limits
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, plain, rule
-from irdeconv.formats.onnx_quantization import limits
 from irdeconv.ir.dtypes import f32, i64
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op
@@ -109,6 +109,12 @@ def _wide(n: OnnxNode, b: ImportBuilder, x: Value) -> Value:
     return b.convert(x, f32)
 
 
+def _over_last(n: OnnxNode, b: ImportBuilder) -> tuple[Value, Value, float]:
+    """Return the data in a wide type, the axes from `axis` on, epsilon."""
+    first, wide = n.axis(b, n[0], default=-1), _wide(n, b, n[0])
+    return wide, b.ints(*range(first, b.rank(n[0]))), n.number("epsilon", 1e-5)
+
+
 def root_mean_square(b: ImportBuilder, x: Value, axes: Value, epsilon: float) -> Value:
     """Return the root of the mean square and epsilon."""
     mean = b.add(ReduceMean(keep_dims=True), b.add(Multiply(), x, x), axes)
@@ -118,10 +124,7 @@ def root_mean_square(b: ImportBuilder, x: Value, axes: Value, epsilon: float) ->
 @rule("LayerNormalization", "17")
 def layer_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Standardize over the axes from `axis` on, then * scale + bias; mean and 1 / deviation."""
-    x = n[0]
-    first, rank = n.axis(b, x, default=-1), b.rank(x)
-    wide, axes = _wide(n, b, x), b.ints(*range(first, rank))
-    epsilon = n.number("epsilon", 1e-5)
+    x, (wide, axes, epsilon) = n[0], _over_last(n, b)
     if not n.wants(1) and not n.wants(2):
         y = b.add(MVN(normalize_variance=True, eps=epsilon), wide, axes)
         return _scaled(b, b.convert(y, b.dtype(x)), n[1], n.input(2))
@@ -136,11 +139,9 @@ def layer_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("RMSNormalization", "23")
 def rms_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Divide by the root of the mean square over the axes from `axis` on, then * scale."""
-    x = n[0]
-    first, rank = n.axis(b, x, default=-1), b.rank(x)
-    wide, axes = _wide(n, b, x), b.ints(*range(first, rank))
-    root = root_mean_square(b, wide, axes, n.number("epsilon", 1e-5))
-    return b.add(Multiply(), b.convert(b.add(Divide(), wide, root), b.dtype(x)), n[1])
+    wide, axes, epsilon = _over_last(n, b)
+    root = root_mean_square(b, wide, axes, epsilon)
+    return b.add(Multiply(), b.convert(b.add(Divide(), wide, root), b.dtype(n[0])), n[1])
 
 
 @rule("GroupNormalization", "21")
@@ -155,9 +156,8 @@ def group_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("MeanVarianceNormalization", "9 13")
 def mean_variance_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """(x - mean) / (standard deviation + 1e-9) over `axes`."""
-    axes = n.ints("axes", (0, 2, 3))
     op = MVN(normalize_variance=True, eps=1e-9, eps_mode="outside_sqrt")
-    return b.add(op, n[0], b.ints(*axes))
+    return b.add(op, n[0], b.ints(*n.ints("axes", (0, 2, 3))))
 
 
 @rule("Softmax LogSoftmax", "1 11 13")
@@ -183,9 +183,7 @@ def hardmax(n: OnnxNode, b: ImportBuilder) -> Outputs:
     flat = b.flatten(x, axis) if old else x
     axis = 1 if old else axis
     places = b.outputs(TopK(axis, "max", "value", True, i64), flat, b.scalar(1))[1]
-    size = b.shape(flat, 1)[axis]
-    if not isinstance(size, int):
-        raise Refusal(f"axis {axis} of open size")
+    size = b.size(flat, axis)
     places = b.add(Squeeze1(), places, b.ints(axis))
     y = b.add(OneHot1(axis), places, b.scalar(size), b.like(1, x), b.like(0, x))
     return b.add(Reshape(special_zero=False), y, b.shape_of(x)) if old else y
@@ -197,13 +195,16 @@ plain("MatMul", "1 9 13", MatMul(), inputs=2)
 @rule("Gemm", "1 6 7 9 11 13")
 def gemm(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """alpha * A * B + beta * C, A and B perhaps transposed, C broadcast."""
-    swap = (bool(n.integer("transA", 0)), bool(n.integer("transB", 0)))
-    y = _factor(b, b.add(MatMul(*swap), n[0], n[1]), n.number("alpha", 1.0), "alpha")
-    c, beta = n.input(2), n.number("beta", 1.0)
     n.accept("broadcast")  # before version 7: otherwise C has the full shape
-    if c is None:
-        return y
-    return b.add(Add(), y, _factor(b, c, beta, "beta"))
+    return general_product(n, b)
+
+
+def general_product(n: OnnxNode, b: ImportBuilder) -> Value:
+    """Return alpha * A * B + beta * C."""
+    product = b.add(MatMul(n.flag("transA", False), n.flag("transB", False)), n[0], n[1])
+    y = _factor(b, product, n.number("alpha", 1.0), "alpha")
+    c, beta = n.input(2), n.number("beta", 1.0)
+    return y if c is None else b.add(Add(), y, _factor(b, c, beta, "beta"))
 
 
 def _factor(b: ImportBuilder, x: Value, factor: float, name: str) -> Value:
@@ -314,16 +315,10 @@ def _of_nothing(n: OnnxNode, b: ImportBuilder, *, largest: bool) -> Value:
     return b.const(np.full(shape, value, dtype.container), dtype)
 
 
-@rule("ReduceSumSquare", ALL)
-def sum_square(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """The sum of squares."""
-    return _reduce(n, b, reduction.ReduceSum, b.add(Multiply(), n[0], n[0]))
-
-
-@rule("ReduceLogSum", f"{ALL} 28")
-def log_sum(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """The logarithm of the sum."""
-    return b.add(Log(), _reduce(n, b, reduction.ReduceSum))
+rule("ReduceSumSquare", ALL)(
+    lambda n, b: _reduce(n, b, reduction.ReduceSum, b.add(Multiply(), n[0], n[0]))
+)
+rule("ReduceLogSum", f"{ALL} 28")(lambda n, b: b.add(Log(), _reduce(n, b, reduction.ReduceSum)))
 
 
 @rule("ReduceLogSumExp", f"{ALL} 28")
@@ -393,37 +388,20 @@ def one_hot(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(op, indices, depth, on, off)
 
 
-@rule("Gather", "1 11 13")
-def gather(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Take indices along an axis."""
-    return b.add(Gather(), n[0], n[1], b.scalar(n.axis(b, n[0])))
-
-
-@rule("GatherElements", "11 13")
-def gather_elements(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Take single elements along an axis."""
-    return b.add(GatherElements(n.axis(b, n[0])), n[0], n[1])
-
-
-@rule("GatherND", "11 12 13")
-def gather_nd(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Take parts by index tuples."""
-    return b.add(GatherNDOp(n.integer("batch_dims", 0)), n[0], n[1])
-
-
 REDUCTIONS = {"none": "none", "add": "sum", "mul": "prod", "max": "max", "min": "min"}
 
 
-@rule("Scatter", "9 11")
-@rule("ScatterElements", "11 13 16 18")
-def scatter_elements(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Write or combine single elements along an axis."""
-    op = ScatterElementsUpdate(n.meaning("reduction", "none", REDUCTIONS))
-    return b.add(op, n[0], n[1], n[2], b.scalar(n.axis(b, n[0])))
+def _scatter(n: OnnxNode, b: ImportBuilder, op: type[Op], *last: Value) -> Value:
+    made: Any = op
+    reduction = n.meaning("reduction", "none", REDUCTIONS)
+    return b.add(made(reduction), n[0], n[1], n[2], *last)
 
 
-@rule("ScatterND", "11 13 16 18")
-def scatter_nd(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Write or combine parts by index tuples."""
-    op = ScatterNDUpdate(n.meaning("reduction", "none", REDUCTIONS))
-    return b.add(op, n[0], n[1], n[2])
+rule("Gather", "1 11 13")(lambda n, b: b.add(Gather(), n[0], n[1], b.scalar(n.axis(b, n[0]))))
+plain("GatherElements", "11 13", lambda n, b: GatherElements(n.axis(b, n[0])), 2)
+plain("GatherND", "11 12 13", lambda n, b: GatherNDOp(n.integer("batch_dims", 0)), 2)
+for _type, _versions in (("Scatter", "9 11"), ("ScatterElements", "11 13 16 18")):
+    rule(_type, _versions)(
+        lambda n, b: _scatter(n, b, ScatterElementsUpdate, b.scalar(n.axis(b, n[0])))
+    )
+rule("ScatterND", "11 13 16 18")(lambda n, b: _scatter(n, b, ScatterNDUpdate))

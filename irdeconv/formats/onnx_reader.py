@@ -18,9 +18,7 @@ from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
     onnx_elementwise,
     onnx_microsoft,
     onnx_normalization,
-    onnx_quantization,
     onnx_recurrent,
-    onnx_resize,
     onnx_shape,
 )
 from irdeconv.formats.importing import (
@@ -32,7 +30,7 @@ from irdeconv.formats.importing import (
     require_one_length,
     source_node,
 )
-from irdeconv.formats.onnx_external import load
+from irdeconv.formats.onnx_container import load
 from irdeconv.formats.onnx_node import (
     RULES,
     Bodies,
@@ -45,11 +43,13 @@ from irdeconv.formats.onnx_node import (
     ValueSequence,
     declared_shape,
     element_type,
+    first_output,
     in_order,
     onnx_module,
     opsets_of,
     plain_attribute,
     standard,
+    title_of,
     to_array,
     type_proto,
 )
@@ -77,7 +77,7 @@ class NodeReader(ModelReader):
             self._node(names, node)
         if len(ordered) < len(nodes):
             done = {id(n) for n in ordered}
-            left = [f'"{layer_name(n)}"' for n in nodes if id(n) not in done]
+            left = [f'"{title_of(n)}"' for n in nodes if id(n) not in done]
             text = f"nodes that depend on each other in a circle: {', '.join(left[:5])}"
             self.out.malformed(text, "E204")
 
@@ -124,7 +124,7 @@ class NodeReader(ModelReader):
         names.values.update({o: None for o in node.output if o})
         missing = any(i and v is None for i, v in zip(inputs, found, strict=True))
         build, problem = self._build(names, node, found)
-        title, layer = self._title(names, node), names.prefix + layer_name(node)
+        title, layer = self._title(names, node), names.prefix + title_of(node)
         if build is None:
             self.out.uncovered(names.owner or layer, f"{title}: {problem}")
         elif not missing:
@@ -142,7 +142,7 @@ class NodeReader(ModelReader):
 
     def _title(self, names: Names, node: Any) -> str:
         domain = standard(node.domain)
-        name = node.name or next((o for o in node.output if o), "")
+        name = node.name or first_output(node)
         shown = f' "{name}"' if not names.owner else ""
         return f"{names.title}{label(node)}{shown} (operation set {names.opset(domain)})"
 
@@ -179,7 +179,7 @@ class NodeReader(ModelReader):
         sequences = {i: v for i, v in enumerate(found) if isinstance(v, ValueSequence)}
         return OnnxNode(
             type=node.op_type,
-            name=names.prefix + layer_name(node),
+            name=names.prefix + title_of(node),
             version=version,
             attributes={
                 k: plain_attribute(a) for k, a in names.given(node).items() if k not in IGNORED
@@ -236,7 +236,7 @@ class NodeReader(ModelReader):
         attributes = {k: a for k, a in attributes.items() if a.type}
         attributes |= names.given(node)
         given = dict(zip(function.input, found, strict=False))
-        layer = names.prefix + layer_name(node)
+        layer = names.prefix + title_of(node)
         inner = Names(
             builder=names.builder,
             opsets={**names.opsets, **opsets_of(function.opset_import)},
@@ -283,7 +283,7 @@ class InnerGraphs(Bodies):
     node: Any
 
     def _names(self, body: Any, builder: ImportBuilder) -> Names:
-        outside, layer = self.names, self.names.prefix + layer_name(self.node)
+        outside, layer = self.names, self.names.prefix + title_of(self.node)
         return Names(
             builder=builder,
             opsets=outside.opsets,
@@ -319,7 +319,7 @@ class InnerGraphs(Bodies):
         self, body: Any, entries: Sequence[Entry], axes: Mapping[int, int] | None = None
     ) -> ImportedBody:
         """Import a GraphProto; outputs of `axes` get one of size 1 there."""
-        outside, layer = self.names.builder, self.names.prefix + layer_name(self.node)
+        outside, layer = self.names.builder, self.names.prefix + title_of(self.node)
         graph = Graph(Info(name=layer, file=outside.graph.info.file))
         builder = ImportBuilder(graph, source_node(layer, outside.source.location))
         inner = self._names(body, builder)
@@ -361,11 +361,6 @@ def _enter(builder: ImportBuilder, name: str, entry: Entry) -> tuple[Value, int 
 def label(node: Any) -> str:
     """Return an operation with its domain."""
     return f"{node.domain}.{node.op_type}" if node.domain else str(node.op_type)
-
-
-def layer_name(node: Any) -> str:
-    """Return a node's name, or that of its first output."""
-    return str(node.name or next((o for o in node.output if o), node.op_type))
 
 
 @lru_cache(maxsize=4096)

@@ -14,32 +14,30 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.formats.importing import ImportBuilder, Refusal, source_node
+from irdeconv.formats.importing import ACTIVATIONS, ImportBuilder, Refusal, source_node
+from irdeconv.formats.onnx_control import part_by_part
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, rule
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.graph import Graph, Info, Value
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Spec
-from irdeconv.ops import activation, elementwise
+from irdeconv.ops.activation import Clamp
 from irdeconv.ops.bodies import Body, BodyInput, BodyOutput, Slicing
 from irdeconv.ops.channels import Split
 from irdeconv.ops.control import TensorIterator
-from irdeconv.ops.elementwise import Add, Less, Tanh
+from irdeconv.ops.elementwise import Add, Less, Multiply, Select, Subtract
 from irdeconv.ops.generation import Range
 from irdeconv.ops.matrix import MatMul
-from irdeconv.ops.movement import Broadcast, Concat, Transpose
-from irdeconv.ops.recurrent import ACTIVATIONS, GRUSequence, LSTMSequence, RNNSequence
+from irdeconv.ops.movement import Broadcast, Concat
+from irdeconv.ops.recurrent import ACTIVATIONS as SEQUENCE_ACTIVATIONS
+from irdeconv.ops.recurrent import GRUSequence, LSTMSequence, RNNSequence
 from irdeconv.ops.shape import Squeeze1, Unsqueeze
 from irdeconv.ops.slicing import Gather
 from irdeconv.rewrite.compressed_filters import constant
 
 # Parameters of activations: how many alpha and beta there are, with their defaults.
 PARAMETERS: dict[str, tuple[float | None, ...]] = {
-    "sigmoid": (),
-    "tanh": (),
-    "relu": (),
-    "softsign": (),
-    "softplus": (),
+    **dict.fromkeys(("sigmoid", "tanh", "relu", "softsign", "softplus"), ()),
     "leakyrelu": (0.01,),
     "thresholdedrelu": (1.0,),
     "elu": (1.0,),
@@ -58,31 +56,7 @@ class StepActivation:
 
     def apply(self, b: ImportBuilder, x: Value) -> Value:
         """Return the activation of x."""
-        name, p = self.name, [b.like(v, x) for v in self.parameters]
-        plain = {
-            "sigmoid": activation.Sigmoid(),
-            "tanh": Tanh(),
-            "relu": activation.ReLU(),
-            "softsign": activation.SoftSign(),
-            "softplus": activation.SoftPlus(),
-        }
-        if name in plain:
-            return b.add(plain[name], x)
-        if name == "leakyrelu":
-            return b.add(activation.PReLU(), x, b.reshape(p[0], (1,)))
-        if name == "thresholdedrelu":
-            return b.add(
-                elementwise.Select(), b.add(elementwise.Greater(), x, p[0]), x, b.like(0, x)
-            )
-        if name == "elu":
-            return b.add(activation.Elu(alpha=self.parameters[0]), x)
-        if name == "hardsigmoid":
-            return b.add(activation.HardSigmoid(), x, *p)
-        if name == "affine":
-            return b.add(elementwise.Add(), b.add(elementwise.Multiply(), x, p[0]), p[1])
-        return b.add(
-            elementwise.Multiply(), b.add(Tanh(), b.add(elementwise.Multiply(), x, p[1])), p[0]
-        )
+        return ACTIVATIONS[self.name](b, x, *self.parameters)
 
 
 def step_activations(
@@ -153,14 +127,14 @@ def stepwise(b: ImportBuilder, layer: Stepwise) -> tuple[Value, ...]:
     graph = Graph(Info(name=b.source.name, file=b.graph.info.file))
     inner = ImportBuilder(graph, source_node(b.source.name, b.source.location))
     inside = _StepBody(b, inner)
-    slicing = Slicing(1, start=-1, end=0, stride=-1) if layer.backward else Slicing(1)
+    slicing = part_by_part(1, layer.backward)
     parts = [_part(inside, v, slicing) for v in (layer.x, layer.mask)]
     specs = [b.spec(s).without_value() for s in layer.states]
     states = [inside.enter(s, spec) for s, spec in zip(layer.states, specs, strict=True)]
     made = CELLS[layer.type](inside, layer, parts[0], states)
     there = inner.add(Unsqueeze(), parts[1], inner.ints(1))
-    kept = [inner.add(elementwise.Select(), there, n, s) for n, s in zip(made, states, strict=True)]
-    y = inner.add(elementwise.Select(), there, made[0], inner.like(0, made[0]))
+    kept = [inner.add(Select(), there, n, s) for n, s in zip(made, states, strict=True)]
+    y = inner.add(Select(), there, made[0], inner.like(0, made[0]))
     inner.result(inner.add(Unsqueeze(), y, inner.ints(1)), "y")
     for at, state in enumerate(kept):
         inner.result(state, f"state/{at}")
@@ -183,13 +157,13 @@ def _gates(inside: _StepBody, layer: Stepwise, x: Value, h: Value, count: int) -
     """Return x + h R^T + bias, a value for each gate."""
     b = inside.b
     both = b.add(MatMul(transpose_b=True), h, inside.enter(layer.r))
-    total = b.add(elementwise.Add(), x, b.add(elementwise.Add(), both, inside.enter(layer.bias)))
+    total = b.add(Add(), x, b.add(Add(), both, inside.enter(layer.bias)))
     return list(b.outputs(Split(count), total, b.scalar(1))) if count > 1 else [total]
 
 
 def _activated(b: ImportBuilder, layer: Stepwise, at: int, x: Value) -> Value:
     if layer.clip > 0:
-        x = b.add(activation.Clamp(-layer.clip, layer.clip), x)
+        x = b.add(Clamp(-layer.clip, layer.clip), x)
     return layer.activations[at].apply(b, x)
 
 
@@ -200,10 +174,8 @@ def _rnn(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> l
 
 def _mixed(b: ImportBuilder, gate: Value, one: Value, other: Value) -> Value:
     """Return gate * one + (1 - gate) * other."""
-    rest = b.add(
-        elementwise.Multiply(), b.add(elementwise.Subtract(), b.like(1, gate), gate), other
-    )
-    return b.add(elementwise.Add(), b.add(elementwise.Multiply(), gate, one), rest)
+    rest = b.add(Multiply(), b.add(Subtract(), b.like(1, gate), gate), other)
+    return b.add(Add(), b.add(Multiply(), gate, one), rest)
 
 
 def _gru(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> list[Value]:
@@ -213,17 +185,16 @@ def _gru(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> l
 
     def product(at: int, state: Value) -> Value:
         both = b.add(MatMul(transpose_b=True), state, thirds[1][at])
-        return b.add(elementwise.Add(), both, thirds[2][at])
+        return b.add(Add(), both, thirds[2][at])
 
     z, reset = (
-        _activated(b, layer, 0, b.add(elementwise.Add(), thirds[0][at], product(at, h)))
-        for at in (0, 1)
+        _activated(b, layer, 0, b.add(Add(), thirds[0][at], product(at, h))) for at in (0, 1)
     )
     if layer.behind:
-        late = b.add(elementwise.Multiply(), reset, product(2, h))
+        late = b.add(Multiply(), reset, product(2, h))
     else:
-        late = product(2, b.add(elementwise.Multiply(), reset, h))
-    new = _activated(b, layer, 1, b.add(elementwise.Add(), thirds[0][2], late))
+        late = product(2, b.add(Multiply(), reset, h))
+    new = _activated(b, layer, 1, b.add(Add(), thirds[0][2], late))
     return [_mixed(b, z, h, new)]
 
 
@@ -236,11 +207,7 @@ def _lstm(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> 
 
     def seen(gate: Value, at: int, cell: Value) -> Value:
         peep = peeps[at]
-        return (
-            gate
-            if peep is None
-            else b.add(elementwise.Add(), gate, b.add(elementwise.Multiply(), peep, cell))
-        )
+        return gate if peep is None else b.add(Add(), gate, b.add(Multiply(), peep, cell))
 
     i = _activated(b, layer, 0, seen(i, 0, c))
     new = _activated(b, layer, 1, new)
@@ -248,13 +215,9 @@ def _lstm(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> 
         cell = _mixed(b, i, new, c)
     else:
         f = _activated(b, layer, 0, seen(f, 2, c))
-        cell = b.add(
-            elementwise.Add(),
-            b.add(elementwise.Multiply(), f, c),
-            b.add(elementwise.Multiply(), i, new),
-        )
+        cell = b.add(Add(), b.add(Multiply(), f, c), b.add(Multiply(), i, new))
     o = _activated(b, layer, 0, seen(o, 1, cell))
-    return [b.add(elementwise.Multiply(), o, layer.activations[2].apply(b, cell)), cell]
+    return [b.add(Multiply(), o, layer.activations[2].apply(b, cell)), cell]
 
 
 StepCell = Callable[[_StepBody, Stepwise, Value, list[Value]], list[Value]]
@@ -291,7 +254,7 @@ class RecurrentLayer:
     def is_plain(self) -> bool:
         """Whether OpenVINO has a sequence for it."""
         names = {a.name for group in self.activations for a in group}
-        return self.peepholes is None and not self.coupled and names <= set(ACTIVATIONS)
+        return self.peepholes is None and not self.coupled and names <= set(SEQUENCE_ACTIVATIONS)
 
 
 @rule("RNN GRU LSTM", "1 3 7 14 22")
@@ -300,21 +263,19 @@ def recurrent(n: OnnxNode, b: ImportBuilder) -> Outputs:
     batch_first = bool(n.integer("layout", 0))
     layer = _layer(n, b, batch_first=batch_first)
     y, *last = _sequence(b, layer)
-    y = _permuted(b, y, (0, 2, 1, 3) if batch_first else (2, 1, 0, 3))
+    y = b.permute(y, (0, 2, 1, 3) if batch_first else (2, 1, 0, 3))
     if not batch_first:
-        last = [_permuted(b, state, (1, 0, 2)) for state in last]
+        last = [b.permute(state, (1, 0, 2)) for state in last]
     return (y, *last)
 
 
 def _layer(n: OnnxNode, b: ImportBuilder, *, batch_first: bool) -> RecurrentLayer:
-    direction = n.meaning("direction", "forward", {d: d for d in DIRECTIONS})
+    direction = n.choice("direction", " ".join(DIRECTIONS))
     directions = DIRECTIONS[direction]
     n.accept("output_sequence")  # of version 1: whether Y is wanted
-    x = n[0] if batch_first else _permuted(b, n[0], (1, 0, 2))
+    x = n[0] if batch_first else b.permute(n[0], (1, 0, 2))
     w, r = (_recurrent_gates(b, n[i], GATES[n.type]) for i in (1, 2))
-    hidden = b.shape(r, 1)[-1]
-    if not isinstance(hidden, int):
-        raise Refusal("weights of open size")
+    hidden = b.size(r, -1, " of the weights")
     if (said := n.integer("hidden_size", hidden)) != hidden:
         raise Refusal(f"hidden_size is {said}, the weights have {hidden}")
     common: dict[str, Any] = {"hidden_size": hidden, "clip": n.number("clip", 0.0)}
@@ -349,10 +310,6 @@ def _activations(n: OnnxNode, directions: int) -> tuple[tuple[StepActivation, ..
     lists = (n.numbers(f"activation_{name}") for name in ("alpha", "beta"))
     found = tuple(step_activations(names, *lists))
     return tuple(found[i : i + len(usual)] for i in range(0, len(found), len(usual)))
-
-
-def _permuted(b: ImportBuilder, x: Value, order: Sequence[int]) -> Value:
-    return b.add(Transpose(), x, b.ints(*order))
 
 
 def _recurrent_gates(b: ImportBuilder, weights: Value, order: tuple[int, ...]) -> Value:
@@ -402,7 +359,7 @@ def _state(
     if given is None:
         shape = b.add(Concat(0), batch, b.ints(*size))
         return b.add(Broadcast("numpy"), b.like(0, x), shape)
-    return given if batch_first else _permuted(b, given, (1, 0, 2))
+    return given if batch_first else b.permute(given, (1, 0, 2))
 
 
 def _lengths(given: Value | None, b: ImportBuilder, x: Value, batch: Value) -> Value:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.base.errors import OpError
+from irdeconv.formats.importing import registrar
 from irdeconv.formats.onnx_node import onnx_module, onnx_type
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType, i64
 from irdeconv.ir.graph import FreshNames, Graph, Node, Value
@@ -17,10 +18,8 @@ from irdeconv.ir.spec import Array, Dim, dims, ints, is_static
 from irdeconv.ops.activation import Clamp
 from irdeconv.ops.basic import Const
 from irdeconv.ops.channels import DepthToSpace
-from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.dialect_openvino import BackpropData
-from irdeconv.ops.movement import Concat
 from irdeconv.ops.slicing import StridedSlice
 
 TO_THE_END = np.iinfo(np.int64).max
@@ -76,7 +75,7 @@ class NodeWriter:
         if key in self.constants:
             return self.constants[key]
         if array.size > 1 and array.size > ZEROS and not array.any():
-            return self._zeros(array.shape, dtype)
+            return self.zeros(self.constant(np.array(array.shape, np.int64)), dtype)
         tensor = onnx_module().TensorProto(data_type=onnx_type(dtype), raw_data=key[2])
         tensor.dims.extend(array.shape)
         if self.as_nodes:
@@ -87,9 +86,6 @@ class NodeWriter:
             self.tensors.append(tensor)
         self.constants[key] = name
         return name
-
-    def _zeros(self, shape: Sequence[int], dtype: ElementType) -> str:
-        return self.zeros(self.constant(np.array(shape, np.int64)), dtype)
 
     def zeros(self, shape: str, dtype: ElementType) -> str:
         """Add a tensor of zeros whose shape another tensor tells."""
@@ -174,8 +170,10 @@ class NodeWriter:
 
 OLDEST = 7  # operation set: before it Pad, Reshape and others have other attributes and inputs
 ZEROS = 1 << 12  # more zeros than these are made at run time
-Rule = Callable[[NodeWriter, Node, tuple[Value, ...]], str]
+Inputs = tuple[Value, ...]
+Rule = Callable[[NodeWriter, Node, Inputs], str]
 RULES: dict[str, Rule] = {}
+spelling = registrar(RULES)
 
 
 def _word(array: Array, dtype: ElementType) -> str:
@@ -183,31 +181,24 @@ def _word(array: Array, dtype: ElementType) -> str:
     return "filter" if array.ndim > 2 else "constant" if dtype.kind == "int" else "value"
 
 
-Inputs = tuple[Value, ...]
+def _plain(name: str, inputs: int | None = None, **attributes: Callable[[Any], Any]) -> Rule:
+    """Return the spelling by the first inputs, and attributes that follow from the operation."""
+
+    def write(w: NodeWriter, node: Node, given: Inputs) -> str:
+        values = {k: f(node.op) for k, f in attributes.items()}
+        return w.add(name, *map(w.value, given[:inputs]), **values)
+
+    return write
 
 
-def spelling(*types: str) -> Callable[[Rule], Rule]:
-    """Register the spelling of operation types."""
-
-    def register(rule: Rule) -> Rule:
-        RULES.update(dict.fromkeys(types, rule))
-        return rule
-
-    return register
-
-
-def _plain(name: str) -> Rule:
-    return lambda w, node, inputs: w.add(name, *map(w.value, inputs))
-
-
-_SAME = "Tanh Sigmoid ReLU=Relu PReLU=PRelu Subtract=Sub Multiply=Mul Divide=Div ShapeOf=Shape"
+_SAME = "Tanh Sigmoid ReLU=Relu PReLU=PRelu Subtract=Sub Multiply=Mul Divide=Div ShapeOf=Shape Tile"
 for _ours, _, _theirs in (pair.partition("=") for pair in _SAME.split()):
     RULES[_ours] = _plain(_theirs or _ours)
-
-
-@spelling("Maximum")
-def _maximum(w: NodeWriter, node: Node, inputs: Inputs) -> str:
-    return w.larger(*map(w.value, inputs))
+RULES |= {
+    "Concat": _plain("Concat", axis=lambda op: op.axis),
+    "Convert": _plain("Cast", to=lambda op: onnx_type(op.destination_type)),
+    "Maximum": lambda w, node, inputs: w.larger(*map(w.value, inputs)),
+}
 
 
 @spelling("Clamp")
@@ -230,12 +221,6 @@ def _hard_sigmoid(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     return w.add("HardSigmoid", w.value(inputs[0]), alpha=alpha, beta=beta)
 
 
-@spelling("Convert")
-def _convert(w: NodeWriter, node: Node, inputs: Inputs) -> str:
-    assert isinstance(node.op, Convert)
-    return w.add("Cast", w.value(inputs[0]), to=onnx_type(node.op.destination_type))
-
-
 @spelling("Gather")
 def _gather(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     axis = w.known(inputs[2])
@@ -243,18 +228,12 @@ def _gather(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     return w.add("Gather", w.value(inputs[0]), w.value(inputs[1]), axis=axis[0])
 
 
-@spelling("Concat")
-def _concat(w: NodeWriter, node: Node, inputs: Inputs) -> str:
-    assert isinstance(node.op, Concat)
-    return w.add("Concat", *map(w.value, inputs), axis=node.op.axis)
-
-
 @spelling("Transpose")
 def _transpose(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     return w.add("Transpose", w.value(inputs[0]), perm=list(w.known(inputs[1]) or ()))
 
 
-@spelling("Squeeze", "Unsqueeze")
+@spelling("Squeeze Unsqueeze")
 def _axes(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     return w.along(node.type, w.value(inputs[0]), w.known(inputs[1]) or ())
 
@@ -322,11 +301,6 @@ def _strided_slice(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     return w.slice(w.value(inputs[0]), start, stop, axes, steps)
 
 
-@spelling("Tile")
-def _tile(w: NodeWriter, node: Node, inputs: Inputs) -> str:
-    return w.add("Tile", *map(w.value, inputs))
-
-
 @spelling("Interpolate")
 def _interpolate(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     w.require(11, "Resize that repeats elements")
@@ -336,35 +310,30 @@ def _interpolate(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     return w.add("Resize", w.value(inputs[0]), roi, scales, nearest_mode="floor", **how)
 
 
-@spelling("Convolution", "GroupConvolution")
-def _convolution(w: NodeWriter, node: Node, inputs: Inputs) -> str:
-    return _convolve(w, node, inputs)
-
-
-@spelling("ConvolutionBackpropData", "GroupConvolutionBackpropData")
-def _deconvolution(w: NodeWriter, node: Node, inputs: Inputs) -> str:
-    return _deconvolve(w, node, inputs)
-
-
-def _deconvolve(w: NodeWriter, node: Node, inputs: Inputs, *bias: str) -> str:
-    """Write a deconvolution with explicit pads."""
-    op = node.op
-    assert isinstance(op, BackpropData)
-    shape = w.graph.spec(inputs[1]).shape
+def _windowed(w: NodeWriter, node: Node, inputs: Inputs, *bias: str) -> str:
+    """Write a convolution, or a deconvolution with explicit pads."""
+    op, shape = node.op, w.graph.spec(inputs[1]).shape
+    assert isinstance(op, ConvolutionBase | BackpropData)
+    grouped = op.group_count is None if isinstance(op, BackpropData) else op.grouped
     lists = {
         "pads": ((*op.pads_begin, *op.pads_end), 0),
         "strides": (op.strides, 1),
         "dilations": (op.dilations, 1),
-        "output_padding": (op.output_padding, 0),
+        "output_padding": (getattr(op, "output_padding", ()), 0),
     }
     more = {k: list(v) for k, (v, default) in lists.items() if any(n != default for n in v)}
-    x = w.value(inputs[0])
-    assert is_static(shape)
-    more["kernel_shape"] = list(shape[-len(op.strides) :])  # onnx2tf fails without it
-    if op.group_count is not None:
-        return w.add("ConvTranspose", x, w.value(inputs[1]), *bias, **more)
-    filter = _without_groups(w, inputs[1])
-    return w.add("ConvTranspose", x, filter, *bias, group=shape[0], **more)
+    if is_static(shape):  # onnx2tf fails without it
+        more["kernel_shape"] = list(shape[2 + grouped :])
+    name, x = "Conv" if isinstance(op, ConvolutionBase) else "ConvTranspose", w.value(inputs[0])
+    if not grouped:
+        return w.add(name, x, w.value(inputs[1]), *bias, **more)
+    if shape is None or not isinstance(shape[0], int):
+        raise OpError("the number of groups is unknown", code="E402")
+    return w.add(name, x, _without_groups(w, inputs[1]), *bias, group=shape[0], **more)
+
+
+spelling("Convolution GroupConvolution")(_windowed)
+spelling("ConvolutionBackpropData GroupConvolutionBackpropData")(_windowed)
 
 
 @spelling("Add")
@@ -375,8 +344,7 @@ def _add(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     if summed and w.only_user(inputs[0]):
         bias = _bias(w, inputs[1], node.spec().rank or 0)
         if bias is not None:
-            write = _convolve if isinstance(convolution.op, ConvolutionBase) else _deconvolve
-            return write(w, convolution, w.graph.inputs_of(convolution.id), bias)
+            return _windowed(w, convolution, w.graph.inputs_of(convolution.id), bias)
     return w.add("Add", *map(w.value, inputs))
 
 
@@ -393,25 +361,6 @@ def _bias(w: NodeWriter, value: Value, rank: int) -> str | None:
     if isinstance(node.op, Const):
         return w.constant(node.op.data.array().reshape(-1), node.op.element_type, "bias")
     return None
-
-
-def _convolve(w: NodeWriter, node: Node, inputs: Inputs, *bias: str) -> str:
-    """Write a convolution."""
-    op = node.op
-    assert isinstance(op, ConvolutionBase)
-    x, filter = inputs
-    shape = w.graph.spec(filter).shape
-    pads = (*op.pads_begin, *op.pads_end)
-    lists = {"pads": (pads, 0), "strides": (op.strides, 1), "dilations": (op.dilations, 1)}
-    more = {k: list(v) for k, (v, default) in lists.items() if any(n != default for n in v)}
-    if is_static(shape):
-        more["kernel_shape"] = list(shape[2 + op.grouped :])
-    if not op.grouped:
-        return w.add("Conv", w.value(x), w.value(filter), *bias, **more)
-    if shape is None or not isinstance(shape[0], int):
-        raise OpError("the number of groups is unknown", code="E402")
-    joined = _without_groups(w, filter)
-    return w.add("Conv", w.value(x), joined, *bias, group=shape[0], **more)
 
 
 def _without_groups(w: NodeWriter, filter: Value) -> str:

@@ -1,34 +1,504 @@
-"""Reading a model: files to bytes, bytes to a Document, Document to Graph, with all diagnostics."""
+"""Reading a model: files to bytes, bytes to a Document, Document to Graph, with all diagnostics.
+
+Ids, ports and edges are resolved and checked: which output feeds which input. The edges alone,
+before there is a graph, decide which layers the results need, and show cycles.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from errno import ENOENT
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import Literal, get_args
 
-from irdeconv.base import errors, gc_pause
+from irdeconv.base import errors, gc_pause, progress
+from irdeconv.base.errors import Note, count, some
 from irdeconv.base.limits import Limits, current
 from irdeconv.base.opening import contents, reason_of, unreadable
 from irdeconv.base.source import Location, SourceFile
-from irdeconv.formats.build import build, model_info
-from irdeconv.formats.constants import LEFT_OUT, UNREADABLE, check_weights
+from irdeconv.formats.bodies import as_version_11, read_bodies
+from irdeconv.formats.constants import LEFT_OUT, UNREADABLE, check_names, check_weights
 from irdeconv.formats.document import (
     Context,
+    Document,
+    Edge,
     MemoryWeights,
     NotReadFurther,
     NoWeights,
     WeightsFile,
+    XmlLayer,
+    XmlPort,
     check_mark,
+    identifier,
+    integer,
+    why_no_identifier,
 )
 from irdeconv.formats.kinds import BEGIN, BINARY, kind_of
-from irdeconv.formats.layers import report_unknown
+from irdeconv.formats.layers import (
+    STATEFUL,
+    OperationReader,
+    report_unknown,
+    single_output,
+    unknown_attributes,
+)
+from irdeconv.formats.xml_layer import declared_specs, tensor_names
 from irdeconv.formats.xml_reader import read_document
 from irdeconv.ir.geometry import Semantics
-from irdeconv.ir.graph import Graph
+from irdeconv.ir.graph import Graph, Info, Value
+from irdeconv.ir.op import Op, ports
+from irdeconv.ops.basic import Opaque
+from irdeconv.ops.catalog import CATALOG
+
+Positions = dict[int, int]
+_ENDS = ("from-layer", "from-port", "to-layer", "to-port")
+
+
+@dataclass
+class Wiring:
+    """Layers by their position in the document.
+
+    `sources[i]` has the producer of each input port of layer i, None where there is none.
+    `doubtful` are layers with a reported problem of ids, ports or edges: what follows from it is
+    not reported again. `broken` says that some edge could not be resolved.
+    """
+
+    layers: tuple[XmlLayer, ...]
+    ids: dict[int, int] = field(default_factory=dict)
+    sources: list[list[Value | None]] = field(default_factory=list)
+    doubtful: set[int] = field(default_factory=set)
+    broken: bool = False
+    # Layers whose ids or ports have been reported; an edge that misses them is no news.
+    odd: set[int] = field(default_factory=set)
+    # Whether some layer has no id of its own, and how many edges lead nowhere.
+    lost: bool = False
+    loose: int = 0
+    # Port id -> position, for the inputs and the outputs of each layer.
+    ports: list[tuple[Positions, Positions]] = field(default_factory=list)
+
+    def doubt(self, *indices: int) -> None:
+        """Note layers whose ids or ports have been reported."""
+        self.doubtful |= set(indices)
+        self.odd |= set(indices)
+
+
+def wire(document: Document, context: Context) -> Wiring:
+    """Resolve the edges of a document and report every inconsistency of ids, ports and edges."""
+    wiring = Wiring(document.layers)
+    for index, layer in enumerate(document.layers):
+        wiring.sources.append([None] * len(layer.inputs))
+        _add_id(wiring, index, layer, context)
+        _check_ports(wiring, index, layer, context)
+    feeders: dict[tuple[int, int], Edge] = {}
+    for edge in document.edges:
+        ends = _numbers(edge, wiring, context)
+        if ends is not None:
+            _connect(wiring, edge, ends, feeders, context)
+        else:
+            wiring.broken = True
+    _excuse_unfed(wiring)
+    return wiring
+
+
+def _excuse_unfed(wiring: Wiring) -> None:
+    """Where edges lead nowhere, do not report as well the inputs that they were meant for."""
+    unfed = [i for i, row in enumerate(wiring.sources) for v in row if v is None]
+    unfed = [i for i in unfed if i not in wiring.doubtful]
+    wiring.broken = wiring.broken or bool(unfed)
+    if len(unfed) <= wiring.loose:
+        wiring.doubtful |= set(unfed)
+
+
+def _ids(ports: tuple[XmlPort, ...]) -> tuple[str | None, ...]:
+    return tuple([p[0] for p in ports])
+
+
+@lru_cache(maxsize=4096)
+def _port_ids(
+    inputs: tuple[str | None, ...], outputs: tuple[str | None, ...]
+) -> tuple[Positions, Positions, bool]:
+    """Return id -> position on both sides, and whether every id is an integer of its own.
+
+    Most layers of a model number their ports alike, so few of these are ever made.
+    """
+    sides: list[Positions] = []
+    for texts in (inputs, outputs):
+        side: Positions = {}
+        for position, text in enumerate(texts):
+            number = identifier(text)
+            if number is not None:
+                side.setdefault(number, position)
+        sides.append(side)
+    fine = len(sides[0] | sides[1]) == len(inputs) + len(outputs)
+    return sides[0], sides[1], fine
+
+
+def _add_id(wiring: Wiring, index: int, layer: XmlLayer, context: Context) -> None:
+    number = identifier(layer.id)
+    if number is None:
+        wiring.doubtful.add(index)
+        wiring.broken = wiring.lost = True
+        if layer.id is None:
+            context.add("E105", 'the attribute "id" is missing', layer=layer)
+        else:
+            text = f'the id "{layer.id}" {why_no_identifier(layer.id)}'
+            context.add("E106", text, attribute="id", layer=layer)
+        return
+    first = wiring.ids.setdefault(number, index)
+    if first != index:
+        wiring.doubt(index, first)
+        wiring.broken = wiring.lost = True
+        text = f"the id {number} is already that of {wiring.layers[first].label}"
+        notes = [context.stands(wiring.layers[first], "id")]
+        hint = "OpenVINO silently drops the first of the two"
+        context.add("E200", text, attribute="id", layer=layer, notes=notes, hint=hint)
+
+
+def _check_ports(wiring: Wiring, index: int, layer: XmlLayer, context: Context) -> None:
+    ins, outs, fine = _port_ids(_ids(layer.inputs), _ids(layer.outputs))
+    wiring.ports.append((ins, outs))
+    if fine:
+        return
+    inputs: dict[int, str] = {}
+    outputs: dict[int, str] = {}
+    for side, mine, other, what in (
+        (layer.inputs, inputs, outputs, "input"),
+        (layer.outputs, outputs, inputs, "output"),
+    ):
+        for port in side:
+            text, number = port.id, identifier(port.id)
+            if text is None or number is None:
+                wiring.doubt(index)
+                _bad_port_id(layer, port, context)
+                continue
+            if number in mine:
+                wiring.doubt(index)
+                message = f"two {what} ports have the id {text}"
+                context.add("E201", message, attribute="id", layer=layer, sub=port.sub)
+            elif number in other:
+                message = f"an input and an output port have the id {text}"
+                context.add(
+                    "E201", message, attribute="id", layer=layer, sub=port.sub, severity="warning"
+                )
+            mine[number] = text
+
+
+def _bad_port_id(layer: XmlLayer, port: XmlPort, context: Context) -> None:
+    if port.id is None:
+        context.add("E105", 'a port has no attribute "id"', layer=layer, sub=port.sub)
+    else:
+        text = f'the port id "{port.id}" {why_no_identifier(port.id)}'
+        context.add("E106", text, attribute="id", layer=layer, sub=port.sub)
+
+
+def _numbers(edge: Edge, wiring: Wiring, context: Context) -> tuple[int, int, int, int] | None:
+    """Return the four numbers of an edge, or None after reporting what is wrong with them."""
+    a, b = integer(edge.from_layer), integer(edge.from_port)
+    c, d = integer(edge.to_layer), integer(edge.to_port)
+    if a is not None and b is not None and c is not None and d is not None and not edge.extra:
+        return a, b, c, d
+    out = []
+    for name, text in zip(_ENDS, edge[:4], strict=True):
+        number = integer(text)
+        if text is None:
+            context.add("E105", f'<edge> has no attribute "{name}"', edge.anchor)
+        elif number is None:
+            context.add("E106", f'{name}="{text}" is not an integer', edge.anchor, attribute=name)
+        else:
+            out.append(number)
+    context.unknown_attributes(dict(edge.extra), _ENDS, "<edge>", edge.anchor)
+    if len(out) == 4:
+        return out[0], out[1], out[2], out[3]
+    # Whoever the edge was meant for lacks an input because of it.
+    target = integer(edge.to_layer)
+    if target in wiring.ids:
+        wiring.doubtful.add(wiring.ids[target])
+    else:
+        wiring.loose += 1
+    return None
+
+
+def _connect(
+    wiring: Wiring,
+    edge: Edge,
+    ends: tuple[int, int, int, int],
+    feeders: dict[tuple[int, int], Edge],
+    context: Context,
+) -> None:
+    from_layer, from_port, to_layer, to_port = ends
+    target = _end(wiring, edge, to_layer, to_port, False, context)
+    source = _end(wiring, edge, from_layer, from_port, True, context)
+    if target is None:
+        wiring.broken = True
+        wiring.loose += 1
+        return
+    index, port = target
+    if source is None:
+        wiring.broken = True
+        wiring.doubtful.add(index)
+        return
+    first = feeders.setdefault(target, edge)
+    if first is not edge:
+        layer = wiring.layers[index]
+        both = f"{first.from_layer}:{first.from_port} and {from_layer}:{from_port}"
+        text = f"input port {to_port} has two producers: {both}"
+        notes = [Note("the other edge stands here", context.place(first.anchor))]
+        context.add("E203", text, edge.anchor, layer=layer, notes=notes)
+        wiring.doubtful.add(index)
+        wiring.broken = True
+        return
+    wiring.sources[index][port] = Value(*source)
+
+
+def _end(
+    wiring: Wiring, edge: Edge, number: int, port: int, start: bool, context: Context
+) -> tuple[int, int] | None:
+    """Return (layer, position of the port) of one end of an edge; None after reporting."""
+    index = wiring.ids.get(number)
+    side = "from" if start else "to"
+    if index is None and wiring.lost:
+        return None
+    if index is None:
+        message = f"an edge {side} layer {number}, which does not exist"
+        context.add("E202", message, edge.anchor, attribute=f"{side}-layer")
+        return None
+    inputs, outputs = wiring.ports[index]
+    mine, others = (outputs, inputs) if start else (inputs, outputs)
+    layer = wiring.layers[index]
+    ends = start and layer.type == "Result"
+    if port in mine and not ends:
+        return index, mine[port]
+    if index in wiring.odd:
+        return None
+    kind, other = ("output", "input") if start else ("input", "output")
+    if ends:
+        message = "the edge starts at a Result, which has no outputs"
+    elif port in others:
+        verb = "starts" if start else "ends"
+        message = f"the edge {verb} at port {port}, which is an {other} port"
+    else:
+        message = f"no {kind} port {port} (there are: {some(mine)})"
+    notes = [context.stands(layer)]
+    context.add("E202", message, edge.anchor, attribute=f"{side}-port", layer=layer, notes=notes)
+    if not start:
+        wiring.doubtful.add(index)
+    return None
+
+
+_LAYERS_NAMED = 12
+_CYCLES = 20
+
+
+def live_layers(wiring: Wiring) -> set[int]:
+    """Return the positions of the layers that a Result or a layer with side effects needs."""
+    sinks = ("Result", *STATEFUL)
+    seen = {i for i, layer in enumerate(wiring.layers) if layer.type in sinks}
+    stack = list(seen)
+    while stack:
+        for value in wiring.sources[stack.pop()]:
+            if value is not None and value.node not in seen:
+                seen.add(value.node)
+                stack.append(value.node)
+    return seen
+
+
+def check_liveness(document: Document, wiring: Wiring, live: set[int], context: Context) -> None:
+    """Report a missing Result, unused inputs, and layers that no result needs."""
+    if document.complete and not any(layer.type == "Result" for layer in document.layers):
+        context.add(
+            "E209",
+            "the model has no Result, so nothing of it is computed"
+            if not document.anchor.section
+            else "the body has no Result",
+            document.anchor,
+            severity="warning" if live else None,
+        )
+        return
+    # Behind a broken edge everything looks dead; the edge has been reported.
+    if wiring.broken or wiring.doubtful:
+        return
+    for i, layer in enumerate(document.layers):
+        if i in live:
+            continue
+        if layer.type == "Parameter":
+            if not document.anchor.section:
+                context.add("W205", "the input is not used", layer=layer)
+        elif layer.type in CATALOG:
+            hint = "OpenVINO drops it; so does irdeconv when it lowers"
+            context.add("W201", "no result needs it", layer=layer, hint=hint)
+
+
+def find_cycles(wiring: Wiring, context: Context) -> bool:
+    """Report every cycle (those that share no layer); whether there is one."""
+    waiting, users = _degrees(wiring)
+    ready = [i for i, n in enumerate(waiting) if n == 0]
+    left = len(waiting)
+    found = 0
+    while found <= _CYCLES:
+        while ready:
+            left -= 1
+            for user in users[ready.pop()]:
+                waiting[user] -= 1
+                if waiting[user] == 0:
+                    ready.append(user)
+        if not left:
+            break
+        found += 1
+        cycle = _walk_back(wiring, waiting)
+        if cycle is None:
+            break
+        _report([wiring.layers[i] for i in cycle], context)
+        # Take the cycle out, and go on looking behind it.
+        for i in cycle:
+            waiting[i] = 0
+        ready = list(cycle)
+        users = [[u for u in row if waiting[u] > 0] for row in users]
+    return found > 0
+
+
+def _degrees(wiring: Wiring) -> tuple[list[int], list[list[int]]]:
+    waiting = [0] * len(wiring.layers)
+    users: list[list[int]] = [[] for _ in wiring.layers]
+    for i, sources in enumerate(wiring.sources):
+        for value in sources:
+            if value is not None:
+                waiting[i] += 1
+                users[value.node].append(i)
+    return waiting, users
+
+
+def _walk_back(wiring: Wiring, waiting: list[int]) -> list[int] | None:
+    """Follow producers that are still waiting until one comes up again."""
+    at = next((i for i, n in enumerate(waiting) if n > 0), None)
+    order: dict[int, int] = {}
+    while at is not None and at not in order:
+        order[at] = len(order)
+        at = next(
+            (v.node for v in wiring.sources[at] if v is not None and waiting[v.node] > 0), None
+        )
+    if at is None:
+        return None
+    cycle = [i for i, n in order.items() if n >= order[at]]
+    return cycle[::-1]
+
+
+def _report(cycle: list[XmlLayer], context: Context) -> None:
+    start = min(range(len(cycle)), key=lambda i: cycle[i].anchor)
+    cycle = cycle[start:] + cycle[:start]
+    names = [f'"{layer.name}"' for layer in cycle[:_LAYERS_NAMED]]
+    if len(cycle) > _LAYERS_NAMED:
+        names.append(f"... {len(cycle) - _LAYERS_NAMED} more")
+    path = " -> ".join([*names, f'"{cycle[0].name}"'])
+    text = f"it needs its own output: {path}" if len(cycle) == 1 else f"a cycle: {path}"
+    others = ((layer, context.place(layer.anchor)) for layer in cycle[1:_LAYERS_NAMED])
+    notes = [Note(f"{layer.label} is part of it", place) for layer, place in others]
+    context.add("E205", text, layer=cycle[0], notes=notes)
+
+
+def build(document: Document, context: Context) -> Graph | None:
+    """Return the graph of a document or body, broken layers as Opaque; None for a cycle."""
+    wiring = wire(document, context)
+    live = live_layers(wiring)
+    graph = Graph()
+    operations = OperationReader(context)
+    for index, layer in enumerate(progress.each("building the graph", document.layers)):
+        outputs = declared_specs(layer, layer.outputs, True, context)
+        inputs = declared_specs(layer, layer.inputs, False, context)
+        bodies = read_bodies(layer, context, build) if layer.bodies or layer.maps else None
+        op = operations.read(layer, outputs, index in live or wiring.broken, bodies)
+        if not check_inputs(wiring, index, op, context) and not isinstance(op, Opaque):
+            op = operations.opaque(layer, outputs)
+        node = graph.add(op, name=layer.name or f"layer {layer.id}", id=index)
+        node.location = context.place(layer.anchor)
+        node.tensor_names = tensor_names(layer.outputs)
+        node.declared, node.declared_inputs = outputs, inputs
+        node.rt_info, node.extra = layer.rt_info, layer.extra
+        node.extra_data = unknown_attributes(layer, op)
+        if layer.inputs or layer.outputs:
+            ins, outs = layer.inputs, layer.outputs
+            node.port_elements = tuple([p.sub for p in ins]), tuple([p.sub for p in outs])
+            if [p for p in (*ins, *outs) if p.rt_info]:
+                node.port_rt_info = _port_rt_info("input", ins) + _port_rt_info("output", outs)
+    check_names(document, context)
+    check_liveness(document, wiring, live, context)
+    if find_cycles(wiring, context):
+        return None
+    for index, sources in enumerate(wiring.sources):
+        for port, value in enumerate(v for v in sources if v is not None):
+            graph.connect(value, index, port)
+    if document.version is not None and document.version.strip() == "10":
+        as_version_11(graph)
+    return graph
+
+
+def _port_rt_info(side: str, ports: tuple[XmlPort, ...]) -> tuple[tuple[str, int, str], ...]:
+    found = [(side, i, p.rt_info) for i, p in enumerate(ports) if p.rt_info is not None]
+    return tuple(found)
+
+
+def check_inputs(wiring: Wiring, index: int, op: Op, context: Context) -> bool:
+    """Report missing and surplus ports; whether the operation can take the inputs it has."""
+    layer, sources = wiring.layers[index], wiring.sources[index]
+    if None not in sources:
+        if isinstance(op, Opaque):
+            return True
+        if len(layer.outputs) < 2 and ports(type(op)).fits(len(sources)):
+            return True
+    fed = [i for i, value in enumerate(sources) if value is not None]
+    dense = fed == list(range(len(fed)))
+    quiet = index in wiring.doubtful
+    if isinstance(op, Opaque):
+        if not quiet:
+            for port in range(len(sources)):
+                if sources[port] is None:
+                    _missing(layer, port, f"input {port}", context)
+        return dense
+    known = ports(type(op))
+    if not quiet:
+        for port in range(len(sources)):
+            if sources[port] is None and (known.variadic or port < len(known.names)):
+                _missing(layer, port, known.name(port), context)
+        _check_count(layer, op, context)
+    return dense and known.fits(len(fed))
+
+
+def _missing(layer: XmlLayer, port: int, name: str, context: Context) -> None:
+    number, sub = layer.inputs[port].id, layer.inputs[port].sub
+    hint = f'an <edge to-layer="{layer.id}" to-port="{number}"> is missing'
+    text = f"input port {number} ({name}) has no producer"
+    context.add("E204", text, layer=layer, sub=sub, hint=hint)
+
+
+def _check_count(layer: XmlLayer, op: Op, context: Context) -> None:
+    known, number = ports(type(op)), len(layer.inputs)
+    if number < known.required:
+        names = ", ".join(known.names[: known.required]) or "one input or more"
+        text = f"it has {count(number, 'input port')}, but needs {known.required}: {names}"
+        context.add("E208", text, layer=layer)
+    elif not known.fits(number):
+        names = ", ".join(known.names) or "none"
+        most = len(known.names)
+        text = f"it has {count(number, 'input port')}, but takes {most} at most: {names}"
+        context.add("E208", text, layer=layer, sub=layer.inputs[most].sub)
+    if len(layer.outputs) > 1 and single_output(type(op)):
+        text = f"it has {len(layer.outputs)} output ports; {op.type} has one"
+        context.add("E208", text, layer=layer, sub=layer.outputs[1].sub)
+
+
+def model_info(document: Document, file: str | None) -> Info:
+    """Return what belongs to the whole model."""
+    version = document.version
+    return Info(
+        name=document.name or "model",
+        ir_version=10 if version is not None and version.strip() == "10" else 11,
+        rt_info=document.rt_info,
+        file=file,
+        extra=document.extra,
+    )
+
 
 PathLikeText = str | PathLike[str]
 Weights = PathLikeText | bytes | NoWeights | Literal[False] | None

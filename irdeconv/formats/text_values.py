@@ -14,7 +14,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, NoReturn
 
@@ -407,9 +407,9 @@ def _word(lex: Lexer, token: Token, depth: int) -> Any:
     if token.text == "data":
         return Data()
     if token.text == "missing":
-        return _missing(lex)
+        return Missing(*_arguments(lex, _text, _count, _count))
     if token.text == "elided":
-        return _omitted(lex)
+        return Omitted(*_arguments(lex, _count, _text))
     dtype = ELEMENT_TYPES.get(token.text)
     if dtype is None:
         hint = did_you_mean(token.text, [*ELEMENT_TYPES, *_WORDS])
@@ -417,24 +417,19 @@ def _word(lex: Lexer, token: Token, depth: int) -> Any:
     return _spec(lex, dtype, token, depth) if _touches(lex, token) else dtype
 
 
-def _missing(lex: Lexer) -> Missing:
-    lex.expect("(")
-    path = string(lex, lex.take("string"))
-    lex.expect(",")
-    offset = _count(lex)
-    lex.expect(",")
-    size = _count(lex)
-    lex.expect(")")
-    return Missing(path, offset, size)
+def _text(lex: Lexer) -> str:
+    """Parse a string."""
+    return string(lex, lex.take("string"))
 
 
-def _omitted(lex: Lexer) -> Omitted:
-    lex.expect("(")
-    size = _count(lex)
-    lex.expect(",")
-    digest = string(lex, lex.take("string"))
+def _arguments(lex: Lexer, *kinds: Callable[[Lexer], Any]) -> list[Any]:
+    """Parse `(a, b, c)`."""
+    out: list[Any] = []
+    for parse in kinds:
+        lex.expect("," if out else "(")
+        out.append(parse(lex))
     lex.expect(")")
-    return Omitted(size, digest)
+    return out
 
 
 @dataclass(frozen=True)
@@ -454,15 +449,11 @@ def _spec(lex: Lexer, dtype: ElementType | None, start: Token, depth: int) -> Sp
     if dtype is None or not is_static(shape):
         lex.fail("a value needs an element type and an exact shape", start.offset)
     if isinstance(value, tuple) and any(isinstance(v, Interval) for v in value):
-        return Spec(dtype, shape, _partial(lex, value, shape, at.offset))
+        try:
+            return Spec(dtype, shape, to_dims(value, shape))
+        except ValueError as e:
+            lex.fail(str(e), at.offset)
     return Spec(dtype, shape, array(lex, value, dtype, shape, at.offset))
-
-
-def _partial(lex: Lexer, value: tuple[Any, ...], shape: tuple[int, ...], offset: int) -> Array:
-    try:
-        return to_dims(value, shape)
-    except ValueError as e:
-        return lex.fail(str(e), offset)
 
 
 def _shape(lex: Lexer, depth: int) -> Shape | None:

@@ -64,12 +64,9 @@ class LayerReader:
         """Warn about an element that OpenVINO does not look at."""
         if self._out.is_full("W102", "warning"):  # a file may have a million of them
             return
-        self._out.add(
-            "W102",
-            f"<{_prefixed(str(e.tag))}> is not known inside <{inside}>; OpenVINO ignores it",
-            location=Location(self._source, anchor),
-            hint=did_you_mean(str(e.tag), known),
-        )
+        text = f"<{_prefixed(str(e.tag))}> is not known inside <{inside}>; OpenVINO ignores it"
+        place, hint = Location(self._source, anchor), did_you_mean(str(e.tag), known)
+        self._out.add("W102", text, location=place, hint=hint)
 
     def _anchor(self) -> Anchor:
         return Anchor(self._section, self._item, self._sub)
@@ -404,14 +401,9 @@ def _report(layer: XmlLayer, port: XmlPort, outputs: bool, context: Context) -> 
         if outputs:
             context.add("E105", 'an output port has no "precision"', layer=layer, sub=port.sub)
     elif _dtype(port.precision) is None and not _unspecified(port.precision):
-        context.add(
-            "E212",
-            f'the precision "{port.precision}" is not an element type',
-            attribute="precision",
-            layer=layer,
-            sub=port.sub,
-            hint=_type_hint(port.precision),
-        )
+        text = f'the precision "{port.precision}" is not an element type'
+        hint = _type_hint(port.precision)
+        context.add("E212", text, attribute="precision", layer=layer, sub=port.sub, hint=hint)
     for number, dim in enumerate(port.dims):
         _check_dim(dim, port.sub + 1 + number, layer, context)
     known = ("id", "precision", "names")

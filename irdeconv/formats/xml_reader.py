@@ -58,12 +58,10 @@ def scan_prolog(source: SourceFile, out: Collector) -> Prolog | None:
     except _RootSeen as seen:
         return seen.prolog
     except _DoctypeSeen:
-        out.add(
-            "E102",
-            "the document has a DOCTYPE, which an IR never needs and which can pull in other files",
-            location=_doctype_place(source, parser),
-            hint="remove the <!DOCTYPE ...> and write entities as plain text",
-        )
+        what = "which an IR never needs and which can pull in other files"
+        hint = "remove the <!DOCTYPE ...> and write entities as plain text"
+        place = _doctype_place(source, parser)
+        out.add("E102", f"the document has a DOCTYPE, {what}", location=place, hint=hint)
     except (expat.ExpatError, LookupError, ValueError) as e:
         report_malformed(source, out, str(e), 1, 1)
     return None
@@ -254,12 +252,8 @@ class _Stream:
 
     def _parse(self, data: BytesIO, step: progress.Advance) -> Element:
         """Take layers and edges as they come; returns the root, `step` counts bytes."""
-        events = etree.iterparse(
-            data,
-            events=("end", "start-ns"),
-            tag=("layer", "edge", "layers", "edges"),
-            **SAFE,
-        )
+        tags = ("layer", "edge", "layers", "edges")
+        events = etree.iterparse(data, events=("end", "start-ns"), tag=tags, **SAFE)
         current: Element = None
         done = 0
         for event, e in events:

@@ -21,6 +21,7 @@ from lxml import etree
 from irdeconv.base import progress
 from irdeconv.base.errors import Collector, Diagnostic, InputError, Problem, misused, no_access
 from irdeconv.base.limits import current, raise_hint
+from irdeconv.base.source import Location
 from irdeconv.formats.atomic import Files, failures, require_writable, together
 from irdeconv.formats.bodies import as_version_10
 from irdeconv.formats.constants import no_data
@@ -28,7 +29,7 @@ from irdeconv.formats.document import integer, marked, sources_of
 from irdeconv.formats.layers import unkept
 from irdeconv.ir.attributes import attributes, fits_64_bits
 from irdeconv.ir.constant import FileData
-from irdeconv.ir.graph import Graph, Node
+from irdeconv.ir.graph import FreshNames, Graph, Node
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Interval, Shape, Spec
 from irdeconv.ops.basic import Const, Opaque, Section
@@ -54,7 +55,11 @@ class Blobs:
         first, second = next(rest, b""), next(rest, None)
         if second is None:
             data = first if len(first) else b"\0"
-            return self._placed(_key(hashlib.blake2b(data), len(data)), data)
+            key = _key(hashlib.blake2b(data), len(data))
+            if key not in self.seen:
+                self.seen[key] = self.size
+                self._append(data)
+            return self.seen[key], len(data)
         start, hash, digest = self.size, self.hash.copy(), hashlib.blake2b()
         for piece in chain((first, second), rest):
             digest.update(piece)
@@ -66,12 +71,6 @@ class Blobs:
             self.file.truncate()
             self.size, self.hash = start, hash
         return self.seen.setdefault(key, start), size
-
-    def _placed(self, key: bytes, data: bytes | memoryview) -> tuple[int, int]:
-        if key not in self.seen:
-            self.seen[key] = self.size
-            self._append(data)
-        return self.seen[key], len(data)
 
     def _append(self, piece: bytes | memoryview) -> None:
         self.file.write(piece)
@@ -165,6 +164,39 @@ def quoted(text: str) -> str:
 
 # What XML forbids, and other control characters, which no reader takes in the name of a layer.
 UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+SHOWN_NAMES = 20
+
+
+def make_names_safe(graph: Graph, out: Collector, location: Location) -> None:
+    """Replace each character that no XML can hold, or that is for a terminal, by "_".
+
+    A name that something has already gets a number; what had one name before has one after.
+    """
+    nodes = list(every_node(graph))
+    found = dict.fromkeys(n.name for n in nodes)
+    found |= dict.fromkeys(t for n in nodes for names in n.tensor_names for t in names)
+    bad = [name for name in found if UNFIT.search(name)]
+    if UNFIT.search(graph.info.name):
+        graph.info.name = UNFIT.sub("_", graph.info.name)
+    if not bad:
+        return
+    fresh = FreshNames(set(found) - set(bad))
+    new = {name: fresh.fresh(UNFIT.sub("_", name)) for name in bad}
+    for node in nodes:
+        node.name = new.get(node.name, node.name)
+        node.origins = tuple(new.get(o, o) for o in node.origins)
+        node.tensor_names = tuple(
+            tuple(new.get(t, t) for t in names) for names in node.tensor_names
+        )
+    for name in bad[:SHOWN_NAMES]:
+        message = f'the name {name!a} has characters that no IR can hold: it becomes "{new[name]}"'
+        hint = "rename it where the model was made"
+        out.add("W103", message, location=location, layer=new[name], hint=hint)
+    if len(bad) > SHOWN_NAMES:
+        message = f"{len(bad) - SHOWN_NAMES} more names have such characters"
+        out.add("W103", message, location=location)
 
 
 def write_ir(graph: Graph, path: Path) -> None:

@@ -24,11 +24,10 @@ from irdeconv.formats.models import (
     is_onnx,
 )
 from irdeconv.formats.onnx_container import load_file
-from irdeconv.formats.onnx_target import check_nodes
-from irdeconv.formats.onnx_types import set_shapes
+from irdeconv.formats.onnx_types import check_nodes, set_shapes
 from irdeconv.formats.reading import Loaded
+from irdeconv.formats.text import ELIDED
 from irdeconv.formats.text import parse as parse
-from irdeconv.formats.text_printer import ELIDED
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph, GraphError
 from irdeconv.ops.basic import Parameter

@@ -17,20 +17,16 @@ from irdeconv.base import progress
 from irdeconv.base.errors import IrdeconvError, count
 from irdeconv.base.opening import open_file
 from irdeconv.formats.onnx_container import (
-    STANDARD,
     OnnxFile,
     OnnxSource,
     Scope,
-    bodies,
-    first_output,
     load_file,
     names,
+    place_of,
     scopes,
-    title_of,
     uses,
 )
-from irdeconv.formats.onnx_external import place_of
-from irdeconv.formats.onnx_node import onnx_module
+from irdeconv.formats.onnx_node import STANDARD, bodies, first_output, onnx_module, title_of
 from irdeconv.formats.onnx_types import (
     Types,
     graph_of,

@@ -11,7 +11,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.formats.onnx_external import file_inside
+from irdeconv.formats.onnx_container import file_inside
 from support.fixtures import Capture
 
 onnx = pytest.importorskip("onnx")

@@ -16,7 +16,7 @@ import numpy as np
 from onnx import helper
 
 import irdeconv as ird
-from irdeconv.formats.onnx_target import check_nodes
+from irdeconv.formats.onnx_types import check_nodes
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.elementwise import Add

@@ -17,7 +17,7 @@ import irdeconv as ird
 from irdeconv.base.form_names import AUTO, CONDITIONS
 from irdeconv.cli.main import main
 from irdeconv.cli.verbs import verb_parser
-from irdeconv.formats.onnx_target import check_nodes, executed_nodes
+from irdeconv.formats.onnx_types import check_nodes, executed_nodes
 from irdeconv.rewrite.forms import FORMS
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.rewrite.target_check import check_graph, executed
