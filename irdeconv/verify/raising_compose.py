@@ -158,7 +158,7 @@ class TapAxis:
 
 
 @dataclass(frozen=True)
-class Part:
+class PeriodPart:
     """Output channels `rows` that, at some residues of the axes, one convolution's `own` make."""
 
     residues: Ints
@@ -238,7 +238,7 @@ class ViewReading:
             interleaves=interleaves,
         )
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[PeriodPart]:
         """Return which convolution makes which outputs."""
         starts = np.cumsum([0, *(b.rows for b in self.blocks)])
         parts = []
@@ -247,7 +247,7 @@ class ViewReading:
             owner = np.where(row < 0, -1, np.searchsorted(starts, row, "right") - 1)
             for i in np.unique(owner[row >= 0]):
                 chosen = np.flatnonzero(owner == i)
-                parts.append(Part(residues, self.blocks[i], chosen, row[chosen] - starts[i]))
+                parts.append(PeriodPart(residues, self.blocks[i], chosen, row[chosen] - starts[i]))
         return parts
 
     def _phases(self, a: int) -> range:
@@ -262,7 +262,7 @@ class ViewReading:
         need(not rest, f"the convolution's stride {by} leaves no whole stride on axis {a}")
         return stride
 
-    def _line(self, parts: Sequence[Part], a: int) -> TapAxis:
+    def _line(self, parts: Sequence[PeriodPart], a: int) -> TapAxis:
         """Return one axis."""
         stride, phases = self._stride(a), self._phases(a)
         every = {
@@ -310,7 +310,7 @@ class ViewReading:
         return found
 
     def _filter(
-        self, parts: Sequence[Part], lines: Sequence[TapAxis], phase: Ints
+        self, parts: Sequence[PeriodPart], lines: Sequence[TapAxis], phase: Ints
     ) -> tuple[Array, Sums]:
         """Gather all taps of a phase into a filter [g, C/g, M/g, *K] from the lowest k on."""
         groups, _, inner = self.blocks[0].weights.shape[:3]

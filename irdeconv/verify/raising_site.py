@@ -49,7 +49,7 @@ from irdeconv.verify.adapter import fact_of, layer_of
 from irdeconv.verify.raising_compose import Decomposition, ViewReading
 
 LONGEST = 24  # nodes in front of or behind a convolution, or on the way to a constant
-LEAST = 1 << 12  # of the open sizes that are looked at: no kernel is larger
+LEAST_OPEN = 1 << 12  # of the open sizes that are looked at: no kernel is larger
 ENLARGING = ("Interpolate", "ZeroInsertion")
 # What a decomposition may consist of beside its convolutions.
 MOVING = frozenset(
@@ -127,7 +127,9 @@ class GraphWalk:
         return Leaf(Port(value.node, value.port), kind, tuple(sizes))
 
     def _size(self, name: str, low: int, high: int | None) -> Expr:
-        return self.case.symbol(name, max(low, LEAST if high is None else min(LEAST, high)), high)
+        return self.case.symbol(
+            name, max(low, LEAST_OPEN if high is None else min(LEAST_OPEN, high)), high
+        )
 
     def layer(self, node: Node) -> Layer:
         """Return a node as the proof sees it."""
