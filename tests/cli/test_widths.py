@@ -50,7 +50,7 @@ ROWS: dict[str, list[str]] = {
         "M --pattern s/o/0/ -o renamed.xml",
     ],
     "simplify": ["M -o simple.xml"],
-    "suite": ["list", "make suite --only 'openvino*'"],
+    "suite": ["list", "make suite --only 'openvino-edge*'"],
     "demo": ["--list", "--samples openvino/dynamic"],
     "doctor": [""],
     "codes": ["", "E302"],

@@ -19,6 +19,7 @@ from irdeconv.kernels.eager import for_deconvolution
 from irdeconv.kernels.products import growth, matrices
 from irdeconv.kernels.threads import Threads
 from support.kernels import deconvolved, every_kernel, integers
+from support.sweeps import parts
 
 pytestmark = pytest.mark.thorough
 
@@ -155,13 +156,13 @@ def require_exact(problem: ConvProblem, **options: Any) -> None:
         assert (run(problem, candidate, x, w) == want).all(), candidate.name
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", parts(30, 60))
 def test_every_candidate_in_one_block(seed: int) -> None:
     check(draw(seed), seed)
 
 
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("seed", range(60, 120))
+@pytest.mark.parametrize("seed", parts(30, range(60, 120)))
 def test_every_candidate_in_many_blocks(seed: int) -> None:
     check(draw(seed), seed)
 
