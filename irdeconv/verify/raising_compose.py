@@ -65,17 +65,15 @@ class Sums:
         wide = values.astype(self.high.dtype)
         if fresh.all():
             self.high[where] = wide
-            return
-        if self.integral:
+        elif self.integral:
             self.high[where] += wide
-            return
-        with np.errstate(all="ignore"):
-            self._add(where, np.where(fresh, 0.0, self.high[where]), wide)
+        else:
+            with np.errstate(all="ignore"):
+                self._add(where, np.where(fresh, 0.0, self.high[where]), wide)
 
     def _add(self, where: Any, old: Array, new: Array) -> None:
-        total, error = _two_sum(old, new)
-        low, lost = _two_sum(self.low[where], np.where(np.isfinite(total), error, 0))
-        self.high[where], self.low[where] = total, low
+        self.high[where], error = _two_sum(old, new)
+        self.low[where], lost = _two_sum(self.low[where], error)
         self.lost[where] |= lost != 0
 
     def result(self) -> Array:
@@ -84,14 +82,9 @@ class Sums:
             total = self.high if self.integral else self.high + self.low
             out = total.astype(self.dtype)
             wide = out.astype(self.high.dtype)
-        if self.integral:
-            need((wide == self.high).all(), "a sum of filter elements does not fit its type")
-            return out
-        finite = np.isfinite(self.high)
-        fits = np.isfinite(wide[finite]).all()
-        need(fits, "a sum of filter elements does not fit its type")
-        exact = (wide == self.high) & (self.low == 0) & ~self.lost
-        self.exact = bool(exact[finite].all())
+        fits = wide == self.high if self.integral else np.isfinite(wide)
+        need(fits.all(), "a sum of filter elements does not fit its type")
+        self.exact = bool(((wide == self.high) & (self.low == 0) & ~self.lost).all())
         return out
 
 
