@@ -34,14 +34,14 @@ from irdeconv.verify.suite_manifest import (
     UnreadableResult,
     open_results,
 )
-from irdeconv.verify.suite_vectors import is_number, loaded
+from irdeconv.verify.suite_vectors import is_number, is_raw, loaded
 
 
 @np.errstate(all="ignore")
 def judge(case: StoredCase, theirs: Array) -> TensorDifference:
     """Compare a result, its axes N, C, *spatial; `kind` names a mistake that explains it."""
     layer, (expected, allowed) = case.layer, case.expected()
-    theirs = _typed(theirs, layer)
+    theirs = loaded(theirs, layer.dtype) if is_raw(theirs) else theirs
     names = (case.name, layer.element_type, str(theirs.dtype))
     wanted = _rounded(expected, layer)
     seen = difference(names, wanted, theirs, allowed, expected, output=True)
@@ -55,12 +55,6 @@ def judge(case: StoredCase, theirs: Array) -> TensorDifference:
         suspect = _Suspect(layer, case.arrays(), expected, theirs, allowed)
         kind = next(_kinds(suspect, replace(seen, kind=None)), None)
     return replace(seen, kind=kind)
-
-
-def _typed(theirs: Array, layer: SuiteLayer) -> Array:
-    """Return raw bytes of a type that .npy has no name for as what they are."""
-    raw = theirs.dtype.kind == "V" and theirs.dtype.isbuiltin != 2
-    return loaded(theirs, layer.dtype) if raw else theirs
 
 
 def _rounded(expected: Array, layer: SuiteLayer) -> Array:
@@ -452,7 +446,7 @@ def _judged(
         theirs = results[case.name]() if case.name in results else None
         if theirs is None:
             status, problem = MISSING, problems.get(case.name, "there is no result")
-        elif theirs.dtype.kind not in "fiub" and not is_number(theirs, case.layer.dtype):
+        elif not is_number(theirs, case.layer.dtype):
             raise UnreadableResult(f"elements of type {theirs.dtype} are no real numbers")
         else:
             found = judge(case, theirs)

@@ -125,17 +125,21 @@ def _spoil(array: Array, rng: np.random.Generator) -> None:
     flat[places[0]], flat[places[1]] = np.inf, np.nan
 
 
+def is_raw(array: Array) -> bool:
+    """Whether an array holds bytes of a type that .npy has no name for."""
+    return array.dtype.kind == "V" and array.dtype.isbuiltin != 2
+
+
 def is_number(array: Array, dtype: ElementType) -> bool:
-    """Whether an array of another kind holds numbers: of a type of ours, or its raw bytes."""
-    if array.dtype.kind != "V" or array.dtype.isbuiltin == 2:
-        return array.dtype.kind == "V"
+    """Whether an array holds real numbers, also of a type of ours, or its raw bytes."""
+    if not is_raw(array):
+        return array.dtype.kind in "fiubV"
     return array.dtype.names is None and array.dtype.itemsize == dtype.container.itemsize
 
 
 def loaded(array: Array, dtype: ElementType) -> Array:
     """Return a stored array, or one of raw bytes, in its element type."""
-    raw = array.dtype.kind == "V" and array.dtype.isbuiltin != 2
-    if raw and array.dtype.itemsize == dtype.container.itemsize:
+    if is_raw(array) and array.dtype.itemsize == dtype.container.itemsize:
         return array.view(dtype.container)
     return array.astype(dtype.container, copy=False)
 

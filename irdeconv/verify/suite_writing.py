@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,16 +47,12 @@ class Recipe:
     onnx: bool = False
 
 
-def estimate(cases: Iterable[SuiteCase]) -> int:
-    """Return about how many bytes the arrays of some cases have."""
-    return sum(sizes(case.layer)["bytes"] for case in cases)
-
-
 def require_room(cases: Sequence[SuiteCase], limit: int) -> int:
     """Return about how many bytes the cases take; LimitError where that is more than the limit."""
-    total = estimate(cases)
-    largest = max(cases, key=lambda c: sizes(c.layer)["products"])
-    products = sizes(largest.layer)["products"]
+    found = [(sizes(case.layer), case.name) for case in cases]
+    total: int = sum(size["bytes"] for size, _ in found)
+    size, largest = max(found, key=lambda one: int(one[0]["products"]))
+    products = size["products"]
     hint = "fewer cases: --set, --dialect, --only; a larger limit: --max-size 4G"
     if total > limit or len(cases) > MAX_CASES:
         message = (
@@ -65,7 +61,7 @@ def require_room(cases: Sequence[SuiteCase], limit: int) -> int:
         )
         raise LimitError(Diagnostic("E602", "error", message, hint=hint))
     if products > MAX_PRODUCTS:
-        message = f"{largest.name} has {products:,} products, more than {MAX_PRODUCTS:,}"
+        message = f"{largest} has {products:,} products, more than {MAX_PRODUCTS:,}"
         raise LimitError(Diagnostic("E602", "error", message, hint="fewer channels or elements"))
     return total
 
