@@ -1,4 +1,4 @@
-"""The common parts of importers: building, reporting, results, and names that an IR can contain.
+"""The common parts of importers: building, reporting, results, simple rules and activations.
 
 The builder infers nodes and folds constants. Each replaced name stays unique and has a warning.
 """
