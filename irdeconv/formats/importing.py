@@ -1,4 +1,4 @@
-"""The common parts of importers: building, reporting, results, and names that an IR can contain.
+"""The common parts of importers: building, reporting, results, simple rules and activations.
 
 The builder infers nodes and folds constants. Each replaced name stays unique and has a warning.
 """
@@ -194,7 +194,7 @@ class ImportBuilder(GraphBuilder):
         """Return the size of an axis, which must be exact; `what` is said behind the axis."""
         found = self.shape(value, 1)[axis]
         if not isinstance(found, int):
-            raise Refusal(f"axis {axis}{what} of open size")
+            raise Refusal(f"axis {axis} of open size{what}")
         return found
 
     def static(self, value: Value, what: str, least: int = 0) -> tuple[int, ...]:

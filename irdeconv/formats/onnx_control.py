@@ -365,7 +365,7 @@ def stft(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if n.input(3) is not None:
         size = int(b.need(b.as_scalar(n[3]), "frame_length"))
     else:
-        size = b.size(n[2], 0, " of a window")
+        size = b.size(n[2], 0, ": the window")
     if not 1 <= size <= 1 << 24:
         raise Refusal(f"frame_length is {size}")
     if window is None:

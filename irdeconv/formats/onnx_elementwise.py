@@ -302,16 +302,13 @@ def requantized(b: ImportBuilder, sums: Value, scale: Value, zero: Value) -> Val
 
 
 def _binary(types: str, versions: str, op: Op) -> None:
-    def two(n: OnnxNode, b: ImportBuilder) -> Outputs:
-        if b.dtype(n[0]).kind == "string":
-            raise Refusal("strings are not covered")
-        return b.add(op, n[0], _second(n, b))
-
-    rule(types, versions)(two)
+    rule(types, versions)(lambda n, b: b.add(op, n[0], _second(n, b)))
 
 
 def _second(n: OnnxNode, b: ImportBuilder) -> Value:
     """Return the second input as it broadcasts to the first; before version 7 from an axis on."""
+    if b.dtype(n[0]).kind == "string":
+        raise Refusal("strings are not covered")
     y, old = n[1], n.version < 7
     if not old or not n.integer("broadcast", 0):
         return y

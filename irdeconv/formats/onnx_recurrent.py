@@ -275,7 +275,7 @@ def _layer(n: OnnxNode, b: ImportBuilder, *, batch_first: bool) -> RecurrentLaye
     n.accept("output_sequence")  # of version 1: whether Y is wanted
     x = n[0] if batch_first else b.permute(n[0], (1, 0, 2))
     w, r = (_recurrent_gates(b, n[i], GATES[n.type]) for i in (1, 2))
-    hidden = b.size(r, -1, " of the weights")
+    hidden = b.size(r, -1, ": the weights")
     if (said := n.integer("hidden_size", hidden)) != hidden:
         raise Refusal(f"hidden_size is {said}, the weights have {hidden}")
     common: dict[str, Any] = {"hidden_size": hidden, "clip": n.number("clip", 0.0)}

@@ -126,7 +126,7 @@ def slice_(n: OnnxNode, b: ImportBuilder) -> Outputs:
         return b.add(Slice(), x, *(b.ints(*v) for v in (starts, ends, ones, axes)))
     start, end, steps, chosen = n[1], n[2], n.input(4), n.input(3)
     if steps is None:
-        count = b.size(start, 0, " of starts")
+        count = b.size(start, 0, ": the starts")
         b.room(count)
         steps = b.const(np.ones(count, b.dtype(start).container))
     more = () if chosen is None else (chosen,)

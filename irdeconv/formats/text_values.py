@@ -152,8 +152,6 @@ class Lexer:
 
 READABLE_ELEMENTS = 16  # elements; larger arrays are base64
 
-# JSON leaves these as they are; a terminal or an editor would not show them.
-
 
 class ElidedWeights(NoWeights):
     """Stands for a constant that was left out when a text was printed; `digest` is its hash."""
