@@ -315,7 +315,12 @@ def run(op: str, attributes: str, *tensors: Tensor) -> Any:
         ("ScatterNDUpdate-4", "", (X, i64([[1]]), f32([1, 2])), "indices want [1,2]"),
         ("ScatterNDUpdate-4", "", (X, i64([[0, 0, 0]]), f32([1])), "indices name 3 axes of data"),
         ("ScatterElementsUpdate-12", "", (X, i64([[-5]]), f32([[1]]), AXIS), "index -5 is outside"),
-        ("ScatterElementsUpdate-12", "", (X, i64([[0]]), f32([[1, 2]]), AXIS), "updates are [1,2]"),
+        (
+            "ScatterElementsUpdate-12",
+            "",
+            (X, i64([[0]]), f32([[1, 2]]), AXIS),
+            "updates has size 2; it must be 1",
+        ),
         (
             "ScatterElementsUpdate-12",
             "",
