@@ -27,7 +27,7 @@ from irdeconv.verify.second_reading import (
     SecondPort,
     Unfollowed,
 )
-from irdeconv.verify.second_relations import SecondStep, whole
+from irdeconv.verify.second_relations import Merged, SecondStep, shown
 from irdeconv.verify.second_side import (
     FAILURES,
     SecondFacts,
@@ -57,11 +57,22 @@ class Factor(NamedTuple):
     array: Array
 
 
-class SecondTerm(NamedTuple):
-    """Products that are summed: elements of a value times weights; source None: weights alone."""
+class SecondProduct(NamedTuple):
+    """Elements of values that both models have, by number, times elements of constants."""
 
-    source: int | None
-    relation: isl.Map  # from an output to [element -> position of the weight]
+    sources: tuple[tuple[int, isl.Map], ...]
+    factors: tuple[Factor, ...]
+
+    def times(self, other: SecondProduct) -> SecondProduct:
+        """Return the product of both."""
+        return SecondProduct(self.sources + other.sources, self.factors + other.factors)
+
+
+class SecondTerm(NamedTuple):
+    """Products that are summed."""
+
+    sources: tuple[int, ...]
+    relation: isl.Map  # from an output to [elements of the sources -> position of the weight]
     arrays: tuple[Array, ...]
 
     @property
@@ -75,7 +86,7 @@ class SecondLeaf:
     """Outputs that are computed alike: functions, the last one first, of a sum of terms."""
 
     where: isl.Set
-    functions: tuple[Any, ...] | None
+    functions: tuple[Any, ...]
     terms: tuple[SecondTerm, ...] = ()
 
 
@@ -222,176 +233,123 @@ class _Walk:
         self.stops = numbering.known & set(numbering.of[1].values())
         self.visits = 0
         self.shape = side.shape(end)
+        self.rank = len(self.shape)
 
     def leaves(self) -> list[SecondLeaf]:
         """Return the outputs in parts that are computed alike."""
-        names, exprs, bounds = [f"o{a}" for a in range(len(self.shape))], [], []
-        for a, run in enumerate(self.side.runs(self.end)):
-            own = [f"p{a}_{i}" for i in range(len(run))]
-            bounds += [f"0 <= {p} < {n.text}" for p, n in zip(own, run, strict=True)]
-            bounds.append(f"o{a} = {whole(own, run)}")
-            exprs += own
-        text = f"{{ [{', '.join(names)}] -> [{', '.join(exprs)}] : {' and '.join(bounds)} }}"
-        begin = self.facts.relation(text).intersect_params(self.facts.limits)
-        return self._leaves(self.end, begin, (), (), 0)
-
-    def _follow(self, m: isl.Map, text: str) -> isl.Map:
-        return m.apply_range(self.facts.relation(text))
+        axes, inside = self.facts.axes(self.shape), self.facts.inside
+        where = [c for o, n in zip(axes, self.shape, strict=True) for c in inside(o, n)]
+        begin = self.facts.relation(self.shape, axes, where)
+        return self._leaves(self.end, begin.intersect_params(self.facts.limits), (), 0)
 
     def _leaves(
-        self,
-        port: SecondPort,
-        m: isl.Map,
-        factors: tuple[Factor, ...],
-        functions: tuple[Any, ...] | None,
-        depth: int,
+        self, port: SecondPort, m: isl.Map, functions: tuple[Any, ...], depth: int
     ) -> list[SecondLeaf]:
-        """Return parts of the domain of `m`, which leads to elements of a value.
+        """Return parts of the domain of `m`, which leads to elements of a value."""
+        known = self._known(port, m)
+        step = self._step(port, depth) if known is None else None
+        functions = (*functions, step.function) if step and step.function else functions
+        if step is None or step.sums:
+            found = known or (self._sum(step, m, depth) if step else [])
+            return [SecondLeaf(m.domain(), functions, tuple(map(self._term, found)))]
+        made, rest = list[SecondLeaf](), m.domain()
+        for one in step.reads:
+            inner = m.apply_range(one.relation).detect_equalities()
+            if not inner.is_empty():
+                rest = rest.subtract(inner.domain())
+                made += self._leaves(one.port, inner, functions, depth + 1)
+        return made if rest.is_empty() else [*made, SecondLeaf(rest, functions)]
 
-        `functions` is None inside a sum. Inside a convolution the domain has its taps, too.
-        """
+    def _known(self, port: SecondPort, m: isl.Map) -> list[SecondProduct] | None:
+        """Return an element of a constant, or of a value that both models have."""
+        number = self.side.number.get(port)
+        if self.side.is_constant(port):
+            try:
+                array = self.side.array(port)
+                return [SecondProduct((), (Factor(m, array),))] if array.any() else []
+            except Unfollowed:
+                pass
+        return [SecondProduct(((number, m),), ())] if number in self.stops else None
+
+    def _step(self, port: SecondPort, depth: int) -> SecondStep:
         self.visits += 1
         if self.visits > MOST_VISITS or depth > DEEPEST:
             raise Unfollowed("the rewritten part has too many layers")
-        inside, layer = m.dim(IN) > len(self.shape), self.side.layer(port)
-        if self.side.is_constant(port):
-            array = self._elements(port)
-            if inside and array.any():
-                raise Unfollowed(f"{layer} is convolved, and is no zero")
-            terms = self._terms(None, m, (*factors, Factor(m, array))) if array.any() else ()
-            return [SecondLeaf(m.domain(), functions, terms)]
-        if self.side.number.get(port) in self.stops:
-            return [
-                SecondLeaf(m.domain(), functions, self._terms(self.side.number[port], m, factors))
-            ]
-        step = self.side.step(port)
-        if inside and step.kind == "block":
-            raise Unfollowed(f"{layer} is convolved")
-        if step.function is not None:
-            if factors or functions is None:
-                raise Unfollowed(f"{layer} is not the last that is computed")
-            functions = (*functions, step.function)
-        if step.kind == "block":
-            return [SecondLeaf(m.domain(), functions, self._block(step, m, factors, depth))]
-        if step.kind in ("sum", "scale"):
-            rule = self._sum if step.kind == "sum" else self._scaled
-            return rule(step, m, factors, functions, depth)
-        return self._moved(step, m, factors, functions, depth)
+        return self.side.step(port)
 
-    def _moved(
-        self, step: SecondStep, m: isl.Map, factors: tuple[Factor, ...], functions: Any, depth: int
-    ) -> list[SecondLeaf]:
-        """Return what every input becomes; the rest is zeros, which need no part of a sum."""
-        inside = m.dim(IN) > len(self.shape)
-        made, rest = [], m.domain()
+    def _products(self, port: SecondPort, m: isl.Map, depth: int) -> list[SecondProduct]:
+        """Return what is summed for an element of a value."""
+        known = self._known(port, m)
+        if known is not None:
+            return known
+        step = self._step(port, depth)
+        if step.function:
+            raise Unfollowed(f"{self.side.layer(port)} is not the last that is computed")
+        return self._sum(step, m, depth)
+
+    def _sum(self, step: SecondStep, m: isl.Map, depth: int) -> list[SecondProduct]:
+        made: list[SecondProduct] = []
         for one in step.reads:
-            inner = self._follow(m, one.text)
-            if not inner.is_empty():
-                rest = rest if inside else rest.subtract(inner.domain())
-                made += self._leaves(one.port, inner, factors, functions, depth + 1)
-        return made if inside or rest.is_empty() else [*made, SecondLeaf(rest, functions)]
-
-    def _sum(
-        self, step: SecondStep, m: isl.Map, factors: tuple[Factor, ...], functions: Any, depth: int
-    ) -> list[SecondLeaf]:
-        """Return every combination of the parts of both addends."""
-        made = [SecondLeaf(m.domain(), functions)]
-        for one, sign in zip(step.reads, step.signs, strict=True):
-            more = factors if sign == 1 else (*factors, self._number(m, -1.0))
-            inner = self._follow(m, one.text)
-            below = self._leaves(one.port, inner, more, None, depth + 1)
-            if m.dim(IN) > len(self.shape):
-                made += below
+            if one.taps and m.dim(IN) > self.rank:
+                raise Unfollowed(f"{self.side.layer(one.port)} is convolved twice")
+            count = len(one.taps)
+            same = isl.Map.identity(isl.Space.alloc(self.facts.context, 0, count, count))
+            wide = m.flat_product(same) if count else m
+            data = wide.apply_range(one.relation).detect_equalities()
+            if data.is_empty():
                 continue
-            made = [
-                SecondLeaf(where, functions, a.terms + b.terms)
-                for a, b in itertools.product(made, below)
-                if not (where := a.where.intersect(b.where)).is_empty()
-            ]
+            found = self._products(one.port, data, depth + 1)
+            if one.sign < 0:
+                found = [p.times(self._number(data, -1.0)) for p in found]
+            if one.weight is not None:
+                places = wide.apply_range(one.weight.relation)
+                weights = self._products(one.weight.port, places, depth + 1)
+                if any(p.sources for p in weights) and count:
+                    weights = [p.times(self._taps(one.taps)) for p in weights]
+                found = [a.times(b) for a, b in itertools.product(found, weights)]
+            made += found
         return made
 
-    def _scaled(
-        self, step: SecondStep, m: isl.Map, factors: tuple[Factor, ...], functions: Any, depth: int
-    ) -> list[SecondLeaf]:
-        """Return multiples; a mask of zeros and ones leaves out elements."""
-        data, by = step.reads
-        array, places = self._elements(by.port), self._follow(m, by.text)
-        rest: list[SecondLeaf] = []
-        if array.size > 1 and np.isin(array, (0, 1)).all():
-            kept = places.intersect_range(self._ones(array)).domain()
-            rest = [SecondLeaf(m.domain().subtract(kept), functions)]
-            m = m.intersect_domain(kept)
-        else:
-            factors = (*factors, Factor(places, array))
-        below = self._leaves(data.port, self._follow(m, data.text), factors, functions, depth + 1)
-        return below + rest
-
-    def _block(
-        self, step: SecondStep, m: isl.Map, factors: tuple[Factor, ...], depth: int
-    ) -> tuple[SecondTerm, ...]:
-        made: list[SecondLeaf] = []
-        if step.bias is not None:
-            to = self._follow(m, step.bias.text)
-            made += self._leaves(step.bias.port, to, factors, None, depth + 1)
-        taps = ", ".join(f"t{i}" for i in range(len(step.taps)))
-        bounds = " and ".join(f"0 <= t{i} < {n}" for i, n in enumerate(step.taps))
-        every = self.facts.relation(f"{{ [{taps}] -> [] : {bounds} }}")
-        wide = m.flat_product(self.facts.relation(f"{{ [{taps}] -> [{taps}] : {bounds} }}"))
-        filter, (one,) = step.filter, step.reads
-        assert filter is not None
-        lifted = [Factor(f.places.flat_product(every), f.array) for f in factors]
-        lifted.append(Factor(self._follow(wide, filter.text), self.side.array(filter.port)))
-        data = self._follow(wide, one.text)
-        made += self._leaves(one.port, data, (*lifted,), None, depth + 1)
-        return tuple(t for leaf in made for t in leaf.terms)
-
-    def _number(self, m: isl.Map, value: float) -> Factor:
+    def _number(self, m: isl.Map, value: float) -> SecondProduct:
         """Return a number as a factor."""
-        nowhere = isl.Map.from_domain(m.domain())
-        return Factor(self._follow(nowhere, "{ [] -> [0] }"), np.array([value]))
+        there = isl.Map.from_domain_and_range(m.domain(), isl.Set("{ [0] }", self.facts.context))
+        return SecondProduct((), (Factor(there, np.array([value])),))
 
-    def _elements(self, port: SecondPort) -> Array:
-        """Return a constant in the parts of its axes."""
-        shape = [n.known for run in self.side.runs(port) for n in run]
-        return self.side.array(port).reshape(shape)
+    def _taps(self, sizes: tuple[int, ...]) -> SecondProduct:
+        """Return 1 for each tap: several ones may read one element of a filter."""
+        taps = [self.facts.name(f"t{i}") for i in range(len(sizes))]
+        places = self.facts.relation(self.shape, taps, taps=len(taps))
+        return SecondProduct((), (Factor(places, np.broadcast_to(1.0, sizes)),))
 
-    def _ones(self, mask: Array) -> isl.Set:
-        """Return where a mask of zeros and ones is 1, if it is a product of masks of its axes."""
-        texts, again = [], np.ones_like(mask)
-        for axis, size in enumerate(mask.shape):
-            row = mask.max(tuple(a for a in range(mask.ndim) if a != axis))
-            again *= row.reshape([-1 if a == axis else 1 for a in range(mask.ndim)])
-            periods = (p for p in range(1, size + 1) if (row == np.resize(row[:p], size)).all())
-            period = next(periods, 1)
-            kept = [f"i{axis} mod {period} = {r}" for r in np.flatnonzero(row[:period])]
-            texts += [f"0 <= i{axis} < {size}", f"({' or '.join(kept) or '1 = 0'})"]
-        if not np.array_equal(again, mask):
-            raise Unfollowed("a mask is no product of masks of its axes")
-        names = ", ".join(f"i{a}" for a in range(mask.ndim))
-        return isl.Set(f"{{ [{names}] : {' and '.join(texts)} }}", self.facts.context)
-
-    def _terms(
-        self, source: int | None, m: isl.Map, factors: tuple[Factor, ...]
-    ) -> tuple[SecondTerm, ...]:
-        """Return products by the positions of their weights, without the taps that lead there."""
+    def _term(self, product: SecondProduct) -> SecondTerm:
+        """Return a product by the positions of its weights, without the taps that lead there."""
+        sources = sorted(product.sources, key=lambda s: s[0])
+        numbers = tuple(n for n, _ in sources)
+        if len({*numbers}) < len(numbers):
+            raise Unfollowed("a value is multiplied by itself")
+        factors = product.factors
         if not any(f.array.ndim for f in factors):
-            factors = (*factors, self._number(m, 1.0))
-        places = reduce(isl.Map.flat_range_product, (f.places for f in factors))
-        if source is None:
-            m = self._follow(isl.Map.from_domain(m.domain()), "{ [] -> [] }")
-        relation, rank = m.range_product(places), len(self.shape)
-        relation = relation.project_out(IN, rank, relation.dim(IN) - rank)
-        term = SecondTerm(source, relation, tuple(f.array for f in factors))
-        return () if relation.is_empty() else (term,)
+            factors += self._number(sources[0][1], 1.0).factors
+        maps = [m for _, m in sources] + [f.places for f in factors]
+        deepest = max(m.dim(IN) for m in maps)
+        maps = [m.insert_dims(IN, m.dim(IN), deepest - m.dim(IN)) for m in maps]
+        nothing = isl.Map.from_domain_and_range(
+            maps[-1].domain(), isl.Set("{ [] }", self.facts.context)
+        )
+        elements = reduce(isl.Map.flat_range_product, maps[: len(sources)], nothing)
+        places = reduce(isl.Map.flat_range_product, maps[len(sources) :])
+        relation = elements.range_product(places)
+        relation = relation.project_out(IN, self.rank, relation.dim(IN) - self.rank)
+        return SecondTerm(numbers, relation, tuple(f.array for f in factors))
 
 
 def compare(facts: SecondFacts, walks: Sequence[_Walk]) -> None:
     """Raise Differs unless both sides are equal, leaf by leaf and source by source."""
     a, b = (walk.shape for walk in walks)
-    pairs = [*zip(a, b, strict=False)]
-    same = (x.same(y) or facts.always(f"{x.text} = {y.text}") for x, y in pairs)
-    if len(a) != len(b) or not all(same):
-        texts = [", ".join(n.text for n in shape) for shape in (b, a)]
+    if any(isinstance(n, Merged) for n in (*a, *b)):
+        raise Unfollowed("a Reshape merges axes of open sizes")
+    if len(a) != len(b) or not all(map(facts.equal, a, b)):
+        texts = [", ".join(map(shown, shape)) for shape in (b, a)]
         raise SecondDiffers(f"the shape is [{texts[0]}] instead of [{texts[1]}]")
     for x, y in itertools.product(*(walk.leaves() for walk in walks)):
         where = x.where.intersect(y.where)
@@ -399,8 +357,8 @@ def compare(facts: SecondFacts, walks: Sequence[_Walk]) -> None:
             continue
         if x.functions != y.functions:
             raise SecondDiffers(f"the activations are {y.functions} instead of {x.functions}")
-        for source in {t.source for t in x.terms + y.terms}:
-            terms = [[t for t in leaf.terms if t.source == source] for leaf in (x, y)]
+        for sources in {t.sources for t in x.terms + y.terms}:
+            terms = [[t for t in leaf.terms if t.sources == sources] for leaf in (x, y)]
             sides = [_Taps(facts, where, own) for own in terms]
             for counts in itertools.product(*(range(len(s.firsts) + 1) for s in sides)):
                 domain = None
@@ -423,7 +381,11 @@ class _Taps:
             names = [f"f{a}" for a in range(len(t.shape))]
             zeros = ["0"] * (self.rank - len(names))
             tag = f"{{ [{', '.join(names)}] -> [{', '.join([str(i), *names, *zeros])}] }}"
-            own = t.relation.intersect_domain(where).uncurry().apply_range(facts.relation(tag))
+            own = (
+                t.relation.intersect_domain(where)
+                .uncurry()
+                .apply_range(isl.Map(tag, facts.context))
+            )
             rest = own if rest is None else rest.union(own)
         while rest is not None and not rest.is_empty():
             single = rest.is_single_valued()
@@ -461,7 +423,8 @@ def _equal(domain: isl.Set, taps: Sequence[tuple[isl.Map, SecondTerm]], first: i
         return
     places = _positions([r.intersect_domain(domain) for r, _ in taps], [t for _, t in taps])
     values = [_weight(t.arrays, p) for (_, t), p in zip(taps, places, strict=True)]
-    sums = np.broadcast_arrays(_total(values[:first]), _total(values[first:]))
+    zero = np.zeros(1)
+    sums = np.broadcast_arrays(sum(values[:first], zero), sum(values[first:], zero))
     off = np.flatnonzero(sums[0] != sums[1])
     if len(taps) == 2 and first == 1 and np.float16 in [a.dtype for a in taps[1][1].arrays]:
         exact, near = (s.astype(np.float64) for s in sums)
@@ -493,25 +456,11 @@ def _positions(relations: Sequence[isl.Map], terms: Sequence[SecondTerm]) -> lis
 
 
 def _weight(arrays: Sequence[Array], places: Sequence[Array]) -> Array:
-    """Return products of elements; an unknown element is only multiplied by 1."""
+    """Return products of elements in double precision."""
     rest, total = list(places), np.ones(places[0].shape)
     for array in arrays:
         value = array[tuple(rest.pop(0) for _ in range(array.ndim))]
-        unknown = [v.dtype == np.uint64 for v in (total, value)]
-        if any(unknown):
-            symbol, other = (total, value) if unknown[0] else (value, total)
-            if all(unknown) or not ((other == 1) | (symbol == 0)).all():
-                raise Unfollowed("unknown elements are multiplied")
-            total = symbol
-        else:
-            total = normal(total * value.astype(np.float64))
+        if value.dtype.kind in "iu" and (abs(value.astype(np.float64)) >= 2.0**53).any():
+            raise Unfollowed("an integer weight of more than 53 bits")
+        total = normal(total * value.astype(np.float64))
     return total
-
-
-def _total(values: Sequence[Array]) -> Array:
-    """Return sums of weights; of unknown elements only one may be other than 0."""
-    if not any(v.dtype == np.uint64 for v in values):
-        return np.asarray(sum(values, np.zeros(1)))
-    if np.sum([v != 0 for v in values], 0).max(initial=0) > 1:
-        raise Unfollowed("unknown elements are added")
-    return np.asarray(np.max([v.astype(np.uint64) for v in values], 0))

@@ -14,20 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.verify.second_reading import SecondLayer, SecondSize, Unfollowed, larger
-from irdeconv.verify.second_relations import (
-    Runs,
-    SecondRead,
-    SecondStep,
-    inside,
-    names_of,
-    parts,
-    plain,
-    product,
-    relation,
-    run_of,
-    whole,
-)
+from irdeconv.verify.second_reading import SecondLayer, Unfollowed
+from irdeconv.verify.second_relations import SecondRead, SecondStep, Size, divided, larger
 
 MOST_WEIGHTS = 1 << 25
 _SYSTEMS = {"opset": "openvino", "onednn_graph": "onednn", "onnx_opset": "onnx"}
@@ -62,7 +50,7 @@ class Attributes:
     function: tuple[Any, ...] | None = None
     inverted: bool = False  # same_upper means the larger half at the begin
 
-    def window(self, a: int, size: SecondSize, kernel: int) -> tuple[SecondSize, SecondSize]:
+    def window(self, a: int, size: Size, kernel: int) -> tuple[Size, Size]:
         """Return `begin` and the number of outputs on an axis."""
         reach, stride = self.dilations[a] * (kernel - 1) + 1, self.strides[a]
         longest = (size - 1) * stride + reach + self.extra[a]
@@ -70,20 +58,20 @@ class Attributes:
         same, upper = self.mode.startswith("same"), self.mode == "same_upper"
         total = None
         if self.system == "openvino" and asked is not None and self.document:
-            return (longest - asked + int(upper)) // 2, SecondSize.of(asked)
+            return (longest - asked + int(upper)) // 2, asked
         if self.system == "onnx" and (same or asked is not None):
             total = longest - (size * stride if asked is None else asked)
         elif self.system == "openvino" and same and asked is not None:
             total = longest - asked
         elif self.system in ("onednn", "tensorrt") and same:
-            total = SecondSize.of(reach - stride)
+            total = reach - stride
         if total is not None:
             total = larger(total, 0)
             begin = total // 2 if upper != self.inverted else total - total // 2
-            return begin, longest - total if asked is None else SecondSize.of(asked)
+            return begin, longest - total if asked is None else asked
         explicit = self.mode == "explicit"
-        begin, end = (SecondSize.of(p[a] if explicit else 0) for p in (self.before, self.after))
-        return begin, longest - begin - end if asked is None else SecondSize.of(asked)
+        begin, end = (p[a] if explicit else 0 for p in (self.before, self.after))
+        return begin, longest - begin - end if asked is None else asked
 
 
 def is_deconvolution(y: SecondLayer) -> bool:
@@ -168,27 +156,27 @@ def _tensorrt(s: Any, y: SecondLayer, axes: int, taps: list[str]) -> Attributes:
 
 
 _RULES = {"openvino": _openvino, "onednn": _onednn, "onnx": _onnx, "tensorrt": _tensorrt}
-Window = Callable[[int, SecondSize, int], tuple[SecondSize, SecondSize]]
+Window = Callable[[int, Size, int], tuple[Size, Size]]
 
 
 def deconvolution(s: Any, y: SecondLayer, port: int) -> SecondStep:
     """Follow S*i + D*k = o + begin on every axis."""
-    d = _attributes(s, y, len(s.runs(y.inputs[0])) - 2)
-    return _block(s, y, d, d.window, "{s}*({u}) + {d}*{t} = {o} + {b}")
+    d = _attributes(s, y, len(s.shape(y.inputs[0])) - 2)
+    return _block(s, y, d, d.window, scatters=True)
 
 
 def convolution(s: Any, y: SecondLayer, port: int) -> SecondStep:
     """Follow S*o + D*k = i + begin on every axis."""
-    axes = len(s.runs(y.inputs[0])) - 2
+    axes = len(s.shape(y.inputs[0])) - 2
     filter = ["m", "c", *(f"t{1 + a}" for a in range(axes))]
     filter = ["g", *filter] if y.type.startswith("Group") else filter
     steps = y.ints("strides", axes, 1), y.ints("dilations", axes, 1)
     pads = y.ints("pads_begin", axes), y.ints("pads_end", axes)
     d = Attributes("", filter, *steps, *pads, mode=_mode(y, "auto_pad", "explicit"))
 
-    def window(a: int, size: SecondSize, kernel: int) -> tuple[SecondSize, SecondSize]:
+    def window(a: int, size: Size, kernel: int) -> tuple[Size, Size]:
         reach, stride = d.dilations[a] * (kernel - 1) + 1, d.strides[a]
-        begin, end = (SecondSize.of(p[a] if d.mode == "explicit" else 0) for p in pads)
+        begin, end = (p[a] if d.mode == "explicit" else 0 for p in pads)
         if d.mode.startswith("same"):
             count = (size + (stride - 1)) // stride
             total = larger((count - 1) * stride + reach - size, 0)
@@ -196,45 +184,45 @@ def convolution(s: Any, y: SecondLayer, port: int) -> SecondStep:
             end = total - begin
         return begin, (size + begin + end - reach) // stride + 1
 
-    return _block(s, y, d, window, "{s}*({o}) + {d}*{t} = {u} + {b}")
+    return _block(s, y, d, window, scatters=False)
 
 
-def _block(s: Any, y: SecondLayer, d: Attributes, window: Window, equation: str) -> SecondStep:
+def _block(s: Any, y: SecondLayer, d: Attributes, window: Window, *, scatters: bool) -> SecondStep:
     """Return sums of products over taps: the input channel of a group, a place on every axis."""
-    runs, shape = s.runs(y.inputs[0]), [n.known or 0 for n in s.shape(y.inputs[1])]
-    axes = len(runs) - 2
+    facts, data, shape = s.facts, s.shape(y.inputs[0]), s.shape(y.inputs[1])
+    axes, rank = len(data) - 2, len(data)
     steps = all(0 < v < 1 << 20 for v in (*d.strides, *d.dilations, d.groups))
     if not steps or not 1 <= axes <= 6 or len(shape) != len(d.filter):
         raise Unfollowed(f"{y}: its strides, its dilations, or the rank of its filter")
-    if 0 in shape or math.prod(shape) > MOST_WEIGHTS:
+    if not all(isinstance(n, int) and n for n in shape) or math.prod(shape) > MOST_WEIGHTS:
         raise Unfollowed(f"{y}: the shape of its filter is open, empty or too large")
     of = dict(zip(d.filter, shape, strict=True))
     groups, outputs = of.get("g", d.groups), of["m"]
     inputs = of["c"] if "c" in of else of["C"] // groups
-    channel, space = (axes + 1, range(1, axes + 1)) if d.last else (1, range(2, axes + 2))
-    s.demand(product(runs[channel]), SecondSize.of(groups * inputs), y)
-    out: Runs = [runs[0]] * (axes + 2)
-    out[channel] = run_of(groups * outputs)
-    exprs, bounds = {0: names_of(out)[0]}, []
+    channel, space = (rank - 1, range(1, rank - 1)) if d.last else (1, range(2, rank))
+    s.demand(data[channel], groups * inputs, y)
+    taps = inputs, *(of[f"t{1 + i}"] for i in range(axes))
+    names = {f"t{i}": facts.name(f"t{i}") for i in range(rank - 1)}
+    where = [
+        c for (n, t), size in zip(names.items(), taps, strict=True) for c in facts.inside(t, size)
+    ]
+    at, out = facts.axes(data), [*data]
+    group, names["m"] = divided(at[channel], outputs)
+    names |= {"g": group, "c": names["t0"], "C": group * inputs + names["t0"]}
+    bias = [SecondRead(y.inputs[2], facts.relation(data, [at[channel]]))] if d.bias else []
+    out[channel], at[channel] = groups * outputs, names["C"]
     for i, a in enumerate(space):
-        begin, count = window(i, product(runs[a]), of[f"t{1 + i}"])
-        s.assume(count)
-        out[a] = run_of(count)
-        exprs[a] = [f"u{i}_{j}" for j in range(len(runs[a]))]
-        bounds += [inside(u, n) for u, n in zip(exprs[a], runs[a], strict=True)]
-        row = {"s": d.strides[i], "d": d.dilations[i], "t": f"t{1 + i}", "b": begin.text}
-        bounds.append(equation.format(o=plain(out, a), u=whole(exprs[a], runs[a]), **row))
-    m = plain(out, channel)
-    group = f"floor(({m})/{outputs})"
-    exprs[channel] = parts(f"{inputs}*{group} + t0", runs[channel])
-    taps = (inputs, *(of[f"t{1 + i}"] for i in range(axes)))
-    at = relation(out, [e for a in sorted(exprs) for e in exprs[a]], bounds, len(taps))
-    index = {"g": group, "c": "t0", "C": f"{inputs}*{group} + t0", "m": f"(({m}) mod {outputs})"}
+        begin, out[a] = window(i, data[a], taps[1 + i])
+        s.assume(out[a])
+        reach = names[f"t{1 + i}"] * d.dilations[i]
+        if scatters:  # S*i + D*k = o + begin
+            at[a], over = divided(at[a] + begin - reach, d.strides[i])
+            where.append(facts.same(over, 0))
+        else:  # S*o + D*k = i + begin
+            at[a] = at[a] * d.strides[i] + reach - begin
+        where += facts.inside(at[a], data[a])
     filter = SecondRead(
-        y.inputs[1], relation(out, [index.get(k, k) for k in d.filter], taps=len(taps))
+        y.inputs[1], facts.relation(data, [names[k] for k in d.filter], taps=len(taps))
     )
-    bias = None
-    if d.bias:
-        bias = SecondRead(y.inputs[2], relation(out, parts(m, s.runs(y.inputs[2])[0])))
-    reads = [SecondRead(y.inputs[0], at)]
-    return SecondStep("block", out, reads, filter=filter, taps=taps, bias=bias, function=d.function)
+    read = SecondRead(y.inputs[0], facts.relation(data, at, where, len(taps)), filter, taps)
+    return SecondStep(out, [read, *bias], sums=True, function=d.function)

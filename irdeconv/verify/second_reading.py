@@ -1,4 +1,4 @@
-"""The files of a model for the second check: layers, equal values, and sizes as polynomials.
+"""The files of a model for the second check: layers and equal values.
 
 Nothing of irdeconv reads them here. The XML has been validated before; what is odd is not followed.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -17,7 +16,6 @@ import numpy as np
 from lxml import etree
 
 Array = np.ndarray[Any, np.dtype[Any]]
-LONGEST_SIZE = 1000  # characters of an open size
 # Element types by their NumPy code; bf16 is widened by hand, other types are only compared.
 CODES = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "boolean": "?", "bf16": "<u2"}
 CODES |= {f"{kind}{8 * n}": f"<{kind}{n}" for kind in "iu" for n in (1, 2, 4, 8)}
@@ -177,94 +175,3 @@ class Numbering:
         for port in range(len(y.names)):
             number = self._table.setdefault((str(key), port), len(self._table))
             own.setdefault(SecondPort(at, port), number)
-
-
-class SecondSize:
-    """An integer: a polynomial over open sizes, and over what is rounded of them."""
-
-    def __init__(self, terms: Mapping[tuple[str, ...], int]) -> None:
-        self.terms = {k: v for k, v in terms.items() if v}
-
-    @staticmethod
-    def of(value: Any) -> SecondSize:
-        """Return an integer or a name as a size."""
-        if isinstance(value, SecondSize):
-            return value
-        return SecondSize({(value,): 1} if isinstance(value, str) else {(): int(value)})
-
-    @property
-    def known(self) -> int | None:
-        """The integer if nothing is open."""
-        return None if any(self.terms) else self.terms.get((), 0)
-
-    @property
-    def text(self) -> str:
-        """The expression for isl, which is linear."""
-        if (self.known or 0) > 0:
-            return str(self.known)
-        made = " + ".join(f"{v}*{k[0]}" if k else str(v) for k, v in self.terms.items())
-        if len(made) > LONGEST_SIZE or any(len(k) > 1 for k in self.terms):
-            raise Unfollowed(
-                "a product of open sizes decides a position, or too long an expression"
-            )
-        return f"({made or 0})"
-
-    def __add__(self, other: Any) -> SecondSize:
-        x, y = self.terms, SecondSize.of(other).terms
-        return SecondSize({k: x.get(k, 0) + y.get(k, 0) for k in {**x, **y}})
-
-    def __mul__(self, other: Any) -> SecondSize:
-        made: Counter[tuple[str, ...]] = Counter()
-        for a, x in self.terms.items():
-            for b, y in SecondSize.of(other).terms.items():
-                made[tuple(sorted(a + b))] += x * y
-        return SecondSize(made)
-
-    def __neg__(self) -> SecondSize:
-        return self * -1
-
-    def __sub__(self, other: Any) -> SecondSize:
-        return self + -SecondSize.of(other)
-
-    def __floordiv__(self, other: Any) -> SecondSize:
-        by, known = SecondSize.of(other).known or 0, self.known
-        if by <= 0:
-            raise Unfollowed("a division of sizes by an open or negative number")
-        if all(v % by == 0 for v in self.terms.values()):
-            return SecondSize({k: v // by for k, v in self.terms.items()})
-        return SecondSize.of(f"floor({self.text}/{by})" if known is None else known // by)
-
-    def __mod__(self, other: Any) -> SecondSize:
-        by = SecondSize.of(other)
-        return self - self // by * by
-
-    def same(self, other: SecondSize) -> bool:
-        """Whether two sizes are the same polynomial."""
-        return self.terms == other.terms
-
-    def over(self, other: SecondSize) -> SecondSize | None:
-        """Return the exact quotient by a product of sizes, None if there is none."""
-        if self.same(other) or len(other.terms) != 1:
-            return SecondSize.of(1) if self.same(other) else None
-        ((names, by),) = other.terms.items()
-        made = {}
-        for key, value in self.terms.items():
-            left = Counter(key)
-            left.subtract(names)
-            if value % by or min(left.values(), default=0) < 0:
-                return None
-            made[tuple(sorted(left.elements()))] = value // by
-        return SecondSize(made)
-
-
-def larger(a: Any, b: Any) -> SecondSize:
-    """Return the larger of two sizes."""
-    x, y = SecondSize.of(a), SecondSize.of(b)
-    if x.known is not None and y.known is not None:
-        return SecondSize.of(max(x.known, y.known))
-    return SecondSize.of(f"max({x.text}, {y.text})")
-
-
-def smaller(a: Any, b: Any) -> SecondSize:
-    """Return the smaller of two sizes."""
-    return -larger(-SecondSize.of(a), -SecondSize.of(b))

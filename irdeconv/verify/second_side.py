@@ -1,4 +1,4 @@
-"""Facts of one model for the second check: axes, sizes and constants, by rules of its own.
+"""Facts of one model for the second check: sizes and constants, by rules of its own.
 
 If OpenVINO is installed and reads the file, its sizes and folded integers take precedence: a rule
 that contradicts it is not followed.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import islpy as isl
@@ -23,12 +23,21 @@ from irdeconv.verify.second_reading import (
     SecondLayer,
     SecondModel,
     SecondPort,
-    SecondSize,
     Unfollowed,
+)
+from irdeconv.verify.second_relations import (
+    RULES,
+    Merged,
+    SecondStep,
+    Size,
+    divided,
+    factors,
+    is_number,
     larger,
+    product,
+    shown,
     smaller,
 )
-from irdeconv.verify.second_relations import RULES, Runs, SecondStep, product, run_of
 
 MOST_ELEMENTS = 1 << 25
 LARGEST_SIZE = 1 << 24  # of an open axis
@@ -41,36 +50,129 @@ STEPS |= dict.fromkeys(("Convolution", "GroupConvolution"), convolution)
 
 
 class SecondFacts:
-    """What holds for both models: open sizes with their limits, axes of values by number."""
+    """What holds for both models: open sizes with their limits; expressions for isl."""
 
     def __init__(self, numbering: Numbering, openvino: Any) -> None:
         self.numbering = numbering
         self.context = isl.Context()
-        self.open: dict[str, tuple[int, int]] = {}
-        self.assumed: set[str] = set()  # sizes of outputs that the original computes
+        self.limits = isl.Set("{ : }", self.context)
         self.sides = tuple(SecondSide(self, i, openvino) for i in (0, 1))
 
-    def relation(self, text: str) -> isl.Map:
-        """Return a relation in the open sizes."""
-        return isl.Map(f"[{', '.join(self.open)}] -> {text}", context=self.context)
+    def name(self, name: str) -> isl.PwAff:
+        """Return an axis, a tap or an open size by its name."""
+        return isl.PwAff(f"[{name}] -> {{ [({name})] }}", self.context)
 
-    def size(self, name: str, low: int = 1, high: int = LARGEST_SIZE) -> SecondSize:
+    def axes(self, shape: Sequence[Size]) -> list[Size]:
+        """Return the positions along the axes of an output."""
+        made: list[Size] = []
+        for a, n in enumerate(shape):
+            parts = tuple(self.name(f"o{a}_{i}") for i in range(len(factors(n))))
+            made.append(Merged(parts) if isinstance(n, Merged) else self.name(f"o{a}"))
+        return made
+
+    def size(self, name: str, low: int = 1, high: int = LARGEST_SIZE) -> Size:
         """Return an open size."""
-        self.open[name] = low, high
-        return SecondSize.of(name)
+        made = self.name(name)
+        self.assume(made - low)
+        self.assume(high - made)
+        return made
 
-    @property
-    def limits(self) -> isl.Set:
-        """All open sizes within their limits."""
-        rows = [f"{low} <= {n} <= {high}" for n, (low, high) in self.open.items()]
-        rows += [f"{text} >= 0" for text in sorted(self.assumed)]
-        text = f"[{', '.join(self.open)}] -> {{ : {' and '.join(rows)} }}"
-        return isl.Set(text, context=self.context)
+    def assume(self, size: Size) -> None:
+        """Leave out open sizes at which a size is negative."""
+        self.limits = self.limits.intersect(self.lifted(size).nonneg_set())
 
-    def always(self, condition: str) -> bool:
-        """Whether a condition on open sizes holds within their limits."""
-        text = f"[{', '.join(self.open)}] -> {{ : {condition} }}"
-        return bool(self.limits.is_subset(isl.Set(text, context=self.context)))
+    def lifted(self, size: Size) -> isl.PwAff:
+        """Return an expression, also of a number."""
+        return isl.PwAff(f"{{ [({size})] }}", self.context) if isinstance(size, int) else size
+
+    def simple(self, size: Size) -> Size:
+        """Return a number if it is one, else what the limits leave of an expression."""
+        if isinstance(size, Merged):
+            return Merged(tuple(map(self.simple, size.parts)))
+        if isinstance(size, int):
+            return size
+        size = size.gist(self.limits).coalesce()
+        fixed = size.n_piece() == 1 and size.is_cst()
+        return size.max_val().to_python() if fixed else size
+
+    def same(self, a: Size, b: Size) -> isl.Set:
+        """Return the condition that two expressions are equal."""
+        return self.lifted(a - b).zero_set()
+
+    def inside(self, position: Size, size: Size) -> list[isl.Set]:
+        """Return the conditions that a position is one of an axis."""
+        return [self.lifted(n).nonneg_set() for n in (position, size - 1 - position)]
+
+    def equal(self, a: Size, b: Size) -> bool:
+        """Whether two sizes are equal within the limits."""
+        if isinstance(a, Merged) or isinstance(b, Merged):
+            return is_number(self.quotient(a, b), 1)
+        return bool(self.limits.is_subset(self.same(a, b)))
+
+    def at_least(self, a: Size, b: Size) -> bool:
+        """Whether a size is surely not below another one within the limits."""
+        if isinstance(a, Merged) or isinstance(b, Merged):
+            return self.quotient(a, b) is not None
+        return bool(self.limits.is_subset(self.lifted(a - b).nonneg_set()))
+
+    def quotient(self, a: Size, b: Size) -> Size | None:
+        """Return the exact quotient of products, None if cancelling their factors has no end."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a // b if b and a % b == 0 else None
+        left, rest = [*factors(a)], 1
+        for d in factors(b):
+            for i, n in enumerate(left):
+                if (k := self._ratio(n, d)) is not None:
+                    left[i] = k
+                    break
+                if (k := self._ratio(d, n)) is not None:
+                    left[i], rest = 1, rest * k
+                    break
+            else:
+                if not isinstance(d, int):
+                    return None
+                rest *= d
+        left = [*factors(product(left))]
+        for i, n in enumerate(left):
+            if rest and self.equal(n % rest, 0):
+                return product([*left[:i], n // rest, *left[i + 1 :]])
+        return None
+
+    def _ratio(self, a: Size, b: Size) -> int | None:
+        """Return the whole number `k` with a = k*b, None if there is none."""
+        most = [self.lifted(n).intersect_domain(self.limits).max_val().to_python() for n in (a, b)]
+        k = most[0] // most[1] if most[1] else 0
+        return k if k and self.equal(a, b * k) else None
+
+    def from_end(self, bound: Size, size: Size) -> Size:
+        """Return a bound of a Slice counted from the start, not below 0."""
+        if self.at_least(bound, 0):
+            return bound
+        if self.at_least(-1, bound):
+            return self.simple(larger(size + bound, 0))
+        raise Unfollowed("a bound may count from either end")
+
+    def relation(
+        self,
+        shape: Sequence[Size],
+        at: Sequence[Size],
+        where: Sequence[isl.Set] = (),
+        taps: int = 0,
+    ) -> isl.Map:
+        """Return the relation from an output's elements (and taps) to positions."""
+        names = [
+            n.get_dim_name(isl.dim_type.param, 0) for o in self.axes(shape) for n in factors(o)
+        ]
+        names += [f"t{i}" for i in range(taps)]
+        made = isl.Set("{ [] }", self.context)
+        for position in (n for axis in at for n in factors(axis)):
+            one = isl.MultiPwAff.from_pw_aff(self.lifted(position))
+            made = made.flat_product(isl.Set.from_multi_pw_aff(one))
+        for condition in where:
+            made = made.intersect_params(condition)
+        ids = isl.MultiId(f"{{ [{', '.join(names)}] }}", self.context)
+        # Without this, quotients and remainders stay as unknowns that multiply in compositions.
+        return made.unbind_params_insert_domain(ids).detect_equalities()
 
 
 class SecondSide:
@@ -81,14 +183,14 @@ class SecondSide:
         self.model = facts.numbering.models[index]
         self.document = self.model.document
         self.number = facts.numbering.of[index]
-        self._axes: dict[SecondPort, Runs | str] = {}
+        self._shapes: dict[SecondPort, list[Size] | str] = {}
         self._steps: dict[SecondPort, SecondStep] = {}
         self._arrays: dict[SecondPort, Array] = {}
         self._constant: list[bool] = []
         for y in self.model.layers:
             fixed = bool(y.inputs) and all(self._constant[p.layer] for p in y.inputs)
             self._constant.append(y.type == "Const" or (fixed and y.type != "RandomUniform"))
-        self._shapes, self._folded = openvino(self.model) if openvino else ({}, {})
+        self._said, self._folded = openvino(self.model) if openvino else ({}, {})
 
     def layer(self, port: SecondPort) -> SecondLayer:
         """Return the layer that computes a value."""
@@ -98,72 +200,63 @@ class SecondSide:
         """Whether a value depends on no input."""
         return self._constant[port.layer]
 
-    def runs(self, port: SecondPort) -> Runs:
-        """Return the axes of a value; layers in front are looked at in order, not recursively."""
-        for at in range(len(self._axes), port.layer + 1):
-            if SecondPort(at) not in self._axes:
-                self._look(SecondPort(at))
-        found = self._axes.get(port) or self._look(port)
+    def shape(self, port: SecondPort) -> list[Size]:
+        """Return sizes; layers in front are looked at in order, not recursively."""
+        for at in range(len(self._shapes), port.layer):
+            self._look(SecondPort(at))
+        found = self._look(port)
         if isinstance(found, str):
             raise Unfollowed(found)
-        return found
+        return [*found]
 
-    def _look(self, port: SecondPort) -> Runs | str:
-        try:
-            made: Runs | str = self._runs(port)
-        except Unfollowed as e:
-            made = str(e)
-        self._axes[port] = made
-        return made
+    def _look(self, port: SecondPort) -> list[Size] | str:
+        if port not in self._shapes:
+            try:
+                self._shapes[port] = [self.facts.simple(n) for n in self._sizes_of(port)]
+            except Unfollowed as e:
+                self._shapes[port] = str(e)
+        return self._shapes[port]
 
-    def _runs(self, port: SecondPort) -> Runs:
-        y, said = self.layer(port), self._shapes.get((self.layer(port).name, port.port))
+    def _sizes_of(self, port: SecondPort) -> Sequence[Size]:
+        y = self.layer(port)
+        said = self._said.get((y.name, port.port))
         if y.type in ("Parameter", "Const"):
-            shape = self._declared(port, y)
-        elif y.type == "ShapeOf":
-            shape = [len(self.runs(y.inputs[0]))]
-        elif y.type == "Gather":
-            shape, index = self.shape(y.inputs[0]), self.shape(y.inputs[1])
-            axis = self.ints(y.inputs[2])[0] % len(shape)
-            shape[axis : axis + 1] = index
-        elif y.type in ("Convert", *ARITHMETIC) and self._are_vectors(y):
-            shapes = [[n.known or 0 for n in self.shape(p)] for p in y.inputs]
-            shape = [*np.broadcast_shapes(*map(tuple, shapes))]
-        elif y.type in STEPS:
-            runs = self.step(port).runs
-            known = [product(run).known for run in runs]
-            fits = said is None or len(said) == len(known)
-            pairs = zip(known, said or known, strict=fits)
-            if not fits or any(None not in p and p[0] != p[1] for p in pairs):
+            return self._declared(port, y)
+        if y.type == "ShapeOf":
+            return [len(self.shape(y.inputs[0]))]
+        if y.type in (*VALUES, "Convert") and self._are_vectors(y):
+            return np.broadcast_shapes(*(tuple(self.shape(p)) for p in y.inputs))
+        if y.type in STEPS:
+            made = self.step(port).shape
+            rows = zip(made, said or (), strict=False)
+            differ = any(isinstance(a, int) and b not in (None, a) for a, b in rows)
+            if differ or (said is not None and len(said) != len(made)):
                 raise Unfollowed(f"{y}: OpenVINO infers another shape, {said}")
-            return runs
-        elif said is not None:
+            return made
+        if said is not None:
             name = f"d{self.number.get(port, f'_{self.index}_{port.layer}')}"
-            rows = enumerate(said)
-            shape = [self.facts.size(f"{name}_{a}") if n is None else n for a, n in rows]
-        else:
-            return self._of_other(port, y)
-        return [run_of(n) for n in shape]
+            return [self.facts.size(f"{name}_{a}") if n is None else n for a, n in enumerate(said)]
+        return self._of_other(port, y)
 
     def _are_vectors(self, y: SecondLayer) -> bool:
         """Whether the inputs have known sizes, and are constant or no more than vectors."""
         shapes = [self.shape(p) for p in y.inputs]
         small = all(len(n) < 2 for n in shapes) or all(map(self.is_constant, y.inputs))
-        return small and all(n.known is not None for row in shapes for n in row)
+        return small and all(isinstance(n, int) for row in shapes for n in row)
 
-    def _of_other(self, port: SecondPort, y: SecondLayer) -> Runs:
-        """Return the axes of the equal value of the other model, if its file says more."""
+    def _of_other(self, port: SecondPort, y: SecondLayer) -> list[Size]:
+        """Return the sizes of the equal value of the other model, if its file says more."""
         for p, number in self.facts.numbering.of[1].items():
             if self.index == 0 and number == self.number[port]:
-                return self.facts.sides[1].runs(p)
+                return self.facts.sides[1].shape(p)
         raise Unfollowed(f"the shape of {y} is not known, which OpenVINO would infer")
 
-    def _declared(self, port: SecondPort, y: SecondLayer) -> list[Any]:
+    def _declared(self, port: SecondPort, y: SecondLayer) -> list[Size]:
         texts = [t.strip() for t in y.attributes.get("shape", "").split(",") if t.strip()]
         if y.type == "Parameter":
             place = self.model.places("Parameter").index(port.layer)
             texts = self.model.shapes.get(place, texts)
-        shape: list[Any] = []
+        shape: list[Size] = []
         for axis, text in enumerate(texts):
             low, dots, high = str(text).replace("?", "..").replace("-1", "..").partition("..")
             if not (low + high).isdigit() and low + high:
@@ -172,10 +265,6 @@ class SecondSide:
             limits = max(int(low or 1), 1), int(high or LARGEST_SIZE)
             shape.append(self.facts.size(name, *limits) if dots else int(low))
         return shape
-
-    def shape(self, port: SecondPort) -> list[SecondSize]:
-        """Return the sizes of a value."""
-        return [product(run) for run in self.runs(port)]
 
     def step(self, port: SecondPort) -> SecondStep:
         """Return what an operation reads."""
@@ -187,146 +276,127 @@ class SecondSide:
                 made = STEPS[y.type](self, y, port.port)
             except FAILURES as e:
                 raise Unfollowed(f"{y}: {type(e).__name__} {e}") from None
-            sizes = (n for run in made.runs for n in run if n.known is None)
-            if self.index and not all(self.facts.always(f"{n.text} >= 0") for n in sizes):
+            made.shape = [self.facts.simple(n) for n in made.shape]
+            every = [n for size in made.shape for n in factors(size)]
+            if any(n < 0 for n in every if isinstance(n, int)):
+                raise Unfollowed(f"{y} has an axis of negative size")
+            if self.index and not all(self.facts.at_least(n, 0) for n in every):
                 raise Unfollowed(f"{y} has a negative size where the original has none")
             self._steps[port] = made
         return self._steps[port]
 
-    def demand(self, a: SecondSize, b: SecondSize, y: SecondLayer) -> None:
-        """Require that two sizes are equal."""
-        if not a.same(b) and not self.facts.always(f"{a.text} = {b.text}"):
-            raise Unfollowed(f"{y}: sizes {a.text} and {b.text} do not fit")
+    def demand(self, a: Size, b: Size, y: SecondLayer) -> None:
+        """Require that two sizes are equal, part by part."""
+        pairs = zip(factors(a), factors(b), strict=False)
+        if len(factors(a)) != len(factors(b)) or not all(self.facts.equal(*p) for p in pairs):
+            raise Unfollowed(f"{y}: sizes {shown(a)} and {shown(b)} do not fit")
 
-    def assume(self, size: SecondSize) -> None:
+    def assume(self, size: Size) -> None:
         """Leave out sizes at which an output of the original would have less than no elements."""
-        if self.index == 0 and size.known is None:
-            self.facts.assumed.add(size.text)
+        if self.index == 0 and not isinstance(size, int):
+            self.facts.assume(size)
 
-    def from_end(self, value: SecondSize, size: SecondSize) -> SecondSize:
-        """Return a bound of a Slice counted from the start, not below 0."""
-        if self.facts.always(f"{value.text} >= 0"):
-            return value
-        if self.facts.always(f"{value.text} < 0"):
-            return larger(size + value, 0)
-        raise Unfollowed("a bound may count from either end")
-
-    def sizes(self, port: SecondPort) -> list[SecondSize]:
+    def sizes(self, port: SecondPort) -> list[Size]:
         """Return a vector of integers, of which some may be open."""
         array = self.array(port).reshape(-1)
-        if array.dtype.kind in "fu" or array.size > MOST_FOLDED:
+        if array.dtype.kind == "f" or array.size > MOST_FOLDED:
             raise Unfollowed(f"{self.layer(port)} is no short vector of integers")
-        return [SecondSize.of(v) for v in array.tolist()]
+        return [self.facts.simple(v) for v in array.tolist()]
 
     def ints(self, port: SecondPort) -> list[int]:
         """Return a vector of integers."""
-        known = [v.known for v in self.sizes(port)]
-        if None in known:
+        made = self.sizes(port)
+        if not all(isinstance(v, int) for v in made):
             raise Unfollowed(f"{self.layer(port)} is computed from open sizes")
-        return [v or 0 for v in known]
+        return made
 
     def array(self, port: SecondPort) -> Array:
-        """Return elements: f64 or i64, sizes as objects, numbers of unknown elements as u64."""
+        """Return the elements of a constant, or sizes as objects."""
         if port not in self._arrays:
             y = self.layer(port)
             folded = self._folded.get(y.name) if y.type != "Const" else None
             try:
-                made = self._array(y, port) if folded is None else folded
+                self._arrays[port] = self._array(y, port) if folded is None else folded
             except (Unfollowed, *FAILURES):
-                made = self._symbols(y, port)
-            self._arrays[port] = made
+                self._arrays[port] = self._unknown(y, port)
         return self._arrays[port]
 
-    def _symbols(self, y: SecondLayer, port: SecondPort) -> Array:
-        number = self.number.get(port, -1)
-        shape = [n.known for n in self.shape(port)]
-        if number not in self.facts.numbering.known or None in shape:
+    def _unknown(self, y: SecondLayer, port: SecondPort) -> Array:
+        """Return open sizes for a vector that both models have."""
+        number, shape = self.number.get(port, -1), self.shape(port)
+        fixed = len(shape) < 2 and all(isinstance(n, int) and n <= MOST_FOLDED for n in shape)
+        if number not in self.facts.numbering.known or not fixed:
             raise Unfollowed(f"{y} is not known")
-        count = math.prod(n or 0 for n in shape)
-        if count > MOST_ELEMENTS:
-            raise Unfollowed(f"{y} has {count} elements")
-        if len(shape) < 2 and count <= MOST_FOLDED:  # a vector of sizes
-            names = (f"v{number}_{i}" for i in range(count))
-            sizes = [self.facts.size(name, -(1 << 31), 1 << 31) for name in names]
-            return np.array([*sizes, None], object)[:-1].reshape(shape)
-        return (np.arange(1, count + 1, dtype=np.uint64) + (number << 32)).reshape(shape)
+        names = (f"v{number}_{i}" for i in range(math.prod(shape)))
+        return _objects(self.facts.size(n, -1 << 31, 1 << 31) for n in names).reshape(shape)
 
     def _array(self, y: SecondLayer, port: SecondPort) -> Array:
         if y.type == "Const":
-            if y.array is None or y.array.size > MOST_ELEMENTS or y.array.dtype == np.uint64:
+            if y.array is None or y.array.size > MOST_ELEMENTS:
                 raise Unfollowed(f"{y} is not read")
             wide = y.array.dtype.kind == "f" and y.array.dtype != np.float16
             return y.array.astype(np.float64) if wide else y.array
         if y.type == "ShapeOf" and y.text("output_type", "i64") == "i64":
-            return np.array([*self.shape(y.inputs[0]), None], object)[:-1]
-        inputs = [self.array(p) for p in y.inputs]
-        if y.type == "Gather" and y.ints("batch_dims", 1) == [0]:
-            return np.take(inputs[0], inputs[1].astype(np.int64), int(inputs[2].reshape(-1)[0]))
+            return _objects(self.shape(y.inputs[0]))
         if y.type == "Convert":
-            return _converted(y, inputs[0])
-        if y.type in ARITHMETIC:
-            return self._computed(y, inputs)
+            return _converted(y, self.array(y.inputs[0]))
+        if y.type in VALUES:
+            return self._computed(y, [self.array(p) for p in y.inputs])
         step = self.step(port)
-        if step.kind != "move":
+        if step.sums or step.function or not all(isinstance(n, int) for n in step.shape):
             raise Unfollowed(f"{y} is not followed")
-        shape = [n.known or 0 for run in step.runs for n in run]
-        made = np.zeros(shape, _joint(inputs[: len(step.reads)]))
-        for one in step.reads:
-            sides = [n.known or 0 for run in self.runs(one.port) for n in run]
-            data = self.array(one.port).reshape(sides)
-            box = " and ".join(f"0 <= i{a} < {n}" for a, n in enumerate(data.shape))
-            limits = f"{{ [{', '.join(f'i{a}' for a in range(data.ndim))}] : {box or '1 = 1'} }}"
-            whole = self.facts.relation(one.text).intersect_range(
-                isl.Set(limits, self.facts.context)
-            )
-            there, places = tabulate(whole, tuple(shape))
+        every = [self.array(one.port) for one in step.reads]
+        made = np.zeros(step.shape, np.result_type(*every) if every else object)
+        for one, data in zip(step.reads, every, strict=True):
+            there, places = tabulate(one.relation, tuple(step.shape))
             made[there] = data[tuple(p[there] for p in places)]
-        return made.reshape([product(run).known or 0 for run in step.runs])
+        return made
 
     def _computed(self, y: SecondLayer, inputs: list[Array]) -> Array:
         """Calculate with sizes, or with weights in double precision."""
-        many = any(a.dtype.kind not in "f" and a.size >> 16 for a in inputs)
-        if (
-            many
-            or any(a.dtype == np.uint64 for a in inputs)
-            or y.text("auto_broadcast", "numpy") != "numpy"
-        ):
+        if any(a.dtype.kind != "f" and a.size >> 16 for a in inputs):
+            raise Unfollowed(f"{y} of many integers")
+        if y.text("auto_broadcast", "numpy") != "numpy":
             raise Unfollowed(f"{y} is not followed")
         if any(a.dtype.kind == "f" for a in inputs):
-            if y.type not in ("Add", "Subtract", "Multiply", "Negative"):
+            if y.type not in WEIGHTS:
                 raise Unfollowed(f"{y} of weights is not followed")
-            return normal(ARITHMETIC[y.type](*(a.astype(np.float64) for a in inputs)))
+            return normal(WEIGHTS[y.type](*(a.astype(np.float64) for a in inputs)))
         if any(a.dtype not in (object, np.int64, np.int32) for a in inputs):
             raise Unfollowed(f"{y} of narrow integers")
-        sizes = [np.frompyfunc(SecondSize.of, 1, 1)(a) for a in inputs]
-        every = [v for a in sizes for v in np.ravel(a).tolist()] if y.type == "Divide" else []
-        if not all(self.facts.always(f"{v.text} >= 0") for v in every):
+        sizes = [a.astype(object) for a in inputs]
+        every = [v for a in sizes for v in np.ravel(a).tolist()]
+        if y.type == "Divide" and not all(self.facts.at_least(v, 0) for v in every):
             raise Unfollowed(f"{y} may divide negative integers")
-        made = np.asarray(ARITHMETIC[y.type](*sizes), object)
-        if any(abs(v.known or 0) >= 1 << 31 for v in made.reshape(-1).tolist()):
+        made = np.frompyfunc(VALUES[y.type], len(sizes), 1)(*sizes)
+        made = np.asarray(np.frompyfunc(self.facts.simple, 1, 1)(made), object)
+        if any(isinstance(v, int) and abs(v) >= 1 << 31 for v in made.reshape(-1).tolist()):
             raise Unfollowed(f"{y} computes an integer beyond 32 bits")
         return made
 
 
-def _joint(arrays: list[Array]) -> Any:
-    """Return a type for the elements of all arrays; beside unknown elements only zeros may be."""
-    if any(a.dtype == np.uint64 for a in arrays):
-        if any(a.any() for a in arrays if a.dtype != np.uint64):
-            raise Unfollowed("elements that are not known are joined to others")
-        return np.uint64
-    return np.result_type(*arrays)
+def _objects(values: Any) -> Array:
+    """Return a vector of sizes."""
+    return np.array([*values, None], object)[:-1]
 
 
-ARITHMETIC: dict[str, Callable[..., Any]] = {
+# Operations on sizes, and on weights.
+VALUES: dict[str, Callable[..., Size]] = {
     "Add": operator.add,
     "Subtract": operator.sub,
-    "Multiply": operator.mul,
-    "Divide": operator.floordiv,
-    "FloorMod": operator.mod,
+    "Multiply": lambda a, b: product((a, b)),
+    "Divide": lambda a, b: divided(a, b)[0],
+    "FloorMod": lambda a, b: divided(a, b)[1],
     "Negative": operator.neg,
-    "Maximum": np.frompyfunc(larger, 2, 1),
-    "Minimum": np.frompyfunc(smaller, 2, 1),
-    "ReLU": np.frompyfunc(lambda v: larger(v, 0), 1, 1),
+    "Maximum": larger,
+    "Minimum": smaller,
+    "ReLU": lambda a: larger(a, 0),
+}
+WEIGHTS: dict[str, Callable[..., Array]] = {
+    "Add": np.add,
+    "Subtract": np.subtract,
+    "Multiply": np.multiply,
+    "Negative": np.negative,
 }
 
 
@@ -340,8 +410,6 @@ def normal(x: Array) -> Array:
 
 def _converted(y: SecondLayer, x: Array) -> Array:
     kind = {"f64": np.float64, "f32": np.float32, "f16": np.float16}.get(y.text("destination_type"))
-    if x.dtype == np.uint64:
-        raise Unfollowed(f"{y} of unknown elements")
     if x.dtype == np.float16 and kind is not None:
         return x  # f16 is what the file stores, which may be rounded
     if kind is not None and x.dtype != object:
@@ -386,20 +454,18 @@ def member(where: isl.Set, grid: list[Array], shape: tuple[int, ...]) -> Array:
 
 def evaluated(aff: isl.Aff, grid: list[Array]) -> Any:
     """Return an expression at every element of a box; its value is an integer."""
-    return _scaled(aff, grid) // aff.get_denominator_val().to_python()
-
-
-def _scaled(aff: isl.Aff, grid: list[Array]) -> Any:
-    """Return an expression times its denominator."""
     by = aff.get_denominator_val()
+
+    def factor(kind: isl.dim_type, i: int) -> int:
+        return aff.get_coefficient_val(kind, i).mul(by).to_python()
+
     total: Any = aff.get_constant_val().mul(by).to_python()
     for i, places in enumerate(grid):
-        total = total + aff.get_coefficient_val(isl.dim_type.in_, i).mul(by).to_python() * places
+        total = total + factor(isl.dim_type.in_, i) * places
     for i in range(aff.dim(isl.dim_type.div)):
-        factor = aff.get_coefficient_val(isl.dim_type.div, i).mul(by).to_python()
-        if factor:
-            total = total + factor * evaluated(aff.get_div(i), grid)
-    return total
+        if factor(isl.dim_type.div, i):
+            total = total + factor(isl.dim_type.div, i) * evaluated(aff.get_div(i), grid)
+    return total // by.to_python()
 
 
 def openvino_facts(model: SecondModel) -> tuple[dict[tuple[str, int], Any], dict[str, Array]]:
