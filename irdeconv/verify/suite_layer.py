@@ -18,6 +18,7 @@ from irdeconv.base.errors import OpError
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType, i64
 from irdeconv.ir.op import REGISTRY, infer_op
+from irdeconv.ir.ports import fit
 from irdeconv.ir.spec import Spec, is_static
 from irdeconv.ops.dialect_base import Setting
 from irdeconv.ops.dialect_system import Cannot, DialectSystem
@@ -305,6 +306,7 @@ def misfit(dialect: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
             return 2, len(problems)
         by_port = dict(zip(layer.port_shapes, layer.specs, strict=True))
         bias, shape = by_port.get("bias"), by_port.get("output_shape")
+        fit(layer.op, *layer.specs)
         layer.op.validate(by_port["x"], by_port["filter"], bias, shape, layer.axes)
     except Refused as e:
         return 3, e.count, str(e)
