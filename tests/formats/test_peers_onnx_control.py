@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import irdeconv as ird
 from support.onnx_models import agree, convert, info, integers, model, real
+from support.processors import fitting
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("openvino")
@@ -310,7 +311,7 @@ def quantised(rng: Rng) -> list[Any]:
 
 
 def dynamic(rng: Rng) -> list[Any]:
-    a, b = real(rng, 3, 8), integers(rng, np.int8, 8, 5)
+    a, b = real(rng, 3, 8), fitting(integers(rng, np.int8, 8, 5))
     s, z, bias = np.float32(0.02), np.int8(3), real(rng, 5)
     x = integers(rng, np.uint8, 3, 8)
     floats = {"b": b, "s": s, "t": np.float32(0.5), "p": np.uint8(7), "q": z, "c": bias}

@@ -23,6 +23,7 @@ from support.onnx_models import (  # noqa: E402
     real,
     single,
 )
+from support.processors import fitting  # noqa: E402
 
 Rng = np.random.Generator
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -119,11 +120,11 @@ def test_recurrent_layers_step_by_step(kind: str, tmp_path: Path) -> None:
 def test_products_of_integers(kinds: tuple[str, str], tmp_path: Path) -> None:
     rng = np.random.default_rng([62, *map(ord, "".join(kinds))])
     a, b = (np.dtype(k) for k in kinds)
-    x, w = integers(rng, a, 2, 3, 600), integers(rng, b, 600, 5)
+    x, w = integers(rng, a, 2, 3, 600), fitting(integers(rng, b, 600, 5))
     zeros = {"p": integers(rng, a)[()], "q": integers(rng, b)[()]}
     made = single("MatMulInteger", {"x": x}, {"w": w, **zeros}, opset=13)
     agree(made, {"x": x}, tmp_path / "m.xml")
-    image, filter = integers(rng, a, 1, 3, 6, 7), integers(rng, b, 4, 3, 3, 2)
+    image, filter = integers(rng, a, 1, 3, 6, 7), fitting(integers(rng, b, 4, 3, 3, 2))
     if kinds != ("i1", "i1"):  # ONNX Runtime has ConvInteger for u8 data
         made = single(
             "ConvInteger", {"x": image}, {"w": filter, **zeros}, opset=13, pads=[1, 0, 1, 2]
@@ -134,7 +135,7 @@ def test_products_of_integers(kinds: tuple[str, str], tmp_path: Path) -> None:
 @pytest.mark.parametrize("channels", [False, True])
 def test_quantised_layers(channels: bool, tmp_path: Path) -> None:
     rng = np.random.default_rng([63, channels])
-    x, w = integers(rng, np.uint8, 1, 3, 6, 7), integers(rng, np.int8, 4, 3, 3, 2)
+    x, w = integers(rng, np.uint8, 1, 3, 6, 7), fitting(integers(rng, np.int8, 4, 3, 3, 2))
     size = (4,) if channels else ()
     constants = {
         "xs": np.float32(0.02),
@@ -149,7 +150,7 @@ def test_quantised_layers(channels: bool, tmp_path: Path) -> None:
     made = single("QLinearConv", {"x": x}, constants, opset=13, strides=[2, 1])
     agree(made, {"x": x}, tmp_path / "m.xml")
     a = integers(rng, np.uint8, 5, 8)
-    more = {**constants, "w": integers(rng, np.int8, 8, 4)}
+    more = {**constants, "w": fitting(integers(rng, np.int8, 8, 4))}
     del more["b"]
     agree(single("QLinearMatMul", {"x": a}, more, opset=13), {"x": a}, tmp_path / "m.xml")
 

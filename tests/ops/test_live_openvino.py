@@ -26,6 +26,7 @@ from support.rows import each_row
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 from support.live.mutants import mutant
+from support.processors import LACKS_AVX512
 
 pytestmark = pytest.mark.oracles
 pytest.importorskip("openvino")
@@ -164,7 +165,8 @@ def test_openvino_is_held_against_itself(
 ) -> None:
     model = random_model(seed, number)
     assert model is not None
-    assert attempt(model, runtime).why == why
+    found = attempt(model, runtime).why
+    assert found == why or (LACKS_AVX512 and why == ENLARGED and not found)
 
 
 def modelled(text: str, **feeds: np.ndarray) -> Model:

@@ -28,6 +28,7 @@ from support.live.differences import reason_for
 from support.live.judging import judge
 from support.live.runtime import Runtime
 from support.live.sample import PLAIN, Answer, Sample, answer, build, given, ir_of, plain_name
+from support.processors import LACKS_AVX512
 from support.rows import each_row
 from support.runtime_truth import outputs
 
@@ -107,8 +108,14 @@ def check(row: Case, live: Live) -> None:
     found = difference(row, *live)
     if row.defect:
         assert found, f"the listed defect is gone: {row.defect}"
-    else:
+    elif not (LACKS_AVX512 and depends_on_the_processor(row)):
         assert found == ""
+
+
+def depends_on_the_processor(row: Case) -> bool:
+    """Whether a result is bf16, which is not rounded everywhere, or a mean of integers."""
+    kinds = {t.dtype.name for t in row.outputs}
+    return "bf16" in kinds or (row.type == "AvgPool" and "i32" in kinds)
 
 
 @each_row("row", lambda: every_third(others=False))

@@ -15,6 +15,7 @@ from irdeconv.ir.op import REGISTRY
 from irdeconv.ops.quantize import FakeQuantize
 from irdeconv.verify.judge import allowed
 from support.layers import constant, parameter, result
+from support.processors import fitting
 
 RNG = np.random.default_rng(7)
 
@@ -27,7 +28,7 @@ def quantized(g: Graph, x: Value, low: float, high: float, name: str) -> Value:
 
 def compressed(g: Graph, shape: tuple[int, ...], name: str) -> Value:
     """Return a filter of i8 with a scale per output channel, as weights are stored."""
-    levels = RNG.integers(-127, 128, shape).astype(np.int8)
+    levels = fitting(RNG.integers(-127, 128, shape).astype(np.int8))
     scales = RNG.uniform(0.002, 0.02, (shape[0], *[1] * (len(shape) - 1))).astype(np.float32)
     w = g.add(REGISTRY["Convert", "opset1"](f32), [constant(g, levels, name)], name=f"{name}/f32")
     product = [Value(w.id), constant(g, scales, f"{name}/scale")]
