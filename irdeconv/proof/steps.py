@@ -254,10 +254,11 @@ def _is_one(axis: Axis) -> bool:
 def _beside(x: View, a: int, most: int = 0) -> View:
     """Move open axes of size 1 from a run to another one: they have one place in either.
 
-    They stay while the run has `most` axes at most.
+    They stay while the run has `most` open axes at most.
     """
     rows = [x.run(i) for i in range(len(x.runs))]
-    ones = [i for i, n in enumerate(rows[a]) if _is_one(n)][: max(len(rows[a]) - most, 0)]
+    extra = sum(n.coordinate is not None for n in rows[a]) - most
+    ones = [i for i, n in enumerate(rows[a]) if _is_one(n)][: max(extra, 0)]
     rows[0 if a else 1] += tuple(rows[a][i] for i in ones)
     rows[a] = tuple(n for i, n in enumerate(rows[a]) if i not in ones)
     return grouped(x, rows)

@@ -228,10 +228,6 @@ def _narrowed(c: Circumstances) -> bool:
     return c.layer.element_type == "f64" and not c.exact
 
 
-def _rounded_half(c: Circumstances) -> bool:
-    return c.layer.element_type == "bf16" and not c.exact
-
-
 def _bytes(c: Circumstances) -> bool:
     return c.layer.element_type == "i8"
 
@@ -264,8 +260,6 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(_OV, _LOWERED, "what its Pad makes of no data is not written", _empty_axis),
     Defect(_OV, _MODEL, "f64 is computed in f32", _narrowed),
     Defect(_OV, _LOWERED, "f64 is computed in f32", _narrowed),
-    Defect(_OV, _MODEL, "without AVX-512, results of bf16 are cut off", _rounded_half),
-    Defect(_OV, _LOWERED, "without AVX-512, results of bf16 are cut off", _rounded_half),
     Defect(_OV, _LOWERED, "without VNNI, sums of i8 are not exact", _bytes),
     Defect(_OV, _MODEL, _SPREADS, lambda c: c.spoiled == "filter"),
     Defect("any", _LOWERED, _SPREADS, lambda c: c.spoiled is not None),

@@ -22,6 +22,7 @@ from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
 from irdeconv.rewrite.standardize import standardize
 from support.layers import constant, parameter, result
+from support.processors import fitting
 
 Ints = tuple[int, ...]
 Quantization = Literal["asymmetric", "symmetric", "subtract"]
@@ -100,7 +101,7 @@ def _lists(axes: int, strides: Ints, pads: Ints) -> dict[str, Any]:
 
 def filter_of(g: Graph, rng: np.random.Generator, shape: Ints, axis: int, name: str) -> Value:
     """Return a filter of i8 with a scale per output channel."""
-    levels = rng.integers(-127, 128, shape).astype(np.int8)
+    levels = fitting(rng.integers(-127, 128, shape).astype(np.int8))
     scales = [n if a in (axis, axis - 2) else 1 for a, n in enumerate(shape)]
     scale = rng.uniform(0.004, 0.02, scales).astype(np.float32)
     convert: Any = REGISTRY["Convert", "opset1"]

@@ -352,7 +352,7 @@ TABLE: list[tuple[str, Setting, dict[Any, str]]] = [
       "no output_shape": "onednn tensorrt", "5 to 6 are possible": "pytorch",
       "must be 9 to 10": VALID}),
     ("output_padding of a stride", setting(output_padding=(2,)),
-     {(0, 11): OPENVINO, "below the stride 2": "onednn", "less than 2": ONNX,
+     {(0, 11): OPENVINO, "of stride 2; it must be less than 2": f"onednn {ONNX}",
       "no output_padding": "tensorrt", "less than stride 2": "pytorch",
       (0, 8): SAME, (0, 9): VALID}),
     ("unequal pads", setting(pads_begin=(0,), pads_end=(1,)),
