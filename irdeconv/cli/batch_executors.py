@@ -117,7 +117,7 @@ class Child:
 
 @contextmanager
 def _deadline(process: subprocess.Popen[bytes], seconds: float | None) -> Iterator[Event]:
-    """Kill a process after some seconds, unless the block ends before; the event tells."""
+    """Kill a process after some seconds unless the block ends first; the event is set then."""
     late = Event()
     if seconds is None:
         yield late

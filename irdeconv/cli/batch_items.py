@@ -434,7 +434,7 @@ class Journal:
         self._waiting = True
 
     def sync(self) -> None:
-        """Bring lines to the disk, if there are new ones; `close` tells of a failure."""
+        """Write new lines to the disk; `close` reports a failure."""
         if self._waiting:
             self._waiting = False
             try:

@@ -492,7 +492,7 @@ class SourceNode:
         raise Refusal(f'{name}="{text}" is not covered; it is one of {allowed}')
 
     def accept(self, *names: str) -> None:
-        """Let attributes be whatever they are; they make no difference."""
+        """Accept any attributes: they make no difference."""
         self.asked.update(names)
 
     @property

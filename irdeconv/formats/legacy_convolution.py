@@ -77,7 +77,7 @@ def windows(n: LegacyLayer, sizes: Ints, *, transposed: bool = False) -> WindowL
         pairs = zip("br", begin, strict=True)
         end = tuple(n.integer(f"pad-{a}", p) for a, p in pairs)
         dilations = tuple(n.integer(f"dilation-{a}", 1) for a in _LETTERS)
-    # A 0 stands for 1, as it did in the Inference Engine.
+    # 0 means 1, as in the Inference Engine.
     steps, spread = (tuple(v or 1 for v in values) for values in (strides, dilations))
     found = WindowLists(kernel, steps, begin, end, spread)
     for name, values in vars(found).items():

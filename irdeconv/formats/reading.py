@@ -212,7 +212,7 @@ def _numbers(edge: Edge, wiring: Wiring, context: Context) -> tuple[int, int, in
     context.unknown_attributes(dict(edge.extra), _ENDS, "<edge>", edge.anchor)
     if len(out) == 4:
         return out[0], out[1], out[2], out[3]
-    # Whoever the edge was meant for lacks an input because of it.
+    # The layer that the edge was meant for lacks an input because of it.
     target = integer(edge.to_layer)
     if target in wiring.ids:
         wiring.doubtful.add(wiring.ids[target])

@@ -37,7 +37,7 @@ Moves = tuple[tuple[int, Bounds], ...]  # of a copy along each coordinate, and b
 class Axis:
     """One axis of a view: explicit along axis `digit` of the table, or open.
 
-    Position q of an open axis stands for t = step*q + shift: a zero unless low <= t < high for all
+    Position q of an open axis is t = step*q + shift: a zero unless low <= t < high for all
     `bounds`. Only moved data have a step other than 1, and only where radix is 1. t // radix is the
     place along the base's axis `coordinate` (0: batch, then the spatial ones); t % radix runs along
     axis `digit` of the table, None where radix is 1.

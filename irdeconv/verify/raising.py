@@ -58,7 +58,7 @@ class RaisedLayer:
 
     `pattern` is None where it stayed (`reason` says why); then `type` is that of the convolution or
     the Concat of several, else that of the new deconvolution. MACs are products, None where sizes
-    are unknown. `note` tells what besides the equality of the formulas there is to know.
+    are unknown. `note` says what else there is to know.
     """
 
     name: str
