@@ -429,10 +429,11 @@ def copied(case: Case, views: Sequence[View]) -> list[View]:
     """Return moved data that differ in their places along open axes as copies of one."""
     copies: dict[Moves, int] = {}
     made = []
-    for v in views:
+    for i, v in enumerate(views):
         pairs = list(zip(v.axes, views[0].axes, strict=True))
         by = {a.coordinate: a.shift - b.shift for a, b in pairs if a.coordinate is not None}
-        by = {c: 0 if case.is_zero(n) else n for c, n in by.items()}
+        empty = {a.coordinate for a in v.axes if case.is_zero(a.length)}  # moved by any number
+        by = {c: 0 if case.is_zero(n) else i if c in empty else n for c, n in by.items()}
         # Copies are told apart by their moves; of open ones that question would split the case.
         need(all(type(n) is int for n in by.values()), "copies are moved by open sizes")
         rows = [tuple((n + by[c], own) for c, (n, own) in enumerate(row)) for row in v.copies]

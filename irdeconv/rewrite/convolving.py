@@ -48,7 +48,8 @@ class ConvolutionLayer(Generic[X]):
 
     The pads `begin` and `end` have one number per spatial axis; negative ones crop. The bias
     [1, M, 1, ...] is added directly behind. `pads_apart` says that pads should be a Pad in front.
-    `stage` is that of the last rule that made it.
+    `spared` says that two outputs of the last axis are not used. `stage` is that of the last rule
+    that made it.
     """
 
     x: X
@@ -59,6 +60,7 @@ class ConvolutionLayer(Generic[X]):
     end: Vector
     bias: X | None = None
     pads_apart: bool = False
+    spared: bool = False
     stage: int = 0
     forward: ClassVar[bool] = True  # the filter has the outputs in front of the inputs
 
@@ -92,6 +94,11 @@ def convolve(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
 
 def plain_convolution(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
     """Emit a convolution with its own pads, or behind a Pad, or behind a Concat with zeros."""
+    if _may_have_one_output(b, layer):
+        axes = len(layer.strides)  # so two more outputs than wanted, which are cut off
+        more = IntVector((*(0,) * (axes - 1), 2 * layer.strides[-1]))
+        y = plain_convolution(b, replace(layer, end=layer.end + more, spared=True))
+        return crop(b, y, (0,) * (axes + 2), (*(0,) * (axes + 1), 2))
     own = Option("own pads", partial(_with_own_pads, b, layer))
     if not layer.has_known_pads:
         return _behind_pads(b, layer, pad_spatial)
@@ -171,6 +178,18 @@ def _beyond_one_output(
         return None
     rest = size[-1] + pads - extent(filter[-1], layer.dilations[-1])
     return rest if 0 <= rest < layer.strides[-1] != 1 else None
+
+
+def _may_have_one_output(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> bool:
+    """Whether a convolution of one channel may meet the fault of `emit_convolution` at some size.
+
+    A last axis of known size is left to that function.
+    """
+    size, filter = b.spec(layer.x).shape, b.spec(layer.w).shape
+    strided = len(layer.strides) > 1 and layer.strides[-1] > 1
+    if layer.spared or not strided or filter is None or (filter[0], filter[2]) != (1, 1):
+        return False
+    return size is None or not (isinstance(size[-1], int) and isinstance(filter[-1], int))
 
 
 def _may_be_empty(

@@ -28,6 +28,7 @@ from irdeconv.rewrite.legalising import STAGES
 from irdeconv.rewrite.lower_convolution import plan_convolution
 from irdeconv.rewrite.lower_deconv import IR_STYLE
 from irdeconv.verify.second_check import AGREES, NOT_APPLICABLE
+from legal_layers import Conv as Ordinary
 from legal_layers import (
     Subject,
     Written,
@@ -391,6 +392,35 @@ def subject_of(rule: Rule, dialect: str, seed: int, *, opened: bool = False) -> 
     flat = layer.axes == 1 or any(layer.output_padding)
     version = ONEDNN if flat else TENSORRT
     return dialect_subject(rng, layer, version, bias=bias, transposes=rule.target.has("Transpose"))
+
+
+@pytest.mark.parametrize("free", [(3,), (0, 2, 3)])
+@pytest.mark.parametrize("limit", ["pad == 0", "kernel <= 2"])
+@pytest.mark.parametrize("onnx", [False, True])
+def test_strides_of_one_channel_over_an_open_axis(
+    onnx: bool, limit: str, free: tuple[int, ...]
+) -> None:
+    """A last axis that has one output at some size is read with spare outputs behind it."""
+    rng = np.random.default_rng(len(limit))
+    for size in ((6, 5), (4, 2)):
+        rest = ((2, 3), (2, 3), (1, 1), (1, 1), (0, 0))
+        layer = Ordinary(2, size, 1, 1, 2, *rest)
+        subject = convolution_subject(rng, layer, bias=True, onnx=onnx, free=free)
+        low = subject.lower(target_of({"Convolution": [limit]}), convolutions=True)
+        assert np.array_equal(low.run(), subject.want)
+        assert np.array_equal(low.run_live(), subject.want)
+        assert not low.violations()
+        assert low.is_proved()
+
+
+def test_parts_of_a_kernel_that_read_nothing_at_some_size() -> None:
+    layer = Ordinary(2, (6,), 1, 1, 2, (4,), (2,), (2,), (2,), (2,))
+    subject = convolution_subject(
+        np.random.default_rng(1), layer, bias=False, onnx=False, free=(2,)
+    )
+    low = subject.lower(target_of({"Convolution": ["kernel in (1, 3)"]}), convolutions=True)
+    assert "Concat" in low.nodes
+    assert low.is_proved()
 
 
 def written(rule: Rule, subject: Subject) -> Written:
