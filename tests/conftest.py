@@ -22,6 +22,9 @@ from support.small_net import write_small_net
 # The workers of pytest-xdist share the cores; threads of BLAS below them only get into the way.
 if os.environ.get("PYTEST_XDIST_WORKER"):
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Without bytecode, each of some hundred processes that tests start compiles the package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 os.environ["IRDECONV_CALIBRATED"] = "0"  # kernels are chosen alike on every developer's machine
 NO_SKIPS = bool(os.environ.get("IRDECONV_NO_SKIPS"))
 

@@ -6,9 +6,9 @@ An input has a name (`?`: it may be absent, `*`: any number of them may follow, 
 element types and axes; without axes its shape is any. What follows them is about the values of an
 integer input: `= N` a size, `= *O` the sizes of a group, `of data` axes of an input before it.
 
-- Types are a kind (`KINDS`) or element types (`f32|f16`). A lower-case letter behind it, or alone,
-  stands for one type: all inputs of the letter have it, and it is of the kind that the first of
-  them names. The name of an attribute stands for the type that it has.
+- Types are a kind (`KINDS`), element types (`f32|f16`) or the name of an attribute that is a type.
+  A lower-case letter behind them, or alone, names one type: all inputs with this letter have it.
+  The first of them says of which kind it is.
 - An axis is a letter (one size wherever it stands), a number, `?` (any size), the name of an
   attribute, or a product of these (`4*A`). `*I` is a group of any number of axes, equal wherever it
   stands; of `*I:2` there are at most two, of `*I:1..3` one to three, of `*K:I` as many as of I.

@@ -230,7 +230,7 @@ class DetectionOutput(_DetectionOutput):
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-_Variances = Annotated[Floats, ValueRange(0, counts=(0, 1, 4), hint="none stands for 0.1")]
+_Variances = Annotated[Floats, ValueRange(0, counts=(0, 1, 4), hint="without values, 0.1 is used")]
 _Sides = Annotated[Floats, ValueRange(0, above=True, high=float_info.max)]
 
 

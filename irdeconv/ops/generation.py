@@ -132,7 +132,7 @@ class Identity(Op):
 
 
 class _Drawn(Op):
-    """Base of random numbers: whatever the runtime draws is right where the time is its seed."""
+    """Base of random numbers. Where the seed is the time, all that a runtime draws is right."""
 
     pure: ClassVar[bool] = False
     global_seed: int
