@@ -235,22 +235,17 @@ def judge(seed: int, number: int, count: int, first: int, core: bool) -> Iterato
             outcome = Outcome(kind, where, DEADLY, verdict, reason)
             yield outcome
             truth, weights = judged(base, path)
-            if (
-                truth == EQUAL
-                and verdict == REFUSED
-                and weights.keys() == base.compiled.weights.keys()
-            ):
-                pairs = [(base.compiled.weights[k], v) for k, v in weights.items()]
-                truth = EQUAL if all(np.array_equal(*pair) for pair in pairs) else UNSEEN
-                truth = UNPROVED if truth == EQUAL and plain != ACCEPTED else truth
+            had = base.compiled.weights
+            if truth == EQUAL and verdict == REFUSED and weights.keys() == had.keys():
+                alike = all(np.array_equal(had[k], v) for k, v in weights.items())
+                truth = UNSEEN if not alike else EQUAL if plain == ACCEPTED else UNPROVED
             yield replace(outcome, truth=truth)
 
 
 def ask(base: Base, path: Path, core: bool) -> tuple[str, str]:
     """Return what the checker says; of the core alone, if what the original declares is so."""
-    if core:
-        return core_answer(base.original, path, assuming=True)
-    return answer(base.original, path)
+    a = base.original
+    return core_answer(a, path, assuming=True) if core else answer(a, path)
 
 
 def judged(base: Base, path: Path) -> tuple[str, dict[str, Any]]:
@@ -359,11 +354,10 @@ def report(found: Sequence[Outcome]) -> int:
 
 
 def _row(kind: str, found: Sequence[Outcome]) -> None:
-    equal = [o for o in found if o.truth == EQUAL]
-    differ = [o for o in found if o.truth != EQUAL]
-    refused = sum(o.verdict == REFUSED for o in equal)
-    accepted = sum(o.verdict == ACCEPTED for o in differ)
-    crashed = sum(o.verdict == CRASHED for o in found)
+    equal = [o.verdict for o in found if o.truth == EQUAL]
+    differ = [o.verdict for o in found if o.truth != EQUAL]
+    refused, accepted = equal.count(REFUSED), differ.count(ACCEPTED)
+    crashed = (equal + differ).count(CRASHED)
     print(f"{kind:<20}{len(equal):>7}{refused:>9}{len(differ):>8}{accepted:>10}{crashed:>9}")
 
 

@@ -9,14 +9,9 @@ from typing import Any
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Code, and data that come with it.
-CODE = tuple(
-    os.path.realpath(path) + os.sep
-    for path in (
-        os.path.join(ROOT, "irdeconv"), os.path.join(ROOT, "tools"), os.path.join(ROOT, "tests"),
-        sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platstdlib"],
-        sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"],
-    )
-)  # fmt: skip
+INSTALLED = map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))
+OWN = (os.path.join(ROOT, name) for name in ("irdeconv", "tools", "tests"))
+CODE = tuple(os.path.realpath(path) + os.sep for path in (*OWN, *INSTALLED))
 HARMLESS = ("/dev/null", "/proc/self/status", "/proc/meminfo", "/proc/cpuinfo", "/proc/self/mounts")
 NEVER = (
     "socket.", "subprocess.", "os.system", "os.exec", "os.spawn", "os.posix_spawn", "os.fork",
