@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -173,3 +174,63 @@ def test_every_diagnostic_says_what_to_do(code: str) -> None:
     assert hint != title
     assert Diagnostic(code, "error", "m").hint == hint
     assert Diagnostic(code, "error", "m", hint="better").hint == "better"
+
+
+# One name for one thing: class names and numeric constants across the package.
+
+
+def classes(tree: ast.Module) -> Iterator[str]:
+    """Class names without the underscore; an operation's private base beside it is left out."""
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)]
+    names = {n.name for n in found}
+    bases = {ast.unparse(b) for n in found for b in n.bases}
+    for name in names:
+        if name not in bases or not name.startswith("_") or name[1:] not in names:
+            yield name.lstrip("_")
+
+
+def number(node: ast.expr) -> float | None:
+    """What an expression of plain numbers stands for."""
+    plain = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+    if not all(isinstance(n, plain) for n in ast.walk(node)):
+        return None
+    value = eval(compile(ast.Expression(node), "", "eval"))
+    return value if isinstance(value, int | float) else None
+
+
+def constants(tree: ast.Module) -> Iterator[tuple[str, float]]:
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                pairs: Iterable[tuple[ast.expr, ast.expr]] = [(target, node.value)]
+                if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                    pairs = zip(target.elts, node.value.elts, strict=True)
+                for name, expression in pairs:
+                    value = number(expression)
+                    if isinstance(name, ast.Name) and name.id.isupper() and value is not None:
+                        yield name.id.lstrip("_"), value
+
+
+def test_class_names_are_unique() -> None:
+    homes: dict[str, list[str]] = {}
+    for module, path in MODULES.items():
+        for name in classes(parsed(path)):
+            homes.setdefault(name, []).append(module)
+    assert [f"{name}: {', '.join(m)}" for name, m in homes.items() if len(m) > 1] == []
+
+
+def test_constants_of_one_name_are_one_number() -> None:
+    values: dict[str, dict[str, float]] = {}
+    for module, path in MODULES.items():
+        for name, value in constants(parsed(path)):
+            values.setdefault(name, {})[module] = value
+    unlike = {name: v for name, v in values.items() if len(set(v.values())) > 1}
+    assert [f"{name}: {v}" for name, v in unlike.items()] == []
+
+
+def test_what_counts_as_a_name() -> None:
+    beside = "class _Gather(Op): pass\nclass Gather(_Gather): pass\nclass _Pad: pass"
+    assert sorted(classes(ast.parse(beside))) == ["Gather", "Pad"]
+    numbers = "LONG = 1 << 20\n_FEW: int = -3\nNAMES = ('a',)\nsmall = 1\nTEXT = 'x'\nA, B = 1, 2"
+    found = list(constants(ast.parse(numbers)))
+    assert found == [("LONG", 1 << 20), ("FEW", -3), ("A", 1), ("B", 2)]

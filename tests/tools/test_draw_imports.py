@@ -98,10 +98,12 @@ def test_the_page_is_written_and_checked(tmp_path: Path, monkeypatch: Any, capsy
     page = tmp_path / "page.md"
     page.write_text(f"before\n{TOOL.BEGIN}old\n{TOOL.END}after\n", "utf-8")
     monkeypatch.setattr(TOOL, "PAGE", page)
+    sources = TOOL.Sources()  # read once
+    monkeypatch.setattr(TOOL, "Sources", lambda: sources)
     assert TOOL.main(["--check"]) == 1
     assert "--write" in capsys.readouterr().err
     assert TOOL.main(["--write"]) == TOOL.main(["--check"]) == 0
-    drawn = TOOL.drawing(TOOL.Sources())
+    drawn = TOOL.drawing(sources)
     assert page.read_text("utf-8") == f"before\n{TOOL.BEGIN}{drawn}{TOOL.END}after\n"
     assert TOOL.main([]) == 0
     assert capsys.readouterr().out == drawn
