@@ -1,4 +1,4 @@
-"""Naive results from the definitions: loops over scalars, Python ints or float64, no kernels.
+"""Naive results from the definitions: loops, Python ints or float64, no kernels.
 
 Nothing here is shared with the package: no import from it, no arithmetic in common.
 """
@@ -35,6 +35,16 @@ def zero_insert(x: Any, strides: Sequence[int]) -> Any:
     return y
 
 
+def _apart(a: Any, *leading: int) -> Any:
+    """Return Python ints, or float64, with other leading axes in place of the first two."""
+    exact = a.dtype.kind in "iub"
+    return a.astype(object if exact else np.float64).reshape(*leading, *a.shape[2:])
+
+
+def _inside(o: Sequence[int], sizes: Sequence[int]) -> bool:
+    return all(0 <= v < size for v, size in zip(o, sizes, strict=True))
+
+
 def deconvolution(
     x: Any,
     w: Any,
@@ -43,22 +53,23 @@ def deconvolution(
     pads_begin: Sequence[int],
     output_size: Sequence[int],
 ) -> Any:
-    """Scatter each input element times each tap. x [N,C,*I], w [g,C/g,M/g,*K]."""
+    """Scatter each input element times each tap. x [N,C,*I], w [g,C/g,M/g,*K].
+
+    Batch, groups and output channels are axes of element-wise products and sums.
+    """
     groups, c_per_group, m_per_group, *kernel = w.shape
-    y = _zeros((x.shape[0], groups * m_per_group, *output_size), x)
-    for n, c, *site in _box(*x.shape):
-        group, inner = divmod(c, c_per_group)
-        value = _scalar(x, (n, c, *site))
-        for m, *k in _box(m_per_group, *kernel):
-            o = [
-                s * stride + t * dilation - pad
-                for s, stride, t, dilation, pad in zip(
-                    site, strides, k, dilations, pads_begin, strict=True
-                )
-            ]
-            if all(0 <= v < size for v, size in zip(o, output_size, strict=True)):
-                y[(n, group * m_per_group + m, *o)] += value * _scalar(w, (group, inner, m, *k))
-    return y
+    y = _zeros((x.shape[0], groups, m_per_group, *output_size), x)
+    xs, ws = _apart(x, x.shape[0], groups, c_per_group), _apart(w, groups, c_per_group)
+    terms = []
+    for site, k in itertools.product(_box(*x.shape[2:]), _box(*kernel)):
+        rows = zip(site, strides, k, dilations, pads_begin, strict=True)
+        o = [s * stride + t * dilation - pad for s, stride, t, dilation, pad in rows]
+        if _inside(o, output_size):
+            terms.append((site, k, o))
+    for c in range(c_per_group):
+        for site, k, o in terms:
+            y[:, :, :, *o] += xs[:, :, c, *site][:, :, None] * ws[:, c, :, *k]
+    return y.reshape(x.shape[0], groups * m_per_group, *output_size)
 
 
 def convolution(
@@ -69,28 +80,25 @@ def convolution(
     pads_begin: Sequence[int],
     pads_end: Sequence[int],
 ) -> Any:
-    """Sum each window. x [N,C,*I], w [g,M/g,C/g,*K]; pads may be negative."""
+    """Sum each window. x [N,C,*I], w [g,M/g,C/g,*K]; pads may be negative. Axes as above."""
     groups, m_per_group, c_per_group, *kernel = w.shape
     sizes = []
     for a, size in enumerate(x.shape[2:]):
         room = size + pads_begin[a] + pads_end[a] - (dilations[a] * (kernel[a] - 1) + 1)
         sizes.append(room // strides[a] + 1 if room >= 0 else 0)
-    y = _zeros((x.shape[0], groups * m_per_group, *sizes), x)
-    for n, m, *o in _box(*y.shape):
-        group, inner = divmod(m, m_per_group)
-        total = y[(n, m, *o)]
-        for c, *k in _box(c_per_group, *kernel):
-            site = [
-                v * stride + t * dilation - pad
-                for v, stride, t, dilation, pad in zip(
-                    o, strides, k, dilations, pads_begin, strict=True
-                )
-            ]
-            if all(0 <= v < size for v, size in zip(site, x.shape[2:], strict=True)):
-                source = (n, group * c_per_group + c, *site)
-                total += _scalar(x, source) * _scalar(w, (group, inner, c, *k))
-        y[(n, m, *o)] = total
-    return y
+    y = _zeros((x.shape[0], groups, m_per_group, *sizes), x)
+    xs, ws = _apart(x, x.shape[0], groups, c_per_group), _apart(w, groups, m_per_group)
+    for o in _box(*sizes):
+        terms = []
+        for k in _box(*kernel):
+            rows = zip(o, strides, k, dilations, pads_begin, strict=True)
+            site = [v * stride + t * dilation - pad for v, stride, t, dilation, pad in rows]
+            if _inside(site, x.shape[2:]):
+                terms.append((k, site))
+        for c in range(c_per_group):
+            for k, site in terms:
+                y[:, :, :, *o] += xs[:, :, c, *site][:, :, None] * ws[:, :, c, *k]
+    return y.reshape(x.shape[0], groups * m_per_group, *sizes)
 
 
 def _windows(
