@@ -146,9 +146,8 @@ def held(type: str) -> np.ndarray[Any, Any]:
 
 def combined(layer: Layer, *types: str) -> Iterator[LiveCase]:
     """Yield a case of one element each for every combination of values."""
-    for places in product(*(range(held(t).size) for t in types)):
-        given = [TypedArray(held(t)[i : i + 1], t) for i, t in zip(places, types, strict=True)]
-        yield LiveCase(layer, given)
+    for values in product(*([TypedArray(v, t) for v in held(t)[:, None]] for t in types)):
+        yield LiveCase(layer, [*values])
 
 
 # Small domains of every operation of the proof's language, malformed operands included.

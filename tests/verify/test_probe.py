@@ -206,7 +206,7 @@ def test_what_is_too_large_is_not_probed(monkeypatch: Patch) -> None:
     assert "the most that the probe holds" in (report.layers[0].reason or "")
 
 
-def test_layers_of_billions_of_products_are_probed_by_their_axes(monkeypatch: Patch) -> None:
+def test_layers_of_many_products_are_probed_by_their_axes(monkeypatch: Patch) -> None:
     """A side sums K taps of the last axis for each output, the layer C K K / (S S): 64 times more.
 
     Two sides make a thirty-second; the other axis and the channels cost less than that.
@@ -220,8 +220,8 @@ def test_layers_of_billions_of_products_are_probed_by_their_axes(monkeypatch: Pa
 
     monkeypatch.setattr(PrimeField, "matmul", counted)
     monkeypatch.setattr("irdeconv.verify.probe.RANDOM_POINTS", 1)
-    layer = Layer(1, (256, 320), None, 64, 32, (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
-    assert layer.products > 2 * 10**9
+    layer = Layer(1, (128, 160), None, 64, 32, (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
+    assert layer.products > 5 * 10**8
     w = weights(np.random.default_rng(3), layer.filter_shape)
     graph, _ = build(layer, np.zeros((1,), np.float32), w, data_shape=layer.data_shape)
     source = ird.infer(graph)
