@@ -297,13 +297,16 @@ def _lower_one(state: _State, node: Node) -> None:
 def _costs(
     state: _State, node: Node, biased: bool, spread: NonFiniteReport | None
 ) -> tuple[FormCost, ...]:
-    """Return the costs of the forms of a core.Deconvolution, if they are asked for."""
+    """Return the costs of the forms of a core.Deconvolution, or of the form that is asked for."""
     request = state.request
     if not request.explain:
         return ()
-    every = request.all_costs or request.form != AUTO
+    alone = None if request.all_costs or request.form == AUTO else request.form
+    every = request.all_costs or alone is not None
     sums = request.target.wide_sums or not (request.quantized or is_quantized(state.graph, node))
-    task = PlanningTask(state.graph, node, request.target, state.style, biased, spread, every, sums)
+    task = PlanningTask(
+        state.graph, node, request.target, state.style, biased, spread, alone, every, sums
+    )
     return cost_table(task)
 
 

@@ -526,9 +526,10 @@ class FormCost:
 class PlanningTask:
     """A core.Deconvolution to be planned, for a target and a style of emitting.
 
-    Without `all_costs` a form is given up if another one is cheaper; without `sums` no partial sums
-    of convolutions are added, which int8 would round. With `copies` a deconvolution of the target
-    may be replaced by copies of the data, which multiply a thousand times as much.
+    If a form is to be planned `alone`, it is that one. Without `all_costs` a form is given up if
+    another one is cheaper; without `sums` no partial sums of convolutions are added, which int8
+    would round. With `copies` a deconvolution of the target may be replaced by copies of the data,
+    which multiply a thousand times as much.
     """
 
     graph: Graph
@@ -537,6 +538,7 @@ class PlanningTask:
     style: Style = Style()
     bias: bool = False
     spread: NonFiniteReport | None = None
+    alone: str | None = None
     all_costs: bool = True
     sums: bool = True
     copies: bool = False
@@ -546,7 +548,7 @@ class PlanningTask:
 def cost_table(task: PlanningTask) -> tuple[FormCost, ...]:
     """Return a row per form for a core.Deconvolution; the cheapest allowed one is `chosen`."""
     site = site_of(task.graph, task.node)
-    forms = [*forms_for(task.target).values()]
+    forms = [f for name, f in forms_for(task.target).items() if task.alone in (None, name)]
     if site is None:
         rows = [_row_without_costs(form, task) for form in forms]
     else:

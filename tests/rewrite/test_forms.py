@@ -188,7 +188,7 @@ def test_own_pads_of_convolutions_behind_crops(form: str, kernel: int, stride: i
             found = ird.run(low, feeds, form=None, fuse=False)["y"]
             np.testing.assert_array_equal(found, want, strict=True, err_msg=str(layer))
             layers += 1
-    assert layers > 100
+    assert layers > 60
 
 
 def test_auto_is_a_form_like_the_others() -> None:
