@@ -31,3 +31,10 @@ def test_pages_are_what_would_be_written(name: str) -> None:
     assert stale == [], "make pages"
     if name in WHOLE:
         assert set((DOCS / name).rglob("*")) <= set(pages), "a page of something that is gone"
+
+
+# docs/python.md has every public name, as it is.
+
+
+def test_every_public_name_has_a_section() -> None:
+    assert page_maker("python").missing() == set(), "names that no section of the tool has"

@@ -6,8 +6,14 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+
+import irdeconv as ird
+import irdeconv.formats.onnx_reader
+from irdeconv.formats.onnx_node import RULES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [str(p.relative_to(ROOT)) for p in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])]
@@ -140,3 +146,94 @@ def test_what_does_not_exist_is_found() -> None:
     assert not is_name("rewrite.nothing")
     assert not is_name("irdeconv.nothing")
     assert is_name("rewrite.forms.FORMS")
+
+
+# docs/comparison.md says of irdeconv what is so; the other tools were measured once.
+
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs/comparison.md").read_text("utf-8")
+# What is wrong with a ConvTranspose of x f32[1, 8, 6, 6] and a filter f32[8, 4, 3, 3].
+MISTAKES: dict[str, dict[str, Any]] = {
+    "filter for other channels": {"filter": (6, 4, 3, 3)},
+    "channels not divisible by group": {"group": 3},
+    "filter of another rank": {"filter": (8, 4, 3)},
+    "kernel_shape unlike the filter": {"kernel_shape": [5, 5]},
+    "too few pads": {"pads": [1, 1]},
+    "too few strides": {"strides": [2]},
+    "pads together with auto_pad": {"auto_pad": "SAME_UPPER", "pads": [1, 1, 1, 1]},
+    "an auto_pad that does not exist": {"auto_pad": "SAME"},
+    "a dilation of 0": {"dilations": [0, 1]},
+    "output_padding as large as the stride": {"output_padding": [1, 1]},
+    "pads that leave nothing": {"pads": [4, 4, 4, 4]},
+    "a bias of another length": {"bias": 7},
+    "a filter of another type": {"dtype": np.float64},
+    "an attribute with a typing error": {"stride": [2, 2]},
+}
+
+
+def faulty(
+    filter: tuple[int, ...] = (8, 4, 3, 3), bias: int = 4, dtype: type = np.float32, **more: Any
+) -> Any:
+    """A model with one ConvTranspose; the sizes of its output are left open."""
+    from onnx import helper
+
+    from support.onnx_models import info, model
+
+    node = helper.make_node("ConvTranspose", ["x", "w", "b"], ["y"], **more)
+    constants = {"w": np.ones(filter, dtype), "b": np.ones(bias, np.float32)}
+    ends = [info("x", (1, 8, 6, 6))], [info("y", ("n", "c", "h", "w"))]
+    return model([node], *ends, constants, opset=13)
+
+
+@pytest.mark.oracles
+def test_the_mistakes_of_the_page_are_found() -> None:
+    pytest.importorskip("onnx")
+    assert not ird.validate(faulty())
+    for title, mistake in MISTAKES.items():
+        assert re.search(rf"^{re.escape(title)} .* found$", PAGE, re.M), title
+        assert ird.validate(faulty(**mistake)), title
+    assert f"found of {len(MISTAKES)}" in PAGE
+
+
+def test_every_lowered_layer_of_the_page_is_right() -> None:
+    lines = re.findall(r"^irdeconv, .*?  +(\d+)(.*)$", PAGE, re.M)
+    totals = [int(n) for n in re.findall(r"^.* \((\d+)\) +right", PAGE, re.M)]
+    assert [int(n) for n, _ in lines] == [n for n in totals for _ in range(len(lines) // 3)]
+    assert all(not rest.strip() for _, rest in lines)
+
+
+# docs/onnx.md lists what the importer reads.
+
+
+ONNX_DOCS = (Path(__file__).resolve().parents[2] / "docs/onnx.md").read_text("utf-8")
+
+
+def listed(mark: str) -> list[str]:
+    """Return the names behind a mark, in order."""
+    found = ONNX_DOCS.partition(f"<!-- operations: {mark} -->")[2].partition("<!--")[0]
+    return [word.strip(" .\n") for word in found.split(",")]
+
+
+def test_the_page_lists_the_operations_of_microsoft() -> None:
+    assert listed("com.microsoft") == sorted(t for d, t in RULES if d == "com.microsoft")
+
+
+def test_the_page_lists_those_of_the_other_domains() -> None:
+    said = ONNX_DOCS.rpartition("<!--")[2]
+    others = {(d, t) for d, t in RULES if d not in ("", "com.microsoft")}
+    assert all(f"`{d}`" in said and t in said for d, t in others)
+
+
+def test_the_page_lists_what_is_refused_of_the_standard() -> None:
+    defs = pytest.importorskip("onnx.defs")
+    every = [s for s in defs.get_all_schemas_with_history() if s.domain == ""]
+    defined = {s.name for s in every if s.has_function or s.has_context_dependent_function}
+    refused = {s.name for s in every} - defined - {t for d, t in RULES if not d}
+    assert listed("refused") == sorted(refused)
+    old = {
+        (s.name, s.since_version)
+        for s in every
+        if ("", s.name) in RULES and s.name not in defined and not s.deprecated
+        if s.since_version not in RULES["", s.name].versions
+    }
+    assert old == {("Scan", 8), ("Split", 1), ("Tile", 1), ("Upsample", 1)}

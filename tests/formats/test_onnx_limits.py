@@ -1,19 +1,23 @@
-"""ONNX models that are small as files but stand for a lot: limits, and no quadratic work."""
+"""ONNX models that stand for a lot or name other files: limits, no quadratic work, refusals."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.cli.main import main
+from irdeconv.formats.onnx_container import file_inside
+from support import onnx_models
+from support.fixtures import Capture
+from support.onnx_models import info
 from support.rows import each_row
 
 onnx = pytest.importorskip("onnx")
-
-from support import onnx_models  # noqa: E402
-from support.onnx_models import info  # noqa: E402
 
 
 def model(nodes: list[Any], outputs: tuple[str, ...] = ("y",), size: int = 1) -> bytes:
@@ -105,3 +109,155 @@ def test_lowering_tells_of_tensors_that_are_too_large(tmp_path: Path) -> None:
         pytest.raises(ird.LimitError, match="takes 20,736 bytes"),
     ):
         ird.lower(ird.read(path))
+
+
+# What an ONNX model may name: regular files in its own folder, numbers that fit, ends.
+
+
+DATA = np.arange(4, dtype=np.float32)
+
+
+def external(folder: Path, *, constant: bool = False, data_type: int = 1, **place: Any) -> Path:
+    """Write a model that adds a tensor in another file, w.data, to its input."""
+    (folder / "w.data").write_bytes(DATA.tobytes())
+    w = onnx.TensorProto(name="w", data_type=data_type, dims=place.pop("dims", [4]))
+    w.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in {"location": "w.data", **place}.items():
+        w.external_data.add(key=key, value=str(value))
+    made = [onnx.helper.make_node("Constant", [], ["w"], value=w)] if constant else []
+    nodes = [*made, onnx.helper.make_node("Add", ["x", "w"], ["y"])]
+    ends = [[onnx.helper.make_tensor_value_info(n, 1, [4])] for n in "xy"]
+    graph = onnx.helper.make_graph(nodes, "g", *ends, initializer=[] if constant else [w])
+    whole = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    (folder / "m.onnx").write_bytes(whole.SerializeToString())
+    return folder / "m.onnx"
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("place", [{}, {"offset": 0, "length": 16}, {"location": "./w.data"}])
+def test_data_in_the_folder(constant: bool, place: dict[str, Any], tmp_path: Path) -> None:
+    graph = ird.read(external(tmp_path, constant=constant, **place))
+    assert np.array_equal(ird.run(graph, {"x": DATA})["y"], 2 * DATA)
+    assert [Path(f).name for f in graph.info.files] == ["w.data"]
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ({"location": "/etc/passwd"}, "no name of a file in the model's folder"),
+        ({"location": "../w.data"}, "no name of a file in the model's folder"),
+        ({"location": "a/../w.data"}, "no name of a file in the model's folder"),
+        ({"location": "..\\w.data"}, "no name of a file in the model's folder"),
+        ({"location": "C:\\w.data"}, "no name of a file in the model's folder"),
+        ({"location": "\\\\host\\w.data"}, "no name of a file in the model's folder"),
+        ({"location": "w\0data"}, "no name of a file in the model's folder"),
+        ({"location": "outside.data"}, "leads out of the model's folder"),
+        ({"location": "link/w.data"}, "leads out of the model's folder"),
+        ({"location": "none.data"}, "No such file"),
+        ({"location": "."}, "s a directory"),
+        ({"location": "fifo"}, "not a regular file"),
+        ({"offset": -4}, "its offset"),
+        ({"offset": "٣"}, "its offset"),
+        ({"offset": " 4"}, "its offset"),
+        ({"length": "9" * 5000}, "its length"),
+        ({"offset": 4, "length": 16}, "bytes 4..20 lie outside w.data, which has 16"),
+        ({"offset": 400}, "bytes 400..400 lie outside"),
+        ({"length": 12}, r"takes 16 bytes, 12 are given"),
+        ({"dims": [2**62, 2**62]}, "are given"),
+        ({"dims": [-1]}, "its shape"),
+    ],
+)
+def test_refused(
+    constant: bool, place: dict[str, Any], says: str, tmp_path: Path, capfd: Capture
+) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "w.data").write_bytes(DATA.tobytes())
+    (folder / "outside.data").symlink_to("../w.data")
+    (folder / "link").symlink_to("..")
+    os.mkfifo(folder / "fifo")
+    file = external(folder, constant=constant, **place)
+    for verb in ("validate", "lower"):
+        code = main([verb, str(file)])
+        said = " ".join("".join(capfd.readouterr()).split())
+        assert code in (1, 3) or (verb == "lower" and code == 0)  # nothing to do
+        assert says in said or verb == "lower"
+
+
+def test_bytes_that_thousands_of_tensors_share(tmp_path: Path) -> None:
+    (tmp_path / "w.data").write_bytes(DATA.tobytes())
+    made = onnx.load(external(tmp_path), load_external_data=False)
+    for at in range(20):
+        made.graph.initializer.add().CopyFrom(made.graph.initializer[0])
+        made.graph.initializer[-1].name = f"w{at}"
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    with pytest.raises(ird.IrdeconvError, match="share the same bytes"):
+        ird.read(tmp_path / "m.onnx")
+
+
+def _read(verb: str, path: Path, codes: tuple[int, ...], capfd: Capture) -> str:
+    """What a verb says of a file that it refuses."""
+    more = ["-o", str(path.with_name("o.xml"))] if verb == "convert" else []
+    assert main([verb, str(path), *more]) in codes
+    return "".join(capfd.readouterr())
+
+
+def _functions(text: str, folder: Path) -> Path:
+    head = '<ir_version: 8, opset_import: ["":17, "l":1]> g (float[2] x) => (float[2] y) '
+    made = onnx.parser.parse_model(head + text)
+    (folder / "f.onnx").write_bytes(made.SerializeToString())
+    return folder / "f.onnx"
+
+
+OPSETS = '<domain: "l", opset_import: ["":17, "l":1]>'
+
+
+@pytest.mark.parametrize("verb", ["validate", "lower", "convert"])
+def test_functions_without_end(verb: str, tmp_path: Path, capfd: Capture) -> None:
+    text = f"{{ y = l.f(x) }} {OPSETS} f (x) => (y) {{ y = l.g(x) }}"
+    text += f"{OPSETS} g (x) => (y) {{ y = l.f(x) }}"
+    assert "calls itself" in _read(verb, _functions(text, tmp_path), (1, 3), capfd)
+
+
+@pytest.mark.parametrize("verb", ["validate", "lower", "convert"])
+def test_functions_of_functions(verb: str, tmp_path: Path, capfd: Capture) -> None:
+    text = "{ y = l.f0(x) }"
+    for at in range(40):
+        text += f"{OPSETS} f{at} (x) => (y) {{ a = l.f{at + 1}(x) y = l.f{at + 1}(a) }}"
+    text += f"{OPSETS} f40 (x) => (y) {{ y = Relu(x) }}"
+    assert "1,099,511,627,776" in _read(verb, _functions(text, tmp_path), (5,), capfd)
+
+
+@pytest.mark.parametrize("verb", ["validate", "lower", "convert"])
+@pytest.mark.parametrize("name", ["node_name", "tensor_name", "ConvTranspose", "graph_name"])
+def test_names_that_are_no_text(name: str, verb: str, tmp_path: Path, capfd: Capture) -> None:
+    ends = [[onnx.helper.make_tensor_value_info(n, 1, [4])] for n in ("x", "tensor_name")]
+    node = onnx.helper.make_node("ConvTranspose", ["x"], ["tensor_name"], name="node_name")
+    graph = onnx.helper.make_graph([node], "graph_name", *ends)
+    whole = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    data = whole.SerializeToString().replace(name.encode(), b"\x81" * len(name))
+    (tmp_path / "m.onnx").write_bytes(data)
+    assert "is no UTF-8" in _read(verb, tmp_path / "m.onnx", (1, 3), capfd)
+
+
+def test_names_of_files() -> None:
+    assert file_inside(Path("a"), "b/c") == Path("a/b/c")
+    with pytest.raises(ValueError, match="no name of a file"):
+        file_inside(Path("a"), "")
+
+
+@pytest.mark.parametrize("link", ["", "symbolic", "hard"])
+def test_converting_onto_the_data_that_is_read(link: str, tmp_path: Path) -> None:
+    path = external(tmp_path, location="w.bin")
+    data = (tmp_path / "w.data").rename(tmp_path / "w.bin")
+    target = tmp_path / "w.xml"
+    if link:
+        target = tmp_path / "linked.xml"
+        (os.symlink if link == "symbolic" else os.link)(data, target.with_suffix(".bin"))
+    code = main(["convert", str(path), "-o", str(target), "-q"])
+    assert code == (0 if link == "hard" else 2)  # another name is replaced: what it named stays
+    assert data.read_bytes() == DATA.tobytes()
+    assert target.exists() == (link == "hard")
+    assert main(["convert", str(path), "-o", str(target), "-q", "--force"]) == 0
+    assert np.array_equal(ird.run(target, {"x": DATA})["y"], 2 * DATA)

@@ -4,26 +4,22 @@ what ONNX Runtime does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import irdeconv as ird
+from support.onnx_models import agree, convert, info, integers, model, real, single
+from support.processors import fitting
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles
-
-from onnx import helper, numpy_helper  # noqa: E402
-
-from support.onnx_models import (  # noqa: E402
-    agree,
-    integers,
-    real,
-    single,
-)
-from support.processors import fitting  # noqa: E402
 
 Rng = np.random.Generator
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -273,3 +269,314 @@ def sums(rng: Rng) -> list[Any]:
 def test_rows(rows: Any, tmp_path: Path) -> None:
     for made, feeds in rows(np.random.default_rng(67)):
         agree(made, feeds, tmp_path / "m.xml")
+
+
+# ONNX control flow and Microsoft operations against ONNX Runtime.
+
+
+# If, Loop and Scan: imported and written for OpenVINO they compute what ONNX Runtime does.
+
+BOOL, I64 = TensorProto.BOOL, TensorProto.INT64
+
+
+def node(type: str, inputs: str, outputs: str, **attributes: Any) -> Any:
+    return helper.make_node(type, inputs.split(), outputs.split(), **attributes)
+
+
+def body(nodes: list[Any], inputs: list[Any], outputs: list[Any], **constants: Any) -> Any:
+    tensors = [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()]
+    return helper.make_graph(nodes, "body", inputs, outputs, tensors)
+
+
+def loop_body(nodes: list[Any], shape: list[Any], *kept: str, **constants: Any) -> Any:
+    """The body of a Loop whose state v becomes `next`; `on` says whether it goes on."""
+    inputs = [info("i", [], I64), info("go", [], BOOL), info("v", shape)]
+    outputs = [info("on", [], BOOL), info("next", shape), *(info(k, []) for k in kept)]
+    return body(nodes, inputs, outputs, **constants)
+
+
+def test_branches(tmp_path: Path) -> None:
+    """Both see values from outside; the shapes of what they give differ."""
+    rng = np.random.default_rng(1)
+    then = body([node("Mul", "x w", "t")], [], [info("t", None)])
+    other = body([node("Concat", "x x", "u", axis=0), node("Neg", "u", "e")], [], [info("e", None)])
+    nodes = [
+        node("ReduceSum", "x", "s", keepdims=0),
+        node("Greater", "s zero", "c"),
+        node("If", "c", "y", then_branch=then, else_branch=other),
+        node("Relu", "y", "z"),
+    ]
+    constants = {"w": real(rng, 3), "zero": np.float32(0)}
+    made = model(nodes, [info("x", [2, 3])], [info("z", None)], constants)
+    x = np.abs(real(rng, 2, 3))
+    for data in (x, -x):
+        agree(made, {"x": data}, tmp_path / "m.xml")
+
+
+def test_a_known_condition_leaves_one_branch() -> None:
+    then = body([node("Relu", "x", "t")], [], [info("t", None)])
+    other = body([node("Neg", "x", "e")], [], [info("e", None)])
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Size", "s", "r"),
+        node("Equal", "r two", "c"),
+        node("If", "c", "y", then_branch=then, else_branch=other),
+    ]
+    made = model(nodes, [info("x", ["n", 3])], [info("y", None)], {"two": np.array(2)})
+    assert [n.type for n in convert(made).nodes()] == ["Parameter", "ReLU", "Result"]
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_counted_loop(count: int, tmp_path: Path) -> None:
+    """Powers of a matrix; each step is kept, and the number of the iteration is added."""
+    rng = np.random.default_rng(2)
+    steps = [
+        node("MatMul", "v w", "m"),
+        node("Cast", "i", "f", to=1),
+        node("Add", "m f", "next"),
+        node("Identity", "go", "on"),
+        node("ReduceSum", "next", "kept", keepdims=0),
+    ]
+    inner = loop_body(steps, [2, 3], "kept")
+    made = model(
+        [node("Loop", "count go0 x", "y ys", body=inner)],
+        [info("x", [2, 3]), info("count", [], I64)],
+        [info("y", None), info("ys", None)],
+        {"w": real(rng, 3, 3), "go0": np.array(True)},
+    )
+    feeds = {"x": real(rng, 2, 3), "count": np.array(count)}
+    agree(made, feeds, tmp_path / "m.xml")
+
+
+def test_loop_that_stops_by_itself(tmp_path: Path) -> None:
+    """Doubled until the sum is large; what is kept is as long as it took."""
+    steps = [
+        node("Add", "v v", "next"),
+        node("ReduceSum", "next", "s", keepdims=0),
+        node("Less", "s limit", "on"),
+        node("Identity", "s", "kept"),
+    ]
+    inner = loop_body(steps, [3], "kept", limit=np.float32(100))
+    made = model(
+        [node("Loop", "most go0 x", "y ys", body=inner)],
+        [info("x", [3])],
+        [info("y", None), info("ys", None)],
+        {"most": np.array(50), "go0": np.array(True)},
+    )
+    agree(made, {"x": np.array([1, 2, 3], np.float32)}, tmp_path / "m.xml")
+
+
+def test_loop_that_grows(tmp_path: Path) -> None:
+    """A state whose size changes in each iteration."""
+    steps = [node("Concat", "v x", "next", axis=0), node("Identity", "go", "on")]
+    inner = loop_body(steps, [None, 2])
+    nodes = [
+        node("Loop", "three go0 x", "y", body=inner),
+        node("Shape", "y", "size"),
+        node("Reshape", "y flat", "z"),
+    ]
+    made = model(
+        nodes,
+        [info("x", [2, 2])],
+        [info("z", None), info("size", None, I64)],
+        {"three": np.array(3), "go0": np.array(True), "flat": np.array([-1])},
+    )
+    x = np.array([[1, 2], [3, 4]], np.float32)
+    agree(made, {"x": x}, tmp_path / "m.xml")
+
+
+@pytest.mark.parametrize(("into", "out_of"), [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_scan(into: int, out_of: int, tmp_path: Path) -> None:
+    """Running sums along axis 1, forwards and backwards; the outputs are joined along axis 1.
+
+    The runtime would fuse a product with a constant into the sum, and forget the state then.
+    """
+    rng = np.random.default_rng(3)
+    inner = body(
+        [node("Add", "s part", "next"), node("Mul", "next w", "kept")],
+        [info("s", [2, 3]), info("part", [2, 3])],
+        [info("next", [2, 3]), info("kept", [2, 3])],
+    )
+    attributes = {
+        "num_scan_inputs": 1,
+        "scan_input_axes": [1],
+        "scan_output_axes": [1],
+        "scan_input_directions": [into],
+        "scan_output_directions": [out_of],
+    }
+    made = model(
+        [node("Scan", "s0 x", "y ys", body=inner, **attributes)],
+        [info("x", [2, 4, 3])],
+        [info("y", None), info("ys", None)],
+        {"s0": real(rng, 2, 3), "w": real(rng, 3)},
+    )
+    agree(made, {"x": real(rng, 2, 4, 3)}, tmp_path / "m.xml")
+
+
+def test_loop_in_a_branch(tmp_path: Path) -> None:
+    inner = loop_body([node("Add", "v w", "next"), node("Identity", "go", "on")], [2])
+    then = body([node("Loop", "three go0 x", "t", body=inner)], [], [info("t", [2])])
+    other = body([node("Neg", "x", "e")], [], [info("e", [2])])
+    nodes = [
+        node("Mul", "x two", "w"),
+        node("ReduceSum", "x", "s", keepdims=0),
+        node("Greater", "s zero", "c"),
+        node("If", "c", "y", then_branch=then, else_branch=other),
+    ]
+    constants = {"three": np.array(3), "go0": np.array(True)}
+    constants |= {"two": np.float32(2), "zero": np.float32(0)}
+    made = model(nodes, [info("x", [2])], [info("y", None)], constants)
+    for data in ([1, 2], [-1, -2]):
+        agree(made, {"x": np.array(data, np.float32)}, tmp_path / "m.xml")
+
+
+def test_what_is_wrong_inside_is_told() -> None:
+    then = body([node("TfIdfVectorizer", "x", "t")], [], [info("t", None)])
+    other = body([node("Neg", "x", "e")], [], [info("e", None)])
+    made = model(
+        [node("If", "c", "y", name="choice", then_branch=then, else_branch=other)],
+        [info("x", [2]), info("c", [], BOOL)],
+        [info("y", None)],
+    )
+    with pytest.raises(ird.UnsupportedError) as e:
+        convert(made)
+    (found,) = e.value.diagnostics
+    assert found.layer == "choice"
+    assert "in its body: TfIdfVectorizer" in found.message
+
+
+MICROSOFT = "com.microsoft"
+
+
+def made(
+    type: str,
+    feeds: dict[str, Any],
+    constants: dict[str, Any] | None = None,
+    *,
+    outputs: dict[str, Any] | None = None,
+    inputs: str = "",
+    domain: str = MICROSOFT,
+    **attributes: Any,
+) -> tuple[Any, dict[str, Any]]:
+    """A model of one node; `outputs` are names with types, `inputs` words; -, -- are left out."""
+    names = [i.strip("-") for i in inputs.split()] or [*feeds, *(constants or {})]
+    ends = {k.strip("-"): t for k, t in (outputs or {"y": np.float32}).items()}
+    written = [k.strip("-") for k in outputs or ends]
+    node = helper.make_node(type, names, written, name="n", domain=domain, **attributes)
+    kind = helper.np_dtype_to_tensor_dtype
+    given = [info(k, v.shape, kind(v.dtype)) for k, v in feeds.items()]
+    results = [info(k, None, kind(np.dtype(t))) for k, t in ends.items() if k]
+    out = model([node], given, results, constants, opset=17)
+    out.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
+    return out, feeds
+
+
+def plain_functions(rng: Rng) -> list[Any]:
+    x, bias = real(rng, 2, 3, 4), real(rng, 4)
+    return [
+        made("Gelu", {"x": x}),
+        made("BiasGelu", {"x": x}, {"b": bias}),
+        made("FastGelu", {"x": x}),
+        made("FastGelu", {"x": x}, {"b": bias}),
+        made("QuickGelu", {"x": x}, alpha=1.3),
+        made("QuickGelu", {"x": x}),
+        made("ExpandDims", {"x": x}, {"a": np.array(-2, np.int32)}),
+    ]
+
+
+def fused(rng: Rng) -> list[Any]:
+    x, w = real(rng, 2, 3, 5, 6), real(rng, 4, 3, 2, 3)
+    z, b = real(rng, 2, 4, 4, 4), real(rng, 4)
+    rows = [
+        made("FusedConv", {"x": x}, {"w": w, "b": b}, activation="Relu"),
+        made("FusedConv", {"x": x}, {"w": w, "b": b, "z": z}, activation="Relu"),
+        made("FusedConv", {"x": x}, {"w": w}, activation="Tanh", strides=[2, 1]),
+    ]
+    for name, numbers in (("LeakyRelu", [0.3]), ("Clip", [-0.5, 0.7]), ("HardSigmoid", [0.3, 0.4])):
+        extra = {"activation": name, "activation_params": numbers}
+        rows.append(made("FusedConv", {"x": x}, {"w": w, "b": b}, **extra))
+    a, c = real(rng, 3, 4), real(rng, 3, 5)
+    gemm = {"transA": 1, "alpha": 0.5, "beta": 2.0}
+    rows.append(made("FusedGemm", {"a": a, "c": c}, {"d": real(rng, 5)}, activation="Relu", **gemm))
+    return rows
+
+
+def matrix_products(rng: Rng) -> list[Any]:
+    a, b = real(rng, 2, 3, 4, 5), real(rng, 2, 3, 6, 5)
+    rows = [made("FusedMatMul", {"a": a, "b": b}, transB=1, alpha=0.3)]
+    left, right = real(rng, 4, 2, 3, 5), real(rng, 2, 3, 5, 6)
+    rows.append(made("FusedMatMul", {"a": left, "b": right}, transBatchA=1))
+    both = real(rng, 6, 2, 3, 5)
+    flags = {"transBatchA": 1, "transBatchB": 1, "transB": 1}
+    rows.append(made("FusedMatMul", {"a": left, "b": both}, **flags))
+    wide = real(rng, 5, 2, 3, 4)
+    rows.append(made("FusedMatMul", {"a": wide, "b": right}, transBatchA=1, transA=1))
+    for zeros in (False, True):
+        packed = rng.integers(0, 256, (6, 2, 8)).astype(np.uint8)
+        constants = {"b": packed, "s": rng.uniform(0.1, 0.2, 12).astype(np.float32)}
+        constants |= {"z": rng.integers(0, 256, 6).astype(np.uint8)} if zeros else {}
+        sizes = {"K": 32, "N": 6, "bits": 4, "block_size": 16}
+        rows.append(made("MatMulNBits", {"a": real(rng, 3, 32)}, constants, **sizes))
+    return rows
+
+
+def normalizations(rng: Rng) -> list[Any]:
+    x, s = real(rng, 2, 3, 8), real(rng, 2, 3, 8)
+    g, b, c = real(rng, 8), real(rng, 8), real(rng, 8)
+    rows = [
+        made("SkipLayerNormalization", {"x": x, "s": s}, {"g": g, "b": b}, epsilon=1e-5),
+        made("SkipLayerNormalization", {"x": x, "s": s}, {"g": g, "b": b, "c": c}),
+        made("SkipSimplifiedLayerNormalization", {"x": x, "s": s}, {"g": g}, epsilon=1e-5),
+        made("SkipSimplifiedLayerNormalization", {"x": x, "s": s}, {"g": g, "c": c}),
+        made("SimplifiedLayerNormalization", {"x": x}, {"g": g}, domain="", axis=-1),
+    ]
+    total = {"y": np.float32, "-": np.float32, "--": np.float32, "sum": np.float32}
+    return [*rows, made("SkipLayerNormalization", {"x": x, "s": s}, {"g": g}, outputs=total)]
+
+
+def grid(rng: Rng, name: str, kind: str = "u1") -> dict[str, Any]:
+    scale = np.float32(rng.uniform(0.01, 0.05))
+    return {f"{name}s": scale, f"{name}z": integers(rng, np.dtype(kind))[()]}
+
+
+def quantised(rng: Rng) -> list[Any]:
+    x = integers(rng, np.uint8, 1, 4, 6, 5)
+    y = integers(rng, np.uint8, 1, 4, 6, 5)
+    gx, gy, gz = grid(rng, "x"), grid(rng, "y"), grid(rng, "z")
+    two = {"inputs": "x xs xz y ys yz zs zz", "outputs": {"o": np.uint8}}
+    one = {"inputs": "x xs xz zs zz", "outputs": {"o": np.uint8}}
+    every = {**gx, **gy, **gz}
+    single = {**gx, **gz}
+    window = {"kernel_shape": [3, 2], "strides": [2, 1]}
+    joined = {"inputs": "zs zz x xs xz y ys yz", "outputs": {"o": np.uint8}}
+    return [
+        made("QLinearAdd", {"x": x, "y": y}, every, **two),
+        made("QLinearMul", {"x": x, "y": y}, every, **two),
+        made("QLinearSigmoid", {"x": x}, single, **one),
+        made("QLinearLeakyRelu", {"x": x}, single, alpha=0.2, **one),
+        made("QLinearAveragePool", {"x": x}, single, **window, **one),
+        made("QLinearAveragePool", {"x": x}, single, channels_last=1, **window, **one),
+        made("QLinearGlobalAveragePool", {"x": x}, single, **one),
+        made("QLinearGlobalAveragePool", {"x": x}, single, channels_last=1, **one),
+        made("QLinearSoftmax", {"x": x}, single, axis=-1, opset=13, **one),
+        made("QLinearConcat", {"x": x, "y": y}, every, axis=1, **joined),
+    ]
+
+
+def dynamic(rng: Rng) -> list[Any]:
+    a, b = real(rng, 3, 8), fitting(integers(rng, np.int8, 8, 5))
+    s, z, bias = np.float32(0.02), np.int8(3), real(rng, 5)
+    x = integers(rng, np.uint8, 3, 8)
+    floats = {"b": b, "s": s, "t": np.float32(0.5), "p": np.uint8(7), "q": z, "c": bias}
+    return [
+        made("DynamicQuantizeMatMul", {"a": a}, {"b": b, "s": s, "z": z, "c": bias}),
+        made("MatMulIntegerToFloat", {"a": x}, floats),
+    ]
+
+
+@pytest.mark.parametrize(
+    "rows", [plain_functions, fused, matrix_products, normalizations, quantised, dynamic]
+)
+def test_against_the_runtime(rows: Callable[[Rng], list[Any]], tmp_path: Path) -> None:
+    for row in rows(np.random.default_rng([71, len(rows.__name__)])):
+        agree(*row, tmp_path / "m.xml", steps=int(rows is quantised))

@@ -1,4 +1,4 @@
-"""Products of matrices use one thread of the BLAS while any plan runs."""
+"""Products of matrices, the threads of the BLAS, and scratch memory."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from functools import cache
 from typing import TypeVar
 
+import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.kernels import blas
+from irdeconv.kernels import blas, products
+from irdeconv.kernels import scratch as blocking
+from irdeconv.kernels.scratch import clear
 from irdeconv.verify.comparison import compare_plan
 from irdeconv.verify.partner import Partner
 
@@ -163,3 +167,69 @@ def test_both_sides_of_a_comparison_begin_with_one(monkeypatch: pytest.MonkeyPat
     with pytest.raises(KeyError):
         compare_plan(plan, start, {})
     assert (seen, made.get_num_threads()) == ([1, 1], 3)
+
+
+# Products in the shapes in which OpenBLAS is fast.
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(1, 1, 1), (7, 3, 130), (50, 9, 5), (33, 5, 70), (3, 40, 9), (40, 200, 90)]
+)
+@pytest.mark.parametrize("small", [1, 500, 20_000])
+@pytest.mark.parametrize("in_place", [False, True])
+@np.errstate(all="ignore")  # as the engine does
+def test_products_in_tiles(
+    m: int, k: int, n: int, small: int, in_place: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(products, "multiplies_in_place", lambda: in_place)
+    monkeypatch.setattr(blocking, "SIZES", replace(blocking.SIZES, small_macs=small))
+    r = np.random.default_rng(0)
+    a, b = (r.integers(-9, 10, s).astype(np.float32) for s in ((m, k), (k, n)))
+    out = np.full((m, n + 3), np.nan, np.float32)
+    products.multiply(a, b, out[:, :n])
+    assert (out[:, :n] == a.astype(int) @ b.astype(int)).all()
+    assert np.isnan(out[:, n:]).all()
+
+
+def test_products_are_split_where_small_ones_are_not_packed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(products, "multiplies_in_place", lambda: True)
+    for m, k, n in ((4096, 64, 1024), (8192, 1024, 16), (48, 256, 3600)):
+        rows, columns = products.tile(m, k, n)
+        assert 0 < rows * k * columns <= blocking.SIZES.small_macs
+    assert products.tile(4096, 512, 256) == (0, 0)
+    assert products.worth_copying(48, 1 << 14)
+    assert not products.worth_copying(8, 1 << 14)
+    assert not products.worth_copying(48, 2048)
+    monkeypatch.setattr(products, "multiplies_in_place", lambda: False)
+    assert products.tile(4096, 64, 1024) == products.tile(8192, 1024, 16) == (0, 0)
+    assert not products.worth_copying(48, 1 << 14)
+
+
+def test_rows_do_not_alias_in_the_cache() -> None:
+    for columns in (1, 16, 128, 1000, 1024, 4096):
+        assert products.pitch(columns, "float32") >= columns
+        assert products.pitch(columns, "float32") * 4 % 512
+        assert products.pitch(columns, "float64") * 8 % 512
+
+
+# Scratch memory: what is filled with zeros.
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "int64", "bool"])
+def test_clear_fills_only_what_it_is_given(dtype: str) -> None:
+    whole = np.ones((3, 5, 12), dtype)
+    clear(whole[1:, ::2, 2:9])
+    clear(whole[:1, :1, ::3])
+    want = np.ones((3, 5, 12), dtype)
+    want[1:, ::2, 2:9] = 0
+    want[:1, :1, ::3] = 0
+    np.testing.assert_array_equal(whole, want)
+
+
+def test_clear_of_nothing_and_of_a_scalar() -> None:
+    clear(np.ones((3, 0), np.float32))
+    scalar = np.ones((), np.float32)
+    clear(scalar)
+    assert scalar == 0

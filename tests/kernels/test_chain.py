@@ -21,22 +21,11 @@ from irdeconv.kernels.elementwise import Instruction, Rule
 from irdeconv.kernels.elementwise_chain import Chain
 from irdeconv.kernels.scratch import BlockSizes
 from irdeconv.kernels.threads import Threads
-from irdeconv.ops import (
-    activation,
-    convert,
-    elementwise,
-    normalization,
-    quantize,
-)
+from irdeconv.ops import activation, convert, elementwise, normalization, quantize
 from irdeconv.runtime.fusion import chain_step
 
 assert irdeconv.ops
-TYPES = {
-    "f32": np.float32,
-    "f64": np.float64,
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-}
+TYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 EPSILON = {"f32": 2.0**-23, "f64": 2.0**-52, "f16": 2.0**-10, "bf16": 2.0**-7}
 SPECIAL = [0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -2.5, 1.0, -3.0, 3.0, 20.0, -20.0, 80.0, -80.0]
 BAD = [np.inf, -np.inf, np.nan, 3e4, -3e4]

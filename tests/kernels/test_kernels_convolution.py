@@ -1,4 +1,4 @@
-"""Convolution kernels against the definition: integers exactly, floats by the terms they sum."""
+"""Kernels of convolutions and deconvolutions, and zero-insertion, against their definitions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from eager import convolution
-from irdeconv.kernels import eager
+from eager import convolution, deconvolution
+from irdeconv.kernels import candidate, eager
 from support import oracle
+from support.rows import each_row
 
 
 @dataclass(frozen=True)
@@ -131,3 +132,125 @@ def test_windows_wholly_in_padding_are_zero() -> None:
     y = convolution(x, w, [1, 1], [1, 1], [4, 0], [0, 4])
     assert y.shape == (1, 1, 5, 5)
     assert y[0, 0].sum(axis=1).tolist() == [0, 0, 0, 3, 6]
+
+
+# Deconvolutions and zero-insertion against the naive scatter.
+
+
+def case(seed: int, dtype: Any) -> tuple[Shape, Any, Any, list[int]]:
+    s = draw(seed)
+    x, w = data(s, dtype, 0 if np.dtype(dtype).kind == "u" else -9)
+    r = random.Random(seed)
+    full = [
+        v * (i - 1) + d * (k - 1) + 1
+        for i, k, v, d in zip(s.sizes, s.kernel, s.strides, s.dilations, strict=True)
+    ]
+    return s, x, np.ascontiguousarray(w.swapaxes(1, 2)), [r.randint(0, f + 3) for f in full]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
+@pytest.mark.parametrize("seed", range(25))
+def test_integer_deconvolutions_are_exact(seed: int, dtype: Any) -> None:
+    s, x, w, sizes = case(seed, dtype)
+    y = deconvolution(x, w, s.strides, s.dilations, s.begin, sizes)
+    want = wrapped(oracle.deconvolution(x, w, s.strides, s.dilations, s.begin, sizes), dtype)
+    assert y.dtype == dtype
+    assert y.shape == want.shape
+    assert (y == want).all()
+
+
+ONE, DEPTHWISE = ((2, 4, 1, 1), (2, 2, 3, 3, 2)), ((2, 3, 3, 2), (3, 1, 1, 5, 32))
+CASES: list[Any] = [  # shapes, strides, dilations, begin, sizes
+    *((ONE, [2, 1], [d, 1], [b, -1], [6, 4]) for d in (1, 2) for b in (-2, 0, 1, 9)),
+    (DEPTHWISE, [4, 16], [1, 1], [1, 8], [12, 32]),
+    *(
+        (((1, c, 9, 8), (1, c, m, 4, 3)), strides, [1, 1], [1, 1], [12, 11])
+        for c, m in ((1, 8), (8, 1), (4, 4))
+        for strides in ([1, 1], [2, 2], [2, 1], [5, 5])
+    ),
+]
+
+
+@each_row("shapes, strides, dilations, begin, sizes", CASES)
+def test_every_choice_of_kernel_agrees_with_the_oracle(
+    shapes: Any, strides: Any, dilations: Any, begin: Any, sizes: Any
+) -> None:
+    """Inputs of one position, wide depthwise strides, few or many channels."""
+    r = np.random.default_rng(0)
+    x, w = (r.integers(-9, 9, shape) for shape in shapes)
+    args = strides, dilations, begin, sizes
+    assert (deconvolution(x, w, *args) == oracle.deconvolution(x, w, *args)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+@pytest.mark.parametrize("channels", [2, 20])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_deconvolved_sums_beyond_64_bits_wrap(dtype: Any, channels: int, stride: int) -> None:
+    """Large enough for the kernels that numba compiles, which know floats only."""
+    r = np.random.default_rng(0)
+    x = r.integers(2**40, size=(1, channels, 12, 20)).astype(dtype)
+    w = r.integers(2**30, size=(1, channels, 2, 3, 3)).astype(dtype)
+    args = [stride] * 2, [1, 1], [1, 0], [12 * stride, 20 * stride + 1]
+    want = wrapped(oracle.deconvolution(x, w, *args), dtype)
+    assert (deconvolution(x, w, *args) == want).all()
+
+
+def test_by_hand() -> None:
+    # full = 1*[1,2,3] at 0, 10*[1,2,3] at 2 -> 1 2 13 20 30
+    x, w = np.array([[[1, 10]]]), np.array([[[[1, 2, 3]]]])
+    y = deconvolution(x, w, [2], [1], [0], [5])
+    assert y.tolist() == [[[1, 2, 13, 20, 30]]]
+    assert deconvolution(x, w, [2], [1], [-1], [8]).tolist() == [[[0, 1, 2, 13, 20, 30, 0, 0]]]
+    assert deconvolution(x, w, [2], [1], [4], [2]).tolist() == [[[30, 0]]]
+    assert deconvolution(x, w, [2], [2], [0], [7]).tolist() == [[[1, 0, 12, 0, 23, 0, 30]]]
+
+
+def test_output_into_a_strided_view() -> None:
+    s, x, w, sizes = case(3, np.float32)
+    want = oracle.deconvolution(x, w, s.strides, s.dilations, s.begin, sizes)
+    host = np.zeros((*want.shape, 2), np.float32)
+    y = host[..., 1]
+    assert deconvolution(x, w, s.strides, s.dilations, s.begin, sizes, out=y) is y
+    assert (y == want).all()
+    assert not host[..., 0].any()
+
+
+def test_without_input_there_are_zeros() -> None:
+    x, w = np.ones((1, 2, 0)), np.ones((1, 2, 3, 2))
+    y = deconvolution(x, w, [2], [1], [0], [3])
+    assert y.tolist() == [[[0, 0, 0]] * 3]
+
+
+def test_an_infinite_input_stays_where_the_scatter_puts_it() -> None:
+    x, w = np.zeros((1, 1, 4), np.float32), np.ones((1, 1, 1, 2), np.float32)
+    x[0, 0, 1] = np.inf
+    y = deconvolution(x, w, [2], [1], [0], [8])
+    assert np.isinf(y[0, 0]).tolist() == [False, False, True, True, False, False, False, False]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_zero_insertion(seed: int) -> None:
+    s = draw(seed)
+    x = data(s, np.int32)[0]
+    y = candidate.zero_insert(x, s.strides)
+    assert y.dtype == x.dtype
+    assert (y == oracle.zero_insert(x, s.strides)).all()
+
+
+def test_zero_insertion_of_nothing() -> None:
+    assert candidate.zero_insert(np.ones((1, 2, 0, 2)), [3, 2]).shape == (1, 2, 0, 3)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_lowering_identity(seed: int) -> None:
+    """Zero-insertion, window and a convolution with the flipped filter are the scatter."""
+    s, x, w, sizes = case(seed, np.int64)
+    reach = [d * (k - 1) for d, k in zip(s.dilations, s.kernel, strict=True)]
+    spread = candidate.zero_insert(x, s.strides)
+    begin = [b - r for b, r in zip(s.begin, reach, strict=True)]
+    seen = candidate.window(spread, begin, [o + r for o, r in zip(sizes, reach, strict=True)])
+    flipped = np.flip(w, tuple(range(3, w.ndim))).swapaxes(1, 2)
+    ones, zeros = [1] * len(sizes), [0] * len(sizes)
+    y = convolution(seen, flipped, ones, s.dilations, zeros, zeros)
+    want = oracle.deconvolution(x, w, s.strides, s.dilations, s.begin, sizes)
+    assert (y == want).all()

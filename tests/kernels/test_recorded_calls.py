@@ -25,10 +25,7 @@ from irdeconv.ops.reduction import ReduceMean, ReduceSum
 from irdeconv.ops.shape import Reshape
 from support.plan_graphs import Builder, plans, randn, same
 
-pytestmark = [
-    pytest.mark.thorough,
-    pytest.mark.skipif(not jit.available(), reason="needs numba"),
-]
+pytestmark = [pytest.mark.thorough, pytest.mark.skipif(not jit.available(), reason="needs numba")]
 
 
 def recorded(step: str, *arguments: Any) -> Any:

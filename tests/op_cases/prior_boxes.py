@@ -108,12 +108,7 @@ CASES = [
         count=7,
     ),
     # An odd size, in the middle.
-    row(
-        "PriorBox-8",
-        'fixed_size="5" density="1" offset="0.5"',
-        [(5, 5)],
-        ends=True,
-    ),
+    row("PriorBox-8", 'fixed_size="5" density="1" offset="0.5"', [(5, 5)], ends=True),
     row(
         "PriorBox-8",
         'min_size="6" aspect_ratio="2,3" offset="0.5"',

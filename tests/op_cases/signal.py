@@ -219,6 +219,6 @@ TYPES = [
         [f64(PAIRS[0, 0]), i32([0])],
         f64(split(transform(joined(PAIRS[0, 0]), [0], [5], -1))),
         defect="Fourier transforms of f64",
-    ),
+    )
 ]
 CASES = [*FOURIER, *FRAMES, *TYPES]

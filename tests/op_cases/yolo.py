@@ -56,9 +56,6 @@ CASES = [
         tolerance=2.0**-20,
     ),
     case(
-        "ReorgYolo-1",
-        'stride="2"',
-        [count((2, 8, 2, 4))],
-        f32(reorganized(8, 2, 4), (2, 32, 1, 2)),
+        "ReorgYolo-1", 'stride="2"', [count((2, 8, 2, 4))], f32(reorganized(8, 2, 4), (2, 32, 1, 2))
     ),
 ]

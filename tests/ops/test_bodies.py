@@ -255,8 +255,7 @@ MODELS = {
 }
 each_model = each_row(("text", "shape"), MODELS)
 forms = pytest.mark.parametrize(
-    "form",
-    ["phases", *(pytest.param(f, marks=pytest.mark.thorough) for f in ("stacked", "auto"))],
+    "form", ["phases", *(pytest.param(f, marks=pytest.mark.thorough) for f in ("stacked", "auto"))]
 )
 
 

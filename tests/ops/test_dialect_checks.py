@@ -171,10 +171,7 @@ REJECTED: list[tuple[tuple[str, ...], dict[str, Any], str, str | None, str]] = [
 ]  # fmt: skip
 
 
-@each_row(
-    ("version", "row"),
-    [(version, row) for row in REJECTED for version in row[0]],
-)
+@each_row(("version", "row"), [(version, row) for row in REJECTED for version in row[0]])
 def test_rejections(version: str, row: Any) -> None:
     _, changes, code, attribute, words = row
     found = problems(layer(version, **changes))

@@ -178,10 +178,7 @@ def test_inference_with_less_knowledge_holds_the_result(row: Case) -> None:
 WITHOUT_ROWS = {REGISTRY[t, "opset1"] for t in ("Parameter", "Result", "Const")}
 WITHOUT_ROWS.add(core.Deconvolution)
 WITHOUT_ROWS |= {TensorIterator, Loop, If, ReadValue3, ReadValue6, Assign3, Assign6}
-OPERATIONS = sorted(
-    set(REGISTRY.values()) - WITHOUT_ROWS,
-    key=lambda c: (c.type, c.version),
-)
+OPERATIONS = sorted(set(REGISTRY.values()) - WITHOUT_ROWS, key=lambda c: (c.type, c.version))
 
 
 @each_row("cls", OPERATIONS)

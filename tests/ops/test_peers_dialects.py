@@ -10,15 +10,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from support.dialect_layers import (
-    INEXACT,
-    VERSIONS,
-    DialectLayer,
-    build,
-    data,
-    expected,
-    problems,
-)
+from support.dialect_layers import INEXACT, VERSIONS, DialectLayer, build, data, expected, problems
 from support.dialect_random import random_layer
 from support.runtime_truth import outputs
 from support.sweeps import parts

@@ -26,8 +26,7 @@ from irdeconv.rewrite.targets import ScoreWeights, Target, parse_target
 from support.ir_text import write_ir
 from support.layers import Layer
 from support.onnx_models import convert, info, model, single
-from test_costs import graph_only
-from test_forms import graph_of, two_d
+from test_forms import graph_of, graph_only, two_d
 
 # Layers against a target: facts of IR and ONNX, which layers are looked at, bodies, commands.
 

@@ -1,9 +1,12 @@
-"""tools/bench_regression.py: its list of layers and its verdicts, on made-up times."""
+"""The scripts that measure kernels: lists of layers, verdicts and rates, on made-up times."""
 
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.kernels import jit
+from irdeconv.kernels.candidate import Estimate
+from irdeconv.kernels.machine import unscaled
 from irdeconv.ops.basic import Const
 from irdeconv.runtime.measure import Clock, Sample
 from support import oracle
@@ -134,3 +140,232 @@ def test_what_cannot_be_compared(small: list[str], tmp_path: Path, capsys: Any) 
     assert tool.main([*small, "--baseline", str(tmp_path / "none.json")]) == 2
     assert tool.main([*small, "--only", "huge"]) == 2
     assert tool.main([*small, "--rounds", "0"]) == 2
+
+
+# tools/compare_picks.py: its lists of layers and its verdicts, on made-up times.
+
+
+picks = script("compare_picks")
+
+
+def test_the_lists_differ_and_the_drawn_one_depends_on_the_seed() -> None:
+    public, held_out = (picks.listed(p) for p in (picks.bench_regression.LAYERS, picks.HELD_OUT))
+    assert len(public) >= 20
+    assert len(held_out) >= 20
+    problems = {t.problem for t in public}
+    assert not any(t.problem in problems for t in held_out)
+    first, again, other = (picks.drawn(6, seed) for seed in (1, 1, 2))
+    assert [t.problem for t in first] == [t.problem for t in again] != [t.problem for t in other]
+    assert {t.deconvolution for t in first} == {True, False}
+
+
+def test_problems_are_those_of_the_layers() -> None:
+    for layer in picks.bench_regression.read_layers(picks.HELD_OUT):
+        graph = layer.graph()
+        (node,) = [n for n in graph.nodes() if n.name == layer.name]
+        assert picks.problem_of(layer).out_shape == node.spec().shape
+
+
+def test_candidates_are_sorted_and_the_far_ones_left_out() -> None:
+    for task in picks.listed(picks.bench_regression.LAYERS):
+        costs = [c.cost for c in task.candidates]
+        assert costs == sorted(costs)
+        assert costs[-1] <= picks.FAR * costs[0]
+
+
+def picked(*times: float) -> Any:
+    task = picks.listed(picks.bench_regression.LAYERS)[0]
+    return picks.Picked(task, times)
+
+
+def test_the_pick_is_compared_with_the_best() -> None:
+    assert picked(3.0, 2.0, 5.0).ratio == 1.5
+    assert picked(2.0, 3.0).ratio == 1.0
+
+
+@pytest.mark.parametrize(("most", "code"), [("1.0", 1), ("1e9", 0)])
+def test_a_mean_above_the_limit_fails(
+    most: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A clock whose steps become shorter makes the first candidate the worst."""
+    ticks = count()
+    clock = Clock(wall=lambda: 1.0, cpu=lambda: next(ticks) ** 0.5)
+    layers = picks.listed(picks.bench_regression.LAYERS)
+    name = min(
+        (t for t in layers if len(t.candidates) > 1), key=lambda t: t.candidates[0].cost
+    ).name
+    args = ["--list", "public", "--only", name, "--rounds", "1", "--seconds", "0"]
+    assert picks.main([*args, "--most", most], clock) == code
+    assert "geometric mean of pick over best" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("most", "code"), [([], 1), (["--most", "1e9"], 0)])
+def test_the_pick_beside_that_of_numpy_alone(
+    most: list[str], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first one that is measured takes longest by this clock."""
+    ticks = count()
+    clock = Clock(wall=lambda: 1.0, cpu=lambda: next(ticks) ** 0.5)
+    task = picks.listed(picks.HELD_OUT)[0].beside_numpy()
+    assert len(task.candidates) == 2
+    args = ["--list", "held-out", "--numpy", "--only", task.name, "--rounds", "1", "--seconds", "0"]
+    assert picks.main([*args, *most], clock) == code
+    assert "worst" in capsys.readouterr().out
+
+
+def test_what_the_picks_cost_without_a_family(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only layers whose pick changes are timed; the first one takes longer by this clock."""
+    ticks = count()
+    clock = Clock(wall=lambda: 1.0, cpu=lambda: next(ticks) ** 0.5)
+    layers = picks.listed(picks.bench_regression.LAYERS)
+    pick = min((t for t in layers), key=lambda t: t.candidates[0].cost)
+    args = ["--list", "public", "--only", pick.name, "--rounds", "1", "--seconds", "0"]
+    families = [*pick.candidates[0].name.split(), "no-such-kernel"]
+    assert picks.main([*args, "--without", *families], clock) == 1
+    printed = capsys.readouterr().out
+    assert f"{pick.candidates[0].name} " in printed.partition(", all: ")[2]
+    assert "1 changed" in printed
+    assert picks.main([*args, "--without", "no-such-kernel"], clock) == 0
+    assert "0 changed" in capsys.readouterr().out
+
+
+def test_kernels_are_left_out_wherever_they_are_listed() -> None:
+    families = ["direct", "winograd*", "single"]
+    for task in picks.drawn(12, 3):
+        first, *rest = task.beside_others(families).candidates
+        assert not set(first.name.split()) & {"direct", "single"}
+        assert "winograd" not in first.name
+        assert rest == ([] if first.label == task.candidates[0].label else [task.candidates[0]])
+
+
+def test_nothing_to_measure_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert picks.main(["--list", "held-out", "--only", "no such layer"]) == 2
+    assert "no layer" in capsys.readouterr().err
+
+
+# tools/fit_rates.py: known rates are found again from made-up times of the package's formulas.
+
+
+rates = script("fit_rates")
+FAMILIES = rates.families()
+COMPILED = {"depthwise", "direct", "residues", "winograd"}
+needs_numba = pytest.mark.skipif(not jit.available(), reason="needs numba")
+COUNT = 90
+# A frame is copied row by row. Products of points, of inputs, and of the points beyond the inputs
+# are no three numbers.
+ALIKE = {
+    "depthwise": ("runs", "looped"),
+    "winograd-numpy": ("interpolated", "overlapped", "written"),
+    "wide": ("items", "calls"),
+}
+
+
+class Machine:
+    """A clock that only trials move on: each call takes what its estimate says for given rates."""
+
+    def __init__(self, rates: dict[str, Any], disturbed: bool = False) -> None:
+        self.now, self.rates, self.calls, self.disturbed = 0.0, rates, 0, disturbed
+        self.clock = Clock(wall=lambda: self.now, cpu=lambda: self.now)
+
+    def run(self, family: str, estimate: Estimate) -> None:
+        self.calls += 1
+        self.now += 1e-9 * estimate.nanoseconds(self.rates[family])
+        if self.disturbed and self.calls % 7 == 0:
+            self.now += 1e-3
+
+    def on_it(self, family: str, trials: list[Any]) -> list[Any]:
+        def prepare(estimate: Estimate) -> Any:
+            return lambda: lambda: self.run(family, estimate)
+
+        return [replace(t, prepare=prepare(t.estimate)) for t in trials]
+
+
+def other(rates: Any, seed: int) -> Any:
+    """Return rates of another processor."""
+    rng = random.Random(seed)
+    return replace(rates, **{n: max(v, 0.01) * rng.uniform(0.3, 3) for n, v in vars(rates).items()})
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[needs_numba] if n in COMPILED else []) for n in FAMILIES]
+)
+def test_known_rates_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rates, "KEPT", 1e-12)
+    if name in ("winograd-numpy", "banded"):
+        monkeypatch.setenv("IRDECONV_FAST", "0")
+    family = FAMILIES[name]
+    machine = Machine({name: other(family.rates, 3)}, disturbed=True)
+    trials = machine.on_it(name, family.trials(COUNT, 1))
+    assert len(trials) == COUNT
+    times = rates.measure(trials, rounds=4, seconds=0.0, clock=machine.clock)
+    fit = rates.fit(family.rates, [t.estimate for t in trials], times)
+    truth = vars(machine.rates[name])
+    seen = [
+        rate
+        for rate in truth
+        if any(
+            t.estimate.nanoseconds(replace(family.rates, **{rate: 1e6})) != t.estimate.cost
+            for i, t in enumerate(trials)
+            if i % rates.HELD_OUT
+        )
+    ]
+    assert len(seen) > min(5, len(truth) // 2)
+    for rate, value in vars(fit.fitted).items():
+        want = truth[rate] if rate in seen else vars(family.rates)[rate]
+        assert value == pytest.approx(want, rel=1e-3) or rate in ALIKE.get(name, ()), rate
+    assert len(fit.after) == COUNT // rates.HELD_OUT
+    if seen == list(truth):
+        assert fit.after == pytest.approx([1] * len(fit.after), rel=1e-3)
+    assert max(abs(v - 1) for v in fit.before) > 0.05
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_rate_is_negative_and_none_could_be_better(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    a = rng.uniform(0, 1, (30, 6)) * 10.0 ** rng.integers(-4, 5, 6)
+    b = (a * rng.uniform(-1, 1, 6) / a.mean(0)).sum(1) + 0.1 * rng.standard_normal(30)
+    x = rates.non_negative(a, b)
+    gradient = (a / np.sqrt((a * a).sum(0)) * (b - (a * x).sum(1))[:, None]).sum(0)
+    assert (x >= 0).all()
+    assert np.abs(gradient[x > 0]).max(initial=0) < 1e-8
+    assert (gradient[x == 0] < 1e-8).all()
+
+
+def test_what_is_printed_and_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = Machine({"product": other(FAMILIES["product"].rates, 5)})
+    draw = FAMILIES["product"].draw
+    fake = replace(FAMILIES["product"], draw=lambda rng: machine.on_it("product", draw(rng)))
+    monkeypatch.setattr(rates, "families", lambda: {"product": fake})
+    monkeypatch.setattr(rates, "KEPT", 1e-12)
+    path = tmp_path / "rates.json"
+    argv = ["--only", "product", "--trials", "200", "--seconds", "0", "--json", str(path)]
+    assert rates.main(argv, machine.clock) == 0
+    document = json.loads(path.read_text())
+    assert document["schema"] == rates.SCHEMA
+    assert document["conditions"]["cpu"]
+    found, truth = document["families"]["product"], unscaled(machine.rates["product"])
+    assert found["rates"]["packed"][0] == unscaled(fake.rates).packed
+    assert found["rates"]["packed"][1] == pytest.approx(truth.packed, rel=1e-3)
+    assert found["ratio_after"] == {"median": pytest.approx(1, 1e-3), "p90": pytest.approx(1, 1e-3)}
+    out = capsys.readouterr().out
+    assert document["conditions"]["cpu"] in out
+    assert "products.py: PRODUCT" in out
+    assert f"{unscaled(fake.rates).packed:.4g}" in out
+    assert "1.000" in out
+
+
+def test_a_family_without_kernels_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("IRDECONV_FAST", "0")
+    monkeypatch.setattr(rates, "DRAWS", 1)
+    assert rates.main(["--only", "residues", "--trials", "3"]) == 2
+    assert "residues" in capsys.readouterr().err
+
+
+def test_drawn_kernels_run() -> None:
+    trials = [t for name in ("product", "convolution") for t in FAMILIES[name].trials(2, 7)]
+    times = rates.measure(trials, rounds=1, seconds=0.0, clock=Machine({}).clock)
+    assert times == [0.0] * 4
