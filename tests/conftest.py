@@ -16,8 +16,8 @@ import pytest
 from irdeconv.cli.console import Console
 from irdeconv.kernels import scratch as blocking
 from support.blocks import SMALL
+from support.ir_text import write_small_net
 from support.schemas import require_schema
-from support.small_net import write_small_net
 
 # The workers of pytest-xdist share the cores; threads of BLAS below them only get into the way.
 if os.environ.get("PYTEST_XDIST_WORKER"):

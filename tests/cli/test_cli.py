@@ -20,9 +20,8 @@ from irdeconv.cli.options import PARSERS, SHARED, Verb, VerbOption, rows
 from irdeconv.cli.verbs import VERBS, verb_record
 from support.commands import answer, command
 from support.fixtures import Capture, Patch
-from support.ir_text import write_ir
+from support.ir_text import write_ir, write_small_net
 from support.layers import Layer
-from support.small_net import write_small_net
 
 # The command line in process: results, exit codes, JSON, files.
 

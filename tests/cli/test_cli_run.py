@@ -24,9 +24,9 @@ from irdeconv.ir.spec import Spec
 from irdeconv.ops.basic import Parameter
 from support.commands import answer, command
 from support.fixtures import Capture, Patch
+from support.ir_text import LAYER, W
 from support.layers import build, numbers
 from support.onnx_models import Layer
-from support.small_net import LAYER, W
 
 # `irdeconv run`: inputs of every kind, outputs, dumps.
 

@@ -22,8 +22,7 @@ from irdeconv.cli.samples import samples
 from irdeconv.ir.graph import Graph
 from support.commands import answer, command
 from support.fixtures import Capture, Patch
-from support.ir_text import write_ir
-from support.small_net import LAYER, W
+from support.ir_text import LAYER, W, write_ir
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "ir_samples"

@@ -33,9 +33,9 @@ from irdeconv.ops.convolution import Convolution
 from irdeconv.runtime.plan import COMPILED_SAVES, LOADING, gains_by_compiling
 from support.commands import answer
 from support.fixtures import Capture, Patch
+from support.ir_text import write_small_net
 from support.layers import constant, parameter, result
 from support.networks import image, network
-from support.small_net import write_small_net
 
 # Extra packages that are missing or broken: a diagnostic with the cause in every place.
 

@@ -15,7 +15,7 @@ import pytest
 
 from irdeconv.cli import interrupt
 from irdeconv.cli.interrupt import EXIT_CODE, Interruption
-from support.small_net import write_small_net
+from support.ir_text import write_small_net
 
 # Says when it begins to import the package.
 START = """

@@ -21,8 +21,7 @@ from irdeconv.base.opening import reading_hint, unwritable
 from irdeconv.cli.main import main
 from support import irbuild as ib
 from support.fixtures import Capture, Patch
-from support.ir_text import write_ir
-from support.small_net import LAYER, W
+from support.ir_text import LAYER, W, write_ir
 
 ANSWERS = Path(__file__).parent.parent / "golden" / "mistakes" / "answers.txt"
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 216\n"

@@ -17,8 +17,7 @@ from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Parameter
 from support import irbuild as ib
 from support.commands import answer
-from support.legacy import Case, Layer, text
-from support.legacy_cases import CASES
+from support.legacy import CASES, Case, Layer, text
 from support.rows import each_row
 from support.runtime_truth import outputs
 

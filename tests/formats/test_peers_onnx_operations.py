@@ -10,15 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("openvino")
+
 from onnx import TensorProto, helper, numpy_helper
 
 import irdeconv as ird
 from support.onnx_models import agree, convert, info, integers, model, real, single
 from support.processors import fitting
 
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles
 
 Rng = np.random.Generator

@@ -32,10 +32,9 @@ from irdeconv.formats.document import WeightsFile
 from irdeconv.ops.elementwise import Add
 from support.commands import answer, command
 from support.fixtures import Capture, Patch
-from support.ir_text import write_ir
+from support.ir_text import LAYER, W, write_ir
 from support.layers import sequential
 from support.rows import each_row
-from support.small_net import LAYER, W
 
 # Arrays of others: headers are held against what is there, archives listed before unpacking.
 

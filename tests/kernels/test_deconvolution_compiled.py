@@ -28,9 +28,8 @@ from irdeconv.kernels.deconvolution_col2im import LANES, AxisTerms, BlockTerms
 from irdeconv.kernels.eager import for_convolution, for_deconvolution
 from irdeconv.kernels.scratch import ALIGNMENT, Space
 from irdeconv.kernels.threads import Threads
-from support.kernels import deconvolved, every_kernel
+from support.kernels import deconvolved, every_kernel, outputs_of_teams
 from support.sweeps import parts
-from teams import outputs_of_teams
 from test_deconvolution_candidates import bound, data, draw, require_exact
 
 pytestmark = pytest.mark.thorough

@@ -1,4 +1,4 @@
-"""Kernels of pooling, detection and interpolation against their definitions."""
+"""Kernels of pooling, detection, interpolation and sequences against their definitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from irdeconv.base.errors import OpError
 from irdeconv.ir import geometry
-from irdeconv.kernels import boxes, jit, pooling, regions, suppression
+from irdeconv.kernels import boxes, jit, pooling, recurrent, regions, suppression
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import WindowAxis, window_axes
 from irdeconv.kernels.interpolation import Resize, Rules, interpolate
@@ -544,3 +544,45 @@ def test_infinity_stays_in_its_neighbourhood() -> None:
 def test_empty() -> None:
     assert interpolate(np.ones((2, 3)), [Resize(1, 0, 0.0)], Rules()).shape == (2, 0)
     assert interpolate(np.ones((0, 3)), [Resize(1, 6, 2.0)], Rules("linear")).shape == (0, 6)
+
+
+# Classification of sequences against sums over all paths and a loop over steps.
+
+
+def read_path(path: tuple[int, ...], blank: int, *, merge: bool) -> list[int]:
+    """Return what a path of classes spells."""
+    pairs = zip((None, *path), path, strict=False)
+    return [c for p, c in pairs if c != blank and not (merge and c == p)]
+
+
+@pytest.mark.parametrize("merge", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_loss_sums_all_paths(seed: int, merge: bool) -> None:
+    r = np.random.default_rng(seed)
+    steps, classes = int(r.integers(1, 6)), int(r.integers(2, 5))
+    blank = int(r.integers(0, classes))
+    others = [c for c in range(classes) if c != blank]
+    labels = r.choice(others, int(r.integers(0, steps + 1)))
+    chances = r.dirichlet(np.ones(classes), steps)
+    total = sum(
+        math.prod(chances[t, c] for t, c in enumerate(path))
+        for path in itertools.product(range(classes), repeat=steps)
+        if read_path(path, blank, merge=merge) == list(labels)
+    )
+    want = -math.log(total) if total else math.inf
+    got = recurrent.loss(np.log(chances) + 5, labels, blank, merge=merge)
+    assert math.isclose(got, want, abs_tol=1e-9)
+
+
+@pytest.mark.parametrize("merge", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_decoding_reads_each_sequence(seed: int, merge: bool) -> None:
+    r = random.Random(seed)
+    lengths = [r.randint(0, 7) for _ in range(5)]
+    classes = np.array([[r.randint(0, 2) for _ in range(7)] for _ in lengths])
+    used = np.arange(7) < np.array(lengths)[:, None]
+    out, counts = recurrent.decoded(classes, used, 1, merge=merge)
+    for found, number, steps, length in zip(out, counts, classes, lengths, strict=True):
+        want = read_path(tuple(steps[:length]), 1, merge=merge)
+        assert list(found) == want + [-1] * (7 - len(want))
+        assert number == len(want)

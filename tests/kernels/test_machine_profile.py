@@ -41,8 +41,8 @@ from irdeconv.runtime import choice
 from irdeconv.runtime import machine as calibration
 from irdeconv.runtime.choice import CLOSE, REPEATS, RIVAL, WORTH, Tuner
 from irdeconv.runtime.measure import Clock
+from support.ir_text import write_small_net
 from support.kernels import convolved, deconvolved, integers, run
-from support.small_net import write_small_net
 
 INSTALLED = {"version": "1.0", "problem": None}
 RECORDS = (

@@ -46,9 +46,8 @@ from irdeconv.kernels.residue_cuts import APART, GAPS, NEAR, ROWS
 from irdeconv.kernels.scratch import Space
 from irdeconv.kernels.threads import Threads
 from support.blocks import SMALL
-from support.kernels import convolved, deconvolved, integers
+from support.kernels import convolved, deconvolved, integers, outputs_of_teams
 from support.sweeps import parts
-from teams import outputs_of_teams
 from test_deconvolution_candidates import bound
 from test_deconvolution_compiled import guarded, wide
 from test_kernels_convolve import data

@@ -28,10 +28,13 @@ from irdeconv.rewrite.legalising import STAGES
 from irdeconv.rewrite.lower_convolution import plan_convolution
 from irdeconv.rewrite.lower_deconv import IR_STYLE
 from irdeconv.verify.second_check import AGREES, NOT_APPLICABLE
-from legal_layers import Conv as Ordinary
 from legal_layers import (
+    EVERY,
+    SPARE,
+    Rule,
     Subject,
     Written,
+    both,
     convolution_subject,
     dialect_subject,
     ir_subject,
@@ -40,7 +43,7 @@ from legal_layers import (
     random_deconvolution,
     target_of,
 )
-from legal_rules import EVERY, SPARE, Rule, both
+from legal_layers import Conv as Ordinary
 from support.dialect_layers import ONEDNN, TENSORRT
 from support.ir_text import write_ir
 from support.layers import (

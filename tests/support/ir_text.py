@@ -67,3 +67,17 @@ def _output_shape(wanted: Any, offset: int, shape_input: bool) -> str:
     if shape_input:
         return ib.parameter(2, "output_shape", wanted.shape, "i64", names="output_shape")
     return ib.const(2, "output_shape", wanted.shape, offset, wanted.nbytes, "i64")
+
+
+# The network of most tests of the command line: one small deconvolution.
+
+
+LAYER = Layer(1, (4, 4), None, 3, 2, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
+W = np.arange(54, dtype=np.float32).reshape(3, 2, 3, 3)
+
+
+def write_small_net(folder: Path) -> Path:
+    """Write net.xml and net.bin into a folder."""
+    path = folder / "net.xml"
+    write_ir(path, LAYER, W)
+    return path

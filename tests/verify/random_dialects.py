@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+import irdeconv as ird
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
 from support.layers import constant, parameter, result
@@ -126,3 +127,19 @@ def random_dialect(
             inputs.append(constant(g, bias, "b"))
     result(g, Value(g.add(op, inputs, name="deconv").id))
     return g
+
+
+# A model with two deconvolutions, for tests of certificates.
+
+
+def chain() -> Graph:
+    """Two deconvolutions with a ReLU between, one filter for both."""
+    g = Graph()
+    op = REGISTRY["ConvolutionBackpropData", "opset1"](strides=(2, 2), pads_begin=(1, 0))
+    w = constant(g, weights(np.random.default_rng(1), (3, 3, 3, 2)), "w")
+    x = parameter(g, (1, 3, 4, 5), np.float32, "x")
+    first = g.add(op, [x, w], name="first")
+    relu = g.add(REGISTRY["ReLU", "opset1"](), [Value(first.id)], name="relu")
+    second = g.add(op, [Value(relu.id), w], name="up/ConvolutionBackpropData")
+    result(g, Value(second.id))
+    return ird.infer(g)

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from deconv_chain import chain
 from irdeconv.base.form_names import CONDITIONS
 from irdeconv.cli.certificates import proof_code
 from irdeconv.ir.dtypes import ELEMENT_TYPES
@@ -38,7 +37,7 @@ from irdeconv.verify.evaluation import (
     random_prime,
     scattering,
 )
-from random_dialects import KINDS, random_dialect, weights
+from random_dialects import KINDS, chain, random_dialect, weights
 from support.fixtures import Patch
 from support.layers import Layer, build, random_layer, sequential
 from support.mutants import mutants

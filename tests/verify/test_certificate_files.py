@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from deconv_chain import chain
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
@@ -23,6 +22,7 @@ from irdeconv.ops.core import ZeroInsertion
 from irdeconv.proof import reader
 from irdeconv.proof.model import Model
 from irdeconv.rewrite.forms import FORMS
+from random_dialects import chain
 from support.commands import Answer, answer, command
 from support.fixtures import Capture, Patch
 from support.ir_edit import unmark

@@ -114,10 +114,10 @@ def _single(row: Any) -> Graph:
 
 
 def _legacy() -> Iterator[Seed]:
-    from support import legacy_cases
+    from support import legacy
 
     kinds: set[str] = set()
-    for case in legacy_cases.CASES:
+    for case in legacy.CASES:
         if case.kind not in kinds:
             kinds.add(case.kind)
             yield _ir(f"old/{case.name}", *case.files())
