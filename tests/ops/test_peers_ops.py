@@ -29,7 +29,6 @@ from support.layers import constant, parameter, result
 from support.live.differences import ENLARGED, EXACT, UNUSED, WHOLE, lenient, reason_for
 from support.live.graphs import random_graph, random_model
 from support.live.judging import contradiction, judge
-from support.live.mutants import mutant
 from support.live.runtime import Runtime
 from support.live.sample import (
     PLAIN,
@@ -49,8 +48,10 @@ from support.processors import LACKS_AVX512
 from support.rows import each_row
 from support.runtime_truth import outputs
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from support.live.mutants import mutant
+
 ov = pytest.importorskip("openvino")
-pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles
 
 # Every row of op_cases in live OpenVINO, through an IR of one layer.
@@ -337,7 +338,6 @@ def test_compare_gives_openvino_the_layers_that_assign_what_is_read() -> None:
 # Random layers of every operation, random graphs and mutants of IRs against a live OpenVINO.
 
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 LEAST = 0.97
 Make = Callable[[int, int], "Model | None"]
 

@@ -442,6 +442,6 @@ def _rules(name: str, row: dict[str, Any]) -> Iterator[Rule]:
         )
 
 
-TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+TABLE = tomllib.loads(Path(__file__).with_name("legal_rules.toml").read_text("utf-8"))
 EVERY = [rule for name, row in TABLE.items() for rule in _rules(name, row)]
 assert len({r.name for r in EVERY}) == len(EVERY)

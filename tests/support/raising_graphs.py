@@ -15,27 +15,26 @@ from irdeconv.verify.check import check, probe_layers
 from support.layers import constant, parameter, result
 
 Ints = tuple[int, ...]
-TAKEN = (
-    "Convolution",
-    "GroupConvolution",
-    "DepthToSpace",
-    "Interpolate",
-    "ZeroInsertion",
-    "Concat",
-)
+TAKEN = "Convolution GroupConvolution DepthToSpace Interpolate ZeroInsertion Concat".split()
 
 
 @dataclass
 class Net:
     """A graph that grows node by node; constants are made from arrays and lists."""
 
+    seed: Any = 0
     graph: Graph = field(default_factory=Graph)
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.seed)
+
+    def numbers(self, *shape: int) -> Any:
+        """Random integers, never zero, as f32."""
+        return numbers(self.rng, *shape)
 
     def const(self, value: Any) -> Value:
         """Add a constant: integers are i64, others keep their type."""
-        array = np.asarray(value)
-        count = len(self.graph)
-        return constant(self.graph, array, f"c{count}")
+        return constant(self.graph, np.asarray(value), f"c{len(self.graph)}")
 
     def op(self, kind: str, version: str, *inputs: Any, name: str = "", **attributes: Any) -> Value:
         """Add an operation by type and version."""
@@ -140,6 +139,16 @@ def end(net: Net, value: Value, name: str = "y") -> Graph:
     """Add an output and return the graph."""
     result(net.graph, value, name)
     return net.graph
+
+
+def raised_whole(net: Net, pattern: str, *sizes: Ints) -> ird.Raised:
+    """Raise the only decomposition of a graph; compare for inputs of `sizes`, and prove it."""
+    raised = ird.raise_(net.graph)
+    assert [r.pattern for r in raised.report] == [pattern], str(raised.report)
+    assert left(raised.graph) == []
+    assert all(agrees(net, raised.graph, net.numbers(*size)) for size in sizes)
+    certified(net.graph, raised.graph)
+    return raised
 
 
 def certified(source: Graph, raised: Graph) -> None:

@@ -58,15 +58,14 @@ def test_openvino_runs_raised_layers(chunk: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("factors", [(2, 2), (3, 2), (5, 1)])
 def test_openvino_repeats_elements_alike(rule: str, factors: Any, tmp_path: Path) -> None:
     """The graph with Interpolate and the raised one give the same in OpenVINO."""
-    rng = np.random.default_rng(92)
-    net, shape = Net(), (2, 3, 5, 7)
+    net, shape = Net(92), (2, 3, 5, 7)
     rounding = "round_prefer_floor" if rule == "half_pixel" else "floor"
     given = {"coordinate_transformation_mode": rule, "nearest_mode": rounding}
     x = resize(net, source(net, shape), factors, **given)
-    graph = end(net, net.convolution(x, numbers(rng, 4, 3, 3, 2), ((1, 0), (1, 2))))
+    graph = end(net, net.convolution(x, net.numbers(4, 3, 3, 2), ((1, 0), (1, 2))))
     ird.write(graph, tmp_path / "a.xml")
     raised_and_written(graph, tmp_path / "b.xml")
-    feeds = {"x": numbers(rng, *shape)}
+    feeds = {"x": net.numbers(*shape)}
     assert np.array_equal(run_ov(tmp_path / "a.xml", feeds), run_ov(tmp_path / "b.xml", feeds))
 
 

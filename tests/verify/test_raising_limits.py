@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from support.raising_graphs import (
     left,
     numbers,
     raised_types,
+    raised_whole,
     resize,
     source,
 )
@@ -46,10 +48,10 @@ from support.runtime_truth import outputs
 # What must stay ----------------------------------------------------------------------------------
 
 
-def shuffled(rng: np.random.Generator, change: str) -> Net:
+def shuffled(change: str) -> Net:
     """A graph that looks like a decomposition and is none, for one reason."""
-    net, shape = Net(), (1, 2, 4, 3)
-    x, w, pads = source(net, shape), numbers(rng, 3, 2, 3, 3), ((1, 1), (1, 1))
+    net = Net(11)
+    x, w, pads = source(net, (1, 2, 4, 3)), net.numbers(3, 2, 3, 3), ((1, 1), (1, 1))
     if change in ("pad value", "pad mode", "inserted ones"):
         wide = net.op("Reshape", "opset1", x, [1, 2, 4, 1, 3, 1])
         fill = np.float32(change == "pad value")
@@ -61,7 +63,7 @@ def shuffled(rng: np.random.Generator, change: str) -> Net:
             x = net.op("Pad", "opset1", wide, *rows, fill, pad_mode=mode)
         x = net.op("Reshape", "opset1", x, [1, 2, 8, 3])
     elif change == "permuted":
-        y = net.convolution(x, numbers(rng, 8, 2, 3, 3), pads)
+        y = net.convolution(x, net.numbers(8, 2, 3, 3), pads)
         y = net.op("Reshape", "opset1", y, [1, 2, 2, 2, 4, 3])
         y = net.op("Transpose", "opset1", y, [0, 1, 2, 4, 3, 5])
         end(net, net.op("Reshape", "opset1", y, [1, 2, 8, 6]))
@@ -88,17 +90,15 @@ NOT_RAISED += ["cropped, then padded", "stride"]
 
 @pytest.mark.parametrize("change", NOT_RAISED)
 def test_what_only_looks_like_a_decomposition_stays(change: str) -> None:
-    rng = np.random.default_rng(11)
-    net = shuffled(rng, change)
+    net = shuffled(change)
     raised = ird.raise_(net.graph)
     assert raised_types(raised.graph) == []
     assert ird.dump(raised.graph) == ird.dump(ird.infer(net.graph))
-    assert agrees(net, raised.graph, numbers(rng, 1, 2, 4, 3))
+    assert agrees(net, raised.graph, net.numbers(1, 2, 4, 3))
 
 
 def test_reasons_are_told() -> None:
-    rng = np.random.default_rng(12)
-    told = {c: str(ird.raise_(shuffled(rng, c).graph).report) for c in NOT_RAISED}
+    told = {c: str(ird.raise_(shuffled(c).graph).report) for c in NOT_RAISED}
     assert "is of the mode linear" in told["linear"]
     assert "no whole factors" in told["half a factor"]
     assert "cropped and then padded" in told["cropped, then padded"]
@@ -106,9 +106,8 @@ def test_reasons_are_told() -> None:
 
 
 def test_a_bias_that_differs_between_phases_stays_inside() -> None:
-    rng = np.random.default_rng(13)
-    net = Net()
-    y = net.convolution(source(net, (1, 3, 4, 4)), numbers(rng, 8, 3, 3, 3))
+    net = Net(13)
+    y = net.convolution(source(net, (1, 3, 4, 4)), net.numbers(8, 3, 3, 3))
     y = net.op("Add", "opset1", y, np.arange(8, dtype=np.float32).reshape(1, 8, 1, 1))
     graph = end(net, net.op("DepthToSpace", "opset1", y, mode="blocks_first", block_size=2))
     raised = ird.raise_(graph)
@@ -119,9 +118,8 @@ def test_a_bias_that_differs_between_phases_stays_inside() -> None:
 @pytest.mark.parametrize("mode", ["blocks_first", "depth_first"])
 def test_the_wrong_order_of_channels_is_not_proved(mode: str) -> None:
     """The checker finds out where a graph is not the one that was raised."""
-    rng = np.random.default_rng(14)
-    net = Net()
-    y = net.convolution(source(net, (1, 3, 4, 4)), numbers(rng, 8, 3, 3, 3))
+    net = Net(14)
+    y = net.convolution(source(net, (1, 3, 4, 4)), net.numbers(8, 3, 3, 3))
     y = net.op("DepthToSpace", "opset1", y, mode=mode, block_size=2, name="shuffle")
     graph = end(net, y)
     raised = ird.raise_(graph).graph
@@ -135,26 +133,24 @@ def test_the_wrong_order_of_channels_is_not_proved(mode: str) -> None:
 
 
 def test_values_in_between_that_others_use_stay() -> None:
-    rng = np.random.default_rng(15)
-    net = Net()
+    net = Net(15)
     up = resize(net, source(net, (1, 2, 3, 3)), (2, 2))
-    w = net.const(numbers(rng, 4, 2, 3, 3))
+    w = net.const(net.numbers(4, 2, 3, 3))
     y = net.convolution(up, w, ((1, 1), (1, 1)), axes=2)
     z = net.convolution(up, w, ((0, 0), (0, 0)), axes=2, name="second")
     shuffled = net.op("DepthToSpace", "opset1", y, mode="depth_first", block_size=2)
     for i, value in enumerate((up, y, z, shuffled)):
         end(net, value, f"y{i}")
     raised = ird.raise_(net.graph)
-    assert agrees(net, raised.graph, numbers(rng, 1, 2, 3, 3))
+    assert agrees(net, raised.graph, net.numbers(1, 2, 3, 3))
     assert raised.graph.outputs == net.graph.outputs
     assert left(raised.graph) == ["Interpolate"]
     assert len(raised_types(raised.graph)) == 3
 
 
 def test_names_of_tensors_stay() -> None:
-    rng = np.random.default_rng(16)
-    net = Net()
-    y = net.convolution(resize(net, source(net, (1, 2, 3, 3)), (2, 2)), numbers(rng, 4, 2, 3, 3))
+    net = Net(16)
+    y = net.convolution(resize(net, source(net, (1, 2, 3, 3)), (2, 2)), net.numbers(4, 2, 3, 3))
     net.graph.node(y.node).tensor_names = (("the_tensor",),)
     net.graph.node(y.node).name = "up/Convolution_7"
     raised = ird.raise_(end(net, y)).graph
@@ -174,9 +170,8 @@ def test_a_filter_that_is_computed_stays() -> None:
 
 
 def test_a_compressed_filter_stays_compressed() -> None:
-    rng = np.random.default_rng(17)
-    net = Net()
-    small = net.const(numbers(rng, 8, 3, 3, 3).astype(np.float16))
+    net = Net(17)
+    small = net.const(net.numbers(8, 3, 3, 3).astype(np.float16))
     w = net.op("Convert", "opset1", small, destination_type=ELEMENT_TYPES["f32"])
     y = net.convolution(source(net, (1, 3, 4, 4)), w, axes=2)
     graph = end(net, net.op("DepthToSpace", "opset1", y, mode="blocks_first", block_size=2))
@@ -189,11 +184,10 @@ def test_a_compressed_filter_stays_compressed() -> None:
 
 
 def test_only_the_patterns_that_are_asked_for() -> None:
-    rng = np.random.default_rng(18)
-    net = Net()
-    y = net.convolution(resize(net, source(net, (1, 2, 3, 3)), (2, 2)), numbers(rng, 8, 2, 3, 3))
+    net = Net(18)
+    y = net.convolution(resize(net, source(net, (1, 2, 3, 3)), (2, 2)), net.numbers(8, 2, 3, 3))
     y = net.op("ReLU", "opset1", y)
-    y = net.convolution(y, numbers(rng, 4, 8, 1, 1), name="second")
+    y = net.convolution(y, net.numbers(4, 8, 1, 1), name="second")
     graph = end(net, net.op("DepthToSpace", "opset1", y, mode="blocks_first", block_size=2))
     assert len(raised_types(ird.raise_(graph).graph)) == 2
     assert left(ird.raise_(graph, ["resize"]).graph) == ["Convolution", "DepthToSpace"]
@@ -210,9 +204,8 @@ def test_nothing_to_raise() -> None:
 
 def test_certificates_are_checked_in_files(tmp_path: Path) -> None:
     """`raise --certify FILE` and `check-certificate` agree; another model is refused."""
-    rng = np.random.default_rng(19)
-    net = Net()
-    y = net.convolution(source(net, (1, 3, 4, 4)), numbers(rng, 8, 3, 3, 3))
+    net = Net(19)
+    y = net.convolution(source(net, (1, 3, 4, 4)), net.numbers(8, 3, 3, 3))
     y = net.op("Add", "opset1", y, np.full((1, 8, 1, 1), 3, np.float32))
     y = net.op("DepthToSpace", "opset1", y, mode="blocks_first", block_size=2)
     a, b, c = (str(tmp_path / name) for name in ("a.xml", "b.xml", "c.json"))
@@ -226,16 +219,15 @@ def test_certificates_are_checked_in_files(tmp_path: Path) -> None:
 
 
 def test_repeated_names_stay_and_are_told_apart() -> None:
-    rng = np.random.default_rng(20)
-    net = Net()
+    net = Net(20)
     x = resize(net, source(net, (1, 2, 3, 3)), (2, 2))
-    x = net.op("ReLU", "opset1", net.convolution(x, numbers(rng, 2, 2, 3, 3)), name="conv")
-    graph = end(net, net.convolution(resize(net, x, (3, 1)), numbers(rng, 2, 2, 2, 2)))
+    x = net.op("ReLU", "opset1", net.convolution(x, net.numbers(2, 2, 3, 3)), name="conv")
+    graph = end(net, net.convolution(resize(net, x, (3, 1)), net.numbers(2, 2, 2, 2)))
     raised = ird.raise_(graph).graph
     assert [n.name for n in raised.nodes() if n.type not in ("Const", "Parameter", "Result")] == [
         "conv"
     ] * 3
-    assert agrees(net, raised, numbers(rng, 1, 2, 3, 3))
+    assert agrees(net, raised, net.numbers(1, 2, 3, 3))
     certified(graph, raised)
 
 
@@ -280,10 +272,9 @@ FORMS = tuple(CONDITIONS)
 )  # fmt: skip
 @pytest.mark.parametrize("free", [False, True])
 def test_a_stride_behind_an_enlargement(factors: Any, strides: Any, whole: Any, free: bool) -> None:
-    rng = np.random.default_rng(41)
-    net, shape = Net(), (1, 3, 4, 5)
+    net, shape = Net(41), (1, 3, 4, 5)
     x = resize(net, source(net, shape, open_sizes=free), factors)
-    y = net.convolution(x, numbers(rng, 2, 3, 3, 4), ((1, 2), (0, 1)), strides=strides)
+    y = net.convolution(x, net.numbers(2, 3, 3, 4), ((1, 2), (0, 1)), strides=strides)
     graph = end(net, y)
     proved = "is proved for" not in str(ird.raise_(graph).report)
     # By symbolic sizes a stride is followed only if it is that of the repeated elements.
@@ -293,22 +284,19 @@ def test_a_stride_behind_an_enlargement(factors: Any, strides: Any, whole: Any, 
     (node,) = raised.nodes("ConvolutionBackpropData")
     assert node.op.strides == whole  # type: ignore[attr-defined]
     assert left(raised) == []
-    assert agrees(net, raised, numbers(rng, *shape))
+    assert agrees(net, raised, net.numbers(*shape))
     if proved:
         certified(graph, raised)
 
 
 @pytest.mark.parametrize("mode", ["blocks_first", "depth_first"])
 def test_pixel_shuffle_behind_a_stride(mode: str) -> None:
-    rng = np.random.default_rng(42)
-    net, shape = Net(), (2, 3, 3, 4)
+    net, shape = Net(42), (2, 3, 3, 4)
     x = net.op("ZeroInsertion", "irdeconv_1", source(net, shape), strides=(2, 2), trailing=True)
-    y = net.convolution(x, numbers(rng, 8, 3, 3, 3), ((1, 1), (1, 1)), strides=(2, 2))
-    graph = end(net, net.op("DepthToSpace", "opset1", y, mode=mode, block_size=2))
-    raised = ird.raise_(graph).graph
-    assert raised_types(raised) == ["ConvolutionBackpropData"]
-    assert agrees(net, raised, numbers(rng, *shape))
-    certified(graph, raised)
+    y = net.convolution(x, net.numbers(8, 3, 3, 3), ((1, 1), (1, 1)), strides=(2, 2))
+    end(net, net.op("DepthToSpace", "opset1", y, mode=mode, block_size=2))
+    raised = raised_whole(net, "depth-to-space", shape)
+    assert raised_types(raised.graph) == ["ConvolutionBackpropData"]
 
 
 def blocked(w: Any) -> Any:
@@ -328,27 +316,22 @@ def blocked(w: Any) -> Any:
 
 @pytest.mark.parametrize("changed", [False, True])
 def test_a_stride_whose_positions_meet_one_filter(changed: bool) -> None:
-    rng = np.random.default_rng(43)
-    net, shape = Net(), (1, 2, 6)
-    w = blocked(numbers(rng, 2, 3, 4))
+    net, shape = Net(43), (1, 2, 6)
+    w = blocked(net.numbers(2, 3, 4))
     w[0, 0, 0] += changed
     y = net.convolution(source(net, shape), w, ((1,), (1,)), strides=(2,))
     graph = end(net, net.op("DepthToSpace", "opset1", y, mode="blocks_first", block_size=4))
     raised = ird.raise_(graph)
     assert raised_types(raised.graph) == ["ConvolutionBackpropData"] * (not changed)
     assert changed == ("different filters" in str(raised.report))
-    assert agrees(net, raised.graph, numbers(rng, *shape))
+    assert agrees(net, raised.graph, net.numbers(*shape))
 
 
 def test_strides_that_are_none_of_a_deconvolution() -> None:
-    rng = np.random.default_rng(44)
-    for factors, strides, why in (
-        ((2, 3), (2, 2), "no whole stride"),
-        ((2, 2), (2, 2), "enlarges"),
-    ):
-        net = Net()
+    for factors, why in (((2, 3), "no whole stride"), ((2, 2), "enlarges")):
+        net = Net(44)
         x = resize(net, source(net, (1, 2, 4, 4)), factors)
-        graph = end(net, net.convolution(x, numbers(rng, 2, 2, 3, 3), strides=strides))
+        graph = end(net, net.convolution(x, net.numbers(2, 2, 3, 3), strides=(2, 2)))
         assert why in str(ird.raise_(graph).report)
 
 
@@ -369,17 +352,17 @@ def test_weights_that_are_not_finite_stay(value: float, form: str) -> None:
     assert form != "zero-insertion" or "not finite" in str(raised.report)
 
 
-def two_sites(rng: np.random.Generator) -> Graph:
-    net = Net()
+def two_sites() -> Graph:
+    net = Net(46)
     x = source(net, (1, 2, 4, 5))
-    a = net.convolution(resize(net, x, (2, 2)), numbers(rng, 3, 2, 3, 3), name="first")
-    b = net.convolution(resize(net, x, (2, 3)), numbers(rng, 4, 2, 3, 3), name="second")
+    a = net.convolution(resize(net, x, (2, 2)), net.numbers(3, 2, 3, 3), name="first")
+    b = net.convolution(resize(net, x, (2, 3)), net.numbers(4, 2, 3, 3), name="second")
     end(net, a, "y1")
     return end(net, b, "y2")
 
 
 def test_what_is_not_proved_is_put_back() -> None:
-    graph = two_sites(np.random.default_rng(46))
+    graph = two_sites()
     seen: list[list[str]] = []
 
     def prove(raised: Graph, source: Graph) -> dict[str, str]:
@@ -392,16 +375,16 @@ def test_what_is_not_proved_is_put_back() -> None:
         "second: resize -> ConvolutionBackpropData\nfirst stays: it is not proved: a test"
     )
     assert [n.name for n in raised.nodes("Convolution")] == ["first"]
-    assert agrees(Net(graph), raised, numbers(np.random.default_rng(1), 1, 2, 4, 5), output="y1")
+    net = Net(1, graph)
+    assert agrees(net, raised, net.numbers(1, 2, 4, 5), output="y1")
 
 
 def test_an_unknown_operation_says_nothing_of_its_shape() -> None:
-    rng = np.random.default_rng(47)
-    net = Net()
+    net = Net(47)
     spec = Spec.of(np.zeros((1, 2, 4, 5), np.float32)).without_value()
     unknown = net.graph.add(Opaque("Mystery", "opset9", declared=(spec,)), [], name="m")
     x = resize(net, Value(unknown.id), (2, 2))
-    raised = ird.raise_(end(net, net.convolution(x, numbers(rng, 3, 2, 3, 3))))
+    raised = ird.raise_(end(net, net.convolution(x, net.numbers(3, 2, 3, 3))))
     assert raised_types(raised.graph) == []
     assert "rank of the data is unknown" in str(raised.report)
 
@@ -535,8 +518,6 @@ def test_open_sizes_stay() -> None:
 
 @pytest.mark.parametrize("change", ["tap", "channel", "pads", "stride"])
 def test_the_proof_refuses_another_deconvolution(change: str) -> None:
-    from dataclasses import replace
-
     net = resized((1, 3, 4, 5), (7, 9), "linear", "align_corners")
     before: Graph = ird.infer(net.graph)
     graph = ird.raise_(net.graph, ["upsample"]).graph
