@@ -49,11 +49,10 @@ from support.blocks import SMALL
 from support.kernels import convolved, deconvolved, integers, outputs_of_teams
 from support.sweeps import parts
 from test_deconvolution_candidates import bound
-from test_deconvolution_compiled import guarded, wide
+from test_deconvolution_compiled import guarded, linux, wide
 from test_kernels_convolve import data
 
 pytestmark = [pytest.mark.thorough, pytest.mark.skipif(not jit.available(), reason="needs numba")]
-linux = pytest.mark.skipif(sys.platform != "linux", reason="protects pages as Linux does")
 TILES = MANY_REGISTERS if jit.many_registers() else FEW_REGISTERS
 
 

@@ -130,8 +130,6 @@ def test_no_inline_handlers_styles_or_addresses() -> None:
 
 
 def test_every_asset_is_used() -> None:
-    from importlib.resources import files
-
     names = {f.name for f in files("irdeconv.show").joinpath("assets").iterdir()}
     assert names == {"page.html", *SCRIPTS, *STYLES}
 

@@ -101,15 +101,16 @@ def convolution(
     return y.reshape(x.shape[0], groups * m_per_group, *sizes)
 
 
-def _windows(
-    size: int, kernel: int, stride: int, dilation: int, pad: int, count: int
-) -> list[list[int]]:
-    """Return for every output position of one axis the input positions inside the data."""
-    found = []
-    for o in range(count):
-        sites = [o * stride + k * dilation - pad for k in range(kernel)]
-        found.append([s for s in sites if 0 <= s < size])
-    return found
+def _windows(sizes: Sequence[int], *lists: Sequence[int]) -> list[list[list[int]]]:
+    """Return for each axis and output position the input positions inside the data.
+
+    `lists` are those of kernels, strides, dilations, pads at the begin and output sizes.
+    """
+    axes = []
+    for size, kernel, stride, dilation, pad, count in zip(sizes, *lists, strict=True):
+        sites = ([o * stride + k * dilation - pad for k in range(kernel)] for o in range(count))
+        axes.append([[s for s in row if 0 <= s < size] for row in sites])
+    return axes
 
 
 def max_pool(
@@ -121,10 +122,7 @@ def max_pool(
     sizes: Sequence[int],
 ) -> tuple[Any, Any]:
     """Return maxima (None without data) and flat positions in the whole input (first wins)."""
-    axes = [
-        _windows(*row)
-        for row in zip(x.shape[2:], kernel, strides, dilations, pads_begin, sizes, strict=True)
-    ]
+    axes = _windows(x.shape[2:], kernel, strides, dilations, pads_begin, sizes)
     y = np.empty((*x.shape[:2], *sizes), object)
     where = np.empty(y.shape, object)
     for n, c, *o in _box(*y.shape):
@@ -146,10 +144,7 @@ def avg_pool(
     sizes: Sequence[int],
 ) -> tuple[Any, Any]:
     """Return the sums of the windows and how many positions of each lie inside the data."""
-    axes = [
-        _windows(*row)
-        for row in zip(x.shape[2:], kernel, strides, dilations, pads_begin, sizes, strict=True)
-    ]
+    axes = _windows(x.shape[2:], kernel, strides, dilations, pads_begin, sizes)
     y = _zeros((*x.shape[:2], *sizes), x)
     count = np.zeros(tuple(sizes), np.int64)
     for n, c, *o in _box(*y.shape):

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,12 +19,20 @@ from irdeconv.base.codes import CODES
 from irdeconv.base.errors import Diagnostic
 from irdeconv.ir.op import REGISTRY, Op
 from irdeconv.ir.ports import declaration
-from support.sources import DRAWN, imports, parsed
+from support.scripts import script
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "irdeconv"
 FILE_LINES = 700
 FUNCTION_LINES = 40
+DRAWN = script("draw_imports")
+parsed = DRAWN.parsed  # when a test asks, since every worker collects every test
+
+
+@cache
+def imports() -> Any:
+    """Return what every module imports."""
+    return DRAWN.Sources()
 
 
 def module_name(path: Path) -> str:
