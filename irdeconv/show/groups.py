@@ -124,10 +124,7 @@ def _weed(group: LayerGroup, arrows: Sequence[Arrow]) -> None:
     """Dissolve inner groups that are small, or whose layers nothing connects."""
     while True:
         home = homes(group)
-        root = {v: v for v in home}
-        for a, b in arrows:
-            if home[a] == home[b]:
-                root[max(_root(root, a), _root(root, b))] = min(_root(root, a), _root(root, b))
+        root = connected(home, ((a, b) for a, b in arrows if home[a] == home[b]))
         pieces = [0] * len(group.members)
         sizes = [0] * len(group.members)
         for v, n in home.items():
@@ -138,11 +135,20 @@ def _weed(group: LayerGroup, arrows: Sequence[Arrow]) -> None:
             return
 
 
-def _root(root: dict[int, int], v: int) -> int:
-    while root[v] != v:
-        root[v] = root[root[v]]
-        v = root[v]
-    return v
+def connected(nodes: Iterable[int], links: Iterable[Arrow]) -> dict[int, int]:
+    """Return for each node the lowest of those that links connect it with."""
+    root = {v: v for v in nodes}
+
+    def find(v: int) -> int:
+        while root[v] != v:
+            root[v] = root[root[v]]
+            v = root[v]
+        return v
+
+    for a, b in links:
+        low, high = sorted((find(a), find(b)))
+        root[high] = low
+    return {v: find(v) for v in root}
 
 
 def _dissolve(group: LayerGroup, numbers: Iterable[int]) -> bool:
@@ -150,10 +156,7 @@ def _dissolve(group: LayerGroup, numbers: Iterable[int]) -> bool:
     gone = {n for n in numbers if isinstance(group.members[n], LayerGroup)}
     members: list[int | LayerGroup] = []
     for n, member in enumerate(group.members):
-        if n not in gone or not isinstance(member, LayerGroup):
-            members.append(member)
-            continue
-        members += member.members
+        members += member.members if isinstance(member, LayerGroup) and n in gone else [member]
     group.members = members
     return bool(gone)
 
@@ -355,13 +358,9 @@ class _Row:
         if layers < FEWEST:
             return False
         low = run.start + run.period  # the second block: the first may read less
-        root = list(range(run.period))
-        for n in range(low, low + run.period):
-            for u in self._reads[n]:
-                if u >= low:
-                    a, b = root[u - low], root[n - low]
-                    root = [min(a, b) if r in (a, b) else r for r in root]
-        return not any(root)
+        block = range(low, low + run.period)
+        links = ((u, n) for n in block for u in self._reads[n] if u >= low)
+        return len({*connected(block, links).values()}) == 1
 
 
 def walk(reads: Sequence[Sequence[int]]) -> list[int]:

@@ -24,8 +24,7 @@ from irdeconv.ops.basic import Const, Opaque, Parameter, macs
 from irdeconv.ops.bodies import bodies_of, every_node
 from irdeconv.ops.dialect_template import CanonicalRecorder
 from irdeconv.rewrite.infer_specs import constant_layers
-
-_FEW = 16  # constants that are added up one by one
+from irdeconv.show.groups import connected
 
 
 class ConstantSources:
@@ -40,9 +39,10 @@ class ConstantSources:
         self.own: dict[int, tuple[int, int]] = {}
         self._bits: dict[int, int] = {}
         self._sizes: dict[int, tuple[list[int], list[int]]] = {}
-        self._arrays: dict[int, tuple[Array, Array]] = {}
+        self._arrays: dict[int, Array] = {}
         constant = constant_layers(graph, inputs)
-        self._group = _groups(constant)
+        links = ((p, node) for node, producers in constant.items() for p in producers)
+        self._group = connected(constant, links)
         for node, producers in constant.items():
             if producers:
                 bits = 0
@@ -70,48 +70,18 @@ class ConstantSources:
         return sum(n for n, _ in totals), sum(b for _, b in totals)
 
     def _total(self, group: int, bits: int) -> tuple[int, int]:
+        """Return the sums of the sizes whose bits are set."""
         sizes = self._sizes[group]
-        if bits.bit_count() <= _FEW:
-            return _sum(sizes[0], bits), _sum(sizes[1], bits)
+        number = len(sizes[0])
+        if bits.bit_count() == number:
+            return sum(sizes[0]), sum(sizes[1])
         if group not in self._arrays:
             exact = np.int64 if sum(map(sum, sizes)) < 1 << 62 else object
-            self._arrays[group] = np.array(sizes[0], exact), np.array(sizes[1], exact)
-        counts, stored = self._arrays[group]
-        return _masked_sum(counts, bits), _masked_sum(stored, bits)
-
-
-def _sum(sizes: list[int], bits: int) -> int:
-    """Return the sum of the sizes whose bits are set."""
-    total = 0
-    while bits:
-        lowest = bits & -bits
-        total += sizes[lowest.bit_length() - 1]
-        bits ^= lowest
-    return total
-
-
-def _masked_sum(sizes: Array, bits: int) -> int:
-    """Return the same for many bits."""
-    chosen = np.frombuffer(bits.to_bytes(-(-sizes.size // 8), "little"), np.uint8)
-    return int(sizes[np.unpackbits(chosen, count=sizes.size, bitorder="little") == 1].sum())
-
-
-def _groups(constant: dict[int, list[int]]) -> dict[int, int]:
-    """Return a number for every node: the same for nodes that edges between them connect."""
-    near: dict[int, list[int]] = {node: [] for node in constant}
-    for node, producers in constant.items():
-        for p in producers:
-            near[node].append(p)
-            near[p].append(node)
-    group: dict[int, int] = {}
-    for first in constant:
-        stack = [] if first in group else [first]
-        while stack:
-            node = stack.pop()
-            if node not in group:
-                group[node] = first
-                stack += near[node]
-    return group
+            self._arrays[group] = np.array(sizes, exact)
+        held = np.frombuffer(bits.to_bytes(-(-number // 8), "little"), np.uint8)
+        chosen = np.unpackbits(held, count=number, bitorder="little") == 1
+        elements, stored = self._arrays[group][:, chosen].sum(1)
+        return int(elements), int(stored)
 
 
 def const_size(op: Op) -> tuple[int, int]:
