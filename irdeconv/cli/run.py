@@ -21,7 +21,7 @@ from irdeconv.ir.spec import Array
 from irdeconv.runtime.plan import Plan, Trace
 from irdeconv.runtime.program import Step
 from irdeconv.runtime.selection import Selection, with_outputs
-from irdeconv.show.page_reports import run_page
+from irdeconv.show.page import run_page
 from irdeconv.show.page_values import ValueCollector
 
 

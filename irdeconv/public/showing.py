@@ -29,9 +29,8 @@ from irdeconv.show.inspection import Inspection, Order
 from irdeconv.show.inspection import inspect as _inspect
 from irdeconv.show.operations import Operations
 from irdeconv.show.operations import operations as _operations
-from irdeconv.show.page import PageContent
+from irdeconv.show.page import PageContent, bench_page, comparison_page, run_page
 from irdeconv.show.page import graph_page as _graph_page
-from irdeconv.show.page_reports import bench_page, comparison_page, run_page
 from irdeconv.show.page_values import ValueCollector
 from irdeconv.verify.certificates import Certificates
 from irdeconv.verify.comparison import Comparison, compare_plan
