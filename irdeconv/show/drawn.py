@@ -11,8 +11,7 @@ from irdeconv.ops.basic import Opaque
 from irdeconv.ops.bodies import bodies_of
 from irdeconv.show.changes import difference
 from irdeconv.show.layers import InputFacts, LayerFacts, layers, value
-from irdeconv.show.scene import Change, GraphDrawing, Kind, TextLine
-from irdeconv.show.scenes import LayerBox, Wire, draw
+from irdeconv.show.scene import Change, GraphDrawing, Kind, LayerBox, TextLine, Wire, draw
 from irdeconv.show.svg import Panel, svg
 from irdeconv.show.text import name_lines, one_line, type_lines
 

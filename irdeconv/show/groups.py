@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,6 +17,7 @@ FEWEST = 4  # layers of a group
 SPARSE = 12  # boxes; a scene with fewer shows the insides of its groups
 CROWDED = 48  # boxes; a scene with more is hard to read
 
+Names = TypeVar("Names", str, tuple[str, ...])
 _PART = re.compile(r"[^/.]+")
 
 
@@ -85,14 +87,13 @@ def _adopt(paths: dict[int, tuple[str, ...]], arrows: Sequence[Arrow]) -> None:
                 after.setdefault(source, target)
     for v in [v for v, path in paths.items() if not path]:
         if v in before and v in after:
-            paths[v] = _common(paths[before[v]], paths[after[v]])
+            paths[v] = beginning(paths[before[v]], paths[after[v]])
 
 
-def _common(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
-    length = 0
-    while length < min(len(a), len(b)) and a[length] == b[length]:
-        length += 1
-    return a[:length]
+def beginning(a: Names, b: Names) -> Names:
+    """Return what two names or scopes begin with."""
+    same = (n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+    return a[: next(same, min(len(a), len(b)))]
 
 
 def _settle(group: LayerGroup, arrows: Sequence[Arrow]) -> None:

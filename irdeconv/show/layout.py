@@ -18,7 +18,8 @@ from itertools import pairwise
 
 from irdeconv.show.groups import connected
 from irdeconv.show.ranks import Layers, Net, layered, order_rows, rank_nodes, topological_order
-from irdeconv.show.scene import Point
+
+Point = tuple[int, int]
 
 BOX_GAP = 28
 PASSING_GAP = 14

@@ -12,6 +12,7 @@ from html import escape
 from itertools import pairwise
 from math import ceil
 
+from irdeconv.show.layout import Point
 from irdeconv.show.scene import (
     LABEL_SIZE,
     LINE_HEIGHT,
@@ -20,7 +21,6 @@ from irdeconv.show.scene import (
     SHEETS,
     SIZES,
     Box,
-    Point,
     Scene,
 )
 from irdeconv.show.text import FONT, measure, one_line, shown

@@ -27,10 +27,20 @@ from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
 from irdeconv.show.drawn import LARGEST_FLAT, LARGEST_GROUPED
 from irdeconv.show.groups import LayerGroup, on_cycles, scopes
-from irdeconv.show.layout import LABEL_ROOM, Extents, distance, middles
+from irdeconv.show.layout import LABEL_ROOM, Extents, Point, distance, middles
 from irdeconv.show.ranks import Net, crossings, layered, order_rows, rank_nodes, topological_order
-from irdeconv.show.scene import Box, GraphDrawing, Link, Point, Scene, TextLine
-from irdeconv.show.scenes import LayerBox, Wire, draw, label_width, scene_of
+from irdeconv.show.scene import (
+    Box,
+    GraphDrawing,
+    LayerBox,
+    Link,
+    Scene,
+    TextLine,
+    Wire,
+    draw,
+    label_width,
+    scene_of,
+)
 from irdeconv.show.svg import PREFIX, style, tree
 from irdeconv.show.text import measure, name_lines, one_line, shown, type_lines
 from large_graphs import chain
