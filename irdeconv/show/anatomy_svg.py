@@ -15,11 +15,11 @@ from irdeconv.base.markup import plain
 from irdeconv.base.tables import columns, wrap
 from irdeconv.show.anatomy import (
     COLOURS,
+    LISTED_TERMS,
     AxisAnatomy,
     AxisCell,
     CellRow,
     Overlap,
-    OverlapAxis,
     OverlapSlice,
     picture_style,
 )
@@ -34,7 +34,6 @@ LETTER = 6.1  # width of a letter in a cell, font size 10
 WIDEST_CELL = 30
 ROOMY = 22  # a cell that has room for three letters
 FINE = 10  # narrower cells have thin borders and few texts
-LISTED_TERMS = 12  # outputs and taps that are listed
 
 LEGEND = (
     ("input", "x", "input"),
@@ -233,20 +232,10 @@ def _class(cell: AxisCell) -> str:
 
 
 def _phases(sheet: Sheet, axis: AxisAnatomy) -> None:
-    taps = OverlapAxis(
-        kernel=axis.kernel, stride=axis.stride, dilation=axis.dilation, begin=axis.begin
-    )
-    for r in range(min(axis.stride, COLOURS)):
-        reach = taps.taps(r)
-        listed = " ".join(f"w{k}" for k in reach[:LISTED_TERMS]) + (
-            " ..." if len(reach) > LISTED_TERMS else ""
-        )
-        members = ", ".join(f"y{r + n * axis.stride}" for n in range(3))
-        sheet.box(PICTURE_MARGIN, sheet.y + 4, 10, 10, f"output p{r}")
-        words = f"phase {r} ({members}, ...): {listed or 'no tap, always 0'}"
+    for r, words in enumerate(axis.overlap.phases()):
+        if r < COLOURS:
+            sheet.box(PICTURE_MARGIN, sheet.y + 4, 10, 10, f"output p{r}")
         sheet.text(words, "mono", x=PICTURE_MARGIN + 18)
-    if axis.stride > COLOURS:
-        sheet.text(f"... {axis.stride} phases", "mono", x=PICTURE_MARGIN + 18)
 
 
 def _overlap(sheet: Sheet, overlap: Overlap) -> None:

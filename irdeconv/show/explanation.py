@@ -24,9 +24,8 @@ from irdeconv.ops.dialect_system import Crop, placed
 from irdeconv.ops.dialect_template import DialectDeconvolution
 from irdeconv.rewrite.infer_specs import infer_specs
 from irdeconv.rewrite.runtime_faults import faults_of_quantized
-from irdeconv.show.anatomy import AxisAnatomy, Overlap, OverlapAxis, shortened
+from irdeconv.show.anatomy import AxisAnatomy, Overlap, picture, shortened
 from irdeconv.show.anatomy_svg import AxisPicture, LayerPicture, svg
-from irdeconv.show.letters import picture
 from irdeconv.show.systems import (
     Solutions,
     Verdict,
@@ -331,12 +330,7 @@ def anatomies(e: LayerExplanation) -> list[AxisAnatomy]:
 
 def overlap(e: LayerExplanation) -> Overlap:
     """Return the overlap map of a layer whose axes are known."""
-    return Overlap(
-        tuple(
-            OverlapAxis(kernel=a.kernel, stride=a.stride, dilation=a.dilation, begin=a.begin)
-            for a in anatomies(e)
-        )
-    )
+    return Overlap(tuple(axis.overlap for axis in anatomies(e)))
 
 
 def _axis(drawn: AxisAnatomy, same: Sequence[AxisEquation]) -> AxisPicture:
