@@ -15,8 +15,7 @@ from irdeconv.cli.model import inferred_model
 from irdeconv.cli.options import execution
 from irdeconv.cli.output import note_tuning, write_text
 from irdeconv.formats.atomic import write_file
-from irdeconv.runtime.bench import require_measurable
-from irdeconv.runtime.bench_report import sorted_out
+from irdeconv.runtime.bench import require_measurable, sorted_out
 from irdeconv.runtime.measure import Effort
 
 

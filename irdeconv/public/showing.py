@@ -20,7 +20,7 @@ from irdeconv.public.running import compile
 from irdeconv.rewrite.infer_specs import ShapeLike, input_shapes
 from irdeconv.rewrite.records import Lowered
 from irdeconv.rewrite.targets import Target, load_target
-from irdeconv.runtime.bench_report import BenchReport
+from irdeconv.runtime.bench import BenchReport
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan
 from irdeconv.show.explanation import Explanation

@@ -238,8 +238,9 @@ def _hints(
     hints = [problem.hint] if problem is not None and problem.hint else []
     if s is None or s.output_shape is not None or s.same:
         return hints
-    sizes = crop.size if crop else _open(s)
-    if declared is None or sizes is None or len(declared) != s.axes:
+    # Those that explicit pads would give a layer that is refused.
+    sizes = crop.size if crop else [a.output for a in _axes(s, None) if a.output is not None]
+    if declared is None or not sizes or len(declared) != s.axes:
         return hints
     limits: Sequence[int | None] = (None,) * s.axes
     if isinstance(op, DialectDeconvolution):
@@ -262,11 +263,6 @@ def _declared(node: Node) -> Shape | None:
     return shape[1:-1] if last else shape[2:]
 
 
-def _open(s: Setting) -> Shape | None:
-    """Return the sizes that explicit pads would give a layer that is refused."""
-    return tuple(a.output for a in _axes(s, None) if a.output is not None) or None
-
-
 def _known(value: Dim | None) -> str:
     return "?" if value is None else str(value)
 
@@ -278,11 +274,6 @@ def _signed(value: int | str) -> str:
 
 OPEN = "The kernel or the pads are not known, or are too large, so no axis is drawn."
 LARGEST = 1 << 30  # number of an axis: Python counts positions up to 2^63 only
-
-
-def anatomy_svg(layers: Sequence[LayerExplanation]) -> str:
-    """Return the pictures of some layers as one SVG."""
-    return svg([layer_picture(e) for e in layers])
 
 
 def layer_picture(e: LayerExplanation) -> LayerPicture:
@@ -390,7 +381,7 @@ class Explanation:
 
     def to_svg(self) -> str:
         """Return a picture: every axis with its zeros, pads, taps and phases, and overlap maps."""
-        return anatomy_svg(self.layers)
+        return svg([layer_picture(e) for e in self.layers])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form (`irdeconv/explain/1`); unknown sizes are texts or null."""

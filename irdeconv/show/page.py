@@ -30,7 +30,7 @@ from irdeconv.ir.graph import Graph
 from irdeconv.ops.bodies import bodies_of
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.records import LoweringReport
-from irdeconv.runtime.bench_report import BenchReport
+from irdeconv.runtime.bench import BenchReport
 from irdeconv.runtime.measure import StepReport
 from irdeconv.show.anatomy import page_style
 from irdeconv.show.changes import Difference, difference
