@@ -110,41 +110,28 @@ def details_of(
     `graphs` are those of the page by key. A layer of "after" that `kinds` does not tell is
     described with "before". "defaults" has those of attributes by the type and version of layers.
     """
-    teller = _Teller(report)
+    details: dict[str, dict[str, Any]] = {}
+    defaults: dict[str, dict[str, str]] = {}
+    costs: dict[str, tuple[FormCost, ...]] | None = None
+    budget = Budget()
     for key, graph in graphs.items():
         for name, node, holder in _every(graph, key):
-            if key != "after" or (kinds or {}).get(name, "same") != "same":
-                teller.tell(name, node, holder, graph)
-    defaults = {kind: texts for kind, texts in teller.defaults.items() if texts}
-    return {"defaults": defaults, **teller.told}
-
-
-class _Teller:
-    """Collects the details of layers."""
-
-    def __init__(self, report: LoweringReport | None) -> None:
-        self.told: dict[str, dict[str, Any]] = {}
-        self.defaults: dict[str, dict[str, str]] = {}
-        self._budget = Budget()
-        self._report = report
-        self._costs: dict[str, tuple[FormCost, ...]] | None = None
-
-    def tell(self, name: str, node: Node, holder: Graph, whole: Graph) -> None:
-        """Collect what there is to say of a layer in `holder`, which `whole` is or contains."""
-        kind = f"{node.type} {node.op.version}"
-        if kind not in self.defaults:
-            self.defaults[kind] = _defaults(node.op)
-        detail: dict[str, Any] = {}
-        if node.op.deconvolution:
-            if self._costs is None:
-                self._costs = _costs(whole, self._report)
-            detail = _deconvolution(holder, node, self._costs.get(node.name, ()))
-        elif isinstance(node.op, Const):
-            detail = constant_detail(node.op, self._budget) or {}
-        more = {"declared": _declared(node), "info": _info(node)}
-        detail |= {k: v for k, v in more.items() if v}
-        if detail:
-            self.told[name] = detail
+            if key == "after" and (kinds or {}).get(name, "same") == "same":
+                continue
+            kind = f"{node.type} {node.op.version}"
+            if kind not in defaults:
+                defaults[kind] = _defaults(node.op)
+            detail: dict[str, Any] = {}
+            if node.op.deconvolution:
+                costs = _costs(graph, report) if costs is None else costs
+                detail = _deconvolution(holder, node, costs.get(node.name, ()))
+            elif isinstance(node.op, Const):
+                detail = constant_detail(node.op, budget) or {}
+            more = {"declared": _declared(node), "info": _info(node)}
+            detail |= {k: v for k, v in more.items() if v}
+            if detail:
+                details[name] = detail
+    return {"defaults": {k: texts for k, texts in defaults.items() if texts}, **details}
 
 
 def _defaults(op: Op) -> dict[str, str]:
@@ -261,12 +248,8 @@ class Overlay:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, which has no infinity: that is the text "Infinity"."""
         values = {k: _number(v) for k, v in self.values.items()}
-        content = {
-            **vars(self),
-            "values": values,
-            "lines": {k: [*v] for k, v in self.lines.items()},
-        }
-        content["marks"] = dict(self.marks)
+        lines = {k: [*v] for k, v in self.lines.items()}
+        content = {**vars(self), "values": values, "lines": lines, "marks": dict(self.marks)}
         return {k: v for k, v in content.items() if v not in (None, {}, "", False)}
 
 
