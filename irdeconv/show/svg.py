@@ -193,7 +193,7 @@ def _head(points: Sequence[Point]) -> str:
 
 
 def _box(box: Box) -> Iterator[str]:
-    yield f"<g><title>{_title(box.title)}</title>"
+    yield "<g><title>" + "\n".join(map(_text, box.title.split("\n"))) + "</title>"
     yield from _outlines(box)
     behind = SHEETS.get(box.kind, 0) * SHEET
     x, y = box.x + (box.width - behind) // 2, box.y + PADDING[1] + 12
@@ -242,10 +242,6 @@ def _line(name: str, x: int, y: int, text: str) -> str:
 
 def _class(name: str) -> str:
     return f'class="{PREFIX}{name}"'
-
-
-def _title(text: str) -> str:
-    return "\n".join(map(_text, text.split("\n")))
 
 
 def _text(text: str) -> str:
