@@ -27,9 +27,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import irdeconv as ird
 from irdeconv import __version__
 from irdeconv.base.errors import IrdeconvError, count, misused
 from irdeconv.base.extras import needed
+from irdeconv.base.limits import of_settings
 from irdeconv.base.opening import unreadable
 from irdeconv.cli.batch_items import (
     BatchItem,
@@ -42,19 +44,19 @@ from irdeconv.cli.batch_items import (
 )
 from irdeconv.cli.console import Console
 from irdeconv.cli.diagnostics import code_of
-from irdeconv.cli.inputs import naming_file, open_npz
+from irdeconv.cli.inputs import gather, naming_file, open_npz
 from irdeconv.cli.interrupt import EXIT_CODE
 from irdeconv.cli.main import guarded, main
+from irdeconv.cli.model import inferred, read
 from irdeconv.cli.options import execution
 from irdeconv.cli.verbs import verb_parser
+from irdeconv.extension import load
 from irdeconv.formats.arrays import npy_header, read_npy
 from irdeconv.formats.atomic import failures, write_file
 from irdeconv.ir.spec import Array
 
 if TYPE_CHECKING:
-    from irdeconv.ir.spec import Array
     from irdeconv.runtime.plan import Plan
-
 
 RESULT = "result.json"
 MOST_DIAGNOSTICS = 50  # of an item in the report; result.json has all
@@ -376,15 +378,10 @@ def _rows(payload: dict[str, Any], cut: dict[str, Array]) -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def compiled(model: str, words: tuple[str, ...]) -> tuple[argparse.Namespace, Plan, list[str]]:
     """Return the options, the plan and the names of its outputs; the last ones are kept."""
-    import irdeconv as ird
-    from irdeconv.base.limits import of_settings
-    from irdeconv.cli.model import inferred, read
     from irdeconv.runtime.selection import with_outputs
 
     args = verb_parser("run").parse([model, "--threads=1", *words])
     for path in args.extension:
-        from irdeconv.extension import load
-
         load(path)
     with of_settings(args.limit).applied():
         graph = inferred(read(args), args.shape)
@@ -396,8 +393,6 @@ def compiled(model: str, words: tuple[str, ...]) -> tuple[argparse.Namespace, Pl
 
 def _named(plan: Plan, arrays: dict[str, Array], path: str) -> dict[str, Array]:
     """Return arrays by the names of inputs: by name, or in order where no name fits."""
-    from irdeconv.base.errors import misused
-
     binder = plan.binder
     usual = dict(zip((n.id for n in binder.parameters), binder.inputs, strict=True))
     known = {k: v for k, v in arrays.items() if k in binder.names}
@@ -413,12 +408,9 @@ def _others(
     args: argparse.Namespace, plan: Plan, cut: dict[str, Array], console: Console
 ) -> dict[str, Array]:
     """Return the inputs that the file does not have: as --input says, else random numbers."""
-    from irdeconv.cli.inputs import gather
-
     if set(cut) == set(plan.binder.inputs):
         return {}
-    items = list(args.inputs)
-    return gather(plan.graph, items, args.seed, console, without=cut)
+    return gather(plan.graph, args.inputs, args.seed, console, without=cut)
 
 
 def execute(payload: dict[str, Any]) -> Row:

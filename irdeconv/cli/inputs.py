@@ -11,12 +11,20 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.base.errors import Diagnostic, IrdeconvError, LimitError, count, did_you_mean, misused
+from irdeconv.base.errors import (
+    Diagnostic,
+    IrdeconvError,
+    LimitError,
+    UnsupportedError,
+    count,
+    did_you_mean,
+    misused,
+)
 from irdeconv.base.opening import first_bytes, missing
 from irdeconv.cli import pictures
 from irdeconv.cli.console import Console
@@ -28,11 +36,6 @@ from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array, Shape, Spec, format_shape, is_static
 from irdeconv.runtime.budget import memory_limit
 from irdeconv.runtime.feeds import Binder
-
-if TYPE_CHECKING:
-    from irdeconv.ir.graph import Graph
-    from irdeconv.ir.spec import Array
-
 
 SHOWN_ARRAYS = 8  # names of arrays in a message
 MADE_AT_ONCE = 1 << 16  # elements that are made at a time, in 64 bits
@@ -226,15 +229,13 @@ def _value(text: str, graph: Graph, name: str) -> Array | str:
     path = text[1:]
     if path.endswith(".npz"):
         with open_npz(path) as arrays:
-            return _one_of(path, arrays, name)
+            if name in arrays or len(arrays) == 1:
+                return arrays[name if name in arrays else next(iter(arrays))]
+            raise misused(f'{path} has no array "{name}"', did_you_mean(name, arrays))
     if path.endswith(".npy"):
-        return _load_npy(path)
+        with naming_file(path, ".npy"):
+            return read_npy(path)
     return _image(path, graph.parameters[graph.inputs.index(name)].spec(), name)
-
-
-def _load_npy(path: str) -> Array:
-    with naming_file(path, ".npy"):
-        return read_npy(path)
 
 
 @contextmanager
@@ -256,12 +257,6 @@ def naming_file(path: str, suffix: str) -> Iterator[None]:
             message = f"{path} cannot be read: {e}"
         hint = "np.save writes an array as .npy, np.savez several as .npz"
         raise misused(message, hint) from None
-
-
-def _one_of(path: str, arrays: SavedArrays, name: str) -> Array:
-    if name in arrays or len(arrays) == 1:
-        return arrays[name if name in arrays else next(iter(arrays))]
-    raise misused(f'{path} has no array "{name}"', did_you_mean(name, arrays))
 
 
 def _npz(path: str, graph: Graph, known: dict[str, str]) -> dict[str, Array]:
@@ -321,7 +316,6 @@ def outputs_of(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
 
     UsageError where the package is missing.
     """
-    from irdeconv.base.errors import Diagnostic, UnsupportedError
     from irdeconv.runtime.peers import Source, peers
 
     with peers(["openvino"], Source(graph), inputs) as (openvino,):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from irdeconv.base.errors import Diagnostic, IrdeconvError, LimitError, misused, no_access
-from irdeconv.base.opening import NotRegularError, first_bytes, open_file
+from irdeconv.base.opening import NotRegularError, first_bytes, open_file, unreadable
 from irdeconv.ir.spec import Array
 
 if TYPE_CHECKING:
@@ -42,8 +42,6 @@ def opened(
     `hint` is what to name instead of a file that is no picture.
     """
     from PIL import Image, UnidentifiedImageError
-
-    from irdeconv.base.opening import unreadable
 
     try:
         with warnings.catch_warnings():
