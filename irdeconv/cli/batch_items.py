@@ -61,6 +61,11 @@ class BatchItem:
         text = json.dumps([__version__, self.name, self.rows, self.depends, contents])
         return hashlib.sha256(text.encode()).hexdigest()
 
+    def shown(self, row: Row) -> dict[str, Any]:
+        """Return the item as the report shows it."""
+        part = {} if self.rows is None else {"rows": list(self.rows)}
+        return {"item": self.name, "file": self.file, **part, **row}
+
 
 def content_of(path: str) -> str | None:
     """Return the digest of a file, or of a folder by the files in it; None without one."""

@@ -18,7 +18,6 @@ from irdeconv.base.markup import plain
 from irdeconv.base.tables import printable
 from irdeconv.cli.batch_answer import MOST_DIAGNOSTICS
 from irdeconv.cli.batch_items import GOOD, STATUS, BatchItem, Row, worst
-from irdeconv.cli.batch_plan import shown
 from irdeconv.cli.console import Console, finite
 from irdeconv.cli.diagnostics import JunitCase, junit_report, physical, sarif_log
 from irdeconv.cli.rich_bars import duration
@@ -77,7 +76,7 @@ def document(args: argparse.Namespace, items: list[BatchItem], rows: list[Row]) 
         "options": [*args.words, *([f"--against={args.against}"] if args.against else [])],
         "counts": {status: found[status] for status in order if found[status]},
         "exit_code": worst(row["exit_code"] for row in rows),
-        "items": [shown(item, row) for item, row in zip(items, rows, strict=True)],
+        "items": [item.shown(row) for item, row in zip(items, rows, strict=True)],
     }
 
 
