@@ -71,12 +71,10 @@ def content_of(path: str) -> str | None:
     """Return the digest of a file, or of a folder by the files in it; None without one."""
     if os.path.isdir(path):
         return _folder(path)
-    if not os.path.isfile(path):  # also devices and pipes, which would be read for ever
-        return None
-    try:
-        return digest_of(path)
-    except OSError:
-        return None
+    with suppress(OSError):
+        if os.path.isfile(path):  # no device and no pipe, which would be read for ever
+            return digest_of(path)
+    return None
 
 
 def digest_of(path: str | Path) -> str:
@@ -244,7 +242,8 @@ def held(folder: Path) -> Iterator[None]:
     try:
         with failures(path):
             os.ftruncate(file, 0)
-            os.write(file, _words().encode())
+            now = time.strftime("%Y-%m-%d %H:%M:%S")
+            os.write(file, f"process {os.getpid()} on {platform.node()}, since {now}\n".encode())
         yield
     finally:
         with suppress(OSError):
@@ -283,11 +282,6 @@ def _taken(path: Path) -> int:
         finally:
             if file >= 0:
                 os.close(file)
-
-
-def _words() -> str:
-    now = time.strftime("%Y-%m-%d %H:%M:%S")
-    return f"process {os.getpid()} on {platform.node()}, since {now}\n"
 
 
 def _holder(file: int) -> str:

@@ -126,7 +126,9 @@ def _ordered(parts: list[Joint], failed: list[str], files: Sequence[str]) -> Ite
     chosen = {name: sorted(by_file[name], key=lambda p: (p.begin, p.end)) for name in names}
     wrong = [problem for found in chosen.values() for problem in _wrong(found)]
     if not files:
-        wrong += [_none_of(file) for file in sorted({*failed} - by_file.keys())]
+        hint = "run it again with --resume, or name the files that are meant with --inputs"
+        for file in sorted({*failed} - by_file.keys()):
+            wrong.append((f"{file} is missing: its items ended without outputs", hint))
     if wrong:
         lacking = f"; {count(len(failed), 'item')} ended without outputs" if failed else ""
         raise UsageError([*_diagnostics(wrong, lacking)])
@@ -165,11 +167,6 @@ def _wrong(parts: list[Joint]) -> Iterator[tuple[str, str]]:
         reached = max(reached, part, key=lambda p: p.end)
     if reached.end < first.of:
         yield _gap(first, reached.end, first.of)
-
-
-def _none_of(file: str) -> tuple[str, str]:
-    hint = "run it again with --resume, or name the files that are meant with --inputs"
-    return f"{file} is missing: its items ended without outputs", hint
 
 
 def _gap(part: Joint, begin: int, end: int) -> tuple[str, str]:

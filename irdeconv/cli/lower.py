@@ -47,16 +47,12 @@ def stays_onnx(args: argparse.Namespace) -> bool:
 
 def run(args: argparse.Namespace, console: Console) -> int | Answer:
     """Lower, write, report; or list the targets."""
+    from irdeconv.verify.check import certified
+
     if args.list_targets:
         return _list_targets(console)
     if args.file is None:
         raise misused("lower needs FILE", "for example: irdeconv lower model.xml -o lowered.xml")
-    return _lower(args, console)
-
-
-def _lower(args: argparse.Namespace, console: Console) -> Answer:
-    from irdeconv.verify.check import certified
-
     if stays_onnx(args):
         from irdeconv.cli.lower_onnx import lower_file
 

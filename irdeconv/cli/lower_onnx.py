@@ -51,7 +51,7 @@ def lower_file(
     model = load_file(source)
     _protect(args, model)
     request = LoweringRequest.of(args.form, args.target, **lowering_options(args))
-    shapes = _shapes(args, model)
+    shapes = _named(parse_shapes(args.shape), model)
     low = lower_model(model, request, shapes=shapes, semantics=args.semantics)
     made = _write(args, console, low, source)
 
@@ -61,11 +61,6 @@ def lower_file(
 
     code = 4 if any(r.form is None for r in low.report) else proof_code(made)
     return Answer(lambda: proved_document(args, low.report, made), text, code)
-
-
-def _shapes(args: argparse.Namespace, model: OnnxFile) -> dict[str, Shape | None]:
-    """Return --shape by input name."""
-    return _named(parse_shapes(args.shape), model)
 
 
 def _named(shapes: Mapping[str, Shape | None], model: OnnxFile) -> dict[str, Shape | None]:
@@ -104,7 +99,7 @@ def _write(
 
     def prove(written: OnnxFile) -> Certificates:
         original = load_file(source)
-        set_shapes(original, _shapes(args, original))
+        set_shapes(original, _named(parse_shapes(args.shape), original))
         proof = compare_models(original, written, args.semantics)
         made = replace(certify_models(proof), source=stamps[0], lowered=stamps[1])
         if proof.pairs.problems:

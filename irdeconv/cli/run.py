@@ -29,7 +29,9 @@ def run(args: argparse.Namespace, console: Console) -> int | Answer:
     """Run the model once."""
     items = [*args.inputs, *args.values]
     whole = inferred_model(args)
-    graph, names = _asked(whole, args.outputs)
+    graph, names = whole, whole.outputs
+    if args.outputs:
+        graph, names = with_outputs(whole, args.outputs, "--outputs")
     check_single(args.output, names, args.dump if args.dump_dir is None else ())
     fed = gather(whole, items, args.seed, console, limit=args.max_memory)
     inputs = {name: fed[name] for name in graph.inputs}
@@ -52,11 +54,6 @@ def run(args: argparse.Namespace, console: Console) -> int | Answer:
     content = {"file": args.file, "seed": args.seed, "outputs": facts}
     traced = {"steps": [_step_facts(s) for s in steps]} if args.trace else {}
     return Answer(lambda: {**content, **traced}, lambda: _text(facts, outputs, console))
-
-
-def _asked(graph: Graph, texts: list[str]) -> tuple[Graph, list[str]]:
-    """Return what computes the outputs that are asked for, and their names."""
-    return with_outputs(graph, texts, "--outputs") if texts else (graph, graph.outputs)
 
 
 def _watched(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
 
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ops.basic import Const
@@ -24,15 +23,11 @@ class Group:
 
 @dataclass
 class Difference:
-    """The layers that differ, by id: their kinds, and in which group each is, from 0."""
+    """The layers that differ, by id: their kinds, and the groups that they belong to."""
 
     before: dict[int, Change] = field(default_factory=dict)
     after: dict[int, Change] = field(default_factory=dict)
     groups: list[Group] = field(default_factory=list)
-
-    def numbers(self, side: Literal["before", "after"]) -> dict[int, int]:
-        """Return the group of each layer of one side."""
-        return {i: n for n, group in enumerate(self.groups) for i in getattr(group, side)}
 
 
 def difference(before: Graph, after: Graph) -> Difference:

@@ -19,7 +19,7 @@ from irdeconv.ir.constant import FileData
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op
 from irdeconv.ir.op import attributes as op_attributes
-from irdeconv.ir.spec import Array, Dim, Shape, Spec, dims, format_shape, is_static
+from irdeconv.ir.spec import Array, Shape, Spec, dims, format_shape, is_static
 from irdeconv.ops.basic import Const, Opaque, Parameter, macs
 from irdeconv.ops.bodies import bodies_of, every_node
 from irdeconv.ops.dialect_template import CanonicalRecorder
@@ -491,8 +491,11 @@ def _resolved(canonical: CanonicalRecorder, own: Spec) -> dict[str, Any]:
     assert out is not None
     filter = inputs[1].shape
     g, c, m = filter[:3] if filter else (None, None, None)
+    inserted = None
+    if is_static(filter) and is_static(out.shape):  # N * M * C/g * prod(K) * prod(O)
+        inserted = out.shape[0] * math.prod(filter) * math.prod(out.shape[2:])
     return {
-        "groups": _dim(g),
+        "groups": None if g is None else str(g),
         "channels_in": None if g is None or c is None else str(g * c),
         "channels_out": None if g is None or m is None else str(g * m),
         "kernel": _dims(filter[3:] if filter else None),
@@ -501,19 +504,8 @@ def _resolved(canonical: CanonicalRecorder, own: Spec) -> dict[str, Any]:
         "pads_begin": _dims(dims(inputs[2])),
         "pads_end": _dims(dims(inputs[3])),
         "output": _dims(own.shape or out.shape),
-        "macs_zero_insertion": zero_insertion_macs(filter, out.shape),
+        "macs_zero_insertion": inserted,
     }
-
-
-def zero_insertion_macs(grouped_filter: Shape | None, output: Shape | None) -> int | None:
-    """Return N * M * C/g * prod(K) * prod(O) for a filter (g, C/g, M/g, *K); None where unknown."""
-    if not is_static(grouped_filter) or not is_static(output):
-        return None
-    return output[0] * math.prod(grouped_filter) * math.prod(output[2:])
-
-
-def _dim(dim: Dim | None) -> str | None:
-    return None if dim is None else str(dim)
 
 
 def _dims(values: Shape | None) -> str | None:
