@@ -304,13 +304,12 @@ def _row(plain: VerbOption, fields: dict[str, Any]) -> VerbOption:
 class Verb:
     """What a verb takes, and what its page says of it.
 
-    `about` is the text of `--help`, `text` has the options (`options.rows`). `no` is the meaning of
+    `text` is that of `--help`, and behind it the options (`options.rows`). `no` is the meaning of
     exit code 1; with `partly` there is exit code 7, too. The commands of `example` are run for the
     page, unless their output `differs` by machine. Options of `one_of` exclude each other. `models`
     is False if the verb reads no model of the user's. A batch `passes` options on to other verbs.
     """
 
-    about: str
     text: str
     no: str = ""
     example: str = ""
@@ -322,10 +321,15 @@ class Verb:
     one_required: bool = False
     passes: bool = False
 
+    @property
+    def about(self) -> str:
+        """What the verb does."""
+        return self.text.partition("\n    ")[0]
+
     @cached_property
     def options(self) -> tuple[VerbOption, ...]:
-        """The arguments."""
-        return tuple(rows(self.text))
+        """The arguments, from the first line that is indented as far as an option."""
+        return tuple(rows("    " + self.text.partition("\n    ")[2]))
 
     def named(self, name: str) -> VerbOption:
         """Return an argument by a name of it."""
