@@ -42,9 +42,7 @@ from irdeconv.verify.proving import stamp_of
 
 
 def lower_file(
-    args: argparse.Namespace,
-    console: Console,
-    show: Callable[[LoweringReport, str], None],
+    args: argparse.Namespace, console: Console, show: Callable[[LoweringReport, str], None]
 ) -> Answer:
     """Lower, write, prove, report."""
     source = source_of(args.file)

@@ -127,10 +127,7 @@ class OptionParser(argparse.ArgumentParser):
         others: Callable[[str], list[str]] = lambda option: [],
     ) -> None:
         super().__init__(
-            prog=prog,
-            description=description,
-            allow_abbrev=False,
-            formatter_class=HelpText,
+            prog=prog, description=description, allow_abbrev=False, formatter_class=HelpText
         )
         self._others = others
         self._args: Sequence[str] = ()

@@ -171,9 +171,7 @@ def _interval(found: Mapping[str, Any]) -> Interval95:
     return Interval95(*values)
 
 
-def sorted_out(
-    names: Sequence[str | PathLike[str]],
-) -> tuple[list[str], list[SavedReport]]:
+def sorted_out(names: Sequence[str | PathLike[str]]) -> tuple[list[str], list[SavedReport]]:
     """Return which names are those of peers, and the saved reports that the others name."""
     texts = [str(name) for name in names]
     peers = [text for text in texts if not text.endswith(SUFFIX)]

@@ -187,8 +187,7 @@ class AxisAnatomy:
     def slid(self) -> range:
         """The outputs with a row of their own: one per phase, from the middle."""
         drawn = range(
-            max(self.shown.start - self.begin, 0),
-            min(self.shown.stop - self.begin, self.output),
+            max(self.shown.start - self.begin, 0), min(self.shown.stop - self.begin, self.output)
         )
         count = min(max(self.stride, 3), STAMPS, len(drawn))
         first = drawn.start + (len(drawn) - count) // 2

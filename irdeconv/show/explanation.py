@@ -228,11 +228,7 @@ def _picture(s: Setting, crop: Crop) -> list[str]:
 
 
 def _hints(
-    op: Op,
-    s: Setting | None,
-    crop: Crop | None,
-    problem: Problem | None,
-    declared: Shape | None,
+    op: Op, s: Setting | None, crop: Crop | None, problem: Problem | None, declared: Shape | None
 ) -> list[str]:
     """Return what would help: the refusal's own hint, and how the declared size is reached."""
     hints = [problem.hint] if problem is not None and problem.hint else []

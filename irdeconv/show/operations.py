@@ -28,9 +28,7 @@ _KINDS = {
     "string": ["string"],
 }
 # Why a type is not executed; all others wait for somebody who writes them.
-REASONS = {
-    "Constant": "files spell it Const",
-}
+REASONS = {"Constant": "files spell it Const"}
 _NOT_WRITTEN = "no rule yet"
 _SHAPE_ONLY = "no evaluator yet"
 HEAD = ("operation", "opsets", "irdeconv", "element types", "inputs", "reason")

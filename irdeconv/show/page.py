@@ -324,9 +324,7 @@ def _compared(a: str, b: str, before: Graph, after: Graph) -> Iterator[_Compared
 
 
 def _changes(
-    compared: Sequence[_Compared],
-    report: LoweringReport | None,
-    certificates: Certificates | None,
+    compared: Sequence[_Compared], report: LoweringReport | None, certificates: Certificates | None
 ) -> Iterator[ChangeContent]:
     """Yield what became of the source layers; forms and proofs belong to their names."""
     forms = {r.name: (r.form, r.reason) for r in report or ()}

@@ -13,16 +13,7 @@ from itertools import pairwise
 from math import ceil
 
 from irdeconv.show.layout import Point
-from irdeconv.show.scene import (
-    LABEL_SIZE,
-    LINE_HEIGHT,
-    PADDING,
-    SHEET,
-    SHEETS,
-    SIZES,
-    Box,
-    Scene,
-)
+from irdeconv.show.scene import LABEL_SIZE, LINE_HEIGHT, PADDING, SHEET, SHEETS, SIZES, Box, Scene
 from irdeconv.show.text import FONT, measure, one_line, shown
 
 # Class -> property -> (light, dark).
