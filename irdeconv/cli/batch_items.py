@@ -143,11 +143,9 @@ def found_files(
         names = [(identity(file), str(PurePath(file))) for file in found]
         kept = [(i, file) for i, file in names if not any(within(i, o) for o in hidden)]
         if not kept:
-            raise misused(
-                f'"{path}" names no file that ends in {" or ".join([*suffixes, *folders])}',
-                "name files, folders or patterns such as 'models/**/*.xml'; links that lead out of "
-                "a folder are not followed in it",
-            )
+            message = f'"{path}" names no file that ends in {" or ".join([*suffixes, *folders])}'
+            hint = "name files, folders or patterns such as 'models/**/*.xml'; links that lead out "
+            raise misused(message, f"{hint}of a folder are not followed in it")
         for key, file in kept:
             out.setdefault(key, file)
     return list(out.values())
@@ -271,10 +269,8 @@ def _taken(path: Path) -> int:
             file = os.open(path, flags, 0o644)
         try:
             if not locked(file):
-                raise misused(
-                    f"another batch is at work in {path.parent}: {_holder(file)}",
-                    "wait for its end, or name another folder with -o",
-                )
+                message = f"another batch is at work in {path.parent}: {_holder(file)}"
+                raise misused(message, "wait for its end, or name another folder with -o")
             with suppress(OSError):
                 if os.path.samestat(os.fstat(file), path.lstat()):
                     kept, file = file, -1

@@ -106,10 +106,8 @@ def _choose(names: list[str]) -> dict[str, Path]:
         raise misused("this installation has no samples", "install irdeconv anew with pip")
     for name in names:
         if name not in known:
-            raise misused(
-                f'there is no sample "{name}"',
-                did_you_mean(name, known) or "irdeconv demo --list lists them",
-            )
+            hint = did_you_mean(name, known) or "irdeconv demo --list lists them"
+            raise misused(f'there is no sample "{name}"', hint)
     return {name: known[name] for name in names or known}
 
 

@@ -146,10 +146,8 @@ def _memory_there() -> int | None:
 def generate(kind: str, spec: Spec, seed: int, index: int, name: str) -> Array:
     """Return generated data; each input has its own stream, so order does not matter."""
     if not is_static(spec.shape) or spec.dtype is None:
-        raise misused(
-            f'input "{name}" is {spec}: its shape is open',
-            f"make it exact, such as --shape '{name}{_example(spec.shape)}'",
-        )
+        hint = f"make it exact, such as --shape '{name}{_example(spec.shape)}'"
+        raise misused(f'input "{name}" is {spec}: its shape is open', hint)
     if spec.dtype.kind == "string":
         raise misused(f'input "{name}" holds strings: give them as {name}=@file.npy')
     rng, out = np.random.default_rng([seed, index]), np.empty(spec.shape, spec.dtype.container)

@@ -105,10 +105,8 @@ def input_names(graph: Graph) -> dict[str, str]:
 def unknown_input(name: str, graph: Graph) -> UsageError:
     """Return the error of a name that no input has."""
     names = ", ".join(f'"{n}"' for n in graph.inputs) or "none"
-    return misused(
-        f'the model has no input "{name}"',
-        did_you_mean(name, input_names(graph)) or f"it has {names}",
-    )
+    hint = did_you_mean(name, input_names(graph)) or f"it has {names}"
+    return misused(f'the model has no input "{name}"', hint)
 
 
 def shapes_for(graph: Graph, texts: Iterable[str]) -> dict[str, Shape | None]:

@@ -55,9 +55,7 @@ def _text(raised: Raised, args: argparse.Namespace, console: Console) -> None:
             )
             for r in done
         ]
-        console.text(
-            table(head, rows, ("MACs before", "raised MACs", "ratio"), width=console.width)
-        )
+        console.text(table(head, rows, head[3:], width=console.width))
     for r in report:
         if not r.pattern:
             console.text(f"{r.name}: {r.type} stays: {r.reason}")

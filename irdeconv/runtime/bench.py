@@ -528,10 +528,8 @@ def _calls(plan: Plan, inputs: Feeds, timer: StepTimer, peers: Sequence[Peer]) -
 def require_measurable(effort: Effort, peers: Sequence[str], threads: int) -> None:
     """Raise UsageError for impossible numbers, absent peers, and peers beside several threads."""
     if effort.rounds < 1 or not 0 <= effort.time <= MOST_SECONDS:
-        message = (
-            f"{effort.time:g} seconds in {effort.rounds} rounds: 0 to {MOST_SECONDS} seconds in "
-        )
-        raise misused(f"{message}at least 1 round")
+        given = f"{effort.time:g} seconds in {effort.rounds} rounds"
+        raise misused(f"{given}: 0 to {MOST_SECONDS} seconds in at least 1 round")
     least = {"iterations": effort.iterations, "requests": effort.requests}
     wrong = [f"{name} is {n}" for name, n in least.items() if n is not None and n < 1]
     if wrong or effort.warm_up < 0:

@@ -278,9 +278,8 @@ def in_parallel(
             thread.join()
     errors = [r.error for r in requests if r.error is not None]
     if errors:
-        raise next(
-            (e for e in errors if not isinstance(e, threading.BrokenBarrierError)), errors[0]
-        )
+        own = (e for e in errors if not isinstance(e, threading.BrokenBarrierError))
+        raise next(own, errors[0])
     rows = sorted((b, e) for r in requests for b, e in zip(r.begun, r.ended, strict=True))
     seconds = max(e for _, e in rows) - rows[0][0]
     latencies = [e - b for b, e in rows]
