@@ -33,8 +33,7 @@ from irdeconv.rewrite.records import LoweringReport
 from irdeconv.runtime.bench import BenchReport
 from irdeconv.runtime.measure import StepReport
 from irdeconv.show.anatomy import page_style
-from irdeconv.show.changes import Difference, difference
-from irdeconv.show.drawn import drawing
+from irdeconv.show.drawn import Difference, difference, drawing
 from irdeconv.show.layers import LayerFacts, layers
 from irdeconv.show.page_details import FACTS, Overlay, details_of, memory
 from irdeconv.show.page_values import PICTURE_BYTES, ValueCollector
