@@ -92,7 +92,9 @@ def _text(report: dict[str, Any], console: Console, *, everything: bool) -> None
         if good and not everything:
             continue
         style = "" if good else "red"
-        answer = "" if not good and _repeats(item) else f": {item['summary']}"
+        # Not what the first diagnostic says anyway.
+        messages = [d["message"] for d in item["diagnostics"][:1]]
+        answer = "" if not good and item["summary"] in messages else f": {item['summary']}"
         console.text((item["status"], style), plain(f"  {_title(item)}{answer}"))
         for d in item["diagnostics"][: 0 if good else MOST_LINES]:
             console.text(plain(f"    {_line(d)}"))
@@ -104,11 +106,6 @@ def _text(report: dict[str, Any], console: Console, *, everything: bool) -> None
             console.text(f"    and {least}{count(more, 'more diagnostic')}")
     colour = "bold red" if report["exit_code"] not in (0, 7) else "bold green"
     console.text((verdict(report), colour))
-
-
-def _repeats(item: dict[str, Any]) -> bool:
-    """Whether the answer in one line is only what the first diagnostic says."""
-    return bool(item["diagnostics"]) and item["summary"] == item["diagnostics"][0]["message"]
 
 
 def _title(item: dict[str, Any]) -> str:

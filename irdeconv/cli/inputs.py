@@ -124,15 +124,14 @@ def _require_room(graph: Graph, limit: int | None) -> None:
         spec = node.spec()
         if is_static(spec.shape) and spec.dtype is not None:
             need += math.prod(spec.shape) * spec.dtype.container.itemsize
-    limit = memory_limit(limit)
-    if limit is not None and need > limit:
-        message = f"the inputs alone need {need:,} bytes, the limit is {limit:,}"
-        raise LimitError(Diagnostic("E602", "error", message, hint="allow more with --max-memory"))
-    there = _memory_there()
-    if there is not None and need > there:
-        message = f"the inputs alone need {need:,} bytes, the machine has {there:,}"
-        hint = "give smaller shapes with --shape where they are open"
-        raise LimitError(Diagnostic("E602", "error", message, hint=hint))
+    smaller = "give smaller shapes with --shape where they are open"
+    for most, what, hint in (
+        (memory_limit(limit), "the limit is", "allow more with --max-memory"),
+        (_memory_there(), "the machine has", smaller),
+    ):
+        if most is not None and need > most:
+            message = f"the inputs alone need {need:,} bytes, {what} {most:,}"
+            raise LimitError(Diagnostic("E602", "error", message, hint=hint))
 
 
 def _memory_there() -> int | None:

@@ -199,8 +199,7 @@ class AxisAnatomy:
         return max(self.slid, key=lambda o: len(self.sources(o)), default=None)
 
     def _inputs(self) -> CellRow:
-        cells = (c for c in self._data() if c.kind == "input")
-        return CellRow("inputs", tuple(cells))
+        return CellRow("inputs", tuple(c for c in self._data() if c.kind == "input"))
 
     def _stamp(self, i: int) -> CellRow:
         cells = []
@@ -232,8 +231,7 @@ class AxisAnatomy:
 
     def _counts(self) -> CellRow:
         """Return how many products each output is the sum of, borders included."""
-        drawn = (p for p in self.shown if p in self.outputs)
-        counts = ((p, len(self.sources(p - self.begin))) for p in drawn)
+        counts = ((c.at, len(self.sources(c.at - self.begin))) for c in self._outputs().cells)
         return CellRow("products", tuple(AxisCell(p, "count", str(n)) for p, n in counts))
 
     def _data(self) -> Iterator[AxisCell]:

@@ -199,7 +199,8 @@ def rows(
             sheet.box(places[cell.at], sheet.y, width - 1, height, _class(cell))
         for cell in _labelled(line.cells, width):
             place = f'x="{places[cell.at] + (width - 1) / 2:g}" y="{base}"'
-            sheet.add(f'<text class="in{_faint(cell)}" {place}>{cell.text}</text>')
+            faint = " soft" if cell.kind in ("idle", "inserted", "padded") else ""
+            sheet.add(f'<text class="in{faint}" {place}>{cell.text}</text>')
         sheet.y += height + 3
     sheet.add("</g>")
     if focus is not None:
@@ -221,10 +222,6 @@ def _labelled(cells: Sequence[AxisCell], width: int) -> list[AxisCell]:
             taken.append((low, high))
             out.append(cell)
     return out
-
-
-def _faint(cell: AxisCell) -> str:
-    return " soft" if cell.kind in ("idle", "inserted", "padded") else ""
 
 
 def _class(cell: AxisCell) -> str:

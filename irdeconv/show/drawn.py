@@ -87,7 +87,7 @@ def picture(
         panels = [_panel(graph, before, "before"), _panel(lowered, after, "after lowering")]
         title = f"{title}, before and after lowering"
         text = f"Before: {text} After lowering: {_described(lowered)}"
-    if most is not None and max(len(p.scene.boxes) for p in panels) > most:
+    if most is not None and max(len(scene.boxes) for scene, _ in panels) > most:
         return None
     return svg(panels, title, text)
 
@@ -97,9 +97,9 @@ def _panel(graph: Graph, drawn: GraphDrawing, side: str) -> Panel:
     heading = [f"{graph.info.name}, {side}" if side else graph.info.name]
     flat = drawn.scenes[drawn.flat]
     if not drawn.flat or len(flat.boxes) <= LARGEST_FLAT:
-        return Panel(flat, tuple(heading))
+        return flat, heading
     heading.append(f"{count(len(flat.boxes), 'layer')} in groups; --format html opens them")
-    return Panel(drawn.scenes[0], tuple(heading))
+    return drawn.scenes[0], heading
 
 
 def _described(graph: Graph) -> str:

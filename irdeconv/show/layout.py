@@ -117,15 +117,12 @@ class _Alignment:
             for v in row:
                 near = sorted(self._near[v], key=place.__getitem__)
                 for u in near[(len(near) - 1) // 2 : len(near) // 2 + 1]:
-                    if root[v] == v and not taken[u] and place[u] > last and self._free(u, v):
+                    free = ((u, v) if self._down else (v, u)) not in self._conflicts
+                    if root[v] == v and not taken[u] and place[u] > last and free:
                         root[v] = root[u]
                         taken[u] = True
                         last = place[u]
         return root
-
-    def _free(self, u: int, v: int) -> bool:
-        pair = (u, v) if self._down else (v, u)
-        return pair not in self._conflicts
 
     def _packed(self, root: Sequence[int]) -> list[float]:
         """Return the least x of every block, then moved to its neighbours on the far side."""
