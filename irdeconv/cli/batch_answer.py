@@ -18,6 +18,7 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from errno import EACCES
 from functools import lru_cache, partial
@@ -88,11 +89,13 @@ def _texts(value: Any, change: Callable[[str], str]) -> Any:
     return value
 
 
-def row_of(verb: str, code: int, text: str, places: Places | None) -> Row:
-    """Return the row of a verb that has printed a JSON document."""
+def row_of(verb: str, code: int, text: str, places: Places | None, file: str | None = None) -> Row:
+    """Return the row of a verb that has printed a JSON document; an error gets the file's name."""
     if not text:  # an extension may end the verb
         code, text = 70, '{"error": "no answer", "diagnostics": []}'
     document = json.loads(text)
+    if file is not None and "error" in document:
+        document["file"] = file
     document = document if places is None else places.relocated(document)
     data = (json.dumps(document, indent=1) + "\n").encode()
     if places is not None:
@@ -221,10 +224,8 @@ def _external(model: str) -> Iterator[str]:
     """Yield the files that an ONNX model names for its data."""
     from irdeconv.formats.onnx_locations import external_files
 
-    try:
+    with suppress(OSError, ValueError):  # the item says what is wrong with it
         yield from map(str, external_files(Path(model)))
-    except (OSError, ValueError):  # the item says what is wrong with it
-        return
 
 
 FILES, FOLDERS = (".npy", ".npz"), (".zarr",)
@@ -338,13 +339,7 @@ def execute_part(payload: dict[str, Any], places: Places | None) -> Row:
     out = io.StringIO()
     console = Console("json", out=out, err=io.StringIO(), quiet=True)
     code = guarded("run", lambda: console, partial(_batch_part_run, payload, places, console))
-    return row_of("run", code, _with_file(out.getvalue(), payload["arrays"]), places)
-
-
-def _with_file(text: str, file: str) -> str:
-    """Return a document with the name of its file, also if it is an error."""
-    document = json.loads(text)
-    return json.dumps({**document, "file": file}) if "error" in document else text
+    return row_of("run", code, out.getvalue(), places, payload["arrays"])
 
 
 def _batch_part_run(payload: dict[str, Any], places: Places | None, console: Console) -> int:

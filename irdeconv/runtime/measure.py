@@ -66,17 +66,9 @@ class Quantiles:
     def of(seconds: Sequence[float]) -> Quantiles:
         """Summarise one or more times, in the order in which they were measured."""
         ranked = sorted(seconds)
-        low, high = median_interval(seconds)
-        return Quantiles(
-            minimum=ranked[0],
-            median=percentile(ranked, 50),
-            p90=percentile(ranked, 90),
-            p95=percentile(ranked, 95),
-            p99=percentile(ranked, 99),
-            maximum=ranked[-1],
-            low=low,
-            high=high,
-        )
+        values = [percentile(ranked, q) for q in (0, 50, 90, 95, 99, 100)]
+        values += median_interval(seconds)
+        return Quantiles(*values)
 
 
 @dataclass(frozen=True)

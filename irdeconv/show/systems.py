@@ -292,9 +292,7 @@ def verdict(system: System, s: Setting, own: Crop | None) -> Verdict:
     instead = None
     if own is not None and kind not in ("same", "unknown"):
         instead = _instead(system, s, own)
-    return Verdict(
-        system=system.key, title=system.title, crop=crop, kind=kind, text=text, instead=instead
-    )
+    return Verdict(system.key, system.title, crop, kind, text, instead)
 
 
 def _ask(system: System, s: Setting, own: Crop | None) -> tuple[Crop | None, Kind, str]:
