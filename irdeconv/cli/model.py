@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 import irdeconv as ird
+from irdeconv.base import gc_pause
 from irdeconv.base.errors import UsageError, count, did_you_mean, misused
 from irdeconv.base.limits import current
 from irdeconv.cli.checks import parse_shapes, written
@@ -20,8 +21,8 @@ from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Shape
 
 if TYPE_CHECKING:
+    from irdeconv.verify.certificates import Certificates
     from irdeconv.verify.proving import Given
-
 
 STDIN = "<stdin>"
 
@@ -89,6 +90,17 @@ def original(args: argparse.Namespace, graph: Graph) -> Given:
     from irdeconv.verify.proving import Given
 
     return Given(graph)
+
+
+@gc_pause.paused()
+def prove(args: argparse.Namespace, source: Graph, written: Given, *, raised: bool) -> Certificates:
+    """Return the certificates of a model that was lowered or raised, as it is read back."""
+    from irdeconv.verify.check import certified
+    from irdeconv.verify.proving import both_sides
+
+    sides = original(args, source), written
+    shapes = shapes_for(source, args.shape)
+    return certified(*both_sides(*(sides[::-1] if raised else sides), shapes), probe=args.probe)
 
 
 def source_of(file: str) -> str | bytes:

@@ -51,7 +51,7 @@ def opened(
                 if most is not None and image.width * image.height > most:
                     raise _too_large(path, image.size, most)
                 yield image
-    except IrdeconvError:
+    except (IrdeconvError, MemoryError):
         raise
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
         raise _too_large(path, None, Image.MAX_IMAGE_PIXELS or 0) from None
@@ -61,8 +61,6 @@ def opened(
         if e.errno is not None or isinstance(e, NotRegularError):
             raise unreadable(path, e) from None
         raise _damaged(path, e) from e
-    except MemoryError:
-        raise
     except Exception as e:  # each format of Pillow has its own ways to refuse a damaged file
         raise _damaged(path, e) from e
 

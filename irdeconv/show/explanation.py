@@ -138,7 +138,7 @@ def explain_layer(
         setting=s,
         crop=crop,
         rule=rule(op, s) if s else None,
-        axes=_axes(s, crop) if s else (),
+        axes=tuple(_axes(s, crop)) if s else (),
         picture=tuple(_picture(s, crop)) if s and crop else (),
         verdicts=tuple(verdicts(s, crop)) if s else (),
         problem=problem,
@@ -191,8 +191,7 @@ def _judged(
         return s, None, (), Problem("E208", f"{len(inputs)} inputs do not fit {op.type}")
 
 
-def _axes(s: Setting, crop: Crop | None) -> tuple[AxisEquation, ...]:
-    out = []
+def _axes(s: Setting, crop: Crop | None) -> Iterator[AxisEquation]:
     for i, full in enumerate(s.full):
         op = s.output_padding[i]
         begin = end = size = None
@@ -202,21 +201,18 @@ def _axes(s: Setting, crop: Crop | None) -> tuple[AxisEquation, ...]:
         elif s.auto_pad == "explicit" and s.output_shape is None:
             begin, end = s.pads_begin[i], s.pads_end[i]
             size = full - begin - end + op
-        out.append(
-            AxisEquation(
-                index=i,
-                size=s.size[i],
-                kernel=s.kernel[i],
-                stride=s.strides[i],
-                dilation=s.dilations[i],
-                full=full,
-                pad_begin=begin,
-                pad_end=end,
-                output_padding=op,
-                output=size,
-            )
+        yield AxisEquation(
+            index=i,
+            size=s.size[i],
+            kernel=s.kernel[i],
+            stride=s.strides[i],
+            dilation=s.dilations[i],
+            full=full,
+            pad_begin=begin,
+            pad_end=end,
+            output_padding=op,
+            output=size,
         )
-    return tuple(out)
 
 
 def _picture(s: Setting, crop: Crop) -> list[str]:

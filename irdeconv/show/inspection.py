@@ -338,7 +338,7 @@ class Inspection:
         rows = [r for r in self.shown if not r.constant]
         listed = self.shown if constants or not rows else rows
         listing = Listing(self.graph, listed, constants=constants, width=width)
-        title = wrap(self._title(len(listed)), width)
+        title = wrap(f"{flat(self.graph.info.name)}: {self._sums(len(listed))}", width)
         parts = [title, str(listing), self._summary_table(width)]
         if self.deconvolutions:
             parts.append(self._deconvolution_table(width))
@@ -347,9 +347,6 @@ class Inspection:
         if self.target is not None:
             parts.append(wrap(self._on_target(), width))
         return "\n\n".join(parts)
-
-    def _title(self, listed: int) -> str:
-        return f"{flat(self.graph.info.name)}: {self._sums(listed)}"
 
     def _sums(self, listed: int) -> str:
         t = self.totals

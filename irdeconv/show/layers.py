@@ -202,7 +202,7 @@ class _Reader:
             version=node.op.version,
             attributes=attributes(node.op),
             inputs=inputs,
-            outputs=self._outputs(node, specs),
+            outputs=tuple(self._outputs(node, specs)),
             parameters=parameters,
             bytes=stored,
             macs=macs(node.op, tuple(i.spec for i in inputs), specs),
@@ -223,19 +223,18 @@ class _Reader:
         held = self._sources.behind([value.node])[0] if constant else None
         return InputFacts(value.node, value.port, producer.name, producer.spec(value.port), held)
 
-    def _outputs(self, node: Node, specs: tuple[Spec, ...]) -> tuple[OutputFacts, ...]:
+    def _outputs(self, node: Node, specs: tuple[Spec, ...]) -> Iterator[OutputFacts]:
         known = max(len(specs), self._ports.get(node.id, 0), len(node.tensor_names))
-        return tuple(self._output(node, port, node.spec(port)) for port in range(known))
-
-    def _output(self, node: Node, port: int, spec: Spec) -> OutputFacts:
-        declared = node.declared[port] if port < len(node.declared) else None
-        same = declared is None or (declared.dtype, declared.shape) == (spec.dtype, spec.shape)
-        return OutputFacts(
-            spec=spec,
-            tensor_names=node.names_of(port),
-            consumers=tuple(self._users.get(Value(node.id, port), ())),
-            declared=None if same else declared,
-        )
+        for port in range(known):
+            spec = node.spec(port)
+            declared = node.declared[port] if port < len(node.declared) else None
+            if declared is not None and (declared.dtype, declared.shape) == (
+                spec.dtype,
+                spec.shape,
+            ):
+                declared = None
+            consumers = tuple(self._users.get(Value(node.id, port), ()))
+            yield OutputFacts(spec, node.names_of(port), consumers, declared)
 
 
 def attributes(op: Op) -> dict[str, str]:

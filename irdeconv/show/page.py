@@ -47,23 +47,18 @@ from irdeconv.verify.partner import layer_keys
 def node_content(graph: Graph, facts: LayerFacts, kind: str, number: int | None) -> dict[str, Any]:
     """Return one layer: what is empty or usual is left out, and the script puts it back."""
     content: dict[str, Any] = {"id": facts.id, "name": facts.name, "type": facts.type}
-    more: Mapping[str, Any] = {
-        "version": facts.version,
-        "attributes": facts.attributes,
-        "inputs": [[i.producer, i.port, str(i.spec)] for i in facts.inputs],
-        "outputs": [str(o.spec) for o in facts.outputs],
-        "place": facts.place,
-        "macs": facts.macs,
-        "bytes": facts.bytes,
-        "memory": memory(facts),
-        "parameters": facts.parameters,
-        "deconvolution": facts.deconvolution,
-        "constant": facts.constant,
-        "origins": [n for n in facts.origins if n != facts.name],
-        "tensors": [n for o in facts.outputs for n in o.tensor_names if n != facts.name],
-        "bodies": [body.tag for body in bodies_of(graph.node(facts.id))],
-        "change": "" if kind == "same" else kind,
-    }
+    more = json_form(
+        facts,
+        "version attributes inputs outputs place macs bytes memory parameters deconvolution"
+        " constant origins tensors bodies change",
+        inputs=[[i.producer, i.port, str(i.spec)] for i in facts.inputs],
+        outputs=[str(o.spec) for o in facts.outputs],
+        memory=memory(facts),
+        origins=[n for n in facts.origins if n != facts.name],
+        tensors=[n for o in facts.outputs for n in o.tensor_names if n != facts.name],
+        bodies=[body.tag for body in bodies_of(graph.node(facts.id))],
+        change="" if kind == "same" else kind,
+    )
     content |= {key: value for key, value in more.items() if value or key in ("macs", "memory")}
     for key in ("macs", "memory"):  # None is unknown, 0 is usual
         if content[key] == 0:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from html import unescape
 from typing import Any, Literal
 
 from irdeconv.base.errors import IrdeconvError, OpError
+from irdeconv.base.json_form import json_form
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import Op, attributes
 from irdeconv.ir.spec import Array, is_static
@@ -189,12 +190,9 @@ def _axes(e: LayerExplanation) -> dict[str, Any]:
     if not axes:
         return {}
     rows = [
-        [
-            None if isinstance(equation.size, str) else a.size, a.kernel, a.stride, a.dilation,
-            a.begin, a.end, a.extra,
-        ]
+        [None if isinstance(equation.size, str) else a.size, *astuple(a)[1:]]
         for a, equation in zip(axes, e.axes, strict=True)
-    ]  # fmt: skip
+    ]
     found: dict[str, Any] = {"overlap": overlap(e).sentences()}
     if all(abs(n) < DRAWABLE for row in rows for n in row if n is not None):
         found["axes"] = rows
@@ -204,10 +202,8 @@ def _axes(e: LayerExplanation) -> dict[str, Any]:
 def _cost(row: FormCost) -> dict[str, Any]:
     """Return the row of a form, without what is empty."""
     c = row.cost
-    numbers = {} if c is None else {
-        "macs": c.macs, "bytes": c.bytes, "scratch": c.scratch, "nodes": c.nodes,
-        "wasted": round(c.wasted, 3),
-    }  # fmt: skip
+    keys = "macs bytes scratch nodes wasted"
+    numbers = {} if c is None else json_form(c, keys, wasted=round(c.wasted, 3))
     said = {"refused": row.refused, "chosen": row.chosen, "assumed": row.assumed}
     return {"form": row.form, **numbers, **{k: v for k, v in said.items() if v}}
 
