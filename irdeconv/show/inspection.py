@@ -149,12 +149,8 @@ def _present(**items: Any) -> dict[str, Any]:
     return {k: v for k, v in items.items() if v}
 
 
-def to_json(content: Mapping[str, Any], indent: int = 0) -> str:
-    """Return JSON with an object of a list on a line: quick to write, and `grep` finds layers."""
-    return "".join(_lines(content, " " * indent))
-
-
-def _lines(content: Mapping[str, Any], indent: str) -> Iterator[str]:
+def _lines(content: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+    """Yield JSON with an object of a list on a line: quick to write, and `grep` finds layers."""
     yield "{"
     for n, (key, value) in enumerate(content.items()):
         yield f"{',' if n else ''}\n{indent} {json.dumps(key)}: "
@@ -444,7 +440,7 @@ class Inspection:
 
     def to_json(self) -> str:
         """Return the JSON text, a layer on a line."""
-        return to_json(self.to_dict()) + "\n"
+        return "".join(_lines(self.to_dict())) + "\n"
 
     def comments(self) -> dict[int, str]:
         """Return a line for each layer: where its data come from and go to, its place in a file."""
