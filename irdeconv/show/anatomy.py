@@ -162,7 +162,8 @@ class AxisAnatomy:
 
     def scatter(self) -> list[CellRow]:
         """Return the definition's view: each input times each tap, and the sums."""
-        rows = [self._inputs(), *map(self._stamp, self.stamped)]
+        inputs = CellRow("inputs", tuple(c for c in self._data() if c.kind == "input"))
+        rows = [inputs, *map(self._stamp, self.stamped)]
         if len(self.stamped) < self.size:
             rows.append(CellRow(f"... {self.size} inputs", ()))
         return [*rows, self._sums(), self._counts()]
@@ -197,9 +198,6 @@ class AxisAnatomy:
     def example(self) -> int | None:
         """The output that is explained first: the one that is the sum of most products."""
         return max(self.slid, key=lambda o: len(self.sources(o)), default=None)
-
-    def _inputs(self) -> CellRow:
-        return CellRow("inputs", tuple(c for c in self._data() if c.kind == "input"))
 
     def _stamp(self, i: int) -> CellRow:
         cells = []

@@ -160,7 +160,10 @@ def _axis(sheet: Sheet, picture: AxisPicture) -> None:
     sheet.text(convolution_title(axis), "soft")
     rows(sheet, axis, axis.convolution())
     sheet.y += 6
-    _phases(sheet, axis)
+    for r, words in enumerate(axis.overlap.phases()):
+        if r < COLOURS:
+            sheet.box(PICTURE_MARGIN, sheet.y + 4, 10, 10, f"output p{r}")
+        sheet.text(words, "mono", x=PICTURE_MARGIN + 18)
 
 
 def convolution_title(axis: AxisAnatomy) -> str:
@@ -196,7 +199,8 @@ def rows(
         )
         places = {cell.at: left + (cell.at - shown.start) * width for cell in line.cells}
         for cell in line.cells:
-            sheet.box(places[cell.at], sheet.y, width - 1, height, _class(cell))
+            colour = "" if cell.phase is None else f" p{cell.phase % COLOURS}"
+            sheet.box(places[cell.at], sheet.y, width - 1, height, f"{cell.kind}{colour}")
         for cell in _labelled(line.cells, width):
             place = f'x="{places[cell.at] + (width - 1) / 2:g}" y="{base}"'
             faint = " soft" if cell.kind in ("idle", "inserted", "padded") else ""
@@ -222,17 +226,6 @@ def _labelled(cells: Sequence[AxisCell], width: int) -> list[AxisCell]:
             taken.append((low, high))
             out.append(cell)
     return out
-
-
-def _class(cell: AxisCell) -> str:
-    return cell.kind if cell.phase is None else f"{cell.kind} p{cell.phase % COLOURS}"
-
-
-def _phases(sheet: Sheet, axis: AxisAnatomy) -> None:
-    for r, words in enumerate(axis.overlap.phases()):
-        if r < COLOURS:
-            sheet.box(PICTURE_MARGIN, sheet.y + 4, 10, 10, f"output p{r}")
-        sheet.text(words, "mono", x=PICTURE_MARGIN + 18)
 
 
 def _overlap(sheet: Sheet, overlap: Overlap) -> None:

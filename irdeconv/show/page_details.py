@@ -62,15 +62,12 @@ def constant_detail(op: Const, budget: Budget) -> dict[str, Any] | None:
     except (OpError, ValueError):  # the .bin is too short, or NumPy has no such array
         return None
     if array.size <= SHOWN_VALUES:
-        texts = [_text(v) for v in array.ravel().tolist()]
+        values = array.ravel().tolist()
+        texts = [f"{v:.6g}" if isinstance(v, float) else str(v) for v in values]
         return {"values": ", ".join(texts)[:LONGEST_TEXT]}
     if array.dtype == object or array.dtype.kind in "SUb":
         return None
     return _summary(array)
-
-
-def _text(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _summary(array: Array) -> dict[str, Any]:
