@@ -349,7 +349,9 @@ def _batch_part_run(payload: dict[str, Any], places: Places | None, console: Con
     args, plan, names = compiled(payload["model"], tuple(payload["words"]))
     rows = None if payload["part"] is None else tuple(payload["part"])
     cut = _named(plan, read_rows(payload["arrays"], rows), payload["arrays"])
-    feeds = {**_others(args, plan, cut, console), **cut}
+    feeds = dict(cut)
+    if set(cut) != set(plan.binder.inputs):  # the others as --input says, else random numbers
+        feeds |= gather(plan.graph, args.inputs, args.seed, console, without=cut)
     arrays = run_rows(plan, feeds, cut)
     outputs = dict(zip(names, arrays.values(), strict=True))
     if places is not None:
@@ -397,15 +399,6 @@ def _named(plan: Plan, arrays: dict[str, Array], path: str) -> dict[str, Array]:
         message = f"{path} has {count(len(arrays), 'array')}, none named like an input"
         raise misused(message, f"the inputs are {', '.join(binder.inputs)}")
     return dict(zip(binder.inputs, arrays.values(), strict=False))
-
-
-def _others(
-    args: argparse.Namespace, plan: Plan, cut: dict[str, Array], console: Console
-) -> dict[str, Array]:
-    """Return the inputs that the file does not have: as --input says, else random numbers."""
-    if set(cut) == set(plan.binder.inputs):
-        return {}
-    return gather(plan.graph, args.inputs, args.seed, console, without=cut)
 
 
 def execute(payload: dict[str, Any]) -> Row:

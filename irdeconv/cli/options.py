@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
+from irdeconv.base.errors import misused
 from irdeconv.base.form_names import AUTO, CONDITIONS, FALLBACK
 from irdeconv.base.limits import of_environment, setting
 from irdeconv.base.tables import wrap
+from irdeconv.cli.usage import misparsed
 
 
 def whole(low: int, high: int | None = None) -> Callable[[str], int]:
@@ -95,8 +97,6 @@ def limit(text: str) -> tuple[str, int]:
 
 def limits_around() -> list[tuple[str, int]]:
     """Return the limits that the environment sets; UsageError where it sets none that there are."""
-    from irdeconv.base.errors import misused
-
     try:
         return of_environment()
     except ValueError as e:
@@ -139,8 +139,6 @@ class OptionParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError in our own words."""
-        from irdeconv.cli.usage import misparsed
-
         raise misparsed(self, message, self._args, self._others)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import irdeconv as ird
+from irdeconv.base.json_form import json_form
 from irdeconv.base.tables import table
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.inputs import gather, specialize
@@ -105,12 +106,8 @@ def _tracer(
 
 
 def _step_facts(step: Step) -> dict[str, Any]:
-    return {
-        "layers": [{"type": n.type, "name": n.name} for n in step.nodes],
-        "kernel": step.kernel,
-        "why": step.why,
-        "scratch": step.scratch,
-    }
+    layers = [{"type": n.type, "name": n.name} for n in step.nodes]
+    return json_form(step, "layers kernel why scratch", layers=layers)
 
 
 def _log_steps(steps: list[Step], console: Console) -> None:
