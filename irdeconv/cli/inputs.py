@@ -26,7 +26,6 @@ from irdeconv.base.errors import (
     misused,
 )
 from irdeconv.base.opening import first_bytes, missing
-from irdeconv.cli import pictures
 from irdeconv.cli.console import Console
 from irdeconv.cli.model import input_names, unknown_input
 from irdeconv.formats.arrays import SavedArrays, UnreadableArray, read_npy
@@ -285,6 +284,8 @@ def typed(array: Array, spec: Spec) -> Array:
 
 def _image(path: str, spec: Spec, name: str) -> Array:
     """Return an image resized to the input; floats are 0..1, integers 0..255."""
+    from irdeconv.cli import pictures
+
     if Path(path).is_dir():
         message = f'"{path}" is a folder, not a file with the values of input "{name}"'
         raise misused(message, f"name the file in it: {name}=@{path}/x.npy")

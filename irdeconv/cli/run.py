@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import irdeconv as ird
 from irdeconv.base.json_form import json_form
 from irdeconv.base.tables import table
@@ -84,8 +86,6 @@ def _watched(
 def _tracer(
     wanted: set[int], folder: str | None, kept: dict[str, Array]
 ) -> Callable[[Node, tuple[Array, ...]], None]:
-    import numpy as np
-
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
 
