@@ -36,6 +36,9 @@ from irdeconv.formats.atomic import failures, folder_beside, require_writable
 from irdeconv.kernels.threads import processors
 
 CALL = "irdeconv.cli.batch_answer:execute"
+JOURNAL = "batch.journal"
+PLACEHOLDERS = ("{file}", "{folder}", "{stem}", "{item}")
+MADE = {"infer": "inferred", "lower": "lowered"}  # models that verbs write
 
 
 def require_arguments(args: argparse.Namespace) -> None:
@@ -134,11 +137,6 @@ def _results(args: argparse.Namespace, payloads: list[Payload], console: Console
     if jobs == 0:
         return in_process(execute, payloads)
     return in_processes(work, jobs, payloads)
-
-
-JOURNAL = "batch.journal"
-PLACEHOLDERS = ("{file}", "{folder}", "{stem}", "{item}")
-MADE = {"infer": "inferred", "lower": "lowered"}  # models that verbs write
 
 
 def journal_of(args: argparse.Namespace) -> Path | None:
@@ -277,8 +275,8 @@ def complete(item: BatchItem, row: Row) -> bool:
     if row["result"] is not None and not row["files"]:
         return False  # done without -o
     with suppress(OSError):
-        there = (os.lstat(os.path.join(folder, f["name"])).st_size for f in row["files"])
-        return all(size == f["bytes"] for size, f in zip(there, row["files"], strict=True))
+        paths = (os.path.join(folder, f["name"]) for f in row["files"])
+        return [os.lstat(path).st_size for path in paths] == [f["bytes"] for f in row["files"]]
     return False
 
 

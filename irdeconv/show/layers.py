@@ -228,10 +228,8 @@ class _Reader:
         for port in range(known):
             spec = node.spec(port)
             declared = node.declared[port] if port < len(node.declared) else None
-            if declared is not None and (declared.dtype, declared.shape) == (
-                spec.dtype,
-                spec.shape,
-            ):
+            here = spec.dtype, spec.shape
+            if declared is not None and (declared.dtype, declared.shape) == here:
                 declared = None
             consumers = tuple(self._users.get(Value(node.id, port), ()))
             yield OutputFacts(spec, node.names_of(port), consumers, declared)
