@@ -70,10 +70,8 @@ def run_samples(args: argparse.Namespace, console: Console) -> int:
     with _folder(args.output) as folder:
         results = []
         for name, path in chosen.items():
-            if samples.is_broken(name):
-                result = refused(name, path)
-            else:
-                result = demonstrate(name, path, folder, args)
+            broken = samples.is_broken(name)
+            result = refused(name, path) if broken else demonstrate(name, path, folder, args)
             results.append(result)
             if not console.wants_json:
                 _text(result, console)

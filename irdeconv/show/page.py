@@ -411,11 +411,7 @@ def _step_lines(report: BenchReport, step: StepReport, key: str) -> list[str]:
 
 def _bench_headline(report: BenchReport) -> str:
     own = f"{report.time(report.network) * 1e3:.3g} ms"
-    others = [
-        f"{p.name} {p.timing.cpu.minimum * 1e3:.3g} ms"
-        for p in report.peers
-        if p.timing is not None
-    ]
+    others = [f"{p.name} {p.timing.cpu.minimum * 1e3:.3g} ms" for p in report.peers if p.timing]
     return ", ".join([own, *others])
 
 
@@ -446,11 +442,10 @@ def comparison_page(result: Comparison) -> PageContent:
     records = _by_node(result, side, keys)
     first = result.first_difference
     start = None if first is None or first.node is None else f"{side}/{first.node}"
-    marks = {k: "differs" for k, found in records.items() if not all(t.passed for t in found)}
-    if start is not None:
-        marks = {start: "the first layer that differs"} | {
-            k: word for k, word in marks.items() if k != start
-        }
+    marks = {} if start is None else {start: "the first layer that differs"}
+    for k, found in records.items():
+        if not all(t.passed for t in found):
+            marks.setdefault(k, "differs")
     error = Overlay(
         key="error",
         title="error",
