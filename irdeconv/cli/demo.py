@@ -70,7 +70,7 @@ def run_samples(args: argparse.Namespace, console: Console) -> int:
     with _folder(args.output) as folder:
         results = []
         for name, path in chosen.items():
-            broken = samples.is_broken(name)
+            broken = name.startswith("broken/")  # there to be refused
             result = refused(name, path) if broken else demonstrate(name, path, folder, args)
             results.append(result)
             if not console.wants_json:

@@ -32,7 +32,6 @@ from irdeconv.rewrite.records import LoweringReport, LoweringRequest
 from irdeconv.verify.certificates import Certificates, CheckReport, Stamp
 from irdeconv.verify.check import with_probe
 from irdeconv.verify.onnx_check import (
-    OnnxProof,
     certify_models,
     check_models,
     compare_models,
@@ -142,15 +141,10 @@ def check_files(
 ) -> tuple[CheckReport, CheckReport | None]:
     """Return the verdicts of `check-certificate` on two ONNX files: the proof, the probe."""
     certificates = None if args.certificate is None else read_certificates(args.certificate)
-    proof = compared(args, shapes)
-    probed = probe_models(proof, seed=args.seed) if args.probe else None
-    stamps = stamp(args.file), stamp(args.lowered)
-    return check_models(proof, certificates, stamps), probed
-
-
-def compared(args: argparse.Namespace, shapes: Mapping[str, Shape | None]) -> OnnxProof:
-    """Compare the two ONNX files of `check-certificate`."""
     models = [load_file(source_of(f)) for f in (args.file, args.lowered)]
     for model in models:
         set_shapes(model, _named(shapes, model))
-    return compare_models(models[0], models[1], args.semantics)
+    proof = compare_models(models[0], models[1], args.semantics)
+    probed = probe_models(proof, seed=args.seed) if args.probe else None
+    stamps = stamp(args.file), stamp(args.lowered)
+    return check_models(proof, certificates, stamps), probed

@@ -120,9 +120,8 @@ class PyTorch(System):
     def _extra(self, s: Setting, padding: Ints) -> Ints:
         """Return the output_padding that `output_size` chooses."""
         out = []
-        for axis, (full, stride, p, size) in enumerate(
-            zip(s.full, s.strides, padding, s.output_shape or (), strict=True)
-        ):
+        rows = zip(s.full, s.strides, padding, s.output_shape or (), strict=True)
+        for axis, (full, stride, p, size) in enumerate(rows):
             if not isinstance(full, int) or not isinstance(size, int):
                 raise Cannot("output_padding depends on sizes that are not known")
             least = full - 2 * p
@@ -160,9 +159,8 @@ class TensorFlow(System):
         full, size = _vector(s.full), self.size(s)
         if size is None or full is None:
             return self._open(s)
-        for axis, (i, stride, dk, o) in enumerate(
-            zip(s.size, s.strides, s.extent, size, strict=True)
-        ):
+        rows = zip(s.size, s.strides, s.extent, size, strict=True)
+        for axis, (i, stride, dk, o) in enumerate(rows):
             assert isinstance(i, int)
             assert isinstance(dk, int)
             allowed = geometry.tensorflow_sizes(self.padding, i, stride, dk)
