@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TextIO
 
 from irdeconv import __version__
+from irdeconv.base.errors import IrdeconvError
 from irdeconv.base.limits import of_settings
 from irdeconv.cli.checks import check_arguments
 from irdeconv.cli.console import Answer, Console
@@ -106,8 +107,6 @@ def guarded(
 
 
 def _report(verb: str, console: Console, error: BaseException) -> int:
-    from irdeconv.base.errors import IrdeconvError
-
     if isinstance(error, IrdeconvError):
         from irdeconv.cli.diagnostics import report_error
 

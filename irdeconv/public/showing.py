@@ -20,7 +20,7 @@ from irdeconv.public.running import compile
 from irdeconv.rewrite.infer_specs import ShapeLike, input_shapes
 from irdeconv.rewrite.records import Lowered
 from irdeconv.rewrite.targets import Target, load_target
-from irdeconv.runtime.bench_report import BenchReport
+from irdeconv.runtime.bench import BenchReport
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan
 from irdeconv.show.explanation import Explanation
@@ -29,9 +29,8 @@ from irdeconv.show.inspection import Inspection, Order
 from irdeconv.show.inspection import inspect as _inspect
 from irdeconv.show.operations import Operations
 from irdeconv.show.operations import operations as _operations
-from irdeconv.show.page import PageContent
+from irdeconv.show.page import PageContent, bench_page, comparison_page, run_page
 from irdeconv.show.page import graph_page as _graph_page
-from irdeconv.show.page_reports import bench_page, comparison_page, run_page
 from irdeconv.show.page_values import ValueCollector
 from irdeconv.verify.certificates import Certificates
 from irdeconv.verify.comparison import Comparison, compare_plan

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 import irdeconv as ird
-from irdeconv.cli.demo_picture import CUT_MARGIN, FILES, MOST_PIXELS, NETWORK, enlarge
+from irdeconv.cli.demo import CUT_MARGIN, FILES, MOST_PIXELS, NETWORK, enlarge
 from irdeconv.cli.pictures import planes, psnr, resized
 from support.commands import answer, command
 from support.fixtures import Capture, Patch
@@ -209,7 +209,7 @@ def test_what_does_not_hold_is_said(tmp_path: Path, monkeypatch: Patch) -> None:
 
 def test_without_the_letters_for_ticks(monkeypatch: Patch, capsys: Capture) -> None:
     from irdeconv.cli.console import Console
-    from irdeconv.cli.demo_picture import Steps
+    from irdeconv.cli.demo import Steps
 
     ticks = iter(range(10))
     steps = Steps(Console(), clock=lambda: float(next(ticks)))
@@ -219,7 +219,7 @@ def test_without_the_letters_for_ticks(monkeypatch: Patch, capsys: Capture) -> N
     with steps.step("wrong") as step:
         step.passed = False
     assert not steps.passed
-    assert [s["seconds"] for s in steps.to_dict()] == [1.0, 1.0]
+    assert [s.seconds for s in steps.all] == [1.0, 1.0]
     out = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"✓ right     it holds +1.00 s", out[0])
     assert re.fullmatch(r"FAIL wrong +1.00 s", out[1])

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 import irdeconv as ird
-from irdeconv.cli.demo_picture import CUT_MARGIN, enlarge, spans
+from irdeconv.cli.demo import CUT_MARGIN, enlarge, spans
 from irdeconv.cli.pictures import image_of, planes, png, psnr, read
 from support.fixtures import Patch
 
@@ -209,8 +209,8 @@ def test_pieces_make_the_same_picture_as_the_whole(monkeypatch: Patch, mode: str
 
     whole = enlarge(image, spread, spread)
     assert whole.pieces == 1
-    monkeypatch.setattr("irdeconv.cli.demo_picture.PIECE_SIDE", 40)
-    monkeypatch.setattr("irdeconv.cli.demo_picture.spans", lambda size: spans(size, 40))
+    monkeypatch.setattr("irdeconv.cli.demo.PIECE_SIDE", 40)
+    monkeypatch.setattr("irdeconv.cli.demo.spans", lambda size: spans(size, 40))
     cut = enlarge(image, spread, spread)
     assert (cut.pieces, cut.difference) == (3 * 5, 0)
     assert np.array_equal(cut.image, whole.image)

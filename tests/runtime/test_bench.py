@@ -17,8 +17,7 @@ from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.elementwise import Add
 from irdeconv.runtime import machine
-from irdeconv.runtime.bench import bench
-from irdeconv.runtime.bench_report import BenchReport
+from irdeconv.runtime.bench import BenchReport, bench
 from irdeconv.runtime.machine import SIDE, Ceilings, Conditions, gflops, measure_ceilings, rate
 from irdeconv.runtime.measure import (
     MOST,

@@ -11,7 +11,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.runtime.bench_report import Interval95, Ratio, SavedReport, against
+from irdeconv.runtime.bench import Interval95, Ratio, SavedReport, against
 from irdeconv.runtime.machine import Ceilings
 
 MODEL = str(Path(__file__).resolve().parents[2] / "ir_samples/openvino/segmentation_head.xml")
