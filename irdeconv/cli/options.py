@@ -295,7 +295,7 @@ def _row(plain: VerbOption, fields: dict[str, Any]) -> VerbOption:
     return plain._replace(parse=parse, default=default, **fields)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)  # every start of the program pays for what it generates
 class Verb:
     """What a verb takes, and what its page says of it.
 
