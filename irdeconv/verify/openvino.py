@@ -23,6 +23,7 @@ from irdeconv.base.extras import needed
 from irdeconv.base.opening import missing
 from irdeconv.ir.graph import Node
 from irdeconv.ir.spec import Array
+from irdeconv.runtime.peers import last_line
 from irdeconv.runtime.plan import Plan
 from irdeconv.verify.partner import Fetched, Partner, Precision, layer_keys, other_parts
 
@@ -88,7 +89,7 @@ class OpenVinoPartner(Partner):
         try:
             self._core = self._ov.Core()
         except RuntimeError as e:
-            raise refused(f"OpenVINO does not start: {_first_line(e)}") from e
+            raise refused(f"OpenVINO does not start: {_said(e)}") from e
         # A written ZeroInsertion ends in a Reshape of its name that has more zeros at the end.
         nodes = [step.node for step in self.plan.steps]
         steps = {node.id for node in nodes if node.type != "ZeroInsertion"}
@@ -150,7 +151,7 @@ class OpenVinoPartner(Partner):
         except UnsupportedError:
             raise
         except RuntimeError as e:
-            message = f"OpenVINO does not read {self.file}: {_first_line(e)}"
+            message = f"OpenVINO does not read {self.file}: {_said(e)}"
             raise refused(message, STANDARD) from None
         return model
 
@@ -244,7 +245,7 @@ class OpenVinoPartner(Partner):
             outputs = compiled([a for _, a in feeds])
             return [_values(outputs[i], _type(r.input_value(0))) for i, r in enumerate(results)]
         except RuntimeError as e:
-            raise refused(f"OpenVINO does not execute {self.file}: {_first_line(e)}") from None
+            raise refused(f"OpenVINO does not execute {self.file}: {_said(e)}") from None
 
 
 def _type(output: Any) -> str:
@@ -324,6 +325,5 @@ def _nbytes(output: Any) -> int:
     return math.prod(map(int, shape.get_shape())) * size
 
 
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+def _said(error: Exception) -> str:
+    return last_line(str(error)) or type(error).__name__

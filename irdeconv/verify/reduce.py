@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,34 +18,35 @@ from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.lower_deconv import lower
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.runtime.feeds import Binder, Feeds
-from irdeconv.verify import (
-    reduce_steps,
-)
+from irdeconv.verify import reduce_search
 from irdeconv.verify.openvino import openvino
 from irdeconv.verify.raising import raise_proved
 from irdeconv.verify.reduce_checks import (
     INPUTS,
     CallCheck,
+    Check,
     CommandCheck,
+    ComparingCheck,
     OpenVinoCheck,
+    Outcome,
     PairCheck,
     VerbCheck,
     Wanted,
     parse_command,
     plan_of,
 )
-from irdeconv.verify.reduce_pieces import guess
-from irdeconv.verify.reduce_search import Check, Exhausted, Outcome, Search, Variant
+from irdeconv.verify.reduce_pieces import Variant, guess
+from irdeconv.verify.reduce_search import Exhausted, Search
 
 ROUNDS = 3  # of all stages; what one leaves out may let another leave out more
 
 Stage = Callable[[Search], None]
 STAGES: Mapping[str, Stage] = {
-    "leaving out layers": reduce_steps.fewer_layers,
-    "shrinking sizes": reduce_steps.smaller,
-    "simplifying attributes": reduce_steps.plainer_attributes,
-    "simplifying numbers": reduce_steps.simpler_numbers,
-    "leaving out notes": reduce_steps.without_notes,
+    "leaving out layers": reduce_search.fewer_layers,
+    "shrinking sizes": reduce_search.smaller,
+    "simplifying attributes": reduce_search.plainer_attributes,
+    "simplifying numbers": reduce_search.simpler_numbers,
+    "leaving out notes": reduce_search.without_notes,
 }
 
 
@@ -132,18 +132,9 @@ class Reduced:
         return printable(f"{count(self.before.layers, 'layer')} -> {self.after.layers}: {names}")
 
 
-def shrink(
-    original: Variant,
-    check: Check,
-    outcome: Outcome,
-    *,
-    max_checks: int | None = None,
-    seconds: float | None = None,
-    clock: Callable[[], float] = time.monotonic,
-) -> Reduced:
-    """Return the smallest failing variant within the limits; an interruption is one."""
-    search = Search(check, original, outcome, max_checks, seconds, clock)
-    stopped = None
+def shrink(search: Search) -> Reduced:
+    """Return the smallest failing variant within the search's limits; an interruption is one."""
+    before, stopped = ModelSize.of(search.best.graph), None
     try:
         _search(search)
     except Exhausted as e:
@@ -153,7 +144,7 @@ def shrink(
     best = search.best
     return Reduced(
         piece=best,
-        before=ModelSize.of(original.graph),
+        before=before,
         after=ModelSize.of(best.graph),
         found=search.outcome.said,
         checks=search.checks,
@@ -165,7 +156,7 @@ def shrink(
 
 
 def _search(search: Search) -> None:
-    reduce_steps.exact_shapes(search)
+    reduce_search.exact_shapes(search)
     for number in range(ROUNDS):
         before = search.best
         for what, stage in STAGES.items():
@@ -174,30 +165,6 @@ def _search(search: Search) -> None:
                 stage(search)
         if search.best is before:
             return
-
-
-def require_failure(
-    check: Check, original: Variant, *, twice: bool, explain: Callable[[], str | None] = str
-) -> Outcome:
-    """Return what a check says of the original, which it has to fail.
-
-    Raises NothingToReduceError (E509) with what it said instead, also where two runs differ;
-    `explain` may know why the fault does not show.
-    """
-    first = check(original)
-    if twice:
-        second = check(original)
-        if first.fails != second.fails:
-            runs = f"first: {first.said}; then: {second.said}"
-            raise nothing_to_reduce(
-                f"the check does not say the same of the same model: {runs}", FLAKY
-            )
-    if not first.fails:
-        why = explain()
-        raise nothing_to_reduce(
-            why or f"the fault does not show in the model: {first.said}", check.hint
-        )
-    return first
 
 
 FLAKY = "make the check repeatable: fixed seeds, one thread, no cache"
@@ -284,7 +251,6 @@ class Task:
     max_checks: int | None = None
     seconds: float | None = None
     file: Path | None = None
-    clock: Callable[[], float] = time.monotonic
 
     def require_sense(self) -> None:
         """Raise UsageError where the task is none."""
@@ -329,30 +295,30 @@ def reduce_model(graph: Graph, inputs: Feeds, task: Task) -> Reduced:
     graphs = [graph, task.compare] if isinstance(task.compare, Graph) else [graph]
     original, check = variant_of(graphs, inputs), task.made_check()
     outcome = _seen_to_fail(task, check, original)
-    done = shrink(
-        original,
-        check,
-        outcome,
-        max_checks=task.max_checks,
-        seconds=task.seconds,
-        clock=task.clock,
-    )
+    done = shrink(Search(check, original, outcome, task.max_checks, task.seconds))
     return replace(done, in_one_piece=isinstance(check, OpenVinoCheck) and check.whole)
 
 
 def _seen_to_fail(task: Task, check: Check, original: Variant) -> Outcome:
-    if isinstance(check, OpenVinoCheck):
-        if check.compare(original).passed:
-            check.whole = True
-        return require_failure(check, original, twice=False)
-    if isinstance(check, PairCheck):
-        check.compare(original)
-    outcome = require_failure(
-        check,
-        original,
-        twice=isinstance(check, CommandCheck | CallCheck),
-        explain=lambda: _changed_by_writing(task, check, original),
-    )
+    """Return what a check says of the original, which it has to fail.
+
+    Raises NothingToReduceError (E509) with what it said instead, also where two runs differ.
+    """
+    if isinstance(check, ComparingCheck):
+        result = check.compare(original)
+        if isinstance(check, OpenVinoCheck):
+            check.whole = result.passed
+    outcome = check(original)
+    if isinstance(check, CommandCheck | CallCheck):
+        again = check(original)
+        if outcome.fails != again.fails:
+            runs = f"first: {outcome.said}; then: {again.said}"
+            message = f"the check does not say the same of the same model: {runs}"
+            raise nothing_to_reduce(message, FLAKY)
+    if not outcome.fails:
+        why = _changed_by_writing(task, check, original)
+        message = why or f"the fault does not show in the model: {outcome.said}"
+        raise nothing_to_reduce(message, check.hint)
     if isinstance(check, CallCheck):
         check.seen = True
     if isinstance(check, CommandCheck) and check.wanted is None and check.last is not None:

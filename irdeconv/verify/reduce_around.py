@@ -6,7 +6,8 @@ import json
 import math
 import shlex
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,75 +16,20 @@ from irdeconv.formats.atomic import Files, failures, together
 from irdeconv.formats.xml_writer import stage_ir
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.spec import Array
+from irdeconv.kernels.blas import one_blas_thread
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan
-from irdeconv.verify.comparison import Comparison, compare_plan
+from irdeconv.verify.comparison import Comparison
 from irdeconv.verify.difference import TensorDifference
-from irdeconv.verify.partner import Fetched, Partner, layer_keys
+from irdeconv.verify.partner import Partner, layer_keys
 from irdeconv.verify.reduce import variant_of
 from irdeconv.verify.reduce_checks import plan_of
-from irdeconv.verify.reduce_pieces import Knife, Unit
-from irdeconv.verify.reduce_search import Variant
+from irdeconv.verify.reduce_pieces import Knife, Unit, Variant
 
 LAYER, OTHER, INPUTS = "layer.xml", "other.xml", "inputs.npz"
 OUTPUTS_A, OUTPUTS_B, REPORT = "outputs_a.npz", "outputs_b.npz", "report.json"
 NAMES = (LAYER, "layer.bin", OTHER, "other.bin", INPUTS, OUTPUTS_A, OUTPUTS_B, REPORT)
-
-
-@dataclass
-class Recorder:
-    """Starts a partner and keeps what it hands over.
-
-    `known` are the nodes of the first graph that it has a layer for, `arrays` the outputs of those
-    that are `wanted`, `outputs` the model's.
-    """
-
-    start: Callable[[], Partner]
-    wanted: Collection[int] = ()
-    known: set[int] = field(default_factory=set)
-    arrays: dict[Value, Array] = field(default_factory=dict)
-    outputs: list[Array | None] = field(default_factory=list)
-
-    def __call__(self) -> Partner:
-        """Start the partner."""
-        return Recording(self.start(), self)
-
-
-@dataclass
-class Recording(Partner):
-    """A partner whose tensors a recorder keeps."""
-
-    inner: Partner
-    recorder: Recorder
-
-    def __post_init__(self) -> None:
-        self.wide, self.narrow = self.inner.wide, self.inner.narrow
-        self.computes = self.inner.computes
-
-    def fetch(self, node: Node) -> Fetched | None:
-        """Return what the partner has of a layer."""
-        found = self.inner.fetch(node)
-        if found is not None:
-            self.recorder.known.add(node.id)
-            if node.id in self.recorder.wanted:
-                arrays = enumerate(found.arrays)
-                kept = {Value(node.id, port): a for port, a in arrays if a is not None}
-                self.recorder.arrays |= kept
-        return found
-
-    def outputs(self) -> list[Array | None]:
-        """Return the partner's model outputs."""
-        self.recorder.outputs = self.inner.outputs()
-        return self.recorder.outputs
-
-    def close(self) -> None:
-        """Close the partner."""
-        self.inner.close()
-
-    def warnings(self) -> list[Any]:
-        """Return the partner's warnings."""
-        return self.inner.warnings()
 
 
 @dataclass(frozen=True)
@@ -129,27 +75,26 @@ def _finite(value: Any) -> Any:
 
 def find_around(
     plan: Plan,
-    recorder: Recorder,
+    start: Callable[[], Partner],
     inputs: Feeds,
     result: Comparison,
     other: Graph | None,
-    tolerance: float | None,
 ) -> Around | None:
-    """Cut out what first differs, by running the comparison once more; None where nothing does.
+    """Cut out what first differs, by asking the partner once more; None where nothing does.
 
-    `recorder` has seen the comparison that `result` is of; `other` is the second side's graph,
-    where it is one.
+    `result` is the comparison of the plan with the partner that `start` makes; `other` is that
+    side's graph, where it is one.
     """
     first = result.first_difference
     if first is None:
         return None
     graphs = [plan.graph] if other is None else [plan.graph, other]
-    knife = Knife(variant_of(graphs, inputs), known=recorder.known)
+    known = {t.node for t in result.tensors if t.node is not None and not t.output}
+    knife = Knife(variant_of(graphs, inputs), known=known)
     unit = _unit(plan.graph, knife, first)
     borders = {value.node for value in knife.borders([unit])}
-    again = Recorder(recorder.start, wanted=borders | {unit[0]})
-    compare_plan(plan, again, inputs, tolerance)
-    for value, array in again.arrays.items():
+    arrays, ends = _fetched(plan, start, borders | {unit[0]})
+    for value, array in arrays.items():
         if value.node in borders:
             knife.flow.replace(value, array)
     piece = knife.piece([unit])
@@ -161,8 +106,22 @@ def find_around(
         piece=piece,
         first=first,
         outputs_a=dict(zip(keys, a.values(), strict=True)),
-        outputs_b=_theirs(plan.graph, unit, again),
+        outputs_b=_theirs(plan.graph, unit, arrays, ends),
     )
+
+
+def _fetched(
+    plan: Plan, start: Callable[[], Partner], wanted: Collection[int]
+) -> tuple[dict[Value, Array], list[Array | None]]:
+    """Return what a partner has of some nodes, and the model outputs."""
+    arrays: dict[Value, Array] = {}
+    with one_blas_thread(), closing(start()) as partner:
+        for node in (step.node for step in plan.stepwise().steps):
+            found = partner.fetch(node)
+            if found is not None and node.id in wanted:
+                ports = enumerate(found.arrays)
+                arrays |= {Value(node.id, port): a for port, a in ports if a is not None}
+        return arrays, partner.outputs()
 
 
 def _unit(graph: Graph, knife: Knife, first: TensorDifference) -> Unit:
@@ -176,14 +135,15 @@ def _unit(graph: Graph, knife: Knife, first: TensorDifference) -> Unit:
     return found.get(result.id) or found[graph.inputs_of(result.id)[0].node]
 
 
-def _theirs(graph: Graph, unit: Unit, recorder: Recorder) -> dict[str, Array]:
+def _theirs(
+    graph: Graph, unit: Unit, arrays: dict[Value, Array], ends: list[Array | None]
+) -> dict[str, Array]:
     """Return what the second side has of a layer or output."""
     node = graph.node(unit[0])
     if node.type != "Result":
-        own = {v: a for v, a in recorder.arrays.items() if v.node == node.id}
-        return {node.output_key(v.port): a for v, a in sorted(own.items())}
+        return {node.output_key(v.port): a for v, a in sorted(arrays.items()) if v.node == node.id}
     index = [n.id for n in graph.results].index(node.id)
-    found = recorder.outputs[index] if index < len(recorder.outputs) else None
+    found = ends[index] if index < len(ends) else None
     return {} if found is None else {_key(graph, node): found}
 
 

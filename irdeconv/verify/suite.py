@@ -19,7 +19,7 @@ from irdeconv.formats.reading import load
 from irdeconv.ir.spec import Array
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.standardize import recognise
-from irdeconv.runtime.peers import onnx_session
+from irdeconv.runtime.peers import last_line, onnx_session
 from irdeconv.runtime.plan import build_plan
 from irdeconv.verify import suite_manifest
 from irdeconv.verify.suite_cases import SuiteCase, chosen_dialects, chosen_sets, packaged, selected
@@ -78,8 +78,7 @@ def _one(case: StoredCase, file: str, call: Run, out: RanCases) -> None:
     except IrdeconvError as e:
         out.problems[case.name] = e.diagnostics[0].message
     except Exception as e:  # whatever a peer says about a model that it cannot run
-        lines = [line.strip() for line in str(e).splitlines() if line.strip()]
-        out.problems[case.name] = f"{type(e).__name__}: {lines[-1] if lines else ''}"
+        out.problems[case.name] = f"{type(e).__name__}: {last_line(str(e))}"
 
 
 def _runner(peer: str) -> Run:
