@@ -300,6 +300,11 @@ class Allowed:
     limit: Array | float
     rule: str
 
+    @property
+    def slack(self) -> float:
+        """What other settings or weights may do: other magnitudes, but of the same order."""
+        return 4 * largest(np.asarray(self.limit))
+
 
 @dataclass(frozen=True, kw_only=True)
 class TensorDifference:

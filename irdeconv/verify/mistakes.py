@@ -50,9 +50,6 @@ def with_filter_mistake(
     order, groups, last = layout
     x, w, *rest = floats(inputs, lambda v: v.astype(np.float64))
     ordered, back = w.transpose(order), np.argsort(order)
-    limit = np.asarray(allowed.limit)
-    # Another filter has other magnitudes: of the same order, but not the same ones.
-    slack = 4 * float(limit[np.isfinite(limit)].max(initial=0.0))
 
     def with_filter(v: Array) -> Array:
         return evaluate(op, [x, v.reshape(ordered.shape).transpose(back), *rest])[0]
@@ -64,9 +61,9 @@ def with_filter_mistake(
     def first(v: Array) -> Array:
         return np.moveaxis(v, -1, 1) if last else v
 
-    kind = filter_mistake(with_filter, ordered.reshape(groups), b, slack)
+    kind = filter_mistake(with_filter, ordered.reshape(groups), b, allowed.slack)
     if kind is None and groups[0] > 1:
-        kind = group_mistake(with_data, first(x), groups[0], first(b), slack)
+        kind = group_mistake(with_data, first(x), groups[0], first(b), allowed.slack)
     return seen if kind is None else replace(seen, kind=kind)
 
 
@@ -98,7 +95,7 @@ def filter_mistake(
 ) -> str | None:
     """Name the mistake in the filter `w` [g, I, O, *K] that gives `b` in `compute(filter)`."""
     for text, wrong in _filters(w):
-        if _gives(compute(np.ascontiguousarray(wrong)), b, allowed):
+        if gives(compute(np.ascontiguousarray(wrong)), b, allowed):
             return text
     return None
 
@@ -132,14 +129,15 @@ def group_mistake(
     interleaved = f"channels of {groups} groups interleaved instead of one group after another"
     for order in (blocks, np.argsort(blocks)):
         y = compute(np.ascontiguousarray(x[:, order]))
-        if _gives(y, b, allowed):
+        if gives(y, b, allowed):
             return f"input {interleaved}"
-        if _gives(y[:, np.arange(y.shape[1]).reshape(groups, -1).T.reshape(-1)], b, allowed):
+        if gives(y[:, np.arange(y.shape[1]).reshape(groups, -1).T.reshape(-1)], b, allowed):
             return f"input and output {interleaved}"
     return None
 
 
-def _gives(y: Array, b: Array, allowed: float) -> bool:
+def gives(y: Array, b: Array, allowed: float) -> bool:
+    """Whether a computed array is the other side's within `allowed`."""
     return y.shape == b.shape and same(y.astype(np.float64), b.astype(np.float64), allowed)
 
 
@@ -169,10 +167,7 @@ def with_setting_mistake(
     """Add the kind to a difference where other settings of the layer give `b`."""
     if not inputs or not is_real(inputs[0]) or not is_real(b):
         return seen
-    limit = np.asarray(allowed.limit)
-    # Other settings have other magnitudes: of the same order, but not the same ones.
-    slack = 4 * float(limit[np.isfinite(limit)].max(initial=0.0))
-    kind = setting_mistake(op, inputs, b, slack)
+    kind = setting_mistake(op, inputs, b, allowed.slack)
     return seen if kind is None else replace(seen, kind=kind)
 
 

@@ -26,8 +26,7 @@ from irdeconv.verify.suite_cases import SuiteCase, chosen_dialects, chosen_sets,
 from irdeconv.verify.suite_file import read_layers
 from irdeconv.verify.suite_manifest import StoredCase, Suite
 from irdeconv.verify.suite_report import SuiteReport, check
-from irdeconv.verify.suite_vectors import Data
-from irdeconv.verify.suite_writing import MAX_SIZE, Recipe, make, require_room
+from irdeconv.verify.suite_writing import MAX_SIZE, Data, Recipe, make, require_room
 
 Run = Callable[[Path, dict[str, Array]], Array]
 PEERS = ("irdeconv", "openvino", "onnxruntime")

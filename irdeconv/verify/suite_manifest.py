@@ -21,18 +21,36 @@ from irdeconv.base.markup import html_table, line
 from irdeconv.base.opening import contents, parse_json, reason_of
 from irdeconv.formats.arrays import SavedArrays, UnreadableArray, npz, read_npy
 from irdeconv.formats.atomic import failures, write_file
-from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.spec import Array
 from irdeconv.verify.difference import Allowed
 from irdeconv.verify.suite_cases import SuiteCase
 from irdeconv.verify.suite_layer import DIALECTS, SuiteLayer, terms, traits
-from irdeconv.verify.suite_vectors import loaded
 
 SCHEMA = "irdeconv/suite-manifest/1"
 MANIFEST = "manifest.json"
 INPUTS, CONSTANTS, EXPECTED = "inputs.npz", "constants.npz", "expected.npz"
 MODEL, LOWERED, ONNX = "model.xml", "lowered.xml", "model.onnx"
 OUTPUT, BOUND = "y", "y.bound"
+
+
+def is_raw(array: Array) -> bool:
+    """Whether an array holds bytes of a type that .npy has no name for."""
+    return array.dtype.kind == "V" and array.dtype.isbuiltin != 2
+
+
+def is_number(array: Array, dtype: ElementType) -> bool:
+    """Whether an array holds real numbers, also of a type of ours, or its raw bytes."""
+    if not is_raw(array):
+        return array.dtype.kind in "fiubV"
+    return array.dtype.names is None and array.dtype.itemsize == dtype.container.itemsize
+
+
+def loaded(array: Array, dtype: ElementType) -> Array:
+    """Return a stored array, or one of raw bytes, in its element type."""
+    if is_raw(array) and array.dtype.itemsize == dtype.container.itemsize:
+        return array.view(dtype.container)
+    return array.astype(dtype.container, copy=False)
 
 
 @dataclass(frozen=True)

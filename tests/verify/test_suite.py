@@ -28,7 +28,7 @@ from irdeconv.verify.suite_cases import (
 from irdeconv.verify.suite_layer import DIALECTS, Refused, SuiteLayer, layer_of, per_axis
 from irdeconv.verify.suite_manifest import Suite
 from irdeconv.verify.suite_report import causes
-from irdeconv.verify.suite_vectors import vectors
+from irdeconv.verify.suite_writing import vectors
 from support.dialect_layers import ACTIVATIONS, DialectLayer
 from support.dialect_layers import expected as expected_of_dialect
 from support.layers import Layer
