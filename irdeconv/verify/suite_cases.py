@@ -226,32 +226,28 @@ class _Greedy:
     factors: Mapping[str, Sequence[Any]]
     allows: Allows
     strength: int
-    open: dict[frozenset[_Choice], None] = field(default_factory=dict)
+    open: dict[frozenset[_Choice], tuple[_Choice, ...]] = field(default_factory=dict)
     tries: int = 0
 
     def run(self) -> Covering:
-        self.open = dict.fromkeys(self._targets())
+        for names in itertools.combinations(self.factors, self.strength):
+            for places in itertools.product(*(range(len(self.factors[n])) for n in names)):
+                choices = tuple(zip(names, places, strict=True))
+                self.open[frozenset(choices)] = choices
         found = Covering([], [])
         while self.open:
-            wanted = next(iter(self.open))
+            key, wanted = next(iter(self.open.items()))
             self.tries = TRIES
-            chosen = self._complete(dict(sorted(wanted, key=self._order)))
+            chosen = self._complete(dict(wanted))
             if chosen is None:
-                del self.open[wanted]
-                found.impossible.append(self._row(dict(sorted(wanted, key=self._order))))
+                del self.open[key]
+                found.impossible.append(self._row(dict(wanted)))
                 continue
             for target in itertools.combinations(chosen.items(), self.strength):
                 self.open.pop(frozenset(target), None)
-            found.rows.append({name: self._row(chosen)[name] for name in self.factors})
+            row = self._row(chosen)
+            found.rows.append({name: row[name] for name in self.factors})
         return found
-
-    def _order(self, choice: _Choice) -> int:
-        return list(self.factors).index(choice[0])
-
-    def _targets(self) -> Iterator[frozenset[_Choice]]:
-        for names in itertools.combinations(self.factors, self.strength):
-            for places in itertools.product(*(range(len(self.factors[n])) for n in names)):
-                yield frozenset(zip(names, places, strict=True))
 
     def _row(self, chosen: Mapping[str, int]) -> Row:
         return {name: self.factors[name][place] for name, place in chosen.items()}
@@ -265,7 +261,7 @@ class _Greedy:
         if name is None:
             return chosen
         places = range(len(self.factors[name]))
-        for place in sorted(places, key=lambda p: (-self._gain(chosen, (name, p)), p)):
+        for place in sorted(places, key=lambda p: -self._gain(chosen, (name, p))):
             found = self._complete({**chosen, name: place})
             if found is not None:
                 return found

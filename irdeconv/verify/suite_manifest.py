@@ -191,15 +191,6 @@ def _gone(path: Path, reason: str) -> FileAccessError:
     return FileAccessError(Diagnostic("E100", "error", f"cannot read {path}: {reason}", hint=hint))
 
 
-def is_suite(folder: Path) -> bool:
-    """Whether a folder holds the manifest of a suite."""
-    try:
-        Suite.open(folder)
-    except (FileAccessError, UsageError):
-        return False
-    return True
-
-
 def heading(case: SuiteCase) -> dict[str, Any]:
     """Return what the manifest says of a case apart from its arrays and files."""
     op = case.layer.op

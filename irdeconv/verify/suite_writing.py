@@ -15,8 +15,9 @@ import os
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +25,15 @@ import numpy as np
 
 from irdeconv import __version__
 from irdeconv.base import progress
-from irdeconv.base.errors import Diagnostic, LimitError, UnsupportedError, count, misused
+from irdeconv.base.errors import (
+    Diagnostic,
+    FileAccessError,
+    LimitError,
+    UnsupportedError,
+    UsageError,
+    count,
+    misused,
+)
 from irdeconv.base.extras import ExtraError, extra
 from irdeconv.base.form_names import require_form
 from irdeconv.base.tables import scaled
@@ -41,7 +50,7 @@ from irdeconv.verify import judge, suite_manifest
 from irdeconv.verify.difference import Allowed
 from irdeconv.verify.suite_cases import SuiteCase, graph_of
 from irdeconv.verify.suite_layer import SuiteLayer
-from irdeconv.verify.suite_manifest import Suite, heading, is_suite
+from irdeconv.verify.suite_manifest import Suite, heading
 from irdeconv.verify.suite_report import known
 
 Data = Literal["integers", "floats"]
@@ -72,7 +81,8 @@ def vectors(
     """Make the arrays of a case; they depend on its name and the seed, on no other case."""
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     whole = data == "integers" or not layer.dtype.is_real
-    top = _largest(layer) if whole else 0
+    room = _room(layer)
+    top = min(LARGEST_INTEGER, math.isqrt(max(int(room), 1))) if whole else 0
     arrays = {
         port: np.array(layer.output_shape, np.int64)
         if port == "output_shape"
@@ -84,7 +94,7 @@ def vectors(
     fed = ("x", "filter") if layer.filter == "input" else ("x",)
     inputs = {port: a for port, a in arrays.items() if port in fed}
     constants = {port: a for port, a in arrays.items() if port not in fed}
-    exact = is_exact(layer, data)
+    exact = whole and room >= 1 and layer.activation not in _CURVED
     return Vectors(inputs, constants, *judged(layer, arrays, exact=exact), exact)
 
 
@@ -102,28 +112,14 @@ def judged(layer: SuiteLayer, arrays: Mapping[str, Array], *, exact: bool) -> tu
     return wide, allowed
 
 
-def is_exact(layer: SuiteLayer, data: Data) -> bool:
-    """Whether the output is exact: integers that are small enough, and nothing that rounds."""
-    whole = data == "integers" or not layer.dtype.is_real
-    return whole and _room(layer) >= 1 and layer.activation not in _CURVED
-
-
 def _room(layer: SuiteLayer) -> float:
     """Return the square of the largest integer of which all sums are exact."""
-    inputs = layer.channels // layer.groups
-    taps = (-(-e // s) for e, s in zip(layer.kernel, _strides(layer), strict=True))
-    terms = inputs * math.prod(taps) + layer.bias  # a bias is at most the square, too
+    rows = zip(layer.kernel, layer.strides, layer.dilations, strict=True)
+    # Taps that meet in one output are S / gcd(S, D) apart.
+    taps = (-(-k // (s // math.gcd(s, d))) for k, s, d in rows)
+    terms = layer.channels // layer.groups * math.prod(taps)
+    terms += layer.bias  # a bias is at most the square, too
     return float(2.0 ** _EXACT_BITS[layer.element_type] / terms)
-
-
-def _strides(layer: SuiteLayer) -> tuple[int, ...]:
-    """Return by how much taps that meet in one output are apart: with dilations, S / gcd(S, D)."""
-    rows = zip(layer.strides, layer.dilations, strict=True)
-    return tuple(s // math.gcd(s, d) for s, d in rows)
-
-
-def _largest(layer: SuiteLayer) -> int:
-    return max(1, min(LARGEST_INTEGER, math.isqrt(max(int(_room(layer)), 1))))
 
 
 def _random(
@@ -144,14 +140,14 @@ def _spoil(array: Array, rng: np.random.Generator) -> None:
     flat[places[0]], flat[places[1]] = np.inf, np.nan
 
 
-def sizes(layer: SuiteLayer) -> dict[str, Any]:
+def sizes(layer: SuiteLayer) -> tuple[int, int]:
     """Return the bytes of all arrays and the products of a run, without making anything."""
     shapes = [*layer.port_shapes.values(), layer.output]
     item = max(layer.dtype.container.itemsize, 4)
     elements = sum(math.prod(s) for s in shapes)
     products = layer.batch * math.prod(layer.size) * math.prod(layer.filter_shape)
     # Weights stand in the .bin and in an .npz; an output may have a bound beside it.
-    return {"bytes": 2 * item * elements + 8 * math.prod(layer.output), "products": products}
+    return 2 * item * elements + 8 * math.prod(layer.output), products
 
 
 _LISTS = ("dilations", "kernel_shape", "output_padding", "output_shape", "pads", "strides")
@@ -219,10 +215,9 @@ class Recipe:
 
 def require_room(cases: Sequence[SuiteCase], limit: int) -> int:
     """Return about how many bytes the cases take; LimitError where that is more than the limit."""
-    found = [(sizes(case.layer), case.name) for case in cases]
-    total: int = sum(size["bytes"] for size, _ in found)
-    size, largest = max(found, key=lambda one: int(one[0]["products"]))
-    products = size["products"]
+    sized = [(*sizes(case.layer), case.name) for case in cases]
+    total = sum(size for size, _, _ in sized)
+    _, products, largest = max(sized, key=itemgetter(1))
     hint = "fewer cases: --set, --dialect, --only; a larger limit: --max-size 4G"
     if total > limit or len(cases) > MAX_CASES:
         message = (
@@ -244,21 +239,23 @@ def require_place(folder: Path, *, force: bool) -> None:
     if not folder.is_dir():
         raise misused(f"{folder} is a file; a suite is a folder")
     require_writable(folder / suite_manifest.MANIFEST)
-    held = sorted(p.name for p in folder.iterdir())
-    if not held:
-        return
-    if not force or not is_suite(folder):
-        what = "a suite" if is_suite(folder) else f"files that are no suite: {', '.join(held[:3])}"
-        hint = "--force replaces it" if is_suite(folder) else "name another folder"
-        raise misused(f"{folder} holds {what}", hint)
-    foreign = [n for n in held if n not in _own(Suite.open(folder))]
+    held, own = sorted(p.name for p in folder.iterdir()), _suite_files(folder)
+    if held and own and not force:
+        raise misused(f"{folder} holds a suite", "--force replaces it")
+    foreign = [n for n in held if n not in own]
     if foreign:
-        message = f"{folder} holds more than its suite: {', '.join(foreign[:3])}"
+        what = "more than its suite" if own else "files that are no suite"
+        message = f"{folder} holds {what}: {', '.join(foreign[:3])}"
         raise misused(message, "name another folder")
 
 
-def _own(suite: Suite) -> set[str]:
-    return {suite_manifest.MANIFEST, *(case.name for case in suite.cases)}
+def _suite_files(folder: Path) -> set[str]:
+    """Return the names of the files and folders of a suite, none where there is no suite."""
+    try:
+        cases = Suite.open(folder).cases
+    except (FileAccessError, UsageError):
+        return set()
+    return {suite_manifest.MANIFEST, *(case.name for case in cases)}
 
 
 def make(folder: Path, cases: Sequence[SuiteCase], recipe: Recipe, *, force: bool = False) -> Suite:
@@ -304,22 +301,19 @@ def _staged(folder: Path) -> Iterator[Path]:
 
 def _replace(folder: Path, new: Path, old: Path) -> None:
     """Put the new content into a folder that exists; where it cannot be, the old one returns."""
-    own = _own(Suite.open(folder)) if is_suite(folder) else set()
-    moved: list[tuple[Path, Path]] = []
     # The manifest goes first and comes last: a suite without one is none.
-    there = sorted((folder / n for n in own), key=lambda p: p.name != suite_manifest.MANIFEST)
+    there = sorted(
+        (folder / n for n in _suite_files(folder)), key=lambda p: p.name != suite_manifest.MANIFEST
+    )
     here = sorted(new.iterdir(), key=lambda p: p.name == suite_manifest.MANIFEST)
-    try:
+    with ExitStack() as undo:
         for source, target in [
             *((p, old / p.name) for p in there if p.exists()),
             *((p, folder / p.name) for p in here),
         ]:
             os.replace(source, target)
-            moved.append((source, target))
-    except OSError:
-        for source, target in reversed(moved):
-            os.replace(target, source)
-        raise
+            undo.callback(os.replace, target, source)
+        undo.pop_all()
 
 
 def _write(stage: Path, case: SuiteCase, recipe: Recipe) -> dict[str, Any]:
