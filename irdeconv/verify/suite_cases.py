@@ -135,28 +135,24 @@ class NetworkLayer:
     def row(self, *, full_size: bool) -> dict[str, Any]:
         """Return the layer; unless at full size with few channels and elements."""
         batch, channels, *size = self.inputs
-        row = {
+        groups, outputs = self.groups, self.outputs
+        if not full_size:
+            batch, groups = min(batch, 2), min(groups, 3)
+            size = [min(n, _SMALL[len(size)]) for n in size]
+            channels = groups * min(channels // self.groups, _FEW_CHANNELS)
+            outputs = groups * min(outputs // self.groups, _FEW_CHANNELS)
+        return {
             "axes": len(size),
             "batch": batch,
             "size": tuple(size),
-            "groups": self.groups,
+            "groups": groups,
             "channels": channels,
-            "outputs": self.outputs,
+            "outputs": outputs,
             "kernel": self.kernel,
             "strides": self.stride,
             "pads_begin": self.pad,
             "pads_end": self.pad,
             "output_padding": self.output_padding,
-        }
-        if full_size:
-            return row
-        groups = min(self.groups, 3)
-        return row | {
-            "batch": min(batch, 2),
-            "size": tuple(min(n, _SMALL[len(size)]) for n in size),
-            "groups": groups,
-            "channels": groups * min(channels // self.groups, _FEW_CHANNELS),
-            "outputs": groups * min(self.outputs // self.groups, _FEW_CHANNELS),
         }
 
 
