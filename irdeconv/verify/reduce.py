@@ -31,7 +31,6 @@ from irdeconv.verify.reduce_checks import (
     Outcome,
     PairCheck,
     VerbCheck,
-    Wanted,
     parse_command,
     plan_of,
 )
@@ -50,20 +49,6 @@ STAGES: Mapping[str, Stage] = {
 }
 
 
-@dataclass(frozen=True)
-class ModelSize:
-    """How large a model is: its layers (constants, inputs and outputs are none), constants."""
-
-    layers: int
-    constant_bytes: int
-
-    @staticmethod
-    def of(graph: Graph) -> ModelSize:
-        """Measure an inferred graph."""
-        constants = sum(n.spec().nbytes or 0 for n in graph.nodes("Const"))
-        return ModelSize(len(Variant((graph,), {}).layers), constants)
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Reduced:
     """The small model that still shows the fault.
@@ -77,8 +62,8 @@ class Reduced:
     """
 
     piece: Variant
-    before: ModelSize
-    after: ModelSize
+    layers_before: int
+    constant_bytes_before: int
     found: str
     checks: int
     repeated: int
@@ -107,16 +92,18 @@ class Reduced:
         """The layers that are left, producers first."""
         return self.piece.layers
 
+    @property
+    def constant_bytes(self) -> int:
+        """The bytes of the constants that are left."""
+        return _constant_bytes(self.piece)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         return json_form(
             self,
             "layers layers_before constant_bytes constant_bytes_before inputs found checks repeated"
             " undecided seconds stopped",
-            layers=[{"name": n.name, "type": n.type} for n in self.layers],
-            layers_before=self.before.layers,
-            constant_bytes=self.after.constant_bytes,
-            constant_bytes_before=self.before.constant_bytes,
+            layers=listed_layers(self.piece),
             inputs={name: list(a.shape) for name, a in self.inputs.items()},
             seconds=round(self.seconds, 3),
         )
@@ -129,23 +116,31 @@ class Reduced:
 
     def __str__(self) -> str:
         names = ", ".join(f'{n.type} "{n.name}"' for n in self.layers)
-        return printable(f"{count(self.before.layers, 'layer')} -> {self.after.layers}: {names}")
+        return printable(f"{count(self.layers_before, 'layer')} -> {len(self.layers)}: {names}")
+
+
+def _constant_bytes(variant: Variant) -> int:
+    return sum(n.spec().nbytes or 0 for n in variant.graph.nodes("Const"))
+
+
+def listed_layers(variant: Variant) -> list[dict[str, str]]:
+    """Return the JSON form of the layers."""
+    return [{"name": n.name, "type": n.type} for n in variant.layers]
 
 
 def shrink(search: Search) -> Reduced:
     """Return the smallest failing variant within the search's limits; an interruption is one."""
-    before, stopped = ModelSize.of(search.best.graph), None
+    original, stopped = search.best, None
     try:
         _search(search)
     except Exhausted as e:
         stopped = str(e)
     except KeyboardInterrupt:
         stopped = "interrupted"
-    best = search.best
     return Reduced(
-        piece=best,
-        before=before,
-        after=ModelSize.of(best.graph),
+        piece=search.best,
+        layers_before=len(original.layers),
+        constant_bytes_before=_constant_bytes(original),
         found=search.outcome.said,
         checks=search.checks,
         repeated=search.repeated,
@@ -274,8 +269,7 @@ class Task:
     def made_check(self) -> Check:
         """Return the check."""
         if isinstance(self.check, str):
-            wanted = None if self.fails_with is None else Wanted(self.fails_with)
-            return CommandCheck(parse_command(self.check), self.timeout, wanted)
+            return CommandCheck(parse_command(self.check), self.timeout, self.fails_with)
         if self.check is not None:
             return CallCheck(self.check)
         if self.verb is not None:
@@ -325,7 +319,7 @@ def _seen_to_fail(task: Task, check: Check, original: Variant) -> Outcome:
         if check.last.code in NOT_RUN:
             message = f"a shell cannot run a command of the check: {outcome.said}"
             raise nothing_to_reduce(message, f"--fails-with {check.last.code} if it is the fault")
-        check.wanted = Wanted.like(check.last)
+        check.wanted = check.last.failure
     return outcome
 
 

@@ -23,7 +23,7 @@ from irdeconv.runtime.plan import Plan
 from irdeconv.verify.comparison import Comparison
 from irdeconv.verify.difference import TensorDifference
 from irdeconv.verify.partner import Partner, layer_keys
-from irdeconv.verify.reduce import variant_of
+from irdeconv.verify.reduce import listed_layers, variant_of
 from irdeconv.verify.reduce_checks import plan_of
 from irdeconv.verify.reduce_pieces import Knife, Unit, Variant
 
@@ -61,7 +61,7 @@ class Around:
         return {
             "schema": "irdeconv/piece/1",
             "first_difference": str(self.first),
-            "layers": [{"name": n.name, "type": n.type} for n in self.piece.layers],
+            "layers": listed_layers(self.piece),
             "files": files,
             "see_it": self.commands(peer),
             "difference": {k: _finite(v) for k, v in self.first.to_dict().items()},

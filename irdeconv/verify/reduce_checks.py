@@ -216,39 +216,30 @@ class Ran:
             return f"was ended by {signal_name(-self.code)}"
         return f"returned {self.code}"
 
+    @property
+    def failure(self) -> str:
+        """The `--fails-with` of this failure."""
+        if self.code is None:
+            return "timeout"
+        return signal_name(-self.code) if self.code < 0 else str(self.code)
 
-@dataclass(frozen=True)
-class Wanted:
-    """Which failure is looked for: an exit code, a timeout, a text in what is printed.
+    def shows(self, wanted: str) -> bool:
+        """Whether the command failed as `--fails-with` says.
 
-    Parsed from `--fails-with`: a number, a signal such as SIGSEGV, `timeout`, `any` (every code but
-    0 and 125), or else a text.
-    """
-
-    text: str
-
-    def matches(self, ran: Ran) -> bool:
-        """Whether a command failed in this way."""
-        if self.text == "timeout":
-            return ran.code is None
-        if ran.code is None:
-            return False
-        if self.text == "any":
-            return ran.code not in (0, SKIP)
-        if re.fullmatch(r"-?\d{1,5}", self.text):
-            return ran.code == int(self.text)
-        number = getattr(signal, self.text, None) if self.text.startswith("SIG") else None
+        That is a number, a signal such as SIGSEGV, `timeout`, `any` (every code but 0 and 125), or
+        else a text in what is printed.
+        """
+        if wanted == "timeout" or self.code is None:
+            return wanted == "timeout" and self.code is None
+        if wanted == "any":
+            return self.code not in (0, SKIP)
+        if re.fullmatch(r"-?\d{1,5}", wanted):
+            return self.code == int(wanted)
+        number = getattr(signal, wanted, None) if wanted.startswith("SIG") else None
         if number is not None:
             # A shell reports a signal as 128 + its number.
-            return ran.code in (-number, 128 + number)
-        return self.text in ran.printed
-
-    @staticmethod
-    def like(ran: Ran) -> Wanted:
-        """Return the failure that a run has shown."""
-        if ran.code is None:
-            return Wanted("timeout")
-        return Wanted(signal_name(-ran.code) if ran.code < 0 else str(ran.code))
+            return self.code in (-number, 128 + number)
+        return wanted in self.printed
 
 
 def signal_name(number: int) -> str:
@@ -285,7 +276,7 @@ class CommandCheck:
 
     words: list[str]
     timeout: float
-    wanted: Wanted | None = None
+    wanted: str | None = None
     last: Ran | None = None
     hint: str = "the command has to fail on the model itself; --fails-with names the failure"
 
@@ -304,8 +295,7 @@ class CommandCheck:
     def run(self, path: Path, variant: Variant) -> Outcome:
         """Run the command on a file whose inputs, if there are any, lie beside it."""
         ran = self.last = execute(filled(self.words, path), self.timeout)
-        wanted = self.wanted or Wanted("any")
-        fails, last = wanted.matches(ran), last_line(ran.printed)
+        fails, last = ran.shows(self.wanted or "any"), last_line(ran.printed)
         said = f"the command {ran.ended}" + (f": {last}" if last else "")
         suspects = _mentioned(ran.printed, variant) if fails else ()
         return Outcome(fails, said, suspects, valid=ran.code != SKIP)
