@@ -37,8 +37,7 @@ from irdeconv.verify.certificates import Certificates
 from irdeconv.verify.comparison import Comparison, compare_plan
 from irdeconv.verify.openvino import OpenVinoPartner, openvino
 from irdeconv.verify.partner import Partner, PlanPartner, Precision, SavedPartner
-from irdeconv.verify.reduce import PEER
-from irdeconv.verify.reduce_around import find_around, write_around
+from irdeconv.verify.reduce import PEER, find_around, write_around
 
 
 def compare(

@@ -1,8 +1,16 @@
-"""Reduce a failing model stage by stage, until no smaller one still fails."""
+"""Reduce a failing model stage by stage, until no smaller one still fails.
+
+For a comparison also: cut out the piece around the first layer that differs, with both sides, its
+inputs and outputs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+import math
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +20,22 @@ from irdeconv.base.errors import Diagnostic, IrdeconvError, NothingToReduceError
 from irdeconv.base.json_form import json_form
 from irdeconv.base.markup import html_text, html_title, line
 from irdeconv.base.tables import printable
-from irdeconv.ir.graph import Graph, Node, unique
+from irdeconv.formats.arrays import npz
+from irdeconv.formats.atomic import failures, together
+from irdeconv.formats.xml_writer import stage_ir
+from irdeconv.ir.graph import Graph, Node, Value, unique
 from irdeconv.ir.spec import Array
+from irdeconv.kernels.blas import one_blas_thread
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.lower_deconv import lower
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.runtime.feeds import Binder, Feeds
+from irdeconv.runtime.plan import Plan
 from irdeconv.verify import reduce_search
+from irdeconv.verify.comparison import Comparison
+from irdeconv.verify.difference import TensorDifference
 from irdeconv.verify.openvino import openvino
+from irdeconv.verify.partner import Partner
 from irdeconv.verify.raising import raise_proved
 from irdeconv.verify.reduce_checks import (
     INPUTS,
@@ -34,7 +50,7 @@ from irdeconv.verify.reduce_checks import (
     parse_command,
     plan_of,
 )
-from irdeconv.verify.reduce_pieces import Variant, guess
+from irdeconv.verify.reduce_pieces import Knife, Unit, Variant, guess
 from irdeconv.verify.reduce_search import Exhausted, Search
 
 ROUNDS = 3  # of all stages; what one leaves out may let another leave out more
@@ -103,7 +119,7 @@ class Reduced:
             self,
             "layers layers_before constant_bytes constant_bytes_before inputs found checks repeated"
             " undecided seconds stopped",
-            layers=listed_layers(self.piece),
+            layers=_listed_layers(self.piece),
             inputs={name: list(a.shape) for name, a in self.inputs.items()},
             seconds=round(self.seconds, 3),
         )
@@ -123,7 +139,7 @@ def _constant_bytes(variant: Variant) -> int:
     return sum(n.spec().nbytes or 0 for n in variant.graph.nodes("Const"))
 
 
-def listed_layers(variant: Variant) -> list[dict[str, str]]:
+def _listed_layers(variant: Variant) -> list[dict[str, str]]:
     """Return the JSON form of the layers."""
     return [{"name": n.name, "type": n.type} for n in variant.layers]
 
@@ -330,3 +346,142 @@ def _changed_by_writing(task: Task, check: Check, original: Variant) -> str | No
     if any(INPUTS in w for w in check.words) or not check.run(task.file, original).fails:
         return None
     return f"{task.file} fails the check as it stands, but not as irdeconv writes it anew"
+
+
+LAYER, OTHER, ARRAYS = "layer.xml", "other.xml", "inputs.npz"
+OUTPUTS_A, OUTPUTS_B, REPORT = "outputs_a.npz", "outputs_b.npz", "report.json"
+NAMES = (LAYER, "layer.bin", OTHER, "other.bin", ARRAYS, OUTPUTS_A, OUTPUTS_B, REPORT)
+
+
+@dataclass(frozen=True)
+class Around:
+    """A piece that shows the first difference, and what both sides make of its inputs."""
+
+    piece: Variant
+    first: TensorDifference
+    outputs_a: dict[str, Array]
+    outputs_b: dict[str, Array]
+
+    def commands(self, peer: str | None) -> list[str]:
+        """Return what shows the difference, in the folder of the files."""
+        others = [OTHER] if len(self.piece.graphs) > 1 else [peer] if peer else []
+        commands = [["compare", LAYER, other, "-i", ARRAYS] for other in (*others, OUTPUTS_B)]
+        return [shlex.join(["irdeconv", *command]) for command in commands]
+
+    def report(self, peer: str | None) -> dict[str, Any]:
+        """Return the JSON form."""
+        files = {
+            LAYER: "the first model's layers, layer.bin beside it",
+            ARRAYS: "what flows into them on the second side, by name",
+            OUTPUTS_A: "what the first model's layers make of these inputs",
+            OUTPUTS_B: "what the second side has there",
+            OTHER: "the second model's layers, other.bin beside it",
+        }
+        if len(self.piece.graphs) < 2:
+            del files[OTHER]
+        return {
+            "schema": "irdeconv/piece/1",
+            "first_difference": str(self.first),
+            "layers": _listed_layers(self.piece),
+            "files": files,
+            "see_it": self.commands(peer),
+            "difference": {k: _finite(v) for k, v in self.first.to_dict().items()},
+        }
+
+
+def _finite(value: Any) -> Any:
+    """Return a number as JSON can spell it."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def find_around(
+    plan: Plan,
+    start: Callable[[], Partner],
+    inputs: Feeds,
+    result: Comparison,
+    other: Graph | None,
+) -> Around | None:
+    """Cut out what first differs, by asking the partner once more; None where nothing does.
+
+    `result` is the comparison of the plan with the partner that `start` makes; `other` is that
+    side's graph, where it is one.
+    """
+    first = result.first_difference
+    if first is None:
+        return None
+    graphs = [plan.graph] if other is None else [plan.graph, other]
+    known = {t.node for t in result.tensors if t.node is not None and not t.output}
+    knife = Knife(variant_of(graphs, inputs), known=known)
+    unit = _unit(plan.graph, knife, first)
+    borders = {value.node for value in knife.borders([unit])}
+    arrays, ends = _fetched(plan, start, borders | {unit[0]})
+    for value, array in arrays.items():
+        if value.node in borders:
+            knife.flow.replace(value, array)
+    piece = knife.piece([unit])
+    if piece is None:
+        return None
+    a = plan_of(piece.graph, piece.feeds).run(piece.feeds)
+    keys = [_key(piece.graph, n) for n in piece.graph.results]
+    return Around(
+        piece=piece,
+        first=first,
+        outputs_a=dict(zip(keys, a.values(), strict=True)),
+        outputs_b=_theirs(plan.graph, unit, arrays, ends),
+    )
+
+
+def _fetched(
+    plan: Plan, start: Callable[[], Partner], wanted: Collection[int]
+) -> tuple[dict[Value, Array], list[Array | None]]:
+    """Return what a partner has of some nodes, and the model outputs."""
+    arrays: dict[Value, Array] = {}
+    with one_blas_thread(), closing(start()) as partner:
+        for node in (step.node for step in plan.stepwise().steps):
+            found = partner.fetch(node)
+            if found is not None and node.id in wanted:
+                ports = enumerate(found.arrays)
+                arrays |= {Value(node.id, port): a for port, a in ports if a is not None}
+        return arrays, partner.outputs()
+
+
+def _unit(graph: Graph, knife: Knife, first: TensorDifference) -> Unit:
+    """Return the layer that a difference is of, or the output."""
+    assert first.node is not None
+    units = {u[0]: u for u in knife.units}
+    return units.get(first.node) or units[graph.inputs_of(first.node)[0].node]
+
+
+def _theirs(
+    graph: Graph, unit: Unit, arrays: dict[Value, Array], ends: list[Array | None]
+) -> dict[str, Array]:
+    """Return what the second side has of a layer or output."""
+    node = graph.node(unit[0])
+    if node.type != "Result":
+        return {node.output_key(v.port): a for v, a in sorted(arrays.items()) if v.node == node.id}
+    index = [n.id for n in graph.results].index(node.id)
+    found = ends[index] if index < len(ends) else None
+    return {} if found is None else {_key(graph, node): found}
+
+
+def _key(graph: Graph, result: Node) -> str:
+    source = graph.inputs_of(result.id)[0]
+    return graph.node(source.node).output_key(source.port)
+
+
+def write_around(around: Around, folder: Path, peer: str | None) -> None:
+    """Write the files, all or none, into a folder (made if missing); FileAccessError."""
+    with failures(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    arrays = {
+        ARRAYS: around.piece.inputs,
+        OUTPUTS_A: around.outputs_a,
+        OUTPUTS_B: around.outputs_b,
+    }
+    with together() as files:
+        for graph, name in zip(around.piece.graphs, (LAYER, OTHER), strict=False):
+            stage_ir(standardize(graph), folder / name, files)
+        for name, content in arrays.items():
+            files.write(folder / name, npz(content))
+        report = json.dumps(around.report(peer), indent=1) + "\n"
+        files.write(folder / REPORT, report.encode())
