@@ -27,7 +27,7 @@ from irdeconv.ir.op import EagerBuilder, Op, SugarOp, as_tuple
 from irdeconv.ir.spec import Array, Spec
 from irdeconv.kernels import jit
 from irdeconv.ops.checks import aligned
-from irdeconv.verify.difference import Allowed, roundoff, same_values
+from irdeconv.verify.difference import Allowed, largest, roundoff, same_values
 from irdeconv.verify.partner import Partner, Precision
 
 LAMBDA = 8
@@ -61,8 +61,7 @@ def reread(x: Array, computes: Precision) -> Array | float:
     size = _size(x)
     if computes == "bf16":
         return np.asarray(roundoff(np.dtype(ml_dtypes.bfloat16)) * size)
-    finite = size[np.isfinite(size)]
-    return np.full(x.shape, float(finite.max(initial=0.0)) / 127)
+    return np.full(x.shape, largest(size) / 127)
 
 
 def is_exact(op: Op) -> bool:
@@ -170,7 +169,7 @@ def _sum(op: Op, inputs: Arrays, y: Array) -> Allowed:
     factor = gamma(n, unit(y))
     name = f"gamma{'~' if n > LAMBDA**2 else ''}_{n}"
     what = "|W||x|" if len([x for x in inputs if is_real(x)]) > 1 else "|x|"
-    flushed = n * SMALLEST * max(map(_largest, inputs), default=1.0)
+    flushed = n * SMALLEST * max((1.0, *(largest(absolute(x)) for x in inputs)))
     # The magnitude is itself rounded.
     return Allowed(factor * (1 + factor) * magnitude(op, inputs) + flushed, f"{name} {what}")
 
@@ -186,12 +185,6 @@ def summed_narrowly(op: Op, inputs: Arrays, y: Array) -> Array | float:
     squares = magnitude(op, floats(inputs, lambda x: np.square(x.astype(np.float64))))
     partial = np.sqrt(squares) + _size(y)
     return np.asarray(LAMBDA * math.sqrt(terms(op, inputs, y)) * roundoff(y.dtype) * partial)
-
-
-def _largest(x: Array) -> float:
-    """Return the largest finite magnitude, at least 1."""
-    size = absolute(x)
-    return float(np.max(size, initial=1, where=np.isfinite(size)))
 
 
 def _roundings(op: Op, inputs: Arrays, y: Array) -> Allowed:
@@ -260,9 +253,7 @@ _RULES: dict[str, Callable[[Op, Arrays, Array], Allowed]] = {
 
 def scaled(y: Array, n: int) -> Allowed:
     """Bound by n roundings of the largest value."""
-    size = _size(y)
-    top = float(size[np.isfinite(size)].max(initial=0.0))
-    return Allowed(n * unit(y) * top, f"{n} u max |y|")
+    return Allowed(n * unit(y) * largest(_size(y)), f"{n} u max |y|")
 
 
 def local_terms(op: Op, inputs: Arrays, y: Array, *, narrow: bool = False) -> int:
@@ -537,8 +528,7 @@ class Judge:
         return max((f.all_terms for f in self.inputs), default=0) + self._local(port) + 1
 
     def _local(self, port: int) -> int:
-        made = self.made[port]
-        return local_terms(self.op, self.arrays, made, narrow=self.narrow)
+        return local_terms(self.op, self.arrays, self.made[port], narrow=self.narrow)
 
 
 def limited(
@@ -558,7 +548,7 @@ def limited(
         far = is_real(made) and not near
         if error is None:
             found = Allowed(np.maximum(own.limit, roundings.limit), roundings.rule)
-        elif far and _top(found) > _top(roundings):
+        elif far and np.max(found.limit, initial=0.0) > np.max(roundings.limit, initial=0.0):
             found = roundings
     coarse = roundoff(theirs.dtype)
     if is_real(made) and coarse > roundoff(made.dtype):
@@ -576,17 +566,10 @@ def _reread(op: Op, inputs: tuple[Followed, ...], computes: Precision) -> tuple[
 
     Factors of a sum are read so, and data; limits, slopes and axes are not.
     """
-    more = [reread(f.value, computes) for f in inputs]
     read = len(inputs) if op.rounding.rule == "sum" else 1
     return tuple(
-        replace(f, error=_judge_sum(f.error, m) if port < read else f.error)
-        for port, (f, m) in enumerate(zip(inputs, more, strict=True))
+        replace(f, error=f.error + reread(f.value, computes))
+        if port < read and f.error is not None
+        else f
+        for port, f in enumerate(inputs)
     )
-
-
-def _judge_sum(a: Error, b: Error) -> Error:
-    return None if a is None or b is None else a + b
-
-
-def _top(allowed: Allowed) -> float:
-    return float(np.max(allowed.limit, initial=0.0))

@@ -217,14 +217,11 @@ class OpenVinoPartner(Partner):
         for output in [n.output(0) for n in layers if n.get_type_name() in FUSED]:
             if _type(output) == "f32":
                 one = self._ov.opset8.parameter([], output.get_element_type())
-                readers = [
-                    i
-                    for i in output.get_target_inputs()
-                    if i.get_node().get_type_name() != "Result"
-                ]
+                readers = list(output.get_target_inputs())
                 same = self._ov.opset8.multiply(output, one)
                 for reader in readers:
-                    reader.replace_source_output(same.output(0))
+                    if reader.get_node().get_type_name() != "Result":
+                        reader.replace_source_output(same.output(0))
                 fed[one] = np.ones((), np.float32)
         return fed
 
@@ -233,12 +230,9 @@ class OpenVinoPartner(Partner):
         sinks = _assigning(model, results)
         needed = _reachable([*results, *sinks])
         inputs = {p.node.friendly_name: a for p, a in self._bound(model)}
-        feeds = [(p, a) for p, a in fed.items() if p.get_friendly_name() in needed]
-        feeds += [
-            (p, inputs[p.get_friendly_name()])
-            for p in model.get_parameters()
-            if p.get_friendly_name() in needed and p.get_friendly_name() in inputs
-        ]
+        named = ((p, inputs.get(p.get_friendly_name())) for p in model.get_parameters())
+        given = [*fed.items(), *((p, a) for p, a in named if a is not None)]
+        feeds = [(p, a) for p, a in given if p.get_friendly_name() in needed]
         try:
             part = self._ov.Model(results, sinks, [p for p, _ in feeds], "part")
             compiled = self._core.compile_model(part, "CPU", CONFIGS[self.computes])

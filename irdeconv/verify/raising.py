@@ -16,6 +16,7 @@ import numpy as np
 from irdeconv.base import progress
 from irdeconv.base.errors import OpError, count, did_you_mean, misused
 from irdeconv.base.form_names import FALLBACK, PHASES
+from irdeconv.base.json_form import json_form
 from irdeconv.base.markup import html_table, line
 from irdeconv.base.tables import printable
 from irdeconv.ir.dtypes import ElementType, of_numpy
@@ -77,11 +78,8 @@ class RaisedLayer:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        names = ("name", "type", "pattern", "reason", "macs_before", "macs_raised", "exact", "note")
-        return {
-            **{name: getattr(self, name) for name in names},
-            "attributes": dict(self.attributes),
-        }
+        keys = "name type pattern reason macs_before macs_raised exact note attributes"
+        return json_form(self, keys, attributes=dict(self.attributes))
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,7 +111,7 @@ class RaisingReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {"layers": [r.to_dict() for r in self.layers]}
+        return json_form(self)
 
     def __str__(self) -> str:
         lines = [

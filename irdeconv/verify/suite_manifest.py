@@ -100,14 +100,16 @@ class StoredCase:
 
     def arrays(self) -> dict[str, Array]:
         """Read inputs and constants by the names of the model's ports."""
-        found = {**self._read(INPUTS), **(self._read(CONSTANTS) if self.has(CONSTANTS) else {})}
-        i64 = ELEMENT_TYPES["i64"]
-        types = {n: i64 if n == "output_shape" else self.layer.dtype for n in found}
-        return {n: loaded(a, types[n]) for n, a in found.items()}
+        return self.inputs() | (self._typed(CONSTANTS) if self.has(CONSTANTS) else {})
 
     def inputs(self) -> dict[str, Array]:
         """Read what is fed."""
-        return {n: loaded(a, self.layer.dtype) for n, a in self._read(INPUTS).items()}
+        return self._typed(INPUTS)
+
+    def _typed(self, file: str) -> dict[str, Array]:
+        i64, own = ELEMENT_TYPES["i64"], self.layer.dtype
+        found = self._read(file).items()
+        return {n: loaded(a, i64 if n == "output_shape" else own) for n, a in found}
 
     def expected(self) -> tuple[Array, Allowed]:
         """Read the expected output and how far each element may be off."""
@@ -120,10 +122,7 @@ class StoredCase:
     def _read(self, file: str) -> dict[str, Array]:
         """Read arrays; FileAccessError where they are not those that the suite was made with."""
         path = self.path(file)
-        try:
-            data = contents(path, current().array_bytes)
-        except OSError as e:
-            raise _gone(path, reason_of(e)) from e
+        data = _contents(path, current().array_bytes)
         if hashlib.sha256(data).hexdigest() != self.facts["files"].get(file):
             message = f"{path} has changed since the suite was made"
             raise UsageError(Diagnostic("E505", "error", message, hint="make the suite anew"))
@@ -150,10 +149,9 @@ class Suite:
     def open(folder: Path) -> Suite:
         """Read a manifest; FileAccessError where there is none, UsageError where it is not one."""
         path = folder / MANIFEST
+        data = _contents(path, current().json_bytes)
         try:
-            facts = parse_json(contents(path, current().json_bytes))
-        except OSError as e:
-            raise _gone(path, reason_of(e)) from e
+            facts = parse_json(data)
         except ValueError as e:
             raise misused(f"{path}: not JSON: {e}", "suite make DIR writes a suite") from None
         problem = _problem(facts)
@@ -186,9 +184,13 @@ def _problem(facts: Any) -> str | None:
     return None
 
 
-def _gone(path: Path, reason: str) -> FileAccessError:
-    hint = "irdeconv suite make DIR writes a suite"
-    return FileAccessError(Diagnostic("E100", "error", f"cannot read {path}: {reason}", hint=hint))
+def _contents(path: Path, limit: int) -> bytes:
+    try:
+        return contents(path, limit)
+    except OSError as e:
+        message = f"cannot read {path}: {reason_of(e)}"
+        hint = "irdeconv suite make DIR writes a suite"
+        raise FileAccessError(Diagnostic("E100", "error", message, hint=hint)) from e
 
 
 def heading(case: SuiteCase) -> dict[str, Any]:
