@@ -149,9 +149,8 @@ class Suite:
     def open(folder: Path) -> Suite:
         """Read a manifest; FileAccessError where there is none, UsageError where it is not one."""
         path = folder / MANIFEST
-        data = _contents(path, current().json_bytes)
         try:
-            facts = parse_json(data)
+            facts = parse_json(_contents(path, current().json_bytes))
         except ValueError as e:
             raise misused(f"{path}: not JSON: {e}", "suite make DIR writes a suite") from None
         problem = _problem(facts)
