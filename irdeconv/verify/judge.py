@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import ml_dtypes
 import numpy as np
@@ -415,18 +415,13 @@ class Followed:
 
 @dataclass(frozen=True)
 class Judge:
-    """A layer, its inputs on the partner's side, its own outputs and those `made` of the former.
-
-    `wide`, `narrow` and `computes` are those of the partner.
-    """
+    """A layer, its inputs on the partner's side, its own outputs and those `made` of the former."""
 
     op: Op
+    partner: Partner
     inputs: tuple[Followed, ...]
     outs: tuple[Array, ...]
     made: tuple[Array, ...]
-    wide: bool = False
-    narrow: bool = False
-    computes: Precision = "f32"
 
     @staticmethod
     def of(
@@ -437,18 +432,17 @@ class Judge:
         partner: Partner,
     ) -> Judge:
         """Compute the layer from the partner's inputs, where they differ from its own `arrays`."""
-        judge = partial(Judge, wide=partner.wide, narrow=partner.narrow, computes=partner.computes)
         values = [f.value for f in inputs]
         if not is_exact(op):
             inputs = _reread(op, inputs, partner.computes)
         if all(map(same_values, values, arrays)):
-            return judge(op, inputs, outs, outs)
+            return Judge(op, partner, inputs, outs, outs)
         try:
-            return judge(op, inputs, outs, evaluate(op, values))
+            return Judge(op, partner, inputs, outs, evaluate(op, values))
         except Exception:  # the partner's tensors do not fit this layer, whatever it objects to
             own = zip(arrays, inputs, strict=True)
             kept = tuple(Followed(a, None, f.terms, f.all_terms, f.sound) for a, f in own)
-            return judge(op, kept, outs, outs)
+            return Judge(op, partner, kept, outs, outs)
 
     @property
     def arrays(self) -> list[Array]:
@@ -460,10 +454,10 @@ class Judge:
         made = self.made[port]
         wanted = made if same_values(made, theirs) else self._precise[port]
         allowed = self._own[port]
-        more = reread(made, self.computes)
+        more = reread(made, self.partner.computes)
         if not (isinstance(more, float) or is_exact(self.op)):
             more = more * (1 if self._carried[port] is not None else self._terms(port) + 1)
-            name = f"{allowed.rule} + {self.computes}"
+            name = f"{allowed.rule} + {self.partner.computes}"
             allowed = Allowed(np.asarray(allowed.limit + more), name)
         near = not any(f.terms for f in self.inputs)
         error, terms = self._carried[port], self._terms(port)
@@ -495,7 +489,7 @@ class Judge:
 
     def _kept(self, port: int, value: Array) -> Error:
         """Bound how far a shown value is off the one that the partner goes on with."""
-        if not self.wide or not is_narrow(value):
+        if not self.partner.wide or not is_narrow(value):
             return 0.0
         if not is_exact(self.op):
             return stored(value)
@@ -512,7 +506,7 @@ class Judge:
     @cached_property
     def _own(self) -> tuple[Allowed, ...]:
         found = allowed(self.op, self.arrays, self.made)
-        if not self.narrow:
+        if not self.partner.narrow:
             return found
         more = (summed_narrowly(self.op, self.arrays, y) for y in self.made)
         return tuple(replace(f, limit=f.limit + m) for f, m in zip(found, more, strict=True))
@@ -528,7 +522,7 @@ class Judge:
         return max((f.all_terms for f in self.inputs), default=0) + self._local(port) + 1
 
     def _local(self, port: int) -> int:
-        return local_terms(self.op, self.arrays, self.made[port], narrow=self.narrow)
+        return local_terms(self.op, self.arrays, self.made[port], narrow=self.partner.narrow)
 
 
 def limited(
