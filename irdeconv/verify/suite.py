@@ -148,9 +148,8 @@ def gathered(
     cases = packaged(wanted, named, full_size=full_size)
     skipped: list[str] = []
     if layers is not None:
-        found = read_layers(Path(layers), wanted)
-        cases += found.cases
-        skipped = found.skipped
+        own, skipped = read_layers(Path(layers), wanted)
+        cases += own
     return selected(cases, only), skipped
 
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +42,11 @@ _REAL = r"-?[0-9]{1,9}(\.[0-9]{1,9})?(e[+-]?[0-9])?"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
-@dataclass(frozen=True)
-class LayersFile:
-    """The cases of a file, and what of it the dialects do not have, with reasons."""
+def read_layers(path: Path, dialects: Sequence[str]) -> tuple[list[SuiteCase], list[str]]:
+    """Return the cases of a file, and what of it the dialects do not have, with reasons.
 
-    cases: list[SuiteCase]
-    skipped: list[str]
-
-
-def read_layers(path: Path, dialects: Sequence[str]) -> LayersFile:
-    """Read a file; FileAccessError, UsageError with all mistakes; `dialects` if it names none."""
+    FileAccessError, UsageError with all mistakes; `dialects` if the file names none.
+    """
     return _LayersReader(path).read(dialects)
 
 
@@ -62,7 +56,7 @@ class _LayersReader(TomlReader):
         self.path = path
         self.skipped: list[str] = []
 
-    def read(self, dialects: Sequence[str]) -> LayersFile:
+    def read(self, dialects: Sequence[str]) -> tuple[list[SuiteCase], list[str]]:
         for key in self.content:
             if key not in _TOP:
                 self.problem(f"there is no {key}", (f"[{key}]", key), KEYS_HINT, _TOP)
@@ -84,13 +78,10 @@ class _LayersReader(TomlReader):
         for number, one in enumerate(layers):
             self._check_layer(one, number, chosen)
         self.require_none()
-        prefix = self.path.stem
-        cases = (
-            [c for d in chosen for c in self._crossed(d, cross, strength, prefix)] if cross else []
-        )
+        cases = [c for d in chosen if cross for c in self._crossed(d, cross, strength)]
         cases += [c for d in chosen for c in self._named(d, layers)]
         self.require_none()
-        return LayersFile(cases, self.skipped)
+        return cases, self.skipped
 
     def _wrong(
         self, key: str, message: str, hint: str | None = None, *, within: str = "", at: int = 0
@@ -112,12 +103,9 @@ class _LayersReader(TomlReader):
 
     def _check_cross(self, cross: Mapping[str, Any], dialects: Sequence[str]) -> None:
         for key, values in cross.items():
-            if not isinstance(values, list):
-                self._check_value(key, values, dialects, "cross", 0)
-                continue
-            if not values:
+            if values == []:
                 self._wrong(key, f"{key} lists no value", within="cross")
-            for value in values:
+            for value in values if isinstance(values, list) else [values]:
                 self._check_value(key, value, dialects, "cross", 0)
         if sum(len(v) for v in cross.values() if isinstance(v, list)) > MOST_VALUES:
             self._wrong("cross", f"more than {MOST_VALUES} values are crossed")
@@ -147,7 +135,7 @@ class _LayersReader(TomlReader):
             self._wrong(key, f"{key} {problem}", within=within, at=at)
 
     def _crossed(
-        self, dialect: str, cross: Mapping[str, Any], strength: Any, prefix: str
+        self, dialect: str, cross: Mapping[str, Any], strength: Any
     ) -> Iterator[SuiteCase]:
         mine = {k: v for k, v in cross.items() if k in suite_layer.base(dialect)}
         factors = {k: [_frozen(x) for x in v] for k, v in mine.items() if isinstance(v, list)}
@@ -160,16 +148,14 @@ class _LayersReader(TomlReader):
         if not found.rows:
             self._wrong("cross", f"{dialect} has none of these layers", within="cross")
         for number, row in enumerate(found.rows, 1):
-            name = f"{dialect}-{prefix}-{number:03}"
+            name, tests = f"{dialect}-{self.path.stem}-{number:03}", f"[cross] of {self.path.name}"
             try:
                 layer = suite_layer.layer_of(dialect, row)
             except suite_layer.Refused as e:
                 crossed = {name: row[name] for name in factors}
                 self.skipped.append(f"{dialect} has no {_said(crossed)}: {e}")
                 continue
-            yield SuiteCase(
-                name=name, set="file", tests=f"[cross] of {self.path.name}", layer=layer
-            )
+            yield SuiteCase(name=name, set="file", tests=tests, layer=layer)
 
     def _named(self, dialect: str, layers: Sequence[Mapping[str, Any]]) -> Iterator[SuiteCase]:
         seen: set[str] = set()
@@ -204,11 +190,8 @@ def _misfit(
 ) -> str | None:
     """Return what is wrong with a single value of a known key."""
     if key == "output_shape" and isinstance(value, str):
-        return (
-            None
-            if value in suite_layer.RELATIVE
-            else f'is "{value}"; there is {", ".join(suite_layer.RELATIVE)}'
-        )
+        known = value in suite_layer.RELATIVE
+        return None if known else f'is "{value}"; there is {", ".join(suite_layer.RELATIVE)}'
     choices: Sequence[Any] = CHOSEN.get(key, own.get(key, ()))
     if key == "element_type":
         choices = list(dict.fromkeys(t for d in dialects for t in suite_layer.TYPES[d]))

@@ -232,15 +232,19 @@ def open_results(source: str | Path | Mapping[str, Any]) -> Iterator[dict[str, R
         message = f"cannot read {path}: No such file or directory"
         raise FileAccessError(Diagnostic("E100", "error", message, hint=_HINT))
     else:
-        with _archive(path) as arrays:
+        try:
+            arrays = SavedArrays(path)
+        except UnreadableArray as e:
+            message = f"{path} is neither a folder of results nor an .npz: {e}"
+            raise UsageError(Diagnostic("E505", "error", message, hint=_HINT)) from None
+        with arrays:
             case_of = {name: name.removesuffix(f"/{OUTPUT}") for name in arrays}
             yield {case: partial(_in_archive, path, arrays, n) for n, case in case_of.items()}
 
 
 def _in_memory(found: Any) -> Array | None:
-    if isinstance(found, Mapping):
-        found = found.get(OUTPUT)
-    return None if found is None else np.asarray(found)
+    array = found.get(OUTPUT) if isinstance(found, Mapping) else found
+    return None if array is None else np.asarray(array)
 
 
 def _in_file(path: Path) -> Array:
@@ -254,14 +258,6 @@ def _in_file(path: Path) -> Array:
 def _in_archive(path: Path, arrays: SavedArrays, name: str) -> Array:
     with _reading(f"{path.name}[{name}]"):
         return arrays[name]
-
-
-def _archive(path: Path) -> SavedArrays:
-    try:
-        return SavedArrays(path)
-    except UnreadableArray as e:
-        message = f"{path} is neither a folder of results nor an .npz: {e}"
-        raise UsageError(Diagnostic("E505", "error", message, hint=_HINT)) from None
 
 
 def _member(names: list[str]) -> str:
