@@ -16,21 +16,7 @@ import numpy as np
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array
-from irdeconv.ops import core
-from irdeconv.ops.activation import (
-    Clamp,
-    Elu,
-    Gelu,
-    HSigmoid,
-    HSwish,
-    Mish,
-    PReLU,
-    ReLU,
-    Sigmoid,
-    SoftPlus,
-    SoftSign,
-    Swish,
-)
+from irdeconv.ops import activation, core
 from irdeconv.ops.convolution import ConvolutionBase, GroupConvolution
 from irdeconv.ops.dialect_template import DialectDeconvolution
 from irdeconv.ops.elementwise import Tanh
@@ -142,19 +128,19 @@ def gives(y: Array, b: Array, allowed: float) -> bool:
 
 
 ACTIVATIONS: tuple[tuple[str, Op], ...] = (
-    ("ReLU", ReLU()),
-    ("ReLU6", Clamp(0.0, 6.0)),
-    ("Sigmoid", Sigmoid()),
+    ("ReLU", activation.ReLU()),
+    ("ReLU6", activation.Clamp(0.0, 6.0)),
+    ("Sigmoid", activation.Sigmoid()),
     ("Tanh", Tanh()),
-    ("Swish", Swish()),
-    ("HSwish", HSwish()),
-    ("HSigmoid", HSigmoid()),
-    ("Gelu", Gelu("ERF")),
-    ("Gelu by Tanh", Gelu("TANH")),
-    ("Mish", Mish()),
-    ("SoftPlus", SoftPlus()),
-    ("SoftSign", SoftSign()),
-    ("Elu", Elu(1.0)),
+    ("Swish", activation.Swish()),
+    ("HSwish", activation.HSwish()),
+    ("HSigmoid", activation.HSigmoid()),
+    ("Gelu", activation.Gelu("ERF")),
+    ("Gelu by Tanh", activation.Gelu("TANH")),
+    ("Mish", activation.Mish()),
+    ("SoftPlus", activation.SoftPlus()),
+    ("SoftSign", activation.SoftSign()),
+    ("Elu", activation.Elu(1.0)),
 )
 LEAST_SLOPE = 1e-6  # less is none, as is what is so close to 1
 EPSILONS = (0.0, *(float(f"1e-{n}") for n in range(12, 0, -1)))
@@ -207,7 +193,7 @@ def _alternatives(op: Op, inputs: Sequence[Array], b: Array) -> Iterator[Alterna
         yield from _poolings(op, inputs)
     elif isinstance(op, MatMul):
         yield from _products(op, inputs)
-    elif isinstance(op, PReLU | Elu) or type(op) in _KINDS:
+    elif isinstance(op, activation.PReLU | activation.Elu) or type(op) in _KINDS:
         yield from _activations(op, inputs, b)
     elif {"eps", "epsilon"} & set(op.__dataclass_fields__):
         yield from _epsilons(op, inputs)
@@ -244,15 +230,15 @@ def _activations(op: Op, inputs: Sequence[Array], b: Array) -> Iterator[Alternat
         if name != own:
             yield f"the activation is {name} instead of {own}", other, [x]
     same = np.asarray(np.float64(1.0))
-    yield f"the activation ({own}) is missing", PReLU(), [x, same]
+    yield f"the activation ({own}) is missing", activation.PReLU(), [x, same]
     for name, slope in _slopes(op, x, b):
-        if isinstance(op, PReLU | Elu) and name == op.type:
-            mine = op.alpha if isinstance(op, Elu) else inputs[1]
+        if isinstance(op, activation.PReLU | activation.Elu) and name == op.type:
+            mine = op.alpha if isinstance(op, activation.Elu) else inputs[1]
             was = f"{float(np.reshape(mine, -1)[0]):.4g}" if np.size(mine) == 1 else "its own"
             text = f"alpha is {slope:.4g} instead of {was}"
         else:
             text = f"the activation is {name} of alpha {slope:.4g} instead of {own}"
-        other = Elu(slope) if name == "Elu" else PReLU()
+        other = activation.Elu(slope) if name == "Elu" else activation.PReLU()
         yield text, other, [x] if name == "Elu" else [x, np.asarray(slope)]
 
 

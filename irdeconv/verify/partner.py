@@ -204,7 +204,9 @@ class SavedPartner(Partner):
         self._problems: list[Diagnostic] = []
         names = _names(graph)
         # A dump holds a layer that is an output twice; the layer is the one behind `dump/`.
-        plain = {n.removeprefix(DUMPED): n for n in sorted(arrays, key=_is_dumped)}
+        plain = {
+            n.removeprefix(DUMPED): n for n in sorted(arrays, key=lambda n: n.startswith(DUMPED))
+        }
         keys = layer_keys(graph)
         unlike = other_parts(keys.values(), plain, complete=False)
         named = ((names[p], n) for p, n in plain.items() if p in names)
@@ -285,10 +287,6 @@ def _lost_its_type(found: np.dtype[Any], dtype: ElementType) -> bool:
     container = dtype.container
     plain = found.kind == "V" and found.fields is None and found.isbuiltin != 2
     return plain and container.isbuiltin == 2 and found.itemsize == container.itemsize
-
-
-def _is_dumped(name: str) -> bool:
-    return name.startswith(DUMPED)
 
 
 def _names(graph: Graph) -> dict[str, Value]:

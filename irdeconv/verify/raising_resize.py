@@ -29,6 +29,7 @@ from irdeconv.verify.raising_compose import Decomposition, Raising, TapAxis, spe
 
 HALF = Fraction(1, 2)
 LARGEST_SIDE = 1 << 12  # positions of an axis, taps of a filter
+SIDES_TOO_LARGE = "its axes are too large to be looked at"
 NEAREST: dict[str, Callable[[Fraction], int]] = {
     "floor": math.floor,
     "simple": math.floor,  # where it enlarges
@@ -51,7 +52,7 @@ def upsampling(graph: Graph, node: Node) -> Decomposition:
     if not is_static(shape) or not is_static(out):
         raise Unproved(f"{name} ends otherwise for other sizes: they are open")
     need(shape[:2] == out[:2], "it enlarges batch or channels")
-    need(max(*shape[2:], *out[2:]) <= LARGEST_SIDE, "its axes are too large to be looked at")
+    need(max(*shape[2:], *out[2:]) <= LARGEST_SIDE, SIDES_TOO_LARGE)
     rows, rule = _resized(graph, node, shape, out)
     lines = [_line(name, r, n, rule) for r, n in zip(rows, shape[2:], strict=True)]
     need(any(line.stride > 1 for line, _ in lines), "it enlarges no axis")
@@ -108,29 +109,23 @@ def _compare(raised: Graph, node: Node, source: Graph, resize: Node) -> None:
     filter = constant(raised, raised.inputs_of(node.id)[1])
     if not is_static(shape) or not is_static(out) or filter is None:
         raise Unproved("sizes are open, or the filter is no constant")
-    axes = len(shape) - 2
-    if shape[:2] != out[:2] or filter.size != shape[1] * math.prod(filter.shape[-axes:]):
-        raise Unproved("it is no filter for each channel")
-    if max(*shape[2:], *out[2:], *filter.shape[-axes:]) > LARGEST_SIDE:
-        raise Unproved("its axes are too large to be looked at")
-    if node.spec().shape != out:
-        raise Unproved("the sizes of the outputs differ")
+    kernel = filter.shape[2 - len(shape) :]
+    each = shape[:2] == out[:2] and filter.size == shape[1] * math.prod(kernel)
+    need(each, "it is no filter for each channel")
+    need(max(*shape[2:], *out[2:], *kernel) <= LARGEST_SIDE, SIDES_TOO_LARGE)
+    need(node.spec().shape == out, "the sizes of the outputs differ")
     rows, _ = _resized(source, resize, shape, out)
     op: Any = node.op
-    taps = [
-        _taps(rows[a], shape[2 + a], filter.shape[a - axes], op.strides[a], op.dilations[a],
-              op.pads_begin[a])
-        for a in range(axes)
-    ]  # fmt: skip
-    kernels = filter.reshape(shape[1], *filter.shape[-axes:]).astype(np.float64)
-    if not np.isfinite(kernels).all() or (kernels != kernels[:1]).any():
-        raise Unproved("the channels have different filters")
+    terms = (rows, shape[2:], kernel, op.strides, op.dilations, op.pads_begin)
+    taps = [_taps(*axis) for axis in zip(*terms, strict=True)]
+    kernels = filter.reshape(shape[1], *kernel).astype(np.float64)
+    alike = np.isfinite(kernels).all() and (kernels == kernels[:1]).all()
+    need(alike, "the channels have different filters")
     for at in itertools.product(*(range(n) for n in kernels.shape[1:])):
-        wanted = [t.get(k) for t, k in zip(taps, at, strict=True)]
-        if None not in wanted and math.prod(w for w in wanted if w is not None) != Fraction(
-            float(kernels[(0, *at)])
-        ):
-            raise Unproved(f"tap {list(at)} differs")
+        wanted = [t[k] for t, k in zip(taps, at, strict=True) if k in t]
+        met = len(wanted) == len(taps)
+        same = not met or math.prod(wanted) == Fraction(float(kernels[(0, *at)]))
+        need(same, f"tap {list(at)} differs")
 
 
 def _taps(
@@ -155,11 +150,10 @@ def _resized(
 ) -> tuple[list[list[Weights]], str]:
     """Return the weights of every output along each spatial axis, and the rule of coordinates."""
     op: Any = resize.op
-    if any(op.pads_begin) or any(op.pads_end) or getattr(op, "antialias", False):
-        raise Unproved("a resize with pads or antialias is not followed")
+    plain = not (any(op.pads_begin) or any(op.pads_end) or getattr(op, "antialias", False))
+    need(plain, "a resize with pads or antialias is not followed")
     others = [source.spec(v).known for v in source.inputs_of(resize.id)[1:]]
-    if any(v is None for v in others):
-        raise Unproved("the sizes of the resize are not constant")
+    need(all(v is not None for v in others), "the sizes of the resize are not constant")
     resizes, rules = op.resizes(shape, *others)
     scales = {r.axis: Fraction(float(np.float32(r.scale))) for r in resizes}
     made = []

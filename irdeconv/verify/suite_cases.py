@@ -200,16 +200,8 @@ class Covering:
 
 
 def covering(factors: Mapping[str, Sequence[Any]], allows: Allows, strength: int = 2) -> Covering:
-    """Return rows with every allowed combination of `strength` (1 or 2) values, greedily."""
+    """Return rows with every allowed combination of `strength` values, greedily."""
     return _Greedy(factors, allows, strength).run()
-
-
-def crossed(factors: Mapping[str, Sequence[Any]], allows: Allows) -> Iterator[Row]:
-    """Yield every allowed row."""
-    for values in itertools.product(*factors.values()):
-        row = dict(zip(factors, values, strict=True))
-        if allows(row):
-            yield row
 
 
 def combinations(factors: Mapping[str, Sequence[Any]]) -> int:
@@ -357,11 +349,10 @@ def cover(
             del missing[name]
         return True
 
-    if strength is None:
-        found = Covering(list(crossed(values, allows)), [])
-    else:
-        found = covering(values, allows, min(strength, max(len(values), 1)))
-    return Covering([{**plain, **row} for row in found.rows], found.impossible)
+    most = len(values)
+    found = covering(values, allows, most if strength is None else min(strength, max(most, 1)))
+    impossible = [] if strength is None else found.impossible
+    return Covering([{**plain, **row} for row in found.rows], impossible)
 
 
 SETS = {

@@ -97,6 +97,7 @@ def _kinds(
 
 
 MOST_CAUSES = 3  # causes that are told
+_SIZES = ("size ", "batch ", "channels ", "outputs ")  # features that are rarely the cause
 FEWEST_FAILURES = 2  # failures that can have something in common
 
 
@@ -133,16 +134,13 @@ def causes(failed: Sequence[Sequence[str]], passed: Sequence[Sequence[str]]) -> 
             both = sum(features.issuperset(pair) for features in good)
             if both < least:
                 found.append(Cause(pair, len(failed), both))
-    found.sort(key=lambda c: (c.passed, len(c.features), sum(map(_is_size, c.features))))
+    found.sort(
+        key=lambda c: (c.passed, len(c.features), sum(f.startswith(_SIZES) for f in c.features))
+    )
     best = found[0].passed if found else 0
     # Features of which most cases pass are no cause; what tells less than the best is no news.
     most = min(len(failed), 2 * best)
     return [c for c in found if c.passed * len(c.features) ** 2 <= most][:MOST_CAUSES]
-
-
-def _is_size(feature: str) -> bool:
-    """Whether a feature is a size, which is rarely the cause."""
-    return feature.startswith(("size ", "batch ", "channels ", "outputs "))
 
 
 class Circumstances(NamedTuple):
