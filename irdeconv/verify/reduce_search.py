@@ -118,22 +118,17 @@ class Search:
             return False
         key = self._hasher.of(variant)
         outcome = self._seen.get(key)
+        self.repeated += outcome is not None
         if outcome is None:
-            outcome = self._seen[key] = self._checked(variant)
-        else:
-            self.repeated += 1
+            self._require_room()
+            self.checks += 1
+            if self.step is not None:
+                self.step(detail=f"{count(len(self.best.layers), 'layer')} left")
+            outcome = self._seen[key] = self.check(variant)
+            self.undecided += not outcome.valid
         if outcome.fails:
             self.best, self.outcome = variant, outcome
         return outcome.fails
-
-    def _checked(self, variant: Variant) -> Outcome:
-        self._require_room()
-        self.checks += 1
-        if self.step is not None:
-            self.step(detail=f"{count(len(self.best.layers), 'layer')} left")
-        outcome = self.check(variant)
-        self.undecided += not outcome.valid
-        return outcome
 
     def _require_room(self) -> None:
         if self.max_checks is not None and self.checks >= self.max_checks:

@@ -29,7 +29,6 @@ from irdeconv.verify.suite_report import SuiteReport, check
 from irdeconv.verify.suite_writing import MAX_SIZE, Data, Recipe, make, require_room
 
 Run = Callable[[Path, dict[str, Array]], Array]
-PEERS = ("irdeconv", "openvino", "onnxruntime")
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,12 @@ def run(suite: Suite, peer: str, *, lowered: bool = False) -> RanCases:
     if not any(case.has(file) for case in suite.cases):
         option = "--form" if file == suite_manifest.LOWERED else "--dialect onnx --onnx"
         raise misused(f"no case of the suite has a {file}", f"suite make {option} writes them")
-    call, out = _runner(peer), RanCases({}, {})
+    try:
+        call = PEERS[peer]()
+    except ExtraError as e:
+        message = f"running in {peer} needs its package, which {e}"
+        raise UnsupportedError(Diagnostic("E506", "error", message)) from e
+    out = RanCases({}, {})
     for case in progress.each(f"running {peer}", suite.cases, lambda case: case.name):
         _one(case, file, call, out)
     return out
@@ -78,14 +82,6 @@ def _one(case: StoredCase, file: str, call: Run, out: RanCases) -> None:
         out.problems[case.name] = e.diagnostics[0].message
     except Exception as e:  # whatever a peer says about a model that it cannot run
         out.problems[case.name] = f"{type(e).__name__}: {last_line(str(e))}"
-
-
-def _runner(peer: str) -> Run:
-    try:
-        return {"irdeconv": _irdeconv, "openvino": _openvino, "onnxruntime": _onnxruntime}[peer]()
-    except ExtraError as e:
-        message = f"running in {peer} needs its package, which {e}"
-        raise UnsupportedError(Diagnostic("E506", "error", message)) from e
 
 
 def _irdeconv() -> Run:
@@ -130,6 +126,11 @@ def _onnxruntime() -> Run:
     return lambda path, inputs: np.asarray(onnx_session(str(path)).run(None, inputs)[0])
 
 
+PEERS: Mapping[str, Callable[[], Run]] = {
+    "irdeconv": _irdeconv,
+    "openvino": _openvino,
+    "onnxruntime": _onnxruntime,
+}
 Place = str | PathLike[str]
 DIALECT, SET = "openvino", "full"
 

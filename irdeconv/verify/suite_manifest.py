@@ -252,19 +252,16 @@ def _in_file(path: Path) -> Array:
         if path.suffix == ".npy":
             return read_npy(path)
         with SavedArrays(path) as archive:
-            return archive[_member(list(archive))]
+            if OUTPUT in archive:
+                return archive[OUTPUT]
+            if len(archive) != 1:
+                raise ValueError(f'{len(archive)} arrays, none is named "{OUTPUT}"')
+            return next(iter(archive.values()))
 
 
 def _in_archive(path: Path, arrays: SavedArrays, name: str) -> Array:
     with _reading(f"{path.name}[{name}]"):
         return arrays[name]
-
-
-def _member(names: list[str]) -> str:
-    """Return the array that is the output: the one of its name, or the only one."""
-    if OUTPUT in names or len(names) == 1:
-        return OUTPUT if OUTPUT in names else names[0]
-    raise ValueError(f'{len(names)} arrays, none is named "{OUTPUT}"')
 
 
 _HINT = "results: a folder of CASE.npz or CASE.npy, or one .npz with CASE/y for every case"
