@@ -459,13 +459,7 @@ def _at_end(graph: Graph, node: Node) -> bool:
 def _warn_of_declared(state: _State) -> None:
     """Warn of operations that only the file declares, where new nodes rely on their shapes."""
     graph = state.graph
-    todo = [n.id for n in graph.nodes() if n.origins]
-    seen = set(todo)
-    while todo:
-        for value in graph.inputs_of(todo.pop()):
-            if value.node not in seen:
-                seen.add(value.node)
-                todo.append(value.node)
+    seen = graph.upstream(n.id for n in graph.nodes() if n.origins)
     for node in map(graph.node, sorted(seen)):
         inner = (n for body in bodies_of(node) for n in every_node(body.graph))
         if is_stale(node):

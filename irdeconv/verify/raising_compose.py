@@ -60,21 +60,18 @@ class Sums:
         """Add values (rows, C/g) to the tap `at` of some output channels."""
         where: Any = (rows, slice(None), *at)
         taps: Any = (rows, *at)
-        fresh = (self.hits[taps] == 0)[:, None]
+        fresh = not self.hits[taps].any()
         self.hits[taps] += 1
         wide = values.astype(self.high.dtype)
-        if fresh.all():
+        if fresh:
             self.high[where] = wide
         elif self.integral:
             self.high[where] += wide
         else:
             with np.errstate(all="ignore"):
-                self._add(where, np.where(fresh, 0.0, self.high[where]), wide)
-
-    def _add(self, where: Any, old: Array, new: Array) -> None:
-        self.high[where], error = _two_sum(old, new)
-        self.low[where], lost = _two_sum(self.low[where], error)
-        self.lost[where] |= lost != 0
+                self.high[where], error = _two_sum(self.high[where], wide)
+                self.low[where], lost = _two_sum(self.low[where], error)
+                self.lost[where] |= lost != 0
 
     def result(self) -> Array:
         """Return the sums in the filter's type; Unproved where one does not fit it."""

@@ -217,14 +217,11 @@ def _take_names(graph: Graph, names: Sequence[str]) -> None:
     if len(mine) != len(names):
         has = f"{count(len(mine), 'input')}, the first model {len(names)}"
         raise misused(f"the second model has {has}")
-    if {n.name for n in mine} == set(names):
-        return
-    for node, name in zip(mine, names, strict=True):
-        node.name = name
-    others = [n for n in graph.nodes() if n not in mine]
-    renamed = unique([*names, *(n.name for n in others)])[len(names) :]
-    for node, name in zip(others, renamed, strict=True):
-        node.name = name
+    if {n.name for n in mine} != set(names):
+        others = [n for n in graph.nodes() if n.type != "Parameter"]
+        renamed = unique([*names, *(n.name for n in others)])
+        for node, name in zip([*mine, *others], renamed, strict=True):
+            node.name = name
 
 
 def guessed_feeds(graph: Graph, seed: int) -> dict[str, Array]:

@@ -8,7 +8,6 @@ deconvolution of each of several published networks.
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -202,11 +201,6 @@ class Covering:
 def covering(factors: Mapping[str, Sequence[Any]], allows: Allows, strength: int = 2) -> Covering:
     """Return rows with every allowed combination of `strength` values, greedily."""
     return _Greedy(factors, allows, strength).run()
-
-
-def combinations(factors: Mapping[str, Sequence[Any]]) -> int:
-    """Return how many rows there are without limits."""
-    return math.prod(len(values) for values in factors.values())
 
 
 @dataclass

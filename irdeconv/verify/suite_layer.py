@@ -359,12 +359,11 @@ def label(value: Any) -> str:
 
 def terms(layer: SuiteLayer) -> dict[str, str]:
     """Return a layer's attributes in the terms that all dialects share, and its own ones."""
-    shape = layer.output_shape
+    shape, own = layer.output_shape, OWN[layer.dialect]
     before = ("dialect", "axes", "batch", "groups", "channels", "outputs", *LISTS, "auto_pad")
-    out: dict[str, Any] = {name: getattr(layer, name) for name in before}
+    names = (*before, "output_shape", "element_type", "filter", "bias")
+    out: dict[str, Any] = {name: getattr(layer, name) for name in names}
     out["output_shape"] = "none" if shape is None else ",".join(map(str, shape))
-    out |= {name: getattr(layer, name) for name in ("element_type", "filter", "bias")}
-    own = OWN[layer.dialect]
     out |= {name: layer.extras.get(name, values[0]) for name, values in own.items()}
     out |= {n: getattr(layer, n) for n in ("version", "activation") if n in own}
     return {name: label(value) for name, value in out.items()}

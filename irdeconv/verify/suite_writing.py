@@ -90,7 +90,8 @@ def vectors(
         for port, shape in layer.port_shapes.items()
     }
     if spoil is not None:
-        _spoil(arrays[spoil], rng)
+        flat = arrays[spoil].reshape(-1)
+        flat[rng.choice(flat.size, 2, replace=False)] = np.inf, np.nan
     fed = ("x", "filter") if layer.filter == "input" else ("x",)
     inputs = {port: a for port, a in arrays.items() if port in fed}
     constants = {port: a for port, a in arrays.items() if port not in fed}
@@ -131,13 +132,6 @@ def _random(
     else:
         values = rng.standard_normal(shape)
     return values.astype(dtype.container)
-
-
-def _spoil(array: Array, rng: np.random.Generator) -> None:
-    """Put an infinity and a NaN at two places."""
-    flat = array.reshape(-1)
-    places = rng.choice(flat.size, 2, replace=False)
-    flat[places[0]], flat[places[1]] = np.inf, np.nan
 
 
 def sizes(layer: SuiteLayer) -> tuple[int, int]:
