@@ -38,8 +38,7 @@ from irdeconv.rewrite.builder import (
 )
 from irdeconv.rewrite.infer_specs import infer_specs, inferred, layer_count
 from irdeconv.verify.check import check
-from irdeconv.verify.raising_compose import Decomposition, Raising
-from irdeconv.verify.raising_resize import resize_unproved, upsampling
+from irdeconv.verify.raising_compose import Decomposition, Raising, resize_unproved, upsampling
 from irdeconv.verify.raising_site import RaisingSite, known_type
 
 PATTERNS = {

@@ -327,9 +327,7 @@ class _Side:
         values: dict[Value, Value] = {}
         mine = {n.name: n.id for n in self.graph.parameters}
         for node in inputs.kept:
-            made = Value(_add(out, node, ()).id)
-            if node.name in mine:
-                values[Value(mine[node.name])] = made
+            values[Value(mine[node.name])] = Value(_add(out, node, ()).id)
         for type in ("Parameter", "Const"):
             for (unit, port), node in inputs.cuts.items():
                 if node.type == type:
