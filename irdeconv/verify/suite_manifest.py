@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from irdeconv.formats.atomic import failures, write_file
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.spec import Array
 from irdeconv.verify.difference import Allowed
-from irdeconv.verify.suite_cases import SuiteCase
 from irdeconv.verify.suite_layer import DIALECTS, SuiteLayer, terms, traits
 
 SCHEMA = "irdeconv/suite-manifest/1"
@@ -190,21 +189,6 @@ def _contents(path: Path, limit: int) -> bytes:
         message = f"cannot read {path}: {reason_of(e)}"
         hint = "irdeconv suite make DIR writes a suite"
         raise FileAccessError(Diagnostic("E100", "error", message, hint=hint)) from e
-
-
-def heading(case: SuiteCase) -> dict[str, Any]:
-    """Return what the manifest says of a case apart from its arrays and files."""
-    op = case.layer.op
-    return {
-        "name": case.name,
-        "set": case.set,
-        "tests": case.tests,
-        "dialect": case.layer.dialect,
-        "type": op.type,
-        "version": op.version,
-        "attributes": op.to_attributes(),
-        "layer": asdict(case.layer),
-    }
 
 
 SUFFIXES = (".npz", ".npy")

@@ -16,7 +16,7 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -50,7 +50,7 @@ from irdeconv.verify import judge, suite_manifest
 from irdeconv.verify.difference import Allowed
 from irdeconv.verify.suite_cases import SuiteCase, graph_of
 from irdeconv.verify.suite_layer import SuiteLayer
-from irdeconv.verify.suite_manifest import Suite, heading
+from irdeconv.verify.suite_manifest import Suite
 from irdeconv.verify.suite_report import known
 
 Data = Literal["integers", "floats"]
@@ -96,21 +96,16 @@ def vectors(
     inputs = {port: a for port, a in arrays.items() if port in fed}
     constants = {port: a for port, a in arrays.items() if port not in fed}
     exact = whole and room >= 1 and layer.activation not in _CURVED
-    return Vectors(inputs, constants, *judged(layer, arrays, exact=exact), exact)
-
-
-def judged(layer: SuiteLayer, arrays: Mapping[str, Array], *, exact: bool) -> tuple[Array, Allowed]:
-    """Return what the arrays of all ports give, and how far a device may be off that."""
-    op, values = layer.op, [arrays[port] for port in layer.port_shapes]
+    op, values = layer.op, list(arrays.values())
     with accumulate_in_order(not exact), np.errstate(all="ignore"):
         (made,) = judge.evaluate(op, values)
         if exact:
-            bits = _EXACT_BITS[layer.element_type]
+            rule = f"exact: integers, every sum at most 2^{_EXACT_BITS[layer.element_type]}"
             made = made.astype(layer.dtype.container, copy=False)  # activations compute in f32
-            return made, Allowed(0.0, f"exact: integers, every sum at most 2^{bits}")
+            return Vectors(inputs, constants, made, Allowed(0.0, rule), exact)
         (wide,) = judge.precise(op, values, (made,))
         (allowed,) = judge.allowed(op, values, (made,))
-    return wide, allowed
+    return Vectors(inputs, constants, wide, allowed, exact)
 
 
 def _room(layer: SuiteLayer) -> float:
@@ -317,7 +312,7 @@ def _write(stage: Path, case: SuiteCase, recipe: Recipe) -> dict[str, Any]:
     made = vectors(case.layer, case.name, recipe.data, recipe.seed, case.spoil)
     graph = graph_of(case, dict(made.inputs), dict(made.constants))
     _write_ir(graph, place / suite_manifest.MODEL)
-    entry = heading(case) | _arrays(case, made)
+    entry = _entry(case, made)
     if recipe.form is not None:
         lowered = lower(graph, recipe.form)
         _write_ir(lowered.graph, place / suite_manifest.LOWERED)
@@ -343,27 +338,35 @@ def _write_ir(graph: Graph, path: Path) -> None:
     path.with_suffix(".bin").write_bytes(weights)
 
 
-def _arrays(case: SuiteCase, made: Vectors) -> dict[str, Any]:
-    """Return what the manifest says of a case's arrays."""
+def _entry(case: SuiteCase, made: Vectors) -> dict[str, Any]:
+    """Return what the manifest says of a case, apart from its files."""
+    layer = case.layer
 
     def facts(arrays: Mapping[str, Any]) -> dict[str, Any]:
         return {
             name: {
                 "shape": list(a.shape),
-                "element_type": "i64" if name == "output_shape" else case.layer.element_type,
+                "element_type": "i64" if name == "output_shape" else layer.element_type,
             }
             for name, a in arrays.items()
         }
 
-    limit = np.asarray(made.allowed.limit)
     output = {
         "shape": list(made.expected.shape),
-        "element_type": case.layer.element_type,
+        "element_type": layer.element_type,
         "exact": made.exact,
         "rule": made.allowed.rule,
-        "bound": float(limit.max(initial=0.0)),
+        "bound": float(np.max(made.allowed.limit, initial=0.0)),
     }
     return {
+        "name": case.name,
+        "set": case.set,
+        "tests": case.tests,
+        "dialect": layer.dialect,
+        "type": layer.op.type,
+        "version": layer.op.version,
+        "attributes": layer.op.to_attributes(),
+        "layer": asdict(layer),
         "inputs": facts(made.inputs),
         "constants": facts(made.constants),
         "outputs": {suite_manifest.OUTPUT: output},
