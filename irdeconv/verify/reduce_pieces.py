@@ -49,8 +49,8 @@ class Variant:
 
     @property
     def layers(self) -> list[Node]:
-        """The layers of the first graph, producers first."""
-        return layers(self.graph)
+        """The layers of the first graph, producers first; constants, inputs, outputs are none."""
+        return [n for n in self.graph.topological() if n.type not in PASSIVE]
 
     @property
     def inputs(self) -> dict[str, Array]:
@@ -72,11 +72,6 @@ class Variant:
                 return None
             graphs.append(new)
         return Variant(tuple(graphs), {**self.feeds, **(feeds or {})}) if changed else None
-
-
-def layers(graph: Graph) -> list[Node]:
-    """Return the layers of a graph, producers first; constants, inputs and outputs are none."""
-    return [n for n in graph.topological() if n.type not in PASSIVE]
 
 
 def is_valid(graph: Graph, before: Graph | None = None) -> bool:
@@ -191,7 +186,7 @@ class Knife:
         """The layers that pieces are made of, in the first graph's order."""
         graphs = self.base.graphs
         pairs = matched(*graphs) if len(graphs) > 1 else {}
-        order = [n.id for n in layers(graphs[0]) if len(graphs) == 1 or n.id in pairs]
+        order = [n.id for n in self.base.layers if len(graphs) == 1 or n.id in pairs]
         inner = [
             (i, pairs[i]) if pairs else (i,) for i in order if self.known is None or i in self.known
         ]

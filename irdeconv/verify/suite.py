@@ -84,14 +84,11 @@ def _one(case: StoredCase, file: str, call: Run, out: RanCases) -> None:
         out.problems[case.name] = f"{type(e).__name__}: {last_line(str(e))}"
 
 
-def _irdeconv() -> Run:
-    def call(path: Path, inputs: dict[str, Array]) -> Array:
-        loaded = load(path, None, semantics="runtime", limits=current())
-        assert loaded.graph is not None
-        recognise(loaded.graph)
-        return next(iter(build_plan(inferred(loaded.graph)).run(inputs).values()))
-
-    return call
+def _irdeconv(path: Path, inputs: dict[str, Array]) -> Array:
+    loaded = load(path, None, semantics="runtime", limits=current())
+    assert loaded.graph is not None
+    recognise(loaded.graph)
+    return next(iter(build_plan(inferred(loaded.graph)).run(inputs).values()))
 
 
 def _openvino() -> Run:
@@ -127,7 +124,7 @@ def _onnxruntime() -> Run:
 
 
 PEERS: Mapping[str, Callable[[], Run]] = {
-    "irdeconv": _irdeconv,
+    "irdeconv": lambda: _irdeconv,
     "openvino": _openvino,
     "onnxruntime": _onnxruntime,
 }

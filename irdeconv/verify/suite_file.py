@@ -61,7 +61,7 @@ class _LayersReader(TomlReader):
         for key in self.content:
             if key not in _TOP:
                 self.problem(f"there is no {key}", (f"[{key}]", key), KEYS_HINT, _TOP)
-        chosen = self._dialects(dialects)
+        self.dialects = self._dialects(dialects)
         strength = self.content.get("strength", 2)
         if type(strength) not in (int, str) or strength not in (1, 2, "all"):
             self._wrong("strength", f'strength is {shown(strength)}; it is 1, 2 or "all"')
@@ -75,12 +75,12 @@ class _LayersReader(TomlReader):
             layers = []
         if not cross and not layers:
             self._wrong("cross", "there is neither a [cross] nor a [[layer]]")
-        self._check_cross(cross, chosen)
+        self._check_cross(cross)
         for number, one in enumerate(layers):
-            self._check_layer(one, number, chosen)
+            self._check_layer(one, number)
         self.require_none()
-        cases = [c for d in chosen if cross for c in self._crossed(d, cross, strength)]
-        cases += [c for d in chosen for c in self._named(d, layers)]
+        cases = [c for d in self.dialects if cross for c in self._crossed(d, cross, strength)]
+        cases += [c for d in self.dialects for c in self._named(d, layers)]
         self.require_none()
         return cases, self.skipped
 
@@ -102,36 +102,34 @@ class _LayersReader(TomlReader):
             self._wrong("dialects", e.diagnostics[0].message, e.diagnostics[0].hint)
             return list(usual)
 
-    def _check_cross(self, cross: Mapping[str, Any], dialects: Sequence[str]) -> None:
+    def _check_cross(self, cross: Mapping[str, Any]) -> None:
         for key, values in cross.items():
             if values == []:
                 self._wrong(key, f"{key} lists no value", within="cross")
             for value in values if isinstance(values, list) else [values]:
-                self._check_value(key, value, dialects, "cross", 0)
+                self._check_value(key, value, "cross", 0)
         if sum(len(v) for v in cross.values() if isinstance(v, list)) > MOST_VALUES:
             self._wrong("cross", f"more than {MOST_VALUES} values are crossed")
 
-    def _check_layer(self, one: Mapping[str, Any], at: int, dialects: Sequence[str]) -> None:
+    def _check_layer(self, one: Mapping[str, Any], at: int) -> None:
         name = one.get("name")
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             message = "a layer needs a name of letters, digits, dots, hyphens and underscores"
             self._wrong("name", message, within="layer", at=at)
         for key, value in one.items():
             if key not in ("name", "tests"):
-                self._check_value(key, value, dialects, "layer", at)
+                self._check_value(key, value, "layer", at)
             elif not isinstance(value, str):
                 self._wrong(key, f"{key} is a text", within="layer", at=at)
 
-    def _check_value(
-        self, key: str, value: Any, dialects: Sequence[str], within: str, at: int
-    ) -> None:
+    def _check_value(self, key: str, value: Any, within: str, at: int) -> None:
         """Report a key that no dialect has, and a value that cannot be."""
-        own = {k: v for d in dialects for k, v in suite_layer.OWN[d].items()}
+        own = {k: v for d in self.dialects for k, v in suite_layer.OWN[d].items()}
         known = [*suite_layer.BASE, *own]
         if key not in known:
             self._wrong(key, f"there is no {key}", did_you_mean(key, known), within=within, at=at)
             return
-        problem = _misfit(key, value, own, dialects)
+        problem = _misfit(key, value, own, self.dialects)
         if problem is not None:
             self._wrong(key, f"{key} {problem}", within=within, at=at)
 

@@ -49,10 +49,8 @@ def judge(case: StoredCase, theirs: Array) -> TensorDifference:
     seen = difference(names, wanted, theirs, allowed, expected, output=True)
     if seen.passed or theirs.dtype.kind in "OSUT":
         return seen
-    first = _first(layer, wanted), _first(layer, theirs), _first(layer, expected)
-    limit = allowed.limit
-    moved = allowed if np.ndim(limit) == 0 else replace(allowed, limit=_first(layer, limit))
-    kind = difference(names, first[0], first[1], moved, first[2]).kind
+    a, b, want, limit = (_first(layer, y) for y in (wanted, theirs, expected, allowed.limit))
+    kind = difference(names, a, b, replace(allowed, limit=limit), want).kind
     if kind is None:
         kind = next(_kinds(case, replace(seen, kind=None), (expected, theirs), allowed), None)
     return replace(seen, kind=kind)
@@ -332,14 +330,10 @@ class SuiteReport:
     @property
     def verdict(self) -> str:
         """One line."""
-        counts = self.counts
-        parts = [f"{counts[PASSED]} of {count(len(self.cases), 'case')} passed"]
-        parts += [
-            f"{counts[s]} {text}"
-            for s, text in ((DIFFERS, "differ"), (MISSING, "missing"), (UNREADABLE, "unreadable"))
-            if counts[s]
-        ]
-        return ", ".join(parts)
+        passed, *rest = self.counts.values()
+        others = zip(rest, ("differ", "missing", "unreadable"), strict=True)
+        parts = [f"{number} {what}" for number, what in others if number]
+        return ", ".join([f"{passed} of {count(len(self.cases), 'case')} passed", *parts])
 
     def lines(self, *, everything: bool = False) -> list[str]:
         """Return what every case that has not passed has to say, or every case."""
