@@ -109,7 +109,7 @@ def _text(done: Reduced, command: str, written: list[str], console: Console) -> 
     rows = {
         "layers": f"{done.layers_before:,} -> {len(done.layers):,}: "
         + ", ".join(f'{n.type} "{n.name}"' for n in done.layers),
-        "constants": f"{done.constant_bytes_before:,} -> {done.constant_bytes:,} bytes",
+        "constants": f"{done.constant_bytes_before:,} -> {done.piece.constant_bytes:,} bytes",
         "found": done.found,
         "checks": _effort(done),
     }

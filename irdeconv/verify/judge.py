@@ -357,16 +357,14 @@ def _sensed(op: Op, inputs: Sequence[Array], errors: Sequence[Array]) -> list[Er
             for x, e in zip(wide, errors, strict=True)
         ]
         for y, there, m in zip(here, evaluate(op, moved), most, strict=True):
-            change = np.abs(there.astype(np.float64) - y) if is_real(y) else _unlike(y, there)
-            top = 0.0 if is_real(y) else np.inf
-            np.maximum(m, np.nan_to_num(change, nan=0.0, posinf=top), out=m)
+            if is_real(y):
+                change = np.nan_to_num(np.abs(there.astype(np.float64) - y), posinf=0.0)
+            else:
+                change = np.where(y == there, 0.0, np.inf)
+            np.maximum(m, change, out=m)
     if is_exact(op):
         return [_HEADROOM * m for m in most]
     return [np.full(m.shape, _HEADROOM * float(m.max(initial=0.0))) for m in most]
-
-
-def _unlike(y: Array, there: Array) -> Array:
-    return np.where(y == there, 0.0, np.inf)
 
 
 def _like(error: Array, x: Array) -> Array:
@@ -435,14 +433,12 @@ class Judge:
         values = [f.value for f in inputs]
         if not is_exact(op):
             inputs = _reread(op, inputs, partner.computes)
-        if all(map(same_values, values, arrays)):
-            return Judge(op, partner, inputs, outs, outs)
         try:
-            return Judge(op, partner, inputs, outs, evaluate(op, values))
+            made = outs if all(map(same_values, values, arrays)) else evaluate(op, values)
         except Exception:  # the partner's tensors do not fit this layer, whatever it objects to
             own = zip(arrays, inputs, strict=True)
-            kept = tuple(Followed(a, None, f.terms, f.all_terms, f.sound) for a, f in own)
-            return Judge(op, partner, kept, outs, outs)
+            inputs, made = tuple(replace(f, value=a, error=None) for a, f in own), outs
+        return Judge(op, partner, inputs, outs, made)
 
     @property
     def arrays(self) -> list[Array]:

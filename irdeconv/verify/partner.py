@@ -298,10 +298,8 @@ def _names(graph: Graph) -> dict[str, Value]:
             continue
         for port in range(max(node.outputs, 1)):
             value = Value(node.id, port)
-            spelled = node.output_key(port)
-            layers.setdefault(spelled, set()).add(value)
-            if node.outputs > 1 and not port:
-                layers.setdefault(node.name, set()).add(value)
+            for name in (node.output_key(port), *[node.name] * (port == 0)):
+                layers.setdefault(name, set()).add(value)
             for name in node.names_of(port):
                 tensors.setdefault(name, set()).add(value)
     found = layers | tensors

@@ -178,7 +178,8 @@ class _RaisingAttempt:
         known = (n for n in source.topological() if known_type(n) in types)
         cores = [n for n in known if n.id not in self._dead]
         # Joined convolutions come before single ones, which may take a resize with them.
-        for core in progress.each("raising", sorted(cores, key=_turn), name=attrgetter("name")):
+        cores.sort(key=lambda n: {"Concat": 0, "Interpolate": 2}.get(n.type, 1))
+        for core in progress.each("raising", cores, name=attrgetter("name")):
             if core.id in kept:
                 self.layers.append((RaisedLayer(core.name, core.type, None, kept[core.id]), None))
             else:
@@ -237,10 +238,6 @@ def _raise_one(
     except Unproved as e:
         reason = str(e)
     return RaisedLayer(core.name, core.type, None, reason), None
-
-
-def _turn(core: Node) -> int:
-    return {"Concat": 0, "Interpolate": 2}.get(core.type, 1)
 
 
 def _pattern(core: Node, decomposition: Decomposition) -> str:

@@ -108,11 +108,6 @@ class Reduced:
         """The layers that are left, producers first."""
         return self.piece.layers
 
-    @property
-    def constant_bytes(self) -> int:
-        """The bytes of the constants that are left."""
-        return _constant_bytes(self.piece)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         return json_form(
@@ -120,6 +115,7 @@ class Reduced:
             "layers layers_before constant_bytes constant_bytes_before inputs found checks repeated"
             " undecided seconds stopped",
             layers=_listed_layers(self.piece),
+            constant_bytes=self.piece.constant_bytes,
             inputs={name: list(a.shape) for name, a in self.inputs.items()},
             seconds=round(self.seconds, 3),
         )
@@ -133,10 +129,6 @@ class Reduced:
     def __str__(self) -> str:
         names = ", ".join(f'{n.type} "{n.name}"' for n in self.layers)
         return printable(f"{count(self.layers_before, 'layer')} -> {len(self.layers)}: {names}")
-
-
-def _constant_bytes(variant: Variant) -> int:
-    return sum(n.spec().nbytes or 0 for n in variant.graph.nodes("Const"))
 
 
 def _listed_layers(variant: Variant) -> list[dict[str, str]]:
@@ -156,7 +148,7 @@ def shrink(search: Search) -> Reduced:
     return Reduced(
         piece=search.best,
         layers_before=len(original.layers),
-        constant_bytes_before=_constant_bytes(original),
+        constant_bytes_before=original.constant_bytes,
         found=search.outcome.said,
         checks=search.checks,
         repeated=search.repeated,
@@ -176,9 +168,6 @@ def _search(search: Search) -> None:
                 stage(search)
         if search.best is before:
             return
-
-
-FLAKY = "make the check repeatable: fixed seeds, one thread, no cache"
 
 
 def nothing_to_reduce(message: str, hint: str) -> IrdeconvError:
@@ -321,7 +310,8 @@ def _seen_to_fail(task: Task, check: Check, original: Variant) -> Outcome:
         if outcome.fails != again.fails:
             runs = f"first: {outcome.said}; then: {again.said}"
             message = f"the check does not say the same of the same model: {runs}"
-            raise nothing_to_reduce(message, FLAKY)
+            hint = "make the check repeatable: fixed seeds, one thread, no cache"
+            raise nothing_to_reduce(message, hint)
     if not outcome.fails:
         why = _changed_by_writing(task, check, original)
         message = why or f"the fault does not show in the model: {outcome.said}"

@@ -72,7 +72,6 @@ def plan_of(graph: Graph, feeds: dict[str, Array]) -> Plan:
     return build_plan(ready, settings=Settings(False, Threads(1)))
 
 
-AGREES = "other inputs (-i) or a smaller --tolerance may show it"
 _NUMBERS = re.compile(r"[-+(]*\d.*")  # sizes and values change while a mistake stays the same
 
 
@@ -86,7 +85,7 @@ class ComparingCheck:
 
     tolerance: float | None = None
     kind: str | None = None
-    hint: str = AGREES
+    hint: str = "other inputs (-i) or a smaller --tolerance may show it"
 
     def __call__(self, variant: Variant) -> Outcome:
         """Compare the variant's sides; a comparison that cannot be made says nothing."""

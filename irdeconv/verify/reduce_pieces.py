@@ -58,6 +58,11 @@ class Variant:
         names = zip(self.graph.inputs, self.graph.parameters, strict=True)
         return {name: self.feeds[node.name] for name, node in names}
 
+    @property
+    def constant_bytes(self) -> int:
+        """The bytes of the constants of the first graph."""
+        return sum(n.spec().nbytes or 0 for n in self.graph.nodes("Const"))
+
     def edited(self, edit: Edit, feeds: Mapping[str, Array] | None = None) -> Variant | None:
         """Return a copy with other operations and feeds; None if nothing changes or fits."""
         changed, graphs = feeds is not None, []
@@ -250,7 +255,9 @@ class Knife:
             if array is None or spec.dtype is None:
                 return None
             name = node.output_key(value.port)
-            if self._becomes_constant(value, real=spec.dtype.is_real, first=not out.feeds):
+            fixed = value.node in self._fixed or not spec.dtype.is_real
+            fixed = fixed or (self.frozen and bool(out.feeds))
+            if fixed and value.node not in self.flow.guessed:
                 data = ArrayData.of(array, spec.dtype)
                 op: Op = Const(element_type=spec.dtype, shape=array.shape, data=data)
             else:
@@ -260,11 +267,6 @@ class Knife:
             names = node.names_of(value.port) or (() if name in self._tensors else (name,))
             out.cuts[cut] = Node(0, op, name, tensor_names=(names,) if names else ())
         return out
-
-    def _becomes_constant(self, value: Value, *, real: bool, first: bool) -> bool:
-        if value.node in self.flow.guessed:
-            return False
-        return value.node in self._fixed or not real or (self.frozen and not first)
 
     @cached_property
     def _orders(self) -> list[list[Node]]:
