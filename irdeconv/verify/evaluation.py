@@ -166,11 +166,6 @@ def scattering(size: int, begin: int, outputs: int, step: tuple[int, int], taps:
     return np.where((at % step[0] == 0) & (place >= 0) & (place < size), place, -1)
 
 
-def shape_of(shape: Ints) -> Array:
-    """Return an array of a shape that takes no memory."""
-    return np.broadcast_to(np.zeros((), np.int64), shape)
-
-
 LARGEST_PROBED = 2**25  # elements of a value
 SUM_BITS = 64  # of the number of terms of a sum
 BITS = {"f64": 2200, "f32": 300, "bf16": 300, "f16": 64}  # from the smallest number to the largest
@@ -264,7 +259,8 @@ class Evaluation:
             return [layer.elements]
         if layer.type == "ShapeOf":
             x = inputs[0]
-            return language.evaluate(layer, [TypedArray(shape_of(x.array.shape), x.type or "f32")])
+            shape = np.broadcast_to(np.zeros((), np.int64), x.array.shape)  # takes no memory
+            return language.evaluate(layer, [TypedArray(shape, x.type or "f32")])
         known = [x for x in inputs if isinstance(x, TypedArray)]
         if len(known) == len(inputs) and not is_deconvolution(layer):
             return language.evaluate(layer, known)

@@ -20,7 +20,7 @@ import numpy as np
 
 from irdeconv.base.errors import count
 from irdeconv.proof.definition import LayerDefinition, define, is_deconvolution
-from irdeconv.proof.model import Ints, Layer, Obligation, Port, Shape, TypedArray, Unproved
+from irdeconv.proof.model import Ints, Layer, Obligation, Port, Shape, TypedArray, Unproved, need
 from irdeconv.verify.adapter import originals, read_by, region
 from irdeconv.verify.evaluation import (
     LEAST_PRIME,
@@ -72,8 +72,7 @@ def probe(ob: Obligation, seed: Sequence[int]) -> Probed:
             continue
         done.append(str(list(data)))
         chance = max(chance, float(np.prod(trials)))
-    if not done:
-        raise Unproved("no size was found for which the layer has an output")
+    need(done, "no size was found for which the layer has an output")
     return Probed(tuple(done), chance)
 
 

@@ -300,13 +300,8 @@ def _building(
 
 def _operation(made: Raising) -> BackpropData:
     """Return the deconvolution; OpError where it is none that OpenVINO takes."""
-    op = backprop_data(made.filter.shape[0])(
-        strides=made.strides,
-        pads_begin=made.pads_begin,
-        pads_end=made.pads_end,
-        dilations=made.dilations,
-        output_padding=made.output_padding,
-    )
+    names = ("strides", "pads_begin", "pads_end", "dilations", "output_padding")
+    op = backprop_data(made.filter.shape[0])(**{name: getattr(made, name) for name in names})
     require_fit(op)
     return op
 
