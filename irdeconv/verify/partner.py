@@ -11,9 +11,10 @@ import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Queue
+from queue import Empty, Queue
 from typing import Any, Literal
 
 import numpy as np
@@ -155,9 +156,10 @@ class PlanPartner(Partner):
     def close(self) -> None:
         """Stop the run."""
         self._stopped = True
-        while self._outputs is None and isinstance(self._queue.get(), tuple):
-            pass
-        self._thread.join()
+        while self._thread.is_alive():
+            with suppress(Empty):  # it may wait for room
+                self._queue.get_nowait()
+            self._thread.join(0.01)
 
     def _take(self) -> None:
         """Take a layer, the outputs at the end of the run, or the error that ended it."""
@@ -204,9 +206,8 @@ class SavedPartner(Partner):
         self._problems: list[Diagnostic] = []
         names = _names(graph)
         # A dump holds a layer that is an output twice; the layer is the one behind `dump/`.
-        plain = {
-            n.removeprefix(DUMPED): n for n in sorted(arrays, key=lambda n: n.startswith(DUMPED))
-        }
+        dumped_last = sorted(arrays, key=lambda n: n.startswith(DUMPED))
+        plain = {n.removeprefix(DUMPED): n for n in dumped_last}
         keys = layer_keys(graph)
         unlike = other_parts(keys.values(), plain, complete=False)
         named = ((names[p], n) for p, n in plain.items() if p in names)
