@@ -323,8 +323,8 @@ def smaller(search: Search) -> None:
 
 def _least(search: Search, size: int, **way: Any) -> bool:
     """Take the least of 1, 2, 4, ... with which the fault shows; whether there is one."""
-    smaller = (SizeChange(size, 1 << n, **way) for n in range((size - 1).bit_length()))
-    return any(search.fails(resized(search.best, change)) for change in smaller)
+    changes = (SizeChange(size, 1 << n, **way) for n in range((size - 1).bit_length()))
+    return any(search.fails(resized(search.best, change)) for change in changes)
 
 
 def _places(variant: Variant) -> Iterator[tuple[Place, int]]:
