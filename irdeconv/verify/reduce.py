@@ -55,8 +55,7 @@ from irdeconv.verify.reduce_search import Exhausted, Search
 
 ROUNDS = 3  # of all stages; what one leaves out may let another leave out more
 
-Stage = Callable[[Search], None]
-STAGES: Mapping[str, Stage] = {
+STAGES: Mapping[str, Callable[[Search], None]] = {
     "leaving out layers": reduce_search.fewer_layers,
     "shrinking sizes": reduce_search.smaller,
     "simplifying attributes": reduce_search.plainer_attributes,

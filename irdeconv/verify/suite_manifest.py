@@ -191,9 +191,6 @@ def _contents(path: Path, limit: int) -> bytes:
         raise FileAccessError(Diagnostic("E100", "error", message, hint=hint)) from e
 
 
-SUFFIXES = (".npz", ".npy")
-
-
 class UnreadableResult(Exception):
     """A result that is there and cannot be taken for an array; the text says why."""
 
@@ -211,7 +208,8 @@ def open_results(source: str | Path | Mapping[str, Any]) -> Iterator[dict[str, R
     if isinstance(source, Mapping):
         yield {case: partial(_in_memory, found) for case, found in source.items()}
     elif path.is_dir():
-        yield {p.stem: partial(_in_file, p) for p in sorted(path.iterdir()) if p.suffix in SUFFIXES}
+        files = (p for p in sorted(path.iterdir()) if p.suffix in (".npz", ".npy"))
+        yield {p.stem: partial(_in_file, p) for p in files}
     elif not path.exists():
         message = f"cannot read {path}: No such file or directory"
         raise FileAccessError(Diagnostic("E100", "error", message, hint=_HINT))

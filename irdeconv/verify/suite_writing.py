@@ -113,8 +113,8 @@ def _room(layer: SuiteLayer) -> float:
     rows = zip(layer.kernel, layer.strides, layer.dilations, strict=True)
     # Taps that meet in one output are S / gcd(S, D) apart.
     taps = (-(-k // (s // math.gcd(s, d))) for k, s, d in rows)
-    terms = layer.channels // layer.groups * math.prod(taps)
-    terms += layer.bias  # a bias is at most the square, too
+    # A bias is at most the square, too.
+    terms = layer.channels // layer.groups * math.prod(taps) + layer.bias
     return float(2.0 ** _EXACT_BITS[layer.element_type] / terms)
 
 
