@@ -113,7 +113,9 @@ def _list(args: argparse.Namespace, console: Console) -> Answer:
     else:
         cases = [(c.name, c.set, c.tests, c.layer) for c in _gathered(args, console)]
     keys = ("name", "set", "tests", "layer")
-    rows = [dict(zip(keys, (*facts, terms(layer)), strict=True)) for *facts, layer in cases]
+    rows: list[dict[str, Any]] = [
+        dict(zip(keys, (*facts, terms(layer)), strict=True)) for *facts, layer in cases
+    ]
 
     def text() -> None:
         for row in rows:

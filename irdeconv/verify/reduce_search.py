@@ -219,17 +219,24 @@ def fewer_outputs(search: Search) -> None:
 def cut_begin(search: Search) -> None:
     """Find the last layer with which the piece may begin; what flows in becomes its inputs."""
     before = search.best
-    for frozen in (False, True):
-        if search.best is before:
-            knife = Knife(before, frozen)
-            first_failing(len(knife.units), lambda n, k=knife: search.fails(k.piece(k.units[-n:])))
+    _begin_later(search, Knife(before))
+    if search.best is before:
+        _begin_later(search, Knife(before, frozen=True))
+
+
+def _begin_later(search: Search, knife: Knife) -> None:
+    units = knife.units
+    first_failing(len(units), lambda n: search.fails(knife.piece(units[-n:])))
 
 
 def leave_out(search: Search) -> None:
     """Leave out any layers that the fault does not need."""
-    for frozen in (False, True):
-        knife = Knife(search.best, frozen)
-        minimized(knife.units, lambda some, k=knife: search.fails(k.piece(some)))
+    _leave_out(search, Knife(search.best))
+    _leave_out(search, Knife(search.best, frozen=True))
+
+
+def _leave_out(search: Search, knife: Knife) -> None:
+    minimized(knife.units, lambda some: search.fails(knife.piece(some)))
 
 
 def bypass(search: Search) -> None:
