@@ -320,11 +320,8 @@ def _outputs(graph: Graph, names: list[str], known: set[str]) -> list[str | None
         return named
     if len(names) == len(named):
         return list(names)
-    numbered: dict[int, str] = {}
-    for n in names:
-        match = _POSITION.fullmatch(n)
-        if match:
-            numbered.setdefault(int(match[1]), n)
+    # Of several arrays of one number the first one counts.
+    numbered = {int(m[1]): m[0] for m in map(_POSITION.fullmatch, reversed(names)) if m}
     return [numbered.get(i) for i in range(len(named))]
 
 

@@ -310,12 +310,9 @@ class RaisingSite:
 
     def _behind(self) -> set[str]:
         """Return the types of the users, and of those of a bias."""
-
-        def users(node: Node) -> list[Node]:
-            return [self.graph.node(i) for i, _ in self.graph.users(Value(node.id))]
-
-        behind = users(self.core)
-        return {known_type(m) for n in behind for m in (n, *users(n) * (known_type(n) == "Add"))}
+        graph, ids = self.graph, self.graph.successors(self.core.id)
+        ids += [i for n in ids if known_type(graph.node(n)) == "Add" for i in graph.successors(n)]
+        return {known_type(graph.node(i)) for i in ids}
 
     @cached_property
     def _chains(self) -> list[list[Value]]:
@@ -420,9 +417,8 @@ class RaisingSite:
         """Return the constant that an Add puts on every channel, None where it is none."""
         other = [v for v in self.graph.inputs_of(node.id) if v != value]
         array = folded(self.graph, other[0]) if len(other) == 1 else None
-        if not isinstance(node.op, Add) or node.op.auto_broadcast != "numpy":
-            return None
-        if array is None or not _is_finite(array):
+        numpy = isinstance(node.op, Add) and node.op.auto_broadcast == "numpy"
+        if not numpy or array is None or not _is_finite(array):
             return None
         with suppress(ValueError):
             column = (1, view.shape[1], *(1 for _ in view.runs[2:]))

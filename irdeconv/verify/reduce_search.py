@@ -191,9 +191,8 @@ def try_suspects(search: Search) -> None:
     """Try the layers that the check has named, each by itself, then all together."""
     knife = Knife(search.best)
     units = knife.named(search.outcome.suspects)
-    for unit in units[:SUSPECTS]:
-        if search.fails(knife.piece([unit])):
-            return
+    if any(search.fails(knife.piece([unit])) for unit in units[:SUSPECTS]):
+        return
     if 1 < len(units) < len(knife.units):
         search.fails(knife.piece(units))
 
