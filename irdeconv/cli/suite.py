@@ -82,12 +82,12 @@ def _run(args: argparse.Namespace, console: Console) -> Answer:
         if not args.output.endswith(".npz"):
             require_folder(Path(args.output))
     suite = Suite.open(Path(args.dir))
-    ran = run_suite(suite, args.peer, lowered=args.lowered_models)
+    arrays, problems = run_suite(suite, args.peer, lowered=args.lowered_models)
     if args.output is not None:
-        save_results(Path(args.output), ran.arrays)
+        save_results(Path(args.output), arrays)
         console.log(f"wrote {args.output}")
     blame = (args.peer, file_of(args.peer, lowered=args.lowered_models))
-    return _report(check(suite, ran.arrays, ran.problems, blame), args, console)
+    return _report(check(suite, arrays, problems, blame), args, console)
 
 
 def _report(report: SuiteReport, args: argparse.Namespace, console: Console) -> Answer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -24,26 +23,20 @@ from irdeconv.runtime.plan import build_plan
 from irdeconv.verify import suite_manifest
 from irdeconv.verify.suite_cases import SuiteCase, chosen_dialects, chosen_sets, packaged, selected
 from irdeconv.verify.suite_file import read_layers
-from irdeconv.verify.suite_manifest import StoredCase, Suite
+from irdeconv.verify.suite_manifest import Suite
 from irdeconv.verify.suite_report import SuiteReport, check
 from irdeconv.verify.suite_writing import MAX_SIZE, Data, Recipe, make, require_room
 
 Run = Callable[[Path, dict[str, Array]], Array]
 
 
-@dataclass(frozen=True)
-class RanCases:
-    """The outputs by case, and why the other cases have none."""
+def run(
+    suite: Suite, peer: str, *, lowered: bool = False
+) -> tuple[dict[str, Array], dict[str, str]]:
+    """Run all cases in `peer`; return the outputs by case, and why the other cases have none.
 
-    arrays: dict[str, Array]
-    problems: dict[str, str]
-
-
-def run(suite: Suite, peer: str, *, lowered: bool = False) -> RanCases:
-    """Run all cases in `peer`, with `lowered` their lowered models.
-
-    UsageError for an unknown peer and for models that the suite has not; UnsupportedError where the
-    peer is not installed.
+    With `lowered` their lowered models run. UsageError for an unknown peer and for models that the
+    suite has not; UnsupportedError where the peer is not installed.
     """
     if peer not in PEERS:
         message = f'there is no peer "{peer}": {", ".join(PEERS)}'
@@ -57,10 +50,18 @@ def run(suite: Suite, peer: str, *, lowered: bool = False) -> RanCases:
     except ExtraError as e:
         message = f"running in {peer} needs its package, which {e}"
         raise UnsupportedError(Diagnostic("E506", "error", message)) from e
-    out = RanCases({}, {})
+    arrays, problems = dict[str, Array](), dict[str, str]()
     for case in progress.each(f"running {peer}", suite.cases, lambda case: case.name):
-        _one(case, file, call, out)
-    return out
+        if not case.has(file):
+            problems[case.name] = f"it has no {file}"
+            continue
+        try:
+            arrays[case.name] = call(case.path(file), case.inputs())
+        except IrdeconvError as e:
+            problems[case.name] = e.diagnostics[0].message
+        except Exception as e:  # whatever a peer says about a model that it cannot run
+            problems[case.name] = f"{type(e).__name__}: {last_line(str(e))}"
+    return arrays, problems
 
 
 def file_of(peer: str, *, lowered: bool) -> str:
@@ -70,18 +71,6 @@ def file_of(peer: str, *, lowered: bool) -> str:
     if lowered:
         raise misused("onnxruntime runs model.onnx, of which there is no lowered one")
     return suite_manifest.ONNX
-
-
-def _one(case: StoredCase, file: str, call: Run, out: RanCases) -> None:
-    if not case.has(file):
-        out.problems[case.name] = f"it has no {file}"
-        return
-    try:
-        out.arrays[case.name] = call(case.path(file), case.inputs())
-    except IrdeconvError as e:
-        out.problems[case.name] = e.diagnostics[0].message
-    except Exception as e:  # whatever a peer says about a model that it cannot run
-        out.problems[case.name] = f"{type(e).__name__}: {last_line(str(e))}"
 
 
 def _irdeconv(path: Path, inputs: dict[str, Array]) -> Array:
@@ -216,4 +205,4 @@ def run_suite(folder: Place, peer: str, *, lowered: bool = False) -> dict[str, A
     >>> ird.check_suite("vectors", ird.run_suite("vectors", "irdeconv")).passed
     True
     """
-    return run(Suite.open(Path(folder)), peer, lowered=lowered).arrays
+    return run(Suite.open(Path(folder)), peer, lowered=lowered)[0]
