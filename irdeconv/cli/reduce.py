@@ -107,9 +107,9 @@ def _command(args: argparse.Namespace, out: Path, *, in_one_piece: bool) -> str:
 def _text(done: Reduced, command: str, written: list[str], console: Console) -> None:
     """Write what is left, what it took, and the model itself where it is small."""
     rows = {
-        "layers": f"{done.layers_before:,} -> {len(done.layers):,}: "
+        "layers": f"{done.before.layers:,} -> {done.after.layers:,}: "
         + ", ".join(f'{n.type} "{n.name}"' for n in done.layers),
-        "constants": f"{done.constant_bytes_before:,} -> {done.piece.constant_bytes:,} bytes",
+        "constants": f"{done.before.constant_bytes:,} -> {done.after.constant_bytes:,} bytes",
         "found": done.found,
         "checks": _effort(done),
     }

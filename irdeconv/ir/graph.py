@@ -372,8 +372,7 @@ class Graph:
 
     def live(self) -> set[int]:
         """Return the ids of the nodes that a Result or a node with side effects needs."""
-        ends = (n.id for n in self.nodes() if n.op.side_effect or n.op.type == "Result")
-        return self.upstream(ends)
+        return self.upstream(n.id for n in self.nodes() if n.op.side_effect or n.type == "Result")
 
     def upstream(
         self, nodes: Iterable[int], follows: Callable[[Value], bool] = lambda value: True

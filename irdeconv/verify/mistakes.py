@@ -176,16 +176,12 @@ def _apart(op: Op, inputs: Sequence[Array], b: Array) -> float:
         y = evaluate(op, inputs)[0].astype(np.float64)
     except Exception:  # these settings do not fit the inputs, whatever the operation objects to
         return np.inf
-    if y.shape != b.shape or _alike(b):
+    # Many settings explain numbers that are all the same.
+    if y.shape != b.shape or b.size < 2 or bool(np.all(b == b.reshape(-1)[0])):
         return np.inf
     with np.errstate(invalid="ignore"):
         gap = np.abs(y - b.astype(np.float64))
     return float(gap.max(initial=0.0)) if np.isfinite(gap).all() else np.inf
-
-
-def _alike(b: Array) -> bool:
-    """Whether all numbers are one, which many settings explain."""
-    return b.size < 2 or bool(np.all(b == b.reshape(-1)[0]))
 
 
 def _alternatives(op: Op, inputs: Sequence[Array], b: Array) -> Iterator[Alternative]:

@@ -142,10 +142,8 @@ class OpenVinoPartner(Partner):
             raise missing(self.file)
         try:
             model = self._core.read_model(str(self.file), str(self.weights or ""))
-            shapes = {}
-            for port, array in self._bound(model):
-                if port.get_partial_shape() != self._ov.PartialShape(list(array.shape)):
-                    shapes[port] = self._ov.PartialShape(list(array.shape))
+            fed = [(p, self._ov.PartialShape(list(a.shape))) for p, a in self._bound(model)]
+            shapes = {p: shape for p, shape in fed if p.get_partial_shape() != shape}
             if shapes:
                 model.reshape(shapes)
         except UnsupportedError:

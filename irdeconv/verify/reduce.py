@@ -50,7 +50,7 @@ from irdeconv.verify.reduce_checks import (
     parse_command,
     plan_of,
 )
-from irdeconv.verify.reduce_pieces import Knife, Unit, Variant, guess
+from irdeconv.verify.reduce_pieces import Knife, ModelSize, Unit, Variant, guess
 from irdeconv.verify.reduce_search import Exhausted, Search
 
 ROUNDS = 3  # of all stages; what one leaves out may let another leave out more
@@ -77,8 +77,8 @@ class Reduced:
     """
 
     piece: Variant
-    layers_before: int
-    constant_bytes_before: int
+    before: ModelSize
+    after: ModelSize
     found: str
     checks: int
     repeated: int
@@ -114,7 +114,9 @@ class Reduced:
             "layers layers_before constant_bytes constant_bytes_before inputs found checks repeated"
             " undecided seconds stopped",
             layers=_listed_layers(self.piece),
-            constant_bytes=self.piece.constant_bytes,
+            layers_before=self.before.layers,
+            constant_bytes=self.after.constant_bytes,
+            constant_bytes_before=self.before.constant_bytes,
             inputs={name: list(a.shape) for name, a in self.inputs.items()},
             seconds=round(self.seconds, 3),
         )
@@ -127,7 +129,7 @@ class Reduced:
 
     def __str__(self) -> str:
         names = ", ".join(f'{n.type} "{n.name}"' for n in self.layers)
-        return printable(f"{count(self.layers_before, 'layer')} -> {len(self.layers)}: {names}")
+        return printable(f"{count(self.before.layers, 'layer')} -> {self.after.layers}: {names}")
 
 
 def _listed_layers(variant: Variant) -> list[dict[str, str]]:
@@ -137,7 +139,7 @@ def _listed_layers(variant: Variant) -> list[dict[str, str]]:
 
 def shrink(search: Search) -> Reduced:
     """Return the smallest failing variant within the search's limits; an interruption is one."""
-    original, stopped = search.best, None
+    before, stopped = search.best.size, None
     try:
         _search(search)
     except Exhausted as e:
@@ -146,8 +148,8 @@ def shrink(search: Search) -> Reduced:
         stopped = "interrupted"
     return Reduced(
         piece=search.best,
-        layers_before=len(original.layers),
-        constant_bytes_before=original.constant_bytes,
+        before=before,
+        after=search.best.size,
         found=search.outcome.said,
         checks=search.checks,
         repeated=search.repeated,

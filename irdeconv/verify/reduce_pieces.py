@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,13 @@ from irdeconv.verify.partner import matched
 PASSIVE = ("Parameter", "Const", "Result")  # what is no layer of its own
 KEPT_BYTES = 1 << 29
 Edit = Callable[[Node], Op | None]
+
+
+class ModelSize(NamedTuple):
+    """How large a model is: its layers (constants, inputs and outputs are none), constants."""
+
+    layers: int
+    constant_bytes: int
 
 
 @dataclass(frozen=True)
@@ -59,9 +67,10 @@ class Variant:
         return {name: self.feeds[node.name] for name, node in names}
 
     @property
-    def constant_bytes(self) -> int:
-        """The bytes of the constants of the first graph."""
-        return sum(n.spec().nbytes or 0 for n in self.graph.nodes("Const"))
+    def size(self) -> ModelSize:
+        """How large the first graph is."""
+        constants = sum(n.spec().nbytes or 0 for n in self.graph.nodes("Const"))
+        return ModelSize(len(self.layers), constants)
 
     def edited(self, edit: Edit, feeds: Mapping[str, Array] | None = None) -> Variant | None:
         """Return a copy with other operations and feeds; None if nothing changes or fits."""

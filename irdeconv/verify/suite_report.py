@@ -112,6 +112,10 @@ class Cause:
         rest = f"; so have {self.passed} that pass" if self.passed else "; no case that passes has"
         return f"all {self.failed} have {what}{rest}"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return json_form(self)
+
 
 def causes(failed: Sequence[Sequence[str]], passed: Sequence[Sequence[str]]) -> list[Cause]:
     """Return what all failures have and fewest passing cases have, the most telling first.
