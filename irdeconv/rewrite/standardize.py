@@ -23,7 +23,7 @@ from irdeconv.base.errors import Collector, Diagnostic, OpError, UnsupportedErro
 from irdeconv.ir import geometry
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.geometry import IntVector
-from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.graph import Graph, Node, Value, upstream
 from irdeconv.ir.op import Builder, Op, SugarOp
 from irdeconv.ir.spec import DYNAMIC, Array, Shape, Spec, compatible, format_shape, is_static
 from irdeconv.ops import core
@@ -153,7 +153,7 @@ def _recognise(graph: Graph, reshape: Node, insertion: core.ZeroInsertion) -> bo
     source = _source(graph, reshape, insertion)
     if source is None:
         return False
-    before = graph.upstream([reshape.id], lambda v: v != source)
+    before = upstream(graph, [reshape.id], lambda v: v != source)
     fixed = constant(graph, graph.inputs_of(reshape.id)[1]) is not None
     reshape.rt_info = None
     made = replace_node(graph, reshape, lambda _, b, *__: b.add(insertion, source)).made

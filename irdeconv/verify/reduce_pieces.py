@@ -17,7 +17,7 @@ import numpy as np
 
 from irdeconv.base import progress
 from irdeconv.ir.constant import ArrayData
-from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.graph import Graph, Node, Value, upstream
 from irdeconv.ir.op import Op, as_tuple
 from irdeconv.ir.spec import Array, Interval, Spec
 from irdeconv.kernels.blas import one_blas_thread
@@ -129,7 +129,7 @@ class Flow:
         self.guessed.discard(value.node)
 
     def _compute(self, wanted: set[Value]) -> dict[Value, Array]:
-        needed = self.graph.upstream((v.node for v in wanted), lambda v: v not in self._known)
+        needed = upstream(self.graph, (v.node for v in wanted), lambda v: v not in self._known)
         order = [n for n in self.graph.topological() if n.id in needed]
         left = Counter(v for n in order for v in self.graph.inputs_of(n.id))
         live: dict[Value, Array] = {}
@@ -321,7 +321,7 @@ class _Side:
         def inside(value: Value) -> bool:
             return value.node not in borders and graph.node(value.node).type != "Parameter"
 
-        self.nodes = graph.upstream((u[number] for u in kept), inside)
+        self.nodes = upstream(graph, (u[number] for u in kept), inside)
         read = {v for i in self.nodes for v in graph.inputs_of(i)}
         self.cuts = {(borders[v.node], v.port) for v in read if v.node in borders}
         producers = (graph.node(v.node) for v in read)
@@ -339,7 +339,7 @@ class _Side:
                 if node.type == type:
                     values[Value(unit[self.number], port)] = Value(_add(out, node, ()).id)
         ends = (unit[self.number] for unit, _ in outputs)
-        needed = self.graph.upstream(ends, lambda v: v.node in self.nodes)
+        needed = upstream(self.graph, ends, lambda v: v.node in self.nodes)
         for node in (n for n in order if n.id in needed and n.type != "Result"):
             new = _add(out, node, [values[v] for v in self.graph.inputs_of(node.id)])
             for port in range(max(node.outputs, 1)):
