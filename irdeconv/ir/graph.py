@@ -372,14 +372,8 @@ class Graph:
 
     def live(self) -> set[int]:
         """Return the ids of the nodes that a Result or a node with side effects needs."""
-        seen = {n.id for n in self.nodes() if n.op.side_effect or n.op.type == "Result"}
-        stack = list(seen)
-        while stack:
-            for p, _ in self._sources[stack.pop()]:
-                if p not in seen:
-                    seen.add(p)
-                    stack.append(p)
-        return seen
+        ends = (n.id for n in self.nodes() if n.op.side_effect or n.op.type == "Result")
+        return upstream(self, ends)
 
     # Changing ----------------------------------------------------------------------------------
 
@@ -465,6 +459,20 @@ class Graph:
     def lint(self) -> None:
         """Raise GraphError where a cycle exists."""
         self.topological()
+
+
+def upstream(
+    graph: Graph, nodes: Iterable[int], follows: Callable[[Value], bool] = lambda value: True
+) -> set[int]:
+    """Return the ids of nodes and of all producers behind inputs that `follows` accepts."""
+    seen = set(nodes)
+    stack = list(seen)
+    while stack:
+        for value in graph.inputs_of(stack.pop()):
+            if value.node not in seen and follows(value):
+                seen.add(value.node)
+                stack.append(value.node)
+    return seen
 
 
 def unique(names: Iterable[str]) -> list[str]:

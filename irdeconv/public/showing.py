@@ -36,8 +36,7 @@ from irdeconv.verify.certificates import Certificates
 from irdeconv.verify.comparison import Comparison, compare_plan
 from irdeconv.verify.openvino import OpenVinoPartner, openvino
 from irdeconv.verify.partner import Partner, PlanPartner, Precision, SavedPartner
-from irdeconv.verify.reduce import PEER
-from irdeconv.verify.reduce_around import Recorder, find_around, write_around
+from irdeconv.verify.reduce import PEER, find_around, write_around
 
 
 def compare(
@@ -72,11 +71,10 @@ def compare(
     plan = compile(a, None, threads=1, fuse=False, once=True)
     with TemporaryDirectory(prefix="irdeconv-") as folder:
         start, other = _second_side(plan, b, inputs, weights, folder, peer_precision)
-        recorder = Recorder(start)
-        result = compare_plan(plan, recorder, inputs, tolerance)
+        result = compare_plan(plan, start, inputs, tolerance)
         if reduce is not None:
             is_peer = isinstance(b, str) and b == PEER
-            around = find_around(plan, recorder, inputs, result, other, tolerance)
+            around = find_around(plan, start, inputs, result, other)
             if around is not None:
                 write_around(around, Path(reduce), PEER if is_peer else None)
         return replace(result, other=other)

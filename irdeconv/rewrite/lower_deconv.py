@@ -13,7 +13,7 @@ from irdeconv.base import gc_pause, progress
 from irdeconv.base.errors import Collector, LimitError, LoweringError, Note, OpError, TargetError
 from irdeconv.base.form_names import AUTO, FALLBACK
 from irdeconv.base.limits import current, raise_hint
-from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.graph import Graph, Node, Value, upstream
 from irdeconv.ir.op import SugarOp, infer_op
 from irdeconv.ops import core
 from irdeconv.ops.basic import Opaque
@@ -462,13 +462,7 @@ def _at_end(graph: Graph, node: Node) -> bool:
 def _warn_of_declared(state: _State) -> None:
     """Warn of operations that only the file declares, where new nodes rely on their shapes."""
     graph = state.graph
-    todo = [n.id for n in graph.nodes() if n.origins]
-    seen = set(todo)
-    while todo:
-        for value in graph.inputs_of(todo.pop()):
-            if value.node not in seen:
-                seen.add(value.node)
-                todo.append(value.node)
+    seen = upstream(graph, (n.id for n in graph.nodes() if n.origins))
     for node in map(graph.node, sorted(seen)):
         inner = (n for body in bodies_of(node) for n in every_node(body.graph))
         if is_stale(node):

@@ -23,7 +23,7 @@ from irdeconv.base.errors import Collector, Diagnostic, OpError, UnsupportedErro
 from irdeconv.ir import geometry
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.geometry import IntVector
-from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.graph import Graph, Node, Value, upstream
 from irdeconv.ir.op import Builder, Op, SugarOp
 from irdeconv.ir.spec import DYNAMIC, Array, Shape, Spec, compatible, format_shape, is_static
 from irdeconv.ops import core
@@ -153,7 +153,7 @@ def _recognise(graph: Graph, reshape: Node, insertion: core.ZeroInsertion) -> bo
     source = _source(graph, reshape, insertion)
     if source is None:
         return False
-    before = _upstream(graph, reshape, source)
+    before = upstream(graph, [reshape.id], lambda v: v != source)
     fixed = constant(graph, graph.inputs_of(reshape.id)[1]) is not None
     reshape.rt_info = None
     made = replace_node(graph, reshape, lambda _, b, *__: b.add(insertion, source)).made
@@ -223,17 +223,6 @@ def _equal(a: Op, b: Op) -> bool:
     if isinstance(a, PadBase) and isinstance(b, PadBase):
         return a.pad_mode == b.pad_mode
     return a == b
-
-
-def _upstream(graph: Graph, reshape: Node, source: Value) -> set[int]:
-    """Return the ids of the nodes between `source` and a spelling's end."""
-    found, stack = {reshape.id}, [reshape.id]
-    while stack:
-        for v in graph.inputs_of(stack.pop()):
-            if v.node not in found and v != source:
-                found.add(v.node)
-                stack.append(v.node)
-    return found
 
 
 @gc_pause.paused()

@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -165,11 +166,6 @@ def scattering(size: int, begin: int, outputs: int, step: tuple[int, int], taps:
     return np.where((at % step[0] == 0) & (place >= 0) & (place < size), place, -1)
 
 
-def shape_of(shape: Ints) -> Array:
-    """Return an array of a shape that takes no memory."""
-    return np.broadcast_to(np.zeros((), np.int64), shape)
-
-
 LARGEST_PROBED = 2**25  # elements of a value
 SUM_BITS = 64  # of the number of terms of a sum
 BITS = {"f64": 2200, "f32": 300, "bf16": 300, "f16": 64}  # from the smallest number to the largest
@@ -263,7 +259,8 @@ class Evaluation:
             return [layer.elements]
         if layer.type == "ShapeOf":
             x = inputs[0]
-            return language.evaluate(layer, [TypedArray(shape_of(x.array.shape), x.type or "f32")])
+            shape = np.broadcast_to(np.zeros((), np.int64), x.array.shape)  # takes no memory
+            return language.evaluate(layer, [TypedArray(shape, x.type or "f32")])
         known = [x for x in inputs if isinstance(x, TypedArray)]
         if len(known) == len(inputs) and not is_deconvolution(layer):
             return language.evaluate(layer, known)
@@ -271,10 +268,11 @@ class Evaluation:
             return [self._convolution(layer, inputs)]
         if layer.type in MOVES:
             return self._moved(layer, inputs)
-        rule = _RULES.get(layer.type)
-        if rule is None:
+        if layer.type in _ARITHMETIC:
+            return [_ARITHMETIC[layer.type](self, layer, *map(self.residues, inputs))]
+        if layer.type not in _RULES:
             raise Unproved(f"{layer} of data is not evaluated by the probe")
-        return [rule(self, layer, inputs)]
+        return [_RULES[layer.type](self, layer, inputs)]
 
     def residues(self, x: Known) -> Residues:
         """Return numbers as residues."""
@@ -335,7 +333,7 @@ class Evaluation:
         if d.bias is not None:
             bias = self.residues(inputs[d.bias])
             bias = Residues(bias.array.reshape(-1, *(1,) * n), None, bias.degree, bias.bits)
-            y = self._sum(layer, y, bias)
+            y = self.add(layer, y, bias)
         if d.activation is not None:
             kind, parameters = d.activation
             y = self._activated(y, kind, parameters)
@@ -347,56 +345,43 @@ class Evaluation:
         values = [float(np.asarray(v, rounded)) for v in parameters]
         return self.draw.function(x, (kind, *values))
 
-    def _sum(self, layer: Layer, a: Residues, b: Residues, sign: int = 1) -> Residues:
+    def add(self, layer: Layer, a: Residues, b: Residues, sign: int = 1) -> Residues:
+        """Return a + b, or a - b."""
         _broadcast(layer, a.array, b.array)
         degree, bits = max(a.degree, b.degree), max(a.bits, b.bits) + SUM_BITS
         return Residues((a.array + sign * b.array) % self.numbers.p, a.type, degree, bits)
 
-    def _product(self, layer: Layer, a: Residues, b: Residues) -> Residues:
+    def multiply(self, layer: Layer, a: Residues, b: Residues) -> Residues:
+        """Return a * b."""
         _broadcast(layer, a.array, b.array)
         product = self.numbers.times(a.array, b.array)
         return Residues(product, a.type, a.degree + b.degree, a.bits + b.bits)
 
-    def add(self, layer: Layer, inputs: list[Known]) -> Residues:
-        """Return a + b."""
-        return self._sum(layer, self.residues(inputs[0]), self.residues(inputs[1]))
-
-    def subtract(self, layer: Layer, inputs: list[Known]) -> Residues:
-        """Return a - b."""
-        return self._sum(layer, self.residues(inputs[0]), self.residues(inputs[1]), -1)
-
-    def multiply(self, layer: Layer, inputs: list[Known]) -> Residues:
-        """Return a * b."""
-        return self._product(layer, self.residues(inputs[0]), self.residues(inputs[1]))
-
-    def divide(self, layer: Layer, inputs: list[Known]) -> Residues:
+    def divide(self, layer: Layer, a: Residues, b: Residues) -> Residues:
         """Return a / b of real numbers."""
-        a, b = (self.residues(x) for x in inputs)
         if a.type not in BITS or b.degree:
             raise Unproved(f"{layer}: only real numbers are divided, by constants")
         inverse = Residues(self.numbers.inverse(b.array), b.type, 0, b.bits)
-        return self._product(layer, a, inverse)
+        return self.multiply(layer, a, inverse)
 
-    def negative(self, layer: Layer, inputs: list[Known]) -> Residues:
+    def negative(self, layer: Layer, x: Residues) -> Residues:
         """Return -x."""
-        x = self.residues(inputs[0])
         return Residues(-x.array % self.numbers.p, x.type, x.degree, x.bits)
 
-    def convert(self, layer: Layer, inputs: list[Known]) -> Residues:
+    def convert(self, layer: Layer, x: Residues) -> Residues:
         """Return real numbers of another type: rounding is no part of the proof."""
-        x, type = self.residues(inputs[0]), layer.attributes.get("destination_type", "").lower()
+        type = layer.attributes.get("destination_type", "").lower()
         if type != x.type and not {type, x.type} <= set(BITS):
             raise Unproved(f"{layer}: a conversion of {x.type} to {type} is not evaluated")
         return Residues(x.array, type, x.degree, x.bits)
 
-    def matmul(self, layer: Layer, inputs: list[Known]) -> Residues:
+    def matmul(self, layer: Layer, *sides: Residues) -> Residues:
         """Return the product of matrices."""
-        sides = [self.residues(x) for x in inputs]
         arrays = []
         for x, name in zip(sides, "ab", strict=True):
-            turn = layer.attributes.get(f"transpose_{name}", "false").lower() in ("true", "1")
             if x.array.ndim < 2:
                 raise Unproved(f"{layer}: a vector is not evaluated")
+            turn = _is_set(layer, f"transpose_{name}")
             arrays.append(x.array.swapaxes(-1, -2) if turn else x.array)
         a, b = arrays
         if a.shape[-1] != b.shape[-2]:
@@ -406,12 +391,11 @@ class Evaluation:
         degree = sides[0].degree + sides[1].degree
         return Residues(self.numbers.matmul(a, b), sides[0].type, degree, bits)
 
-    def einsum(self, layer: Layer, inputs: list[Known]) -> Residues:
+    def einsum(self, layer: Layer, *sides: Residues) -> Residues:
         """Return sums of products by an equation of plain letters, each once in a term."""
         left, arrow, right = layer.attributes.get("equation", "").replace(" ", "").partition("->")
         terms = left.split(",")
         letters = "".join(dict.fromkeys("".join(terms)))
-        sides = [self.residues(x) for x in inputs]
         once = all(len(set(t)) == len(t) for t in (*terms, right))
         plain = arrow and letters.isalpha() and set(right) <= set(letters)
         if not plain or not once or len(terms) != len(sides):
@@ -433,8 +417,7 @@ class Evaluation:
         """Return sums along axes."""
         x = self.residues(inputs[0])
         axes = tuple(a % max(x.array.ndim, 1) for a in self.vector(layer, inputs[1]))
-        keep = layer.attributes.get("keep_dims", "false").lower() in ("true", "1")
-        summed = x.array.sum(axes, keepdims=keep) % self.numbers.p
+        summed = x.array.sum(axes, keepdims=_is_set(layer, "keep_dims")) % self.numbers.p
         return Residues(np.asarray(summed), x.type, x.degree, x.bits + SUM_BITS)
 
     def activation(self, layer: Layer, inputs: list[Known]) -> Residues:
@@ -474,15 +457,22 @@ def _broadcast(layer: Layer, a: Array, b: Array) -> None:
         raise Unproved(f"{layer}: auto_broadcast is {mode}")
 
 
-_RULES: dict[str, Callable[[Evaluation, Layer, list[Known]], Residues]] = {
+def _is_set(layer: Layer, attribute: str) -> bool:
+    return layer.attributes.get(attribute, "false").lower() in ("true", "1")
+
+
+_ARITHMETIC: dict[str, Callable[..., Residues]] = {
     "Add": Evaluation.add,
-    "Subtract": Evaluation.subtract,
+    "Subtract": partial(Evaluation.add, sign=-1),
     "Multiply": Evaluation.multiply,
     "Divide": Evaluation.divide,
     "Negative": Evaluation.negative,
     "Convert": Evaluation.convert,
     "MatMul": Evaluation.matmul,
     "Einsum": Evaluation.einsum,
+}
+# What does not read all its inputs as residues.
+_RULES: dict[str, Callable[[Evaluation, Layer, list[Known]], Residues]] = {
     "ReduceSum": Evaluation.reduce_sum,
     **dict.fromkeys(
         ("ReLU", "Tanh", "Sigmoid", "PReLU", "Clamp", "HardSigmoid"), Evaluation.activation

@@ -6,7 +6,7 @@ Find the data that a convolution is computed from, and the node where its deconv
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -256,26 +256,28 @@ class RaisingSite:
             return None
         candidates: list[RaisingCandidate] = []
         for source in self._sources():
-            try:
+            with self._noting():
                 candidates += filter(self._enlarges, self._from(source))
-            except Unproved as e:
-                self.refused[str(e)] = None
         for candidate in sorted(candidates, key=RaisingCandidate.rank, reverse=True):
-            try:
+            with self._noting():
                 return candidate.built(self)
-            except Unproved as e:
-                self.refused[str(e)] = None
         before = {known_type(self._node(v)) for chain in self._chains for v in chain}
         if before & {*ENLARGING} or "DepthToSpace" in self._behind():
             raise Unproved("; ".join(self.refused) or "nothing enlarges its axes by whole factors")
         return None
 
-    def _enlarges(self, candidate: RaisingCandidate) -> bool:
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Note why something is not understood, and go on."""
         try:
-            return candidate.reading.enlarges > 1
+            yield
         except Unproved as e:
             self.refused[str(e)] = None
-            return False
+
+    def _enlarges(self, candidate: RaisingCandidate) -> bool:
+        with self._noting():
+            return candidate.reading.enlarges > 1
+        return False
 
     def _node(self, value: Value) -> Node:
         return self.graph.node(value.node)
@@ -308,12 +310,9 @@ class RaisingSite:
 
     def _behind(self) -> set[str]:
         """Return the types of the users, and of those of a bias."""
-
-        def users(node: Node) -> list[Node]:
-            return [self.graph.node(i) for i, _ in self.graph.users(Value(node.id))]
-
-        behind = users(self.core)
-        return {known_type(m) for n in behind for m in (n, *users(n) * (known_type(n) == "Add"))}
+        graph, ids = self.graph, self.graph.successors(self.core.id)
+        ids += [i for n in ids if known_type(graph.node(n)) == "Add" for i in graph.successors(n)]
+        return {known_type(graph.node(i)) for i in ids}
 
     @cached_property
     def _chains(self) -> list[list[Value]]:
@@ -399,7 +398,7 @@ class RaisingSite:
     def _follow(self, node: Node, ended: RaisingCandidate) -> Any:
         """Follow a node behind; return the bias of what it computes, False where it stays."""
         value, walk = Value(ended.end), ended.walk
-        try:
+        with self._noting():
             if known_type(node) == "Add" and value == Value(self.core.id):
                 view = walk.values[value]
                 bias = self._bias(node, value, view)
@@ -409,21 +408,17 @@ class RaisingSite:
                 numbers = Numbers(view.type, np.arange(view.shape[1]))
                 walk.values[Value(node.id)] = biased(walk.case, walk.layer(node), view, numbers)
                 return bias
-            if known_type(node) not in BEHIND or moved_input(self.graph, node) != value:
-                return False
-            walk.step(node)
-        except Unproved as e:
-            self.refused[str(e)] = None
-            return False
-        return ended.bias
+            if known_type(node) in BEHIND and moved_input(self.graph, node) == value:
+                walk.step(node)
+                return ended.bias
+        return False
 
     def _bias(self, node: Node, value: Value, view: View) -> Array | None:
         """Return the constant that an Add puts on every channel, None where it is none."""
         other = [v for v in self.graph.inputs_of(node.id) if v != value]
         array = folded(self.graph, other[0]) if len(other) == 1 else None
-        if not isinstance(node.op, Add) or node.op.auto_broadcast != "numpy":
-            return None
-        if array is None or not _is_finite(array):
+        numpy = isinstance(node.op, Add) and node.op.auto_broadcast == "numpy"
+        if not numpy or array is None or not _is_finite(array):
             return None
         with suppress(ValueError):
             column = (1, view.shape[1], *(1 for _ in view.runs[2:]))
