@@ -3,11 +3,15 @@
 A size is an integer or an isl expression over open sizes. A position is one over the axes of the
 output, `o0`, `o1`, ..., too, and over the taps of a convolution, `t0`, `t1`, ...: the input channel
 and the place on every axis.
+
+The deconvolutions of all dialects follow by their definition. On an axis, input i times tap k is
+added to element S*i + D*k of the full scatter, which has FULL = S*(I-1) + D*(K-1) + 1 elements.
+Output o is element o + begin, or 0 outside. The attributes decide `begin` and the number of
+outputs.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import operator
 import re
@@ -25,7 +29,19 @@ LARGEST_SIZE = 1 << 24  # of an open axis
 MOST_SIZES = 64  # elements of a vector
 MOST_GATHERED = 64  # elements of a Gather, each a relation of its own
 PARAMETERS = ("min", "max", "alpha", "beta")  # of functions: numbers
+CONVOLUTION = "convolution"
+# The system of a type, by the begin of the version.
+SYSTEMS = {
+    "Convolution": {"opset": CONVOLUTION},
+    "GroupConvolution": {"opset": CONVOLUTION},
+    "ConvolutionBackpropData": {"opset": "openvino"},
+    "GroupConvolutionBackpropData": {"opset": "openvino"},
+    "ConvTranspose": {"onednn_": "onednn", "onnx_": "onnx", "com.ms.internal.nhwc": "onnx"},
+    "Deconvolution": {"tensorrt": "tensorrt"},
+}
+_FUNCTIONS = {"Relu": "ReLU", "LeakyRelu": "PReLU", "Clip": "Clamp"}
 Size = Any  # int or isl.PwAff, which have the same operators, or Merged
+Sizes = Sequence[Size]
 
 
 @dataclass(frozen=True)
@@ -65,10 +81,8 @@ def shown(size: Size) -> str:
 
 def larger(a: Size, b: Size) -> Size:
     """Return the larger of two sizes."""
-    difference = a - b
-    if isinstance(difference, int):
-        return max(a, b)
-    return difference.max(difference * 0) + b
+    more = a - b
+    return max(a, b) if isinstance(more, int) else more.max(more * 0) + b
 
 
 def inside(position: Size, size: Size) -> list[Size]:
@@ -97,10 +111,7 @@ VALUES: dict[str, Callable[..., Size]] = {
     "Subtract": operator.sub,
     "Multiply": lambda a, b: product((a, b)),
     "Divide": lambda a, b: divided(a, b)[0],
-    "FloorMod": lambda a, b: divided(a, b)[1],
-    "Negative": operator.neg,
     "Maximum": larger,
-    "Minimum": lambda a, b: -larger(-a, -b),
     "ReLU": lambda a: larger(a, 0),
 }
 
@@ -111,6 +122,7 @@ class SecondFacts:
     def __init__(self) -> None:
         self.numbers: dict[object, int] = {}  # of values, by layers and inputs
         self.known: set[int] = set()  # numbers of the original's values
+        self.stops: set[int] = set()  # those that the lowered model has, too
         self.context = isl.Context()
         self.limits = isl.Set("{ : }", self.context)
 
@@ -118,26 +130,17 @@ class SecondFacts:
         """Return an axis, a tap or an open size by its name."""
         return isl.PwAff(f"[{name}] -> {{ [({name})] }}", self.context)
 
-    def axes(self, shape: Sequence[Size]) -> list[Size]:
+    def axes(self, shape: Sizes) -> list[Size]:
         """Return the positions along the axes of an output."""
-        names = map(self.name, (f"o{i}" for i in itertools.count()))
-        return [
-            Merged((*itertools.islice(names, len(n.parts)),))
-            if isinstance(n, Merged)
-            else next(names)
-            for n in shape
-        ]
+        names = iter([self.name(f"o{i}") for i in range(len(flat(shape)))])
+        parts = [tuple(next(names) for _ in flat([n])) for n in shape]
+        return [own[0] if len(own) == 1 else Merged(own) for own in parts]
 
     def size(self, name: str, low: int = 1, high: int = LARGEST_SIZE) -> Size:
         """Return an open size."""
-        made = self.name(name)
-        self.assume(made - low)
-        self.assume(high - made)
-        return made
-
-    def assume(self, size: Size) -> None:
-        """Leave out open sizes at which a size is negative."""
-        self.limits = self.limits.intersect(self.lifted(size).nonneg_set())
+        limits = f"[{name}] -> {{ : {low} <= {name} <= {high} }}"
+        self.limits = self.limits.intersect(isl.Set(limits, self.context))
+        return self.name(name)
 
     def lifted(self, size: Size) -> isl.PwAff:
         """Return an expression, also of a number."""
@@ -155,43 +158,35 @@ class SecondFacts:
 
     def at_least(self, a: Size, b: Size) -> bool:
         """Whether a size is surely not below another one within the limits."""
-        return bool(self.limits.is_subset(self.lifted(a - b).nonneg_set()))
+        more = a - b
+        return more >= 0 if isinstance(more, int) else self.limits.is_subset(more.nonneg_set())
 
     def equal(self, a: Size, b: Size) -> bool:
         """Whether two sizes are equal within the limits."""
-        if isinstance(a, int) and isinstance(b, int):
-            return a == b
-        if isinstance(a, Merged) or isinstance(b, Merged):
-            return is_number(self.quotient(a, b), 1)
         return self.at_least(a, b) and self.at_least(b, a)
 
     def quotient(self, a: Size, b: Size) -> Size | None:
         """Return the exact quotient of products, None if cancelling their factors has no end."""
-        left, right = flat([a]), flat([b])
-        for i, j in itertools.product(range(len(left)), range(len(right))):
-            if (k := self._ratio(left[i], right[j])) is not None:
-                left[i], right[j] = k, 1
-            elif (k := self._ratio(right[j], left[i])) is not None:
-                left[i], right[j] = 1, k
-        left, rest = flat([product(left)]), product(right)
-        for i, n in enumerate(left):
-            if (k := self._ratio(n, rest)) is not None:
-                return product([*left[:i], k, *left[i + 1 :]])
-        return None
+        left = flat([a])
+        for d in flat([b]):
+            ratios = [self._ratio(n, d) for n in left]
+            i = next((i for i, k in enumerate(ratios) if k is not None), None)
+            if i is None:
+                return None
+            left[i] = ratios[i]
+        return product(left)
 
     def _ratio(self, a: Size, b: Size) -> Size | None:
         """Return the exact quotient of a size and a number or, if it is a number, of two sizes."""
         if isinstance(b, int):
             return a if b == 1 else a // b if b > 0 and self.equal(a % b, 0) else None
-        if isinstance(a, int) or isinstance(b, Merged):
+        if isinstance(a, int):
             return None
         most = [n.intersect_domain(self.limits).max_val().to_python() for n in (a, b)]
         k = most[0] // most[1] if most[1] else 0
         return k if k and self.equal(a, b * k) else None
 
-    def relation(
-        self, shape: Sequence[Size], at: Sequence[Size], where: Iterable[Size] = (), taps: int = 0
-    ) -> isl.Map:
+    def relation(self, shape: Sizes, at: Sizes, where: Sizes = (), taps: int = 0) -> isl.Map:
         """Return the relation from an output's elements to positions, for any of the taps.
 
         The expressions `where` are not negative.
@@ -234,14 +229,14 @@ class SecondOperation:
     `shape` is that of the first one, `at` are the positions along its axes.
     """
 
-    def __init__(self, side: Any, layer: SecondLayer, port: int = 0) -> None:
-        self.side, self.layer, self.port, self.inputs = side, layer, port, layer.inputs
+    def __init__(self, side: Any, layer: SecondLayer) -> None:
+        self.side, self.layer, self.inputs = side, layer, layer.inputs
         self.facts: SecondFacts = side.facts
         self.shape: list[Size] = side.shape(layer.inputs[0])
         self.at = self.facts.axes(self.shape)
         self.require = layer.require
 
-    def sizes(self, i: int, default: Sequence[Size] = ()) -> list[Size]:
+    def sizes(self, i: int, default: Sizes = ()) -> list[Size]:
         """Return the integers of an input, of which some may be open, else the default."""
         if i >= len(self.inputs):
             return [*default]
@@ -249,9 +244,9 @@ class SecondOperation:
         self.require(array.dtype.kind != "f" and array.size <= MOST_SIZES, "it has other sizes")
         return [self.facts.simple(v) for v in array.tolist()]
 
-    def axes(self, i: int, default: Sequence[int], rank: int | None = None) -> list[int]:
+    def axes(self, i: int, default: Sequence[int] = (), rank: int = 0) -> list[int]:
         """Return axes that an input names, counted from the first one."""
-        return [range(len(self.shape) if rank is None else rank)[a] for a in self.sizes(i, default)]
+        return [range(rank or len(self.shape))[a] for a in self.sizes(i, default)]
 
     def demand(self, a: Size, b: Size) -> None:
         """Require that two sizes are equal, part by part."""
@@ -259,9 +254,7 @@ class SecondOperation:
         fits = len(parts[0]) == len(parts[1]) and all(map(self.facts.equal, *parts))
         self.require(fits, f"sizes {shown(a)} and {shown(b)} do not fit")
 
-    def moved(
-        self, shape: Sequence[Size], at: Sequence[Size], where: Iterable[isl.Set] = ()
-    ) -> SecondStep:
+    def moved(self, shape: Sizes, at: Sizes, where: Sizes = ()) -> SecondStep:
         """Return a step that reads the first input at a position."""
         read = SecondRead(self.inputs[0], self.facts.relation(shape, at, where))
         return SecondStep([*shape], [read])
@@ -276,7 +269,7 @@ class SecondOperation:
 
 
 def _transpose(op: SecondOperation) -> SecondStep:
-    order = op.axes(1, ()) or [*range(len(op.shape))][::-1]
+    order = op.axes(1) or [*range(len(op.shape))][::-1]
     out = [op.shape[a] for a in order]
     axes = op.facts.axes(out)
     return op.moved(out, [axes[order.index(a)] for a in range(len(op.shape))])
@@ -300,49 +293,41 @@ def _squeeze(op: SecondOperation) -> SecondStep:
 
 def _unsqueeze(op: SecondOperation) -> SecondStep:
     dims = [*op.shape]
-    for axis in sorted(op.axes(1, (), len(dims) + len(op.sizes(1)))):
+    for axis in sorted(op.axes(1, rank=len(dims) + len(op.sizes(1)))):
         dims.insert(axis, 1)
     return _regrouped(op, dims)
 
 
 def _regrouped(op: SecondOperation, dims: list[Size]) -> SecondStep:
-    """Cut and join axes; open sizes that are joined stay apart as parts of one axis."""
+    """Cut and join axes by common parts; open sizes that are joined stay apart in one axis."""
     sizes = flat(op.shape)
-    fits = op.facts.equal(product(sizes), product(dims))
-    op.require(fits, "its shape does not follow, or does not fit")
-    if any(is_number(n, 0) for n in sizes):
+    if all(any(is_number(n, 0) for n in row) for row in (sizes, dims)):
         return SecondStep(dims, [])
-    pieces = _pieces(op.facts, sizes, dims)
-    rows = [[size for _, to, size in pieces if to == a] for a in range(len(dims))]
-    opens = [not all(isinstance(n, int) for n in row[1:]) for row in rows]
-    out = [Merged((*row,)) if o else n for n, row, o in zip(dims, rows, opens, strict=True)]
-    places: list[Size] = []
-    for position, row in zip(op.facts.axes(out), rows, strict=True):
-        inner: list[Size] = []
-        for size in row[:0:-1] if not isinstance(position, Merged) else ():
-            position, place = divided(position, size)
-            inner.insert(0, place)
-        places += [*flat([position]), *inner][: len(row)]
-    own = [*zip(pieces, places, strict=True)]
-    at = ([(place, n) for (a, _, n), place in own if a == axis] for axis in range(len(sizes)))
-    return op.moved(out, [reduce(linear, row, 0) for row in at])
-
-
-def _pieces(facts: SecondFacts, sizes: list[Size], dims: list[Size]) -> list[tuple[int, int, Size]]:
-    """Return sizes that make up the axes on both sides, with their axes there."""
     queue = [(axis, n) for axis, n in enumerate(sizes) if not is_number(n, 1)]
-    made: list[tuple[int, int, Size]] = []
-    for to, need in enumerate(dims):
+    out, rows = list[Size](), list[list[tuple[int, Size]]]()
+    for size in dims:
+        row, need = list[tuple[int, Size]](), size
         while not is_number(need, 1):
+            op.require(queue, "its shape does not follow, or does not fit")
             axis, n = queue.pop(0)
-            rest, left = facts.quotient(need, n), facts.quotient(n, need)
-            if rest is None and left is None:
-                raise Unfollowed("a Reshape cuts axes that have no common parts")
+            rest, left = op.facts.quotient(need, n), op.facts.quotient(n, need)
+            op.require(rest is not None or left is not None, "its axes have no common parts")
             if rest is None:
                 queue.insert(0, (axis, left))
-            made.append((axis, to, need if rest is None else n))
+            row.append((axis, need if rest is None else n))
             need = 1 if rest is None else rest
-    return made
+        opens = not all(isinstance(n, int) for _, n in row[1:])
+        out.append(Merged(tuple(n for _, n in row)) if opens else size)
+        rows.append(row)
+    op.require(not queue, "its shape does not follow, or does not fit")
+    at: list[list[tuple[Size, Size]]] = [[] for _ in sizes]
+    for position, row in zip(op.facts.axes(out), rows, strict=True):
+        places = flat([position])
+        for _, n in row[:0:-1] if len(places) == 1 else ():
+            places[:1] = divided(places[0], n)
+        for (axis, n), place in zip(row, places, strict=False):
+            at[axis].append((place, n))
+    return op.moved(out, [reduce(linear, row, 0) for row in at])
 
 
 def _depth_to_space(op: SecondOperation) -> SecondStep:
@@ -360,13 +345,9 @@ def _pad(op: SecondOperation) -> SecondStep:
     zeros = not any(op.side.array(p).any() for p in op.inputs[3:])
     constant = op.layer.text("pad_mode", "constant") == "constant"
     op.require(constant and zeros, "it pads with something else than zeros")
-    rows = zip(op.shape, op.at, op.sizes(1), op.sizes(2), strict=True)
-    changes = {
-        a: (n + b + e, o - b)
-        for a, (n, o, b, e) in enumerate(rows)
-        if not (is_number(b, 0) and is_number(e, 0))
-    }
-    return op.changed(changes)
+    rows = enumerate(zip(op.shape, op.at, op.sizes(1), op.sizes(2), strict=True))
+    padded = [(a, row) for a, row in rows if not all(is_number(n, 0) for n in row[2:])]
+    return op.changed({a: (n + b + e, o - b) for a, (n, o, b, e) in padded})
 
 
 def _slice(op: SecondOperation) -> SecondStep:
@@ -419,19 +400,9 @@ def _concat(op: SecondOperation) -> SecondStep:
     return SecondStep(out, reads)
 
 
-def _split(op: SecondOperation) -> SecondStep:
-    (axis,) = op.axes(1, ())
-    size, count = op.shape[axis], op.layer.ints("num_splits", 1)[0]
-    lengths = op.sizes(2) if op.layer.type != "Split" else [divided(size, count)[0]] * count
-    rest = size - sum(n for n in lengths if not is_number(n, -1))
-    lengths = [rest if is_number(n, -1) else n for n in lengths]
-    begin = sum(lengths[: op.port])
-    return op.changed({axis: (lengths[op.port], op.at[axis] + begin)})
-
-
 def _gather(op: SecondOperation) -> SecondStep:
     """Follow every constant index."""
-    index, (axis,) = op.side.array(op.inputs[1]), op.axes(2, ())
+    index, (axis,) = op.side.array(op.inputs[1]), op.axes(2)
     few = index.size <= MOST_GATHERED and index.dtype.kind in "iu"
     op.require(few and not any(op.layer.ints("batch_dims")), "its indices are not followed")
     size, out = op.shape[axis], [*op.shape[:axis], *index.shape, *op.shape[axis + 1 :]]
@@ -448,9 +419,8 @@ def _gather(op: SecondOperation) -> SecondStep:
 
 def _tile(op: SecondOperation) -> SecondStep:
     rows = enumerate(zip(op.shape, op.at, op.sizes(1), strict=True))
-    return op.changed(
-        {a: (n * k, divided(o, n)[1]) for a, (n, o, k) in rows if not is_number(k, 1)}
-    )
+    repeated = [(a, row) for a, row in rows if not is_number(row[2], 1)]
+    return op.changed({a: (n * k, divided(o, n)[1]) for a, (n, o, k) in repeated})
 
 
 def _interpolate(op: SecondOperation) -> SecondStep:
@@ -471,7 +441,7 @@ def _broadcast(op: SecondOperation) -> SecondStep:
     return SecondStep(out, [_stretched(op, op.inputs[0], out)])
 
 
-def _stretched(op: SecondOperation, port: SecondPort, out: Sequence[Size]) -> SecondRead:
+def _stretched(op: SecondOperation, port: SecondPort, out: Sizes) -> SecondRead:
     """Return what an output reads of an input that is broadcast to it."""
     shape, at = op.side.shape(port), op.facts.axes(out)
     for axis, size in enumerate(shape, len(out) - len(shape)):
@@ -531,7 +501,140 @@ def _function(op: SecondOperation) -> SecondStep:
     return step
 
 
-RULES: dict[str, Callable[[SecondOperation], SecondStep]] = {
+def system_of(y: SecondLayer) -> str:
+    """Return the system of a convolution or deconvolution, nothing of another layer."""
+    rows = SYSTEMS.get(y.type, {}).items()
+    return next((system for begin, system in rows if y.version.startswith(begin)), "")
+
+
+def is_deconvolution(y: SecondLayer) -> bool:
+    """Whether a layer is a deconvolution of a known dialect."""
+    return system_of(y) not in ("", CONVOLUTION)
+
+
+class Attributes:
+    """A layer's attributes by one set of names, whatever its system calls them.
+
+    `filter` names the axes of the filter: g the groups, C all input channels, c those of a group,
+    m the outputs of a group, t1, t2, ... the taps.
+    """
+
+    def __init__(self, op: SecondOperation, axes: int) -> None:
+        y = op.layer
+        self.system, self.document = system_of(y), op.side.model.document
+        self.strides = y.ints("strides stride stride_nd", axes, 1)
+        self.dilations = y.ints("dilations dilation dilation_nd", axes, 1)
+        self.before, self.after = (
+            y.ints(f"pads_{end} {short}_padding padding_nd padding", axes)
+            for end, short in (("begin", "pre"), ("end", "post"))
+        )
+        self.extra = y.ints("output_padding", axes)
+        (self.groups,) = y.ints("groups group num_groups nb_groups", 1, 1)
+        mode = y.text("auto_pad padding_mode", "explicit").removeprefix("k")
+        explicit = mode in ("notset", "none") or mode.startswith(("explicit", "caffe_"))
+        self.mode = "explicit" if explicit else mode
+        known = explicit or mode in ("valid", "same_upper", "same_lower")
+        y.require(known, f"it pads by {mode[:40]!r}")
+        self.asked: Sizes = ()
+        self.last = False  # the channels
+        self.inverted = False  # same_upper means the larger half at the begin
+        taps = [f"t{1 + a}" for a in range(axes)]
+        self.filter = ["C", "m", *taps]
+        if self.system in ("openvino", CONVOLUTION):
+            order = ["c", "m"] if self.system == "openvino" else ["m", "c"]
+            self.filter = [*(["g"] if y.type.startswith("Group") else []), *order, *taps]
+            self.inverted = self.system == "openvino"
+            self.asked = op.sizes(2)
+        elif self.system == "onednn":
+            of = {"i": ["C"], "o": ["m"], "x": taps}
+            letters = y.text("weights_format filter_format", "xio")
+            self.filter = [name for letter in letters for name in of[letter]]
+            self.last = y.text("data_format", "nxc") == "nxc"
+        elif self.system == "onnx":
+            pads = y.ints("pads", 2 * axes)
+            self.before, self.after = pads[:axes], pads[axes:]
+            self.asked, self.last = y.ints("output_shape")[-axes:], "nhwc" in y.version
+            self.inverted = self.document and (self.last or y.version == "onnx_opset1")
+        name = y.attributes.get("activation", "").strip()
+        texts = [t for t in y.text("activation_params").split(",") if t.strip() and name != "Relu"]
+        numbers = tuple(float(np.float32(t)) for t in texts)
+        self.function = (_FUNCTIONS.get(name, name), numbers) if name else None
+
+    def window(self, a: int, size: Size, kernel: int) -> tuple[Size, Size]:
+        """Return `begin` and the number of outputs on an axis."""
+        reach, stride = self.dilations[a] * (kernel - 1) + 1, self.strides[a]
+        asked = self.asked[a] if self.asked else None
+        same = self.mode.startswith("same")
+        begin, end = (p[a] if self.mode == "explicit" else 0 for p in (self.before, self.after))
+        if self.system == CONVOLUTION:
+            if same:
+                count = (size + (stride - 1)) // stride
+                begin, end = self._halves((count - 1) * stride + reach - size)
+            return begin, (size + begin + end - reach) // stride + 1
+        longest = (size - 1) * stride + reach + self.extra[a]
+        if self.system in ("onednn", "tensorrt") and same:
+            begin, end = self._halves(reach - stride)
+        elif self.system == "onnx" and (same or asked is not None):
+            begin, end = self._halves(longest - (size * stride if asked is None else asked))
+        elif self.system == "openvino" and asked is not None:
+            if self.document:
+                return (longest - asked + int(self.mode == "same_upper")) // 2, asked
+            if same:
+                begin, end = self._halves(longest - asked)
+        return begin, longest - begin - end if asked is None else asked
+
+    def _halves(self, total: Size) -> tuple[Size, Size]:
+        """Return what is cut off, or padded, at the begin and at the end."""
+        total = larger(total, 0)
+        small, large = total // 2, total - total // 2
+        first = (self.mode == "same_upper") != self.inverted
+        return (small, large) if first else (large, small)
+
+
+def convolution(op: SecondOperation) -> SecondStep:
+    """Return sums of products over taps: the input channel of a group, a place on every axis.
+
+    A deconvolution reads at S*i + D*k = o + begin, a convolution at S*o + D*k = i + begin.
+    """
+    facts, data, shape = op.facts, op.shape, op.side.shape(op.inputs[1])
+    rank = len(data)
+    d = Attributes(op, rank - 2)
+    op.require(all(isinstance(n, int) and n for n in shape), "its filter is open or empty")
+    of = {"g": d.groups, **dict(zip(d.filter, shape, strict=True))}
+    inputs = of["c"] if "c" in of else of["C"] // of["g"]
+    channel, space = (rank - 1, range(1, rank - 1)) if d.last else (1, range(2, rank))
+    op.demand(data[channel], of["g"] * inputs)
+    taps = {"t0": inputs, **{k: n for k, n in of.items() if k[0] == "t"}}
+    names = {t: facts.name(t) for t in taps}
+    where = [c for t, n in taps.items() for c in inside(names[t], n)]
+    at, out, reads = [*op.at], [*data], list[SecondRead]()
+    if d.system not in ("openvino", CONVOLUTION) and len(op.inputs) > 2:
+        reads = [SecondRead(op.inputs[2], facts.relation(data, [at[channel]]))]
+    names["g"], names["m"] = divided(at[channel], of["m"])
+    names |= {"c": names["t0"], "C": names["g"] * inputs + names["t0"]}
+    out[channel], at[channel] = of["g"] * of["m"], names["C"]
+    for i, a in enumerate(space):
+        begin, out[a] = d.window(i, data[a], of[f"t{1 + i}"])
+        if not op.side.index and not isinstance(out[a], int):  # the original has such an output
+            facts.limits = facts.limits.intersect(out[a].nonneg_set())
+        reach = names[f"t{1 + i}"] * d.dilations[i]
+        if d.system == CONVOLUTION:
+            at[a] = at[a] * d.strides[i] + reach - begin
+        else:
+            at[a], over = divided(at[a] + begin - reach, d.strides[i])
+            where.append(-over)
+        where += inside(at[a], data[a])
+    at += [names[k] for k in d.filter]
+    factors: tuple[Any, ...] = (op.inputs[1],)
+    if op.side.constant(op.inputs[1]) is None:
+        # Several taps may read one element of what is behind the filter: each counts.
+        at, factors = at + [names[t] for t in taps], (*factors, np.ones([*taps.values()]))
+    reads.append(SecondRead(op.inputs[0], facts.relation(data, at, where, len(taps)), factors))
+    return SecondStep(out, reads, sums=True, function=d.function)
+
+
+STEPS: dict[str, Callable[[SecondOperation], SecondStep]] = {
+    **dict.fromkeys(SYSTEMS, convolution),
     "Identity": lambda op: op.changed({}),
     "Transpose": _transpose,
     "Reshape": _reshape,
@@ -542,8 +645,6 @@ RULES: dict[str, Callable[[SecondOperation], SecondStep]] = {
     "Slice": _slice,
     "StridedSlice": _slice,
     "Concat": _concat,
-    "Split": _split,
-    "VariadicSplit": _split,
     "Gather": _gather,
     "Tile": _tile,
     "Interpolate": _interpolate,
