@@ -158,7 +158,7 @@ class SecondFacts:
 
     def at_least(self, a: Size, b: Size) -> bool:
         """Whether a size is surely not below another one within the limits."""
-        more = a - b
+        more = a + -b  # in this order a merged axis on either side says so
         return more >= 0 if isinstance(more, int) else self.limits.is_subset(more.nonneg_set())
 
     def equal(self, a: Size, b: Size) -> bool:
