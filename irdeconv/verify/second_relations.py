@@ -26,8 +26,7 @@ import numpy as np
 from irdeconv.verify.second_reading import Array, SecondLayer, SecondPort, Unfollowed
 
 LARGEST_SIZE = 1 << 24  # of an open axis
-MOST_SIZES = 64  # elements of a vector
-MOST_GATHERED = 64  # elements of a Gather, each a relation of its own
+MOST_SIZES = 64  # elements of a vector, and of the indices of a Gather
 PARAMETERS = ("min", "max", "alpha", "beta")  # of functions: numbers
 CONVOLUTION = "convolution"
 # The system of a type, by the begin of the version.
@@ -403,7 +402,7 @@ def _concat(op: SecondOperation) -> SecondStep:
 def _gather(op: SecondOperation) -> SecondStep:
     """Follow every constant index."""
     index, (axis,) = op.side.array(op.inputs[1]), op.axes(2)
-    few = index.size <= MOST_GATHERED and index.dtype.kind in "iu"
+    few = index.size <= MOST_SIZES and index.dtype.kind in "iu"
     op.require(few and not any(op.layer.ints("batch_dims")), "its indices are not followed")
     size, out = op.shape[axis], [*op.shape[:axis], *index.shape, *op.shape[axis + 1 :]]
     names, reads = op.facts.axes(out), []
