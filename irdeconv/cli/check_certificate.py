@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         content: dict[str, Any] = {"file": args.file, "lowered": args.lowered, "passed": code == 0}
         content["proof"] = report.to_dict()
         content["probe"] = None if probed is None else probed.to_dict()
-        content["second"] = None if second is None else [s.to_dict() for s in second]
+        content["second"] = None if second is None else [asdict(s) for s in second]
         console.json("check-certificate", content)
     else:
         _warn(report, console)
