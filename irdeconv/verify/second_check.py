@@ -178,7 +178,7 @@ class SecondSide:
         known = is_deconvolution(y) or (y.type in STEPS and OPSET.fullmatch(y.version))
         y.require(known, f"{y.version} is not followed")
         try:
-            made = STEPS[y.type](SecondOperation(self, y))
+            made = STEPS[y.type](SecondOperation(self, y, port.port))
         except FAILURES as e:
             raise Unfollowed(f"{y}: {type(e).__name__} {e}") from None
         made.shape = [self.facts.simple(n) for n in made.shape]

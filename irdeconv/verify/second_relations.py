@@ -111,6 +111,9 @@ VALUES: dict[str, Callable[..., Size]] = {
     "Multiply": lambda a, b: product((a, b)),
     "Divide": lambda a, b: divided(a, b)[0],
     "Maximum": larger,
+    "FloorMod": lambda a, b: divided(a, b)[1],
+    "Minimum": lambda a, b: -larger(-a, -b),
+    "Negative": operator.neg,
     "ReLU": lambda a: larger(a, 0),
 }
 
@@ -225,11 +228,11 @@ class SecondStep:
 class SecondOperation:
     """A layer with its inputs, of which `side` has the values.
 
-    `shape` is that of the first one, `at` are the positions along its axes.
+    `shape` is that of the first one, `at` are the positions along its axes. `port` is the output.
     """
 
-    def __init__(self, side: Any, layer: SecondLayer) -> None:
-        self.side, self.layer, self.inputs = side, layer, layer.inputs
+    def __init__(self, side: Any, layer: SecondLayer, port: int) -> None:
+        self.side, self.layer, self.inputs, self.port = side, layer, layer.inputs, port
         self.facts: SecondFacts = side.facts
         self.shape: list[Size] = side.shape(layer.inputs[0])
         self.at = self.facts.axes(self.shape)
@@ -310,7 +313,8 @@ def _regrouped(op: SecondOperation, dims: list[Size]) -> SecondStep:
             op.require(queue, "its shape does not follow, or does not fit")
             axis, n = queue.pop(0)
             rest, left = op.facts.quotient(need, n), op.facts.quotient(n, need)
-            op.require(rest is not None or left is not None, "its axes have no common parts")
+            if rest is None and left is None:
+                return _counted(op, dims)
             if rest is None:
                 queue.insert(0, (axis, left))
             row.append((axis, need if rest is None else n))
@@ -327,6 +331,18 @@ def _regrouped(op: SecondOperation, dims: list[Size]) -> SecondStep:
         for (axis, n), place in zip(row, places, strict=False):
             at[axis].append((place, n))
     return op.moved(out, [reduce(linear, row, 0) for row in at])
+
+
+def _counted(op: SecondOperation, dims: list[Size]) -> SecondStep:
+    """Reshape by the number that an element has in the order of all; sizes are exact."""
+    exact = all(isinstance(n, int) for n in (*op.shape, *dims))
+    op.require(exact and math.prod(op.shape) == math.prod(dims), "its axes have no common parts")
+    place = reduce(linear, zip(op.facts.axes(dims), dims, strict=True), 0)
+    at = list[Size]()
+    for n in op.shape[::-1]:
+        place, own = divided(place, n)
+        at.insert(0, own)
+    return op.moved(dims, at)
 
 
 def _depth_to_space(op: SecondOperation) -> SecondStep:
@@ -399,6 +415,14 @@ def _concat(op: SecondOperation) -> SecondStep:
     return SecondStep(out, reads)
 
 
+def _split(op: SecondOperation) -> SecondStep:
+    (axis,), count = op.axes(1), len(op.layer.names)
+    lengths = op.sizes(2, [divided(op.shape[axis], count)[0]] * count)
+    rest = op.shape[axis] - sum(n for n in lengths if not is_number(n, -1))
+    lengths = [rest if is_number(n, -1) else n for n in lengths]
+    return op.changed({axis: (lengths[op.port], op.at[axis] + sum(lengths[: op.port]))})
+
+
 def _gather(op: SecondOperation) -> SecondStep:
     """Follow every constant index."""
     index, (axis,) = op.side.array(op.inputs[1]), op.axes(2)
@@ -407,11 +431,11 @@ def _gather(op: SecondOperation) -> SecondStep:
     size, out = op.shape[axis], [*op.shape[:axis], *index.shape, *op.shape[axis + 1 :]]
     names, reads = op.facts.axes(out), []
     for place, value in np.ndenumerate(index):
-        at = int(value) + (size if value < 0 else 0)
-        where = inside(at, size)
+        chosen = int(value) + (size if value < 0 else 0)
+        where = inside(chosen, size)
         for o, n in zip(names[axis:], place, strict=False):
             where += [o - n, n - o]
-        at = [*names[:axis], at, *names[axis + index.ndim :]]
+        at = [*names[:axis], chosen, *names[axis + index.ndim :]]
         reads.append(SecondRead(op.inputs[0], op.facts.relation(out, at, where)))
     return SecondStep(out, reads)
 
@@ -644,6 +668,8 @@ STEPS: dict[str, Callable[[SecondOperation], SecondStep]] = {
     "Slice": _slice,
     "StridedSlice": _slice,
     "Concat": _concat,
+    "Split": _split,
+    "VariadicSplit": _split,
     "Gather": _gather,
     "Tile": _tile,
     "Interpolate": _interpolate,
