@@ -13,25 +13,26 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.proof.definition import (
     ACTIVATIONS,
     CONVOLUTIONS,
     OWN,
-    LayerDefinition,
     activation,
     check_runs,
     define,
     finish,
     is_deconvolution,
+    readings,
 )
 from irdeconv.proof.language import check_open, evaluate, listed_call, move, output_type
 from irdeconv.proof.model import (
     BITS,
     FLOATS,
+    MOST_LAYERS,
     MOVES,
     REFUSED,
     Array,
@@ -45,6 +46,7 @@ from irdeconv.proof.model import (
     TypedArray,
     Unproved,
     need,
+    region,
     room,
     whole,
 )
@@ -60,21 +62,14 @@ from irdeconv.proof.sums import (
     scaled,
 )
 
-MOST_SUMMED, MOST_LAYERS = 4096, 20_000
+MOST_SUMMED = 4096
 # The types of constants as files store them, to which weights may be rounded.
 _STORED = {"f16": np.float16, "f32": np.float32}
 
 
-class Fixed(NamedTuple):
-    """A constant; `stored` is the float type in which the file has it."""
-
-    given: TypedArray
-    stored: Any = None
-
-
-Value = Fixed | Linear
+Value = TypedArray | Linear
 Leaf = Callable[[Port, Layer], Value | None]
-Choice = Callable[[Port, Sequence[int]], Fixed]
+Choice = Callable[[Port, Sequence[int]], TypedArray]
 
 
 class Misfit(Unproved):
@@ -85,6 +80,7 @@ class Misfit(Unproved):
         self.axis, self.size = axis, size
 
 
+@dataclass
 class LinearWalk:
     """Evaluates values of a model.
 
@@ -93,85 +89,73 @@ class LinearWalk:
     knows all sizes before, and takes no convolution without outputs.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        bases: Bases,
-        leaf: Leaf,
-        choose: Choice | None = None,
-        runs: bool = False,
-        fixed: bool = False,
-    ) -> None:
-        self.model, self.bases, self.leaf, self.choose = model, bases, leaf, choose
-        self.runs, self.fixed = runs, fixed
-        self.values: dict[Port, Value] = {}
-        self.held = 0  # elements of all values
+    model: Model
+    bases: Bases
+    leaf: Leaf
+    choose: Choice | None = None
+    runs: bool = False
+    fixed: bool = False
+    values: dict[Port, Value] = field(default_factory=dict)
+    held: int = 0  # elements of all values
 
     def value(self, port: Port) -> Value:
         """Return a value; Unproved where it cannot be followed."""
-        pending, needed = [port.layer], set()
-        while pending:
-            place = pending.pop()
-            if place in needed:
-                continue
-            needed.add(place)
-            room((len(needed),), MOST_LAYERS, "layers")
+
+        def stops(p: Port, reader: Layer | None) -> bool:
+            found = self.leaf(p, reader) if reader else None
+            if found is not None:
+                self.values[p] = found
+            return found is not None
+
+        places, _ = region(self.model, port, stops)
+        room((len(places),), MOST_LAYERS, "layers")
+        for place in places:
             layer = self.model.layers[place]
-            for p in layer.inputs:
-                found = self.values.get(p) or self.leaf(p, layer)
-                if found is None:
-                    pending.append(p.layer)
-                else:
-                    self.values[p] = found
-            if not layer.inputs and layer.elements is None:
-                raise Unproved(f"{layer} is no part of the rewriting")
-        # Layers stand behind those that they read, so no recursion: models are deep.
-        for place in sorted(needed):
-            layer = self.model.layers[place]
+            known = bool(layer.inputs) or layer.elements is not None
+            need(known, f"{layer} is no part of the rewriting")
             try:
                 made = self._step(layer, [self.values[p] for p in layer.inputs])
             except REFUSED as e:
                 raise Unproved(f"{layer} is not followed: {e}") from None
             for i, value in enumerate(made):
                 self.values.setdefault(Port(place, i), value)
-                self.held = room((1, self.held + room(_shape(value))), MOST_HELD)
+                self.held = room((1, self.held + room(value.shape)), MOST_HELD)
         return self.values[port]
 
     def _step(self, layer: Layer, given: Sequence[Value]) -> list[Value]:
         if layer.elements is not None:
-            return [Fixed(layer.elements, _STORED.get(layer.elements.type))]
+            return [layer.elements._replace(stored=_STORED.get(layer.elements.type))]
         if layer.type in CONVOLUTIONS or is_deconvolution(layer):
             return [self._convolve(layer, given)]
         if layer.type == "ShapeOf" and isinstance(given[0], Linear):
             blank = np.broadcast_to(np.float32(0), given[0].shape)
-            given = [Fixed(TypedArray(blank, "f32"))]
-        known = [v.given for v in given if isinstance(v, Fixed)]
+            given = [TypedArray(blank, "f32")]
+        known = [v for v in given if isinstance(v, TypedArray)]
         if len(known) == len(given) and layer.type not in ("MatMul", "Einsum"):
             if self.runs and not self.fixed:
                 check_open(layer, [v.type for v in known])
             ports = (0,) if layer.type == "Convert" else MOVES.get(layer.type, ())
-            kinds = {v.stored for i, v in enumerate(given) if isinstance(v, Fixed) and i in ports}
+            kinds = {v.stored for i, v in enumerate(known) if i in ports}
             stored = kinds.pop() if len(kinds) == 1 else None
-            return [Fixed(v, stored) for v in evaluate(layer, known)]
+            return [v._replace(stored=stored) for v in evaluate(layer, known)]
         if layer.type in MOVES:
             return list(self._moved(layer, given))
         need(layer.type in RULES, f"{layer} is not followed")
-        call, _ = listed_call(layer, [v.given if isinstance(v, Fixed) else v for v in given])
+        call, _ = listed_call(layer, given)
         return [RULES[layer.type](self, call, given)]
 
     def linear(self, value: Value) -> Linear:
         """Return a value as a sum of terms."""
-        return value if isinstance(value, Linear) else self.bases.constant(*value)
+        return value if isinstance(value, Linear) else self.bases.constant(value)
 
     def _moved(self, layer: Layer, given: Sequence[Value]) -> list[Linear]:
         """Move the numbers of all elements, then what these stand for."""
         ports = [i for i in range(len(given)) if i in MOVES[layer.type]]
-        most = max(1 if isinstance(v, Fixed) else len(v.terms) for v in given)
-        room((most, sum(math.prod(_shape(given[i])) for i in ports)))
+        most = max(len(v.terms) if isinstance(v, Linear) else 1 for v in given)
+        room((most, sum(math.prod(given[i].shape) for i in ports)))
         values = [self.linear(given[i]) for i in ports]
-        rest = [v.given for i, v in enumerate(given) if isinstance(v, Fixed) and i not in ports]
-        types = [(v.given.type if isinstance(v, Fixed) else v.type) or "" for v in given]
-        output_type(layer, types)  # refuses types that do not fit
+        rest = [v for i, v in enumerate(given) if isinstance(v, TypedArray) and i not in ports]
+        output_type(layer, [v.type or "" for v in given])  # refuses types that do not fit
         if len(rest) + len(ports) < len(given) or len({v.last for v in values}) > 1:
             raise Unproved(f"{layer} has inputs that are not followed")
         ends = np.cumsum([0] + [math.prod(v.shape) for v in values]).tolist()
@@ -200,11 +184,11 @@ class LinearWalk:
     def _scale(self, call: Call, given: Sequence[Value]) -> Linear:
         """Multiply or divide by a constant."""
         a, b = self._pair(call, given)
-        value, constant = (a, given[1]) if isinstance(given[1], Fixed) else (b, given[0])
+        value, constant = (a, given[1]) if isinstance(given[1], TypedArray) else (b, given[0])
         divides = call.layer.type == "Divide"
-        if not isinstance(constant, Fixed) or (divides and value is b):
+        if not isinstance(constant, TypedArray) or (divides and value is b):
             raise Unproved(f"{call.layer} does not take a value times a constant")
-        c = np.asarray(constant.given.array, np.float64)
+        c = np.asarray(constant.array, np.float64)
         if divides:
             with np.errstate(all="ignore"):
                 c, exact = 1 / c, abs(np.frexp(c)[0]) == 0.5
@@ -236,13 +220,8 @@ class LinearWalk:
         return value
 
     def _sum(self, call: Call, given: Sequence[Value]) -> Linear:
-        layer = call.layer
-        [value] = self._alike(layer, [self.linear(given[0])])
-        axes = _known(given[1])
-        chosen = sorted({a % max(len(value.shape), 1) for a in axes})
-        rank = len(value.shape)
-        if len(chosen) < len(axes) or not all(-rank <= a < rank for a in axes):
-            raise Unproved(f"{layer} sums over the axes {axes} of {list(value.shape)}")
+        [value] = self._alike(call.layer, [self.linear(given[0])])
+        chosen = sorted(axes_of(whole(given[1]), len(value.shape)))
         shape = [n for a, n in enumerate(value.shape) if a not in chosen]
         first = value.each(lambda a: np.moveaxis(a, chosen, range(len(chosen))).reshape(-1, *shape))
         out = Linear(value.type, (Term(np.full(shape, NONE)),))
@@ -252,40 +231,36 @@ class LinearWalk:
         return out.each(partial(np.expand_dims, axis=chosen)) if keeps else out
 
     def _activate(self, call: Call, given: Sequence[Value]) -> Linear:
-        value, *others = self.linear(given[0]), *given[1:]
-        numbers = [v.given if isinstance(v, Fixed) else v for v in others]
-        return value._replace(last=(*value.last, activation(call.layer, value.type, numbers)))
+        value = self.linear(given[0])
+        return value._replace(last=(*value.last, activation(call.layer, value.type, given[1:])))
 
     def _convolve(self, layer: Layer, given: Sequence[Value]) -> Linear:
         """Evaluate a convolution or deconvolution of any dialect by its definition."""
         x, w = (self.linear(v) for v in given[:2])
         d = define(layer, len(x.shape))
-        need(len(w.shape) == len(d.filter_axes), f"{layer} has a filter of rank {len(w.shape)}")
-        x = x.each(partial(np.transpose, axes=d.data_axes))
-        w = w.each(partial(np.transpose, axes=d.filter_axes))
-        if d.groups is not None:
-            split = (d.groups, w.shape[0] // d.groups, *w.shape[1:])
-            w = w.each(lambda a: a.reshape(split))
-        w = w if d.forward else w.each(lambda a: a.swapaxes(1, 2))
+        x, w = x.each(partial(np.transpose, axes=d.data_axes)), w.each(d.ordered)
         g, m, k, *kernel = w.shape
         n, c, *space = x.shape
         if c != g * k:
             text = f"{layer}: {c} channels of data, {g * k} of the filter"
             raise Misfit(text, (layer.inputs[0], d.data_axes[1]), g * k)
-        reads, sizes = [], []
-        axes = list(zip(space, kernel, strict=True))
-        for a, (begin, size) in enumerate(self._windows(layer, given, d, axes)):
+
+        def numbers(port: int) -> Ints:
+            value = given[port]
+            if port == d.output_shape and isinstance(value, Linear) and self.choose is not None:
+                rows = enumerate(zip(space, kernel, strict=True))
+                free = [d.window(a, *row, None)[1] for a, row in rows]
+                value = self.choose(layer.inputs[port], free)
+            return whole(value)
+
+        reads = []
+        for a, (begin, size) in enumerate(d.windows(space, kernel, numbers)):
             room((size, kernel[a]))
             fits = kernel[a] > 0 and size >= (d.forward and self.fixed and layer.version != OWN)
             need(fits, f"{layer}: the kernel does not fit")
-            o, t = np.arange(size)[:, None], np.arange(kernel[a]) * d.dilations[a]
-            if d.forward:
-                at = o * d.strides[a] + t - begin
-            else:
-                at = o + begin - t
-                at = np.where(at % d.strides[a] == 0, at // d.strides[a], NONE)
-            reads.append(np.where((at >= 0) & (at < space[a]), at, NONE))
-            sizes.append(size)
+            step = d.strides[a], d.dilations[a]
+            reads.append(readings(space[a], begin, size, step, kernel[a], d.forward))
+        sizes = [len(r) for r in reads]
         if self.runs:
             check_runs(layer, d, c, tuple(sizes))
         x = x.each(lambda a: a.reshape(n, g, k, *space))
@@ -296,22 +271,6 @@ class LinearWalk:
             bias = self.linear(given[d.bias]).each(lambda a: a.reshape(shape))
             y = added(*self._alike(layer, [y, bias]))
         return y._replace(last=(finish(d.activation, y.type),)) if d.activation else y
-
-    def _windows(
-        self, layer: Layer, given: Sequence[Value], d: LayerDefinition, axes: Sequence[Ints]
-    ) -> list[tuple[int, int]]:
-        """Return (begin, O) of every spatial axis, whose (I, K) are given."""
-        free = [d.window(a, size, k, None) for a, (size, k) in enumerate(axes)]
-        if d.pads is not None:
-            pads = [_known(given[d.pads + i]) for i in range(2)]
-            return [(b + p, o - p - q) for (b, o), p, q in zip(free, *pads, strict=True)]
-        if d.output_shape is None:
-            return free
-        sizes = given[d.output_shape]
-        if isinstance(sizes, Linear) and self.choose is not None:
-            sizes = self.choose(layer.inputs[d.output_shape], [o for _, o in free])
-        wanted = zip(axes, _known(sizes), strict=True)
-        return [d.window(a, size, k, n) for a, ((size, k), n) in enumerate(wanted)]
 
     def _block(self, layer: Layer, x: Linear, w: Linear, reads: Sequence[Array] = ()) -> Linear:
         """Return the sums over data [N, g, k, *S] times filter [g, m, k, *T]."""
@@ -391,18 +350,9 @@ RULES: dict[str, Callable[[LinearWalk, Call, Sequence[Value]], Linear]] = {
 }
 
 
-def _shape(value: Value) -> Ints:
-    return value.given.array.shape if isinstance(value, Fixed) else value.shape
-
-
 def _behind(arrays: Sequence[Array], last: float) -> Array:
     """Return all elements behind one another, then one more, which an index of -1 means."""
     return np.append(np.concatenate([a.reshape(-1) for a in arrays]), last)
-
-
-def _known(value: Value) -> Ints:
-    """Return the integers of a constant vector."""
-    return whole(value.given if isinstance(value, Fixed) else None)
 
 
 SIZES, CUTS = (1, 2, 3, 5, 8), (0, 1, 2, 3, -1)
@@ -432,7 +382,7 @@ class Leaves:
             self.values[port] = self._known(port) or self._numbered(port)
         return self.values[port]
 
-    def choose(self, port: Port, free: Sequence[int]) -> Fixed:
+    def choose(self, port: Port, free: Sequence[int]) -> TypedArray:
         """Return sizes of the output that are wanted at run time."""
         if port not in self.values:
             raise Unproved("the sizes wanted of the output are computed inside of the rewriting")
@@ -440,10 +390,10 @@ class Leaves:
         sizes = [max(o - c, 1) for o, c in zip(free, cuts, strict=True)]
         self.asked += sizes
         type = self.ob.fact(port).type or "i64"
-        self.values[port] = made = Fixed(TypedArray(np.array(sizes, np.int64), type))
+        self.values[port] = made = TypedArray(np.array(sizes, np.int64), type)
         return made
 
-    def _known(self, port: Port) -> Fixed | None:
+    def _known(self, port: Port) -> TypedArray | None:
         def leaf(read: Port, reader: Layer) -> Value | None:
             shape = self.ob.fact(read).shape if reader.type == "ShapeOf" else None
             sizes = [n for n in shape or () if isinstance(n, int)]
@@ -455,7 +405,7 @@ class Leaves:
             value = LinearWalk(self.ob.source, self.bases, leaf).value(port)
         except Unproved:
             return None
-        return value if isinstance(value, Fixed) else None
+        return value if isinstance(value, TypedArray) else None
 
     def _numbered(self, port: Port) -> Linear:
         type, shape = self.ob.fact(port)

@@ -9,8 +9,8 @@ tap stands for one k throughout, no pair is missing, and the weights are the sam
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from irdeconv.proof.definition import Activation, LayerDefinition
 from irdeconv.proof.model import Array, Ints, Layer, Structure, Unproved, need
-from irdeconv.proof.sizes import Case, Size
+from irdeconv.proof.sizes import Case, Size, is_empty, is_int
 from irdeconv.proof.sums import Part, compare
 
 NEVER, WRONG = -1, -2  # emitted taps that read zeros only, or what the definition does not read
@@ -128,12 +128,31 @@ class View:
     @property
     def shape(self) -> tuple[Size, ...]:
         """The sizes of the tensor's axes."""
-        return tuple(math.prod(a.length for a in self.run(i)) for i in range(len(self.runs)))
+        return tuple(math.prod(a.length for a in row) for row in self.rows)
+
+    @property
+    def ndim(self) -> int:
+        """The rank of the tensor."""
+        return len(self.runs)
+
+    @property
+    def rows(self) -> list[tuple[Axis, ...]]:
+        """What each axis of the tensor consists of."""
+        return [self.run(a) for a in range(len(self.runs))]
 
     def run(self, a: int) -> tuple[Axis, ...]:
         """Return what one axis of the tensor consists of."""
         first = sum(self.runs[:a])
         return self.axes[first : first + self.runs[a]]
+
+    def grouped(self, runs: Iterable[Sequence[Axis]]) -> View:
+        """Return a view whose tensor has other runs of the same axes."""
+        rows = list(runs)
+        return replace(self, axes=tuple(a for r in rows for a in r), runs=tuple(map(len, rows)))
+
+    def transpose(self, order: Iterable[int]) -> View:
+        """Return a view of the same axes in another order."""
+        return self.grouped(map(self.run, order))
 
     @property
     def is_finished(self) -> bool:
@@ -199,7 +218,7 @@ class MapComparison:
             raise Unproved("the axes of the output are not those of the data")
         table = by_channel(view.table, axes)  # no order of digits is promised before
         self.finish(axes)
-        if not any(type(n) is int and n == 0 for n in shape):
+        if not is_empty(shape):
             for residues in product(*(range(a.radix) for a in axes[2:])):
                 self.residues(axes[2:], residues, last(table, residues))
 
@@ -307,8 +326,7 @@ class MapComparison:
         w, d = self.wanted, self.wanted.definition
         sizes = w.data[d.data_axes[2 + a]], w.windows[a][1]
         i, v = (
-            0 if type(n) is int and n == 1 else self.case.free(name)
-            for n, name in zip(sizes, "iv", strict=True)
+            0 if is_int(n, 1) else self.case.free(name) for n, name in zip(sizes, "iv", strict=True)
         )
         if read and type(i) is not int and type(v) is not int:
             periods, S = (out.radix * read.axis.radix, read.stride), d.strides[a]

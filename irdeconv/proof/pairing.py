@@ -20,7 +20,18 @@ import numpy as np
 from irdeconv.proof import linear, symbolic
 from irdeconv.proof.definition import CONVOLUTIONS, is_deconvolution
 from irdeconv.proof.language import listed_call
-from irdeconv.proof.model import RULES, Array, Fact, Layer, Model, Obligation, Port, Proof, Unproved
+from irdeconv.proof.model import (
+    RULES,
+    Array,
+    Fact,
+    Layer,
+    Model,
+    Obligation,
+    Port,
+    Proof,
+    Unproved,
+    region,
+)
 from irdeconv.proof.reader import signature
 from irdeconv.proof.sums import half, weighs
 from irdeconv.proof.symbolic import LayerProof, ProofVerdict
@@ -421,11 +432,11 @@ class _Pairing:
         These are all that a proof may ask for. Regions go on behind the values `inner` of the
         source and their twins.
         """
-        read = _given(
-            self._lowered, output, lambda p: p in self._twins and self._twins[p] not in inner
+        _, read = region(
+            self._lowered, output, lambda p, _: p in self._twins and self._twins[p] not in inner
         )
-        for port in _given(self._source, wanted, lambda p: p in self._images and p not in inner):
-            read += self._images[port]
+        _, ends = region(self._source, wanted, lambda p, _: p in self._images and p not in inner)
+        read += [p for port in ends for p in self._images[port]]
         twins = {port: self._twins[port] for port in dict.fromkeys(read)}
         return Obligation(self._source, self._lowered, wanted, output, twins, self._fact)
 
@@ -448,21 +459,6 @@ class _Pairing:
             elif not (same and self._hit(pair[1].layer) and self._twins[pair[1]] == pair[0]):
                 self._prove(*pair)
         return self._twins.get(output) == self._first[wanted]
-
-
-def _given(model: Model, end: Port, known: Callable[[Port], bool]) -> list[Port]:
-    """Return the known values from which a value is computed."""
-    found: list[Port] = []
-    seen, todo = {end}, [end]
-    while todo:
-        port = todo.pop()
-        if known(port):
-            found.append(port)
-            continue
-        inputs = set(model.layers[port.layer].inputs) - seen
-        seen |= inputs
-        todo += inputs
-    return found
 
 
 def _change(exact: Array, half: Array) -> float:

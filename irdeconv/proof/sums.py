@@ -284,7 +284,7 @@ class Bases:
         self.all.append(Base(start, shape, **what))
         return numbers
 
-    def constant(self, given: TypedArray, stored: Any) -> Linear:
+    def constant(self, given: TypedArray) -> Linear:
         """Return the numbers of a constant; a zero has none."""
         values = np.asarray(given.array)
         if values.dtype.kind not in "fiub" or not np.isfinite(values).all():
@@ -292,7 +292,7 @@ class Bases:
         flat = values.reshape(-1).astype(np.float64)
         if values.dtype.kind in "iu" and (np.abs(flat) >= 2.0**53).any():
             raise Unproved("a constant has integers of more than 53 bits")
-        numbers = self.add(values.shape, values=flat, stored=stored, rows=max(flat.size, 1))
+        numbers = self.add(values.shape, values=flat, stored=given.stored, rows=max(flat.size, 1))
         return Linear(given.type, (Term(np.where(values == 0, NONE, numbers)),))
 
     def of(self, value: Linear) -> list[Base]:

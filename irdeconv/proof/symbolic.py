@@ -19,21 +19,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.proof import language
 from irdeconv.proof.definition import (
     CONVOLUTIONS,
-    LayerDefinition,
     check_runs,
     define,
     finish,
-    ints,
     is_deconvolution,
 )
 from irdeconv.proof.maps import MapComparison, Reference, View
 from irdeconv.proof.model import (
     FLOATS,
+    MOST_LAYERS,
     MOVES,
     REFUSED,
     RULES,
@@ -45,7 +43,10 @@ from irdeconv.proof.model import (
     Proof,
     TypedArray,
     Unproved,
+    computed,
     need,
+    region,
+    room,
     vector,
 )
 from irdeconv.proof.sizes import (
@@ -57,12 +58,11 @@ from irdeconv.proof.sizes import (
     SizesTooSmall,
     every_case,
 )
-from irdeconv.proof.steps import BEHIND, STEPS, biased, deconvolved
+from irdeconv.proof.steps import BEHIND, STEPS, biased, called, deconvolved
 from irdeconv.proof.views import (
     Leaf,
     Numbers,
     Zeros,
-    canonical,
     data_view,
     divides,
     elements,
@@ -73,7 +73,6 @@ from irdeconv.proof.views import (
     zero_shape,
 )
 
-MOST_LAYERS = 20_000
 _IN_INTEGERS = "Abs Add Convert Maximum Minimum Multiply Negative Range ShapeOf Subtract".split()
 Value = View | Reference | Leaf | Numbers | Zeros | TypedArray
 
@@ -132,7 +131,7 @@ def _compared(walk: RegionWalk) -> MapComparison:
         (ob.source, ob.wanted, lambda p: p if p in images else None),
         (ob.lowered, ob.output, ob.twins.get),
     ]
-    layers = [[m.layers[i] for i in region(m, end, leaf)] for m, end, leaf in sides]
+    layers = [[m.layers[i] for i in _followed(m, end, leaf)] for m, end, leaf in sides]
     deconvolved = [any(map(is_deconvolution, side)) for side in layers]
     if any(deconvolved) and not deconvolved[0]:
         sides.reverse()
@@ -154,21 +153,16 @@ def _compared(walk: RegionWalk) -> MapComparison:
     return comparison
 
 
-def region(model: Model, output: Port, leaf: Callable[[Port], Port | None]) -> list[int]:
+def _followed(model: Model, output: Port, leaf: Callable[[Port], Port | None]) -> list[int]:
     """Return the layers between a value and the leaves, each behind those that it reads.
 
     Constants, and what is computed from constants alone, are not leaves.
     """
-    found: set[int] = set()
-    stack = [output]
-    while stack:
-        port = stack.pop()
-        if port.layer in found or (leaf(port) is not None and not is_constant(model, port)):
-            continue
-        found.add(port.layer)
-        need(len(found) <= MOST_LAYERS, f"what was rewritten has more than {MOST_LAYERS} layers")
-        stack += model.of(port).inputs
-    return sorted(found)
+    places, _ = region(
+        model, output, lambda p, _: leaf(p) is not None and not is_constant(model, p)
+    )
+    room((len(places),), MOST_LAYERS, "layers that were rewritten")
+    return places
 
 
 def is_constant(model: Model, port: Port, most: int = 64) -> bool:
@@ -213,7 +207,7 @@ class RegionWalk:
                 raise Unproved(f"output {port.port} of {model.of(port)} is not known")
             return self.leaf(at)
 
-        order, inner = region(model, output, leaf), set[int]()  # what convolutions read
+        order, inner = _followed(model, output, leaf), set[int]()  # what convolutions read
         for at in reversed(order):
             layer = model.layers[at]
             if at in inner or layer.type in CONVOLUTIONS or is_deconvolution(layer):
@@ -278,8 +272,7 @@ class RegionWalk:
             x = inputs[0]
             if isinstance(x, Reference):
                 raise Unproved("the shape of a deconvolution is asked for")
-            shape = x.array.shape if isinstance(x, TypedArray) else x.shape
-            sizes = np.array([*shape, None], object)[:-1]
+            sizes = np.array([*x.shape, None], object)[:-1]
             return [TypedArray(sizes, layer.attributes.get("output_type", "i64"))]
         if layer.type in RULES:
             language.output_type(layer, [str(v.type) for v in inputs])  # refuses what misfits
@@ -301,7 +294,7 @@ class RegionWalk:
             raise Unproved(f"{layer} behind the deconvolution is not followed for all sizes")
         if layer.type in STEPS and any(isinstance(v, View | Reference) for v in inputs):
             more = (inner,) if layer.type in CONVOLUTIONS else ()
-            return [STEPS[layer.type](self.case, layer, *inputs, *more)]
+            return computed(called(self.case, layer), STEPS[layer.type], [*inputs, *more])
         if any(isinstance(v, Numbers) for v in inputs) and layer.type in MOVES:
             return moved(layer, inputs)
         raise Unproved(f"{layer} is not followed for all sizes")
@@ -320,22 +313,13 @@ class RegionWalk:
         """Return what joins or reshapes zeros, or their sum with a constant."""
         first = next(v for v in inputs if isinstance(v, Zeros))
         constant = next((v for v in inputs if isinstance(v, TypedArray)), None)
-        said = layer.attributes
-        if layer.type == "Concat":
-            shapes, n = list(map(zero_shape, inputs)), len(first.shape)
-            [at] = axes_of(ints(layer, "axis", 1, None), n)
-            sizes = [*first.shape[:at], sum(s[at] for s in shapes), *first.shape[at + 1 :]]
-            rows = [(s[i], first.shape[i]) for s in shapes for i in range(n) if i != at]
-            need(all(len(s) == n for s in shapes), f"{layer} joins other ranks")
-            need(all(self.case.is_zero(a - b) for a, b in rows), f"{layer} joins other shapes")
-            return Zeros(first.type, tuple(sizes))
-        if constant is None or len(inputs) != 2:
-            raise Unproved(f"{layer} of zeros is not followed for all sizes")
-        if layer.type == "Add" and said.get("auto_broadcast", "numpy") == "numpy":
+        two = len(inputs) == 2 and constant is not None
+        numpy = layer.attributes.get("auto_broadcast", "numpy") == "numpy"
+        if layer.type == "Add" and two and numpy:
             return filled(self.case, constant, first.shape)
-        fits = layer.type == "Reshape" and first is inputs[0]
+        fits = layer.type == "Concat" or (layer.type == "Reshape" and two and first is inputs[0])
         need(fits, f"{layer} of zeros is not followed for all sizes")
-        made: Zeros = STEPS["Reshape"](self.case, layer, first, constant)
+        [made] = computed(called(self.case, layer), STEPS[layer.type], inputs)
         return made
 
     def numbered(self, leaf: Leaf) -> Numbers:
@@ -359,7 +343,7 @@ class RegionWalk:
     def within(self, layer: Layer, values: Sequence[TypedArray]) -> None:
         """Check that no number leaves its type or 32 bits, or 23 where OpenVINO computes in f32."""
         most = 32 if layer.type in _IN_INTEGERS or layer.type in MOVES else 24
-        for array, kind in values:
+        for array, kind, _ in values:
             for n in array.flat if array.dtype == object else ():
                 signed, bits = kind[0] == "i", min(int(kind[1:]), most)
                 low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1)) if signed else (0, 2**bits)
@@ -369,25 +353,6 @@ class RegionWalk:
                     self.products.append((layer, n))
                 else:
                     raise SizesTooLarge(f"{layer}: {n} may not fit {kind} within {bits} bits")
-
-    def windows(
-        self,
-        layer: Layer,
-        d: LayerDefinition,
-        others: Sequence[Value],
-        size: Sequence[Size],
-        kernel: Sequence[int],
-    ) -> list[tuple[Size, Size]]:
-        """Return begin and size of the output of a deconvolution on each axis."""
-        wanted = None if d.output_shape is None else vector(others[d.output_shape - 1])
-        windows = []
-        for a, k in enumerate(kernel):
-            begin, out = d.window(a, size[a], k, None if wanted is None else wanted[a])
-            if d.pads is not None:
-                begin, end = (vector(others[d.pads - 1 + e])[a] for e in (0, 1))
-                out -= begin + end
-            windows.append((begin, out))
-        return windows
 
     def deconvolution(self, layer: Layer, inputs: list[Value], inner: bool) -> Reference | View:
         """Return a layer of leaves by its definition; a deconvolution of a view as a view."""
@@ -402,11 +367,11 @@ class RegionWalk:
                 others[i] = self.numbered(other)
         filter = others[0]
         need(not (d.forward and inside), f"{layer} is not the only convolution")
-        weights = canonical(d, filter).swapaxes(1, 2 if d.forward else 1)
-        g, c, _, *kernel = weights.shape
+        weights = d.ordered(elements(filter))
+        g, _, c, *kernel = weights.shape
         need(self.case.is_zero(data.shape[d.data_axes[1]] - g * c), f"{layer}: channels")
         size = [data.shape[a] for a in d.data_axes[2:]]
-        windows = self.windows(layer, d, others, size, kernel)
+        windows = d.windows(size, kernel, lambda port: vector(others[port - 1]))
         for _, out in windows:
             if self.raised or inside:
                 check_runs(layer, d)
@@ -418,14 +383,14 @@ class RegionWalk:
             self.case.facts += [out] if isinstance(out, Expr) else []
         given = None if d.bias is None else others[d.bias - 1]
         if isinstance(data, View):
-            numbered = isinstance(filter, Numbers)
             need(isinstance(filter, Numbers | TypedArray) and filter.type == data.type, f"{layer}")
-            x = deconvolved(self.case, layer, data, d, weights, numbered, windows, inner)
-            return x if given is None else biased(self.case, layer, x, given)
+            call, held = called(self.case, layer), filter._replace(array=weights)
+            x = deconvolved(call, data, d, held, windows, inner)
+            return x if given is None else biased(call, x, given)
         bias = None if given is None else elements(given).reshape(-1)
         last = finish(d.activation, data.type) if d.activation else None
         ends = (bias, isinstance(given, Numbers), last)
-        found = (weights, isinstance(filter, Numbers), tuple(windows), *ends)
+        found = (weights.swapaxes(1, 2), isinstance(filter, Numbers), tuple(windows), *ends)
         return Reference(layer, d, data.type, data.shape, *found)
 
 

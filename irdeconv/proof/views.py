@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from irdeconv.proof.model import (
     LARGEST_ARRAY,
     MOVES,
     Array,
+    Call,
     Ints,
     Layer,
     Port,
@@ -27,7 +28,7 @@ from irdeconv.proof.model import (
     pick,
     room,
 )
-from irdeconv.proof.sizes import Case, Expr, Size, SizesTooSmall
+from irdeconv.proof.sizes import Case, Expr, Size, SizesTooSmall, is_int, ratio
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,7 @@ class Leaf:
     shape: tuple[Size, ...]
 
 
-@dataclass(frozen=True)
-class Numbers:
+class Numbers(NamedTuple):
     """Numbers (from 0 on; -1: a zero) of the elements of a leaf, moved about."""
 
     type: str | None
@@ -49,7 +49,7 @@ class Numbers:
     @property
     def shape(self) -> tuple[Size, ...]:
         """The sizes of the axes."""
-        return tuple(self.array.shape)
+        return self.array.shape
 
 
 @dataclass(frozen=True)
@@ -72,17 +72,6 @@ def numbers(leaf: Leaf, start: int = 0) -> Numbers:
     need(all(isinstance(n, int) for n in leaf.shape), "the shape of computed weights is open")
     count = room(leaf.shape, what="computed weights")
     return Numbers(leaf.type, np.arange(start, start + count).reshape(leaf.shape))
-
-
-def canonical(d: LayerDefinition, value: Any) -> Array:
-    """Return a filter as [g, C/g, M/g, *K], or [g, M/g, C/g, *K] of a convolution."""
-    array = elements(value)
-    need(array.ndim == len(d.filter_axes), f"the filter has rank {array.ndim}")
-    ordered = array.transpose(d.filter_axes)
-    if d.groups is None:
-        return ordered
-    need(len(ordered) % d.groups == 0, f"{len(ordered)} channels in {d.groups} groups")
-    return ordered.reshape(d.groups, len(ordered) // d.groups, *ordered.shape[1:])
 
 
 def data_view(leaf: Leaf, d: LayerDefinition) -> View:
@@ -142,12 +131,6 @@ def rebuilt(
     return replace(made, axes=(*before, *new, *behind))
 
 
-def grouped(view: View, runs: Iterable[Sequence[Axis]]) -> View:
-    """Return a view whose tensor has other runs of the same axes."""
-    rows = list(runs)
-    return replace(view, axes=tuple(a for r in rows for a in r), runs=tuple(map(len, rows)))
-
-
 def single(view: View, a: int) -> tuple[View, int]:
     """Merge what an axis of the tensor consists of into one axis; return its place, too.
 
@@ -156,7 +139,7 @@ def single(view: View, a: int) -> tuple[View, int]:
     """
     run, first = view.run(a), sum(view.runs[:a])
     spatial = [axis for axis in run if axis.coordinate is not None]
-    ones = [axis for axis in spatial if type(axis.length) is int and axis.length == 1]
+    ones = [axis for axis in spatial if is_int(axis.length, 1)]
     wide = [axis for axis in spatial if not any(axis is one for one in ones)]
     need(len(wide) < 2, "several open axes are one")
     chosen = wide or ones[-1:]
@@ -166,8 +149,8 @@ def single(view: View, a: int) -> tuple[View, int]:
         nothing = all(n.coordinate is not None or n.length == 1 for n in front)
         need(nothing, "an explicit axis stands in front of an open one")
     ones = [axis for axis in ones if axis is not chosen[0]]
-    rows = [view.run(i) for i in range(len(view.runs))]
-    view = grouped(view, [*rows[:a], (*ones, *chosen, *inner), *rows[a + 1 :]])
+    rows = view.rows
+    view = view.grouped([*rows[:a], (*ones, *chosen, *inner), *rows[a + 1 :]])
     place, end, size = first + len(ones), first + len(run), math.prod(n.length for n in inner)
     runs = (*view.runs[:a], len(ones) + 1, *view.runs[a + 1 :])
     if not chosen and len(inner) != 1:
@@ -206,8 +189,7 @@ def _check_copies(view: View) -> None:
 
 def plain(view: View) -> View:
     """Return a view in which every axis of the tensor is one axis, in its own place if it is 1."""
-    rows = [list(view.run(a)) for a in range(len(view.runs))]
-    view = grouped(view, _in_own_places(view, rows))
+    view = view.grouped(_in_own_places(view, list(map(list, view.rows))))
     for a in range(len(view.runs)):
         view, _ = single(view, a)
     return view
@@ -228,7 +210,7 @@ def taken(view: View, a: int, places: Array) -> View:
 def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> View:
     """Return a view with zeros before and behind some axes; negative numbers cut off."""
     for a, (begin, end) in rows.items():
-        if type(begin) is type(end) is int and begin == end == 0:
+        if is_int(begin, 0) and is_int(end, 0):
             continue
         view, place = single(view, a)
         axis = view.axes[place]
@@ -281,7 +263,7 @@ def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
     text = f"{list(view.shape)} is not followed to {list(target)}"
     need(0 < len(target) <= HIGHEST_RANK, text)
     view, sizes = _merged(view), list(target)
-    unknown = next((i for i, v in enumerate(sizes) if type(v) is int and v == -1), len(sizes))
+    unknown = next((i for i, v in enumerate(sizes) if is_int(v, -1)), len(sizes))
     counts, used = [0] * (len(sizes) + 1), [0, 0]  # axes of each run, and from either end
 
     def ahead(i: int) -> bool:
@@ -292,7 +274,7 @@ def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
     # From both ends towards -1: which axes it gets is known only when all others have theirs.
     for i in (*range(unknown), *reversed(range(unknown + 1, len(sizes)))):
         back, done = i > unknown, 1
-        while not case.is_zero(sizes[i] - done) or (type(done) is int and done == 0 and ahead(i)):
+        while not case.is_zero(sizes[i] - done) or (is_int(done, 0) and ahead(i)):
             need(sum(used) < len(view.axes), text)
             at = len(view.axes) - 1 - used[1] if back else used[0]
             n, f = view.axes[at].length, ratio(sizes[i], done)
@@ -307,18 +289,18 @@ def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
     rows = [list(view.axes[a:b]) for a, b in ends]
     rest = rows.pop()  # nothing, if one size was unknown
     if unknown == len(sizes):
-        need(all(type(a.length) is int and a.length == 1 for a in rest), text)
+        need(all(is_int(a.length, 1) for a in rest), text)
         rows[-1] += rest
     elif any(not case.implies(a.length - 1) for i, r in enumerate(rows) if i != unknown for a in r):
         raise SizesTooSmall(f"{text}: -1 stands beside a size that may be 0")
-    return grouped(view, _in_own_places(view, rows))
+    return view.grouped(_in_own_places(view, rows))
 
 
 def zeros_regrouped(case: Case, zeros: Zeros, target: Sequence[Size]) -> Zeros:
     """Return zeros in another shape of as many elements; one size may be -1."""
     count, sizes = math.prod(zeros.shape), list(target)
     text = f"zeros {list(zeros.shape)} are not followed to {sizes}"
-    for i in [i for i, v in enumerate(sizes) if type(v) is int and v == -1]:
+    for i in [i for i, v in enumerate(sizes) if is_int(v, -1)]:
         rest = -math.prod(sizes)
         need(type(rest) is int and rest > 0, text)
         sizes[i] = count // rest
@@ -346,20 +328,10 @@ def _in_own_places(view: View, rows: list[list[Axis]]) -> list[list[Axis]]:
     for axis in spatial * len(spatial) if len(rows) == len(spatial) + 1 else ():
         own = axis.coordinate and axis.coordinate + 1
         free = own is not None and all(a.coordinate is None for a in rows[own])
-        if type(axis.length) is int and axis.length == 1 and free:
+        if is_int(axis.length, 1) and free:
             rows = [[a for a in r if a is not axis] for r in rows]
             rows[own or 0].insert(0, axis)
     return rows
-
-
-def ratio(a: Size, b: Size) -> int:
-    """Return the number that b is to be multiplied by to get a, 0 if there is none."""
-    if type(b) is int:
-        return a // b if type(a) is int and b and a % b == 0 else 0
-    [(m, n), *_] = b.terms.items()
-    f = a.terms.get(m, 0) // n if isinstance(a, Expr) else 0
-    left = a - b * f
-    return f if type(left) is int and left == 0 else 0
 
 
 def divides(n: Expr, shape: Sequence[Size]) -> bool:
@@ -389,14 +361,14 @@ def settled(x: View) -> View:
     return x
 
 
-def stepped(case: Case, layer: Layer, x: View, a: int, step: int) -> View:
+def stepped(c: Call, x: View, a: int, step: int) -> View:
     """Return every step-th element along an open axis."""
     if step == 1:
         return x
     x, place = single(x, a)
     axis = x.axes[place]
     fits = step > 0 and axis.coordinate and axis.radix == 1
-    need(fits, f"{layer} has the step {step} on an open axis of the data")
+    c.need(fits, f"it has the step {step} on an open axis of the data")
     if x.blocks is not None:
         return _settled(x, place, step)
     length = -(-axis.length // step)
@@ -450,7 +422,7 @@ def zero_shape(value: Any) -> tuple[Size, ...]:
     """Return the shape of zeros; Unproved for anything else."""
     zero = isinstance(value, Zeros) or (isinstance(value, TypedArray) and not value.array.any())
     need(zero, "the data is joined with something else")
-    return tuple(value.shape if isinstance(value, Zeros) else value.array.shape)
+    return tuple(value.shape)
 
 
 def zero_view(case: Case, value: Any, pattern: View, at: int) -> View:
@@ -513,22 +485,22 @@ def unsqueezed(x: View, places: Sequence[int]) -> View:
     return x
 
 
-def spread(layer: Layer, x: View, c: Array) -> tuple[View, Array]:
+def spread(call: Call, x: View, c: Array) -> tuple[View, Array]:
     """Return a view, and a constant that is broadcast along its axes, shaped like its table."""
-    shape = (1,) * (len(x.runs) - c.ndim) + c.shape
-    need(len(shape) == len(x.runs), f"{layer} raises the rank")
+    shape = (1,) * (x.ndim - c.ndim) + c.shape
+    call.need(len(shape) == x.ndim, "it raises the rank")
     along = [a for a, n in enumerate(shape) if n != 1]
     c = c.reshape(shape)
     for a in along:
         x, place = single(x, a)
         axis, length = x.axes[place], shape[a]
-        need(type(axis.length) is int and axis.length == length, f"{layer}: {length} numbers")
+        call.need(is_int(axis.length, length), f"{length} numbers for one axis")
         if axis.coordinate is not None:  # they have to repeat with the period of the axis
             fits = type(axis.shift) is int and len(x.copies) < 2 and length >= axis.radix
-            need(fits, f"{layer} varies along an open axis")
+            call.need(fits, "it varies along an open axis")
             at = (np.arange(length) + axis.shift) % axis.radix
             short = c.take(np.unique(at, return_index=True)[1], a)
-            need(np.array_equal(c, short.take(at, a)), f"{layer} varies along an open axis")
+            call.need(np.array_equal(c, short.take(at, a)), "it varies along an open axis")
             c, shape = short, (*shape[:a], axis.radix, *shape[a + 1 :])
     along = [a for a in along if shape[a] != 1 or x.run(a)[-1].coordinate is None]
     ends = {a: x.axes[sum(x.runs[: a + 1]) - 1] for a in along}

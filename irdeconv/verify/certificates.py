@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 from irdeconv.base.errors import Diagnostic, count
 from irdeconv.base.json_form import json_form
@@ -56,20 +56,11 @@ class Certificate:
         if unknown:
             raise ValueError(f"a certificate has no field {', '.join(sorted(map(str, unknown)))}")
         try:
-            return Certificate(
-                layer=str(content["layer"]),
-                type=str(content["type"]),
-                form=str(content["form"]),
-                source=dict(content["source"]),
-                nodes=tuple(dict(n) for n in content["nodes"]),
-                holds_for=content["holds_for"],
-                every=content["every"],
-                partly=content["partly"],
-                maps=tuple(content["maps"]),
-                rounding=content["rounding"],
-                assumed=tuple(content["assumed"]),
-                reason=content["reason"],
-            )
+            said = {f.name: content[f.name] for f in fields(Certificate)}
+            said |= {key: str(said[key]) for key in ("layer", "type", "form")}
+            said |= {key: tuple(said[key]) for key in ("maps", "assumed")}
+            said |= {"source": dict(said["source"]), "nodes": tuple(map(dict, said["nodes"]))}
+            return Certificate(**said)
         except (KeyError, TypeError, ValueError) as e:
             raise ValueError(f"the certificate is incomplete: {e}") from None
 
@@ -101,23 +92,7 @@ class Certificate:
         return unlike("the certificate", self.to_dict(), other.to_dict())
 
 
-class Remarked(Protocol):
-    """What has remarks below its line: a certificate, the verdict on a layer."""
-
-    @property
-    def partly(self) -> str | None:
-        """Why it is not proved for every size."""
-
-    @property
-    def rounding(self) -> float:
-        """The largest relative change of a weight."""
-
-    @property
-    def assumed(self) -> tuple[str, ...]:
-        """What was taken for granted."""
-
-
-def remarks(proof: Remarked) -> list[str]:
+def remarks(proof: Certificate | LayerCheck) -> list[str]:
     """Return the lines below a proof."""
     out = [f"  not for every size: {proof.partly}"] if proof.partly else []
     out += [f"  assuming that {text}" for text in proof.assumed]
@@ -127,7 +102,9 @@ def remarks(proof: Remarked) -> list[str]:
     return out
 
 
-def whole_remarks(layers: Iterable[Remarked], rounding: float, assumed: Iterable[str]) -> list[str]:
+def whole_remarks(
+    layers: Iterable[Certificate | LayerCheck], rounding: float, assumed: Iterable[str]
+) -> list[str]:
     """Return the lines below all proofs: what no layer assumes, and how far weights are rounded."""
     told = {text for one in layers for text in one.assumed}
     out = [f"assuming that {text}" for text in assumed if text not in told]

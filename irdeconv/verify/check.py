@@ -31,6 +31,8 @@ from irdeconv.verify.adapter import (
 from irdeconv.verify.certificates import Certificate, Certificates, CheckReport, LayerCheck
 
 PROVERS: tuple[Prover, ...] = (symbolic.prove, linear.prove)
+# What a certificate and the verdict on its layer have both.
+SHARED = ("layer", "type", "form", "every", "partly", "rounding", "assumed")
 LISTED = 64  # longer vectors are given by their hash
 
 
@@ -199,24 +201,11 @@ def judged(
         if certificates is not None:
             differs = stated.pop(0).differs(c) if stated else "it has no certificate"
             reason = reason or differs
-        layers.append(_check_of(c, reason))
+        shared = {key: getattr(c, key) for key in SHARED}
+        layers.append(LayerCheck(**shared, proved=c.holds_for, reason=reason))
     more = [name for name, left in by_layer.items() if left]
     problems = [*rest.problems, *(f'a certificate of "{n}" is of no rewritten layer' for n in more)]
     return replace(rest, layers=tuple(layers), problems=tuple(problems))
-
-
-def _check_of(c: Certificate, reason: str | None) -> LayerCheck:
-    return LayerCheck(
-        layer=c.layer,
-        type=c.type,
-        form=c.form,
-        proved=c.holds_for,
-        reason=reason,
-        every=c.every,
-        partly=c.partly,
-        rounding=c.rounding,
-        assumed=c.assumed,
-    )
 
 
 def obligations(

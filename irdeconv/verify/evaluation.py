@@ -10,14 +10,31 @@ import hashlib
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from irdeconv.proof import language
-from irdeconv.proof.definition import CONVOLUTIONS, LayerDefinition, define, is_deconvolution
-from irdeconv.proof.model import MOVES, Array, Ints, Layer, Model, Port, TypedArray, Unproved
-from irdeconv.verify.adapter import region
+from irdeconv.proof.definition import (
+    ACTIVATIONS,
+    CONVOLUTIONS,
+    activation,
+    define,
+    finish,
+    is_deconvolution,
+    readings,
+)
+from irdeconv.proof.model import (
+    MOVES,
+    Array,
+    Ints,
+    Layer,
+    Model,
+    Port,
+    TypedArray,
+    Unproved,
+    region,
+)
 
 PART = 11  # bits; 3 parts make up an element
 TERMS = 2**PART
@@ -152,19 +169,6 @@ class PrimeField:
         return y.reshape(x.shape[0], groups * outputs, *sizes)
 
 
-def gathering(size: int, begin: int, outputs: int, step: tuple[int, int], taps: int) -> Array:
-    """Return what a convolution reads along an axis: o*S + k*D - begin, -1 outside; [O, K]."""
-    at = np.arange(outputs)[:, None] * step[0] + np.arange(taps) * step[1] - begin
-    return np.where((at >= 0) & (at < size), at, -1)
-
-
-def scattering(size: int, begin: int, outputs: int, step: tuple[int, int], taps: int) -> Array:
-    """Return what reaches the outputs of a deconvolution along an axis: (o + begin - k*D)/S."""
-    at = np.arange(outputs)[:, None] + begin - np.arange(taps) * step[1]
-    place = at // step[0]
-    return np.where((at % step[0] == 0) & (place >= 0) & (place < size), place, -1)
-
-
 def shape_of(shape: Ints) -> Array:
     """Return an array of a shape that takes no memory."""
     return np.broadcast_to(np.zeros((), np.int64), shape)
@@ -173,7 +177,6 @@ def shape_of(shape: Ints) -> Array:
 LARGEST_PROBED = 2**25  # elements of a value
 SUM_BITS = 64  # of the number of terms of a sum
 BITS = {"f64": 2200, "f32": 300, "bf16": 300, "f16": 64}  # from the smallest number to the largest
-NARROW = {"f32": np.float32, "f16": np.float16}
 
 
 @dataclass(frozen=True)
@@ -243,7 +246,8 @@ class Evaluation:
 
     def value(self, port: Port) -> Known:
         """Return a value; Unproved where it is not followed."""
-        for place in region(self.model, port, self.bound.keys()):
+        places, _ = region(self.model, port, lambda p, _: p in self.bound)
+        for place in places:
             layer = self.model.layers[place]
             inputs = [self._known(p) for p in layer.inputs]
             try:
@@ -307,67 +311,42 @@ class Evaluation:
         x, w = self.residues(inputs[0]), self.residues(inputs[1])
         d = define(layer, x.array.ndim)
         n = x.array.ndim - 2
-        if w.array.ndim != len(d.filter_axes):
-            raise Unproved(f"{layer}: the filter has rank {w.array.ndim}")
-        data, filter = x.array.transpose(d.data_axes), w.array.transpose(d.filter_axes)
-        if d.groups is not None:
-            if len(filter) % d.groups:
-                raise Unproved(f"{layer}: {len(filter)} channels in {d.groups} groups")
-            filter = filter.reshape(d.groups, len(filter) // d.groups, *filter.shape[1:])
-        filter = filter if d.forward else filter.swapaxes(1, 2)
+        data, filter = x.array.transpose(d.data_axes), d.ordered(w.array)
         if data.shape[1] != filter.shape[0] * filter.shape[2]:
             raise Unproved(f"{layer}: data {data.shape} and filter {filter.shape} do not fit")
-        wanted = None
-        if d.output_shape is not None:
-            wanted = self.vector(layer, inputs[d.output_shape])
-        pads = [[0] * n] * 2
-        if d.pads is not None:
-            pads = [self.vector(layer, inputs[d.pads + side]) for side in (0, 1)]
-        readings = []
-        for a, (size, taps) in enumerate(zip(data.shape[2:], filter.shape[3:], strict=True)):
-            begin, outputs = d.window(a, size, taps, wanted[a] if wanted else None)
-            window = begin + pads[0][a], outputs - pads[0][a] - pads[1][a]
-            readings.append(_reading(layer, d, a, (size, taps), window))
-        room((len(data), filter.shape[0] * filter.shape[1], *(len(r) for r in readings)))
-        sums = self.numbers.contract(data, filter, readings)
+        space, taps = data.shape[2:], filter.shape[3:]
+        reads = []
+        windows = d.windows(space, taps, lambda port: self.vector(layer, inputs[port]))
+        for a, (begin, outputs) in enumerate(windows):
+            if outputs < 0:
+                raise NoOutput(f"{layer} would have {outputs} outputs")
+            room((outputs, taps[a]))
+            step = d.strides[a], d.dilations[a]
+            reads.append(readings(space[a], begin, outputs, step, taps[a], d.forward))
+        room((len(data), filter.shape[0] * filter.shape[1], *map(len, reads)))
+        sums = self.numbers.contract(data, filter, reads)
         bits = x.bits + w.bits + SUM_BITS
         y = Residues(sums, x.type, x.degree + w.degree, bits)
         if d.bias is not None:
             bias = self.residues(inputs[d.bias])
             bias = Residues(bias.array.reshape(-1, *(1,) * n), None, bias.degree, bias.bits)
-            y = self._sum(layer, y, bias)
+            y = self.added(layer, y, bias)
         if d.activation is not None:
-            kind, parameters = d.activation
-            y = self._activated(y, kind, parameters)
+            y = self.draw.function(y, finish(d.activation, y.type))
         back = tuple(int(a) for a in np.argsort(d.data_axes))
         return Residues(y.array.transpose(back), y.type, y.degree, y.bits)
 
-    def _activated(self, x: Residues, kind: str, parameters: Sequence[float]) -> Residues:
-        rounded = NARROW.get(x.type or "f32", np.float64) if kind != "Clamp" else np.float64
-        values = [float(np.asarray(v, rounded)) for v in parameters]
-        return self.draw.function(x, (kind, *values))
-
-    def _sum(self, layer: Layer, a: Residues, b: Residues, sign: int = 1) -> Residues:
+    def added(self, layer: Layer, a: Residues, b: Residues, sign: int = 1) -> Residues:
+        """Return a + b, or a - b."""
         _broadcast(layer, a.array, b.array)
         degree, bits = max(a.degree, b.degree), max(a.bits, b.bits) + SUM_BITS
         return Residues((a.array + sign * b.array) % self.numbers.p, a.type, degree, bits)
 
-    def _product(self, layer: Layer, a: Residues, b: Residues) -> Residues:
+    def product(self, layer: Layer, a: Residues, b: Residues) -> Residues:
+        """Return a * b."""
         _broadcast(layer, a.array, b.array)
         product = self.numbers.times(a.array, b.array)
         return Residues(product, a.type, a.degree + b.degree, a.bits + b.bits)
-
-    def add(self, layer: Layer, inputs: list[Known]) -> Residues:
-        """Return a + b."""
-        return self._sum(layer, self.residues(inputs[0]), self.residues(inputs[1]))
-
-    def subtract(self, layer: Layer, inputs: list[Known]) -> Residues:
-        """Return a - b."""
-        return self._sum(layer, self.residues(inputs[0]), self.residues(inputs[1]), -1)
-
-    def multiply(self, layer: Layer, inputs: list[Known]) -> Residues:
-        """Return a * b."""
-        return self._product(layer, self.residues(inputs[0]), self.residues(inputs[1]))
 
     def divide(self, layer: Layer, inputs: list[Known]) -> Residues:
         """Return a / b of real numbers."""
@@ -375,12 +354,12 @@ class Evaluation:
         if a.type not in BITS or b.degree:
             raise Unproved(f"{layer}: only real numbers are divided, by constants")
         inverse = Residues(self.numbers.inverse(b.array), b.type, 0, b.bits)
-        return self._product(layer, a, inverse)
+        return self.product(layer, a, inverse)
 
     def negative(self, layer: Layer, inputs: list[Known]) -> Residues:
         """Return -x."""
         x = self.residues(inputs[0])
-        return Residues(-x.array % self.numbers.p, x.type, x.degree, x.bits)
+        return replace(x, array=-x.array % self.numbers.p)
 
     def convert(self, layer: Layer, inputs: list[Known]) -> Residues:
         """Return real numbers of another type: rounding is no part of the proof."""
@@ -439,25 +418,8 @@ class Evaluation:
 
     def activation(self, layer: Layer, inputs: list[Known]) -> Residues:
         """Return a random function that type and parameters choose."""
-        x, parameters = self.residues(inputs[0]), []
-        for parameter in inputs[1:]:
-            if isinstance(parameter, Residues) or parameter.array.size != 1:
-                raise Unproved(f"{layer}: parameters that are no single constant")
-            parameters.append(float(parameter.array.reshape(())))
-        parameters += [float(layer.attributes[k]) for k in ("min", "max") if k in layer.attributes]
-        return self._activated(x, layer.type, parameters)
-
-
-def _reading(
-    layer: Layer, d: LayerDefinition, a: int, sizes: tuple[int, int], window: tuple[int, int]
-) -> Array:
-    """Return which position every output and tap reads along spatial axis a."""
-    (size, taps), (begin, outputs) = sizes, window
-    if outputs < 0:
-        raise NoOutput(f"{layer} would have {outputs} outputs")
-    room((outputs, taps))
-    place = gathering if d.forward else scattering
-    return place(size, begin, outputs, (d.strides[a], d.dilations[a]), taps)
+        x = self.residues(inputs[0])
+        return self.draw.function(x, activation(layer, x.type, inputs[1:]))
 
 
 class NoOutput(Unproved):
@@ -475,16 +437,14 @@ def _broadcast(layer: Layer, a: Array, b: Array) -> None:
 
 
 _RULES: dict[str, Callable[[Evaluation, Layer, list[Known]], Residues]] = {
-    "Add": Evaluation.add,
-    "Subtract": Evaluation.subtract,
-    "Multiply": Evaluation.multiply,
+    "Add": lambda e, layer, inputs: e.added(layer, *map(e.residues, inputs)),
+    "Subtract": lambda e, layer, inputs: e.added(layer, *map(e.residues, inputs), sign=-1),
+    "Multiply": lambda e, layer, inputs: e.product(layer, *map(e.residues, inputs)),
     "Divide": Evaluation.divide,
     "Negative": Evaluation.negative,
     "Convert": Evaluation.convert,
     "MatMul": Evaluation.matmul,
     "Einsum": Evaluation.einsum,
     "ReduceSum": Evaluation.reduce_sum,
-    **dict.fromkeys(
-        ("ReLU", "Tanh", "Sigmoid", "PReLU", "Clamp", "HardSigmoid"), Evaluation.activation
-    ),
+    **dict.fromkeys(ACTIVATIONS, Evaluation.activation),
 }

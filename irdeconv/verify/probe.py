@@ -20,8 +20,17 @@ import numpy as np
 
 from irdeconv.base.errors import count
 from irdeconv.proof.definition import LayerDefinition, define, is_deconvolution
-from irdeconv.proof.model import Ints, Layer, Obligation, Port, Shape, TypedArray, Unproved
-from irdeconv.verify.adapter import originals, read_by, region
+from irdeconv.proof.model import (
+    Ints,
+    Layer,
+    Obligation,
+    Port,
+    Shape,
+    TypedArray,
+    Unproved,
+    region,
+)
+from irdeconv.verify.adapter import originals, read_by
 from irdeconv.verify.evaluation import (
     LEAST_PRIME,
     PRIMES,
@@ -89,7 +98,7 @@ class _Probe:
             raise Unproved("it is no single deconvolution of data from outside")
         self.layer: Layer = found[0]
         read = read_by(ob.source, places, given)
-        inside = region(ob.lowered, ob.output, ob.twins.keys())
+        inside, _ = region(ob.lowered, ob.output, lambda p, _: p in ob.twins)
         read += [ob.twins[p] for p in read_by(ob.lowered, inside, ob.twins.keys())]
         self.given = list(dict.fromkeys(read))
         self.facts = {p: ob.fact(p) for p in self.given}
