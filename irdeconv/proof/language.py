@@ -469,13 +469,13 @@ def evaluate(layer: Layer, inputs: Sequence[TypedArray]) -> list[TypedArray]:
     return [TypedArray(x, c.type) for x in computed(c, rule.run, given)]
 
 
-def move(layer: Layer, index: Sequence[Array], rest: Sequence[TypedArray]) -> list[Array]:
+def move(layer: Layer, inputs: Sequence[Any]) -> list[Array]:
     """Return element numbers behind a movement, -1 for an inserted zero.
 
-    `index` are those of the ports in MOVES, `rest` the values of the others; Unproved as above.
+    The inputs at the ports in MOVES are arrays of numbers, the others known values; Unproved as
+    above.
     """
-    ports, numbers, others = MOVES.get(layer.type, ()), iter(index), iter(rest)
-    inputs = [next(numbers if p in ports else others) for p in range(len(index) + len(rest))]
-    c, rule = listed_call(layer, inputs)
-    c.need(layer.type in MOVES, "it does not only move elements")
+    ports, (c, rule) = MOVES.get(layer.type, ()), listed_call(layer, inputs)
+    known = all(p in ports or isinstance(x, TypedArray) for p, x in enumerate(inputs))
+    c.need(ports and known, "it does not only move elements, or by what is not known")
     return computed(replace(c, nothing=-1), rule.run, inputs)

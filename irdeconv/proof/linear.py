@@ -154,13 +154,12 @@ class LinearWalk:
         most = max(len(v.terms) if isinstance(v, Linear) else 1 for v in given)
         room((most, sum(math.prod(given[i].shape) for i in ports)))
         values = [self.linear(given[i]) for i in ports]
-        rest = [v for i, v in enumerate(given) if isinstance(v, TypedArray) and i not in ports]
         output_type(layer, [v.type or "" for v in given])  # refuses types that do not fit
-        if len(rest) + len(ports) < len(given) or len({v.last for v in values}) > 1:
-            raise Unproved(f"{layer} has inputs that are not followed")
+        need(len({v.last for v in values}) < 2, f"{layer} joins what has other activations")
         ends = np.cumsum([0] + [math.prod(v.shape) for v in values]).tolist()
         starts = zip(itertools.pairwise(ends), values, strict=True)
-        numbers = [np.arange(*e).reshape(v.shape) for e, v in starts]
+        numbers = (np.arange(*e).reshape(v.shape) for e, v in starts)
+        inputs = [next(numbers) if i in ports else v for i, v in enumerate(given)]
         blank = Term(np.full((), NONE))
         terms = []
         for row in itertools.zip_longest(*(v.terms for v in values), fillvalue=blank):
@@ -170,7 +169,7 @@ class LinearWalk:
             plain = all(t.factor is None for t in row)
             terms.append(Term(index, None if plain else _behind(factor, 1.0)))
         whole, out = values[0]._replace(terms=tuple(terms)), []
-        for at in move(layer, numbers, rest):
+        for at in move(layer, inputs):
             if whole.last and (at < 0).any():
                 raise Unproved(f"{layer} puts zeros beside what has an activation")
             room((len(terms), *at.shape))

@@ -35,21 +35,25 @@ Moves = tuple[tuple[int, Bounds], ...]  # of a copy along each coordinate, and b
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of a view: explicit along axis `digit` of the table, or open.
+    """One axis of a view: explicit, or open along axis `coordinate` of the base.
 
     Position q of an open axis is t = step*q + shift: a zero unless low <= t < high for all
     `bounds`. Only moved data have a step other than 1, and only where radix is 1. t // radix is the
-    place along the base's axis `coordinate` (0: batch, then the spatial ones); t % radix runs along
-    axis `digit` of the table, None where radix is 1.
+    place along the base's axis `coordinate` (0: batch, then the spatial ones; None: explicit).
+    t % radix runs along the table's axis of the same place, as q does of an explicit axis.
     """
 
     length: Size
-    digit: int | None = None
     coordinate: int | None = None
     radix: int = 1
     shift: Size = 0
     bounds: Bounds = ()
     step: int = 1
+
+    @property
+    def rows(self) -> Any:
+        """How long the table is along it."""
+        return self.length if self.coordinate is None else self.radix
 
     @property
     def span(self) -> Size:
@@ -109,7 +113,7 @@ class View:
     blocks are counted through. A block is a sum of convolutions with the same rows. Of moved
     elements of the data, channel + COPY_STEP * i is one of copy i. With (move, bounds) =
     `copies[i][c]` its t along coordinate c is `move` more, and also within `bounds`, or it is
-    zero; i is the same for all digits of open axes. Each axis of the tensor is a run of `axes`, in
+    zero; i is the same along open axes of the table. Each axis of the tensor is a run of `axes`, in
     row-major order, of as many as `runs` says (0: it has the size 1). `bias` has a number for each
     element of the table (with `bias_numbered` that of an element of an input); then comes the
     `activation`.
@@ -147,8 +151,12 @@ class View:
 
     def grouped(self, runs: Iterable[Sequence[Axis]]) -> View:
         """Return a view whose tensor has other runs of the same axes."""
-        rows = list(runs)
-        return replace(self, axes=tuple(a for r in rows for a in r), runs=tuple(map(len, rows)))
+        rows, places = list(runs), {id(a): i for i, a in enumerate(self.axes)}
+        axes = tuple(a for r in rows for a in r)
+        order = [places[id(a)] for a in axes]  # equal axes are not the same one
+        bias = None if self.bias is None else self.bias.transpose(order)
+        table, lengths = self.table.transpose(order), tuple(map(len, rows))
+        return replace(self, table=table, bias=bias, axes=axes, runs=lengths)
 
     def transpose(self, order: Iterable[int]) -> View:
         """Return a view of the same axes in another order."""
@@ -216,8 +224,8 @@ class MapComparison:
             a.coordinate != i for i, a in enumerate(axes[2:], 1)
         ):
             raise Unproved("the axes of the output are not those of the data")
-        table = by_channel(view.table, axes)  # no order of digits is promised before
-        self.finish(axes)
+        table = by_channel(view.table, order)
+        self.finish(order)
         if not is_empty(shape):
             for residues in product(*(range(a.radix) for a in axes[2:])):
                 self.residues(axes[2:], residues, last(table, residues))
@@ -239,7 +247,7 @@ class MapComparison:
         if not plain or not all(self.case.implies(e, (n, size - 1 - n)) for e in axis.inside(n)):
             raise Unproved("the batch is not kept as it is")
 
-    def finish(self, axes: Sequence[Axis]) -> None:
+    def finish(self, order: Sequence[int]) -> None:
         """Compare bias and activation."""
         bias, wanted = self.view.bias, self.wanted.bias
         if wanted is not None and not self.wanted.bias_numbered and not wanted.any():
@@ -249,7 +257,7 @@ class MapComparison:
         if self.view.bias_numbered != self.wanted.bias_numbered:
             raise Unproved("a constant bias stands for a computed one")
         if bias is not None and wanted is not None:
-            found = by_channel(bias, axes)
+            found = by_channel(bias, order)
             right = wanted.reshape((-1,) + (1,) * (found.ndim - 1))
             self.agree([found], np.broadcast_to(right, found.shape), "the bias")
         if self.view.activation != self.wanted.activation:
@@ -471,10 +479,10 @@ def _divided(n: Size, by: int) -> Size | None:
     return quotient if rest == 0 else None
 
 
-def by_channel(table: Array, axes: Sequence[Axis]) -> Array:
-    """Return a table [C, *radixes] of axes N, C, *spatial."""
-    digits = [a.digit for a in (axes[1], axes[0], *axes[2:]) if a.digit is not None]
-    return table.transpose(digits).reshape([axes[1].length, *(a.radix for a in axes[2:])])
+def by_channel(table: Array, order: Sequence[int]) -> Array:
+    """Return a table [C, *radixes], given the places of the axes N, C, *spatial."""
+    turned = table.transpose(order)
+    return turned.reshape(turned.shape[1:])
 
 
 def last(array: Array, places: Sequence[int]) -> Array:

@@ -1,8 +1,6 @@
-"""A model as the proof sees it, and the registry of its rules.
+"""A model as the proof sees it: layers in order, with attributes as the file spells them.
 
-What the proof knows of a model: layers in order, with attributes as the file spells them.
-
-How the rules of the language are listed, and what they need: attributes, vectors, limits.
+Also the registry of the language's rules, and what these need: attributes, vectors, limits.
 """
 
 from __future__ import annotations

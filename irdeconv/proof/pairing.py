@@ -1,10 +1,7 @@
-"""Pairs the values of two models, from their interface on.
+"""Pairs the values of two models, by equal layers, and by a proof where a region was rewritten.
 
-What a user sees of two models from outside: inputs, outputs and variables.
-
-Which inputs OpenVINO knows before a model runs; some layers it does not run without that.
-
-Pairs the values of two models: by equal layers, and by a proof where a region was rewritten.
+It begins with their interface: inputs, outputs and variables. Some layers OpenVINO does not run
+unless it knows an input beforehand; that must not change.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class _OpenCall(Call):
     case: Case = field(default_factory=Case)
 
     def pick(self, x: Any, axis: int, at: Array) -> View:
-        return taken(*single(x, axis), at)
+        return taken(x, axis, at)
 
     def pad(self, x: Any, rows: Sequence[tuple[Size, Size]]) -> View:
         self.need(len(rows) == x.ndim, f"{len(rows)} pads for {x.ndim} axes")
@@ -161,7 +161,7 @@ def called(case: Case, layer: Layer) -> _OpenCall:
 
 def each(x: View, a: int, places: Array) -> View:
     """Put copies (places of 0) or zeros (others) of each element of an axis in its place."""
-    x = taken(*single(unsqueezed(x, [a + 1]), a + 1), places)
+    x = taken(unsqueezed(x, [a + 1]), a + 1, places)
     return replace(x, runs=(*x.runs[:a], x.runs[a] + x.runs[a + 1], *x.runs[a + 2 :]))
 
 
@@ -175,7 +175,6 @@ def _joined_rows(c: _OpenCall, parts: Sequence[Any], at: int) -> View:
     views = copied(case, views) if pattern.blocks is None else views
     place = single(pattern, at)[1]
     tables: list[Array] = []
-    biases: list[Array | None] = []
     blocks: list[tuple[KernelSums, ...]] = []
     for v in views:
         same_ends = v.activation == views[0].activation and v.runs == views[0].runs
@@ -184,21 +183,16 @@ def _joined_rows(c: _OpenCall, parts: Sequence[Any], at: int) -> View:
         both = enumerate(zip(v.axes, views[0].axes, strict=True))
         same = (alike(case, *pair) for i, pair in both if i != place)
         c.need(all(same), "it joins other shapes or places")
-        digits = [a.digit for a in v.axes if a.digit is not None]
-        table = v.table.transpose(digits)
-        tables.append(np.where(table < 0, -1, table + sum(b[0].rows for b in blocks)))
-        biases.append(None if v.bias is None else v.bias.transpose(digits))
+        tables.append(np.where(v.table < 0, -1, v.table + sum(b[0].rows for b in blocks)))
         blocks += v.blocks or ()
-    digit = [a.digit is not None for a in views[0].axes[:place]].count(True)
     c.need(sum(t.size for t in tables) <= LARGEST_ARRAY, "it joins too much")
-    counter, table = iter(range(len(views[0].axes))), np.concatenate(tables, digit)
-    axes = [a if a.digit is None else replace(a, digit=next(counter)) for a in views[0].axes]
-    axes[place] = replace(axes[place], length=int(table.shape[digit]))
+    table, axes = np.concatenate(tables, place), list(views[0].axes)
+    axes[place] = replace(axes[place], length=int(table.shape[place]))
     numbered = {v.bias_numbered for v in views if v.bias is not None}
     c.need(len(numbered) < 2, "it joins constant and computed biases")
-    nothing, pairs = -1 if True in numbered else 0.0, zip(biases, tables, strict=True)
-    every = [np.full(t.shape, nothing) if b is None else b for b, t in pairs]
-    bias = np.concatenate(every, digit) if numbered else None
+    nothing = -1 if True in numbered else 0.0
+    every = [np.full(v.table.shape, nothing) if v.bias is None else v.bias for v in views]
+    bias = np.concatenate(every, place) if numbered else None
     found = None if pattern.blocks is None else tuple(blocks)
     ends = (bias, True in numbered, views[0].activation, views[0].copies)
     return View(pattern.type, table, tuple(axes), views[0].runs, found, *ends)
@@ -248,8 +242,7 @@ def _both(c: _OpenCall, a: View, b: View) -> View:
     fits = fits and not a.activation and not b.activation and a.runs == b.runs
     c.need(fits and a.blocks and b.blocks, "it adds other than convolutions")
     pairs = zip(a.axes, b.axes, strict=True)
-    tables = [v.table.transpose([x.digit for x in v.axes if x.digit is not None]) for v in (a, b)]
-    same = all(alike(c.case, *pair) for pair in pairs) and np.array_equal(*tables)
+    same = all(alike(c.case, *pair) for pair in pairs) and np.array_equal(a.table, b.table)
     blocks = list(zip(a.blocks or (), b.blocks or (), strict=True))
     same = same and all(p[0].rows == q[0].rows for p, q in blocks)
     c.need(same, "it adds unlike convolutions")
@@ -380,23 +373,24 @@ def _sums(c: _OpenCall, x: View, filter: Any, windows: Windows) -> View:
     (g, m, inner, *taps), (x, outer) = filter.shape, _outer_axes(c, x, filter.shape, windows)
     rows, places = x.rows, [a.coordinate for a in x.axes]
     fits = sum(a is None for a in places) == 1 and x.runs[1] == 1 and max(x.runs[2:]) < 2
-    spatial = sorted((a for a in x.axes if a.coordinate), key=lambda a: a.coordinate or 0)
     fits = fits and 0 in [a.coordinate for a in rows[0]] and rows[1][0].coordinate is None
     c.need(fits, "the axes are not those of the data")
-    batch = next(a for a in rows[0] if a.coordinate == 0)
-    channels, live = _live_places(c, by_channel(x.table, [batch, rows[1][0], *spatial]))
+    along = sorted((i for i, a in enumerate(places) if a), key=lambda i: places[i] or 0)
+    order = [places.index(0), places.index(None), *along]
+    batch, spatial = x.axes[order[0]], [x.axes[i] for i in along]
+    channels, live = _live_places(c, by_channel(x.table, order))
     count = g * inner
     c.need(channels.size == count, f"it has {channels.size} channels, its filter {count}")
     at = [outer.get(a.coordinate or 0) for a in spatial]
     kernel = [1 if i is None else taps[i] for i in at]
-    order = sorted(range(len(taps)), key=lambda i: (i not in at, at.index(i) if i in at else 0))
-    weights = filter.array.transpose(0, 1, 2, *(3 + i for i in order)).reshape(g, m, inner, *kernel)
+    to = sorted(range(len(taps)), key=lambda i: (i not in at, at.index(i) if i in at else 0))
+    weights = filter.array.transpose(0, 1, 2, *(3 + i for i in to)).reshape(g, m, inner, *kernel)
     reads, made = [], {0: batch}
     for axis, i, r in zip(spatial, at, live, strict=True):
         w = ReadWindow(1, 1, 0, axis.length) if i is None else windows[i]
-        by, whole_axis = axis.step, replace(axis, digit=None, length=axis.span, step=1)
+        by, whole_axis = axis.step, replace(axis, length=axis.span, step=1)
         reads.append(Read(whole_axis, w.dilation * by, w.pad * by, r, (), w.stride * by))
-        made[axis.coordinate or 0] = Axis(w.size, None, axis.coordinate)
+        made[axis.coordinate or 0] = Axis(w.size, axis.coordinate)
     kernels = KernelSums(
         weights, isinstance(filter, Numbers), channels.reshape(g, inner), tuple(reads)
     )
@@ -405,8 +399,10 @@ def _sums(c: _OpenCall, x: View, filter: Any, windows: Windows) -> View:
     c.need(all(moves[0] == (0, ()) for moves in x.copies), "the batch is moved")
     c.need(parts, "it reads nothing")
     out = [[made[a.coordinate or 0] for a in row] for row in (rows[0], *rows[2:])]
-    out.insert(1, [Axis(g * m, 0)])
-    return View(x.type, np.arange(g * m), (), (), (tuple(parts),)).grouped(out)
+    out.insert(1, [Axis(g * m)])
+    axes = tuple(a for row in out for a in row)
+    table = np.arange(g * m).reshape([a.rows for a in axes])
+    return View(x.type, table, axes, tuple(map(len, out)), (tuple(parts),))
 
 
 def _outer_axes(

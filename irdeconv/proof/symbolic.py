@@ -1,13 +1,9 @@
-"""Proofs for all sizes, and the verdict on a pair of models.
-
-A deconvolution against what took its place, for all sizes.
+"""A deconvolution against what took its place, for all sizes, and the verdict on two models.
 
 What is computed from the data is followed as a `View` (maps.py): a table says which row an element
 comes from, and along the batch and every spatial axis its place is an affine expression of the
 position. Sizes are ints or sizes.Expr. What is decided on the way splits the sizes into cases
 (sizes.every_case); every case has to be shown.
-
-What was proved of two models.
 """
 
 from __future__ import annotations
@@ -16,7 +12,6 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -35,7 +30,6 @@ from irdeconv.proof.model import (
     MOVES,
     REFUSED,
     RULES,
-    Array,
     Layer,
     Model,
     Obligation,
@@ -185,10 +179,7 @@ class RegionWalk:
     ob: Obligation
     case: Case
     least: int = 0  # of the open sizes
-    leaves: dict[Port, Leaf] = field(default_factory=dict)
-    vectors: dict[Port, Array] = field(default_factory=dict)
-    roles: dict[Port, Any] = field(default_factory=dict)
-    starts: dict[Port, int] = field(default_factory=dict)  # the first numbers of elements
+    leaves: dict[Port, Value] = field(default_factory=dict)  # by their roles
     count: int = 0  # of the numbers that leaves have
     shapes: list[tuple[Size, ...]] = field(default_factory=list)  # of tensors
     products: list[tuple[Layer, Expr]] = field(default_factory=list)  # of open sizes
@@ -225,9 +216,8 @@ class RegionWalk:
 
         The product has to be one of sizes of some tensor; return whether there are any.
         """
-        shapes = [*self.shapes, *(leaf.shape for leaf in self.leaves.values())]
         for layer, n in self.products:
-            if not any(divides(n, shape) for shape in shapes):
+            if not any(divides(n, shape) for shape in self.shapes):
                 raise SizesTooLarge(f"{layer}: {n} is no product of the sizes of a tensor")
         return bool(self.products)
 
@@ -242,9 +232,9 @@ class RegionWalk:
                 n if isinstance(n, int) else self._size(f"{name}[{a}]", *n)
                 for a, n in enumerate(shape)
             )
-            self.leaves[port] = Leaf(port, kind, sizes)
-        leaf = self.leaves[port]
-        return self.roles[port](leaf) if port in self.roles else self._vector(leaf)
+            self.shapes.append(sizes)
+            self.leaves[port] = self._vector(Leaf(port, kind, sizes))
+        return self.leaves[port]
 
     def _size(self, name: str, low: int, high: int | None) -> Expr:
         return self.case.symbol(name, max(low, self.least), high)
@@ -254,11 +244,9 @@ class RegionWalk:
         sizes = [type(n) is int and n < 9 for n in leaf.shape]
         if leaf.type not in ("i32", "i64") or len(sizes) > 1 or not all(sizes):
             return leaf
-        if leaf.port not in self.vectors:
-            name, count = self.ob.source.of(leaf.port).name, math.prod(leaf.shape)
-            symbols = [self.case.symbol(f"{name}:{i}", -self.case.largest) for i in range(count)]
-            self.vectors[leaf.port] = np.array(symbols, object).reshape(leaf.shape)
-        return TypedArray(self.vectors[leaf.port], leaf.type)
+        name, count = self.ob.source.of(leaf.port).name, math.prod(leaf.shape)
+        symbols = [self.case.symbol(f"{name}:{i}", -self.case.largest) for i in range(count)]
+        return TypedArray(np.array(symbols, object).reshape(leaf.shape), leaf.type)
 
     def layer(self, layer: Layer, inputs: list[Value], inner: bool) -> Sequence[Value]:
         """Return the outputs of a layer; `inner` if a convolution reads what is made of them."""
@@ -324,11 +312,11 @@ class RegionWalk:
 
     def numbered(self, leaf: Leaf) -> Numbers:
         """Let a leaf stand for its elements, with numbers that no other leaf has."""
-        if leaf.port not in self.starts:
-            self.starts[leaf.port] = self.count
-            self.count += numbers(leaf).array.size
-            self.roles[leaf.port] = self.numbered
-        return numbers(leaf, self.starts[leaf.port])
+        held = self.leaves[leaf.port]
+        if not isinstance(held, Numbers):
+            held = self.leaves[leaf.port] = numbers(leaf, self.count)
+            self.count += held.array.size
+        return held
 
     def extremes(self, layer: Layer, inputs: Sequence[TypedArray]) -> Sequence[TypedArray]:
         """Return Maximum or ReLU of sizes without asking which of both it is."""
@@ -361,7 +349,7 @@ class RegionWalk:
             raise Unproved(f"the data of {layer} is not where a region begins")
         d, inside = define(layer, len(data.shape)), isinstance(data, View)
         if isinstance(data, Leaf):
-            self.roles[data.port] = lambda leaf: data_view(leaf, d)
+            self.leaves[data.port] = data_view(data, d)
         for i, other in enumerate(others):
             if isinstance(other, Leaf) and i + 1 in (1, d.bias):
                 others[i] = self.numbered(other)

@@ -79,27 +79,25 @@ def data_view(leaf: Leaf, d: LayerDefinition) -> View:
     channels = leaf.shape[d.data_axes[1]]
     need(isinstance(channels, int), "the number of channels is open")
     axes = [
-        Axis(n, None, max(d.data_axes.index(a) - 1, 0), bounds=((0, n),))
+        Axis(n, max(d.data_axes.index(a) - 1, 0), bounds=((0, n),))
         for a, n in enumerate(leaf.shape)
     ]
-    axes[d.data_axes[1]] = Axis(channels, 0)
+    axes[d.data_axes[1]] = Axis(channels)
     runs, copies = (1,) * len(axes), (((0, ()),) * (len(axes) - 1),)
-    return View(leaf.type, np.arange(channels), tuple(axes), runs, copies=copies)
+    table = np.arange(channels).reshape([a.rows for a in axes])
+    return View(leaf.type, table, tuple(axes), runs, copies=copies)
 
 
 def moved(layer: Layer, inputs: Sequence[Any]) -> list[Numbers]:
     """Move numbers of elements; only zeros may join them."""
-    ports, index, rest = MOVES[layer.type], [], []
+    ports, given = MOVES[layer.type], list[Any]()
     for port, value in enumerate(inputs):
-        if not (port in ports if ports else True):
-            need(isinstance(value, TypedArray), f"{layer}: its operand is not known")
-            rest.append(value)
-        elif isinstance(value, Numbers):
-            index.append(value.array)
-        else:
-            index.append(np.full(zero_shape(value), -1))
+        if port in ports:
+            is_zero = not isinstance(value, Numbers)
+            value = np.full(zero_shape(value), -1) if is_zero else value.array
+        given.append(value)
     kind = next(v.type for v in inputs if isinstance(v, Numbers))
-    return [Numbers(kind, a) for a in language.move(layer, index, rest)]
+    return [Numbers(kind, a) for a in language.move(layer, given)]
 
 
 def with_axis(view: View, a: int, axis: Axis) -> View:
@@ -107,28 +105,12 @@ def with_axis(view: View, a: int, axis: Axis) -> View:
     return replace(view, axes=(*view.axes[:a], axis, *view.axes[a + 1 :]))
 
 
-def rebuilt(
-    view: View, first: int, last: int, sizes: Sequence[int], axes: Iterable[Axis], runs: Ints
-) -> View:
-    """Replace axes `first` to `last` by others; their digits become digits of `sizes`.
-
-    The new axes count their digits from 0.
-    """
-    gone = [a.digit for a in view.axes[first:last] if a.digit is not None]
-    rest = [d for d in range(view.table.ndim) if d not in gone]
-
-    def shaped(table: Array) -> Array:
-        kept = [table.shape[d] for d in rest]
-        return table.transpose(*rest, *gone).reshape([*kept, *sizes])
-
-    def placed(a: Axis) -> Axis:
-        return a if a.digit is None else replace(a, digit=rest.index(a.digit))
-
-    new = [a if a.digit is None else replace(a, digit=len(rest) + a.digit) for a in axes]
-    before, behind = map(placed, view.axes[:first]), map(placed, view.axes[last:])
-    bias = None if view.bias is None else shaped(view.bias)
-    made = replace(view, table=shaped(view.table), bias=bias, runs=runs)
-    return replace(made, axes=(*before, *new, *behind))
+def rebuilt(view: View, first: int, last: int, axes: Iterable[Axis], runs: Ints) -> View:
+    """Replace axes `first` to `last` by others, which divide the same rows of the table."""
+    axes = (*view.axes[:first], *axes, *view.axes[last:])
+    shape = [a.rows for a in axes]
+    bias = None if view.bias is None else view.bias.reshape(shape)
+    return replace(view, table=view.table.reshape(shape), bias=bias, axes=axes, runs=runs)
 
 
 def single(view: View, a: int) -> tuple[View, int]:
@@ -154,20 +136,20 @@ def single(view: View, a: int) -> tuple[View, int]:
     place, end, size = first + len(ones), first + len(run), math.prod(n.length for n in inner)
     runs = (*view.runs[:a], len(ones) + 1, *view.runs[a + 1 :])
     if not chosen and len(inner) != 1:
-        view = rebuilt(view, place, end, [size], [Axis(size, 0)], runs)
+        view = rebuilt(view, place, end, [Axis(size)], runs)
     elif chosen and inner:
         axis = chosen[0]
         need(axis.step == 1, "elements that were taken with a step are merged")
         bounds = _multiplied(axis.bounds, size)
         radix, length = axis.radix * size, axis.length * size
-        merged = Axis(length, 0, axis.coordinate, radix, axis.shift * size, bounds)
+        merged = Axis(length, axis.coordinate, radix, axis.shift * size, bounds)
         c, times = axis.coordinate or 0, [1] * len((view.copies or ((),))[0])
         times[c:] = [size, *times[c + 1 :]]
         copies = tuple(
             tuple((n * f, _multiplied(own, f)) for (n, own), f in zip(row, times, strict=True))
             for row in view.copies
         )
-        view = replace(rebuilt(view, place, end, [radix], [merged], runs), copies=copies)
+        view = replace(rebuilt(view, place, end, [merged], runs), copies=copies)
         _check_copies(view)
     return view, place
 
@@ -177,13 +159,12 @@ def _multiplied(bounds: Bounds, size: int) -> Bounds:
 
 
 def _check_copies(view: View) -> None:
-    """Check that an element's copy is the same for all digits of open axes."""
-    rows = [a for a in view.axes if a.coordinate is not None]
-    digits = tuple(a.digit for a in rows if a.digit is not None)
-    # `copies` are per element of the table, their moves per position: an axis whose digits belong
+    """Check that the copy of an element is the same along open axes of the table."""
+    # `copies` are per element of the table, their moves per position: an axis whose elements belong
     # to different copies would need both.
+    along = tuple(i for i, a in enumerate(view.axes) if a.coordinate is not None)
     copy = np.where(view.table < 0, -1, view.table // COPY_STEP)
-    same = (copy < 0) | (copy == copy.max(digits, initial=-1, keepdims=True))
+    same = (copy < 0) | (copy == copy.max(along, initial=-1, keepdims=True))
     need(len(view.copies) < 2 or same.all(), "moved copies are merged into an open axis")
 
 
@@ -195,16 +176,18 @@ def plain(view: View) -> View:
     return view
 
 
-def taken(view: View, a: int, places: Array) -> View:
-    """Return the elements at some places of an explicit axis; outside of it are zeros."""
-    n, digit = view.axes[a].length, view.axes[a].digit or 0
-    need(view.axes[a].coordinate is None, "an open axis is rearranged")
-    inside = (places >= 0) & (places < n)
+def taken(view: View, a: int, at: Array) -> View:
+    """Return the elements at some places of an explicit axis of the tensor; others are zeros."""
+    view, place = single(view, a)
+    axis = view.axes[place]
+    n = axis.length
+    need(axis.coordinate is None, "an open axis is rearranged")
+    inside = (at >= 0) & (at < n)
     need(inside.all() or not view.is_finished, "zeros join what has a bias or an activation")
-    need(view.table.size // max(n, 1) * places.size <= LARGEST_ARRAY, "a table grows too large")
-    bias = None if view.bias is None else pick(view.bias, digit, places, 0)
-    axis = replace(view.axes[a], length=int(places.size))
-    return with_axis(replace(view, table=pick(view.table, digit, places, -1), bias=bias), a, axis)
+    need(view.table.size // max(n, 1) * at.size <= LARGEST_ARRAY, "a table grows too large")
+    bias = None if view.bias is None else pick(view.bias, place, at, 0)
+    view = replace(view, table=pick(view.table, place, at, -1), bias=bias)
+    return with_axis(view, place, replace(axis, length=int(at.size)))
 
 
 def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> View:
@@ -222,7 +205,7 @@ def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> Vie
         if axis.coordinate is None:
             need(type(begin) is type(end) is int, "pads of channels are open")
             need(max(abs(begin), abs(end)) <= LARGEST_ARRAY, f"pads of {begin} and {end}")
-            view = taken(view, place, np.arange(-begin, axis.length + end))
+            view = taken(view, a, np.arange(-begin, axis.length + end))
             continue
         shrinks = case.implies(-begin) and case.implies(-end)
         need(shrinks or not view.is_finished, "zeros join what has a bias or an activation")
@@ -280,8 +263,7 @@ def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
             n, f = view.axes[at].length, ratio(sizes[i], done)
             if view.axes[at].coordinate is None and 1 < f < n and n % f == 0:
                 halves = [n // f, f] if back else [f, n // f]
-                parts = [Axis(m, d) for d, m in enumerate(halves)]
-                view = rebuilt(view, at, at + 1, halves, parts, ())
+                view = rebuilt(view, at, at + 1, map(Axis, halves), ())
                 n = f
             done, used[back], counts[i] = done * n, used[back] + 1, counts[i] + 1
     counts[unknown] = len(view.axes) - sum(used)
@@ -314,10 +296,10 @@ def _merged(view: View) -> View:
         if view.axes[i].coordinate is not None:
             continue
         if view.axes[i].length == 1:
-            view = rebuilt(view, i, i + 1, [], [], ())
+            view = rebuilt(view, i, i + 1, (), ())
         elif i + 1 < len(view.axes) and view.axes[i + 1].coordinate is None:
             size = view.axes[i].length * view.axes[i + 1].length
-            view = rebuilt(view, i, i + 2, [size], [Axis(size, 0)], ())
+            view = rebuilt(view, i, i + 2, [Axis(size)], ())
     return view
 
 
@@ -347,8 +329,8 @@ def alike(case: Case, a: Axis, b: Axis) -> bool:
     pairs = [(a.length, b.length), (a.shift, b.shift)]
     for p, q in zip(a.bounds, b.bounds, strict=False):
         pairs += zip(p, q, strict=True)
-    same = (a.coordinate, a.radix, a.step, len(a.bounds), a.digit is None)
-    return same == (b.coordinate, b.radix, b.step, len(b.bounds), b.digit is None) and all(
+    same = (a.coordinate, a.radix, a.step, len(a.bounds))
+    return same == (b.coordinate, b.radix, b.step, len(b.bounds)) and all(
         case.is_zero(p - q) for p, q in pairs
     )
 
@@ -434,7 +416,7 @@ def zero_view(case: Case, value: Any, pattern: View, at: int) -> View:
     need(all(i == at or case.is_zero(m - n) for i, (m, n) in rows), "zeros of another shape")
     pattern, place = single(pattern, at)
     axis, sizes = pattern.axes[place], list(pattern.table.shape)
-    sizes[axis.digit or 0] = shape[at]
+    sizes[place] = shape[at]
     room(sizes, what="zeros")
     blocks = None if pattern.blocks is None else ()
     table = np.full(sizes, -1)
@@ -464,9 +446,9 @@ def filled(case: Case, value: TypedArray | Numbers, shape: Sequence[Size]) -> Ze
     need(len(shape) > 2 and type(shape[1]) is int, "numbers of another shape")
     fits = c.size == c.shape[1] and c.shape[1] in (1, shape[1])
     need(fits and all(map(case.implies, shape)), "numbers along other axes")
-    axes = [Axis(n, None, max(a - 1, 0), bounds=((0, n),) * (a == 0)) for a, n in enumerate(shape)]
-    axes[1] = Axis(shape[1], 0)
-    bias = np.broadcast_to(c.reshape(-1), shape[1:2])
+    axes = [Axis(n, max(a - 1, 0), bounds=((0, n),) * (a == 0)) for a, n in enumerate(shape)]
+    axes[1] = Axis(shape[1])
+    bias = np.broadcast_to(c.reshape(-1), shape[1:2]).reshape([a.rows for a in axes])
     table = np.full(bias.shape, -1)
     return View(value.type, table, tuple(axes), (1,) * len(axes), (), bias, numbered)
 
@@ -502,10 +484,7 @@ def spread(call: Call, x: View, c: Array) -> tuple[View, Array]:
             short = c.take(np.unique(at, return_index=True)[1], a)
             call.need(np.array_equal(c, short.take(at, a)), "it varies along an open axis")
             c, shape = short, (*shape[:a], axis.radix, *shape[a + 1 :])
-    along = [a for a in along if shape[a] != 1 or x.run(a)[-1].coordinate is None]
-    ends = {a: x.axes[sum(x.runs[: a + 1]) - 1] for a in along}
-    places = {axis.digit or 0: a for a, axis in ends.items()}
-    order = [places[d] for d in sorted(places)]
-    turned = c.transpose([a for a in range(len(shape)) if a not in along] + order)
-    sizes = [shape[places[d]] if d in places else 1 for d in range(x.table.ndim)]
-    return x, np.broadcast_to(turned.reshape(sizes), x.table.shape)
+    sizes = [1] * len(x.axes)
+    for a in along:
+        sizes[sum(x.runs[: a + 1]) - 1] = shape[a]
+    return x, np.broadcast_to(c.reshape(sizes), x.table.shape)

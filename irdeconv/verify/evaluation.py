@@ -293,18 +293,15 @@ class Evaluation:
         return [int(v) for v in x.array.reshape(-1)]
 
     def _moved(self, layer: Layer, inputs: list[Known]) -> Sequence[Residues]:
-        ports = [p for p in range(len(inputs)) if p in MOVES[layer.type]]
-        moved = [self.residues(inputs[i]) for i in ports]
-        rest = [x for i, x in enumerate(inputs) if i not in ports]
-        if any(isinstance(x, Residues) for x in rest):
-            raise Unproved(f"{layer}: where elements move depends on data")
+        ports = MOVES[layer.type]
+        moved = [self.residues(x) for p, x in enumerate(inputs) if p in ports]
         elements = np.concatenate([*(x.array.reshape(-1) for x in moved), [0]])
-        numbers, at = [], 0
-        for x in moved:
-            numbers.append(np.arange(at, at + x.array.size).reshape(x.array.shape))
-            at += x.array.size
+        numbers, given = np.arange(elements.size), list[object]()
+        for p, x in enumerate(inputs):
+            own, numbers = np.split(numbers, [x.array.size if p in ports else 0])
+            given.append(own.reshape(x.array.shape) if p in ports else x)
         degree, bits = max(x.degree for x in moved), max(x.bits for x in moved)
-        places = language.move(layer, numbers, [x for x in rest if isinstance(x, TypedArray)])
+        places = language.move(layer, given)
         return [Residues(elements[p], moved[0].type, degree, bits) for p in places]
 
     def _convolution(self, layer: Layer, inputs: list[Known]) -> Residues:
