@@ -102,7 +102,7 @@ class LinearWalk:
         """Return a value; Unproved where it cannot be followed."""
 
         def stops(p: Port, reader: Layer | None) -> bool:
-            found = self.leaf(p, reader) if reader else None
+            found = reader and (self.values.get(p) or self.leaf(p, reader))
             if found is not None:
                 self.values[p] = found
             return found is not None

@@ -70,11 +70,9 @@ class _OpenCall(Call):
         return taken(x, axis, at)
 
     def pad(self, x: Any, rows: Sequence[tuple[Size, Size]]) -> View:
-        self.need(len(rows) == x.ndim, f"{len(rows)} pads for {x.ndim} axes")
-        return padded(self.case, x, dict(enumerate(rows)))
+        return padded(self.case, x, dict(zip(range(x.ndim), rows, strict=True)))
 
     def cut(self, x: Any, parts: Sequence[Any]) -> View:
-        self.need(len(parts) <= x.ndim, f"{len(parts)} slices of {x.ndim} axes")
         for a, part in enumerate(parts):
             self.need(isinstance(part, slice), "an axis comes or goes")
             n, s = x.shape[a], 1 if part.step is None else part.step
@@ -133,11 +131,8 @@ class _OpenCall(Call):
         pattern = next((p for p in parts if isinstance(p, View)), None)
         if pattern is None:
             shapes = list(map(zero_shape, parts))
-            sizes = [
-                *shapes[0][:axis],
-                _length(self, shapes, shapes[0], axis),
-                *shapes[0][axis + 1 :],
-            ]
+            sizes = list(shapes[0])
+            sizes[axis] = _length(self, shapes, shapes[0], axis)
             return Zeros(parts[0].type, tuple(sizes))
         if any(a.coordinate is not None for a in pattern.run(axis)):
             views = [p for p in parts if isinstance(p, View)]
