@@ -21,7 +21,17 @@ from irdeconv.proof.definition import (
     define,
 )
 from irdeconv.proof.language import listed_call
-from irdeconv.proof.maps import COPY_STEP, Axis, KernelSums, Read, Reference, View, by_channel, last
+from irdeconv.proof.maps import (
+    COPY_STEP,
+    Axis,
+    KernelSums,
+    Moves,
+    Read,
+    Reference,
+    View,
+    by_channel,
+    last,
+)
 from irdeconv.proof.model import (
     FLOATS,
     LARGEST_ARRAY,
@@ -33,28 +43,21 @@ from irdeconv.proof.model import (
     Layer,
     Run,
     TypedArray,
+    need,
 )
 from irdeconv.proof.sizes import Case, Expr, Size, SizesTooLarge, SizesTooSmall, is_int
 from irdeconv.proof.views import (
     Numbers,
     Zeros,
-    alike,
-    clipped,
-    constant_view,
-    copied,
     elements,
+    filled,
     padded,
     rebuilt,
     regrouped,
-    settled,
     single,
-    spread,
-    stepped,
     taken,
-    unsqueezed,
+    with_axis,
     zero_shape,
-    zero_view,
-    zeros_regrouped,
 )
 
 MOST_REPEATED, MOST_LIVE = 64, 2**10  # more is for exact sizes
@@ -84,9 +87,9 @@ class _OpenCall(Call):
                 self.need(s != 0 and type(b) is type(e) is int, "open bounds or no step")
                 x = self.pick(x, a, np.arange(n)[part])
                 continue
-            b, e = (clipped(v, n) for v in (b, e))
+            b, e = (_clipped(v, n) for v in (b, e))
             e = e if e >= b else b  # not e > b: an empty slice keeps its size as an expression
-            x = stepped(self, padded(self.case, x, {a: (-b, e - n)}), a, s)
+            x = _stepped(self, padded(self.case, x, {a: (-b, e - n)}), a, s)
         return x
 
     def insert(self, x: Any, axis: int, stride: int, trailing: bool) -> View:
@@ -105,7 +108,7 @@ class _OpenCall(Call):
         return each(x, axis, np.zeros(f, np.int64)) if f > 1 else x
 
     def expand(self, x: Any, axes: Sequence[int]) -> View:
-        return unsqueezed(x, axes)
+        return _unsqueezed(x, axes)
 
     def broadcast(self, x: Any, shape: Sequence[Any]) -> View:
         for a, (length, n) in enumerate(zip(x.shape, shape, strict=True)):
@@ -117,7 +120,7 @@ class _OpenCall(Call):
     def reshape(self, x: Any, shape: Sequence[Any], kept: Sequence[int] | None = None) -> Any:
         low = [v for v in shape if not isinstance(v, Expr) and v < 0]
         self.need(low in ([], [-1]), "two sizes are left open")
-        y: Any = (regrouped if isinstance(x, View) else zeros_regrouped)(self.case, x, shape)
+        y: Any = (regrouped if isinstance(x, View) else _zeros_regrouped)(self.case, x, shape)
         for i, v in enumerate(() if kept is None else shape):
             same = x.shape[i] if i < len(x.shape) else 1  # an Expr of 0 would be a copy of it
             # A product is at least 1 if its factors are; that of all sizes is the same before.
@@ -154,20 +157,145 @@ def called(case: Case, layer: Layer) -> _OpenCall:
     return _OpenCall(layer, call.said, call.opset, case=case)
 
 
+def _unsqueezed(x: View, places: Sequence[int]) -> View:
+    """Return a view with axes of size 1 at places of the result."""
+    for a in sorted(places):
+        x = replace(x, runs=(*x.runs[:a], 0, *x.runs[a:]))
+    return x
+
+
 def each(x: View, a: int, places: Array) -> View:
     """Put copies (places of 0) or zeros (others) of each element of an axis in its place."""
-    x = taken(unsqueezed(x, [a + 1]), a + 1, places)
+    x = taken(_unsqueezed(x, [a + 1]), a + 1, places)
     return replace(x, runs=(*x.runs[:a], x.runs[a] + x.runs[a + 1], *x.runs[a + 2 :]))
+
+
+def _zeros_regrouped(case: Case, zeros: Zeros, target: Sequence[Size]) -> Zeros:
+    """Return zeros in another shape of as many elements; one size may be -1."""
+    count, sizes = math.prod(zeros.shape), list(target)
+    text = f"zeros {list(zeros.shape)} are not followed to {sizes}"
+    for i in [i for i, v in enumerate(sizes) if is_int(v, -1)]:
+        rest = -math.prod(sizes)
+        need(type(rest) is int and rest > 0, text)
+        sizes[i] = count // rest
+    need(case.is_zero(count - math.prod(sizes)), text)
+    return Zeros(zeros.type, tuple(sizes))
+
+
+def _clipped(at: Size, n: Size) -> Size:
+    """Return a bound of a slice within 0..n; negative ones count from the end."""
+    at = at if at >= 0 else at + n
+    at = at if at >= 0 else 0
+    return at if at <= n else n
+
+
+def _stepped(c: Call, x: View, a: int, step: int) -> View:
+    """Return every step-th element along an open axis."""
+    if step == 1:
+        return x
+    x, place = single(x, a)
+    axis = x.axes[place]
+    fits = step > 0 and axis.coordinate and axis.radix == 1
+    c.need(fits, f"it has the step {step} on an open axis of the data")
+    if x.blocks is not None:
+        return _strided(x, place, step)
+    length = -(-axis.length // step)
+    return with_axis(x, place, replace(axis, length=length, step=axis.step * step))
+
+
+def _settled(x: View) -> View:
+    """Move shifts and bounds along the axes of sums into what their convolutions read."""
+    for a, axis in enumerate(x.axes):
+        if axis.coordinate and axis.radix == 1 and x.blocks and not x.is_finished:
+            x = _strided(x, a, 1)
+    return x
+
+
+def _strided(x: View, a: int, step: int) -> View:
+    """Let position q along an axis of sums be what convolutions give for v = step*q + shift."""
+    axis, blocks = x.axes[a], []
+    at = (axis.coordinate or 0) - 1
+    for block in x.blocks or ():
+        rows = []
+        for sums in block:
+            read = sums.reads[at]
+            ends = (
+                (low - axis.shift, high - axis.shift) for low, high in (*read.bounds, *axis.bounds)
+            )
+            bounds = tuple((-(-low // step), -(-high // step)) for low, high in ends)
+            pad, stride = read.pad - read.stride * axis.shift, read.stride * step
+            read = replace(read, pad=pad, bounds=bounds, stride=stride)
+            rows.append(replace(sums, reads=(*sums.reads[:at], read, *sums.reads[at + 1 :])))
+        blocks.append(tuple(rows))
+    length = -(-axis.length // step)
+    return with_axis(
+        replace(x, blocks=tuple(blocks)), a, replace(axis, length=length, shift=0, bounds=())
+    )
+
+
+def _alike(case: Case, a: Axis, b: Axis) -> bool:
+    """Return whether two axes have the same length and places."""
+    pairs = [(a.length, b.length), (a.shift, b.shift)]
+    for p, q in zip(a.bounds, b.bounds, strict=False):
+        pairs += zip(p, q, strict=True)
+    same = (a.coordinate, a.radix, a.step, len(a.bounds))
+    return same == (b.coordinate, b.radix, b.step, len(b.bounds)) and all(
+        case.is_zero(p - q) for p, q in pairs
+    )
+
+
+def _copied(case: Case, views: Sequence[View]) -> list[View]:
+    """Return moved data that differ in their places along open axes as copies of one."""
+    copies: dict[Moves, int] = {}
+    made = []
+    for i, v in enumerate(views):
+        pairs = list(zip(v.axes, views[0].axes, strict=True))
+        by = {a.coordinate: a.shift - b.shift for a, b in pairs if a.coordinate is not None}
+        empty = {a.coordinate for a in v.axes if case.is_zero(a.length)}  # moved by any number
+        by = {c: 0 if case.is_zero(n) else i if c in empty else n for c, n in by.items()}
+        # Copies are told apart by their moves; of open ones that question would split the case.
+        need(all(type(n) is int for n in by.values()), "copies are moved by open sizes")
+        rows = [tuple((n + by[c], own) for c, (n, own) in enumerate(row)) for row in v.copies]
+        number = np.array([copies.setdefault(row, len(copies)) for row in rows])
+        table = np.where(
+            v.table < 0, -1, number[v.table // COPY_STEP] * COPY_STEP + v.table % COPY_STEP
+        )
+        axes = (a if a.coordinate is None else replace(a, shift=b.shift) for a, b in pairs)
+        made.append(replace(v, table=table, axes=tuple(axes)))
+    return [replace(v, copies=tuple(copies)) for v in made]
+
+
+def _zero_view(c: _OpenCall, value: Any, pattern: View, at: int) -> View:
+    """Return zeros as a view beside which a pattern stands."""
+    size = _length(c, [zero_shape(value)], pattern.shape, at)
+    c.need(type(size) is int and size >= 0, "zeros of an open or negative size")
+    pattern, place = single(pattern, at)
+    sizes = [size if i == place else n for i, n in enumerate(pattern.table.shape)]
+    table, axis = np.full(c.room(sizes), -1), replace(pattern.axes[place], length=size)
+    blocks = None if pattern.blocks is None else ()
+    view = View(pattern.type, table, pattern.axes, pattern.runs, blocks, copies=pattern.copies)
+    return with_axis(view, place, axis)
+
+
+def _constant_view(case: Case, value: TypedArray) -> View | TypedArray:
+    """Return a constant of one number for each channel as a view, zeros as they are."""
+    array = value.array
+    if array.ndim < 3 or not array.size or not array.any():
+        return value
+    first = array[(slice(1), slice(None), *(slice(1),) * (array.ndim - 2))]
+    need(bool((array == first).all()), "the data is joined with something else")
+    made = filled(case, TypedArray(first, value.type), array.shape)
+    return made if isinstance(made, View) else value
 
 
 def _joined_rows(c: _OpenCall, parts: Sequence[Any], at: int) -> View:
     """Join views and constants along a run of explicit axes: their tables."""
     case, pattern = c.case, next(p for p in parts if isinstance(p, View))
-    parts = [constant_view(case, p) if isinstance(p, TypedArray) else p for p in parts]
-    pattern = settled(pattern)
-    views = [settled(p) if isinstance(p, View) else zero_view(case, p, pattern, at) for p in parts]
+    parts = [_constant_view(case, p) if isinstance(p, TypedArray) else p for p in parts]
+    pattern = _settled(pattern)
+    views = [_settled(p) if isinstance(p, View) else _zero_view(c, p, pattern, at) for p in parts]
     views = [single(v, at)[0] for v in views]
-    views = copied(case, views) if pattern.blocks is None else views
+    views = _copied(case, views) if pattern.blocks is None else views
     place = single(pattern, at)[1]
     tables: list[Array] = []
     blocks: list[tuple[KernelSums, ...]] = []
@@ -176,7 +304,7 @@ def _joined_rows(c: _OpenCall, parts: Sequence[Any], at: int) -> View:
         like = same_ends and (v.blocks is None) == (pattern.blocks is None)
         c.need(like, "it joins unlike things")
         both = enumerate(zip(v.axes, views[0].axes, strict=True))
-        same = (alike(case, *pair) for i, pair in both if i != place)
+        same = (_alike(case, *pair) for i, pair in both if i != place)
         c.need(all(same), "it joins other shapes or places")
         tables.append(np.where(v.table < 0, -1, v.table + sum(b[0].rows for b in blocks)))
         blocks += v.blocks or ()
@@ -232,12 +360,12 @@ def _length(c: _OpenCall, shapes: Sequence[Sequence[Size]], like: Sequence[Size]
 
 def _both(c: _OpenCall, a: View, b: View) -> View:
     """Return the sum of convolutions."""
-    a, b = (settled(v) for v in ((b, a) if a.bias is None else (a, b)))
+    a, b = (_settled(v) for v in ((b, a) if a.bias is None else (a, b)))
     fits = c.layer.type == "Add" and a.type == b.type and a.type in FLOATS and b.bias is None
     fits = fits and not a.activation and not b.activation and a.runs == b.runs
     c.need(fits and a.blocks and b.blocks, "it adds other than convolutions")
     pairs = zip(a.axes, b.axes, strict=True)
-    same = all(alike(c.case, *pair) for pair in pairs) and np.array_equal(a.table, b.table)
+    same = all(_alike(c.case, *pair) for pair in pairs) and np.array_equal(a.table, b.table)
     blocks = list(zip(a.blocks or (), b.blocks or (), strict=True))
     same = same and all(p[0].rows == q[0].rows for p, q in blocks)
     c.need(same, "it adds unlike convolutions")
@@ -256,7 +384,7 @@ def _add(c: _OpenCall, a: Any, b: Any) -> Any:
     c.need(not minus or x.type in FLOATS, f"of {x.type}")
     numbers = -numbers if minus else numbers
     if isinstance(x, View):
-        x, numbers = spread(c, x, numbers)
+        x, numbers = _spread(c, x, numbers)
         if not is_numbered and not numbers.any():
             return x
         fits = x.blocks is not None
@@ -271,10 +399,33 @@ def _add(c: _OpenCall, a: Any, b: Any) -> Any:
     return replace(x, bias=numbers, bias_numbered=is_numbered)
 
 
+def _spread(call: Call, x: View, c: Array) -> tuple[View, Array]:
+    """Return a view, and a constant that is broadcast along its axes, shaped like its table."""
+    shape = (1,) * (x.ndim - c.ndim) + c.shape
+    call.need(len(shape) == x.ndim, "it raises the rank")
+    along = [a for a, n in enumerate(shape) if n != 1]
+    c = c.reshape(shape)
+    for a in along:
+        x, place = single(x, a)
+        axis, length = x.axes[place], shape[a]
+        call.need(is_int(axis.length, length), f"{length} numbers for one axis")
+        if axis.coordinate is not None:  # they have to repeat with the period of the axis
+            fits = type(axis.shift) is int and len(x.copies) < 2 and length >= axis.radix
+            call.need(fits, "it varies along an open axis")
+            at = (np.arange(length) + axis.shift) % axis.radix
+            short = c.take(np.unique(at, return_index=True)[1], a)
+            call.need(np.array_equal(c, short.take(at, a)), "it varies along an open axis")
+            c, shape = short, (*shape[:a], axis.radix, *shape[a + 1 :])
+    sizes = [1] * len(x.axes)
+    for a in along:
+        sizes[sum(x.runs[: a + 1]) - 1] = shape[a]
+    return x, np.broadcast_to(c.reshape(sizes), x.table.shape)
+
+
 def _multiply(c: _OpenCall, a: Any, b: Any) -> View:
     x, other = (a, b) if isinstance(a, View) else (b, a)
     c.word("auto_broadcast", "numpy")
-    x, factors = spread(c, x, elements(other))
+    x, factors = _spread(c, x, elements(other))
     c.need(isinstance(other, TypedArray) and other.type == x.type, "it mixes element types")
     c.need(bool(((factors == 0) | (factors == 1)).all()), "it scales the data")
     c.need(factors.all() or not x.is_finished, "it puts zeros beside a bias")

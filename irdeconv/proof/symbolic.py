@@ -8,10 +8,12 @@ position. Sizes are ints or sizes.Expr. What is decided on the way splits the si
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -51,6 +53,7 @@ from irdeconv.proof.sizes import (
     SizesTooLarge,
     SizesTooSmall,
     every_case,
+    ratio,
 )
 from irdeconv.proof.steps import BEHIND, STEPS, biased, called, deconvolved
 from irdeconv.proof.views import (
@@ -58,10 +61,8 @@ from irdeconv.proof.views import (
     Numbers,
     Zeros,
     data_view,
-    divides,
     elements,
     filled,
-    moved,
     numbers,
     plain,
     zero_shape,
@@ -147,6 +148,26 @@ def _compared(walk: RegionWalk) -> MapComparison:
     return comparison
 
 
+def _divides(n: Expr, shape: Sequence[Size]) -> bool:
+    """Return whether a number is a product of sizes of a shape, or less by a whole factor."""
+    sizes = [v for v in shape if isinstance(v, Expr)]
+    most = math.prod(max(v, 1) for v in shape if not isinstance(v, Expr))
+    chosen = (c for r in range(len(sizes)) for c in itertools.combinations(sizes, r + 1))
+    return any(1 <= ratio(n, math.prod(c)) <= most for c in chosen)
+
+
+def _moved(layer: Layer, inputs: Sequence[Any]) -> list[Numbers]:
+    """Move numbers of elements; only zeros may join them."""
+    ports, given = MOVES[layer.type], list[Any]()
+    for port, value in enumerate(inputs):
+        if port in ports:
+            is_zero = not isinstance(value, Numbers)
+            value = np.full(zero_shape(value), -1) if is_zero else value.array
+        given.append(value)
+    kind = next(v.type for v in inputs if isinstance(v, Numbers))
+    return [Numbers(kind, a) for a in language.move(layer, given)]
+
+
 def _followed(model: Model, output: Port, leaf: Callable[[Port], Port | None]) -> list[int]:
     """Return the layers between a value and the leaves, each behind those that it reads.
 
@@ -217,7 +238,7 @@ class RegionWalk:
         The product has to be one of sizes of some tensor; return whether there are any.
         """
         for layer, n in self.products:
-            if not any(divides(n, shape) for shape in self.shapes):
+            if not any(_divides(n, shape) for shape in self.shapes):
                 raise SizesTooLarge(f"{layer}: {n} is no product of the sizes of a tensor")
         return bool(self.products)
 
@@ -284,7 +305,7 @@ class RegionWalk:
             more = (inner,) if layer.type in CONVOLUTIONS else ()
             return computed(called(self.case, layer), STEPS[layer.type], [*inputs, *more])
         if any(isinstance(v, Numbers) for v in inputs) and layer.type in MOVES:
-            return moved(layer, inputs)
+            return _moved(layer, inputs)
         raise Unproved(f"{layer} is not followed for all sizes")
 
     def of_constants(self, layer: Layer, inputs: Sequence[TypedArray]) -> Sequence[TypedArray]:

@@ -10,17 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from irdeconv.proof import language
 from irdeconv.proof.definition import LayerDefinition
-from irdeconv.proof.maps import COPY_STEP, Axis, Bounds, Moves, View
+from irdeconv.proof.maps import COPY_STEP, Axis, Bounds, View
 from irdeconv.proof.model import (
     HIGHEST_RANK,
     LARGEST_ARRAY,
-    MOVES,
     Array,
-    Call,
     Ints,
-    Layer,
     Port,
     TypedArray,
     Unproved,
@@ -86,18 +82,6 @@ def data_view(leaf: Leaf, d: LayerDefinition) -> View:
     runs, copies = (1,) * len(axes), (((0, ()),) * (len(axes) - 1),)
     table = np.arange(channels).reshape([a.rows for a in axes])
     return View(leaf.type, table, tuple(axes), runs, copies=copies)
-
-
-def moved(layer: Layer, inputs: Sequence[Any]) -> list[Numbers]:
-    """Move numbers of elements; only zeros may join them."""
-    ports, given = MOVES[layer.type], list[Any]()
-    for port, value in enumerate(inputs):
-        if port in ports:
-            is_zero = not isinstance(value, Numbers)
-            value = np.full(zero_shape(value), -1) if is_zero else value.array
-        given.append(value)
-    kind = next(v.type for v in inputs if isinstance(v, Numbers))
-    return [Numbers(kind, a) for a in language.move(layer, given)]
 
 
 def with_axis(view: View, a: int, axis: Axis) -> View:
@@ -278,18 +262,6 @@ def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
     return view.grouped(_in_own_places(view, rows))
 
 
-def zeros_regrouped(case: Case, zeros: Zeros, target: Sequence[Size]) -> Zeros:
-    """Return zeros in another shape of as many elements; one size may be -1."""
-    count, sizes = math.prod(zeros.shape), list(target)
-    text = f"zeros {list(zeros.shape)} are not followed to {sizes}"
-    for i in [i for i, v in enumerate(sizes) if is_int(v, -1)]:
-        rest = -math.prod(sizes)
-        need(type(rest) is int and rest > 0, text)
-        sizes[i] = count // rest
-    need(case.is_zero(count - math.prod(sizes)), text)
-    return Zeros(zeros.type, tuple(sizes))
-
-
 def _merged(view: View) -> View:
     """Merge explicit axes that are neighbours; those of size 1 go, as they belong anywhere."""
     for i in reversed(range(len(view.axes))):
@@ -316,123 +288,11 @@ def _in_own_places(view: View, rows: list[list[Axis]]) -> list[list[Axis]]:
     return rows
 
 
-def divides(n: Expr, shape: Sequence[Size]) -> bool:
-    """Return whether a number is a product of sizes of a shape, or less by a whole factor."""
-    sizes = [v for v in shape if isinstance(v, Expr)]
-    most = math.prod(max(v, 1) for v in shape if not isinstance(v, Expr))
-    chosen = (c for r in range(len(sizes)) for c in itertools.combinations(sizes, r + 1))
-    return any(1 <= ratio(n, math.prod(c)) <= most for c in chosen)
-
-
-def alike(case: Case, a: Axis, b: Axis) -> bool:
-    """Return whether two axes have the same length and places."""
-    pairs = [(a.length, b.length), (a.shift, b.shift)]
-    for p, q in zip(a.bounds, b.bounds, strict=False):
-        pairs += zip(p, q, strict=True)
-    same = (a.coordinate, a.radix, a.step, len(a.bounds))
-    return same == (b.coordinate, b.radix, b.step, len(b.bounds)) and all(
-        case.is_zero(p - q) for p, q in pairs
-    )
-
-
-def settled(x: View) -> View:
-    """Move shifts and bounds along the axes of sums into what their convolutions read."""
-    for a, axis in enumerate(x.axes):
-        if axis.coordinate and axis.radix == 1 and x.blocks and not x.is_finished:
-            x = _settled(x, a, 1)
-    return x
-
-
-def stepped(c: Call, x: View, a: int, step: int) -> View:
-    """Return every step-th element along an open axis."""
-    if step == 1:
-        return x
-    x, place = single(x, a)
-    axis = x.axes[place]
-    fits = step > 0 and axis.coordinate and axis.radix == 1
-    c.need(fits, f"it has the step {step} on an open axis of the data")
-    if x.blocks is not None:
-        return _settled(x, place, step)
-    length = -(-axis.length // step)
-    return with_axis(x, place, replace(axis, length=length, step=axis.step * step))
-
-
-def _settled(x: View, a: int, step: int) -> View:
-    """Let position q along an axis of sums be what convolutions give for v = step*q + shift."""
-    axis, blocks = x.axes[a], []
-    at = (axis.coordinate or 0) - 1
-    for block in x.blocks or ():
-        rows = []
-        for sums in block:
-            read = sums.reads[at]
-            ends = (
-                (low - axis.shift, high - axis.shift) for low, high in (*read.bounds, *axis.bounds)
-            )
-            bounds = tuple((-(-low // step), -(-high // step)) for low, high in ends)
-            pad, stride = read.pad - read.stride * axis.shift, read.stride * step
-            read = replace(read, pad=pad, bounds=bounds, stride=stride)
-            rows.append(replace(sums, reads=(*sums.reads[:at], read, *sums.reads[at + 1 :])))
-        blocks.append(tuple(rows))
-    length = -(-axis.length // step)
-    return with_axis(
-        replace(x, blocks=tuple(blocks)), a, replace(axis, length=length, shift=0, bounds=())
-    )
-
-
-def copied(case: Case, views: Sequence[View]) -> list[View]:
-    """Return moved data that differ in their places along open axes as copies of one."""
-    copies: dict[Moves, int] = {}
-    made = []
-    for i, v in enumerate(views):
-        pairs = list(zip(v.axes, views[0].axes, strict=True))
-        by = {a.coordinate: a.shift - b.shift for a, b in pairs if a.coordinate is not None}
-        empty = {a.coordinate for a in v.axes if case.is_zero(a.length)}  # moved by any number
-        by = {c: 0 if case.is_zero(n) else i if c in empty else n for c, n in by.items()}
-        # Copies are told apart by their moves; of open ones that question would split the case.
-        need(all(type(n) is int for n in by.values()), "copies are moved by open sizes")
-        rows = [tuple((n + by[c], own) for c, (n, own) in enumerate(row)) for row in v.copies]
-        number = np.array([copies.setdefault(row, len(copies)) for row in rows])
-        table = np.where(
-            v.table < 0, -1, number[v.table // COPY_STEP] * COPY_STEP + v.table % COPY_STEP
-        )
-        axes = (a if a.coordinate is None else replace(a, shift=b.shift) for a, b in pairs)
-        made.append(replace(v, table=table, axes=tuple(axes)))
-    return [replace(v, copies=tuple(copies)) for v in made]
-
-
 def zero_shape(value: Any) -> tuple[Size, ...]:
     """Return the shape of zeros; Unproved for anything else."""
     zero = isinstance(value, Zeros) or (isinstance(value, TypedArray) and not value.array.any())
     need(zero, "the data is joined with something else")
     return tuple(value.shape)
-
-
-def zero_view(case: Case, value: Any, pattern: View, at: int) -> View:
-    """Return zeros as a view beside which a pattern stands."""
-    shape = zero_shape(value)
-    need(len(shape) == len(pattern.runs) and type(shape[at]) is int, "zeros of another rank")
-    need(shape[at] >= 0, "zeros of a negative size")
-    rows = enumerate(zip(shape, pattern.shape, strict=True))
-    need(all(i == at or case.is_zero(m - n) for i, (m, n) in rows), "zeros of another shape")
-    pattern, place = single(pattern, at)
-    axis, sizes = pattern.axes[place], list(pattern.table.shape)
-    sizes[place] = shape[at]
-    room(sizes, what="zeros")
-    blocks = None if pattern.blocks is None else ()
-    table = np.full(sizes, -1)
-    view = View(pattern.type, table, pattern.axes, pattern.runs, blocks, copies=pattern.copies)
-    return with_axis(view, place, replace(axis, length=shape[at]))
-
-
-def constant_view(case: Case, value: TypedArray) -> View | TypedArray:
-    """Return a constant of one number for each channel as a view, zeros as they are."""
-    array = value.array
-    if array.ndim < 3 or not array.size or not array.any():
-        return value
-    first = array[(slice(1), slice(None), *(slice(1),) * (array.ndim - 2))]
-    need(bool((array == first).all()), "the data is joined with something else")
-    made = filled(case, TypedArray(first, value.type), array.shape)
-    return made if isinstance(made, View) else value
 
 
 def filled(case: Case, value: TypedArray | Numbers, shape: Sequence[Size]) -> Zeros | View:
@@ -451,40 +311,3 @@ def filled(case: Case, value: TypedArray | Numbers, shape: Sequence[Size]) -> Ze
     bias = np.broadcast_to(c.reshape(-1), shape[1:2]).reshape([a.rows for a in axes])
     table = np.full(bias.shape, -1)
     return View(value.type, table, tuple(axes), (1,) * len(axes), (), bias, numbered)
-
-
-def clipped(at: Size, n: Size) -> Size:
-    """Return a bound of a slice within 0..n; negative ones count from the end."""
-    at = at if at >= 0 else at + n
-    at = at if at >= 0 else 0
-    return at if at <= n else n
-
-
-def unsqueezed(x: View, places: Sequence[int]) -> View:
-    """Return a view with axes of size 1 at places of the result."""
-    for a in sorted(places):
-        x = replace(x, runs=(*x.runs[:a], 0, *x.runs[a:]))
-    return x
-
-
-def spread(call: Call, x: View, c: Array) -> tuple[View, Array]:
-    """Return a view, and a constant that is broadcast along its axes, shaped like its table."""
-    shape = (1,) * (x.ndim - c.ndim) + c.shape
-    call.need(len(shape) == x.ndim, "it raises the rank")
-    along = [a for a, n in enumerate(shape) if n != 1]
-    c = c.reshape(shape)
-    for a in along:
-        x, place = single(x, a)
-        axis, length = x.axes[place], shape[a]
-        call.need(is_int(axis.length, length), f"{length} numbers for one axis")
-        if axis.coordinate is not None:  # they have to repeat with the period of the axis
-            fits = type(axis.shift) is int and len(x.copies) < 2 and length >= axis.radix
-            call.need(fits, "it varies along an open axis")
-            at = (np.arange(length) + axis.shift) % axis.radix
-            short = c.take(np.unique(at, return_index=True)[1], a)
-            call.need(np.array_equal(c, short.take(at, a)), "it varies along an open axis")
-            c, shape = short, (*shape[:a], axis.radix, *shape[a + 1 :])
-    sizes = [1] * len(x.axes)
-    for a in along:
-        sizes[sum(x.runs[: a + 1]) - 1] = shape[a]
-    return x, np.broadcast_to(c.reshape(sizes), x.table.shape)
