@@ -297,7 +297,8 @@ class MapComparison:
         reached, line = [MISSING] * kernel, []
         first, place = self.places(a, out, read)
         read = read or Read(out, 1, 0, ())
-        require_few(a, max(kernel, emitted * len(read.live)))
+        taps = max(kernel, emitted * len(read.live))
+        need(taps <= MOST_ALONG, f"axis {a}: {taps:,} taps; at most {MOST_ALONG:,} are followed")
         met = [(t, live) for t in range(emitted) for live in read.live]
         stands = [NEVER] * len(met)
         for at, (t, live) in enumerate(met):
@@ -438,12 +439,6 @@ class MapComparison:
         low = [Part(p.astype(np.float64), one, none, stored) for p in parts]
         right = Part(wanted.astype(np.float64), one, none, wanted.dtype.type)
         self.rounding = max(self.rounding, compare(low, [right], what))
-
-
-def require_few(axis: int, taps: int) -> None:
-    """Raise Unproved where an axis has too many taps to look at one by one."""
-    if taps > MOST_ALONG:
-        raise Unproved(f"axis {axis}: {taps:,} taps; at most {MOST_ALONG:,} are followed")
 
 
 def _met(

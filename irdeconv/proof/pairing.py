@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice, product
 
 import numpy as np
@@ -154,22 +154,21 @@ def _pure(layer: Layer) -> bool:
     return bool(known) and (layer.type == "Const" or not layer.rest)
 
 
+@dataclass
 class _Pairing:
     """Finds for the values of `lowered` those of `source` that they equal: their twins."""
 
-    def __init__(
-        self,
-        source: Model,
-        lowered: Model,
-        fact: Callable[[Port], Fact] | None,
-        provers: Sequence[Prover],
-        inside: Inside,
-        body: bool,
-    ) -> None:
-        self._inside, self._own = inside, ("Const",) if body else ("Parameter", "Const")
+    _source: Model
+    _lowered: Model
+    _told: Callable[[Port], Fact] | None
+    _provers: Sequence[Prover]
+    _inside: Inside
+    _body: bool
+
+    def __post_init__(self) -> None:
+        source, lowered = self._source, self._lowered
+        self._fact = self._told or self._declared
         self._bodies: dict[tuple[int, int], list[ProofVerdict]] = {}  # by the places of layers
-        self._source, self._lowered, self._provers = source, lowered, provers
-        self._fact = fact or self._declared
         self._signatures = [[signature(y) for y in m.layers] for m in (source, lowered)]
         self._known = [known_inputs(m) for m in (source, lowered)]
         self._twins: dict[Port, Port] = {}
@@ -247,7 +246,8 @@ class _Pairing:
     def _declared(self, port: Port) -> Fact:
         layer = self._source.of(port)
         fact = layer.outputs[port.port] if port.port < len(layer.outputs) else Fact(None, None)
-        if layer.type not in self._own:
+        own = ("Const",) if self._body else ("Parameter", "Const")
+        if layer.type not in own:
             self._asked.append(f"{layer} has type and shape as declared: {fact}")
         return fact
 
