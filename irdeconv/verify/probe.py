@@ -20,6 +20,7 @@ import numpy as np
 
 from irdeconv.base.errors import count
 from irdeconv.proof.definition import LayerDefinition, define, is_deconvolution
+from irdeconv.proof.linear import NoOutput
 from irdeconv.proof.model import (
     Ints,
     Layer,
@@ -37,7 +38,6 @@ from irdeconv.verify.evaluation import (
     Draw,
     Evaluation,
     Known,
-    NoOutput,
     Residues,
     room,
 )
@@ -217,7 +217,7 @@ class _Probe:
 
 
 def _residues(evaluation: Evaluation, port: Port) -> Residues:
-    return evaluation.residues(evaluation.value(port))
+    return evaluation.lift(evaluation.value(port))
 
 
 def _inside(size: int | tuple[int, int | None], wish: int) -> int:
