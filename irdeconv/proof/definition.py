@@ -159,6 +159,7 @@ class LayerDefinition:
         ends = [[0] * n] * 2 if pads is None else [numbers(pads + end) for end in (0, 1)]
         rows = enumerate(zip(space, kernel, wanted, strict=True))
         free = (self.window(a, *row) for a, row in rows)
+        # Windows compose: the pads of the canonical layer cut its full output.
         return [(b + p, o - p - q) for (b, o), p, q in zip(free, *ends, strict=True)]
 
     def ordered(self, filter: Array) -> Array:
