@@ -296,6 +296,7 @@ class LinearWalk(Walk):
 
     def _step(self, layer: Layer, given: Sequence[Value]) -> list[Value]:
         made = super()._step(layer, given)
+        # All values are kept, as several layers may read one: their sum has a limit, too.
         self.held = room((1, self.held + sum(room(v.shape) for v in made)), MOST_HELD)
         return made
 

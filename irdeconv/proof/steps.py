@@ -306,6 +306,7 @@ def _joined_rows(c: _OpenCall, parts: Sequence[Any], at: int) -> View:
         both = enumerate(zip(v.axes, views[0].axes, strict=True))
         same = (_alike(case, *pair) for i, pair in both if i != place)
         c.need(all(same), "it joins other shapes or places")
+        # Rows are counted through all blocks: those of a view begin where the last ones end.
         tables.append(np.where(v.table < 0, -1, v.table + sum(b[0].rows for b in blocks)))
         blocks += v.blocks or ()
     c.need(sum(t.size for t in tables) <= LARGEST_ARRAY, "it joins too much")
@@ -482,9 +483,9 @@ def _weighed(c: _OpenCall, x: View, filter: Any, windows: Windows, inner: bool) 
     The filter is [g, M/g, C/g, *T].
     """
     flat = filter.array.reshape(filter.shape[0] * filter.shape[1], -1)
-    plain = (
-        isinstance(filter, TypedArray) and x.type in FLOATS and {w.stride for w in windows} == {1}
-    )
+    plain = isinstance(filter, TypedArray) and x.type in FLOATS
+    plain = plain and {w.stride for w in windows} == {1}
+    # At the end of a region copies stay sums: with these the definition is compared.
     copies = np.isin(flat, (0, 1)).all() and ((flat != 0).sum(1) < 2).all()
     if plain and copies and (inner or x.blocks is not None):
         return _copies(c, x, filter.array, windows)
@@ -534,6 +535,7 @@ def _sums(c: _OpenCall, x: View, filter: Any, windows: Windows) -> View:
     reads, made = [], {0: batch}
     for axis, i, r in zip(spatial, at, live, strict=True):
         w = ReadWindow(1, 1, 0, axis.length) if i is None else windows[i]
+        # Elements that the axis skips by its step are skipped by taps that reach further.
         by, whole_axis = axis.step, replace(axis, length=axis.span, step=1)
         reads.append(Read(whole_axis, w.dilation * by, w.pad * by, r, (), w.stride * by))
         made[axis.coordinate or 0] = Axis(w.size, axis.coordinate)
@@ -621,6 +623,7 @@ def deconvolved(
     for a, (s, by, (begin, size)) in enumerate(zip(d.strides, d.dilations, ends, strict=True), 2):
         x = c.insert(x, a, s, trailing=False)
         windows.append(ReadWindow(1, by, by * (filter.shape[1 + a] - 1) - begin, size))
+    # Between zeros a scatter is a gather through the reversed filter (docs/proof.md, section 7).
     turned = np.flip(filter.array, tuple(range(3, len(filter.shape))))
     return _weighed(c, x, filter._replace(array=turned), windows, inner)
 

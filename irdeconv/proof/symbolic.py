@@ -135,6 +135,7 @@ def _compared(walk: RegionWalk) -> MapComparison:
         one = [y.type in CONVOLUTIONS for y in layers[0]].count(True) == 1
         need(one, "no deconvolution is on either side, nor one convolution in the source")
         walk.defining = True
+    # It decides which leaf is the data and which one the filter, so the second side knows.
     first = walk.value(*sides[0])
     walk.defining = False
     second = walk.value(*sides[1])
