@@ -121,6 +121,7 @@ def is_late(layer: Layer, known: set[int]) -> bool:
 
 
 Prover = Callable[[Obligation], Proof]
+PROVERS: tuple[Prover, ...] = (symbolic.prove, linear.prove)
 Inside = Callable[[str, int, int], ProofVerdict]
 MOST_GUESSES = 8  # by alike layers that read a value
 _IMPURE = {"RandomUniform", "Multinomial", "ReadValue", "Assign", "Parameter", "Result"}
@@ -130,7 +131,7 @@ def check(
     source: Model,
     lowered: Model,
     fact: Callable[[Port], Fact] | None = None,
-    provers: Sequence[Prover] = (symbolic.prove, linear.prove),
+    provers: Sequence[Prover] = PROVERS,
     inside: Inside | None = None,
     *,
     body: bool = False,

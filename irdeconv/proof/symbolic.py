@@ -63,7 +63,6 @@ from irdeconv.proof.views import (
     data_view,
     elements,
     filled,
-    numbers,
     plain,
     zero_shape,
 )
@@ -336,8 +335,13 @@ class RegionWalk:
         """Let a leaf stand for its elements, with numbers that no other leaf has."""
         held = self.leaves[leaf.port]
         if not isinstance(held, Numbers):
-            held = self.leaves[leaf.port] = numbers(leaf, self.count)
-            self.count += held.array.size
+            need(
+                all(isinstance(n, int) for n in leaf.shape), "the shape of computed weights is open"
+            )
+            count = self.count + room(leaf.shape, what="computed weights")
+            array = np.arange(self.count, count).reshape(leaf.shape)
+            held = self.leaves[leaf.port] = Numbers(leaf.type, array)
+            self.count = count
         return held
 
     def extremes(self, layer: Layer, inputs: Sequence[TypedArray]) -> Sequence[TypedArray]:

@@ -22,7 +22,6 @@ from irdeconv.proof.model import (
     Unproved,
     need,
     pick,
-    room,
 )
 from irdeconv.proof.sizes import Case, Expr, Size, SizesTooSmall, is_int, ratio
 
@@ -61,13 +60,6 @@ def elements(value: Any) -> Array:
     if not isinstance(value, TypedArray | Numbers):
         raise Unproved("weights are neither constants nor an input of the source layer")
     return value.array
-
-
-def numbers(leaf: Leaf, start: int = 0) -> Numbers:
-    """Return the numbers of a leaf's elements, from `start` on: no two leaves may share one."""
-    need(all(isinstance(n, int) for n in leaf.shape), "the shape of computed weights is open")
-    count = room(leaf.shape, what="computed weights")
-    return Numbers(leaf.type, np.arange(start, start + count).reshape(leaf.shape))
 
 
 def data_view(leaf: Leaf, d: LayerDefinition) -> View:
