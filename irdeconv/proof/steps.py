@@ -379,6 +379,10 @@ def _add(c: _OpenCall, a: Any, b: Any) -> Any:
     c.need(c.said.get("auto_broadcast", "numpy") == "numpy", "it broadcasts otherwise")
     if isinstance(x, View) and isinstance(other, View):
         return _both(c, x, other)
+    if not isinstance(x, View | Reference):  # zeros, and a number for each channel
+        c.need(not minus, "it subtracts from zeros")
+        zeros, value = (a, b) if isinstance(a, Zeros) or isinstance(b, Numbers) else (b, a)
+        return filled(c.case, value, zero_shape(zeros))
     c.need(x is a or not minus, "it subtracts the data")
     numbers, is_numbered = elements(other), isinstance(other, Numbers)
     c.need(other.type == x.type and not (minus and is_numbered), "it mixes element types")

@@ -290,18 +290,16 @@ class RegionWalk:
             target = vector(constants[1])
             if layer.attributes.get("mode") == "numpy" and any(isinstance(n, Expr) for n in target):
                 return [filled(self.case, constants[0], target)]
-        zeros = [v for v in inputs if isinstance(v, Zeros)]
-        if zeros and len(zeros) + len(constants) == len(inputs):
-            return [self.of_zeros(layer, inputs)]
         if len(constants) == len(inputs):
             return self.of_constants(layer, constants)
-        numbered = [v for v in inputs if isinstance(v, Numbers)]
-        if layer.type == "Add" and len(numbered) == 1 and len(inputs) - len(zeros + constants) == 1:
-            need(layer.attributes.get("auto_broadcast", "numpy") == "numpy", f"{layer} broadcasts")
-            return [filled(self.case, numbered[0], zero_shape([*zeros, *constants][0]))]
         if any(isinstance(v, Reference) for v in inputs) and layer.type not in BEHIND:
             raise Unproved(f"{layer} behind the deconvolution is not followed for all sizes")
-        if layer.type in STEPS and any(isinstance(v, View | Reference) for v in inputs):
+        # Zeros are joined and reshaped; with a number for each channel they are a bias.
+        blank = (Zeros, TypedArray, Numbers) if layer.type == "Add" else (Zeros, TypedArray)
+        zeros = layer.type in ("Add", "Concat", "Reshape")
+        zeros = zeros and all(isinstance(v, blank) for v in inputs)
+        views = any(isinstance(v, View | Reference) for v in inputs)
+        if layer.type in STEPS and (views or zeros):
             more = (inner,) if layer.type in CONVOLUTIONS else ()
             return computed(called(self.case, layer), STEPS[layer.type], [*inputs, *more])
         if any(isinstance(v, Numbers) for v in inputs) and layer.type in MOVES:
@@ -317,19 +315,6 @@ class RegionWalk:
         out = (self.extremes if lazy else language.evaluate)(layer, inputs)
         self.within(layer, [*inputs, *out] if is_open else [])
         return out
-
-    def of_zeros(self, layer: Layer, inputs: Sequence[Value]) -> Zeros | View:
-        """Return what joins or reshapes zeros, or their sum with a constant."""
-        first = next(v for v in inputs if isinstance(v, Zeros))
-        constant = next((v for v in inputs if isinstance(v, TypedArray)), None)
-        two = len(inputs) == 2 and constant is not None
-        numpy = layer.attributes.get("auto_broadcast", "numpy") == "numpy"
-        if layer.type == "Add" and two and numpy:
-            return filled(self.case, constant, first.shape)
-        fits = layer.type == "Concat" or (layer.type == "Reshape" and two and first is inputs[0])
-        need(fits, f"{layer} of zeros is not followed for all sizes")
-        [made] = computed(called(self.case, layer), STEPS[layer.type], inputs)
-        return made
 
     def numbered(self, leaf: Leaf) -> Numbers:
         """Let a leaf stand for its elements, with numbers that no other leaf has."""
