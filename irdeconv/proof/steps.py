@@ -569,7 +569,7 @@ def _outer_axes(
         if a > 1 and axis.coordinate is None:
             one = axis.length == filter[a + 1] == 1 and windows[a - 2][2:] == (0, 1)
             c.need(one, "an axis that is none of the data")
-            x = rebuilt(x, place, place + 1, [], [], (*x.runs[:a], x.runs[a] - 1, *x.runs[a + 1 :]))
+            x = rebuilt(x, place, place + 1, (), (*x.runs[:a], x.runs[a] - 1, *x.runs[a + 1 :]))
         elif a > 1 and axis.coordinate is not None:
             outer[axis.coordinate] = a - 2
     return x, outer
