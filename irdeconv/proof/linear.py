@@ -243,12 +243,8 @@ class Walk:
         batch = [la for la in max(labels, key=len) if la not in "ijk"]
         for i, value in enumerate(values):  # an axis of size 1 is repeated along the other's
             other = dict(zip(labels[1 - i], values[1 - i].shape, strict=True))
-            gone = [
-                la
-                for la, n in zip(labels[i], value.shape, strict=True)
-                if n == 1 < other.get(la, 1)
-            ]
-            axes = tuple(labels[i].index(la) for la in gone if la != "k")
+            own = enumerate(zip(labels[i], value.shape, strict=True))
+            axes = tuple(a for a, (la, n) in own if la != "k" and n == 1 < other.get(la, 1))
             values[i] = value.each(partial(np.squeeze, axis=axes))
             labels[i] = [la for a, la in enumerate(labels[i]) if a not in axes]
         out = batch + [la for la in "ij" if la in labels[0] + labels[1]]

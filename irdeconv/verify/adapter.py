@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from xml.etree import ElementTree
@@ -392,12 +392,6 @@ def subject(ob: Obligation) -> Layer:
     return next(filter(is_deconvolution, layers), ob.source.of(ob.wanted))
 
 
-def read_by(model: Model, places: Iterable[int], given: Collection[Port]) -> list[Port]:
-    """Return the given values that layers read, each once."""
-    ports = (p for i in places for p in model.layers[i].inputs if p in given)
-    return list(dict.fromkeys(ports))
-
-
 def form_of(ob: Obligation, proof: Proof | str) -> str:
     """Tell in which form a deconvolution was lowered, by its layers, else by its proof."""
     layers = rewritten(ob)
@@ -492,5 +486,6 @@ def _as_declared(task: Obligation, port: Port, fact: Fact) -> str:
 
 def _needed_twins(task: Obligation) -> Mapping[Port, Port]:
     """Return the twins of what the source's layers themselves read."""
-    read = read_by(task.source, originals(task), frozenset(task.twins.values()))
+    images = frozenset(task.twins.values())
+    _, read = region(task.source, task.wanted, lambda p, _: p in images)
     return {output: wanted for output, wanted in task.twins.items() if wanted in read}

@@ -31,7 +31,6 @@ from irdeconv.proof.model import (
     Unproved,
     region,
 )
-from irdeconv.verify.adapter import originals, read_by
 from irdeconv.verify.evaluation import (
     LEAST_PRIME,
     PRIMES,
@@ -92,14 +91,13 @@ class _Probe:
     def __init__(self, ob: Obligation) -> None:
         self.ob = ob
         given = frozenset(ob.twins.values())
-        places = originals(ob)
+        places, read = region(ob.source, ob.wanted, lambda p, _: p in given)
         found = [ob.source.layers[i] for i in places if is_deconvolution(ob.source.layers[i])]
         if len(found) != 1 or found[0].inputs[0] not in given:
             raise Unproved("it is no single deconvolution of data from outside")
         self.layer: Layer = found[0]
-        read = read_by(ob.source, places, given)
-        inside, _ = region(ob.lowered, ob.output, lambda p, _: p in ob.twins)
-        read += [ob.twins[p] for p in read_by(ob.lowered, inside, ob.twins.keys())]
+        _, ends = region(ob.lowered, ob.output, lambda p, _: p in ob.twins)
+        read += [ob.twins[p] for p in ends]
         self.given = list(dict.fromkeys(read))
         self.facts = {p: ob.fact(p) for p in self.given}
         shape = self.facts[self.layer.inputs[0]].shape
