@@ -258,7 +258,7 @@ def _batches(c: Call, x: Array, block: Any, begin: Any, end: Any) -> Array:
     "ShuffleChannels-1 x axis=1 group=1 | ShuffleChannels-2 x gone |"
     "ShuffleChannels-3 x axis=1 group=1"
 )
-def _shuffle(c: Call, x: Array) -> Array:
+def _shuffle(c: Call, x: Any) -> Any:
     (a,), (g,) = axes_of(c.ints("axis"), x.ndim), c.ints("group")
     c.need(g >= 1 and x.shape[a] % g == 0, f"{x.shape[a]} channels in {g} groups")
     lead, tail = math.prod(x.shape[:a]), math.prod(x.shape[a + 1 :])

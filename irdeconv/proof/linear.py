@@ -120,8 +120,7 @@ class Walk:
                 self.values[p] = found
             return found is not None
 
-        places, _ = region(self.model, port, stops)
-        room((len(places),), MOST_LAYERS, "layers")
+        places, _ = region(self.model, port, stops, MOST_LAYERS)
         for place in places:
             layer = self.model.layers[place]
             known = bool(layer.inputs) or layer.elements is not None
@@ -219,11 +218,11 @@ class Walk:
         if self.runs:
             check_runs(layer, d, c, tuple(sizes))
         x = x.each(lambda a: a.reshape(n, g, k, *space))
-        back, whole = np.argsort(d.data_axes), (n, g * m, *sizes)
-        y = self._block(layer, x, w, reads).each(lambda a: a.reshape(whole).transpose(back))
+        back, shape = np.argsort(d.data_axes), (n, g * m, *sizes)
+        y = self._block(layer, x, w, reads).each(lambda a: a.reshape(shape).transpose(back))
         if d.bias is not None:
-            shape = [g * m if a == d.data_axes[1] else 1 for a in range(len(whole))]
-            bias = self.lift(given[d.bias]).each(lambda a: a.reshape(shape))
+            column = [g * m if a == d.data_axes[1] else 1 for a in range(len(shape))]
+            bias = self.lift(given[d.bias]).each(lambda a: a.reshape(column))
             y = self._plus(*self._alike(layer, [y, bias]))
         return self._activated(y, finish(d.activation, y.type)) if d.activation else y
 

@@ -50,7 +50,7 @@ class TypedArray(NamedTuple):
     @property
     def shape(self) -> tuple[Any, ...]:
         """The sizes of the axes."""
-        return self.array.shape
+        return tuple(self.array.shape)
 
 
 class Fact(NamedTuple):
@@ -115,7 +115,10 @@ class Model:
 
 
 def region(
-    model: Model, output: Port, stops: Callable[[Port, Layer | None], bool]
+    model: Model,
+    output: Port,
+    stops: Callable[[Port, Layer | None], bool],
+    most: float = math.inf,
 ) -> tuple[list[int], list[Port]]:
     """Return the layers between a value and those at which it `stops`, in order, and the latter.
 
@@ -130,6 +133,7 @@ def region(
             ends[port] = None
         elif port.layer not in places:
             places.add(port.layer)
+            room((len(places),), most, "layers")
             layer = model.of(port)
             todo += [(p, layer) for p in layer.inputs]
     return sorted(places), list(ends)
@@ -419,7 +423,7 @@ def whole(given: Any, far: bool = False) -> Ints:
     return tuple(map(int, found))
 
 
-def room(shape: Iterable[int], most: int = LARGEST_ARRAY, what: str = "elements") -> int:
+def room(shape: Iterable[int], most: float = LARGEST_ARRAY, what: str = "elements") -> int:
     """Return the number of elements; Unproved where there are too many."""
     size = math.prod(shape)
     need(0 <= size <= most, f"{size} {what} are more than the proof takes on")

@@ -202,7 +202,7 @@ class _LayerFile:
         _widen(layers)
         kinds = {"Parameter": "input", "Result": "output"}
         ends = [tuple(i for i, y in enumerate(layers) if y.type == kind) for kind in kinds]
-        self.model = Model(tuple(layers), *ends)
+        self.model = Model(tuple(layers), ends[0], ends[1])
         rows = zip(kinds.values(), ends, strict=True)
         self._ends = {at: f"{kind} {i}" for kind, places in rows for i, at in enumerate(places)}
 

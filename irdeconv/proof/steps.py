@@ -69,13 +69,13 @@ class _OpenCall(Call):
 
     case: Case = field(default_factory=Case)
 
-    def pick(self, x: Any, axis: int, at: Array) -> View:
+    def pick(self, x: Any, axis: int, at: Array) -> Any:
         return taken(x, axis, at)
 
-    def pad(self, x: Any, rows: Sequence[tuple[Size, Size]]) -> View:
+    def pad(self, x: Any, rows: Sequence[tuple[Size, Size]]) -> Any:
         return padded(self.case, x, dict(zip(range(x.ndim), rows, strict=True)))
 
-    def cut(self, x: Any, parts: Sequence[Any]) -> View:
+    def cut(self, x: Any, parts: Sequence[Any]) -> Any:
         for a, part in enumerate(parts):
             self.need(isinstance(part, slice), "an axis comes or goes")
             n, s = x.shape[a], 1 if part.step is None else part.step
@@ -92,29 +92,32 @@ class _OpenCall(Call):
             x = _stepped(self, padded(self.case, x, {a: (-b, e - n)}), a, s)
         return x
 
-    def insert(self, x: Any, axis: int, stride: int, trailing: bool) -> View:
+    def insert(self, x: Any, axis: int, stride: int, trailing: bool) -> Any:
         if stride == 1:
             return x
         # S*(I - 1) + 1 elements, but none of none: the question splits the case at I = 0.
         cut = 0 if trailing or not x.shape[axis] > 0 else 1 - stride
         return padded(self.case, each(x, axis, np.arange(stride)), {axis: (0, cut)})
 
-    def resize(self, x: Any, axis: int, f: int, h: int) -> View:
+    def resize(self, x: Any, axis: int, f: int, h: int) -> Any:
         size = x.shape[axis] * f
         # With h = 0 or 1 output o takes element floor(o / f), which none beyond the axis is.
-        self.need(f == 1 or (h in (0, 1) and f <= MOST_REPEATED), "it does not repeat each element")
+        need(
+            f == 1 or (h in (0, 1) and f <= MOST_REPEATED),
+            f"{self.layer} does not repeat each element",
+        )
         if not self.case.implies(MOST_RESIZED - 1 - size):
             raise SizesTooLarge(f"{self.layer}: {size} elements may be too many for f32")
         return each(x, axis, np.zeros(f, np.int64)) if f > 1 else x
 
-    def expand(self, x: Any, axes: Sequence[int]) -> View:
+    def expand(self, x: Any, axes: Sequence[int]) -> Any:
         return _unsqueezed(x, axes)
 
-    def broadcast(self, x: Any, shape: Sequence[Any]) -> View:
+    def broadcast(self, x: Any, shape: Sequence[Any]) -> Any:
         for a, (length, n) in enumerate(zip(x.shape, shape, strict=True)):
             if not self.case.is_zero(length - n):
                 self.need(is_int(length, 1) and type(n) is int and n >= 1, f"size {n}")
-                x = self.pick(x, a, np.zeros(*self.room([n]), np.int64))
+                x = self.pick(x, a, np.zeros(self.room([n]), np.int64))
         return x
 
     def reshape(self, x: Any, shape: Sequence[Any], kept: Sequence[int] | None = None) -> Any:
@@ -196,7 +199,7 @@ def _stepped(c: Call, x: View, a: int, step: int) -> View:
     x, place = single(x, a)
     axis = x.axes[place]
     fits = step > 0 and axis.coordinate and axis.radix == 1
-    c.need(fits, f"it has the step {step} on an open axis of the data")
+    need(fits, f"{c.layer} has the step {step} on an open axis of the data")
     if x.blocks is not None:
         return _strided(x, place, step)
     length = -(-axis.length // step)
@@ -302,18 +305,18 @@ def _joined_rows(c: _OpenCall, parts: Sequence[Any], at: int) -> View:
     for v in views:
         same_ends = v.activation == views[0].activation and v.runs == views[0].runs
         like = same_ends and (v.blocks is None) == (pattern.blocks is None)
-        c.need(like, "it joins unlike things")
+        need(like, f"{c.layer} joins unlike things")
         both = enumerate(zip(v.axes, views[0].axes, strict=True))
         same = (_alike(case, *pair) for i, pair in both if i != place)
-        c.need(all(same), "it joins other shapes or places")
+        need(all(same), f"{c.layer} joins other shapes or places")
         # Rows are counted through all blocks: those of a view begin where the last ones end.
         tables.append(np.where(v.table < 0, -1, v.table + sum(b[0].rows for b in blocks)))
         blocks += v.blocks or ()
-    c.need(sum(t.size for t in tables) <= LARGEST_ARRAY, "it joins too much")
+    need(sum(t.size for t in tables) <= LARGEST_ARRAY, f"{c.layer} joins too much")
     table, axes = np.concatenate(tables, place), list(views[0].axes)
     axes[place] = replace(axes[place], length=int(table.shape[place]))
     numbered = {v.bias_numbered for v in views if v.bias is not None}
-    c.need(len(numbered) < 2, "it joins constant and computed biases")
+    need(len(numbered) < 2, f"{c.layer} joins constant and computed biases")
     nothing = -1 if True in numbered else 0.0
     every = [np.full(v.table.shape, nothing) if v.bias is None else v.bias for v in views]
     bias = np.concatenate(every, place) if numbered else None
@@ -343,19 +346,19 @@ def _beside(x: View, a: int, most: int = 0) -> View:
 def _joined_open(c: _OpenCall, parts: Sequence[Any], at: int) -> View:
     """Join one view with zeros along an open axis."""
     [where, *more] = [i for i, p in enumerate(parts) if isinstance(p, View)]
-    c.need(not more, "it joins several tensors along an open axis")
+    need(not more, f"{c.layer} joins several tensors along an open axis")
     sides = [list(map(zero_shape, side)) for side in (parts[:where], parts[where + 1 :])]
     fits = all(c.case.implies(s[at]) for side in sides for s in side)
-    c.need(fits, "it joins sizes that may be negative")
+    need(fits, f"{c.layer} joins sizes that may be negative")
     begin, end = (_length(c, side, parts[where].shape, at) for side in sides)
     return padded(c.case, parts[where], {at: (begin, end)})
 
 
 def _length(c: _OpenCall, shapes: Sequence[Sequence[Size]], like: Sequence[Size], at: int) -> Size:
     """Return the size of tensors joined along an axis, whose other sizes are those of a shape."""
-    c.need(all(len(s) == len(like) for s in shapes), "it joins other ranks")
+    need(all(len(s) == len(like) for s in shapes), f"{c.layer} joins other ranks")
     pairs = [(s[i], n) for s in shapes for i, n in enumerate(like) if i != at]
-    c.need(all(c.case.is_zero(m - n) for m, n in pairs), "it joins other shapes")
+    need(all(c.case.is_zero(m - n) for m, n in pairs), f"{c.layer} joins other shapes")
     return sum(s[at] for s in shapes)
 
 
@@ -364,12 +367,12 @@ def _both(c: _OpenCall, a: View, b: View) -> View:
     a, b = (_settled(v) for v in ((b, a) if a.bias is None else (a, b)))
     fits = c.layer.type == "Add" and a.type == b.type and a.type in FLOATS and b.bias is None
     fits = fits and not a.activation and not b.activation and a.runs == b.runs
-    c.need(fits and a.blocks and b.blocks, "it adds other than convolutions")
+    need(fits and a.blocks and b.blocks, f"{c.layer} adds other than convolutions")
     pairs = zip(a.axes, b.axes, strict=True)
     same = all(_alike(c.case, *pair) for pair in pairs) and np.array_equal(a.table, b.table)
     blocks = list(zip(a.blocks or (), b.blocks or (), strict=True))
     same = same and all(p[0].rows == q[0].rows for p, q in blocks)
-    c.need(same, "it adds unlike convolutions")
+    need(same, f"{c.layer} adds unlike convolutions")
     return replace(a, blocks=tuple((*p, *q) for p, q in blocks))
 
 
@@ -380,12 +383,12 @@ def _add(c: _OpenCall, a: Any, b: Any) -> Any:
     if isinstance(x, View) and isinstance(other, View):
         return _both(c, x, other)
     if not isinstance(x, View | Reference):  # zeros, and a number for each channel
-        c.need(not minus, "it subtracts from zeros")
+        need(not minus, f"{c.layer} subtracts from zeros")
         zeros, value = (a, b) if isinstance(a, Zeros) or isinstance(b, Numbers) else (b, a)
         return filled(c.case, value, zero_shape(zeros))
-    c.need(x is a or not minus, "it subtracts the data")
+    need(x is a or not minus, f"{c.layer} subtracts the data")
     numbers, is_numbered = elements(other), isinstance(other, Numbers)
-    c.need(other.type == x.type and not (minus and is_numbered), "it mixes element types")
+    need(other.type == x.type and not (minus and is_numbered), f"{c.layer} mixes element types")
     c.need(not minus or x.type in FLOATS, f"of {x.type}")
     numbers = -numbers if minus else numbers
     if isinstance(x, View):
@@ -400,7 +403,7 @@ def _add(c: _OpenCall, a: Any, b: Any) -> Any:
         along = [i for i, n in enumerate(shape) if n != 1]
         fits = len(shape) == rank and along in ([], [at]) and numbers.size in (1, count)
         numbers = np.broadcast_to(numbers.reshape(-1), (count,)) if fits else numbers
-    c.need(fits and x.bias is None and not x.activation, "it adds no bias")
+    need(fits and x.bias is None and not x.activation, f"{c.layer} adds no bias")
     return replace(x, bias=numbers, bias_numbered=is_numbered)
 
 
@@ -431,20 +434,20 @@ def _multiply(c: _OpenCall, a: Any, b: Any) -> View:
     x, other = (a, b) if isinstance(a, View) else (b, a)
     c.word("auto_broadcast", "numpy")
     x, factors = _spread(c, x, elements(other))
-    c.need(isinstance(other, TypedArray) and other.type == x.type, "it mixes element types")
-    c.need(bool(((factors == 0) | (factors == 1)).all()), "it scales the data")
-    c.need(factors.all() or not x.is_finished, "it puts zeros beside a bias")
+    need(isinstance(other, TypedArray) and other.type == x.type, f"{c.layer} mixes element types")
+    need(bool(((factors == 0) | (factors == 1)).all()), f"{c.layer} scales the data")
+    need(factors.all() or not x.is_finished, f"{c.layer} puts zeros beside a bias")
     return replace(x, table=np.where(factors == 0, -1, x.table))
 
 
 def _same_type(c: _OpenCall, x: View) -> View:
     to = c.said["destination_type"]
-    c.need(to == x.type, f"it changes the element type from {x.type} to {to}")
+    need(to == x.type, f"{c.layer} changes the element type from {x.type} to {to}")
     return x
 
 
 def _activation(c: _OpenCall, x: Any, *parameters: Any) -> Any:
-    c.need(not x.activation, "it is a second activation")
+    need(not x.activation, f"{c.layer} is a second activation")
     return replace(x, activation=activation(c.layer, x.type, parameters))
 
 
@@ -511,7 +514,7 @@ def _copies(c: _OpenCall, x: View, weights: Array, windows: Windows) -> View:
         cuts = [(-d * int(i), -d * (n - 1 - int(i))) for i, (n, d, *_) in at]
         chosen.append(np.flatnonzero(tap == t))
         parts.append(c.pick(padded(c.case, x, dict(enumerate(cuts, 2))), 1, channel[chosen[-1]]))
-    return c.pick(c.join(parts, 1), 1, np.argsort(np.concatenate(chosen)))
+    return taken(c.join(parts, 1), 1, np.argsort(np.concatenate(chosen)))
 
 
 def _sums(c: _OpenCall, x: View, filter: Any, windows: Windows) -> View:
@@ -519,8 +522,8 @@ def _sums(c: _OpenCall, x: View, filter: Any, windows: Windows) -> View:
 
     What an axis of the data is part of the batch has one tap; so has an axis that is none.
     """
-    c.need(x.blocks is None and not x.is_finished, "it is not the first convolution")
-    c.need(np.isfinite(filter.array).all(), "it has a weight that is not finite")
+    need(x.blocks is None and not x.is_finished, f"{c.layer} is not the first convolution")
+    need(np.isfinite(filter.array).all(), f"{c.layer} has a weight that is not finite")
     (g, m, inner, *taps), (x, outer) = filter.shape, _outer_axes(c, x, filter.shape, windows)
     rows, places = x.rows, [a.coordinate for a in x.axes]
     fits = sum(a is None for a in places) == 1 and x.runs[1] == 1 and max(x.runs[2:]) < 2
@@ -531,7 +534,7 @@ def _sums(c: _OpenCall, x: View, filter: Any, windows: Windows) -> View:
     batch, spatial = x.axes[order[0]], [x.axes[i] for i in along]
     channels, live = _live_places(c, by_channel(x.table, order))
     count = g * inner
-    c.need(channels.size == count, f"it has {channels.size} channels, its filter {count}")
+    need(channels.size == count, f"{c.layer} has {channels.size} channels, its filter {count}")
     at = [outer.get(a.coordinate or 0) for a in spatial]
     kernel = [1 if i is None else taps[i] for i in at]
     to = sorted(range(len(taps)), key=lambda i: (i not in at, at.index(i) if i in at else 0))
@@ -549,7 +552,7 @@ def _sums(c: _OpenCall, x: View, filter: Any, windows: Windows) -> View:
     parts = _sums_of_copies(c, x, kernels)
     # Samples of other places in the batch would be added up.
     c.need(all(moves[0] == (0, ()) for moves in x.copies), "the batch is moved")
-    c.need(parts, "it reads nothing")
+    need(parts, f"{c.layer} reads nothing")
     out = [[made[a.coordinate or 0] for a in row] for row in (rows[0], *rows[2:])]
     out.insert(1, [Axis(g * m)])
     axes = tuple(a for row in out for a in row)
@@ -584,11 +587,11 @@ def _live_places(c: _OpenCall, table: Array) -> tuple[Array, list[Ints]]:
         for a in range(n)
     ]
     channels = last(table, [r[0] for r in live])
-    c.need(math.prod(map(len, live)) <= MOST_LIVE, "it reads too much of a period")
+    need(math.prod(map(len, live)) <= MOST_LIVE, f"{c.layer} reads too much of a period")
     index: Any = (slice(None), *np.ix_(*live))
     # One table of channels is kept for all of them, so each has to have the same rows.
     same = table[index].reshape(len(table), -1) == channels[:, None]
-    c.need(same.all(), "it reads unlike elements of a period")
+    need(same.all(), f"{c.layer} reads unlike elements of a period")
     return channels, live
 
 
@@ -622,7 +625,7 @@ def deconvolved(
     The filter is [g, M/g, C/g, *K].
     """
     plain_layer = d.data_axes == (*range(x.ndim),) and not d.activation
-    c.need(plain_layer and x.ndim > 2, "it is not followed inside")
+    need(plain_layer and x.ndim > 2, f"{c.layer} is not followed inside")
     windows = []
     for a, (s, by, (begin, size)) in enumerate(zip(d.strides, d.dilations, ends, strict=True), 2):
         x = c.insert(x, a, s, trailing=False)

@@ -173,11 +173,11 @@ def _followed(model: Model, output: Port, leaf: Callable[[Port], Port | None]) -
 
     Constants, and what is computed from constants alone, are not leaves.
     """
-    places, _ = region(
-        model, output, lambda p, _: leaf(p) is not None and not is_constant(model, p)
-    )
-    room((len(places),), MOST_LAYERS, "layers that were rewritten")
-    return places
+
+    def stops(port: Port, _: Layer | None) -> bool:
+        return leaf(port) is not None and not is_constant(model, port)
+
+    return region(model, output, stops, MOST_LAYERS)[0]
 
 
 def is_constant(model: Model, port: Port, most: int = 64) -> bool:
@@ -301,7 +301,8 @@ class RegionWalk:
         views = any(isinstance(v, View | Reference) for v in inputs)
         if layer.type in STEPS and (views or zeros):
             more = (inner,) if layer.type in CONVOLUTIONS else ()
-            return computed(called(self.case, layer), STEPS[layer.type], [*inputs, *more])
+            made: list[Any] = computed(called(self.case, layer), STEPS[layer.type], [*inputs, *more])
+            return made
         if any(isinstance(v, Numbers) for v in inputs) and layer.type in MOVES:
             return _moved(layer, inputs)
         raise Unproved(f"{layer} is not followed for all sizes")
@@ -364,7 +365,7 @@ class RegionWalk:
         for i, other in enumerate(others):
             if isinstance(other, Leaf) and i + 1 in (1, d.bias):
                 others[i] = self.numbered(other)
-        filter = others[0]
+        filter: Any = others[0]
         need(not (d.forward and inside), f"{layer} is not the only convolution")
         weights = d.ordered(elements(filter))
         g, _, c, *kernel = weights.shape
@@ -382,7 +383,7 @@ class RegionWalk:
             self.case.facts += [out] if isinstance(out, Expr) else []
         given = None if d.bias is None else others[d.bias - 1]
         if isinstance(data, View):
-            need(isinstance(filter, Numbers | TypedArray) and filter.type == data.type, f"{layer}")
+            need(filter.type == data.type, f"{layer}: a filter of {filter.type}")
             call, held = called(self.case, layer), filter._replace(array=weights)
             x = deconvolved(call, data, d, held, windows, inner)
             return x if given is None else biased(call, x, given)

@@ -44,7 +44,7 @@ class Numbers(NamedTuple):
     @property
     def shape(self) -> tuple[Size, ...]:
         """The sizes of the axes."""
-        return self.array.shape
+        return tuple(self.array.shape)
 
 
 @dataclass(frozen=True)

@@ -174,7 +174,7 @@ class Residues:
     @property
     def shape(self) -> Ints:
         """The shape of the array."""
-        return self.array.shape
+        return tuple(self.array.shape)
 
     def each(self, move: Callable[[Array], Array]) -> Residues:
         """Return the value after a movement of its elements."""

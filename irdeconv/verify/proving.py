@@ -63,8 +63,8 @@ class Given:
     @property
     def beside(self) -> Path | None:
         """The file of the weights, if it is named."""
-        named = isinstance(self.weights, str | PathLike)
-        return Path(os.fspath(self.weights)) if named else None
+        weights = self.weights
+        return Path(os.fspath(weights)) if isinstance(weights, str | PathLike) else None
 
 
 def sides(
