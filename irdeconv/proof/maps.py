@@ -294,13 +294,12 @@ class MapComparison:
         w, d = self.wanted, self.wanted.definition
         S, D, (begin, size) = d.strides[a], d.dilations[a], w.windows[a]
         data, kernel = w.data[d.data_axes[2 + a]], w.weights.shape[3 + a]
-        reached, line = [MISSING] * kernel, []
         first, place = self.places(a, out, read)
         read = read or Read(out, 1, 0, ())
         taps = max(kernel, emitted * len(read.live))
         need(taps <= MOST_ALONG, f"axis {a}: {taps:,} taps; at most {MOST_ALONG:,} are followed")
         met = [(t, live) for t in range(emitted) for live in read.live]
-        stands = [NEVER] * len(met)
+        reached, stands, line = [MISSING] * kernel, [NEVER] * len(met), []
         for at, (t, live) in enumerate(met):
             pair = _met(out, read, residue, t, live, first, place)
             if pair is None:

@@ -546,10 +546,8 @@ def _sums(c: _OpenCall, x: View, filter: Any, windows: Windows) -> View:
         by, whole_axis = axis.step, replace(axis, length=axis.span, step=1)
         reads.append(Read(whole_axis, w.dilation * by, w.pad * by, r, (), w.stride * by))
         made[axis.coordinate or 0] = Axis(w.size, axis.coordinate)
-    kernels = KernelSums(
-        weights, isinstance(filter, Numbers), channels.reshape(g, inner), tuple(reads)
-    )
-    parts = _sums_of_copies(c, x, kernels)
+    numbered, channels = isinstance(filter, Numbers), channels.reshape(g, inner)
+    parts = _sums_of_copies(c, x, KernelSums(weights, numbered, channels, tuple(reads)))
     # Samples of other places in the batch would be added up.
     c.need(all(moves[0] == (0, ()) for moves in x.copies), "the batch is moved")
     need(parts, f"{c.layer} reads nothing")

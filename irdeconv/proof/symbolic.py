@@ -301,7 +301,9 @@ class RegionWalk:
         views = any(isinstance(v, View | Reference) for v in inputs)
         if layer.type in STEPS and (views or zeros):
             more = (inner,) if layer.type in CONVOLUTIONS else ()
-            made: list[Any] = computed(called(self.case, layer), STEPS[layer.type], [*inputs, *more])
+            made: list[Any] = computed(
+                called(self.case, layer), STEPS[layer.type], [*inputs, *more]
+            )
             return made
         if any(isinstance(v, Numbers) for v in inputs) and layer.type in MOVES:
             return _moved(layer, inputs)
