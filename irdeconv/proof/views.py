@@ -102,7 +102,7 @@ def single(view: View, a: int) -> tuple[View, int]:
     need(len(wide) < 2, "several open axes are one")
     chosen = wide or ones[-1:]
     inner = [axis for axis in run if axis.coordinate is None]
-    # Behind an open axis e is a remainder, n*t + e; in front of it, e*length + q has an open factor.
+    # Behind an open axis e is a remainder, n*t + e; in front, e*length + q has an open factor.
     if wide:  # what stands in front of it has to be nothing
         front = itertools.takewhile(lambda axis: axis is not wide[0], run)
         nothing = all(n.coordinate is not None or n.length == 1 for n in front)
