@@ -32,6 +32,7 @@ from irdeconv.proof.model import (
     MOVES,
     REFUSED,
     RULES,
+    Fact,
     Layer,
     Model,
     Obligation,
@@ -182,15 +183,23 @@ def _followed(model: Model, output: Port, leaf: Callable[[Port], Port | None]) -
 
 def is_constant(model: Model, port: Port, most: int = 64) -> bool:
     """Whether a value is computed from few constants alone."""
-    seen, stack = {port.layer}, [port.layer]
-    while stack and len(seen) <= most:
-        layer = model.layers[stack.pop()]
-        if not layer.inputs and layer.elements is None:
-            return False
-        new = {p.layer for p in layer.inputs} - seen
-        seen |= new
-        stack += new
-    return not stack
+    with suppress(Unproved):
+        places, _ = region(model, port, lambda p, _: False, most)
+        layers = (model.layers[i] for i in places)
+        return all(y.inputs or y.elements is not None for y in layers)
+    return False
+
+
+def open_leaf(case: Case, port: Port, name: str, fact: Fact, least: int) -> Leaf:
+    """Return a value as it is; its open sizes are symbols, `least` at least where they may be."""
+    if fact.shape is None:
+        raise Unproved(f'the rank of "{name}" is not known')
+    sizes = list[Size]()
+    for a, n in enumerate(fact.shape):
+        low, high = (n, n) if isinstance(n, int) else n
+        low = max(low, least if high is None else min(least, high))
+        sizes.append(n if isinstance(n, int) else case.symbol(f"{name}[{a}]", low, high))
+    return Leaf(port, fact.type, tuple(sizes))
 
 
 @dataclass
@@ -245,20 +254,11 @@ class RegionWalk:
     def leaf(self, port: Port) -> Value:
         """Return what stands for a value of the source model, by its role in the deconvolution."""
         if port not in self.leaves:
-            kind, shape = self.ob.fact(port)
             name = self.ob.source.of(port).name
-            if shape is None:
-                raise Unproved(f'the rank of "{name}" is not known')
-            sizes = tuple(
-                n if isinstance(n, int) else self._size(f"{name}[{a}]", *n)
-                for a, n in enumerate(shape)
-            )
-            self.shapes.append(sizes)
-            self.leaves[port] = self._vector(Leaf(port, kind, sizes))
+            leaf = open_leaf(self.case, port, name, self.ob.fact(port), self.least)
+            self.shapes.append(leaf.shape)
+            self.leaves[port] = self._vector(leaf)
         return self.leaves[port]
-
-    def _size(self, name: str, low: int, high: int | None) -> Expr:
-        return self.case.symbol(name, max(low, self.least), high)
 
     def _vector(self, leaf: Leaf) -> Value:
         """Return a short input of integers as symbols for sizes, others as they are."""

@@ -244,10 +244,6 @@ class Certificates(Sequence[Certificate]):
         keys = "schema tool source lowered sizes rounding assumed values certificates probe"
         return json_form(self, keys, schema=CERTIFICATES_SCHEMA, certificates=self.all)
 
-    def _whole(self) -> dict[str, Any]:
-        """Return what is stated of the models as a whole."""
-        return json_form(self, "sizes rounding assumed values")
-
     def to_json(self) -> str:
         """Return the JSON form as text, as `lower --certify FILE` writes it."""
         return json.dumps(self.to_dict(), indent=1) + "\n"
@@ -281,7 +277,7 @@ class Certificates(Sequence[Certificate]):
             for side in ("source", "lowered")
             for text in _other_files(side, getattr(self, side), getattr(made, side))
         ]
-        whole = self._whole(), made._whole()
+        whole = (json_form(c, "sizes rounding assumed values") for c in (self, made))
         found = None if out else unlike("the file of certificates", *whole)
         return out + ([found] if found else [])
 
@@ -455,13 +451,12 @@ class CheckReport:
     @property
     def verdict(self) -> str:
         """One line: how many layers are equal."""
-        done, few = 0, 0
-        for r in self.layers:
-            done, few = done + (r.reason is None), few + (r.reason is None and not r.every)
+        done = [r.every for r in self.layers if r.reason is None]
+        few = done.count(False)
         some = f", {few} for some sizes only" if few else ""
         some += IF_ASSUMED if done and self.assumed else ""
         others = count(self.others, "other")
-        return f"{done} of {len(self.layers)} rewritten layers equal{some}, {others} unchanged"
+        return f"{len(done)} of {len(self.layers)} rewritten layers equal{some}, {others} unchanged"
 
     def _whole(self) -> list[str]:
         """Return what is to be said of the two models as a whole."""

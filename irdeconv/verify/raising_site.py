@@ -38,9 +38,9 @@ from irdeconv.proof.model import (
     Unproved,
     need,
 )
-from irdeconv.proof.sizes import LARGEST_SIZES, Case, Expr, ratio
+from irdeconv.proof.sizes import LARGEST_SIZES, Case, ratio
 from irdeconv.proof.steps import biased, called, each
-from irdeconv.proof.symbolic import RegionWalk
+from irdeconv.proof.symbolic import RegionWalk, open_leaf
 from irdeconv.proof.views import Leaf, Numbers, data_view
 from irdeconv.rewrite.compressed_filters import constant
 from irdeconv.verify.adapter import fact_of, layer_of
@@ -115,19 +115,8 @@ class GraphWalk:
 
     def leaf(self, value: Value) -> Leaf:
         """Return a value as it is: its open sizes equal nothing else."""
-        kind, shape = fact_of(self.graph.spec(value))
-        name = self.graph.node(value.node).name
-        if shape is None:
-            raise Unproved(f'the rank of "{name}" is not known')
-        sizes = (
-            n if isinstance(n, int) else self._size(f"{name}[{a}]", *n) for a, n in enumerate(shape)
-        )
-        return Leaf(Port(value.node, value.port), kind, tuple(sizes))
-
-    def _size(self, name: str, low: int, high: int | None) -> Expr:
-        return self.case.symbol(
-            name, max(low, LEAST_OPEN if high is None else min(LEAST_OPEN, high)), high
-        )
+        name, fact = self.graph.node(value.node).name, fact_of(self.graph.spec(value))
+        return open_leaf(self.case, Port(value.node, value.port), name, fact, LEAST_OPEN)
 
     def layer(self, node: Node) -> Layer:
         """Return a node as the proof sees it."""
