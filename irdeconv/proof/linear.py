@@ -1,6 +1,6 @@
 """Proofs at exact sizes of everything that is linear in the data, element by element.
 
-A `Walk` evaluates constants and vectors of sizes as arrays. What all other values are, its
+A `ModelWalk` evaluates constants and vectors of sizes as arrays. What all other values are, its
 subclasses say: in a `LinearWalk` sums of numbered elements (sums.py). A convolution, a
 deconvolution by its definition, and a product of matrices add numbers for their outputs.
 """
@@ -88,7 +88,7 @@ class NoOutput(Unproved):
 
 
 @dataclass
-class Walk:
+class ModelWalk:
     """Evaluates values of a model.
 
     Those that depend on data have `type`, `shape`, and `each`, which moves their elements.
@@ -279,7 +279,7 @@ class Walk:
 
 
 @dataclass
-class LinearWalk(Walk):
+class LinearWalk(ModelWalk):
     """Evaluates values as sums of terms."""
 
     bases: Bases = field(default_factory=Bases)
@@ -382,13 +382,13 @@ class LinearWalk(Walk):
         return out.each(partial(np.expand_dims, axis=chosen)) if keeps else out
 
 
-Walk.rules = {
-    "MatMul": Walk._matmul,
-    "Einsum": Walk._einsum,
-    **dict.fromkeys(ACTIVATIONS, Walk._activate),
+ModelWalk.rules = {
+    "MatMul": ModelWalk._matmul,
+    "Einsum": ModelWalk._einsum,
+    **dict.fromkeys(ACTIVATIONS, ModelWalk._activate),
 }
 LinearWalk.rules = {
-    **Walk.rules,
+    **ModelWalk.rules,
     **dict.fromkeys(("Add", "Subtract"), LinearWalk._add),
     **dict.fromkeys(("Multiply", "Divide"), LinearWalk._scale),
     "Negative": lambda walk, _, given: scaled(walk.lift(given[0]), np.array(-1.0)),

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.proof.definition import Activation
-from irdeconv.proof.linear import Walk
+from irdeconv.proof.linear import ModelWalk
 from irdeconv.proof.model import Array, Call, Ints, Layer, Model, Port, TypedArray, Unproved, whole
 
 PART = 11  # bits; 3 parts make up an element
@@ -225,7 +225,7 @@ def room(shape: Sequence[int]) -> None:
         raise Unproved(f"{text}, the most that the probe holds")
 
 
-class Evaluation(Walk):
+class Evaluation(ModelWalk):
     """Computes values of a model from those that are bound."""
 
     def __init__(self, model: Model, bound: Mapping[Port, Known], draw: Draw) -> None:
@@ -300,7 +300,7 @@ class Evaluation(Walk):
 
 
 Evaluation.rules = {
-    **Walk.rules,
+    **ModelWalk.rules,
     "Add": Evaluation._add,
     "Subtract": Evaluation._subtract,
     "Multiply": Evaluation._multiply,
