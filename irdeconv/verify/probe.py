@@ -21,15 +21,24 @@ import numpy as np
 
 from irdeconv.base.errors import count
 from irdeconv.proof.definition import LayerDefinition, define, is_deconvolution
-from irdeconv.proof.model import Ints, Layer, Obligation, Port, Shape, TypedArray, Unproved, need
-from irdeconv.verify.adapter import originals, read_by, region
+from irdeconv.proof.linear import NoOutput
+from irdeconv.proof.model import (
+    Ints,
+    Layer,
+    Obligation,
+    Port,
+    Shape,
+    TypedArray,
+    Unproved,
+    need,
+    region,
+)
 from irdeconv.verify.evaluation import (
     LEAST_PRIME,
     PRIMES,
     Draw,
     Evaluation,
     Known,
-    NoOutput,
     Residues,
     room,
 )
@@ -83,14 +92,13 @@ class _Probe:
     def __init__(self, ob: Obligation) -> None:
         self.ob = ob
         given = frozenset(ob.twins.values())
-        places = originals(ob)
+        places, read = region(ob.source, ob.wanted, lambda p, _: p in given)
         found = [ob.source.layers[i] for i in places if is_deconvolution(ob.source.layers[i])]
         if len(found) != 1 or found[0].inputs[0] not in given:
             raise Unproved("it is no single deconvolution of data from outside")
         self.layer: Layer = found[0]
-        read = read_by(ob.source, places, given)
-        inside = region(ob.lowered, ob.output, ob.twins.keys())
-        read += [ob.twins[p] for p in read_by(ob.lowered, inside, ob.twins.keys())]
+        _, ends = region(ob.lowered, ob.output, lambda p, _: p in ob.twins)
+        read += [ob.twins[p] for p in ends]
         self.given = list(dict.fromkeys(read))
         self.facts = {p: ob.fact(p) for p in self.given}
         shape = self.facts[self.layer.inputs[0]].shape
@@ -206,7 +214,7 @@ class _Probe:
 
 
 def _residues(evaluation: Evaluation, port: Port) -> Residues:
-    return evaluation.residues(evaluation.value(port))
+    return evaluation.lift(evaluation.value(port))
 
 
 def _inside(size: int | tuple[int, int | None], wish: int) -> int:

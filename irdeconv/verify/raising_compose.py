@@ -39,7 +39,7 @@ import numpy as np
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.spec import Array, is_static
-from irdeconv.proof.maps import KernelSums, Read, View, by_channel, last
+from irdeconv.proof.maps import KernelSums, Read, View, last
 from irdeconv.proof.model import Ints, Unproved, need
 from irdeconv.proof.sizes import Case, Size
 from irdeconv.proof.views import plain, regrouped
@@ -188,8 +188,8 @@ class ViewReading:
         need(view.blocks, "there is no convolution")
         need(all(len(b) == 1 for b in view.blocks or ()), "the data of a convolution is joined")
         self.blocks = [b[0] for b in view.blocks or ()]
-        self.table = by_channel(view.table, view.axes)
-        self.bias = None if view.bias is None else by_channel(view.bias, view.axes)
+        self.table = view.table[0]
+        self.bias = None if view.bias is None else view.bias[0]
         self._met: dict[Any, list[tuple[int, int]]] = {}
 
     @property
