@@ -13,17 +13,12 @@ import numpy as np
 
 from irdeconv.base.errors import OpError
 from irdeconv.ir.geometry import IntVector, extent
-from irdeconv.ir.spec import is_static
+from irdeconv.ir.spec import DYNAMIC, Spec, is_static
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
 from irdeconv.ops.slicing import Gather, StridedSlice
 from irdeconv.ops.vectors import sizes
-from irdeconv.rewrite.convolving import (
-    ConvolutionLayer,
-    convolution_facts,
-    convolve,
-    pad_by_concat,
-)
+from irdeconv.rewrite.convolving import ConvolutionLayer, convolve, pad_by_concat
 from irdeconv.rewrite.emit import (
     FormBuilder,
     Option,
@@ -37,6 +32,7 @@ from irdeconv.rewrite.emit import (
 )
 from irdeconv.rewrite.interleaving import ONE
 from irdeconv.rewrite.target_conditions import Facts
+from irdeconv.rewrite.target_facts import Tensors, WindowFacts, slicing
 
 Ints = tuple[int, ...]
 Layer = ConvolutionLayer[X]
@@ -127,43 +123,31 @@ class LayerLimits:
         return found
 
     def _facts(self, changes: Mapping[str, Any]) -> tuple[str, Facts]:
-        layer, zero = self.layer, (0,) * len(self.kernel)
+        layer, size = self.layer, self.b.spec(self.layer.x)
         begin, end, *more = changes.get("pads", layer.known_pads())
         groups = changes.get("groups", self.groups)
-        lists = {
-            "stride": changes.get("strides", layer.strides),
-            "dilation": changes.get("dilations", layer.dilations),
-            "pad_begin": begin,
-            "pad_end": end,
-            "size": changes.get("size", self.size[2:]),
-            "output_padding": more[0] if more else zero,
-        }
-        numbers = [changes.get("outputs", self.outputs), changes.get("inputs", self.inputs)]
-        filter = (groups, *numbers, *changes.get("kernel", self.kernel))
+        window = WindowFacts(
+            inputs=groups * changes.get("inputs", self.inputs),
+            outputs=groups * changes.get("outputs", self.outputs),
+            groups=groups,
+            kernel=changes.get("kernel", self.kernel),
+            strides=changes.get("strides", layer.strides),
+            dilations=changes.get("dilations", layer.dilations),
+            pads=(begin, end),
+            output_padding=more[0] if more else (),
+        )
+        data = Spec(size.dtype, (*size.shape[:2], *changes.get("size", size.shape[2:])))
         bias = layer.bias is not None
-        values, axes = convolution_facts((), filter, True, lists, True, bias)
-        spec = self.b.spec(layer.x)
-        dtype = spec.dtype.name if spec.dtype else None
-        rank = len(lists["stride"]) + 2
-        common = {"rank": rank, "batch": self.size[0], "type": dtype, "channels": None}
+        facts = window.facts(Tensors.of([data]), constant_filter=True, has_bias=bias)
         operation = "Convolution" if layer.forward else "ConvolutionBackpropData"
-        return "Group" * (groups > 1) + operation, Facts({**common, **values}, axes)
+        return "Group" * (groups > 1) + operation, facts
 
     def crop_failures(self) -> list[str]:
         """Return the violated conditions of the Slice that negative pads become."""
         rows = enumerate(zip(*self.layer.known_pads(), strict=True), 2)
-        axis = tuple(a for a, pads in rows if min(pads) < 0)
-        spec = self.b.spec(self.layer.x)
-        values = {
-            "rank": len(self.size),
-            "batch": self.size[0],
-            "channels": self.size[1],
-            "type": spec.dtype.name if spec.dtype else None,
-            "axis": axis,
-            "step": (1,) * len(axis),
-        }
-        facts = Facts(values, {"size": self.size[2:], "step": (1,) * len(self.size)})
-        found: list[str] = self.b.target.failures("Slice", facts) if axis else []
+        steps = {a: 1 for a, pads in rows if min(pads) < 0}
+        facts = slicing(Tensors.of([self.b.spec(self.layer.x)]), steps, (DYNAMIC,) * len(self.size))
+        found: list[str] = self.b.target.failures("Slice", facts) if steps else []
         return found
 
     def blamed_if_dense(self) -> set[str]:

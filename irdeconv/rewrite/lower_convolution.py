@@ -22,10 +22,10 @@ from irdeconv.ops.elementwise import Add
 from irdeconv.ops.shape import Unsqueeze
 from irdeconv.rewrite.builder import GraphBuilder
 from irdeconv.rewrite.compressed_filters import constant_of, stored
-from irdeconv.rewrite.convolving import AXIS_0, ConvolutionLayer, convolve, facts_of, operation_of
+from irdeconv.rewrite.convolving import AXIS_0, ConvolutionLayer, convolve
 from irdeconv.rewrite.emit import Decision, FormBuilder, Style, X
 from irdeconv.rewrite.planning import PlannedValue, Planner
-from irdeconv.rewrite.target_conditions import Facts
+from irdeconv.rewrite.target_facts import facts_of
 from irdeconv.rewrite.targets import Target
 
 
@@ -123,9 +123,8 @@ def plan_convolution(
     assert isinstance(op, ConvolutionBase)
     inputs, values = graph.input_specs(node.id), graph.inputs_of(node.id)
     constants = (False, stored(graph, values[1]) is not None)
-    facts = facts_of(op, inputs, node.spec(), constants)
-    facts = Facts({**facts.values, "has_bias": bias is not None}, facts.axes)
-    failures = tuple(target.failures(operation_of(op), facts))
+    found = facts_of(op, inputs, (node.spec(),), constants, bias is not None)
+    failures = tuple(target.failures(*found))
     if not failures:
         return None
     plan = ConvolutionPlan(op, bias)

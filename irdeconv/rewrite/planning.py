@@ -56,7 +56,6 @@ from irdeconv.ops.dialect_openvino import BackpropData
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.rewrite.builder import Skip
-from irdeconv.rewrite.convolving import facts_of, operation_of
 from irdeconv.rewrite.emit import Decision, DeconvolutionInputs, Option, Style
 from irdeconv.rewrite.forms import NATIVE, Form, forms_for
 from irdeconv.rewrite.interleaving import spell_zero_insertion
@@ -64,6 +63,7 @@ from irdeconv.rewrite.legalising import proposals
 from irdeconv.rewrite.nonfinite import NonFiniteReport
 from irdeconv.rewrite.site import DeconvolutionSite, site_of
 from irdeconv.rewrite.target_conditions import Facts
+from irdeconv.rewrite.target_facts import facts_of, operation_of
 from irdeconv.rewrite.targets import ScoreWeights, Target
 
 # Operations that are tried for a layer before rules are given up; for each form at first.
@@ -231,8 +231,8 @@ class Planner:
             moved = (size.size or 0) + sum(s.size or 0 for s in sizes if s.dtype == self.dtype)
         made = PlannedOperation(op, sizes, moved, macs)
         if self.target.operations is not None:
-            made.facts = facts_of(op, specs, spec, constants)
-            made.failures = tuple(self.target.failures(operation_of(op), made.facts))
+            name, made.facts = facts_of(op, specs, (spec,), constants)
+            made.failures = tuple(self.target.failures(name, made.facts))
         return PlannedValue(spec, size), made
 
     def _inserted(self, op: core.ZeroInsertion, x: PlannedValue) -> PlannedValue:
