@@ -15,6 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
+from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import ChainStep, Op, Operand
 from irdeconv.ir.spec import Array, Spec, is_static
@@ -63,17 +64,17 @@ class ChainPlan:
     out_shape: tuple[int, ...]
     name: str
 
-    def run(self, arrays: Sequence[Array], out: Array, team: Team) -> None:
+    def __call__(self, *arrays: Array, out: Array, team: Team) -> None:
         """Compute `out` from one array per argument, behind what an epilogue would finish."""
-        main = len(arrays) - len(self.shapes)
-        self.chain.run([*arrays[:main], *self._seen(arrays[main:])], out, team)
+        self.chain.run(self._seen(arrays), out, team)
 
-    def fixed(self, arrays: Sequence[Array], out: Array) -> Callable[[Team], None]:
-        """Return what `run` does with these arrays, to be done often."""
-        main = len(arrays) - len(self.shapes)
-        return self.chain.fixed([*arrays[:main], *self._seen(arrays[main:])], out)
+    def fixed(self, *arrays: Array, out: Array) -> Callable[[Team], None] | None:
+        """Return what a call does with these arrays, to be done often; None if some are copied."""
+        if not self._views(arrays):
+            return None
+        return self.chain.fixed(self._seen(arrays), out)
 
-    def views(self, arrays: Sequence[Array]) -> bool:
+    def _views(self, arrays: Sequence[Array]) -> bool:
         """Whether the arrays need not be copied to be seen in their shapes."""
         seen = arrays[len(arrays) - len(self.shapes) :]
         return all(
@@ -93,8 +94,10 @@ class ChainPlan:
         return self.chain.bind(self.out_shape, given)
 
     def _seen(self, arrays: Sequence[Array]) -> list[Array]:
-        pairs = zip(arrays, self.shapes, strict=True)
-        return [a if s is None else a.reshape(s) for a, s in pairs]
+        """Return the arguments in their shapes, those of an epilogue's output as they are."""
+        main = len(arrays) - len(self.shapes)
+        pairs = zip(arrays[main:], self.shapes, strict=True)
+        return [*arrays[:main], *(a if s is None else a.reshape(s) for a, s in pairs)]
 
 
 def plan_chain(
@@ -104,7 +107,7 @@ def plan_chain(
     main: Value | None = None,
 ) -> ChainPlan:
     """Compile element-wise nodes; `main`, by default the first open input, is the main tensor."""
-    operands = _Operands(constants, main)
+    operands = ChainOperands(constants, main)
     made: dict[Value, int] = {}  # values computed inside
     steps: list[Instruction] = []
     for node in nodes:
@@ -117,13 +120,16 @@ def plan_chain(
             args.append(operands.refer(a, inputs) if inside is None else inside)
         made[Value(node.id)] = -1 - len(steps)  # operands come first: their number is not known yet
         steps.append(Instruction(step.rule, tuple(args), step.params))
-    return operands.compile(steps, nodes)
+    spec = nodes[-1].spec()
+    assert spec.dtype is not None
+    assert is_static(spec.shape)
+    return operands.compile(steps, spec.dtype, spec.shape, ", ".join(n.type for n in nodes))
 
 
-class _Operands:
+class ChainOperands:
     """Collects what a chain reads: the main tensor, values, constants."""
 
-    def __init__(self, constants: Mapping[Value, Array], main: Value | None) -> None:
+    def __init__(self, constants: Mapping[Value, Array], main: Value | None = None) -> None:
         self.constants = constants
         self.numbers: dict[Key, int] = {} if main is None else {(main, None): 0}
         self.values: dict[int, Key] = {}
@@ -152,24 +158,23 @@ class _Operands:
         self.known.append(np.asarray(array))
         return len(self.known)
 
-    def compile(self, steps: Sequence[Instruction], nodes: Sequence[Node]) -> ChainPlan:
+    def compile(
+        self, steps: Sequence[Instruction], dtype: ElementType, shape: tuple[int, ...], name: str
+    ) -> ChainPlan:
         """Return the chain for steps over these operands; step k is the argument -1 - k."""
         count = 1 + len(self.known)
-        spec = nodes[-1].spec()
-        assert spec.dtype is not None
-        assert is_static(spec.shape)
         program = [
             replace(s, args=tuple(a if a >= 0 else count - 1 - a for a in s.args)) for s in steps
         ]
         registers = tuple(sorted(self.values))
         keys = [self.values[r] for r in registers]
         return ChainPlan(
-            chain=Chain.compile(program, spec.dtype.container, self.known),
+            chain=Chain.compile(program, dtype.container, self.known),
             arguments=tuple(value for value, _ in keys),
             registers=registers,
             shapes=tuple(shape for _, shape in keys),
-            out_shape=spec.shape,
-            name=", ".join(n.type for n in nodes),
+            out_shape=shape,
+            name=name,
         )
 
 

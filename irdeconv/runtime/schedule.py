@@ -36,7 +36,6 @@ from irdeconv.runtime.executors import (
     choose_executor,
     evaluated,
     limited,
-    node_executor,
     outputs_of,
 )
 from irdeconv.runtime.fusion import FusionGroup, GroupFinder, dense_inputs
@@ -322,11 +321,11 @@ class _Scheduler:
         if isinstance(op, VariableOp):
             function = self.settings.variables.function(self.graph, group.last, op)
             return evaluated(self.graph, group.last, function, aliases=False)
-        return limited(self.graph, group.last, self._unlimited(group), self.settings.max_memory)
+        return limited(self.graph, group.last, self._plain(group), self.settings.max_memory)
 
-    def _unlimited(self, group: FusionGroup) -> Executor:
+    def _plain(self, group: FusionGroup) -> Executor:
         if not self.settings.fuse:
-            return node_executor(self.graph, group)
+            return evaluated(self.graph, group.last, group.last.op.evaluate, aliases=True)
         return choose_executor(
             graph=self.graph,
             group=group,
