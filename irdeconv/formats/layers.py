@@ -133,8 +133,7 @@ def _opaque(graph: Graph) -> Iterator[tuple[Node, bool]]:
 
 
 def _report(found: Collector, node: Node, problem: Problem) -> None:
-    text = f'{node.type} "{node.name}": {problem.message}'
-    found.add(problem.code, text, location=node.location, layer=node.name, hint=problem.hint)
+    found.add_at(node, problem.code, f"{node.label}: {problem.message}", hint=problem.hint)
 
 
 @lru_cache(maxsize=4096)

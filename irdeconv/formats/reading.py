@@ -48,7 +48,7 @@ from irdeconv.formats.layers import (
 from irdeconv.formats.xml_layer import declared_specs, tensor_names
 from irdeconv.formats.xml_reader import read_document
 from irdeconv.ir.geometry import Semantics
-from irdeconv.ir.graph import Graph, Info, Value
+from irdeconv.ir.graph import Graph, Info, Value, reached
 from irdeconv.ir.op import Op, ports
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.catalog import CATALOG
@@ -289,20 +289,14 @@ def _end(
 
 
 _LAYERS_NAMED = 12
-_CYCLES = 20
+_CYCLES = 21
 
 
 def live_layers(wiring: Wiring) -> set[int]:
     """Return the positions of the layers that a Result or a layer with side effects needs."""
     sinks = ("Result", *STATEFUL)
-    seen = {i for i, layer in enumerate(wiring.layers) if layer.type in sinks}
-    stack = list(seen)
-    while stack:
-        for value in wiring.sources[stack.pop()]:
-            if value is not None and value.node not in seen:
-                seen.add(value.node)
-                stack.append(value.node)
-    return seen
+    ends = (i for i, layer in enumerate(wiring.layers) if layer.type in sinks)
+    return reached(ends, lambda i: (v.node for v in wiring.sources[i] if v is not None))
 
 
 def check_liveness(document: Document, wiring: Wiring, live: set[int], context: Context) -> None:
@@ -331,58 +325,16 @@ def check_liveness(document: Document, wiring: Wiring, live: set[int], context: 
             context.add("W201", "no result needs it", layer=layer, hint=hint)
 
 
-def find_cycles(wiring: Wiring, context: Context) -> bool:
+def find_cycles(graph: Graph, wiring: Wiring, context: Context) -> bool:
     """Report every cycle (those that share no layer); whether there is one."""
-    waiting, users = _degrees(wiring)
-    ready = [i for i, n in enumerate(waiting) if n == 0]
-    left = len(waiting)
-    found = 0
-    while found <= _CYCLES:
-        while ready:
-            left -= 1
-            for user in users[ready.pop()]:
-                waiting[user] -= 1
-                if waiting[user] == 0:
-                    ready.append(user)
-        if not left:
-            break
-        found += 1
-        cycle = _walk_back(wiring, waiting)
-        if cycle is None:
+    found: set[int] = set()
+    for _ in range(_CYCLES):
+        cycle = graph.cycle_beside(found)
+        if not cycle:
             break
         _report([wiring.layers[i] for i in cycle], context)
-        # Take the cycle out, and go on looking behind it.
-        for i in cycle:
-            waiting[i] = 0
-        ready = list(cycle)
-        users = [[u for u in row if waiting[u] > 0] for row in users]
-    return found > 0
-
-
-def _degrees(wiring: Wiring) -> tuple[list[int], list[list[int]]]:
-    waiting = [0] * len(wiring.layers)
-    users: list[list[int]] = [[] for _ in wiring.layers]
-    for i, sources in enumerate(wiring.sources):
-        for value in sources:
-            if value is not None:
-                waiting[i] += 1
-                users[value.node].append(i)
-    return waiting, users
-
-
-def _walk_back(wiring: Wiring, waiting: list[int]) -> list[int] | None:
-    """Follow producers that are still waiting until one comes up again."""
-    at = next((i for i, n in enumerate(waiting) if n > 0), None)
-    order: dict[int, int] = {}
-    while at is not None and at not in order:
-        order[at] = len(order)
-        at = next(
-            (v.node for v in wiring.sources[at] if v is not None and waiting[v.node] > 0), None
-        )
-    if at is None:
-        return None
-    cycle = [i for i, n in order.items() if n >= order[at]]
-    return cycle[::-1]
+        found.update(cycle)
+    return bool(found)
 
 
 def _report(cycle: list[XmlLayer], context: Context) -> None:
@@ -424,11 +376,11 @@ def build(document: Document, context: Context) -> Graph | None:
                 node.port_rt_info = _port_rt_info("input", ins) + _port_rt_info("output", outs)
     check_names(document, context)
     check_liveness(document, wiring, live, context)
-    if find_cycles(wiring, context):
-        return None
     for index, sources in enumerate(wiring.sources):
         for port, value in enumerate(v for v in sources if v is not None):
             graph.connect(value, index, port)
+    if find_cycles(graph, wiring, context):
+        return None
     if document.version is not None and document.version.strip() == "10":
         as_version_11(graph)
     return graph

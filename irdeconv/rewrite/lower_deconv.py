@@ -13,7 +13,7 @@ from irdeconv.base import gc_pause, progress
 from irdeconv.base.errors import Collector, LimitError, LoweringError, Note, OpError, TargetError
 from irdeconv.base.form_names import AUTO, FALLBACK
 from irdeconv.base.limits import current, raise_hint
-from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.graph import Graph, Node, Value, reached
 from irdeconv.ir.op import SugarOp, infer_op
 from irdeconv.ops import core
 from irdeconv.ops.basic import Opaque
@@ -176,9 +176,9 @@ def _require_sizes(graph: Graph) -> None:
         (spread,) = infer_op(padded, graph.input_specs(node.id))
         found = beyond(spread)
         if found and not problems.errors:
-            text = f'{node.type} "{node.name}": the padded {spread} {found[0]}'
             hint = raise_hint(found[1]) if found[1] else None
-            problems.add("E602", text, location=node.location, layer=node.name, hint=hint)
+            text = f"{node.label}: the padded {spread} {found[0]}"
+            problems.add_at(node, "E602", text, hint=hint)
     if problems.errors:
         raise LimitError(problems.diagnostics)
 
@@ -228,12 +228,7 @@ def _check_language(graph: Graph, request: LoweringRequest) -> None:
         native = node.origins and node.type in NATIVE_OPERATIONS
         left = node.op.deconvolution and not native and request.selects(node.name)
         if left or (node.origins and node.type not in LANGUAGE):
-            problems.add(
-                "E401",
-                f'{node.type} "{node.name}" does not belong in a lowered graph',
-                location=node.location,
-                layer=node.name,
-            )
+            problems.add_at(node, "E401", f"{node.label} does not belong in a lowered graph")
     if problems.errors:
         raise LoweringError(problems.diagnostics)
 
@@ -280,12 +275,7 @@ def _lower_one(state: _State, node: Node) -> None:
         if node.id in graph:
             report(state.problems, graph, node, e.problem)
         else:
-            state.problems.add(
-                "E400",
-                f'{source.type} "{source.name}": {e}',
-                layer=source.name,
-                location=source.location,
-            )
+            state.problems.add_at(source, "E400", f"{source.label}: {e}")
         return
     _rename(graph, source, [graph.node(i) for i in range(first, graph.next_id) if i in graph])
     if spread is not None:
@@ -423,7 +413,7 @@ def _warn_of_spreading(state: _State, node: Node, spread: NonFiniteReport, form:
         )
         if bad
     ]
-    message = f'{node.type} "{node.name}": {" and ".join(counts)} are not finite'
+    message = f"{node.label}: {' and '.join(counts)} are not finite"
     if spread.affected:
         by_form = ", ".join(f"{n} as {f}" for f, n in spread.affected.items() if f in FORMS)
         message += (
@@ -433,7 +423,7 @@ def _warn_of_spreading(state: _State, node: Node, spread: NonFiniteReport, form:
         )
     elif spread.outputs is not None:
         message += f"; which of the {spread.outputs} outputs they spoil is too much to count"
-    state.problems.add("W401", message, location=node.location, layer=node.name)
+    state.problems.add_at(node, "W401", message)
 
 
 def _rename(graph: Graph, source: Node, made: list[Node]) -> None:
@@ -459,25 +449,15 @@ def _at_end(graph: Graph, node: Node) -> bool:
 def _warn_of_declared(state: _State) -> None:
     """Warn of operations that only the file declares, where new nodes rely on their shapes."""
     graph = state.graph
-    todo = [n.id for n in graph.nodes() if n.origins]
-    seen = set(todo)
-    while todo:
-        for value in graph.inputs_of(todo.pop()):
-            if value.node not in seen:
-                seen.add(value.node)
-                todo.append(value.node)
-    for node in map(graph.node, sorted(seen)):
+    behind = reached((n.id for n in graph.nodes() if n.origins), graph.producers)
+    for node in map(graph.node, sorted(behind)):
         inner = (n for body in bodies_of(node) for n in every_node(body.graph))
         if is_stale(node):
             state.problems.diagnostics.append(warning(graph, node))
         elif any(isinstance(n.op, Opaque) for n in (node, *inner)):
-            state.problems.add(
-                "W204",
-                f'{node.type} "{node.name}": irdeconv does not know the operation; shapes behind '
-                "it rest on those that the file declares",
-                location=node.location,
-                layer=node.name,
-            )
+            text = "shapes behind it rest on those that the file declares"
+            message = f"{node.label}: irdeconv does not know the operation; {text}"
+            state.problems.add_at(node, "W204", message)
 
 
 def _warn_of_bodies(state: _State) -> None:
@@ -486,10 +466,5 @@ def _warn_of_bodies(state: _State) -> None:
         if isinstance(node.op, Opaque) and any(
             b"ConvolutionBackpropData" in s.xml for s in node.op.sections
         ):
-            state.problems.add(
-                "W400",
-                f'{node.type} "{node.name}": its body contains deconvolutions, which stay '
-                "as they are",
-                location=node.location,
-                layer=node.name,
-            )
+            text = "its body contains deconvolutions, which stay as they are"
+            state.problems.add_at(node, "W400", f"{node.label}: {text}")

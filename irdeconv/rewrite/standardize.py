@@ -23,7 +23,7 @@ from irdeconv.base.errors import Collector, Diagnostic, OpError, UnsupportedErro
 from irdeconv.ir import geometry
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.geometry import IntVector
-from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.graph import Graph, Node, Value, reached
 from irdeconv.ir.op import Builder, Op, SugarOp
 from irdeconv.ir.spec import DYNAMIC, Array, Shape, Spec, compatible, format_shape, is_static
 from irdeconv.ops import core
@@ -227,13 +227,8 @@ def _equal(a: Op, b: Op) -> bool:
 
 def _upstream(graph: Graph, reshape: Node, source: Value) -> set[int]:
     """Return the ids of the nodes between `source` and a spelling's end."""
-    found, stack = {reshape.id}, [reshape.id]
-    while stack:
-        for v in graph.inputs_of(stack.pop()):
-            if v.node not in found and v != source:
-                found.add(v.node)
-                stack.append(v.node)
-    return found
+    inputs = graph.inputs_of
+    return reached([reshape.id], lambda i: (v.node for v in inputs(i) if v != source))
 
 
 @gc_pause.paused()
@@ -261,12 +256,8 @@ def _standardize_graph(out: Graph, problems: Collector) -> Graph:
         try:
             _standardize(out, node)
         except OpError as e:
-            problems.add(
-                "E402",
-                f'{node.type} "{node.name}" cannot be written in standard operations: {e}',
-                location=node.location,
-                layer=node.name,
-            )
+            text = f"{node.label} cannot be written in standard operations: {e}"
+            problems.add_at(node, "E402", text)
     for node in list(out.nodes("Pad")):
         if node.origins and isinstance(node.op, Pad12) and _pads_at_run_time(out, node):
             _split_pad(out, node)

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from irdeconv.base.errors import Collector, UsageError
 from irdeconv.ir.constant import ArrayData
-from irdeconv.ir.graph import FreshNames, Graph, Node, Value
+from irdeconv.ir.graph import FreshNames, Graph, Node, Value, reached
 from irdeconv.ir.spec import Array, is_static
 from irdeconv.ops.basic import Const, Parameter, ReadValue6, Result
 from irdeconv.rewrite.infer_specs import infer_specs, require_specs
@@ -36,18 +36,6 @@ class Region:
     inputs: set[Value] = field(default_factory=set)
     known: set[Value] = field(default_factory=set)
     states: set[int] = field(default_factory=set)
-
-
-def behind(graph: Graph, seeds: Iterable[int]) -> set[int]:
-    """Return the ids of the seeds and of all layers that anything of theirs flows into."""
-    seen = set(seeds)
-    stack = list(seen)
-    while stack:
-        for i in graph.successors(stack.pop()):
-            if i not in seen:
-                seen.add(i)
-                stack.append(i)
-    return seen
 
 
 def constant_layers(graph: Graph) -> set[int]:
@@ -329,7 +317,7 @@ class _Extraction:
             self.named.append(values)
             self.cuts |= dict.fromkeys(values)
             seeds |= first
-        return behind(self.graph, seeds)
+        return reached(seeds, self.graph.successors)
 
     def _cut(self, place: Place) -> tuple[list[Value], set[int]]:
         """Return the tensors that become inputs, and the first layers behind them."""
@@ -398,7 +386,7 @@ class _Extraction:
         else:
             values = [Value(node.id, p) for p in range(node.outputs)]
         if not values:
-            self.problems.add("E507", f'{text}: {node.type} "{node.name}" has no outputs')
+            self.problems.add("E507", f"{text}: {node.label} has no outputs")
         for value in values:
             if not self._reached(value) and value.node not in self.constants:
                 self._refuse_unreached(value, text)
@@ -409,7 +397,7 @@ class _Extraction:
         return value in self.cuts or value.node in self.inside
 
     def _refuse_unreached(self, value: Value, text: str) -> None:
-        front = behind(self.graph, [value.node])
+        front = reached([value.node], self.graph.successors)
         turned = any(v.node in front for v in self.cuts)
         self.problems.add(
             "E507",
@@ -446,14 +434,10 @@ class _Extraction:
         for value in sorted(region.inputs):
             if self.graph.spec(value).dtype is None:
                 node = self.graph.node(value.node)
-                self.problems.add(
-                    "E507",
-                    f'the piece would begin at output {value.port} of {node.type} "{node.name}", '
-                    "whose element type is unknown",
-                    location=node.location,
-                    layer=node.name,
-                    hint="cut elsewhere, or declare the element type of its port",
-                )
+                output = f"output {value.port} of {node.label}, whose element type is unknown"
+                hint = "cut elsewhere, or declare the element type of its port"
+                text = f"the piece would begin at {output}"
+                self.problems.add_at(node, "E507", text, hint=hint)
 
 
 def _built(

@@ -200,12 +200,8 @@ def _refuse_unsupported(order: list[Node]) -> None:
         op = node.op
         runs = type(op).evaluate is not Op.evaluate or node.type == "Parameter"
         if isinstance(op, Opaque) or not runs:
-            found.add(
-                "E502",
-                f'irdeconv cannot execute {node.type} ({op.version}), layer "{node.name}"',
-                location=node.location,
-                layer=node.name,
-            )
+            text = f'irdeconv cannot execute {node.type} ({op.version}), layer "{node.name}"'
+            found.add_at(node, "E502", text)
     lacking = [n for n in order if lacks_data(n.op)]
     if lacking:
         found.diagnostics.append(no_data(lacking, "has no data"))
