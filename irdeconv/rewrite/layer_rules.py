@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
@@ -326,6 +326,13 @@ def part_sizes(k: int) -> list[int]:
     return sorted({*balanced, *range(1, min(k, 9) + 1)}, reverse=True)[:24]
 
 
+def kernel_parts(kernel: Ints, most: int) -> Iterator[Ints]:
+    """Yield sizes of parts of a kernel, the large ones first, of which there are at most `most`."""
+    for part in itertools.product(*map(part_sizes, kernel)):
+        if math.prod(-(-k // n) for k, n in zip(kernel, part, strict=True)) <= most:
+            yield part
+
+
 def _split_kernel(
     b: FormBuilder[X], layer: Layer[X], part: Ints
 ) -> tuple[X, list[list[tuple[int, int]]], X]:
@@ -479,18 +486,22 @@ def pads_by_convolution(b: FormBuilder[X], layer: Layer[X], most: int) -> X:
     begin, end = layer.known_pads()
     now = [tuple(min(p, most) for p in v) for v in (begin, end)]
     left = [tuple(max(p - most, 0) for p in v) for v in (begin, end)]
-    ones, channels = (1,) * len(begin), size_of(b, layer.x, 1)
-    dtype = b.spec(layer.x).dtype
-    copy = b.const(np.ones((channels, 1, 1, *ones), dtype.container if dtype else np.float32))
-    begin, end = now
+    ones = (1,) * len(begin)
 
     def padded(w: X) -> X:
-        pads = IntVector(begin), IntVector(end)
+        pads = IntVector(now[0]), IntVector(now[1])
         return convolve(b, ConvolutionLayer(layer.x, w, ones, ones, *pads, stage=7))
 
-    ways = (copy, block_diagonal(b, copy))
-    x = b.choose([Option("copy", partial(padded, w)) for w in ways])
-    return convolve(b, layer.padded(left[0], left[1], x=x))
+    return convolve(b, layer.padded(left[0], left[1], x=copied(b, layer.x, padded)))
+
+
+def copied(b: FormBuilder[X], x: X, layer: Callable[[X], X]) -> X:
+    """Return what a layer makes of data with a filter of one tap for each channel, a copy."""
+    spec, axes = b.spec(x), (b.spec(x).rank or 2) - 2
+    dtype = spec.dtype.container if spec.dtype else np.float32
+    filter = b.const(np.ones((size_of(b, x, 1), 1, 1, *(1,) * axes), dtype))
+    ways = (filter, block_diagonal(b, filter))
+    return b.choose([Option("copy", partial(layer, w)) for w in ways])
 
 
 def tiles(b: FormBuilder[X], layer: Layer[X], axis: int, parts: int) -> X:

@@ -184,41 +184,13 @@ def _require_sizes(graph: Graph) -> None:
 
 
 # What the lowering may emit: the convolution, its surroundings, arithmetic on sizes.
-LANGUAGE = frozenset(
-    [
-        *NATIVE_OPERATIONS,
-        "ZeroInsertion",
-        "DepthToSpace",
-        "Broadcast",
-        "Pad",
-        "Convolution",
-        "GroupConvolution",
-        "Const",
-        "Convert",
-        "ShapeOf",
-        "Gather",
-        "Concat",
-        "Slice",
-        "StridedSlice",
-        "Tile",
-        "Interpolate",
-        "Transpose",
-        "Reshape",
-        "Squeeze",
-        "Unsqueeze",
-        "Add",
-        "Subtract",
-        "Multiply",
-        "Divide",
-        "Maximum",
-        "ReLU",
-        "Tanh",
-        "Sigmoid",
-        "PReLU",
-        "Clamp",
-        "HardSigmoid",
-    ]
-)
+LANGUAGE = {
+    *NATIVE_OPERATIONS,
+    *("ZeroInsertion", "DepthToSpace", "Broadcast", "Pad", "Convolution", "GroupConvolution"),
+    *("Const", "Convert", "ShapeOf", "Gather", "Concat", "Slice", "StridedSlice", "Tile"),
+    *("Interpolate", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Add", "Subtract"),
+    *("Multiply", "Divide", "Maximum", "ReLU", "Tanh", "Sigmoid", "PReLU", "Clamp", "HardSigmoid"),
+}
 
 
 def _check_language(graph: Graph, request: LoweringRequest) -> None:

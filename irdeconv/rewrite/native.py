@@ -165,12 +165,11 @@ def _emit(
 def stride_in_steps(b: FormBuilder[X], layer: DeconvolutionLayer[X], first: Ints) -> X:
     """A stride -> zeros inserted by a deconvolution with one tap, and the rest of the stride."""
     ones, zero = (1,) * len(first), (0,) * len(first)
-    channels = layer_rules.size_of(b, layer.x, 1)
-    dtype = b.spec(layer.x).dtype
-    copy = b.const(np.ones((channels, 1, 1, *ones), dtype.container if dtype else np.float32))
-    ways = (copy, layer_rules.block_diagonal(b, copy))
-    steps = (DeconvolutionLayer(layer.x, w, first, ones, zero, zero, stage=4) for w in ways)
-    x = b.choose([Option("copy", partial(deconvolve, b, step)) for step in steps])
+
+    def step(w: X) -> X:
+        return deconvolve(b, DeconvolutionLayer(layer.x, w, first, ones, zero, zero, stage=4))
+
+    x = layer_rules.copied(b, layer.x, step)
     rest = tuple(s // f for s, f in zip(layer.strides, first, strict=True))
     return deconvolve(b, _without_joined_zeros(b, replace(layer, x=x, strides=rest, stage=4)))
 
@@ -190,11 +189,8 @@ def filled_kernel(b: FormBuilder[X], layer: DeconvolutionLayer[X], kernel: Ints,
 
 def _small_parts(kernel: Ints) -> Iterator[Ints]:
     """Yield sizes of parts of a kernel, the large ones first, that are not too many."""
-    axes = ([n for n in layer_rules.part_sizes(k) if n <= LARGEST_PART] for k in kernel)
-    for part in itertools.product(*axes):
-        count = math.prod(-(-k // n) for k, n in zip(kernel, part, strict=True))
-        if count <= MOST_NATIVE_PARTS:
-            yield part
+    parts = layer_rules.kernel_parts(kernel, MOST_NATIVE_PARTS)
+    return (part for part in parts if max(part) <= LARGEST_PART)
 
 
 @dataclass(frozen=True)

@@ -297,14 +297,14 @@ class Planner:
             return replace(value, maker=value.maker + later)
         if known is not None and slack <= known[0] and self.legal >= known[1]:
             raise Pruned("another option is better", code="E400")
-        marks, total = [len(v) for v in self._lists()], self.score
+        mark = self._mark()
         try:
             value = self._attempted(layer, plain)
         except Pruned:
             if self.memo.room > 0:  # else the search was not finished
                 self.memo.layers[key] = slack, self.legal
             raise
-        segment = self._segment(value, marks, self.score - total)
+        segment = self._segment(value, mark)
         # Copies: a bias that joins a recorded convolution, or a repetition, changes it later.
         if self.memo.room > 0:
             made = [o.again() for o in segment.operations]
@@ -374,26 +374,25 @@ class Planner:
 
     def _tried(self, number: Decision, build: Callable[[], PlannedValue]) -> _Segment:
         """Return what an option emits; the records are as before afterwards."""
-        marks, total = [len(v) for v in self._lists()], self.score
+        mark = operations, buffers, decisions, score = self._mark()
         self.decisions.append(number)
         try:
-            value = build()
-            return self._segment(value, marks, self.score - total)
+            return self._segment(build(), mark)
         finally:  # the next option starts from the same records
-            self.score = total
-            for v, m in zip(self._lists(), marks, strict=True):
-                del v[m:]
+            self.score = score
+            del self.operations[operations:], self.buffers[buffers:], self.decisions[decisions:]
 
-    def _segment(self, value: PlannedValue, marks: Sequence[int], score: float) -> _Segment:
-        """Return what was recorded since some marks."""
-        operations, buffers, decisions = marks
+    def _mark(self) -> tuple[int, int, int, float]:
+        """Return how much has been recorded, and its score."""
+        return len(self.operations), len(self.buffers), len(self.decisions), self.score
+
+    def _segment(self, value: PlannedValue, mark: tuple[int, int, int, float]) -> _Segment:
+        """Return what was recorded since a mark."""
+        operations, buffers, decisions, score = mark
         made = self.operations[operations:]
         failed = sum(o.times for o in made if o.failures)
         rest = self.buffers[buffers:], self.decisions[decisions:]
-        return _Segment(made, *rest, value, failed, score, operations, buffers)
-
-    def _lists(self) -> tuple[list[Any], list[Any], list[Any]]:
-        return self.operations, self.buffers, self.decisions
+        return _Segment(made, *rest, value, failed, self.score - score, operations, buffers)
 
     def _append(self, segment: _Segment) -> None:
         self.operations += segment.operations
@@ -417,9 +416,8 @@ class Planner:
         """
         segment = self._repeated.get(key)
         if segment is None or not self._holds(segment):
-            marks, total = [len(v) for v in self._lists()], self.score
-            value = build()
-            self._repeated[key] = self._segment(value, marks, self.score - total)
+            mark, value = self._mark(), build()
+            self._repeated[key] = self._segment(value, mark)
             return value
         for made in segment.operations:  # phases have thousands of parts, but few kinds
             made.times += 1

@@ -62,13 +62,13 @@ class Tensors:
 class WindowFacts:
     """A convolution or a deconvolution in numbers; lists have an entry per spatial axis."""
 
-    inputs: int | None
-    outputs: int | None
-    groups: int | None
-    kernel: Sizes
-    strides: Sizes
-    dilations: Sizes
-    pads: tuple[Sizes, Sizes]
+    inputs: int | None = None
+    outputs: int | None = None
+    groups: int | None = None
+    kernel: Sizes = (None,)
+    strides: Sizes = (None,)
+    dilations: Sizes = (None,)
+    pads: tuple[Sizes, Sizes] = ((None,), (None,))
     output_padding: Sizes = ()
 
     def facts(self, tensors: Tensors, *, constant_filter: bool, has_bias: bool) -> Facts:
@@ -96,16 +96,7 @@ class WindowFacts:
         return tensors.facts(values, axes)
 
 
-_UNKNOWN = WindowFacts(
-    inputs=None,
-    outputs=None,
-    groups=None,
-    kernel=(None,),
-    strides=(None,),
-    dilations=(None,),
-    pads=((None,), (None,)),
-    output_padding=(None,),
-)
+_UNKNOWN = WindowFacts(output_padding=(None,))
 
 
 def convolution(

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from irdeconv.base.errors import Collector, UsageError
 from irdeconv.ir.constant import ArrayData
 from irdeconv.ir.graph import FreshNames, Graph, Node, Value, reached
+from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array, is_static
 from irdeconv.ops.basic import Const, Parameter, ReadValue6, Result
 from irdeconv.rewrite.infer_specs import infer_specs, require_specs
@@ -20,7 +21,7 @@ from irdeconv.runtime.feeds import Binder
 from irdeconv.runtime.plan import build_plan
 from irdeconv.runtime.program import variable
 from irdeconv.runtime.schedule import Settings
-from irdeconv.runtime.selection import Place, Selection
+from irdeconv.runtime.selection import Place, Selection, values_at
 
 
 @dataclass
@@ -159,32 +160,33 @@ class _Assembly:
         else:
             spec = self.whole.spec(value)
             assert spec.dtype is not None
-            name = self.names.fresh(producer.output_key(value.port))
-            made = self.graph.add(Parameter(spec.shape, spec.dtype), name=name)
-            made.location, made.origins = producer.location, producer.origins
-            made.tensor_names = (self._tensor_names(producer, value.port),)
+            made = self._beginning(value, Parameter(spec.shape, spec.dtype))
         self.made[value] = Value(made.id)
 
     def known(self, value: Value) -> None:
         """Add the constant that a tensor from outside is known to be."""
-        producer, spec = self.whole.node(value.node), self.whole.spec(value)
+        spec = self.whole.spec(value)
         array, dtype = spec.known, spec.dtype
         assert array is not None
         assert dtype is not None
         op = Const(element_type=dtype, shape=array.shape, data=ArrayData.of(array, dtype))
+        self.made[value] = Value(self._beginning(value, op).id)
+
+    def _beginning(self, value: Value, op: Op) -> Node:
+        """Add what takes the place of a tensor from outside, with its names and its place."""
+        producer = self.whole.node(value.node)
         made = self.graph.add(op, name=self.names.fresh(producer.output_key(value.port)))
         made.location, made.origins = producer.location, producer.origins
         made.tensor_names = (self._tensor_names(producer, value.port),)
-        self.made[value] = Value(made.id)
+        return made
 
     def layer(self, node: int, cut: set[Value]) -> None:
         """Add a layer; a tensor of it that flows in from outside leaves its names to the input."""
         old = self.whole.node(node)
         new = adopt(self.graph, old, [self.made[v] for v in self.whole.inputs_of(node)])
-        names = tuple(
+        new.tensor_names = tuple(
             () if Value(node, port) in cut else names for port, names in enumerate(old.tensor_names)
         )
-        new.tensor_names = names
         for port in range(old.outputs):
             self.made.setdefault(Value(node, port), Value(new.id, port))
 
@@ -378,15 +380,10 @@ class _Extraction:
 
     def _ending(self, place: Place, text: str) -> list[Value]:
         """Return the tensors that an option names, after reporting what is wrong with it."""
-        node, inputs = self.graph.node(place.node), self.graph.inputs_of(place.node)
-        if place.side == "input" or node.type == "Result":
-            values = [inputs[place.port]]
-        elif place.side == "output":
-            values = [Value(node.id, place.port)]
-        else:
-            values = [Value(node.id, p) for p in range(node.outputs)]
+        values = values_at(self.graph, place)
         if not values:
-            self.problems.add("E507", f"{text}: {node.label} has no outputs")
+            label = self.graph.node(place.node).label
+            self.problems.add("E507", f"{text}: {label} has no outputs")
         for value in values:
             if not self._reached(value) and value.node not in self.constants:
                 self._refuse_unreached(value, text)

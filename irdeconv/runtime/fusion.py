@@ -219,42 +219,18 @@ def fuse_convolution(
     specs = (*graph.input_specs(node.id), node.spec())
     if not all(is_static(s.shape) and 0 not in s.shape for s in specs):
         return None
-    if isinstance(node.op, Deconvolution):
-        return _direct(graph, node, specs, constants)
-    assert isinstance(node.op, ConvolutionBase)
-    plain = _convolution(graph, node, node.op, specs)
-    return None if plain is None else _with_pads(graph, plain, constants, readers)
-
-
-def _direct(
-    graph: Graph, node: Node, specs: tuple[Spec, ...], constants: Mapping[Value, Array]
-) -> FusedConvolution | None:
-    data, filter, begin, _ = graph.inputs_of(node.id)
-    x, w, y = shape_of(specs[0]), shape_of(specs[1]), shape_of(specs[-1])
-    op = node.op
-    assert isinstance(op, Deconvolution)
-    if begin not in constants:
-        return None
-    pads = tuple(int(v) for v in constants[begin])
-    problem = op.problem(x, w, pads, y[2:], _type_name(specs[0]))
-    if problem.rank not in AXES:
-        return None
-    return FusedConvolution(
-        nodes=(node,), deconvolution=True, problem=problem, data=data, filter=filter
-    )
-
-
-def _convolution(
-    graph: Graph, node: Node, op: ConvolutionBase, specs: tuple[Spec, ...]
-) -> FusedConvolution | None:
-    data, filter = graph.inputs_of(node.id)
     x, w, y = shape_of(specs[0]), shape_of(specs[1]), shape_of(specs[-1])
     if len(x) - 2 not in AXES:
         return None
-    problem = op.problem(x, w, y[2:], _type_name(specs[0]))
-    return FusedConvolution(
-        nodes=(node,), deconvolution=False, problem=problem, data=data, filter=filter
-    )
+    op, kind, (data, filter, *pads) = node.op, _type_name(specs[0]), graph.inputs_of(node.id)
+    if isinstance(op, Deconvolution):
+        if pads[0] not in constants:
+            return None
+        begin = tuple(int(v) for v in constants[pads[0]])
+        return FusedConvolution((node,), True, op.problem(x, w, begin, y[2:], kind), data, filter)
+    assert isinstance(op, ConvolutionBase)
+    plain = FusedConvolution((node,), False, op.problem(x, w, y[2:], kind), data, filter)
+    return _with_pads(graph, plain, constants, readers)
 
 
 def _type_name(spec: Spec) -> str:
@@ -351,13 +327,9 @@ def _as_deconvolution(
     reach = (d * (k - 1) for d, k in zip(w.dilations, w.kernel, strict=True))
     begin = tuple(r - b for r, b in zip(reach, w.begin, strict=True))
     problem = replace(w, shape=shape, strides=insertion.op.strides, begin=begin)
-    return FusedConvolution(
-        nodes=(insertion, *layer.nodes),
-        deconvolution=True,
-        problem=problem,
-        data=data,
-        filter=layer.filter,
-        reversed=True,
+    nodes = (insertion, *layer.nodes)
+    return replace(
+        layer, nodes=nodes, deconvolution=True, problem=problem, data=data, reversed=True
     )
 
 

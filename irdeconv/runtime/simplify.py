@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from irdeconv.base import progress
 from irdeconv.base.errors import OpError
 from irdeconv.base.markup import html_table, line
 from irdeconv.ir.constant import ArrayData
-from irdeconv.ir.dtypes import ElementType, i64
+from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op, as_tuple, infer_op, kept
 from irdeconv.ir.spec import Array, Spec, ints, is_static
@@ -30,7 +30,7 @@ from irdeconv.ops.elementwise import Add, Binary, Divide, Multiply, Subtract
 from irdeconv.ops.movement import Broadcast, Broadcast1, Concat, Tile, Transpose
 from irdeconv.ops.padding import Pad1, Pad12
 from irdeconv.ops.shape import Reshape, Squeeze, Squeeze1, Unsqueeze
-from irdeconv.rewrite.builder import GraphBuilder, remove_dead, replace_node, unique_names
+from irdeconv.rewrite.builder import remove_dead, replace_node, unique_names
 from irdeconv.rewrite.compressed_filters import constant, is_constant
 from irdeconv.rewrite.infer_specs import infer_specs, inferred
 from irdeconv.runtime.rename import feeds_result, give_names, may_stand_for
@@ -182,11 +182,7 @@ def _move_in_front_of_convert(graph: Graph, node: Node) -> bool:
         return False
     if (node.spec().size or 0) > (graph.spec(before).size or 0):
         return False
-
-    def add(op: Op, builder: GraphBuilder, *values: Value) -> Value:
-        return builder.add(op, *values)
-
-    return bool(replace_node(graph, node, add).made)
+    return bool(replace_node(graph, node, lambda op, b, *values: b.add(op, *values)).made)
 
 
 RESHAPERS = (Reshape, Squeeze1, Squeeze, Unsqueeze)
@@ -352,11 +348,14 @@ def _join_reshapes(graph: Graph, node: Node, producer: Node) -> bool:
             return True
     if not is_static(shape):
         return False
+    return _reads(graph, node, source, Reshape(special_zero=False), shape)
 
-    def build(op: Op, b: GraphBuilder, *_: Value) -> Value:
-        return b.keep(Reshape(special_zero=False), source, b.const(np.array(shape, np.int64)))
 
-    replace_node(graph, node, build)
+def _reads(graph: Graph, node: Node, source: Value, op: Op, sizes: Sequence[int]) -> bool:
+    """Replace a node by an operation that reads a tensor in front, and a list of sizes or axes."""
+    replace_node(
+        graph, node, lambda _, b, *__: b.keep(op, source, b.const(np.array(sizes, np.int64)))
+    )
     return True
 
 
@@ -367,13 +366,7 @@ def _join_transposes(graph: Graph, node: Node, producer: Node) -> bool:
     order = [first[i] for i in second]
     if order != sorted(order) and not _only_user(graph, producer):
         return False
-    source = graph.inputs_of(producer.id)[0]
-
-    def build(op: Op, b: GraphBuilder, *_: Value) -> Value:
-        return b.keep(Transpose(), source, b.const(np.array(order, np.int64), i64))
-
-    replace_node(graph, node, build)
-    return True
+    return _reads(graph, node, graph.inputs_of(producer.id)[0], Transpose(), order)
 
 
 def _join_converts(graph: Graph, node: Node, producer: Node) -> bool:
