@@ -85,17 +85,8 @@ def _sorted_out(graph: Graph, inputs: Any) -> tuple[dict[str, Any], dict[str, Ar
     """Return the arrays of Dask, and what is the same for every block, by the usual names."""
     from dask.array import Array as DaskArray
 
-    if not isinstance(inputs, Mapping):
-        if len(graph.inputs) != 1:
-            names = ", ".join(graph.inputs)
-            raise _misfit(f"the model has {len(graph.inputs)} inputs: give them by name ({names})")
-        inputs = {graph.inputs[0]: inputs}
-    known = graph.input_names()
     usual = dict(zip((n.id for n in graph.parameters), graph.inputs, strict=True))
-    unknown = [name for name in inputs if name not in known]
-    if unknown:
-        raise _misfit(f'the model has no input "{unknown[0]}"; it has {", ".join(graph.inputs)}')
-    named = {usual[known[name].id]: value for name, value in inputs.items()}
+    named = {usual[node]: value for node, value in Binder.of(graph).given(inputs).items()}
     missing = [name for name in graph.inputs if name not in named]
     if missing:
         raise _misfit(f'input "{missing[0]}" is missing')

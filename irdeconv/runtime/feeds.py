@@ -147,16 +147,19 @@ class Binder:
         if few:
             names = {name: n for n, name in kept}
             binder = Binder(tuple(names.values()), names, tuple(names))
+        given = binder.given(feeds)
+        return {n.name: given[n.id] for n, _ in kept if n.id in given}
+
+    def given(self, feeds: Feeds) -> dict[int, Any]:
+        """Return what is fed by node id; UsageError for names and numbers that do not fit."""
         found = Collector()
-        given = binder._given(feeds, found)
+        given = self._given(feeds, found)
         if found.errors:
             raise UsageError(found.diagnostics)
-        return {n.name: given[n.id] for n, _ in kept if n.id in given}
+        return given
 
     def _given(self, feeds: Feeds, found: Collector) -> dict[int, Any]:
         """Return what is fed by node id."""
-        if type(feeds) is list and len(feeds) == len(self.parameters):
-            return {n.id: v for n, v in zip(self.parameters, feeds, strict=True)}
         if isinstance(feeds, Mapping):
             return self._by_name(feeds, found)
         if is_array(feeds):
