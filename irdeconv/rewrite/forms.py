@@ -62,7 +62,7 @@ class Form:
 
     name: str
     rule: FormRule
-    reach: site.Reach
+    reach: site.AxisReach
     skips: FormCheck = skip_nothing
     least_nodes: Callable[[core.Deconvolution, Spec], int] = few_nodes
 
@@ -94,31 +94,31 @@ _FORMS = (
     Form(
         name=FALLBACK,
         rule=zero_insertion,
-        reach=site.Reach(taps=site.every_output, inputs=site.input_by_definition),
+        reach=site.every_output,
     ),
     Form(
         name=PHASES,
         rule=subpixel.phases,
         skips=subpixel.skip_open_axes,
         least_nodes=subpixel.least_nodes,
-        reach=site.Reach(taps=site.outputs_of_residue, inputs=site.input_by_definition),
+        reach=site.outputs_of_residue,
     ),
     Form(
         name=STACKED,
         rule=subpixel.stacked,
         skips=subpixel.skip_stacked,
-        reach=site.Reach(taps=site.outputs_of_residue, inputs=site.outputs_of_span),
+        reach=site.outputs_of_residue,
     ),
     Form(
         name=GEMM,
         rule=subpixel.gemm,
         skips=subpixel.skip_gemm,
-        reach=site.BY_DEFINITION,
+        reach=site.tap_by_definition,
     ),
 )
 FORMS = {form.name: form for form in _FORMS}
 # For targets that have a deconvolution of their own; it is never chosen without a target.
-NATIVE = Form(name="native", rule=native, reach=site.BY_DEFINITION)
+NATIVE = Form(name="native", rule=native, reach=site.tap_by_definition)
 
 
 def forms_for(target: Target) -> dict[str, Form]:
