@@ -141,11 +141,7 @@ def _add_id(wiring: Wiring, index: int, layer: XmlLayer, context: Context) -> No
     if number is None:
         wiring.doubtful.add(index)
         wiring.broken = wiring.lost = True
-        if layer.id is None:
-            context.add("E105", 'the attribute "id" is missing', layer=layer)
-        else:
-            text = f'the id "{layer.id}" {why_no_identifier(layer.id)}'
-            context.add("E106", text, attribute="id", layer=layer)
+        _bad_id(layer, layer.id, "id", 'the attribute "id" is missing', context)
         return
     first = wiring.ids.setdefault(number, index)
     if first != index:
@@ -172,7 +168,8 @@ def _check_ports(wiring: Wiring, index: int, layer: XmlLayer, context: Context) 
             text, number = port.id, identifier(port.id)
             if text is None or number is None:
                 wiring.doubt(index)
-                _bad_port_id(layer, port, context)
+                lack = 'a port has no attribute "id"'
+                _bad_id(layer, text, "port id", lack, context, port.sub)
                 continue
             if number in mine:
                 wiring.doubt(index)
@@ -186,12 +183,15 @@ def _check_ports(wiring: Wiring, index: int, layer: XmlLayer, context: Context) 
             mine[number] = text
 
 
-def _bad_port_id(layer: XmlLayer, port: XmlPort, context: Context) -> None:
-    if port.id is None:
-        context.add("E105", 'a port has no attribute "id"', layer=layer, sub=port.sub)
+def _bad_id(
+    layer: XmlLayer, text: str | None, what: str, lack: str, context: Context, sub: int = 0
+) -> None:
+    """Report the id of a layer or port that is missing or no identifier."""
+    if text is None:
+        context.add("E105", lack, layer=layer, sub=sub)
     else:
-        text = f'the port id "{port.id}" {why_no_identifier(port.id)}'
-        context.add("E106", text, attribute="id", layer=layer, sub=port.sub)
+        message = f'the {what} "{text}" {why_no_identifier(text)}'
+        context.add("E106", message, attribute="id", layer=layer, sub=sub)
 
 
 def _numbers(edge: Edge, wiring: Wiring, context: Context) -> tuple[int, int, int, int] | None:

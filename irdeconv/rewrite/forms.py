@@ -1,7 +1,4 @@
-"""The lowering forms of core.Deconvolution: a record of each.
-
-How many nodes a lowering makes at least, told before it makes any.
-"""
+"""The lowering forms of core.Deconvolution, and a lower bound on the nodes that they make."""
 
 from __future__ import annotations
 
@@ -43,15 +40,6 @@ class FormRule(Protocol):
 FormCheck = Callable[[core.Deconvolution, Spec, Spec, Spec], Skip | None]
 
 
-def skip_nothing(*_: object) -> None:
-    """Let the form apply."""
-
-
-def few_nodes(*_: object) -> int:
-    """Return nothing to speak of."""
-    return 0
-
-
 @dataclass(frozen=True)
 class Form:
     """A lowering form, called as in form_names.py.
@@ -63,8 +51,8 @@ class Form:
     name: str
     rule: FormRule
     reach: site.AxisReach
-    skips: FormCheck = skip_nothing
-    least_nodes: Callable[[core.Deconvolution, Spec], int] = few_nodes
+    skips: FormCheck = lambda *_: None
+    least_nodes: Callable[[core.Deconvolution, Spec], int] = lambda *_: 0
 
     def lower(
         self, op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]

@@ -1,12 +1,7 @@
-"""Inference over a graph, declared shapes, overridden inputs.
+"""Inference of shapes, element types and values over a graph.
 
-Whether what a file declares of an unknown operation still holds of its inferred inputs.
-
-Shape, element type and value inference over a graph.
-
-Shapes that a caller gives to the model's inputs, in place of the declared ones.
-
-Which layers depend on constants alone, and how many a graph has of them.
+What a file declares of an unknown operation counts as far as it holds of the inferred inputs. A
+caller may give the model's inputs other shapes than the declared ones.
 """
 
 from __future__ import annotations

@@ -286,7 +286,7 @@ def padded_axis(b: FormBuilder[X], w: X, axis: int, end: int, begin: int = 0) ->
     """Pad one axis with zeros."""
     if not begin and not end:
         return w
-    rank = len(exact_shape(b, w))
+    rank = b.spec(w).rank or 0
     lists = [IntVector(tuple(v * (a == axis) for a in range(rank))) for v in (begin, end)]
     return pad_spatial(b, w, lists[0], lists[1], 0)
 
@@ -428,19 +428,13 @@ def filled_channels(b: FormBuilder[X], layer: Layer[X], inputs: int, outputs: in
     x, w, bias = layer.x, layer.w, layer.bias
     rest = (0,) * len(layer.strides)
     if inputs:
-        x = _channels_padded(b, x, inputs)
+        x = padded_axis(b, x, 1, inputs)
         w = padded_axis(b, w, 2, inputs)
     if outputs:
         w = padded_axis(b, w, 1, outputs)
         bias = None if bias is None else padded_axis(b, bias, 1, outputs)
     y = convolve(b, replace(layer, x=x, w=w, bias=bias, stage=6))
     return crop(b, y, [0, 0, *rest], [0, outputs, *rest])
-
-
-def _channels_padded(b: FormBuilder[X], x: X, count: int) -> X:
-    rank = b.spec(x).rank or 0
-    end = IntVector(tuple(count if a == 1 else 0 for a in range(rank)))
-    return pad_spatial(b, x, end * 0, end, 0)
 
 
 def equal_pads(b: FormBuilder[X], layer: Layer[X], pads: Ints) -> X:

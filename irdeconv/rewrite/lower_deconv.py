@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from operator import attrgetter
 from os import PathLike
-from typing import Any
 
 from irdeconv.base import gc_pause, progress
 from irdeconv.base.errors import Collector, LimitError, LoweringError, Note, OpError, TargetError
@@ -22,7 +20,6 @@ from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.dialect_openvino import BackpropData
 from irdeconv.rewrite.builder import (
-    Change,
     GraphBuilder,
     NodeBudget,
     Skip,
@@ -33,7 +30,7 @@ from irdeconv.rewrite.builder import (
     sweep,
     unique_names,
 )
-from irdeconv.rewrite.emit import Decision, DeconvolutionInputs, Style
+from irdeconv.rewrite.emit import DeconvolutionInputs, Style
 from irdeconv.rewrite.forms import FORMS, forms_for, require_room
 from irdeconv.rewrite.infer_specs import beyond, infer_specs, inferred, is_stale, report, warning
 from irdeconv.rewrite.lower_convolution import (
@@ -305,14 +302,8 @@ def _lower_convolutions(state: _State) -> None:
             _unmet(state, node, (row,), "convolution")
             continue
         direct = products(graph, [node])
-        made = legalised(graph, node, plan, partial(_replace_planned, state))
+        made = legalised(graph, node, plan, state.budget, state.style)
         state.layers.append(_row(graph, node, "legal", direct, made))
-
-
-def _replace_planned(
-    state: _State, graph: Graph, node: Node, build: Any, decisions: Sequence[Decision]
-) -> Change:
-    return replace_node(graph, node, build, state.budget, state.style, decisions)
 
 
 def _replaced(

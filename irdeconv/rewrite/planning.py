@@ -1,6 +1,4 @@
-"""Planning: forms are counted, held against a target, and chosen by cost.
-
-Planning: a form is built without numbers, counted, and held against a target.
+"""Planning: a form is built without numbers, counted, held against a target, and chosen by cost.
 
 With R = prod(S) residues, per axis I inputs, O outputs, and from `subpixel.analyse`: I' = I + more
 outputs of every residue, K_r taps of residue r (they sum up to K), E the inputs that a stacked
@@ -22,7 +20,7 @@ filter spans (`*` is a product over axes), the forms cost:
 An unknown batch counts as 1, an unknown size as 32 (or the nearest that its bounds allow).
 Constant filters are rearranged before anything runs, at no cost.
 
-The choice of a form: a table of costs per deconvolution, and the cheapest one that is allowed.
+Of a table of costs per deconvolution the cheapest form is chosen that is allowed:
 
     score = mac * MACs' + byte * bytes + scratch * scratch bytes + node * nodes
 

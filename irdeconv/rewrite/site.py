@@ -1,8 +1,6 @@
-"""One deconvolution in numbers, and the reach of its taps.
+"""One canonical deconvolution in numbers, for the analysis of costs and of non-finite constants.
 
-One canonical deconvolution in numbers: what cost and non-finite analysis calculate with.
-
-Which outputs a lowering form multiplies a tap or an input element with, axis by axis.
+Also which outputs a lowering form multiplies a tap with, axis by axis.
 """
 
 from __future__ import annotations

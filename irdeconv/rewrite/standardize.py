@@ -1,12 +1,9 @@
-"""Standard operations for writing, and their recognition in a file.
+"""How irdeconv's own operations are spelled in standard ones, and recognised in a file.
 
-Reading back: the written spelling of ZeroInsertion becomes ZeroInsertion again.
-
-The writer marks the last node of the spelling in its rt_info, which other readers ignore. The mark
-is only a hint: the three nodes must also be what the writer makes of it, by shapes that follow from
-the model's inputs. What ports declare says nothing, nor do the outputs of unknown operations.
-
-Standard operations only: how irdeconv's own operations are spelled for writing.
+The written spelling of ZeroInsertion becomes ZeroInsertion again when it is read. The writer marks
+the last node of the spelling in its rt_info, which other readers ignore. The mark is only a hint:
+the three nodes must also be what the writer makes of it, by shapes that follow from the model's
+inputs. What ports declare says nothing, nor do the outputs of unknown operations.
 """
 
 from __future__ import annotations

@@ -1,20 +1,10 @@
-"""Conditions of targets: expressions over named values of a layer.
+"""Conditions of targets: expressions over named values of a layer, such as `kernel <= 16`.
 
-The operations of a target's list, and the names that conditions of each may use.
-
-Operations have OpenVINO's names, also for ONNX models. Slice means Slice and StridedSlice,
-Split means Split and VariadicSplit.
-
-Expressions of conditions: a checked tree of Python's parser, as functions of a few lines each.
-
-Each node becomes a `CompiledPart`: the type of its value, and a function that computes it from a
-row of values, one for each term. None is a value that is known only at run time.
-
-Conditions: expressions over named values of a layer, such as `kernel <= 16`.
+Operations have OpenVINO's names, also for ONNX models. Slice means Slice and StridedSlice, Split
+means Split and VariadicSplit. `_OPERATIONS` has the names that conditions of each may use.
 
 A condition has integers, strings, `true` and `false`, tuples, `+ - * / // %` (`/` is exact),
 comparisons (also chained), `in` and `not in`, `and or not`, `ceil floor min max abs`, and names.
-`rewrite/target_conditions.py` lists the names of each operation.
 
 - A name with axes holds for every axis: `kernel <= 16` is evaluated for each axis and must hold
   each time. `pad` and `amount` hold for both sides of each axis, `channels` of a Concat for each
@@ -24,8 +14,9 @@ comparisons (also chained), `in` and `not in`, `and or not`, `ceil floor min max
 - A value that is known only at run time meets no condition that depends on it.
 - A division by zero does not meet a condition.
 
-Nothing is executed: Python's parser makes a tree, and each of its nodes becomes a short function.
-Texts are short, numbers small, and there are no powers, so that evaluating always ends.
+Nothing is executed: Python's parser makes a tree, and each of its nodes becomes a `CompiledPart`:
+the type of its value, and a short function that computes it from a row of values, one for each
+term. Texts are short, numbers small, and there are no powers, so that evaluating always ends.
 """
 
 from __future__ import annotations
@@ -154,11 +145,8 @@ def names_of(operation: str) -> dict[str, Name]:
 Number = int | Fraction | float
 Value = Number | bool | str | tuple[int | None, ...]
 Row = Sequence[Value | None]
-LONGEST_CONDITION, MOST_NESTED, LARGEST_LITERAL = (
-    500,
-    30,
-    2**63,
-)  # characters, nested expressions, an integer
+LONGEST_CONDITION, MOST_NESTED = 500, 30  # characters, nested expressions
+LARGEST_LITERAL = 2**63
 QUOTED = 80  # characters of an expression in a message
 AXES = "whd"  # counted from the last axis
 _CONSTANTS = {"true": True, "false": False}

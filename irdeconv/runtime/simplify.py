@@ -124,12 +124,9 @@ def _is_decompression(graph: Graph, node: Node) -> bool:
         return False
     source = graph.spec(graph.inputs_of(node.id)[0]).dtype
     target = node.spec().dtype
-    return source is not None and target is not None and _is_compressed(source, target)
-
-
-def _is_compressed(source: ElementType, target: ElementType) -> bool:
-    numeric = source.is_real or source.is_integral
-    return target.is_real and numeric and source.bits < min(target.bits, 32)
+    if source is None or target is None or not (source.is_real or source.is_integral):
+        return False
+    return target.is_real and source.bits < min(target.bits, 32)
 
 
 def _values(graph: Graph, node: Node, limits: FoldingLimits) -> list[Array] | None:
