@@ -48,7 +48,7 @@ from irdeconv.formats.layers import (
 from irdeconv.formats.xml_layer import declared_specs, tensor_names
 from irdeconv.formats.xml_reader import read_document
 from irdeconv.ir.geometry import Semantics
-from irdeconv.ir.graph import Graph, Info, Value, reached
+from irdeconv.ir.graph import Graph, Info, Value, cycle_in, reached
 from irdeconv.ir.op import Op, ports
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.catalog import CATALOG
@@ -325,11 +325,12 @@ def check_liveness(document: Document, wiring: Wiring, live: set[int], context: 
             context.add("W201", "no result needs it", layer=layer, hint=hint)
 
 
-def find_cycles(graph: Graph, wiring: Wiring, context: Context) -> bool:
+def find_cycles(wiring: Wiring, context: Context) -> bool:
     """Report every cycle (those that share no layer); whether there is one."""
     found: set[int] = set()
+    producers = {i: [v.node for v in row if v is not None] for i, row in enumerate(wiring.sources)}
     for _ in range(_CYCLES):
-        cycle = graph.cycle_beside(found)
+        cycle = cycle_in(producers, found)
         if not cycle:
             break
         _report([wiring.layers[i] for i in cycle], context)
@@ -376,11 +377,11 @@ def build(document: Document, context: Context) -> Graph | None:
                 node.port_rt_info = _port_rt_info("input", ins) + _port_rt_info("output", outs)
     check_names(document, context)
     check_liveness(document, wiring, live, context)
+    if find_cycles(wiring, context):
+        return None
     for index, sources in enumerate(wiring.sources):
         for port, value in enumerate(v for v in sources if v is not None):
             graph.connect(value, index, port)
-    if find_cycles(graph, wiring, context):
-        return None
     if document.version is not None and document.version.strip() == "10":
         as_version_11(graph)
     return graph

@@ -8,7 +8,7 @@ the algorithms of networkx there is a multigraph; only this module imports it.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
@@ -362,26 +362,8 @@ class Graph:
 
     def cycle(self) -> list[str]:
         """Return the names along one cycle; empty where there is none."""
-        return [self.node(n).name for n in self.cycle_beside(())]
-
-    def cycle_beside(self, others: Collection[int]) -> list[int]:
-        """Return the ids along one cycle that has none of some nodes; empty if there is none."""
-        waiting = {n: 0 if n in others else len(v) for n, v in self._sources.items()}
-        ready = [n for n, count in waiting.items() if not count]
-        for node in ready:  # grows on the way
-            for user, _ in self._users[node]:
-                waiting[user] -= 1
-                if not waiting[user]:
-                    ready.append(user)
-        left = waiting.keys() - set(ready)
-        if not left:
-            return []
-        # Each of these has a producer among them: walking back comes round.
-        at, walked = min(left), dict[int, int]()
-        while at not in walked:
-            walked[at] = len(walked)
-            at = next(v.node for v in self._sources[at] if v.node in left)
-        return list(walked)[walked[at] :][::-1]
+        found = cycle_in({n: self.producers(n) for n in self._sources})
+        return [self.node(n).name for n in found]
 
     def live(self) -> set[int]:
         """Return the ids of the nodes that a Result or a node with side effects needs."""
@@ -483,6 +465,30 @@ def reached(starts: Iterable[int], near: Callable[[int], Iterable[int]]) -> set[
         seen |= new
         stack += new
     return seen
+
+
+def cycle_in(producers: Mapping[int, Sequence[int]], others: Collection[int] = ()) -> list[int]:
+    """Return the nodes along one cycle that has none of the others; empty where there is none."""
+    waiting = {n: 0 if n in others else len(sources) for n, sources in producers.items()}
+    users: dict[int, list[int]] = {n: [] for n in producers}
+    for node, sources in producers.items():
+        for source in sources:
+            users[source].append(node)
+    ready = [n for n, count in waiting.items() if not count]
+    for node in ready:  # grows on the way
+        for user in users[node]:
+            waiting[user] -= 1
+            if not waiting[user]:
+                ready.append(user)
+    left = waiting.keys() - set(ready)
+    if not left:
+        return []
+    # Each of these has a producer among them: walking back comes round.
+    at, walked = min(left), dict[int, int]()
+    while at not in walked:
+        walked[at] = len(walked)
+        at = next(source for source in producers[at] if source in left)
+    return list(walked)[walked[at] :][::-1]
 
 
 def unique(names: Iterable[str]) -> list[str]:
