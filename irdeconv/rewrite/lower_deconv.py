@@ -71,18 +71,11 @@ def lower(
     only: str | None = None,
     convolutions: bool = False,
 ) -> Lowered:
-    """Return a copy of the graph in which every deconvolution is lowered in the given form.
+    """Return a copy of the graph in which every deconvolution is lowered; see `irdeconv.lower`.
 
-    With the form "auto", the default for a target, each takes the cheapest form of which every
-    layer meets the target's conditions; the target is a packaged one's name, a .toml file or a
-    Target. `only` is a pattern of layer names. `explain_costs` puts the costs of all forms into the
-    report. `convolutions` also rewrites convolutions that violate conditions. With `best_effort`
-    layers that violate conditions are reported as warnings.
-
-    Raises UsageError for an unknown form or target, InferenceError if the graph does not fit
-    together, TargetError for layers that violate conditions, LoweringError for deconvolutions that
-    cannot be lowered (all of them are listed), LimitError beyond the budget of nodes
-    (`lowered_total`) and for tensors of the lowered graph that are larger than the limits.
+    Also raises UsageError for an unknown form or target, InferenceError if the graph does not fit
+    together, LimitError beyond the budget of nodes (`lowered_total`) and for tensors of the lowered
+    graph that are larger than the limits.
     """
     request = LoweringRequest.of(form, target, explain_costs, best_effort, only, convolutions)
     low = lower_for(graph, request, NodeBudget(current().lowered_total))

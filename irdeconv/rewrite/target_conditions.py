@@ -180,6 +180,17 @@ class NameTerm:
         """Whether it has a value for each input of a Concat, or each axis that a Slice slices."""
         return self.name.each and not self.axis
 
+    def values(self, facts: Facts, side: str) -> tuple[Value | None, ...]:
+        """Return the values of a layer: one for each axis or part, or a single one."""
+        absent = self.name.absent
+        if absent is None or self.per_part:
+            value = facts.values.get(self.base)
+            return value if self.per_part and isinstance(value, tuple) else (value,)
+        values = facts.axes.get(f"{self.base}_{side}" if self.name.sides else self.base, (None,))
+        if not self.axis:
+            return tuple(values)
+        return (values[-self.axis] if self.axis <= len(values) else absent,)
+
 
 @dataclass(frozen=True)
 class CompiledPart:
@@ -441,9 +452,6 @@ class Facts:
     axes: Mapping[str, Sequence[Value | None]] = field(default_factory=dict)
 
 
-Column = Callable[[Facts], tuple[Value | None, ...]]
-
-
 @dataclass(frozen=True)
 class Condition:
     """A condition of an operation: `parse` makes it, `failure` evaluates it."""
@@ -475,8 +483,8 @@ class Condition:
         """Return None if the condition is met, else the condition with the numbers in it."""
         if self.holds(facts):
             return None
-        for side, terms in self._columns:
-            rows, axes = self._rows([column(facts) for column in terms])
+        for side in self._sides:
+            rows, axes = self._rows([t.values(facts, side) for t in self._terms])
             for at, row in enumerate(rows):
                 result = self._result(row)
                 if result is not None:
@@ -487,8 +495,8 @@ class Condition:
     def holds(self, facts: Facts) -> bool:
         """Return whether the condition is met; a search asks it thousands of times."""
         results = self._results
-        for _, terms in self._columns:
-            columns = tuple([column(facts) for column in terms])
+        for side in self._sides:
+            columns = tuple([t.values(facts, side) for t in self._terms])
             met = results.get(columns)
             if met is None:
                 if len(results) >= MOST_REMEMBERED:
@@ -506,22 +514,21 @@ class Condition:
             return False
 
     @cached_property
-    def _columns(self) -> list[tuple[str, list[Column]]]:
-        """For each side, functions that take the values of each term from facts."""
-        sides = ("begin", "end") if any(t.name.sides for t in self._terms) else ("",)
-        return [(side, [_column(t, side) for t in self._terms]) for side in sides]
+    def _sides(self) -> tuple[str, ...]:
+        """The sides of an axis that are looked at one by one."""
+        return ("begin", "end") if any(t.name.sides for t in self._terms) else ("",)
 
     @cached_property
-    def _varies(self) -> tuple[bool, bool]:
-        """Whether a name has a value for each axis, and one for each part."""
-        return any(t.per_axis for t in self._terms), any(t.per_part for t in self._terms)
+    def _varies(self) -> bool:
+        """Whether a name has a value for each axis or part."""
+        return any(t.per_axis or t.per_part for t in self._terms)
 
     def _rows(self, columns: Sequence[Sequence[Value | None]]) -> tuple[list[Row], int]:
         """Return the rows of values, the axes of each part one behind another; how many axes.
 
         The axes of different names end with the same axis: the spatial ones are last.
         """
-        if self._varies == (False, False):
+        if not self._varies:
             return [tuple([c[0] for c in columns])], 1
         paired = list(zip(self._terms, columns, strict=True))
         axes = max((len(c) for t, c in paired if t.per_axis), default=1)
@@ -577,32 +584,6 @@ class Condition:
             return []
         texts = (ast.get_source_segment(self.text, side) or "" for side in sides)
         return [(text, compiler.part(side).value) for text, side in zip(texts, sides, strict=True)]
-
-
-def _column(term: NameTerm, side: str) -> Column:
-    """Return a function from facts to a term's values: one for each axis or part, or a single one.
-
-    It is made once for a condition, because a search asks for thousands of layers.
-    """
-    base, back = term.base, term.axis
-    if term.per_part:
-
-        def parts(facts: Facts) -> tuple[Value | None, ...]:
-            value = facts.values.get(base)
-            return value if isinstance(value, tuple) else (value,)
-
-        return parts
-    if term.name.absent is None:
-        return lambda facts: (facts.values.get(base),)
-    key = f"{base}_{side}" if term.name.sides else base
-    if not back:
-        return lambda facts: tuple(facts.axes.get(key, (None,)))
-
-    def single(facts: Facts) -> tuple[Value | None, ...]:
-        values = facts.axes.get(key, (None,))
-        return (values[-back] if back <= len(values) else term.name.absent,)
-
-    return single
 
 
 def _place(side: str, part: int | None, axes: int, axis: int) -> str:

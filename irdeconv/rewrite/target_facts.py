@@ -40,15 +40,15 @@ class Tensors:
     def facts(self, values: Values | None = None, axes: Axes | None = None) -> Facts:
         """Return the facts that all operations have, and further ones."""
         shape = self.data.shape
-        ranks = [s.rank for s in self.varying]
+        known = [s.rank for s in self.varying if s.rank is not None]
         common = {
-            "rank": None if None in ranks else max((r for r in ranks if r is not None), default=0),
+            "rank": max(known, default=0) if len(known) == len(self.varying) else None,
             "batch": self.size(0),
             "channels": self.size(1),
             "type": None if self.data.dtype is None else self.data.dtype.name,
         }
         spatial: Axes = {} if shape is None else {"size": tuple(map(exact, shape[2:]))}
-        return Facts(common | dict(values or {}), dict(spatial) | dict(axes or {}))
+        return Facts({**common, **(values or {})}, {**spatial, **(axes or {})})
 
     def size(self, axis: int) -> int | None:
         """Return the size of an axis of the data; 1 for an axis that it lacks."""

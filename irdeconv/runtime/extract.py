@@ -250,15 +250,10 @@ def extract(
     to: Sequence[str] = (),
     add: Sequence[str] = (),
 ) -> Graph:
-    """Return the piece of a graph from some layers or tensors to others, as a graph of its own.
+    """Return the piece of a graph that `irdeconv.extract` describes; texts are of `Selection`.
 
-    `from_` names tensors, which become inputs, and layers, whose data inputs do; without it the
-    piece begins at the model's inputs. `to` names tensors and layers, which become outputs; without
-    it the piece ends at the model's. `add` names outputs besides these. Texts are those of
-    `Selection`. Constants come along; any other tensor that the piece reads from outside becomes an
-    input as well. Inputs have the inferred element types and shapes and the tensor's names. Raises
-    UsageError for names that are none (E503) and where nothing can be cut out (E507),
-    InferenceError where the layers of the piece do not fit together; others need not.
+    Raises UsageError (E503, E507), InferenceError where the layers of the piece do not fit
+    together; others need not.
     """
     return cut_out(graph, from_, to, add).graph
 

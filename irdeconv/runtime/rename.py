@@ -54,13 +54,10 @@ def rename(
     substitutions: Iterable[Substitution] = (),
     kinds: Iterable[Kind] = KINDS,
 ) -> Renamed:
-    """Return a copy in which layers and tensors have other names.
+    """Return a copy with other names, given as to `irdeconv.rename`, and the changes.
 
-    `names` maps old names to new ones, all at the same time, so that names may be exchanged; an old
-    name means the layer and the tensor that have it, `layer:OLD` and `tensor:OLD` one of them.
-    `substitutions` apply in turn to all names that `names` has not, those of `kinds`. What lies in
-    bodies keeps its names. Raises UsageError for an old name that nothing has (E503), and for new
-    ones that are empty or would belong to two layers or tensors (E508).
+    `substitutions` apply in turn to all names of `kinds` that `names` has not. What lies in bodies
+    keeps its names. Raises UsageError (E503, E508).
     """
     out, problems = graph.copy(), Collector()
     known = {kind: _counted(out, kind, {}) for kind in KINDS}

@@ -451,14 +451,10 @@ class Simplified(NamedTuple):
 
 
 def simplify(graph: Graph, *, max_growth: int = MAX_GROWTH, decompress: bool = False) -> Simplified:
-    """Return a copy with the same inputs, outputs, names and state that computes the same bits.
+    """Return a simplified copy and a report, as `irdeconv.simplify` describes.
 
-    Constants are folded, as is what follows from shapes; layers that change nothing, duplicates and
-    what no result needs go; pairs of Reshape, Transpose or Convert are joined. A folded constant is
-    at most `max_growth` bytes larger than what it is computed of. Weights stay compressed unless
-    `decompress` is set. The bits are those of running node by node: of a graph that fuses otherwise
-    they may differ by rounding. Nothing follows from the shapes that a file declares for unknown
-    operations. Raises InferenceError where the graph does not fit together.
+    The bits are those of running node by node: of a graph that fuses otherwise they may differ by
+    rounding. Nothing follows from the shapes that a file declares for unknown operations.
     """
     work = inferred(graph)
     infer_specs(work, believe=False)
