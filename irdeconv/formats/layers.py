@@ -358,7 +358,7 @@ def _sections(layer: XmlLayer) -> tuple[Section, ...]:
         "output": {integer(p.id): first + number for number, p in enumerate(layer.outputs)},
     }
     if all(id == number for side in sides.values() for id, number in side.items()):
-        return tuple(Section(s.tag, s.xml) for s in layer.sections)
+        return layer.sections
     return tuple(
         Section(s.tag, _renumbered(s.xml, sides) if s.tag.endswith("port_map") else s.xml)
         for s in layer.sections

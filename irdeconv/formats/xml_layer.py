@@ -22,13 +22,13 @@ from irdeconv.formats.document import (
     NotReadFurther,
     Pairs,
     PortMap,
-    RawSection,
     XmlBody,
     XmlLayer,
     XmlPort,
 )
 from irdeconv.ir.dtypes import BY_PRECISION, ELEMENT_TYPES, ElementType
 from irdeconv.ir.spec import Shape, Spec, parse_dim
+from irdeconv.ops.basic import Section
 
 Element = Any  # lxml's elements are untyped here: its stubs make every text a union
 
@@ -307,7 +307,7 @@ class Parts:
     inputs: tuple[XmlPort, ...] = ()
     outputs: tuple[XmlPort, ...] = ()
     rt_info: str | None = None
-    sections: list[RawSection] = field(default_factory=list)
+    sections: list[Section] = field(default_factory=list)
     bodies: list[XmlBody] = field(default_factory=list)
     maps: list[PortMap] = field(default_factory=list)
 
@@ -325,13 +325,13 @@ def _rt_info(e: Element) -> str | None:
     return etree.tostring(e, encoding="unicode", with_tail=False) if len(e) else None
 
 
-def raw_section(e: Element) -> RawSection:
+def raw_section(e: Element) -> Section:
     """Return an element as it will be written.
 
     In UTF-8: lxml's default is ASCII, where names that are not become references, and a
     reference is no name.
     """
-    return RawSection(str(e.tag), etree.tostring(e, encoding="utf-8", with_tail=False))
+    return Section(str(e.tag), etree.tostring(e, encoding="utf-8", with_tail=False))
 
 
 _NUMBER_THEN_TEXT = re.compile(r"\s*[0-9]+\.[0-9]*\s*")

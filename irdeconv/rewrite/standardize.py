@@ -194,8 +194,7 @@ def _is_spelled(
     except OpError:
         return False
     finally:
-        for i in reversed(builder.made):
-            graph.remove(i)
+        builder.undo()
 
 
 def _same(graph: Graph, a: Value, b: Value, source: Value) -> bool:

@@ -152,8 +152,7 @@ class _EvaluateExecutor(Executor):
     aliases: bool
 
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
-        evaluate, first = self.function, outs[0]
-        single = len(outs) == 1
+        evaluate = self.function
         if self.memory:
             return self._into_memory(ins, outs)
 
@@ -162,9 +161,6 @@ class _EvaluateExecutor(Executor):
             out = evaluate(*arrays)
             if not self.aliases:
                 out = unshared(out, arrays)
-            if single and not isinstance(out, tuple):
-                values[first] = out
-                return
             for slot, array in zip(outs, as_tuple(out), strict=False):
                 values[slot] = array
 
@@ -401,10 +397,9 @@ class _Runner:
     def _program(self, shapes: tuple[tuple[int, ...], ...]) -> Program:
         """Return the program for these shapes; () where there is only one set of them."""
         key = shapes if shapes in self._programs or len(self._programs) < SHAPES else None
-        program = self._programs.get(key)
-        if program is None:
-            program = self._programs[key] = self._compiled(key)
-        return program
+        if key not in self._programs:
+            self._programs[key] = self._compiled(key)
+        return self._programs[key]
 
     def _compiled(self, shapes: tuple[tuple[int, ...], ...] | None) -> Program:
         graph: Graph | None = self._graph

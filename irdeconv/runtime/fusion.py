@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -181,13 +180,6 @@ class ChainOperands:
 AXES = range(1, 4)  # spatial axes that the kernels know
 
 
-class Readers(Protocol):
-    """Tells who reads a value."""
-
-    def only(self, value: Value) -> int | None:
-        """Return the single reader."""
-
-
 @dataclass(frozen=True)
 class FusedConvolution:
     """A convolution or deconvolution and the nodes that it stands for, producers first.
@@ -213,7 +205,7 @@ class FusedConvolution:
 
 
 def fuse_convolution(
-    graph: Graph, node: Node, constants: Mapping[Value, Array], readers: Readers
+    graph: Graph, node: Node, constants: Mapping[Value, Array], readers: Users
 ) -> FusedConvolution | None:
     """Return the layer that ends in a (de)convolution; None for open sizes or no elements."""
     specs = (*graph.input_specs(node.id), node.spec())
@@ -238,7 +230,7 @@ def _type_name(spec: Spec) -> str:
 
 
 def _with_pads(
-    graph: Graph, layer: FusedConvolution, constants: Mapping[Value, Array], readers: Readers
+    graph: Graph, layer: FusedConvolution, constants: Mapping[Value, Array], readers: Users
 ) -> FusedConvolution:
     """Take in Pads and crops, and a ZeroInsertion in front of them."""
     while pads := _pad_in_front(graph, layer, constants, readers):
@@ -269,7 +261,7 @@ def _combines(begin: int, end: int, outer: int, reach: int) -> bool:
 
 
 def _pad_in_front(
-    graph: Graph, layer: FusedConvolution, constants: Mapping[Value, Array], readers: Readers
+    graph: Graph, layer: FusedConvolution, constants: Mapping[Value, Array], readers: Users
 ) -> tuple[Node, tuple[int, ...], tuple[int, ...]] | None:
     """Return a Pad with zeros or a crop of spatial axes that only this layer reads, its amounts."""
     pad = graph.node(layer.data.node)
@@ -312,7 +304,7 @@ def _amounts(
 
 
 def _as_deconvolution(
-    graph: Graph, layer: FusedConvolution, readers: Readers
+    graph: Graph, layer: FusedConvolution, readers: Users
 ) -> FusedConvolution | None:
     insertion = graph.node(layer.data.node)
     w = layer.problem

@@ -83,23 +83,15 @@ def _key(graph: Graph, node: Node, sizes: Counter[Hashable]) -> Hashable:
 _KEPT = ("FakeQuantize", "FakeConvert")  # how weights are quantized is said by these
 
 
-@dataclass(frozen=True)
-class FoldingLimits:
-    """What folding may do.
+def fold(graph: Graph, node: Node, growth: int, decompress: bool = False) -> bool:
+    """Replace a node of an inferred graph by constants if that may be; whether it was.
 
     A constant may be at most `growth` bytes larger than those that it is computed of. With
     `decompress` the Convert of weights in fewer bits is folded as well.
     """
-
-    growth: int
-    decompress: bool = False
-
-
-def fold(graph: Graph, node: Node, limits: FoldingLimits) -> bool:
-    """Replace a node of an inferred graph by constants if that may be; whether it was."""
-    if _is_fixed(node) or (_is_decompression(graph, node) and not limits.decompress):
+    if _is_fixed(node) or (_is_decompression(graph, node) and not decompress):
         return False
-    values = _values(graph, node, limits)
+    values = _values(graph, node, growth)
     if values is None:
         return _move_in_front_of_convert(graph, node)
     for port, (array, spec) in enumerate(zip(values, node.specs or (), strict=True)):
@@ -129,7 +121,7 @@ def _is_decompression(graph: Graph, node: Node) -> bool:
     return target.is_real and source.bits < min(target.bits, 32)
 
 
-def _values(graph: Graph, node: Node, limits: FoldingLimits) -> list[Array] | None:
+def _values(graph: Graph, node: Node, growth: int) -> list[Array] | None:
     """Return the outputs where they are known and small enough; None otherwise."""
     inputs, specs = graph.inputs_of(node.id), node.specs or ()
     known = [s.known for s in specs]
@@ -140,7 +132,7 @@ def _values(graph: Graph, node: Node, limits: FoldingLimits) -> list[Array] | No
         return None
     before = sum(graph.spec(v).nbytes or 0 for v in inputs if len(graph.users(v)) == 1)
     after = [s.nbytes for s in specs]
-    if None in after or sum(n or 0 for n in after) > before + limits.growth:
+    if None in after or sum(n or 0 for n in after) > before + growth:
         return None
     arrays = [graph.node(v.node).op.evaluate() for v in inputs]
     try:
@@ -459,9 +451,9 @@ def simplify(graph: Graph, *, max_growth: int = MAX_GROWTH, decompress: bool = F
     work = inferred(graph)
     infer_specs(work, believe=False)
     before, bytes_before = _counts(work), _constant_bytes(work)
-    limits, steps = FoldingLimits(max_growth, decompress), Counter(dead=remove_dead(work, set()))
+    steps = Counter(dead=remove_dead(work, set()))
     for _ in range(_PASSES_AT_MOST):
-        done = _round(work, limits)
+        done = _round(work, max_growth, decompress)
         steps += done
         infer_specs(work, believe=False)
         if not done:
@@ -475,7 +467,7 @@ def simplify(graph: Graph, *, max_growth: int = MAX_GROWTH, decompress: bool = F
     return Simplified(work, report)
 
 
-def _round(graph: Graph, limits: FoldingLimits) -> Counter[str]:
+def _round(graph: Graph, growth: int, decompress: bool) -> Counter[str]:
     """Look at every node once, then at duplicates and dead ones."""
     done: Counter[str] = Counter()
     nodes = graph.topological()
@@ -484,7 +476,7 @@ def _round(graph: Graph, limits: FoldingLimits) -> Counter[str]:
             step()
             if node.id not in graph:
                 continue
-            if fold(graph, node, limits):
+            if fold(graph, node, growth, decompress):
                 done["folded"] += 1
             elif _pass_on(graph, node):
                 done["without effect"] += 1
