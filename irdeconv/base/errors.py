@@ -229,9 +229,9 @@ class ArgumentTypeError(UsageError, TypeError):
     """An argument is of a type that means nothing here."""
 
 
-def misused(message: str, hint: str | None = None) -> UsageError:
-    """Return the error of an argument that does not fit (E700)."""
-    return UsageError(Diagnostic("E700", "error", message, hint=hint))
+def misused(message: str, hint: str | None = None, code: str = "E700") -> UsageError:
+    """Return the error of an argument that does not fit."""
+    return UsageError(Diagnostic(code, "error", message, hint=hint))
 
 
 class FileAccessError(IrdeconvError, OSError):
@@ -370,6 +370,11 @@ class Collector:
     def errors(self) -> list[Diagnostic]:
         """The diagnostics of severity error."""
         return [d for d in self.diagnostics if d.severity == "error"]
+
+    def require_none(self, error: type[IrdeconvError]) -> None:
+        """Raise an error with all diagnostics if one of them is an error."""
+        if self.errors:
+            raise error(self.diagnostics)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:

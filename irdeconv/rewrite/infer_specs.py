@@ -425,8 +425,7 @@ def input_shapes(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Sha
             out[node.id] = _input_shape(name, node, wanted)
         except ValueError as e:
             problems.add("E310", str(e), layer=node.name)
-    if problems.errors:
-        raise UsageError(problems.diagnostics)
+    problems.require_none(UsageError)
     return out
 
 

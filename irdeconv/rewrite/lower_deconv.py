@@ -129,8 +129,7 @@ def report_violations(
             layer=layer,
             notes=[Note(v.text) for v in violations],
         )
-    if problems.errors:
-        raise TargetError(problems.diagnostics)
+    problems.require_none(TargetError)
 
 
 def _lower_graph(state: _State) -> Graph:
@@ -169,8 +168,7 @@ def _require_sizes(graph: Graph) -> None:
             hint = raise_hint(found[1]) if found[1] else None
             text = f"{node.label}: the padded {spread} {found[0]}"
             problems.add_at(node, "E602", text, hint=hint)
-    if problems.errors:
-        raise LimitError(problems.diagnostics)
+    problems.require_none(LimitError)
 
 
 # What the lowering may emit: the convolution, its surroundings, arithmetic on sizes.
@@ -191,8 +189,7 @@ def _check_language(graph: Graph, request: LoweringRequest) -> None:
         left = node.op.deconvolution and not native and request.selects(node.name)
         if left or (node.origins and node.type not in LANGUAGE):
             problems.add_at(node, "E401", f"{node.label} does not belong in a lowered graph")
-    if problems.errors:
-        raise LoweringError(problems.diagnostics)
+    problems.require_none(LoweringError)
 
 
 def canonicalize(graph: Graph, node: Node, budget: NodeBudget | None = None) -> Node:

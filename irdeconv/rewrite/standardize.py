@@ -236,8 +236,7 @@ def standardize(graph: Graph) -> Graph:
     """
     out, problems = inferred(graph), Collector()
     _standardize_graph(out, problems)
-    if problems.errors:
-        raise UnsupportedError(problems.diagnostics)
+    problems.require_none(UnsupportedError)
     fill_specs(out)
     return out
 

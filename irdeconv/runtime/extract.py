@@ -295,8 +295,7 @@ class _Extraction:
         found, selection = Collector(), Selection(graph)
         self.begins = selection.collect((("--from", t) for t in from_), found)
         self.ends = selection.collect(self.wanted, found)
-        if found.errors:
-            raise UsageError(found.diagnostics)
+        found.require_none(UsageError)
         self.constants = constant_layers(graph)
         self.problems = Collector()
         self.cuts: dict[Value, None] = {}
@@ -350,8 +349,7 @@ class _Extraction:
             values += self._sources(sorted(kept & set(assigned)))
         region = cutter.region(values)
         self._check_use(region, outputs)
-        if self.problems.errors:
-            raise UsageError(self.problems.diagnostics)
+        self.problems.require_none(UsageError)
         return _built(self.graph, region, list(self.cuts), outputs, asked=bool(self.from_))
 
     def _sources(self, nodes: Sequence[int]) -> list[Value]:

@@ -116,8 +116,7 @@ class Binder:
                 found.add("E501", f'input "{node.name}" {_spec(node)} is missing', layer=node.name)
         pairs = zip(self.parameters, self.specs, strict=True)
         out = [_fit(n, spec, given[n.id], found) for n, spec in pairs if n.id in given]
-        if found.errors:
-            raise UsageError(found.diagnostics)
+        found.require_none(UsageError)
         return out
 
     def _suiting(self, feeds: Feeds) -> list[Array] | None:
@@ -154,8 +153,7 @@ class Binder:
         """Return what is fed by node id; UsageError for names and numbers that do not fit."""
         found = Collector()
         given = self._given(feeds, found)
-        if found.errors:
-            raise UsageError(found.diagnostics)
+        found.require_none(UsageError)
         return given
 
     def _given(self, feeds: Feeds, found: Collector) -> dict[int, Any]:

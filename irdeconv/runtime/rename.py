@@ -70,8 +70,7 @@ def rename(
             if new != old:
                 found[kind].setdefault(old, new)
     _check(out, known, found, problems)
-    if problems.errors:
-        raise UsageError(problems.diagnostics)
+    problems.require_none(UsageError)
     for node in out.nodes():
         _apply(node, found)
     changes = [Renaming(k, old, new) for k in KINDS for old, new in found[k].items()]

@@ -205,8 +205,7 @@ def _refuse_unsupported(order: list[Node]) -> None:
     lacking = [n for n in order if lacks_data(n.op)]
     if lacking:
         found.diagnostics.append(no_data(lacking, "has no data"))
-    if found.errors:
-        raise UnsupportedError(found.diagnostics)
+    found.require_none(UnsupportedError)
 
 
 ELEMENT_NS = 0.5  # that an element takes which a short step reads or writes, about

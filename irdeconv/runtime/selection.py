@@ -54,8 +54,7 @@ class Selection:
         """Return what each text names; UsageError (E503) with every one that names nothing."""
         problems = Collector()
         found = self.collect(((option, text) for text in texts), problems)
-        if problems.errors:
-            raise UsageError(problems.diagnostics)
+        problems.require_none(UsageError)
         return found
 
     def layers(self, patterns: Iterable[str], option: str) -> set[int]:
@@ -77,8 +76,7 @@ class Selection:
             else:
                 place = self._place(pattern, option, problems, types)
                 found |= set() if place is None else {place.node}
-        if problems.errors:
-            raise UsageError(problems.diagnostics)
+        problems.require_none(UsageError)
         return found
 
     def _place(
