@@ -461,9 +461,10 @@ def reached(starts: Iterable[int], near: Callable[[int], Iterable[int]]) -> set[
     seen = set(starts)
     stack = list(seen)
     while stack:
-        new = {node for node in near(stack.pop()) if node not in seen}
-        seen |= new
-        stack += new
+        for node in near(stack.pop()):
+            if node not in seen:
+                seen.add(node)
+                stack.append(node)
     return seen
 
 
