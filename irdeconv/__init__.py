@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from irdeconv.public.showing import compare, explain, graph_page, inspect, operations
     from irdeconv.rewrite.records import Lowered, LoweringReport
     from irdeconv.rewrite.targets import Target
-    from irdeconv.runtime.bench_report import BenchReport
+    from irdeconv.runtime.bench import BenchReport
     from irdeconv.runtime.plan import Plan
     from irdeconv.runtime.simplify import SimplificationReport, Simplified
     from irdeconv.show.explanation import Explanation
@@ -89,7 +89,7 @@ _OFFERS = {
     "public.showing": "compare explain graph_page inspect operations",
     "rewrite.records": "Lowered LoweringReport",
     "rewrite.targets": "Target",
-    "runtime.bench_report": "BenchReport",
+    "runtime.bench": "BenchReport",
     "runtime.plan": "Plan",
     "runtime.simplify": "SimplificationReport Simplified",
     "show.explanation": "Explanation",

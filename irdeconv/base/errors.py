@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from os import PathLike
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 from irdeconv.base.codes import CODES
 from irdeconv.base.markup import html_text, plain
@@ -229,9 +229,9 @@ class ArgumentTypeError(UsageError, TypeError):
     """An argument is of a type that means nothing here."""
 
 
-def misused(message: str, hint: str | None = None) -> UsageError:
-    """Return the error of an argument that does not fit (E700)."""
-    return UsageError(Diagnostic("E700", "error", message, hint=hint))
+def misused(message: str, hint: str | None = None, code: str = "E700") -> UsageError:
+    """Return the error of an argument that does not fit."""
+    return UsageError(Diagnostic(code, "error", message, hint=hint))
 
 
 class FileAccessError(IrdeconvError, OSError):
@@ -291,6 +291,13 @@ def no_access(
     return kind(diagnostics, number, os.fspath(file))
 
 
+class LayerPlace(Protocol):
+    """A layer, by what its diagnostics have of it."""
+
+    name: str
+    location: Location | None
+
+
 @dataclass
 class Collector:
     """Gathers diagnostics in order; beyond `most` of a kind `count_rest` reports the number."""
@@ -324,6 +331,10 @@ class Collector:
                     hint=hint,
                 )
             )
+
+    def add_at(self, layer: LayerPlace, code: str, message: str, **more: Any) -> None:
+        """Record a diagnostic of a layer at its place; `more` may have a more exact one."""
+        self.add(code, message, **{"location": layer.location, "layer": layer.name, **more})
 
     def take(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Record diagnostics that somebody else has made."""
@@ -359,6 +370,11 @@ class Collector:
     def errors(self) -> list[Diagnostic]:
         """The diagnostics of severity error."""
         return [d for d in self.diagnostics if d.severity == "error"]
+
+    def require_none(self, error: type[IrdeconvError]) -> None:
+        """Raise an error with all diagnostics if one of them is an error."""
+        if self.errors:
+            raise error(self.diagnostics)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:

@@ -23,7 +23,6 @@ _UNSEEN = (
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f{_UNSEEN}]")
-_ANY_CONTROL = re.compile(f"[\x00-\x1f{_UNSEEN}]")
 
 # What stays together: a quoted name, and a word with the quoted names in it.
 _WORD = re.compile(r'(?:"[^"]*"|[^\s"]|"(?!.*"))+')
@@ -47,7 +46,7 @@ def printable(text: str) -> str:
 
 def one_line(text: str) -> str:
     """Return the text on one line, with escapes, as in Python, for all that does not show."""
-    return _ANY_CONTROL.sub(_escaped, text)
+    return printable(text).replace("\t", r"\t").replace("\n", r"\n")
 
 
 def escaped_json(text: str) -> str:

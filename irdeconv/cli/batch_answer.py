@@ -18,6 +18,7 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from errno import EACCES
 from functools import lru_cache, partial
@@ -27,9 +28,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import irdeconv as ird
 from irdeconv import __version__
 from irdeconv.base.errors import IrdeconvError, count, misused
 from irdeconv.base.extras import needed
+from irdeconv.base.limits import of_settings
 from irdeconv.base.opening import unreadable
 from irdeconv.cli.batch_items import (
     BatchItem,
@@ -42,19 +45,19 @@ from irdeconv.cli.batch_items import (
 )
 from irdeconv.cli.console import Console
 from irdeconv.cli.diagnostics import code_of
-from irdeconv.cli.inputs import naming_file, open_npz
+from irdeconv.cli.inputs import gather, naming_file, open_npz
 from irdeconv.cli.interrupt import EXIT_CODE
 from irdeconv.cli.main import guarded, main
+from irdeconv.cli.model import inferred, read
 from irdeconv.cli.options import execution
 from irdeconv.cli.verbs import verb_parser
+from irdeconv.extension import load
 from irdeconv.formats.arrays import npy_header, read_npy
 from irdeconv.formats.atomic import failures, write_file
 from irdeconv.ir.spec import Array
 
 if TYPE_CHECKING:
-    from irdeconv.ir.spec import Array
     from irdeconv.runtime.plan import Plan
-
 
 RESULT = "result.json"
 MOST_DIAGNOSTICS = 50  # of an item in the report; result.json has all
@@ -86,11 +89,13 @@ def _texts(value: Any, change: Callable[[str], str]) -> Any:
     return value
 
 
-def row_of(verb: str, code: int, text: str, places: Places | None) -> Row:
-    """Return the row of a verb that has printed a JSON document."""
+def row_of(verb: str, code: int, text: str, places: Places | None, file: str | None = None) -> Row:
+    """Return the row of a verb that has printed a JSON document; an error gets the file's name."""
     if not text:  # an extension may end the verb
         code, text = 70, '{"error": "no answer", "diagnostics": []}'
     document = json.loads(text)
+    if file is not None and "error" in document:
+        document["file"] = file
     document = document if places is None else places.relocated(document)
     data = (json.dumps(document, indent=1) + "\n").encode()
     if places is not None:
@@ -219,10 +224,8 @@ def _external(model: str) -> Iterator[str]:
     """Yield the files that an ONNX model names for its data."""
     from irdeconv.formats.onnx_locations import external_files
 
-    try:
+    with suppress(OSError, ValueError):  # the item says what is wrong with it
         yield from map(str, external_files(Path(model)))
-    except (OSError, ValueError):  # the item says what is wrong with it
-        return
 
 
 FILES, FOLDERS = (".npy", ".npz"), (".zarr",)
@@ -336,13 +339,7 @@ def execute_part(payload: dict[str, Any], places: Places | None) -> Row:
     out = io.StringIO()
     console = Console("json", out=out, err=io.StringIO(), quiet=True)
     code = guarded("run", lambda: console, partial(_batch_part_run, payload, places, console))
-    return row_of("run", code, _with_file(out.getvalue(), payload["arrays"]), places)
-
-
-def _with_file(text: str, file: str) -> str:
-    """Return a document with the name of its file, also if it is an error."""
-    document = json.loads(text)
-    return json.dumps({**document, "file": file}) if "error" in document else text
+    return row_of("run", code, out.getvalue(), places, payload["arrays"])
 
 
 def _batch_part_run(payload: dict[str, Any], places: Places | None, console: Console) -> int:
@@ -352,7 +349,9 @@ def _batch_part_run(payload: dict[str, Any], places: Places | None, console: Con
     args, plan, names = compiled(payload["model"], tuple(payload["words"]))
     rows = None if payload["part"] is None else tuple(payload["part"])
     cut = _named(plan, read_rows(payload["arrays"], rows), payload["arrays"])
-    feeds = {**_others(args, plan, cut, console), **cut}
+    feeds = dict(cut)
+    if set(cut) != set(plan.binder.inputs):  # the others as --input says, else random numbers
+        feeds |= gather(plan.graph, args.inputs, args.seed, console, without=cut)
     arrays = run_rows(plan, feeds, cut)
     outputs = dict(zip(names, arrays.values(), strict=True))
     if places is not None:
@@ -376,15 +375,10 @@ def _rows(payload: dict[str, Any], cut: dict[str, Array]) -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def compiled(model: str, words: tuple[str, ...]) -> tuple[argparse.Namespace, Plan, list[str]]:
     """Return the options, the plan and the names of its outputs; the last ones are kept."""
-    import irdeconv as ird
-    from irdeconv.base.limits import of_settings
-    from irdeconv.cli.model import inferred, read
     from irdeconv.runtime.selection import with_outputs
 
     args = verb_parser("run").parse([model, "--threads=1", *words])
     for path in args.extension:
-        from irdeconv.extension import load
-
         load(path)
     with of_settings(args.limit).applied():
         graph = inferred(read(args), args.shape)
@@ -396,8 +390,6 @@ def compiled(model: str, words: tuple[str, ...]) -> tuple[argparse.Namespace, Pl
 
 def _named(plan: Plan, arrays: dict[str, Array], path: str) -> dict[str, Array]:
     """Return arrays by the names of inputs: by name, or in order where no name fits."""
-    from irdeconv.base.errors import misused
-
     binder = plan.binder
     usual = dict(zip((n.id for n in binder.parameters), binder.inputs, strict=True))
     known = {k: v for k, v in arrays.items() if k in binder.names}
@@ -407,18 +399,6 @@ def _named(plan: Plan, arrays: dict[str, Array], path: str) -> dict[str, Array]:
         message = f"{path} has {count(len(arrays), 'array')}, none named like an input"
         raise misused(message, f"the inputs are {', '.join(binder.inputs)}")
     return dict(zip(binder.inputs, arrays.values(), strict=False))
-
-
-def _others(
-    args: argparse.Namespace, plan: Plan, cut: dict[str, Array], console: Console
-) -> dict[str, Array]:
-    """Return the inputs that the file does not have: as --input says, else random numbers."""
-    from irdeconv.cli.inputs import gather
-
-    if set(cut) == set(plan.binder.inputs):
-        return {}
-    items = list(args.inputs)
-    return gather(plan.graph, items, args.seed, console, without=cut)
 
 
 def execute(payload: dict[str, Any]) -> Row:

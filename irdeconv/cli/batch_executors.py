@@ -92,11 +92,8 @@ class Child:
             )
         if _asked(process, asdict(self.work)) is None:
             code = self._drop()
-            hint = (
-                "allow more with --memory"
-                if self.work.memory
-                else "irdeconv doctor may show the reason"
-            )
+            doctor = "irdeconv doctor may show the reason"
+            hint = "allow more with --memory" if self.work.memory else doctor
             raise misused(f"a process for items does not start (exit code {code})", hint)
         return process
 

@@ -61,17 +61,20 @@ class BatchItem:
         text = json.dumps([__version__, self.name, self.rows, self.depends, contents])
         return hashlib.sha256(text.encode()).hexdigest()
 
+    def shown(self, row: Row) -> dict[str, Any]:
+        """Return the item as the report shows it."""
+        part = {} if self.rows is None else {"rows": list(self.rows)}
+        return {"item": self.name, "file": self.file, **part, **row}
+
 
 def content_of(path: str) -> str | None:
     """Return the digest of a file, or of a folder by the files in it; None without one."""
     if os.path.isdir(path):
         return _folder(path)
-    if not os.path.isfile(path):  # also devices and pipes, which would be read for ever
-        return None
-    try:
-        return digest_of(path)
-    except OSError:
-        return None
+    with suppress(OSError):
+        if os.path.isfile(path):  # no device and no pipe, which would be read for ever
+            return digest_of(path)
+    return None
 
 
 def digest_of(path: str | Path) -> str:
@@ -140,11 +143,9 @@ def found_files(
         names = [(identity(file), str(PurePath(file))) for file in found]
         kept = [(i, file) for i, file in names if not any(within(i, o) for o in hidden)]
         if not kept:
-            raise misused(
-                f'"{path}" names no file that ends in {" or ".join([*suffixes, *folders])}',
-                "name files, folders or patterns such as 'models/**/*.xml'; links that lead out of "
-                "a folder are not followed in it",
-            )
+            message = f'"{path}" names no file that ends in {" or ".join([*suffixes, *folders])}'
+            hint = "name files, folders or patterns such as 'models/**/*.xml'; links that lead out "
+            raise misused(message, f"{hint}of a folder are not followed in it")
         for key, file in kept:
             out.setdefault(key, file)
     return list(out.values())
@@ -239,7 +240,8 @@ def held(folder: Path) -> Iterator[None]:
     try:
         with failures(path):
             os.ftruncate(file, 0)
-            os.write(file, _words().encode())
+            now = time.strftime("%Y-%m-%d %H:%M:%S")
+            os.write(file, f"process {os.getpid()} on {platform.node()}, since {now}\n".encode())
         yield
     finally:
         with suppress(OSError):
@@ -267,10 +269,8 @@ def _taken(path: Path) -> int:
             file = os.open(path, flags, 0o644)
         try:
             if not locked(file):
-                raise misused(
-                    f"another batch is at work in {path.parent}: {_holder(file)}",
-                    "wait for its end, or name another folder with -o",
-                )
+                message = f"another batch is at work in {path.parent}: {_holder(file)}"
+                raise misused(message, "wait for its end, or name another folder with -o")
             with suppress(OSError):
                 if os.path.samestat(os.fstat(file), path.lstat()):
                     kept, file = file, -1
@@ -278,11 +278,6 @@ def _taken(path: Path) -> int:
         finally:
             if file >= 0:
                 os.close(file)
-
-
-def _words() -> str:
-    now = time.strftime("%Y-%m-%d %H:%M:%S")
-    return f"process {os.getpid()} on {platform.node()}, since {now}\n"
 
 
 def _holder(file: int) -> str:

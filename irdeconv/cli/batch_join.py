@@ -126,7 +126,9 @@ def _ordered(parts: list[Joint], failed: list[str], files: Sequence[str]) -> Ite
     chosen = {name: sorted(by_file[name], key=lambda p: (p.begin, p.end)) for name in names}
     wrong = [problem for found in chosen.values() for problem in _wrong(found)]
     if not files:
-        wrong += [_none_of(file) for file in sorted({*failed} - by_file.keys())]
+        hint = "run it again with --resume, or name the files that are meant with --inputs"
+        for file in sorted({*failed} - by_file.keys()):
+            wrong.append((f"{file} is missing: its items ended without outputs", hint))
     if wrong:
         lacking = f"; {count(len(failed), 'item')} ended without outputs" if failed else ""
         raise UsageError([*_diagnostics(wrong, lacking)])
@@ -147,9 +149,8 @@ def _wrong(parts: list[Joint]) -> Iterator[tuple[str, str]]:
     first = parts[0]
     for part in parts:
         if part.of != first.of:
-            text = (
-                f"{part.file} has {first.of:,} rows in {first.folder}, {part.of:,} in {part.folder}"
-            )
+            here = f"{part.of:,} in {part.folder}"
+            text = f"{part.file} has {first.of:,} rows in {first.folder}, {here}"
             yield text, "run the parts with one and the same file"
             return
     reached = replace(first, begin=0, end=0)
@@ -167,11 +168,6 @@ def _wrong(parts: list[Joint]) -> Iterator[tuple[str, str]]:
         yield _gap(first, reached.end, first.of)
 
 
-def _none_of(file: str) -> tuple[str, str]:
-    hint = "run it again with --resume, or name the files that are meant with --inputs"
-    return f"{file} is missing: its items ended without outputs", hint
-
-
 def _gap(part: Joint, begin: int, end: int) -> tuple[str, str]:
     rows = f"{end - begin:,} of {part.of:,} rows"
     return f"{part.file}[{begin}:{end}] is missing: {rows}", AGAIN
@@ -181,11 +177,8 @@ def _require_one_origin(parts: list[Joint]) -> None:
     for part in parts:
         if part.origin != parts[0].origin:
             message = f"{parts[0].rows} and {part.rows} are not made alike"
-            where = f"in {parts[0].folder} and {part.folder}"
-            hint = (
-                f"another model, other options or another irdeconv, {where}: run one of them again"
-            )
-            raise misused(message, hint)
+            where = f"in {parts[0].folder} and {part.folder}: run one of them again"
+            raise misused(message, f"another model, other options or another irdeconv, {where}")
 
 
 def _outputs(parts: list[Joint]) -> dict[str, ArrayHeader]:
@@ -202,15 +195,13 @@ def _outputs(parts: list[Joint]) -> dict[str, ArrayHeader]:
         for name, header in found.items():
             total, shape = whole[name], header.shape
             if not shape:
-                raise misused(
-                    f'output "{name}" is a scalar, which cannot be joined', "leave it out"
-                )
+                message = f'output "{name}" is a scalar, which cannot be joined'
+                raise misused(message, "leave it out")
             texts = header.dtype.kind == total.dtype.kind == "U"  # as long as its longest one
             if shape[1:] != total.shape[1:] or not (texts or header.dtype == total.dtype):
-                kinds = (
-                    f"{total.dtype}{list(total.shape[1:])}, then {header.dtype}{list(shape[1:])}"
-                )
-                raise _unlike(parts[0], part, f'"{name}" has rows of {kinds}')
+                then = f"then {header.dtype}{list(shape[1:])}"
+                what = f'"{name}" has rows of {total.dtype}{list(total.shape[1:])}, {then}'
+                raise _unlike(parts[0], part, what)
             dtype = np.promote_types(total.dtype, header.dtype)
             rows = total.shape[0] + shape[0]
             whole[name] = replace(total, dtype=dtype, shape=(rows, *shape[1:]))
@@ -269,7 +260,5 @@ def _tell(parts: list[Joint], outputs: dict[str, ArrayHeader], path: str, consol
         return
     for name, whole in outputs.items():
         console.text(f"{name} {whole.dtype}{list(whole.shape)}")
-    of = count(len(files), "file")
-    console.text(
-        (f"join: {count(rows, 'row')} of {of}, in {count(len(parts), 'part')}", "bold green")
-    )
+    joined_of = f"{count(rows, 'row')} of {count(len(files), 'file')}"
+    console.text((f"join: {joined_of}, in {count(len(parts), 'part')}", "bold green"))

@@ -18,7 +18,6 @@ from irdeconv.base.markup import plain
 from irdeconv.base.tables import printable
 from irdeconv.cli.batch_answer import MOST_DIAGNOSTICS
 from irdeconv.cli.batch_items import GOOD, STATUS, BatchItem, Row, worst
-from irdeconv.cli.batch_plan import shown
 from irdeconv.cli.console import Console, finite
 from irdeconv.cli.diagnostics import JunitCase, junit_report, physical, sarif_log
 from irdeconv.cli.rich_bars import duration
@@ -77,7 +76,7 @@ def document(args: argparse.Namespace, items: list[BatchItem], rows: list[Row]) 
         "options": [*args.words, *([f"--against={args.against}"] if args.against else [])],
         "counts": {status: found[status] for status in order if found[status]},
         "exit_code": worst(row["exit_code"] for row in rows),
-        "items": [shown(item, row) for item, row in zip(items, rows, strict=True)],
+        "items": [item.shown(row) for item, row in zip(items, rows, strict=True)],
     }
 
 
@@ -93,7 +92,9 @@ def _text(report: dict[str, Any], console: Console, *, everything: bool) -> None
         if good and not everything:
             continue
         style = "" if good else "red"
-        answer = "" if not good and _repeats(item) else f": {item['summary']}"
+        # Not what the first diagnostic says anyway.
+        messages = [d["message"] for d in item["diagnostics"][:1]]
+        answer = "" if not good and item["summary"] in messages else f": {item['summary']}"
         console.text((item["status"], style), plain(f"  {_title(item)}{answer}"))
         for d in item["diagnostics"][: 0 if good else MOST_LINES]:
             console.text(plain(f"    {_line(d)}"))
@@ -105,11 +106,6 @@ def _text(report: dict[str, Any], console: Console, *, everything: bool) -> None
             console.text(f"    and {least}{count(more, 'more diagnostic')}")
     colour = "bold red" if report["exit_code"] not in (0, 7) else "bold green"
     console.text((verdict(report), colour))
-
-
-def _repeats(item: dict[str, Any]) -> bool:
-    """Whether the answer in one line is only what the first diagnostic says."""
-    return bool(item["diagnostics"]) and item["summary"] == item["diagnostics"][0]["message"]
 
 
 def _title(item: dict[str, Any]) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import irdeconv as ird
 from irdeconv.base.errors import misused
@@ -15,25 +15,28 @@ from irdeconv.cli.model import inferred_model
 from irdeconv.cli.options import execution
 from irdeconv.cli.output import note_tuning, write_text
 from irdeconv.formats.atomic import write_file
-from irdeconv.runtime.bench import require_measurable
-from irdeconv.runtime.bench_report import sorted_out
+from irdeconv.runtime.bench import require_measurable, sorted_out
 from irdeconv.runtime.measure import Effort
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
     """Measure and report; the exit code depends on times only with --fail-above."""
-    _check(args)
+    names = ("time", "iterations", "rounds", "warm_up", "requests")
+    effort = {name: getattr(args, name) for name in names}
+    systems, saved = sorted_out(args.against)
+    require_measurable(Effort(**effort), systems, args.threads)
+    if args.fail_above is not None and not saved:
+        raise misused("--fail-above needs a saved report: --against FILE.json")
     graph = inferred_model(args)
     inputs = gather(graph, [*args.inputs, *args.values], args.seed, console, limit=args.max_memory)
-    peers = sum(not name.endswith(".json") for name in args.against)
-    things = 2 + peers + (args.requests > 1)
+    things = 2 + len(systems) + (args.requests > 1)
     console.log(f"preparing, then measuring for at most about {round(args.time * things, 1):g} s")
     alone = args.file == "-" or Path(args.file).suffix in (".json", ".ird")
     report = ird.bench(
         specialize(graph, inputs),
         inputs,
         **execution(args),
-        **_effort(args),
+        **effort,
         against=args.against,
         source=None if alone else args.file,
         weights=None if alone else args.weights,
@@ -46,23 +49,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     if args.report is not None:
         write_text(args.report, ird.graph_page(report).to_html(), console)
 
-    def text() -> None:
-        shown = report.to_text(top=args.top, histogram=args.histogram, width=console.width)
-        console.text(shown)
-
+    text = partial(report.to_text, top=args.top, histogram=args.histogram, width=console.width)
     limit = args.fail_above
     slower = limit is not None and any(b.slower_by(limit) for b in report.baselines)
-    return Answer(lambda: content, text, int(slower))
-
-
-def _effort(args: argparse.Namespace) -> dict[str, Any]:
-    names = ("time", "iterations", "rounds", "warm_up", "requests")
-    return {name: getattr(args, name) for name in names}
-
-
-def _check(args: argparse.Namespace) -> None:
-    """Refuse what cannot be measured or compared, before anything is read."""
-    systems, saved = sorted_out(args.against)
-    require_measurable(Effort(**_effort(args)), systems, args.threads)
-    if args.fail_above is not None and not saved:
-        raise misused("--fail-above needs a saved report: --against FILE.json")
+    return Answer(lambda: content, lambda: console.text(text()), int(slower))

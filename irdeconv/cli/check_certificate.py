@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irdeconv.base.errors import count
+from irdeconv.base.errors import count, misused
 from irdeconv.cli import second_proof
 from irdeconv.cli.console import Console
 
@@ -20,7 +21,6 @@ WARNINGS = 5  # so many false declarations are shown
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Check; the exit code is 0 where everything is proved."""
-    from irdeconv.base.errors import misused
     from irdeconv.cli.certificates import SOME_SIZES
     from irdeconv.cli.checks import is_onnx
 
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         content: dict[str, Any] = {"file": args.file, "lowered": args.lowered, "passed": code == 0}
         content["proof"] = report.to_dict()
         content["probe"] = None if probed is None else probed.to_dict()
-        content["second"] = None if second is None else [s.to_dict() for s in second]
+        content["second"] = None if second is None else [asdict(s) for s in second]
         console.json("check-certificate", content)
     else:
         _warn(report, console)
@@ -71,7 +71,6 @@ def exit_code(report: CheckReport, probed: CheckReport | None) -> int:
 
 def _shapes(args: argparse.Namespace) -> dict[str, Shape | None]:
     """Return --sizes and --shape by the name of the input; UsageError where they do not fit."""
-    from irdeconv.base.errors import misused
     from irdeconv.cli.checks import parse_shapes
     from irdeconv.ir.spec import is_static
 

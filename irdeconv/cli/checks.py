@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irdeconv.base.errors import Diagnostic, did_you_mean, misused, no_access
+from irdeconv.base.errors import Diagnostic, InputError, did_you_mean, misused, no_access
+from irdeconv.base.opening import first_bytes, missing, read_json, unreadable
+from irdeconv.formats.kinds import BEGIN, BINARY, Kind, kind_of
 
 if TYPE_CHECKING:
     from irdeconv.cli.options import Verb
@@ -201,8 +203,6 @@ def _split(text: str) -> list[tuple[str, str]]:
 
 def _check_model(file: str, args: argparse.Namespace) -> None:
     """Refuse a model that is not there, or that is known to be something else."""
-    from irdeconv.base.opening import missing, unreadable
-
     system, colon, rest = file.partition(":")
     if colon and system == PEER:
         file = rest
@@ -210,8 +210,7 @@ def _check_model(file: str, args: argparse.Namespace) -> None:
         return
     path = Path(file)
     if path.is_dir():
-        reason = os.strerror(errno.EISDIR)
-        raise unreadable(file, OSError(errno.EISDIR, reason))
+        raise unreadable(file, OSError(errno.EISDIR, os.strerror(errno.EISDIR)))
     if not path.exists():
         others = (getattr(args, key, None) for key in ("values", "other", "layer"))
         words = [w for o in others for w in (o if isinstance(o, list) else [o]) if w]
@@ -223,17 +222,7 @@ def _check_model(file: str, args: argparse.Namespace) -> None:
         if near:
             raise misused(f'"{file}" is neither a file nor {PEER}', near)
         raise missing(file)
-    if path.is_file():
-        _check_kind(file)
-
-
-def _check_kind(file: str) -> None:
-    """Refuse a file that begins like something else than a model."""
-    from irdeconv.base.errors import InputError
-    from irdeconv.formats.kinds import kind_of
-
-    kind = kind_of(_begin(file), file)
-    if kind.foreign:
+    if path.is_file() and (kind := _kind(file)).foreign:
         message = f"{file} is {kind.name}, which irdeconv does not read"
         raise InputError(Diagnostic("E110", "error", message, hint=kind.mend))
 
@@ -247,12 +236,9 @@ _OTHER_FORMATS = {
 
 def require_format(file: str, formats: Sequence[str]) -> None:
     """Refuse a file that is known to be of another format, or of none."""
-    from irdeconv.base.errors import InputError
-    from irdeconv.formats.kinds import BINARY, kind_of
-
     if file == "-" or not Path(file).is_file():
         return
-    kind = kind_of(_begin(file), file)
+    kind = _kind(file)
     if kind.format not in formats and kind.name != BINARY:
         meant = " or ".join(f".{format}" for format in formats)
         message = f"{file} is {kind.name}; this verb reads {meant}"
@@ -262,27 +248,20 @@ def require_format(file: str, formats: Sequence[str]) -> None:
 
 def is_onnx(file: str) -> bool:
     """Whether a file is an ONNX model, by its content, else by its name."""
-    from irdeconv.base.opening import first_bytes
-    from irdeconv.formats.kinds import BEGIN, kind_of
-
     suffix = Path(file).suffix
     if suffix == ".xml" or not Path(file).is_file():
         return suffix == ".onnx"
     return (kind_of(first_bytes(file, BEGIN), file).format or suffix[1:]) == "onnx"
 
 
-def _begin(file: str) -> bytes:
-    from irdeconv.base.opening import first_bytes, unreadable
-    from irdeconv.formats.kinds import BEGIN
-
+def _kind(file: str) -> Kind:
     try:
-        return first_bytes(file, BEGIN)
+        return kind_of(first_bytes(file, BEGIN), file)
     except (OSError, ValueError) as e:
         raise unreadable(file, e) from None
 
 
 def _check_weights(file: str) -> None:
-    from irdeconv.base.opening import missing
 
     if file == "-":
         raise misused("--weights -: stdin cannot hold weights", "name the .bin file")
@@ -312,7 +291,6 @@ def require_suffix(option: str, output: str, suffixes: Sequence[str]) -> None:
 
 def _check_measurements(path: Path) -> None:
     """Refuse a file of --tune that cannot be written, or that holds something else."""
-    from irdeconv.base.opening import read_json
     from irdeconv.formats.atomic import require_writable
     from irdeconv.runtime.choice import MEASUREMENTS_SCHEMA
 

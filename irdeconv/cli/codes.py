@@ -9,6 +9,7 @@ from typing import Any
 from irdeconv.base.code_pages import GROUPS, CodePage, code_page
 from irdeconv.base.codes import CODES
 from irdeconv.base.errors import misused, severity_of
+from irdeconv.base.json_form import json_form
 from irdeconv.base.tables import wrap
 from irdeconv.cli.console import Answer, Console
 
@@ -59,26 +60,18 @@ def _list(chosen: list[str], console: Console) -> None:
 
 def _texts(pages: list[CodePage], console: Console) -> None:
     for number, page in enumerate(pages):
-        _text(page, console, "\n" if number else "")
-
-
-def _text(page: CodePage, console: Console, gap: str) -> None:
-    console.text(gap, (page.code, "bold"), f": {page.title}\n")
-    console.text(wrap(page.why, console.width, 0) + "\n")
-    console.text(wrap(f"How to fix it: {page.fix}", console.width, 0))
-    if page.when:
-        console.text("\n" + wrap(f"When it appears: {page.when}", console.width, 0))
-    for name, body in page.files.items():
-        console.text(f"\n{_label(name)}:\n")
-        console.raw("".join(f"    {line}\n" for line in body.splitlines()))
-    for step in page.steps:  # not indented: it is as wide as a pipe
-        shown = f"{step.what}\nraises\n\n" if step.python else f"$ {step.what}\n"
-        console.raw(f"\n{shown}{step.printed}")
-
-
-def _label(name: str) -> str:
-    file, _, element_type = name.partition(" ")
-    return f"{file} ({element_type})" if element_type else file
+        console.text("\n" if number else "", (page.code, "bold"), f": {page.title}\n")
+        console.text(wrap(page.why, console.width, 0) + "\n")
+        console.text(wrap(f"How to fix it: {page.fix}", console.width, 0))
+        if page.when:
+            console.text("\n" + wrap(f"When it appears: {page.when}", console.width, 0))
+        for name, body in page.files.items():
+            file, _, element_type = name.partition(" ")
+            console.text(f"\n{file} ({element_type}):\n" if element_type else f"\n{file}:\n")
+            console.raw("".join(f"    {line}\n" for line in body.splitlines()))
+        for step in page.steps:  # not indented: it is as wide as a pipe
+            shown = f"{step.what}\nraises\n\n" if step.python else f"$ {step.what}\n"
+            console.raw(f"\n{shown}{step.printed}")
 
 
 def _json(page: CodePage) -> dict[str, Any]:
@@ -86,13 +79,5 @@ def _json(page: CodePage) -> dict[str, Any]:
         {"python" if step.python else "command": step.what, "prints": step.printed}
         for step in page.steps
     ]
-    return {
-        "code": page.code,
-        "severity": severity_of(page.code),
-        "title": page.title,
-        "why": page.why,
-        "fix": page.fix,
-        "when": page.when,
-        "files": page.files,
-        "steps": steps,
-    }
+    keys = "code severity title why fix when files steps"
+    return json_form(page, keys, severity=severity_of(page.code), steps=steps)

@@ -21,9 +21,7 @@ from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array
 from irdeconv.verify.comparison import Comparison
 from irdeconv.verify.partner import Precision
-from irdeconv.verify.reduce_around import NAMES
-
-REPORT = "report.json"
+from irdeconv.verify.reduce import NAMES, REPORT
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:

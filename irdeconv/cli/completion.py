@@ -6,6 +6,8 @@ import argparse
 import re
 from typing import Any
 
+import shtab
+
 from irdeconv.base.codes import CODES
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.options import FORM_WORDS
@@ -25,8 +27,6 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
 
 def script(shell: str) -> str:
     """Return the script for a shell."""
-    import shtab
-
     text: str = shtab.complete(_all_verbs(), shell)
     return text if text.endswith("\n") else f"{text}\n"
 
@@ -49,8 +49,6 @@ def _all_verbs() -> argparse.ArgumentParser:
 
 def _describe(action: Any, forms: str) -> None:
     """Add the values that an option or argument may have."""
-    import shtab
-
     action.help = re.split("[:;] ", action.help or "")[0]  # a shell has little room
     known = {
         "--form": forms.split(),

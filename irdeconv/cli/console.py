@@ -107,7 +107,7 @@ class Console:
             stream.flush()
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Answer:
     """What a verb answers, as a JSON document and as text, and its exit code."""
 

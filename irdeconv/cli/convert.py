@@ -10,13 +10,7 @@ from irdeconv.base.tables import table
 from irdeconv.cli.checks import parse_shapes, require_format
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
-from irdeconv.cli.model import (
-    ends,
-    print_ends,
-    protect_referred,
-    read_stdin,
-    write_model,
-)
+from irdeconv.cli.model import ends, print_ends, protect_referred, read_stdin, write_model
 from irdeconv.formats.importing import Imported
 from irdeconv.formats.models import converted, is_legacy
 from irdeconv.rewrite.infer_specs import layer_count

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from irdeconv import __version__
-from irdeconv.base.errors import IrdeconvError, UsageError, count, misused
+from irdeconv.base.errors import IrdeconvError, count, misused
 from irdeconv.base.extras import needed
 from irdeconv.base.progress import repeating
 from irdeconv.cli.batch_executors import Child, Errand, Payload, Results, each_done
@@ -315,17 +315,15 @@ def _require_version(client: Any, *, alone: bool) -> set[str]:
     mute = {worker for worker, version in found.items() if version is None}
     for worker, version in found.items():
         if worker not in mute and version != __version__:
-            raise _unlike(worker, version)
+            has = f"irdeconv {version}"
+            if isinstance(version, Exception):
+                has = f"no irdeconv ({version})"
+            message = f"the worker {worker} of Dask has {has}, the command has {__version__}"
+            raise misused(message, HINT)
     if alone and mute and mute == found.keys():
         message = f"{count(len(mute), 'worker')} of Dask, and none answers in {ASKED_TIME:g} s"
         raise misused(message, f"dask worker {client.scheduler.address} starts another one")
     return mute
-
-
-def _unlike(worker: str, version: object) -> UsageError:
-    has = f"no irdeconv ({version})" if isinstance(version, Exception) else f"irdeconv {version}"
-    message = f"the worker {worker} of Dask has {has}, the command has {__version__}"
-    return misused(message, HINT)
 
 
 def work_on(payload: Payload, work: Errand, version: str) -> Row:
@@ -333,9 +331,8 @@ def work_on(payload: Payload, work: Errand, version: str) -> Row:
     from distributed import get_worker
 
     if version != __version__:  # it came later
-        raise misused(
-            f"a worker of Dask has irdeconv {__version__}, the command has {version}", HINT
-        )
+        message = f"a worker of Dask has irdeconv {__version__}, the command has {version}"
+        raise misused(message, HINT)
 
     child: Child | None = getattr(_local, "child", None)
     if child is None or child.work != work:

@@ -106,10 +106,6 @@ def _package(name: str, *, required: bool = True) -> dict[str, str | None]:
     return {"version": installed, "problem": problem}
 
 
-def _is_off(name: str) -> bool:
-    return name == "numba" and os.environ.get("IRDECONV_FAST") == "0"
-
-
 def _version(name: str) -> str | None:
     try:
         return version(name)
@@ -145,7 +141,8 @@ def _text(facts: dict[str, Any], broken: list[str], console: Console) -> None:
         if p["problem"]:
             console.text(f"{name:<13} ", (f"{p['version']}: {p['problem']}", "bold red"))
         elif p["version"]:
-            off = "switched off by IRDECONV_FAST=0; adds: " if _is_off(name) else ""
+            is_off = name == "numba" and os.environ.get("IRDECONV_FAST") == "0"
+            off = "switched off by IRDECONV_FAST=0; adds: " if is_off else ""
             console.text(f"{name:<13} ", (p["version"], "green"), f" ({off}{p['adds']})")
         else:
             console.text(f"{name:<13} not installed; adds: {p['adds']}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from typing import Any
 
 from irdeconv.base.errors import count
@@ -21,7 +22,7 @@ STATES = ("same", "refined", "wider", "new", "declared", "unknown", "differs")
 def run(args: argparse.Namespace, console: Console) -> Answer:
     """Infer and report."""
     graph = inferred_model(args)
-    rows, warnings = report(graph), stale(graph)
+    rows, warnings = list(report(graph)), stale(graph)
     if args.output:
         write_model(graph, args, console)
 
@@ -39,32 +40,25 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     return Answer(document, text)
 
 
-def report(graph: Graph) -> list[dict[str, Any]]:
-    """Return a row per output: declared and inferred spec, and how they relate."""
-    rows = []
+def report(graph: Graph) -> Iterator[dict[str, Any]]:
+    """Yield a row per output: declared and inferred spec, and how they relate."""
     for node in graph.nodes():
         if node.type == "Result":  # it passes on a tensor that has its row
             continue
-        unknown = isinstance(node.op, Opaque)  # only the file has its shapes
         for port, spec in enumerate(node.specs or ()):
             declared = node.declared[port] if port < len(node.declared) else None
-            rows.append(
-                {
-                    "id": node.id,
-                    "name": node.name,
-                    "type": node.type,
-                    "port": port,
-                    "declared": None if declared is None else str(declared.without_value()),
-                    "inferred": str(spec.without_value()),
-                    "status": _unknown(declared, spec) if unknown else _status(declared, spec),
-                }
-            )
-    return rows
-
-
-def _unknown(declared: Spec | None, spec: Spec) -> str:
-    """Return how an output relates to its declaration if only the file has its spec."""
-    return "declared" if spec == declared else "unknown"
+            status = _status(declared, spec)
+            if isinstance(node.op, Opaque):  # only the file has its shapes
+                status = "declared" if spec == declared else "unknown"
+            yield {
+                "id": node.id,
+                "name": node.name,
+                "type": node.type,
+                "port": port,
+                "declared": None if declared is None else str(declared.without_value()),
+                "inferred": str(spec.without_value()),
+                "status": status,
+            }
 
 
 def _status(declared: Spec | None, spec: Spec) -> str:

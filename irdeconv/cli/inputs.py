@@ -11,14 +11,21 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.base.errors import Diagnostic, IrdeconvError, LimitError, count, did_you_mean, misused
+from irdeconv.base.errors import (
+    Diagnostic,
+    IrdeconvError,
+    LimitError,
+    UnsupportedError,
+    count,
+    did_you_mean,
+    misused,
+)
 from irdeconv.base.opening import first_bytes, missing
-from irdeconv.cli import pictures
 from irdeconv.cli.console import Console
 from irdeconv.cli.model import input_names, unknown_input
 from irdeconv.formats.arrays import SavedArrays, UnreadableArray, read_npy
@@ -28,11 +35,6 @@ from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array, Shape, Spec, format_shape, is_static
 from irdeconv.runtime.budget import memory_limit
 from irdeconv.runtime.feeds import Binder
-
-if TYPE_CHECKING:
-    from irdeconv.ir.graph import Graph
-    from irdeconv.ir.spec import Array
-
 
 SHOWN_ARRAYS = 8  # names of arrays in a message
 MADE_AT_ONCE = 1 << 16  # elements that are made at a time, in 64 bits
@@ -121,15 +123,14 @@ def _require_room(graph: Graph, limit: int | None) -> None:
         spec = node.spec()
         if is_static(spec.shape) and spec.dtype is not None:
             need += math.prod(spec.shape) * spec.dtype.container.itemsize
-    limit = memory_limit(limit)
-    if limit is not None and need > limit:
-        message = f"the inputs alone need {need:,} bytes, the limit is {limit:,}"
-        raise LimitError(Diagnostic("E602", "error", message, hint="allow more with --max-memory"))
-    there = _memory_there()
-    if there is not None and need > there:
-        message = f"the inputs alone need {need:,} bytes, the machine has {there:,}"
-        hint = "give smaller shapes with --shape where they are open"
-        raise LimitError(Diagnostic("E602", "error", message, hint=hint))
+    smaller = "give smaller shapes with --shape where they are open"
+    for most, what, hint in (
+        (memory_limit(limit), "the limit is", "allow more with --max-memory"),
+        (_memory_there(), "the machine has", smaller),
+    ):
+        if most is not None and need > most:
+            message = f"the inputs alone need {need:,} bytes, {what} {most:,}"
+            raise LimitError(Diagnostic("E602", "error", message, hint=hint))
 
 
 def _memory_there() -> int | None:
@@ -143,10 +144,8 @@ def _memory_there() -> int | None:
 def generate(kind: str, spec: Spec, seed: int, index: int, name: str) -> Array:
     """Return generated data; each input has its own stream, so order does not matter."""
     if not is_static(spec.shape) or spec.dtype is None:
-        raise misused(
-            f'input "{name}" is {spec}: its shape is open',
-            f"make it exact, such as --shape '{name}{_example(spec.shape)}'",
-        )
+        hint = f"make it exact, such as --shape '{name}{_example(spec.shape)}'"
+        raise misused(f'input "{name}" is {spec}: its shape is open', hint)
     if spec.dtype.kind == "string":
         raise misused(f'input "{name}" holds strings: give them as {name}=@file.npy')
     rng, out = np.random.default_rng([seed, index]), np.empty(spec.shape, spec.dtype.container)
@@ -226,15 +225,13 @@ def _value(text: str, graph: Graph, name: str) -> Array | str:
     path = text[1:]
     if path.endswith(".npz"):
         with open_npz(path) as arrays:
-            return _one_of(path, arrays, name)
+            if name in arrays or len(arrays) == 1:
+                return arrays[name if name in arrays else next(iter(arrays))]
+            raise misused(f'{path} has no array "{name}"', did_you_mean(name, arrays))
     if path.endswith(".npy"):
-        return _load_npy(path)
+        with naming_file(path, ".npy"):
+            return read_npy(path)
     return _image(path, graph.parameters[graph.inputs.index(name)].spec(), name)
-
-
-def _load_npy(path: str) -> Array:
-    with naming_file(path, ".npy"):
-        return read_npy(path)
 
 
 @contextmanager
@@ -256,12 +253,6 @@ def naming_file(path: str, suffix: str) -> Iterator[None]:
             message = f"{path} cannot be read: {e}"
         hint = "np.save writes an array as .npy, np.savez several as .npz"
         raise misused(message, hint) from None
-
-
-def _one_of(path: str, arrays: SavedArrays, name: str) -> Array:
-    if name in arrays or len(arrays) == 1:
-        return arrays[name if name in arrays else next(iter(arrays))]
-    raise misused(f'{path} has no array "{name}"', did_you_mean(name, arrays))
 
 
 def _npz(path: str, graph: Graph, known: dict[str, str]) -> dict[str, Array]:
@@ -293,6 +284,8 @@ def typed(array: Array, spec: Spec) -> Array:
 
 def _image(path: str, spec: Spec, name: str) -> Array:
     """Return an image resized to the input; floats are 0..1, integers 0..255."""
+    from irdeconv.cli import pictures
+
     if Path(path).is_dir():
         message = f'"{path}" is a folder, not a file with the values of input "{name}"'
         raise misused(message, f"name the file in it: {name}=@{path}/x.npy")
@@ -321,7 +314,6 @@ def outputs_of(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
 
     UsageError where the package is missing.
     """
-    from irdeconv.base.errors import Diagnostic, UnsupportedError
     from irdeconv.runtime.peers import Source, peers
 
     with peers(["openvino"], Source(graph), inputs) as (openvino,):

@@ -10,14 +10,13 @@ from functools import partial
 from pathlib import Path
 
 import irdeconv as ird
-from irdeconv.base import gc_pause
 from irdeconv.base.errors import UnsupportedError, misused
 from irdeconv.base.tables import number, scaled, table
 from irdeconv.cli.certificates import finish_rewriting
 from irdeconv.cli.checks import is_onnx
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
-from irdeconv.cli.model import inferred, original, read, shapes_for
+from irdeconv.cli.model import inferred, prove, read
 from irdeconv.cli.options import lowering_options
 from irdeconv.formats.importing import ONLY_EXACT
 from irdeconv.ir.graph import Graph
@@ -26,7 +25,6 @@ from irdeconv.rewrite.records import Lowered, LoweringReport
 from irdeconv.rewrite.targets import load_target, target_names
 from irdeconv.show.inspection import ratio
 from irdeconv.verify.certificates import Certificates
-from irdeconv.verify.proving import Given, both_sides
 
 
 def stays_onnx(args: argparse.Namespace) -> bool:
@@ -48,15 +46,11 @@ def stays_onnx(args: argparse.Namespace) -> bool:
 def run(args: argparse.Namespace, console: Console) -> int | Answer:
     """Lower, write, report; or list the targets."""
     if args.list_targets:
-        return _list_targets(console)
+        rows = [(name, load_target(name).description) for name in target_names()]
+        console.text(table(("target", "description"), rows, width=console.width))
+        return 0
     if args.file is None:
         raise misused("lower needs FILE", "for example: irdeconv lower model.xml -o lowered.xml")
-    return _lower(args, console)
-
-
-def _lower(args: argparse.Namespace, console: Console) -> Answer:
-    from irdeconv.verify.check import certified
-
     if stays_onnx(args):
         from irdeconv.cli.lower_onnx import lower_file
 
@@ -66,25 +60,13 @@ def _lower(args: argparse.Namespace, console: Console) -> Answer:
     source = inferred(model, args.shape)
     low = ird.lower(source, args.form, args.target, **lowering_options(args))
 
-    @gc_pause.paused()
-    def prove(written: Given) -> Certificates:
-        shapes = shapes_for(source, args.shape)
-        sides = both_sides(original(args, source), written, shapes)
-        return certified(*sides, probe=args.probe)
-
     def show(low: Lowered) -> None:
         _text(low.report, layer_count(low.graph), args=args, console=console)
 
     page = partial(_page, source, low, args)
-    answer = finish_rewriting(args, low, console, prove=prove, show=show, page=page)
+    proof = partial(prove, args, source, raised=False)
+    answer = finish_rewriting(args, low, console, prove=proof, show=show, page=page)
     return replace(answer, code=4) if any(r.form is None for r in low.report) else answer
-
-
-def _list_targets(console: Console) -> int:
-    """Print the names of the packaged targets with their descriptions."""
-    rows = [(name, load_target(name).description) for name in target_names()]
-    console.text(table(("target", "description"), rows, width=console.width))
-    return 0
 
 
 def _page(source: Graph, low: Lowered, args: argparse.Namespace, made: Certificates) -> str:

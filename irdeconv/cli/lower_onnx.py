@@ -32,7 +32,6 @@ from irdeconv.rewrite.records import LoweringReport, LoweringRequest
 from irdeconv.verify.certificates import Certificates, CheckReport, Stamp
 from irdeconv.verify.check import with_probe
 from irdeconv.verify.onnx_check import (
-    OnnxProof,
     certify_models,
     check_models,
     compare_models,
@@ -42,16 +41,14 @@ from irdeconv.verify.proving import stamp_of
 
 
 def lower_file(
-    args: argparse.Namespace,
-    console: Console,
-    show: Callable[[LoweringReport, str], None],
+    args: argparse.Namespace, console: Console, show: Callable[[LoweringReport, str], None]
 ) -> Answer:
     """Lower, write, prove, report."""
     source = source_of(args.file)
     model = load_file(source)
     _protect(args, model)
     request = LoweringRequest.of(args.form, args.target, **lowering_options(args))
-    shapes = _shapes(args, model)
+    shapes = _named(parse_shapes(args.shape), model)
     low = lower_model(model, request, shapes=shapes, semantics=args.semantics)
     made = _write(args, console, low, source)
 
@@ -61,11 +58,6 @@ def lower_file(
 
     code = 4 if any(r.form is None for r in low.report) else proof_code(made)
     return Answer(lambda: proved_document(args, low.report, made), text, code)
-
-
-def _shapes(args: argparse.Namespace, model: OnnxFile) -> dict[str, Shape | None]:
-    """Return --shape by input name."""
-    return _named(parse_shapes(args.shape), model)
 
 
 def _named(shapes: Mapping[str, Shape | None], model: OnnxFile) -> dict[str, Shape | None]:
@@ -104,7 +96,7 @@ def _write(
 
     def prove(written: OnnxFile) -> Certificates:
         original = load_file(source)
-        set_shapes(original, _shapes(args, original))
+        set_shapes(original, _named(parse_shapes(args.shape), original))
         proof = compare_models(original, written, args.semantics)
         made = replace(certify_models(proof), source=stamps[0], lowered=stamps[1])
         if proof.pairs.problems:
@@ -149,15 +141,10 @@ def check_files(
 ) -> tuple[CheckReport, CheckReport | None]:
     """Return the verdicts of `check-certificate` on two ONNX files: the proof, the probe."""
     certificates = None if args.certificate is None else read_certificates(args.certificate)
-    proof = compared(args, shapes)
-    probed = probe_models(proof, seed=args.seed) if args.probe else None
-    stamps = stamp(args.file), stamp(args.lowered)
-    return check_models(proof, certificates, stamps), probed
-
-
-def compared(args: argparse.Namespace, shapes: Mapping[str, Shape | None]) -> OnnxProof:
-    """Compare the two ONNX files of `check-certificate`."""
     models = [load_file(source_of(f)) for f in (args.file, args.lowered)]
     for model in models:
         set_shapes(model, _named(shapes, model))
-    return compare_models(models[0], models[1], args.semantics)
+    proof = compare_models(models[0], models[1], args.semantics)
+    probed = probe_models(proof, seed=args.seed) if args.probe else None
+    stamps = stamp(args.file), stamp(args.lowered)
+    return check_models(proof, certificates, stamps), probed

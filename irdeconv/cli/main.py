@@ -15,8 +15,8 @@ from importlib import import_module
 from typing import TextIO
 
 from irdeconv import __version__
+from irdeconv.base.errors import IrdeconvError
 from irdeconv.base.limits import of_settings
-from irdeconv.cli.checks import check_arguments
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.interrupt import EXIT_CODE, PROCESS
 from irdeconv.cli.options import limits_around
@@ -78,6 +78,8 @@ def _run_verb(verb: str, args: list[str], consoles: Consoles) -> int:
             options = verb_parser(verb).parse(args[1:])
         except SystemExit:  # --help
             return 0
+        from irdeconv.cli.checks import check_arguments  # --version and --help need none
+
         console = consoles(options.format, quiet=options.quiet, color=options.color)
         check_arguments(verb_record(verb), options)
         for path in getattr(options, "extension", ()):
@@ -106,8 +108,6 @@ def guarded(
 
 
 def _report(verb: str, console: Console, error: BaseException) -> int:
-    from irdeconv.base.errors import IrdeconvError
-
     if isinstance(error, IrdeconvError):
         from irdeconv.cli.diagnostics import report_error
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 import irdeconv as ird
+from irdeconv.base import gc_pause
 from irdeconv.base.errors import UsageError, count, did_you_mean, misused
 from irdeconv.base.limits import current
 from irdeconv.cli.checks import parse_shapes, written
@@ -20,8 +21,8 @@ from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Shape
 
 if TYPE_CHECKING:
+    from irdeconv.verify.certificates import Certificates
     from irdeconv.verify.proving import Given
-
 
 STDIN = "<stdin>"
 
@@ -91,6 +92,17 @@ def original(args: argparse.Namespace, graph: Graph) -> Given:
     return Given(graph)
 
 
+@gc_pause.paused()
+def prove(args: argparse.Namespace, source: Graph, written: Given, *, raised: bool) -> Certificates:
+    """Return the certificates of a model that was lowered or raised, as it is read back."""
+    from irdeconv.verify.check import certified
+    from irdeconv.verify.proving import both_sides
+
+    sides = original(args, source), written
+    shapes = shapes_for(source, args.shape)
+    return certified(*both_sides(*(sides[::-1] if raised else sides), shapes), probe=args.probe)
+
+
 def source_of(file: str) -> str | bytes:
     """Return a path, or the bytes of stdin."""
     return read_stdin() if file == "-" else file
@@ -105,10 +117,8 @@ def input_names(graph: Graph) -> dict[str, str]:
 def unknown_input(name: str, graph: Graph) -> UsageError:
     """Return the error of a name that no input has."""
     names = ", ".join(f'"{n}"' for n in graph.inputs) or "none"
-    return misused(
-        f'the model has no input "{name}"',
-        did_you_mean(name, input_names(graph)) or f"it has {names}",
-    )
+    hint = did_you_mean(name, input_names(graph)) or f"it has {names}"
+    return misused(f'the model has no input "{name}"', hint)
 
 
 def shapes_for(graph: Graph, texts: Iterable[str]) -> dict[str, Shape | None]:

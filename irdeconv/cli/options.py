@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
+from irdeconv.base.errors import misused
 from irdeconv.base.form_names import AUTO, CONDITIONS, FALLBACK
 from irdeconv.base.limits import of_environment, setting
 from irdeconv.base.tables import wrap
+from irdeconv.cli.usage import misparsed
 
 
 def whole(low: int, high: int | None = None) -> Callable[[str], int]:
@@ -95,8 +97,6 @@ def limit(text: str) -> tuple[str, int]:
 
 def limits_around() -> list[tuple[str, int]]:
     """Return the limits that the environment sets; UsageError where it sets none that there are."""
-    from irdeconv.base.errors import misused
-
     try:
         return of_environment()
     except ValueError as e:
@@ -127,10 +127,7 @@ class OptionParser(argparse.ArgumentParser):
         others: Callable[[str], list[str]] = lambda option: [],
     ) -> None:
         super().__init__(
-            prog=prog,
-            description=description,
-            allow_abbrev=False,
-            formatter_class=HelpText,
+            prog=prog, description=description, allow_abbrev=False, formatter_class=HelpText
         )
         self._others = others
         self._args: Sequence[str] = ()
@@ -142,8 +139,6 @@ class OptionParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError in our own words."""
-        from irdeconv.cli.usage import misparsed
-
         raise misparsed(self, message, self._args, self._others)
 
 
@@ -300,17 +295,16 @@ def _row(plain: VerbOption, fields: dict[str, Any]) -> VerbOption:
     return plain._replace(parse=parse, default=default, **fields)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)  # every start of the program pays for what it generates
 class Verb:
     """What a verb takes, and what its page says of it.
 
-    `about` is the text of `--help`, `text` has the options (`options.rows`). `no` is the meaning of
+    `text` is that of `--help`, and behind it the options (`options.rows`). `no` is the meaning of
     exit code 1; with `partly` there is exit code 7, too. The commands of `example` are run for the
     page, unless their output `differs` by machine. Options of `one_of` exclude each other. `models`
     is False if the verb reads no model of the user's. A batch `passes` options on to other verbs.
     """
 
-    about: str
     text: str
     no: str = ""
     example: str = ""
@@ -322,10 +316,15 @@ class Verb:
     one_required: bool = False
     passes: bool = False
 
+    @property
+    def about(self) -> str:
+        """What the verb does."""
+        return self.text.partition("\n    ")[0]
+
     @cached_property
     def options(self) -> tuple[VerbOption, ...]:
-        """The arguments."""
-        return tuple(rows(self.text))
+        """The arguments, from the first line that is indented as far as an option."""
+        return tuple(rows("    " + self.text.partition("\n    ")[2]))
 
     def named(self, name: str) -> VerbOption:
         """Return an argument by a name of it."""

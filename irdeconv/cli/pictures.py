@@ -12,17 +12,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from errno import EISDIR
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from PIL import Image as pillow
+from PIL import ImageOps, UnidentifiedImageError
+from PIL.Image import Image
+from PIL.ImageFile import ImageFile
 
 from irdeconv.base.errors import Diagnostic, IrdeconvError, LimitError, misused, no_access
-from irdeconv.base.opening import NotRegularError, first_bytes, open_file
+from irdeconv.base.opening import NotRegularError, first_bytes, open_file, unreadable
 from irdeconv.ir.spec import Array
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
-    from PIL.ImageFile import ImageFile
 
 # Others are left out: to read an EPS Pillow runs a program.
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "TIFF", "BMP", "PPM")
@@ -41,30 +40,24 @@ def opened(
     than `most` or than Pillow trusts a file to be. What is raised while it is read counts, too.
     `hint` is what to name instead of a file that is no picture.
     """
-    from PIL import Image, UnidentifiedImageError
-
-    from irdeconv.base.opening import unreadable
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with open_file(path) as file, Image.open(file, formats=FORMATS) as image:
+            warnings.simplefilter("error", pillow.DecompressionBombWarning)
+            with open_file(path) as file, pillow.open(file, formats=FORMATS) as image:
                 if most is not None and image.width * image.height > most:
                     raise _too_large(path, image.size, most)
                 yield image
-    except IrdeconvError:
+    except (IrdeconvError, MemoryError):
         raise
-    except (Image.DecompressionBombWarning, Image.DecompressionBombError):
-        raise _too_large(path, None, Image.MAX_IMAGE_PIXELS or 0) from None
+    except (pillow.DecompressionBombWarning, pillow.DecompressionBombError):
+        raise _too_large(path, None, pillow.MAX_IMAGE_PIXELS or 0) from None
     except UnidentifiedImageError:
         raise _no_picture(path, hint) from None
     except OSError as e:
         if e.errno is not None or isinstance(e, NotRegularError):
             raise unreadable(path, e) from None
         raise _damaged(path, e) from e
-    except MemoryError:
-        raise
     except Exception as e:  # each format of Pillow has its own ways to refuse a damaged file
         raise _damaged(path, e) from e
 
@@ -107,8 +100,6 @@ class Picture:
 
 def read(path: str, most: int) -> Picture:
     """Read a picture in any mode; raises what `opened` does."""
-    from PIL import ImageOps
-
     if Path(path).is_dir():
         found = Diagnostic("E100", "error", f"{path} is a folder", hint="name a picture")
         raise no_access(found, EISDIR, path)
@@ -137,14 +128,12 @@ def _plain(image: Image) -> Image:
 
 def _sixteen_bits(image: Image) -> Image:
     """Return grey of many bits in 16: integers as they are, floating-point from dark to bright."""
-    from PIL import Image
-
     values = np.asarray(image).astype(np.float64)
     if image.mode == "F":
         finite = values[np.isfinite(values)]
         low, high = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
         values = np.nan_to_num((values - low) / ((high - low) or 1.0)) * 65535
-    return Image.fromarray(np.clip(np.rint(values), 0, 65535).astype(np.uint16))
+    return pillow.fromarray(np.clip(np.rint(values), 0, 65535).astype(np.uint16))
 
 
 def planes(image: Image) -> Array:
@@ -164,8 +153,6 @@ def planes(image: Image) -> Array:
 
 def image_of(values: Array, mode: str) -> Image:
     """Return planes as a picture of a mode; what lies outside of 0 to 1 becomes black or full."""
-    from PIL import Image
-
     x = np.clip(values, 0, 1)
     if mode in ("L", "I;16"):
         channels = x[0].mean(0)
@@ -176,7 +163,7 @@ def image_of(values: Array, mode: str) -> Image:
         colours = np.clip(x[0] / np.maximum(opacity, 1 / 255), 0, 1)
         channels = np.concatenate([colours, opacity[None]]).transpose(1, 2, 0)
     dtype = np.uint16 if mode == "I;16" else np.uint8
-    return Image.fromarray(np.rint(channels * BRIGHTEST[mode]).astype(dtype))
+    return pillow.fromarray(np.rint(channels * BRIGHTEST[mode]).astype(dtype))
 
 
 def png(image: Image, profile: bytes | None = None) -> bytes:
@@ -188,9 +175,7 @@ def png(image: Image, profile: bytes | None = None) -> bytes:
 
 def resized(image: Image, size: tuple[int, int]) -> Image:
     """Return a picture in another size by bicubic interpolation; it averages where it shrinks."""
-    from PIL import Image
-
-    return image.resize(size, Image.Resampling.BICUBIC)
+    return image.resize(size, pillow.Resampling.BICUBIC)
 
 
 def psnr(a: Image, b: Image) -> float:

@@ -6,34 +6,23 @@ import argparse
 from functools import partial
 
 import irdeconv as ird
-from irdeconv.base import gc_pause
 from irdeconv.base.errors import count
 from irdeconv.base.tables import number, table
 from irdeconv.cli.certificates import finish_rewriting
 from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.model import inferred_model, original, shapes_for
+from irdeconv.cli.model import inferred_model, prove
 from irdeconv.rewrite.infer_specs import layer_count
 from irdeconv.show.inspection import ratio
-from irdeconv.verify.certificates import Certificates
-from irdeconv.verify.proving import Given, both_sides
 from irdeconv.verify.raising import Raised
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
     """Raise, write, report."""
-    from irdeconv.verify.check import certified
-
     source = inferred_model(args)
     raised = ird.raise_(source, args.only or None)
     show = partial(_text, args=args, console=console)
-
-    @gc_pause.paused()
-    def prove(written: Given) -> Certificates:
-        shapes = shapes_for(source, args.shape)
-        sides = both_sides(written, original(args, source), shapes)
-        return certified(*sides, probe=args.probe)
-
-    return finish_rewriting(args, raised, console, prove=prove, show=show)
+    proof = partial(prove, args, source, raised=True)
+    return finish_rewriting(args, raised, console, prove=proof, show=show)
 
 
 def _text(raised: Raised, args: argparse.Namespace, console: Console) -> None:
@@ -55,9 +44,7 @@ def _text(raised: Raised, args: argparse.Namespace, console: Console) -> None:
             )
             for r in done
         ]
-        console.text(
-            table(head, rows, ("MACs before", "raised MACs", "ratio"), width=console.width)
-        )
+        console.text(table(head, rows, head[3:], width=console.width))
     for r in report:
         if not r.pattern:
             console.text(f"{r.name}: {r.type} stays: {r.reason}")

@@ -12,8 +12,6 @@ Check models and report everything that is wrong with them, each problem with it
 With --target each layer that the target cannot execute is an error (E420).
 
 Exit code 0: no errors; there may be warnings. 1: there are errors.
-""",
-        """
     FILE ...  a model: .xml, .onnx, .json, .ird; - reads stdin
     --weights FILE  the .bin file of a single FILE @reads weights
     --strict  warnings count as errors
@@ -37,16 +35,13 @@ declared shapes are taken ("declared"), unless they cannot be true for its input
 
 -o writes the model with the inferred shapes. The exit code is 0 even if shapes differ from the
 declared ones, because OpenVINO ignores these.
-""",
-        """
     + STRUCTURE
     + SHAPE
     --all  list constants as well
     -o --output FILE  write the IR with inferred shapes here (.xml, .bin beside it)
         @writes model .xml @excludes --no-weights @why the weights are part of the IR
     + FORCE
-    + FORMAT
-    """,
+    + FORMAT""",
         example="irdeconv infer ir_samples/openvino/dynamic.xml --shape 'x[1,2,5,7]'",
     ),
     "lower": Verb(
@@ -68,8 +63,6 @@ With --target every new layer meets the conditions of a device, or nothing is wr
 Exit code 4: a deconvolution could not be lowered. 1: a layer is not proved, or the target cannot
 execute what a deconvolution would become. 7: a layer is proved for some sizes only, or under the
 assumptions that are listed.
-""",
-        """
     + OPTIONAL_FILE
     + WEIGHTS
     + SEMANTICS
@@ -89,8 +82,7 @@ assumptions that are listed.
     + PROBE
     --format text|json|ir  how the result is written (default: %(default)s) @default text
     --report FILE.html  write a page for a browser here that draws the graph before and after, with
-        what became of each deconvolution @writes page
-    """,
+        what became of each deconvolution @writes page""",
         no="with `--certify`: a layer is not proved; with `--target`: a condition is violated",
         example=f"irdeconv lower {HEAD} --form stacked -o lowered.xml --certify",
         guide="lowering",
@@ -110,8 +102,6 @@ to stderr. --certify proves each new layer equal to what it replaces.
 
 Exit code 1: a layer is not proved. 7: a layer is proved for some sizes only, or under the
 assumptions that are listed.
-""",
-        """
     + MODEL
     --only PATTERN ...  look for this pattern only (repeatable): zero-insertion, phases,
         depth-to-space, resize, upsample (the last one only if it is named)
@@ -121,8 +111,7 @@ assumptions that are listed.
     --certify [FILE]  prove every raised layer and show the certificates, or write them to FILE
         @const - @writes file
     + PROBE
-    --format text|json|ir  how the result is written (default: %(default)s) @default text
-    """,
+    --format text|json|ir  how the result is written (default: %(default)s) @default text""",
         no="with `--certify`: a layer is not proved",
         example=f"irdeconv lower {HEAD} --form stacked -o lowered.xml\n"
         "irdeconv raise lowered.xml -o raised.xml",
@@ -136,8 +125,6 @@ Run a model with NumPy, and show or save its outputs.
 Inputs: x=@file.npy, x=@image.png, x=rand, randn, ones, zeros, arange, or an .npz with all of them.
 An input that is not given is rand. Images are resized to the input, with values from 0 to 1 for
 floats and 0 to 255 for integers.
-""",
-        """
     + MODEL
     + VALUES
     --threads N  threads that share the work (default: the number of processors); results do not
@@ -158,8 +145,7 @@ floats and 0 to 255 for integers.
     -o --output FILE  write all outputs here: .npz, or .npy for a single one; - is stdout
         @writes arrays
     + FORCE
-    + FORMAT
-    """,
+    + FORMAT""",
         no="a layer failed while running",
         example="irdeconv run ir_samples/openvino/deconv_3x3_to_5x5.xml x=arange",
     ),
@@ -169,8 +155,6 @@ Measure how long a model takes: the network, each step with its kernel, other ru
 
 Inputs are given as for `run`. A table of steps shows the shortest time of each. Processor time says
 what the work costs, wall time how long it took; the two differ on a machine that is busy.
-""",
-        """
     + MODEL
     + VALUES
     --threads N  threads that share the work (default: 1); results do not depend on it
@@ -196,8 +180,7 @@ what the work costs, wall time how long it took; the two differ on a machine tha
         time of each layer @writes page
     + FORCE_REPORT
     --histogram  show how often a run took how long
-    + FORMAT
-    """,
+    + FORMAT""",
         no="a layer failed while running; with `--fail-above`: the model has become slower",
         example=f"irdeconv bench {HEAD}",
         guide="performance",
@@ -217,8 +200,6 @@ layers that read them, or as layers with --constants.
 
 --operations needs no model: it lists OpenVINO's operations and what irdeconv does with each, as
 text or json; --only chooses types.
-""",
-        """
     + OPTIONAL_FILE
     + WEIGHTS
     + NO_WEIGHTS
@@ -243,8 +224,7 @@ text or json; --only chooses types.
     -o --output FILE  write the result here instead of stdout @writes text
     + FORCE
     --format text|json|dot|html|ir|svg  how the result is written (default: %(default)s)
-        @default text
-    """,
+        @default text""",
         example=f"irdeconv inspect {HEAD} --only 'up*'",
         guide="inspect",
     ),
@@ -257,8 +237,6 @@ that a layer belongs to would reject it.
 
 --format svg draws every axis with its inserted zeros, pads, taps and phases, and how many taps
 reach each output. -o FILE.svg writes the picture.
-""",
-        """
     + STRUCTURE
     [LAYER]  the name of a deconvolution
     --solve SIZE[,SIZE]  list attributes of the layer's dialect that give this output size (one for
@@ -266,8 +244,7 @@ reach each output. -o FILE.svg writes the picture.
     + SHAPE
     -o --output FILE  write the result here instead of stdout @writes text
     + FORCE
-    --format text|json|svg  how the result is written (default: %(default)s) @default text
-    """,
+    --format text|json|svg  how the result is written (default: %(default)s) @default text""",
         no="the layer's own system refuses it",
         example="irdeconv explain ir_samples/openvino/deconv_3x3_to_5x5.xml",
         guide="dialects",
@@ -288,8 +265,6 @@ elements of data and filters meet. It agrees, differs, or does not apply, with t
 Exit code 0: proved for every size that the original allows, or for those of --sizes. 7: proved
 for some sizes only, which are listed, or under assumptions on operations that irdeconv does not
 know. 1: something is not proved, or there is nothing to prove.
-""",
-        """
     + MODEL
     LOWERED  the lowered model: .xml, .onnx @reads model
     --lowered-weights FILE  the lowered model's .bin @reads weights
@@ -301,8 +276,7 @@ know. 1: something is not proved, or there is nothing to prove.
         x=1,3,64,64
     --second  also compare both models by relations between elements, with isl (extra isl)
     + SHAPE
-    + FORMAT
-    """,
+    + FORMAT""",
         no="something is not proved, or there is nothing to prove",
         example=f"irdeconv lower {HEAD} -o lowered.xml\n"
         f"irdeconv check-certificate {HEAD} lowered.xml",
@@ -327,8 +301,6 @@ error" is that of the layer alone. "allowed" is how large it may be by rounding,
 the unit roundoff, gamma_n |W||x| bounds a sum of n terms, gamma~_n does if roundings of many terms
 are independent. "carried" is what the other side may keep of f16 and bf16 values between layers
 beyond the digits that it shows. Saved tensors may be sums in f16.
-""",
-        """
     + MODEL
     [OTHER]  a model, .npz, openvino or openvino:FILE.xml @reads model
     --other-weights FILE  the second model's .bin @reads weights
@@ -347,8 +319,7 @@ beyond the digits that it shows. Saved tensors may be sums in f16.
         error of each layer @writes page
     + FORCE_REPORT
     --all  list layers that agree as well
-    + FORMAT
-    """,
+    + FORMAT""",
         no="the two sides differ",
         example=f"irdeconv lower {HEAD} -o lowered.xml\n"
         f"irdeconv compare {HEAD} lowered.xml -i image=ones",
@@ -369,8 +340,6 @@ Three checks are built in. --compare openvino: OpenVINO computes other numbers t
 
 -o FILE.xml gets the small model, with its .bin and an .npz of its inputs. With --compare OTHER.xml,
 FILE_other.xml is the other side. Ctrl-C ends the search and keeps the smallest model so far.
-""",
-        """
     + MODEL
     --check COMMAND  a command that fails on the model
     --compare OTHER  openvino, or a second model @reads file
@@ -388,8 +357,7 @@ FILE_other.xml is the other side. Ctrl-C ends the search and keeps the smallest 
     --time SECONDS  stop after this time @real 0 1e9
     -o --output FILE  write the small model here (.xml, .bin and .npz) @writes model .xml @required
     + FORCE
-    + FORMAT
-    """,
+    + FORMAT""",
         no="the check does not fail on the whole model",
         example=f"irdeconv reduce {HEAD} --check \"sh -c '! grep -q GroupConvolutionB {{}}'\" "
         "-o small.xml",
@@ -404,8 +372,6 @@ Convert an ONNX model, a JSON dump of oneDNN Graph or an IR of version 2 to 7 in
 The result (.xml and .bin) has version 11, which today's OpenVINO reads. Each deconvolution keeps
 the meaning that it has in its own format, spelled in standard operations. If an operation is not
 covered, all such operations are listed, the exit code is 4, and nothing is written.
-""",
-        """
     FILE  an .onnx, a .json dump, an old .xml; - reads stdin @reads model
     --weights FILE  the .bin of an old IR, the one beside it by default; of a oneDNN dump an .npz by
         tensor id or name, other tensors without a producer become inputs; or random @reads weights
@@ -414,8 +380,7 @@ covered, all such operations are listed, the exit code is 4, and nothing is writ
     + SEMANTICS
     -o --output FILE  write the IR here (.xml, .bin beside it) @writes model .xml @required
     + FORCE
-    + FORMAT
-    """,
+    + FORMAT""",
         example="irdeconv convert ir_samples/onnx/upscaler.onnx -o upscaler.xml",
         guide="onnx",
     ),
@@ -436,8 +401,6 @@ Constants come along. Any other tensor that the piece reads from outside becomes
 --save-inputs runs the whole model once and keeps what flows into the piece, --inputs-from takes it
 from saved arrays. The piece then runs alone with the same numbers:
 irdeconv run PIECE.xml PIECE_inputs.npz.
-""",
-        """
     + MODEL
     --from NAME ...  where the piece begins (default: the model's inputs); may be repeated
         @dest begin
@@ -457,22 +420,19 @@ irdeconv run PIECE.xml PIECE_inputs.npz.
     + SEED
     -o --output FILE  write the piece here (.xml, .bin beside it) @writes model .xml @required
     + FORCE
-    + FORMAT
-    """,
+    + FORMAT""",
         no="with `--save-inputs`: a layer failed while running",
         example=f"irdeconv extract {HEAD} --from up1 --to up2 -o part.xml",
         guide="extract",
     ),
     "rename": Verb(
-        """
+        r"""
 Give layers, inputs, outputs and other tensors of a model new names.
 
 OLD=NEW renames the layer and the tensor that are called OLD. layer:OLD=NEW renames only the layer,
 tensor:OLD=NEW only the tensor. The names by which programs ask for inputs and outputs are those of
 tensors. All renaming happens at once, so two names may be exchanged. --pattern applies a regular
 expression to all other names, as sed does. Layers in bodies keep their names.
-""",
-        r"""
     + MODEL
     [OLD=NEW ...]  an old name and its new one @dest names
     --pattern s/RE/NEW/ ...  replace the first match of a regular expression (Python's) in every
@@ -481,8 +441,7 @@ expression to all other names, as sed does. Layers in bodies keep their names.
     --only layers|tensors  which names --pattern applies to (default: both) @needs --pattern
     -o --output FILE  write the model here (.xml, .bin beside it) @writes model .xml @required
     + FORCE
-    + FORMAT
-    """,
+    + FORMAT""",
         example=f"irdeconv rename {HEAD} image=picture -o renamed.xml",
         guide="extract",
     ),
@@ -497,8 +456,6 @@ Convert are joined. Inputs, outputs, their names and order, variables and compre
 
 Node by node, the results keep the same bits. --check runs the model before and after. If they
 differ, the exit code is 1 and nothing is written.
-""",
-        """
     + MODEL
     + SHAPE
     --max-growth SIZE  fold no constant that takes more bytes than this beyond those it is computed
@@ -513,8 +470,7 @@ differ, the exit code is 1 and nothing is written.
     + SEED
     -o --output FILE  write the simplified model here (.xml, .bin beside it) @writes model .xml
     + FORCE
-    + FORMAT
-    """,
+    + FORMAT""",
         no="with `--check`: the two models differ",
         example=f"irdeconv simplify {HEAD} -o small.xml",
         guide="extract",

@@ -18,7 +18,7 @@ JOIN = "join"
 TASKS = (*PASSED, JOIN)
 RECORDS = {
     "suite": Verb(
-        """
+        f"""
 Test vectors for hardware and compilers: make them, run them, judge the results.
 
   suite make DIR             write layers as IR, with inputs and expected outputs
@@ -30,8 +30,6 @@ RESULTS is a folder of CASE.npz or CASE.npy, or one .npz with CASE/y for every c
 model.xml (the layer in OpenVINO's operations, whatever its dialect), inputs.npz, constants.npz and
 expected.npz. manifest.json has attributes, shapes, allowed differences with their rules, and what
 runtimes are known to compute differently.
-""",
-        f"""
     ACTION  make, check, run, list @choices make check run list
     [DIR]  the folder of the suite
     [RESULTS]  check: a folder or an .npz @of check
@@ -57,14 +55,13 @@ runtimes are known to compute differently.
     -o --output RESULTS  run: keep the results here
     --all  list cases that pass as well @of run check
     =
-    --format text|json|junit  how the result is written (default: %(default)s) @default text
-    """,
+    --format text|json|junit  how the result is written (default: %(default)s) @default text""",
         no="a case did not pass",
         example="irdeconv suite list --dialect onnx --set quick",
         guide="suite",
     ),
     "batch": Verb(
-        """
+        f"""
 Do what a verb does with many models, or with many inputs of one model, on several workers.
 
 PATH is a model, a folder (all .xml, .onnx and .ird below it) or a pattern. Each item is done in a
@@ -80,13 +77,11 @@ files and options, is not done again.
 --inputs runs one model on many files, or on parts of large ones (--rows). `batch join DIR... -o
 FILE` puts their outputs together. --shard K/N does only a part of the items, as one of N machines.
 
-In --against and in the options of the verb, {file}, {folder}, {stem} and {item} stand for the
-model, its folder, its name without suffix, and the item's folder below -o.
+In --against and in the options of the verb, {{file}}, {{folder}}, {{stem}} and {{item}}
+stand for the model, its folder, its name without suffix, and the item's folder below -o.
 
 Exit code: the worst of the items', in this order: 70 (also crashes), 2, 6, 3, 4, 5 (also time), 1,
 7, 0.
-""",
-        f"""
     VERB  {", ".join(TASKS)} @choices {" ".join(TASKS)} @dest task
     PATH ...  models, folders, patterns; of join: the folders of -o of a batch run --inputs
     --inputs PATH ...  with run and one model: .npy, .npz or .zarr files, folders, patterns; each is
@@ -119,8 +114,7 @@ Exit code: the worst of the items', in this order: 70 (also crashes), 2, 6, 3, 4
     --journal FILE  keep what is done here (default: batch.journal in DIR, or beside the report)
     --all  list items that are well, too
     =
-    + FORMAT
-    """,
+    + FORMAT""",
         no="the worst answer of an item is no",
         example="irdeconv batch validate ir_samples --jobs 2 --report report.html",
         guide="batch",
@@ -133,11 +127,8 @@ Explain diagnostic codes: what one means, why it is reported, how to fix it, an 
 
 Without CODE all codes are listed. CODE is one such as E302, or the beginning of several: E3 lists
 those of inference, W all warnings.
-""",
-        """
     [CODE ...]  a code such as E302, or its beginning: E3, W
-    + FORMAT
-    """,
+    + FORMAT""",
         example="irdeconv codes W3",
         guide="codes",
         models=False,
@@ -160,8 +151,6 @@ writes, reads back, runs and compares each. Those in `broken` have to be refused
 is run with 8, or the nearest size that is allowed.
 
 The exit code is 0 only if every step succeeds.
-""",
-        """
     [SAMPLE ...]  with --samples: the samples to take (default: all)
     -i --input FILE ...  the picture to enlarge: PNG, JPEG, WebP, GIF, TIFF, BMP or PPM; with
         --samples an input of theirs, NAME=VALUE as in run @dest inputs
@@ -173,8 +162,7 @@ The exit code is 0 only if every step succeeds.
     + FORM
     + TARGET
     --seed SEED  seed of rand and randn, with --samples (default: %(default)s) @whole 0 @default 0
-    + FORMAT
-    """,
+    + FORMAT""",
         no="a step did not give what it should",
         example="irdeconv demo",
         differs=True,
@@ -187,11 +175,8 @@ Print a script with which a shell completes verbs, options, choices and files.
 bash, in ~/.bashrc: eval "$(irdeconv completion bash)".
 zsh: irdeconv completion zsh > "${fpath[1]}/_irdeconv".
 fish: irdeconv completion fish > ~/.config/fish/completions/irdeconv.fish.
-""",
-        """
     SHELL  bash, zsh or fish @choices bash zsh fish
-    + FORMAT
-    """,
+    + FORMAT""",
         example='eval "$(irdeconv completion bash)"',
         differs=True,
         models=False,
@@ -207,15 +192,12 @@ environment ignores them.
 
 --warm compiles the kernels of the extra `fast` for this processor, or what the given models take,
 so that no first run waits for it. IRDECONV_FAST=0 in the environment does without them.
-""",
-        """
     --limits  show the limits for models instead: each with its name, which --limit takes
     --calibrate  measure how fast this machine is, for the choice of kernels, and show the numbers
         beside those of the packaged profile
     --warm [MODEL ...]  compile the kernels of this processor, or only what these models take
     + FORMAT
-    + LIMIT
-    """,
+    + LIMIT""",
         no="a required package is missing or broken",
         example="irdeconv doctor",
         differs=True,

@@ -34,7 +34,10 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     task.require_sense()
     graph = read(args)
     inputs = gather(inferred(graph, args.shape), args.inputs, args.seed, console)
-    done = reduce_model(ird.infer(graph), inputs, _with_second(args, task))
+    if isinstance(task.compare, Graph):
+        other = read_file(args.compare, args.other_weights, args.semantics)
+        task = replace(task, compare=ird.infer(other))
+    done = reduce_model(ird.infer(graph), inputs, task)
     with together() as files:
         written = [str(p) for p in stage_variant(done.piece, out, files)]
     console.log(f"wrote {', '.join(written)}")
@@ -83,14 +86,6 @@ def _task(args: argparse.Namespace) -> Task:
         seconds=args.time,
         file=Path(args.file) if args.file.endswith(".xml") else None,
     )
-
-
-def _with_second(args: argparse.Namespace, task: Task) -> Task:
-    """Read the model of --compare OTHER.xml."""
-    if task.compare in (None, PEER):
-        return task
-    other = read_file(args.compare, args.other_weights, args.semantics)
-    return replace(task, compare=ird.infer(other))
 
 
 def _command(args: argparse.Namespace, out: Path, *, in_one_piece: bool) -> str:

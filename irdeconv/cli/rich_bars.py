@@ -28,30 +28,18 @@ class Remaining(ProgressColumn):
         return Text(duration(task.elapsed or 0.0))
 
 
-class Amount(ProgressColumn):
-    """How much of a stage is done."""
-
-    def render(self, task: Task) -> Text:
-        """Return `12/300`, or `12` if its end is unknown."""
-        done = f"{int(task.completed):,}" if task.completed else ""
-        return Text(done if task.total is None else f"{done or 0}/{int(task.total):,}")
-
-
 class Bars:
     """A line for each open stage, drawn over when it changes and removed at the end."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float]) -> None:
         self._tasks: dict[Stage, TaskID] = {}
+        detail = Column(ratio=1, no_wrap=True, overflow="ellipsis")
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=16),
-            Amount(),
+            TextColumn("{task.fields[amount]}", markup=False),
             Remaining(),
-            TextColumn(
-                "{task.fields[detail]}",
-                markup=False,
-                table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
-            ),
+            TextColumn("{task.fields[detail]}", markup=False, table_column=detail),
             console=Screen(stream),
             auto_refresh=False,
             transient=True,
@@ -67,14 +55,17 @@ class Bars:
         for stage in [s for s in self._tasks if s not in stages]:
             self._progress.remove_task(self._tasks.pop(stage))
         for stage, since in stages.items():
-            detail = printable(stage.detail)
             if stage not in self._tasks:
                 what = printable(stage.what)
-                task = self._progress.add_task(what, total=stage.total, detail=detail)
+                task = self._progress.add_task(what, total=stage.total, amount="", detail="")
                 self._tasks[stage] = task
                 self._progress.tasks[-1].start_time = since
-            done = stage.done if stage.total is None else min(stage.done, stage.total)
-            self._progress.update(self._tasks[stage], completed=done, detail=detail)
+            done, amount = stage.done, f"{stage.done:,}" if stage.done else ""
+            if stage.total is not None:
+                done = min(done, stage.total)
+                amount = f"{done:,}/{stage.total:,}"
+            task, detail = self._tasks[stage], printable(stage.detail)
+            self._progress.update(task, completed=done, amount=amount, detail=detail)
         self._progress.refresh()
 
     def stop(self) -> None:

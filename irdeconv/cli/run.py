@@ -8,7 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import irdeconv as ird
+from irdeconv.base.json_form import json_form
 from irdeconv.base.tables import table
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.inputs import gather, specialize
@@ -21,7 +24,7 @@ from irdeconv.ir.spec import Array
 from irdeconv.runtime.plan import Plan, Trace
 from irdeconv.runtime.program import Step
 from irdeconv.runtime.selection import Selection, with_outputs
-from irdeconv.show.page_reports import run_page
+from irdeconv.show.page import run_page
 from irdeconv.show.page_values import ValueCollector
 
 
@@ -29,7 +32,9 @@ def run(args: argparse.Namespace, console: Console) -> int | Answer:
     """Run the model once."""
     items = [*args.inputs, *args.values]
     whole = inferred_model(args)
-    graph, names = _asked(whole, args.outputs)
+    graph, names = whole, whole.outputs
+    if args.outputs:
+        graph, names = with_outputs(whole, args.outputs, "--outputs")
     check_single(args.output, names, args.dump if args.dump_dir is None else ())
     fed = gather(whole, items, args.seed, console, limit=args.max_memory)
     inputs = {name: fed[name] for name in graph.inputs}
@@ -52,11 +57,6 @@ def run(args: argparse.Namespace, console: Console) -> int | Answer:
     content = {"file": args.file, "seed": args.seed, "outputs": facts}
     traced = {"steps": [_step_facts(s) for s in steps]} if args.trace else {}
     return Answer(lambda: {**content, **traced}, lambda: _text(facts, outputs, console))
-
-
-def _asked(graph: Graph, texts: list[str]) -> tuple[Graph, list[str]]:
-    """Return what computes the outputs that are asked for, and their names."""
-    return with_outputs(graph, texts, "--outputs") if texts else (graph, graph.outputs)
 
 
 def _watched(
@@ -86,8 +86,6 @@ def _watched(
 def _tracer(
     wanted: set[int], folder: str | None, kept: dict[str, Array]
 ) -> Callable[[Node, tuple[Array, ...]], None]:
-    import numpy as np
-
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
 
@@ -108,12 +106,8 @@ def _tracer(
 
 
 def _step_facts(step: Step) -> dict[str, Any]:
-    return {
-        "layers": [{"type": n.type, "name": n.name} for n in step.nodes],
-        "kernel": step.kernel,
-        "why": step.why,
-        "scratch": step.scratch,
-    }
+    layers = [{"type": n.type, "name": n.name} for n in step.nodes]
+    return json_form(step, "layers kernel why scratch", layers=layers)
 
 
 def _log_steps(steps: list[Step], console: Console) -> None:

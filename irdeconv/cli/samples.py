@@ -15,11 +15,6 @@ def folder() -> Path | None:
     return next((f for f in (packaged, checkout) if any(f.glob("**/*.xml"))), None)
 
 
-def is_broken(name: str) -> bool:
-    """Whether a sample is there to be refused: those in the folder `broken`."""
-    return name.startswith("broken/")
-
-
 def samples() -> dict[str, Path]:
     """Return the samples by name (the path without `.xml`), sorted."""
     root = folder()

@@ -31,9 +31,9 @@ def run(args: argparse.Namespace, shapes: Mapping[str, Shape | None]) -> list[Se
     from irdeconv.verify.second_reading import Unfollowed
 
     document = args.semantics == "document"
+    files = (args.file, args.weights), (args.lowered, args.lowered_weights)
     try:
-        source = _model(args.file, args.weights, document)
-        lowered = _model(args.lowered, args.lowered_weights, document)
+        source, lowered = (_model(*file, document) for file in files)
         source.shapes = lowered.shapes = _by_place(source, shapes)
         return second_check(source, lowered)
     except Unfollowed as e:
@@ -58,14 +58,13 @@ def _model(file: str, weights: str | None, document: bool) -> SecondModel:
 
 def _by_place(model: SecondModel, shapes: Mapping[str, Shape | None]) -> dict[int, list[str]]:
     """Return the shapes of inputs by their number, as texts."""
-    from irdeconv.ir.spec import bounds
+    from irdeconv.formats.text_values import format_dim
 
     made = {}
-    for number, at in enumerate(model.places("Parameter")):
-        y = model.layers[at]
+    for number in model.places("Parameter"):
+        y = model.layers[number]
         for name in {"", y.name, *y.names[0]} & {*shapes}:
-            rows = [bounds(d) for d in shapes[name] or ()]
-            made[number] = [f"{a}" if a == b else f"{a}..{b or ''}" for a, b in rows]
+            made[number] = [format_dim(d) for d in shapes[name] or ()]
     return made
 
 

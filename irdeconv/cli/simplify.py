@@ -15,9 +15,8 @@ from irdeconv.ir.graph import Graph
 from irdeconv.runtime.peers import difference
 from irdeconv.runtime.simplify import SimplificationReport, simplify
 
-_FUSED_OTHERWISE = (
-    1e-4  # of an output's largest value: what fusing otherwise may change in OpenVINO
-)
+# Of an output's largest value: what fusing otherwise may change in OpenVINO.
+_FUSED_OTHERWISE = 1e-4
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:

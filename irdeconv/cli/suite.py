@@ -82,12 +82,12 @@ def _run(args: argparse.Namespace, console: Console) -> Answer:
         if not args.output.endswith(".npz"):
             require_folder(Path(args.output))
     suite = Suite.open(Path(args.dir))
-    ran = run_suite(suite, args.peer, lowered=args.lowered_models)
+    arrays, problems = run_suite(suite, args.peer, lowered=args.lowered_models)
     if args.output is not None:
-        save_results(Path(args.output), ran.arrays)
+        save_results(Path(args.output), arrays)
         console.log(f"wrote {args.output}")
     blame = (args.peer, file_of(args.peer, lowered=args.lowered_models))
-    return _report(check(suite, ran.arrays, ran.problems, blame), args, console)
+    return _report(check(suite, arrays, problems, blame), args, console)
 
 
 def _report(report: SuiteReport, args: argparse.Namespace, console: Console) -> Answer:
@@ -107,7 +107,15 @@ def _report(report: SuiteReport, args: argparse.Namespace, console: Console) -> 
 
 
 def _list(args: argparse.Namespace, console: Console) -> Answer:
-    rows = _stored(args.dir) if args.dir is not None else _planned(args, console)
+    if args.dir is not None:
+        stored = Suite.open(Path(args.dir)).cases
+        cases = [(c.name, c.facts["set"], c.facts["tests"], c.layer) for c in stored]
+    else:
+        cases = [(c.name, c.set, c.tests, c.layer) for c in _gathered(args, console)]
+    keys = ("name", "set", "tests", "layer")
+    rows: list[dict[str, Any]] = [
+        dict(zip(keys, (*facts, terms(layer)), strict=True)) for *facts, layer in cases
+    ]
 
     def text() -> None:
         for row in rows:
@@ -116,19 +124,6 @@ def _list(args: argparse.Namespace, console: Console) -> Answer:
         console.text(count(len(rows), "case"))
 
     return Answer(lambda: {"cases": rows}, text)
-
-
-def _stored(folder: str) -> list[dict[str, Any]]:
-    cases = Suite.open(Path(folder)).cases
-    return [_row(c.name, c.facts["set"], c.facts["tests"], c.layer) for c in cases]
-
-
-def _planned(args: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
-    return [_row(c.name, c.set, c.tests, c.layer) for c in _gathered(args, console)]
-
-
-def _row(name: str, set: str, tests: str, layer: Any) -> dict[str, Any]:
-    return {"name": name, "set": set, "tests": tests, "layer": terms(layer)}
 
 
 def _described(row: dict[str, Any], width: int) -> str:

@@ -192,9 +192,8 @@ def _lacking(parser: ArgumentParser, verb: str, names: list[str]) -> UsageError:
     if verb == "convert":
         example = example.replace("model.xml", "model.onnx")
     there_are = [f"{n} is one of {', '.join(choices[n])}" for n in names if n in choices]
-    return misused(
-        f"{verb} needs {shown}", "; ".join([f"for example: irdeconv {verb} {example}", *there_are])
-    )
+    hint = "; ".join([f"for example: irdeconv {verb} {example}", *there_are])
+    return misused(f"{verb} needs {shown}", hint)
 
 
 def _without_value(

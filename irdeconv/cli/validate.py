@@ -68,13 +68,10 @@ def _text(found: dict[str, list[Diagnostic]], console: Console, args: argparse.N
         counts += ", without weights" if args.no_weights else ""
         name = STDIN if file == "-" else file
         console.text(f"{name}: ", verdict, counts)
-    _point_to_codes([d for ds in found.values() for d in ds], console)
-
-
-def _point_to_codes(diagnostics: list[Diagnostic], console: Console) -> None:
-    """On a terminal, suggest `irdeconv codes` for the first codes, errors before warnings."""
-    errors = [d.code for d in diagnostics if d.severity == "error"]
-    codes = list(dict.fromkeys(errors or [d.code for d in diagnostics]))
+    # On a terminal, suggest `irdeconv codes` for the first codes, errors before warnings.
+    everything = [d for ds in found.values() for d in ds]
+    errors_of = [d.code for d in everything if d.severity == "error"]
+    codes = list(dict.fromkeys(errors_of or [d.code for d in everything]))
     if codes and console.out.isatty():
         console.log(f"irdeconv codes {' '.join(codes[:3])} explains what this means, with examples")
 

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from irdeconv.cli.options import SHARED, OptionParser, Verb, VerbOption, rows
+from irdeconv.cli.usage import option_names
 
 VERBS = {
     "validate": "check a model and report everything that is wrong with it",
@@ -76,8 +77,6 @@ def configure(parser: ArgumentParser, verb: str) -> None:
 
 
 def _verbs_with(name: str) -> list[str]:
-    from irdeconv.cli.usage import option_names
-
     return [verb for verb in VERBS if name in option_names(verb_parser(verb))]
 
 

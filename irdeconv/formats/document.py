@@ -47,7 +47,7 @@ from irdeconv.ir.constant import FileData
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.lazy_filter import MovedData
-from irdeconv.ops.basic import Const, Opaque
+from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.ops.bodies import every_node
 
 Pairs = tuple[tuple[str, str], ...]
@@ -84,13 +84,6 @@ class MapEntry(NamedTuple):
     sub: int
 
 
-class RawSection(NamedTuple):
-    """A child of `<layer>` beyond data, ports and rt_info: its tag and XML, for writing."""
-
-    tag: str
-    xml: bytes
-
-
 @dataclass(frozen=True, slots=True)
 class XmlBody:
     """A body of Loop, TensorIterator (`body`) or If (`then_body`, `else_body`)."""
@@ -113,6 +106,7 @@ class XmlLayer(NamedTuple):
     """A `<layer>` and what it contains; missing attributes are None.
 
     `data` is None where the layer has no `<data>`; `data_sub` is that element's number, else 0.
+    `sections` are its children beyond data, ports and rt_info, for writing.
     """
 
     id: str | None
@@ -126,7 +120,7 @@ class XmlLayer(NamedTuple):
     outputs: tuple[XmlPort, ...]
     rt_info: str | None
     anchor: Anchor
-    sections: tuple[RawSection, ...] = ()
+    sections: tuple[Section, ...] = ()
     bodies: tuple[XmlBody, ...] = ()
     maps: tuple[PortMap, ...] = ()
 

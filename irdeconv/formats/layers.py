@@ -133,8 +133,7 @@ def _opaque(graph: Graph) -> Iterator[tuple[Node, bool]]:
 
 
 def _report(found: Collector, node: Node, problem: Problem) -> None:
-    text = f'{node.type} "{node.name}": {problem.message}'
-    found.add(problem.code, text, location=node.location, layer=node.name, hint=problem.hint)
+    found.add_at(node, problem.code, f"{node.label}: {problem.message}", hint=problem.hint)
 
 
 @lru_cache(maxsize=4096)
@@ -359,7 +358,7 @@ def _sections(layer: XmlLayer) -> tuple[Section, ...]:
         "output": {integer(p.id): first + number for number, p in enumerate(layer.outputs)},
     }
     if all(id == number for side in sides.values() for id, number in side.items()):
-        return tuple(Section(s.tag, s.xml) for s in layer.sections)
+        return layer.sections
     return tuple(
         Section(s.tag, _renumbered(s.xml, sides) if s.tag.endswith("port_map") else s.xml)
         for s in layer.sections

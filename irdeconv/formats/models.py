@@ -120,18 +120,15 @@ def graph_of(
 ) -> Graph:
     """Return the graph of a model, whatever it is; a Graph itself is returned as it is.
 
-    `model` is a path, the bytes of a file (in diagnostics called `name`), a Graph, what has a
-    `graph` (Lowered, Raised, Inspection, Plan, ...), an `openvino.Model` or an `onnx.ModelProto`.
-    Files are told apart by their content: IR, ONNX, a JSON dump of oneDNN Graph, the text form.
-    `weights` is the `.bin` of an IR (False: the structure alone is read), or an .npz or "random"
-    (with `seed`) of a dump.
-    `shapes` makes open input shapes of ONNX models and dumps exact while they are imported; in an
-    IR what is written for zero-insertions is recognised where it is one at these shapes, and unless
-    `recognised` is false.
-    Operations of an IR that irdeconv does not know stay as the file declares them.
-    Raises InputError, UnsupportedError, InferenceError with everything that is wrong with the
-    model, UsageError (also a TypeError) for what is no model and for arguments that it does not
-    have.
+    `model` is what `irdeconv.read` takes, a Graph, or what has a `graph` (Lowered, Raised,
+    Inspection, Plan, ...). `weights` is the `.bin` of an IR (False: the structure alone is read),
+    or an .npz or "random" (with `seed`) of a dump. `shapes` makes open input shapes of ONNX models
+    and dumps exact while they are imported; in an IR what is written for zero-insertions is
+    recognised where it is one at these shapes, and unless `recognised` is false.
+
+    Operations of an IR that irdeconv does not know stay as the file declares them. Raises
+    InputError, UnsupportedError, InferenceError with everything that is wrong with the model,
+    UsageError (also a TypeError) for what is no model and for arguments that it does not have.
     """
     how = Reading(
         weights=weights,
@@ -287,11 +284,9 @@ def import_model(
     semantics: Semantics = "runtime",
     name: str = "<stdin>",
 ) -> Imported:
-    """Import an ONNX model or a JSON dump of oneDNN Graph; the content says which it is.
+    """Import an ONNX model or a JSON dump of oneDNN Graph as `irdeconv.convert` does.
 
-    `path` may be the bytes themselves, or an onnx.ModelProto, then called `name`. `weights` belong
-    to a dump only (`.npz`, or "random" with `seed`). Raises UnsupportedError, InputError,
-    InferenceError, UsageError, FileAccessError.
+    `path` may be the bytes themselves, or an onnx.ModelProto, then called `name`.
     """
     data: bytes | Any | None = None
     if isinstance(path, str | PathLike):

@@ -58,6 +58,11 @@ class DumpNode(SourceNode):
     modern: bool
     target: ElementType
 
+    @property
+    def channels_last(self) -> bool:
+        """Whether data_format is NXC, the default."""
+        return self.word("data_format", "NXC", "NXC NCX") == "NXC"
+
     def get(self, name: str, default: Any = None) -> Any:
         """Return an attribute; without a default it is required."""
         self.asked.add(name)
@@ -122,14 +127,12 @@ AUTO_PADS = "none same_upper same_lower valid"
 
 def to_ncx(n: DumpNode, b: ImportBuilder, x: Value) -> Value:
     """Return data with the channels in front, wherever data_format has them."""
-    last = n.word("data_format", "NXC", "NXC NCX") == "NXC"
-    return b.channels_first(x) if last else x
+    return b.channels_first(x) if n.channels_last else x
 
 
 def from_ncx(n: DumpNode, b: ImportBuilder, y: Value) -> Value:
     """Return a result in data_format."""
-    last = n.word("data_format", "NXC", "NXC NCX") == "NXC"
-    return b.channels_last(y) if last else y
+    return b.channels_last(y) if n.channels_last else y
 
 
 def _windows(n: DumpNode, axes: int) -> dict[str, Any]:
@@ -214,8 +217,8 @@ def pool(n: DumpNode, b: ImportBuilder) -> Value:
 def bias_add(n: DumpNode, b: ImportBuilder) -> Value:
     """Add one value for each channel."""
     rank = b.rank(n[0])
-    last = n.word("data_format", "NXC", "NXC NCX") == "NXC"
-    bias = b.reshape(n[1], (*(1,) * (rank - 1), -1)) if last else b.per_channel(n[1], rank - 2)
+    last = (*(1,) * (rank - 1), -1)
+    bias = b.reshape(n[1], last) if n.channels_last else b.per_channel(n[1], rank - 2)
     return b.add(elementwise.Add(), n[0], bias)
 
 

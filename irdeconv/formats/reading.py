@@ -48,7 +48,7 @@ from irdeconv.formats.layers import (
 from irdeconv.formats.xml_layer import declared_specs, tensor_names
 from irdeconv.formats.xml_reader import read_document
 from irdeconv.ir.geometry import Semantics
-from irdeconv.ir.graph import Graph, Info, Value
+from irdeconv.ir.graph import Graph, Info, Value, cycle_in, reached
 from irdeconv.ir.op import Op, ports
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.catalog import CATALOG
@@ -141,11 +141,7 @@ def _add_id(wiring: Wiring, index: int, layer: XmlLayer, context: Context) -> No
     if number is None:
         wiring.doubtful.add(index)
         wiring.broken = wiring.lost = True
-        if layer.id is None:
-            context.add("E105", 'the attribute "id" is missing', layer=layer)
-        else:
-            text = f'the id "{layer.id}" {why_no_identifier(layer.id)}'
-            context.add("E106", text, attribute="id", layer=layer)
+        _bad_id(layer, layer.id, "id", 'the attribute "id" is missing', context)
         return
     first = wiring.ids.setdefault(number, index)
     if first != index:
@@ -172,7 +168,8 @@ def _check_ports(wiring: Wiring, index: int, layer: XmlLayer, context: Context) 
             text, number = port.id, identifier(port.id)
             if text is None or number is None:
                 wiring.doubt(index)
-                _bad_port_id(layer, port, context)
+                lack = 'a port has no attribute "id"'
+                _bad_id(layer, text, "port id", lack, context, port.sub)
                 continue
             if number in mine:
                 wiring.doubt(index)
@@ -186,12 +183,15 @@ def _check_ports(wiring: Wiring, index: int, layer: XmlLayer, context: Context) 
             mine[number] = text
 
 
-def _bad_port_id(layer: XmlLayer, port: XmlPort, context: Context) -> None:
-    if port.id is None:
-        context.add("E105", 'a port has no attribute "id"', layer=layer, sub=port.sub)
+def _bad_id(
+    layer: XmlLayer, text: str | None, what: str, lack: str, context: Context, sub: int = 0
+) -> None:
+    """Report the id of a layer or port that is missing or no identifier."""
+    if text is None:
+        context.add("E105", lack, layer=layer, sub=sub)
     else:
-        text = f'the port id "{port.id}" {why_no_identifier(port.id)}'
-        context.add("E106", text, attribute="id", layer=layer, sub=port.sub)
+        message = f'the {what} "{text}" {why_no_identifier(text)}'
+        context.add("E106", message, attribute="id", layer=layer, sub=sub)
 
 
 def _numbers(edge: Edge, wiring: Wiring, context: Context) -> tuple[int, int, int, int] | None:
@@ -289,20 +289,14 @@ def _end(
 
 
 _LAYERS_NAMED = 12
-_CYCLES = 20
+_CYCLES = 21
 
 
 def live_layers(wiring: Wiring) -> set[int]:
     """Return the positions of the layers that a Result or a layer with side effects needs."""
     sinks = ("Result", *STATEFUL)
-    seen = {i for i, layer in enumerate(wiring.layers) if layer.type in sinks}
-    stack = list(seen)
-    while stack:
-        for value in wiring.sources[stack.pop()]:
-            if value is not None and value.node not in seen:
-                seen.add(value.node)
-                stack.append(value.node)
-    return seen
+    ends = (i for i, layer in enumerate(wiring.layers) if layer.type in sinks)
+    return reached(ends, lambda i: (v.node for v in wiring.sources[i] if v is not None))
 
 
 def check_liveness(document: Document, wiring: Wiring, live: set[int], context: Context) -> None:
@@ -333,56 +327,15 @@ def check_liveness(document: Document, wiring: Wiring, live: set[int], context: 
 
 def find_cycles(wiring: Wiring, context: Context) -> bool:
     """Report every cycle (those that share no layer); whether there is one."""
-    waiting, users = _degrees(wiring)
-    ready = [i for i, n in enumerate(waiting) if n == 0]
-    left = len(waiting)
-    found = 0
-    while found <= _CYCLES:
-        while ready:
-            left -= 1
-            for user in users[ready.pop()]:
-                waiting[user] -= 1
-                if waiting[user] == 0:
-                    ready.append(user)
-        if not left:
-            break
-        found += 1
-        cycle = _walk_back(wiring, waiting)
-        if cycle is None:
+    found: set[int] = set()
+    producers = {i: [v.node for v in row if v is not None] for i, row in enumerate(wiring.sources)}
+    for _ in range(_CYCLES):
+        cycle = cycle_in(producers, found)
+        if not cycle:
             break
         _report([wiring.layers[i] for i in cycle], context)
-        # Take the cycle out, and go on looking behind it.
-        for i in cycle:
-            waiting[i] = 0
-        ready = list(cycle)
-        users = [[u for u in row if waiting[u] > 0] for row in users]
-    return found > 0
-
-
-def _degrees(wiring: Wiring) -> tuple[list[int], list[list[int]]]:
-    waiting = [0] * len(wiring.layers)
-    users: list[list[int]] = [[] for _ in wiring.layers]
-    for i, sources in enumerate(wiring.sources):
-        for value in sources:
-            if value is not None:
-                waiting[i] += 1
-                users[value.node].append(i)
-    return waiting, users
-
-
-def _walk_back(wiring: Wiring, waiting: list[int]) -> list[int] | None:
-    """Follow producers that are still waiting until one comes up again."""
-    at = next((i for i, n in enumerate(waiting) if n > 0), None)
-    order: dict[int, int] = {}
-    while at is not None and at not in order:
-        order[at] = len(order)
-        at = next(
-            (v.node for v in wiring.sources[at] if v is not None and waiting[v.node] > 0), None
-        )
-    if at is None:
-        return None
-    cycle = [i for i, n in order.items() if n >= order[at]]
-    return cycle[::-1]
+        found.update(cycle)
+    return bool(found)
 
 
 def _report(cycle: list[XmlLayer], context: Context) -> None:

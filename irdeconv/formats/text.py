@@ -70,13 +70,7 @@ def dump(
     elide: int | None = ELIDED,
     comments: Mapping[int, str] | None = None,
 ) -> str:
-    """Return the graph as text; `parse` gives it back, without the data of elided constants.
-
-    Every node stands behind its inputs, otherwise in the order of the ids.
-    Constants of up to 16 elements are readable, larger ones base64 of their `.bin` bytes. Of those
-    with more bytes than `elide` (64 KiB) only the size and a hash are printed; None prints all.
-    `comments` are lines without a line break that stand above nodes, by id.
-    """
+    """Return the graph as text, as `irdeconv.dump` does; `comments` have no line breaks."""
     return _Printer(elide, comments or {}).graph(graph)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from sys import intern
 from typing import Any, NoReturn
@@ -21,13 +22,13 @@ from irdeconv.formats.document import (
     NotReadFurther,
     Pairs,
     PortMap,
-    RawSection,
     XmlBody,
     XmlLayer,
     XmlPort,
 )
 from irdeconv.ir.dtypes import BY_PRECISION, ELEMENT_TYPES, ElementType
 from irdeconv.ir.spec import Shape, Spec, parse_dim
+from irdeconv.ops.basic import Section
 
 Element = Any  # lxml's elements are untyped here: its stubs make every text a union
 
@@ -203,17 +204,7 @@ class LayerReader:
             known = (number is not None) + (precision is not None) + (names is not None)
             extra = () if len(e.attrib) == known else self._others(e, _PORT_ATTRIBUTES)
             dims, rt_info = self._inside(e)
-            out.append(
-                XmlPort(
-                    id=number,
-                    precision=precision,
-                    names=names,
-                    dims=dims,
-                    extra=extra,
-                    sub=sub,
-                    rt_info=rt_info,
-                )
-            )
+            out.append(XmlPort(number, precision, names, dims, extra, sub, rt_info))
         return tuple(out)
 
     def _inside(self, port: Element) -> tuple[tuple[str, ...], str | None]:
@@ -306,23 +297,19 @@ class LayerReader:
         )
 
 
+@dataclass(slots=True)
 class Parts:
-    """What is collected of a layer's children."""
+    """What is collected of a layer's children; `once` are the tags that OpenVINO reads once."""
 
-    __slots__ = (
-        "bodies", "data", "data_sub", "inputs", "maps", "once", "outputs", "rt_info", "sections"
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.once: set[str] = set()  # the tags seen of those that OpenVINO reads once
-        self.data: dict[str, str] | None = None
-        self.data_sub = 0
-        self.inputs: tuple[XmlPort, ...] = ()
-        self.outputs: tuple[XmlPort, ...] = ()
-        self.rt_info: str | None = None
-        self.sections: list[RawSection] = []
-        self.bodies: list[XmlBody] = []
-        self.maps: list[PortMap] = []
+    once: set[str] = field(default_factory=set)
+    data: dict[str, str] | None = None
+    data_sub: int = 0
+    inputs: tuple[XmlPort, ...] = ()
+    outputs: tuple[XmlPort, ...] = ()
+    rt_info: str | None = None
+    sections: list[Section] = field(default_factory=list)
+    bodies: list[XmlBody] = field(default_factory=list)
+    maps: list[PortMap] = field(default_factory=list)
 
 
 _NO_PARTS = Parts()  # of a layer without children
@@ -338,13 +325,13 @@ def _rt_info(e: Element) -> str | None:
     return etree.tostring(e, encoding="unicode", with_tail=False) if len(e) else None
 
 
-def raw_section(e: Element) -> RawSection:
+def raw_section(e: Element) -> Section:
     """Return an element as it will be written.
 
     In UTF-8: lxml's default is ASCII, where names that are not become references, and a
     reference is no name.
     """
-    return RawSection(str(e.tag), etree.tostring(e, encoding="utf-8", with_tail=False))
+    return Section(str(e.tag), etree.tostring(e, encoding="utf-8", with_tail=False))
 
 
 _NUMBER_THEN_TEXT = re.compile(r"\s*[0-9]+\.[0-9]*\s*")

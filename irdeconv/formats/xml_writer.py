@@ -101,10 +101,10 @@ def _collect(found: Collector, graph: Graph, depth: int) -> None:
             place = node.location
             if place is not None and problem.attribute is not None:
                 place = place.at(problem.attribute)
-            text = f'{node.type} "{node.name}": {problem.message}'
-            found.add(problem.code, text, location=place, layer=node.name, hint=problem.hint)
+            text = f"{node.label}: {problem.message}"
+            found.add_at(node, problem.code, text, location=place, hint=problem.hint)
         if bodies_of(node) and depth == current().depth:
-            text = f'{node.type} "{node.name}": bodies are nested more than {depth} deep'
+            text = f"{node.label}: bodies are nested more than {depth} deep"
             found.add("E603", text, layer=node.name, hint=raise_hint("depth"))
             return
         for body in bodies_of(node):

@@ -8,7 +8,7 @@ the algorithms of networkx there is a multigraph; only this module imports it.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
@@ -96,6 +96,11 @@ class Node:
     def type(self) -> str:
         """The operation's type as `<layer>` spells it."""
         return self.op.type
+
+    @property
+    def label(self) -> str:
+        """How messages call the layer: type and name."""
+        return f'{self.type} "{self.name}"'
 
     @property
     def outputs(self) -> int:
@@ -250,6 +255,10 @@ class Graph:
         """Return the producers of a node's inputs in port order."""
         return tuple(self._sources[node])
 
+    def producers(self, node: int) -> list[int]:
+        """Return the ids of the producers of a node's inputs in port order."""
+        return [v.node for v in self._sources[node]]
+
     def input_specs(self, node: int) -> tuple[Spec, ...]:
         """Return the specs at a node's inputs in port order."""
         nodes = self._nodes
@@ -353,33 +362,13 @@ class Graph:
 
     def cycle(self) -> list[str]:
         """Return the names along one cycle; empty where there is none."""
-        waiting = {n: len(sources) for n, sources in self._sources.items()}
-        ready = [n for n, count in waiting.items() if not count]
-        for node in ready:  # grows on the way
-            for user, _ in self._users[node]:
-                waiting[user] -= 1
-                if not waiting[user]:
-                    ready.append(user)
-        left = waiting.keys() - set(ready)
-        if not left:
-            return []
-        # Each of these has a producer among them: walking back comes round.
-        at, walked = min(left), dict[int, int]()
-        while at not in walked:
-            walked[at] = len(walked)
-            at = min(v.node for v in self._sources[at] if v.node in left)
-        return [self.node(n).name for n in reversed(list(walked)[walked[at] :])]
+        found = cycle_in({n: self.producers(n) for n in self._sources})
+        return [self.node(n).name for n in found]
 
     def live(self) -> set[int]:
         """Return the ids of the nodes that a Result or a node with side effects needs."""
-        seen = {n.id for n in self.nodes() if n.op.side_effect or n.op.type == "Result"}
-        stack = list(seen)
-        while stack:
-            for p, _ in self._sources[stack.pop()]:
-                if p not in seen:
-                    seen.add(p)
-                    stack.append(p)
-        return seen
+        ends = (n.id for n in self.nodes() if n.op.side_effect or n.op.type == "Result")
+        return reached(ends, self.producers)
 
     # Changing ----------------------------------------------------------------------------------
 
@@ -465,6 +454,47 @@ class Graph:
     def lint(self) -> None:
         """Raise GraphError where a cycle exists."""
         self.topological()
+
+
+def reached(starts: Iterable[int], near: Callable[[int], Iterable[int]]) -> set[int]:
+    """Return the nodes where walks begin and all that they come to; `near` yields the next ones."""
+    seen = set(starts)
+    stack = list(seen)
+    while stack:
+        for node in near(stack.pop()):
+            if node not in seen:
+                seen.add(node)
+                stack.append(node)
+    return seen
+
+
+def cycle_in(producers: Mapping[int, Sequence[int]], others: Collection[int] = ()) -> list[int]:
+    """Return the nodes along one cycle that has none of the others; empty where there is none."""
+    waiting = {n: 0 if n in others else len(sources) for n, sources in producers.items()}
+    users: dict[int, list[int]] = {n: [] for n in producers}
+    for node, sources in producers.items():
+        for source in sources:
+            users[source].append(node)
+    ready = [n for n, count in waiting.items() if not count]
+    for node in ready:  # grows on the way
+        for user in users[node]:
+            waiting[user] -= 1
+            if not waiting[user]:
+                ready.append(user)
+    left = waiting.keys() - set(ready)
+    if not left:
+        return []
+    # Each of these has a producer among them: walking back comes round.
+    at, walked = min(left), dict[int, int]()
+    while at not in walked:
+        walked[at] = len(walked)
+        at = next(source for source in producers[at] if source in left)
+    return list(walked)[walked[at] :][::-1]
+
+
+def upstream(graph: Graph, nodes: Iterable[int], follows: Callable[[Value], bool]) -> set[int]:
+    """Return the ids of nodes and of all producers behind inputs that `follows` accepts."""
+    return reached(nodes, lambda n: (v.node for v in graph.inputs_of(n) if follows(v)))
 
 
 def unique(names: Iterable[str]) -> list[str]:

@@ -11,13 +11,23 @@ I input size, O output size, K kernel, S stride, D dilation, g groups, C and M c
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from irdeconv.proof.model import FLOATS, Ints, Layer, TypedArray, Unproved, integers, need, reals
+from irdeconv.proof.model import (
+    FLOATS,
+    Array,
+    Ints,
+    Layer,
+    TypedArray,
+    Unproved,
+    integers,
+    need,
+    reals,
+)
 from irdeconv.proof.sizes import Expr, Size
 
 CONVOLUTIONS = ("Convolution", "GroupConvolution")
@@ -136,6 +146,43 @@ class LayerDefinition:
         if self.forward:
             return begin, (size + total - span) // stride + 1
         return begin, full - total if wanted is None else wanted
+
+    def windows(
+        self,
+        space: Sequence[Size],
+        kernel: Sequence[int],
+        numbers: Callable[[int], Sequence[Size]],
+    ) -> list[tuple[Size, Size]]:
+        """Return (begin, O) along each spatial axis; `numbers` are those of an input port."""
+        n, shape, pads = len(self.strides), self.output_shape, self.pads
+        wanted = [None] * n if shape is None else numbers(shape)
+        ends = [[0] * n] * 2 if pads is None else [numbers(pads + end) for end in (0, 1)]
+        rows = enumerate(zip(space, kernel, wanted, strict=True))
+        free = (self.window(a, *row) for a, row in rows)
+        # Windows compose: the pads of the canonical layer cut its full output.
+        return [(b + p, o - p - q) for (b, o), p, q in zip(free, *ends, strict=True)]
+
+    def ordered(self, filter: Array) -> Array:
+        """Return a filter as [g, M/g, C/g, *K]."""
+        need(filter.ndim == len(self.filter_axes), f"the filter has rank {filter.ndim}")
+        w = filter.transpose(self.filter_axes)
+        if self.groups is not None:
+            need(len(w) % self.groups == 0, f"{len(w)} channels in {self.groups} groups")
+            w = w.reshape(self.groups, len(w) // self.groups, *w.shape[1:])
+        return w if self.forward else w.swapaxes(1, 2)
+
+
+def readings(
+    size: int, begin: int, outputs: int, step: tuple[int, int], taps: int, forward: bool
+) -> Array:
+    """Return the place [O, K] along an axis that each output reads through each tap, -1 for none.
+
+    `step` are stride and dilation, `forward` as in LayerDefinition.
+    """
+    o, k = np.arange(outputs)[:, None], np.arange(taps) * step[1]
+    at = o * step[0] + k - begin if forward else (o + begin - k) // step[0]
+    met = forward | ((o + begin - k) % step[0] == 0)
+    return np.where(met & (at >= 0) & (at < size), at, -1)
 
 
 def family(layer: Layer) -> str | None:

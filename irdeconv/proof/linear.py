@@ -1,8 +1,8 @@
 """Proofs at exact sizes of everything that is linear in the data, element by element.
 
-Constants and vectors of sizes are evaluated as arrays, all other values as sums of numbered
-elements (sums.py). A convolution, a deconvolution by its definition, and a product of matrices add
-numbers for their outputs.
+A `ModelWalk` evaluates constants and vectors of sizes as arrays. What all other values are, its
+subclasses say: in a `LinearWalk` sums of numbered elements (sums.py). A convolution, a
+deconvolution by its definition, and a product of matrices add numbers for their outputs.
 """
 
 from __future__ import annotations
@@ -13,25 +13,28 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.proof.definition import (
     ACTIVATIONS,
     CONVOLUTIONS,
     OWN,
-    LayerDefinition,
+    Activation,
     activation,
     check_runs,
     define,
     finish,
     is_deconvolution,
+    readings,
 )
 from irdeconv.proof.language import check_open, evaluate, listed_call, move, output_type
 from irdeconv.proof.model import (
     BITS,
     FLOATS,
+    MOST_LAYERS,
     MOVES,
     REFUSED,
     Array,
@@ -45,6 +48,7 @@ from irdeconv.proof.model import (
     TypedArray,
     Unproved,
     need,
+    region,
     room,
     whole,
 )
@@ -60,21 +64,15 @@ from irdeconv.proof.sums import (
     scaled,
 )
 
-MOST_SUMMED, MOST_LAYERS = 4096, 20_000
+MOST_SUMMED = 4096
 # The types of constants as files store them, to which weights may be rounded.
 _STORED = {"f16": np.float16, "f32": np.float32}
 
 
-class Fixed(NamedTuple):
-    """A constant; `stored` is the float type in which the file has it."""
-
-    given: TypedArray
-    stored: Any = None
-
-
-Value = Fixed | Linear
+Value = Any  # a TypedArray, or what depends on data
 Leaf = Callable[[Port, Layer], Value | None]
-Choice = Callable[[Port, Sequence[int]], Fixed]
+Rule = Callable[[Any, Call, Sequence[Value]], Value]
+Choice = Callable[[Port, Sequence[int]], TypedArray]
 
 
 class Misfit(Unproved):
@@ -85,256 +83,158 @@ class Misfit(Unproved):
         self.axis, self.size = axis, size
 
 
-class LinearWalk:
+class NoOutput(Unproved):
+    """A layer has no output at the sizes chosen."""
+
+
+@dataclass
+class ModelWalk:
     """Evaluates values of a model.
 
+    Those that depend on data have `type`, `shape`, and `each`, which moves their elements.
     `leaf` tells those at which it stops, by port and reader; `choose` a vector for sizes that are
     not known. Where it `runs`, OpenVINO has to run its deconvolutions; if it is `fixed`, too, it
     knows all sizes before, and takes no convolution without outputs.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        bases: Bases,
-        leaf: Leaf,
-        choose: Choice | None = None,
-        runs: bool = False,
-        fixed: bool = False,
-    ) -> None:
-        self.model, self.bases, self.leaf, self.choose = model, bases, leaf, choose
-        self.runs, self.fixed = runs, fixed
-        self.values: dict[Port, Value] = {}
-        self.held = 0  # elements of all values
+    model: Model
+    leaf: Leaf
+    choose: Choice | None = None
+    runs: bool = False
+    fixed: bool = False
+    values: dict[Port, Value] = field(default_factory=dict)
+    rules: ClassVar[dict[str, Rule]]  # of what depends on data and does not only move it
+    lift: ClassVar[Any]  # (value): a constant as what values are that depend on data
+    _joined: ClassVar[Any]  # (values): all elements behind one another, then a zero
+    _plus: ClassVar[Any]  # (a, b): the sum of values of one shape
+    _activated: ClassVar[Any]  # (value, last): a value behind an activation
+    # (layer, x, w, reads): the sums [N, g, m, *O] over data [N, g, k, *S] times [g, m, k, *T].
+    _block: ClassVar[Any]
 
     def value(self, port: Port) -> Value:
         """Return a value; Unproved where it cannot be followed."""
-        pending, needed = [port.layer], set()
-        while pending:
-            place = pending.pop()
-            if place in needed:
-                continue
-            needed.add(place)
-            room((len(needed),), MOST_LAYERS, "layers")
+
+        def stops(p: Port, reader: Layer | None) -> bool:
+            found = reader and (self.values.get(p) or self.leaf(p, reader))
+            if found is not None:
+                self.values[p] = found
+            return found is not None
+
+        places, _ = region(self.model, port, stops, MOST_LAYERS)
+        for place in places:
             layer = self.model.layers[place]
-            for p in layer.inputs:
-                found = self.values.get(p) or self.leaf(p, layer)
-                if found is None:
-                    pending.append(p.layer)
-                else:
-                    self.values[p] = found
-            if not layer.inputs and layer.elements is None:
-                raise Unproved(f"{layer} is no part of the rewriting")
-        # Layers stand behind those that they read, so no recursion: models are deep.
-        for place in sorted(needed):
-            layer = self.model.layers[place]
+            known = bool(layer.inputs) or layer.elements is not None
+            need(known, f"{layer} is no part of the rewriting")
             try:
                 made = self._step(layer, [self.values[p] for p in layer.inputs])
             except REFUSED as e:
                 raise Unproved(f"{layer} is not followed: {e}") from None
             for i, value in enumerate(made):
                 self.values.setdefault(Port(place, i), value)
-                self.held = room((1, self.held + room(_shape(value))), MOST_HELD)
         return self.values[port]
 
     def _step(self, layer: Layer, given: Sequence[Value]) -> list[Value]:
         if layer.elements is not None:
-            return [Fixed(layer.elements, _STORED.get(layer.elements.type))]
+            return [layer.elements._replace(stored=_STORED.get(layer.elements.type))]
         if layer.type in CONVOLUTIONS or is_deconvolution(layer):
             return [self._convolve(layer, given)]
-        if layer.type == "ShapeOf" and isinstance(given[0], Linear):
+        if layer.type == "ShapeOf" and not isinstance(given[0], TypedArray):
             blank = np.broadcast_to(np.float32(0), given[0].shape)
-            given = [Fixed(TypedArray(blank, "f32"))]
-        known = [v.given for v in given if isinstance(v, Fixed)]
+            given = [TypedArray(blank, "f32")]
+        known = [v for v in given if isinstance(v, TypedArray)]
         if len(known) == len(given) and layer.type not in ("MatMul", "Einsum"):
             if self.runs and not self.fixed:
                 check_open(layer, [v.type for v in known])
             ports = (0,) if layer.type == "Convert" else MOVES.get(layer.type, ())
-            kinds = {v.stored for i, v in enumerate(given) if isinstance(v, Fixed) and i in ports}
+            kinds = {v.stored for i, v in enumerate(known) if i in ports}
             stored = kinds.pop() if len(kinds) == 1 else None
-            return [Fixed(v, stored) for v in evaluate(layer, known)]
+            return [v._replace(stored=stored) for v in evaluate(layer, known)]
         if layer.type in MOVES:
             return list(self._moved(layer, given))
-        need(layer.type in RULES, f"{layer} is not followed")
-        call, _ = listed_call(layer, [v.given if isinstance(v, Fixed) else v for v in given])
-        return [RULES[layer.type](self, call, given)]
+        need(layer.type in self.rules, f"{layer} is not followed")
+        call, _ = listed_call(layer, given)
+        return [self.rules[layer.type](self, call, given)]
 
-    def linear(self, value: Value) -> Linear:
-        """Return a value as a sum of terms."""
-        return value if isinstance(value, Linear) else self.bases.constant(*value)
-
-    def _moved(self, layer: Layer, given: Sequence[Value]) -> list[Linear]:
+    def _moved(self, layer: Layer, given: Sequence[Value]) -> list[Value]:
         """Move the numbers of all elements, then what these stand for."""
-        ports = [i for i in range(len(given)) if i in MOVES[layer.type]]
-        most = max(1 if isinstance(v, Fixed) else len(v.terms) for v in given)
-        room((most, sum(math.prod(_shape(given[i])) for i in ports)))
-        values = [self.linear(given[i]) for i in ports]
-        rest = [v.given for i, v in enumerate(given) if isinstance(v, Fixed) and i not in ports]
-        types = [(v.given.type if isinstance(v, Fixed) else v.type) or "" for v in given]
-        output_type(layer, types)  # refuses types that do not fit
-        if len(rest) + len(ports) < len(given) or len({v.last for v in values}) > 1:
-            raise Unproved(f"{layer} has inputs that are not followed")
+        ports = MOVES[layer.type]
+        values = [self.lift(v) for i, v in enumerate(given) if i in ports]
+        whole = self._joined(values)
         ends = np.cumsum([0] + [math.prod(v.shape) for v in values]).tolist()
         starts = zip(itertools.pairwise(ends), values, strict=True)
-        numbers = [np.arange(*e).reshape(v.shape) for e, v in starts]
-        blank = Term(np.full((), NONE))
-        terms = []
-        for row in itertools.zip_longest(*(v.terms for v in values), fillvalue=blank):
-            pairs = [(t, v.shape) for t, v in zip(row, values, strict=True)]
-            index = _behind([np.broadcast_to(t.number, shape) for t, shape in pairs], NONE)
-            factor = [np.broadcast_to(1.0 if t.factor is None else t.factor, s) for t, s in pairs]
-            plain = all(t.factor is None for t in row)
-            terms.append(Term(index, None if plain else _behind(factor, 1.0)))
-        whole, out = values[0]._replace(terms=tuple(terms)), []
-        for at in move(layer, numbers, rest):
-            if whole.last and (at < 0).any():
-                raise Unproved(f"{layer} puts zeros beside what has an activation")
-            room((len(terms), *at.shape))
-            out.append(whole.each(partial(np.take, indices=at)))
-        return out
+        numbers = (np.arange(*e).reshape(v.shape) for e, v in starts)
+        inputs = [next(numbers) if i in ports else v for i, v in enumerate(given)]
+        return [self._taken(layer, whole, at) for at in move(layer, inputs)]
 
-    def _add(self, call: Call, given: Sequence[Value]) -> Linear:
-        a, b = self._pair(call, given)
-        return added(a, scaled(b, np.array(-1.0)) if call.layer.type == "Subtract" else b)
+    def _taken(self, layer: Layer, whole: Value, at: Array) -> Value:
+        return whole.each(partial(np.take, indices=at))
 
-    def _scale(self, call: Call, given: Sequence[Value]) -> Linear:
-        """Multiply or divide by a constant."""
-        a, b = self._pair(call, given)
-        value, constant = (a, given[1]) if isinstance(given[1], Fixed) else (b, given[0])
-        divides = call.layer.type == "Divide"
-        if not isinstance(constant, Fixed) or (divides and value is b):
-            raise Unproved(f"{call.layer} does not take a value times a constant")
-        c = np.asarray(constant.given.array, np.float64)
-        if divides:
-            with np.errstate(all="ignore"):
-                c, exact = 1 / c, abs(np.frexp(c)[0]) == 0.5
-            call.need((exact & np.isfinite(c)).all(), "it divides by other than powers of 2")
-        return scaled(value, c)
-
-    def _pair(self, call: Call, given: Sequence[Value]) -> Sequence[Linear]:
+    def _pair(self, call: Call, given: Sequence[Value]) -> Sequence[Value]:
         """Return the operands of Add or Multiply in one shape."""
-        values = [self.linear(v) for v in given]
+        values = [self.lift(v) for v in given]
         same = call.word("auto_broadcast", "numpy", "none") == "numpy"
         call.need(same or len({v.shape for v in values}) == 1, "its shapes differ")
         return self._alike(call.layer, values)
 
-    def _alike(self, layer: Layer, values: Sequence[Linear]) -> Sequence[Linear]:
-        """Return values in one shape; Unproved where types differ or an activation was applied.
-
-        OpenVINO computes sums of integers in three ways: modulo 2**n, up to the largest, in f32.
-        """
+    def _alike(self, layer: Layer, values: Sequence[Value]) -> Sequence[Value]:
+        """Return values in one shape."""
         shape = np.broadcast_shapes(*(v.shape for v in values))
         room(shape)
-        types = {v.type for v in values}
-        if len(types) > 1 or not types <= {*FLOATS} or any(v.last for v in values):
-            raise Unproved(f"{layer} is not followed for its types or activations")
-        return [v.each(lambda a: np.broadcast_to(a, shape)) for v in values]
+        return [v.each(partial(np.broadcast_to, shape=shape)) for v in values]
 
-    def _convert(self, call: Call, given: Sequence[Value]) -> Linear:
-        value = self.linear(given[0])
-        call.need(call.said["destination_type"] == value.type, f"it converts {value.type}")
-        return value
+    def _activate(self, call: Call, given: Sequence[Value]) -> Value:
+        value = self.lift(given[0])
+        return self._activated(value, activation(call.layer, value.type, given[1:]))
 
-    def _sum(self, call: Call, given: Sequence[Value]) -> Linear:
-        layer = call.layer
-        [value] = self._alike(layer, [self.linear(given[0])])
-        axes = _known(given[1])
-        chosen = sorted({a % max(len(value.shape), 1) for a in axes})
-        rank = len(value.shape)
-        if len(chosen) < len(axes) or not all(-rank <= a < rank for a in axes):
-            raise Unproved(f"{layer} sums over the axes {axes} of {list(value.shape)}")
-        shape = [n for a, n in enumerate(value.shape) if a not in chosen]
-        first = value.each(lambda a: np.moveaxis(a, chosen, range(len(chosen))).reshape(-1, *shape))
-        out = Linear(value.type, (Term(np.full(shape, NONE)),))
-        for i in range(room((value.shape[a] for a in chosen), MOST_SUMMED)):
-            out = added(out, first.each(partial(np.take, indices=i, axis=0)))
-        keeps = call.word("keep_dims")
-        return out.each(partial(np.expand_dims, axis=chosen)) if keeps else out
-
-    def _activate(self, call: Call, given: Sequence[Value]) -> Linear:
-        value, *others = self.linear(given[0]), *given[1:]
-        numbers = [v.given if isinstance(v, Fixed) else v for v in others]
-        return value._replace(last=(*value.last, activation(call.layer, value.type, numbers)))
-
-    def _convolve(self, layer: Layer, given: Sequence[Value]) -> Linear:
+    def _convolve(self, layer: Layer, given: Sequence[Value]) -> Value:
         """Evaluate a convolution or deconvolution of any dialect by its definition."""
-        x, w = (self.linear(v) for v in given[:2])
+        x, w = (self.lift(v) for v in given[:2])
         d = define(layer, len(x.shape))
-        need(len(w.shape) == len(d.filter_axes), f"{layer} has a filter of rank {len(w.shape)}")
-        x = x.each(partial(np.transpose, axes=d.data_axes))
-        w = w.each(partial(np.transpose, axes=d.filter_axes))
-        if d.groups is not None:
-            split = (d.groups, w.shape[0] // d.groups, *w.shape[1:])
-            w = w.each(lambda a: a.reshape(split))
-        w = w if d.forward else w.each(lambda a: a.swapaxes(1, 2))
+        x, w = x.each(partial(np.transpose, axes=d.data_axes)), w.each(d.ordered)
         g, m, k, *kernel = w.shape
         n, c, *space = x.shape
         if c != g * k:
             text = f"{layer}: {c} channels of data, {g * k} of the filter"
             raise Misfit(text, (layer.inputs[0], d.data_axes[1]), g * k)
-        reads, sizes = [], []
-        axes = list(zip(space, kernel, strict=True))
-        for a, (begin, size) in enumerate(self._windows(layer, given, d, axes)):
+
+        def numbers(port: int) -> Ints:
+            value = given[port]
+            if port == d.output_shape and self.choose and not isinstance(value, TypedArray):
+                rows = enumerate(zip(space, kernel, strict=True))
+                free = [d.window(a, *row, None)[1] for a, row in rows]
+                value = self.choose(layer.inputs[port], free)
+            return whole(value)
+
+        reads = []
+        for a, (begin, size) in enumerate(d.windows(space, kernel, numbers)):
+            if size < 0:
+                raise NoOutput(f"{layer} would have {size} outputs")
             room((size, kernel[a]))
             fits = kernel[a] > 0 and size >= (d.forward and self.fixed and layer.version != OWN)
             need(fits, f"{layer}: the kernel does not fit")
-            o, t = np.arange(size)[:, None], np.arange(kernel[a]) * d.dilations[a]
-            if d.forward:
-                at = o * d.strides[a] + t - begin
-            else:
-                at = o + begin - t
-                at = np.where(at % d.strides[a] == 0, at // d.strides[a], NONE)
-            reads.append(np.where((at >= 0) & (at < space[a]), at, NONE))
-            sizes.append(size)
+            step = d.strides[a], d.dilations[a]
+            reads.append(readings(space[a], begin, size, step, kernel[a], d.forward))
+        sizes = [len(r) for r in reads]
         if self.runs:
             check_runs(layer, d, c, tuple(sizes))
         x = x.each(lambda a: a.reshape(n, g, k, *space))
-        back, whole = np.argsort(d.data_axes), (n, g * m, *sizes)
-        y = self._block(layer, x, w, reads).each(lambda a: a.reshape(whole).transpose(back))
+        back, shape = np.argsort(d.data_axes), (n, g * m, *sizes)
+        y = self._block(layer, x, w, reads).each(lambda a: a.reshape(shape).transpose(back))
         if d.bias is not None:
-            shape = [g * m if a == d.data_axes[1] else 1 for a in range(len(whole))]
-            bias = self.linear(given[d.bias]).each(lambda a: a.reshape(shape))
-            y = added(*self._alike(layer, [y, bias]))
-        return y._replace(last=(finish(d.activation, y.type),)) if d.activation else y
+            column = [g * m if a == d.data_axes[1] else 1 for a in range(len(shape))]
+            bias = self.lift(given[d.bias]).each(lambda a: a.reshape(column))
+            y = self._plus(*self._alike(layer, [y, bias]))
+        return self._activated(y, finish(d.activation, y.type)) if d.activation else y
 
-    def _windows(
-        self, layer: Layer, given: Sequence[Value], d: LayerDefinition, axes: Sequence[Ints]
-    ) -> list[tuple[int, int]]:
-        """Return (begin, O) of every spatial axis, whose (I, K) are given."""
-        free = [d.window(a, size, k, None) for a, (size, k) in enumerate(axes)]
-        if d.pads is not None:
-            pads = [_known(given[d.pads + i]) for i in range(2)]
-            return [(b + p, o - p - q) for (b, o), p, q in zip(free, *pads, strict=True)]
-        if d.output_shape is None:
-            return free
-        sizes = given[d.output_shape]
-        if isinstance(sizes, Linear) and self.choose is not None:
-            sizes = self.choose(layer.inputs[d.output_shape], [o for _, o in free])
-        wanted = zip(axes, _known(sizes), strict=True)
-        return [d.window(a, size, k, n) for a, ((size, k), n) in enumerate(wanted)]
-
-    def _block(self, layer: Layer, x: Linear, w: Linear, reads: Sequence[Array] = ()) -> Linear:
-        """Return the sums over data [N, g, k, *S] times filter [g, m, k, *T]."""
-        if x.last or w.last or x.type != w.type or x.type not in {*FLOATS, *BITS}:
-            raise Unproved(f"{layer} is not followed for its types or an activation before it")
-        for base in self.bases.of(x):
-            base.is_data |= base.values is None and base.block is None
-        sizes = [len(r) for r in reads]
-        rows, inner = x.shape[1] * w.shape[1], math.prod(sizes)
-        block = Block(x, w, tuple(reads))
-        shape = (*x.shape[:2], w.shape[1], *sizes)
-        numbers = self.bases.add(shape, block=block, rows=max(rows, 1), inner=max(inner, 1))
-        return Linear(x.type, (Term(numbers),))
-
-    def _einsum(self, call: Call, given: Sequence[Value]) -> Linear:
+    def _einsum(self, call: Call, given: Sequence[Value]) -> Value:
         text = call.said["equation"]
         parts = re.fullmatch("([A-Za-z]+),([A-Za-z]+)->([A-Za-z]*)", text)
         if parts is None:
             raise Unproved(f"{call.layer} has the equation {text[:40]!r}")
         return self._product(call.layer, given, [list(p) for p in parts.groups()])
 
-    def _matmul(self, call: Call, given: Sequence[Value]) -> Linear:
-        values, labels = [self.linear(v) for v in given], []
+    def _matmul(self, call: Call, given: Sequence[Value]) -> Value:
+        values, labels = [self.lift(v) for v in given], []
         for value, name, side in zip(values, "ab", ("ik", "kj"), strict=True):
             flag = call.word(f"transpose_{name}")
             last = ["k"] if len(value.shape) == 1 else list(reversed(side) if flag else side)
@@ -342,24 +242,23 @@ class LinearWalk:
         batch = [la for la in max(labels, key=len) if la not in "ijk"]
         for i, value in enumerate(values):  # an axis of size 1 is repeated along the other's
             other = dict(zip(labels[1 - i], values[1 - i].shape, strict=True))
-            gone = [
-                la
-                for la, n in zip(labels[i], value.shape, strict=True)
-                if n == 1 < other.get(la, 1)
-            ]
-            axes = tuple(labels[i].index(la) for la in gone if la != "k")
+            own = enumerate(zip(labels[i], value.shape, strict=True))
+            axes = tuple(a for a, (la, n) in own if la != "k" and n == 1 < other.get(la, 1))
             values[i] = value.each(partial(np.squeeze, axis=axes))
             labels[i] = [la for a, la in enumerate(labels[i]) if a not in axes]
         out = batch + [la for la in "ij" if la in labels[0] + labels[1]]
         return self._product(call.layer, values, [*labels, out])
 
-    def _product(self, layer: Layer, given: Sequence[Value], labels: list[list[str]]) -> Linear:
+    def _swaps(self, x: Value, w: Value) -> bool:
+        """Return whether `w` is the data of a product, and `x` the filter."""
+        return False
+
+    def _product(self, layer: Layer, given: Sequence[Value], labels: list[list[str]]) -> Value:
         """Multiply and sum by labels of axes; one operand is the data, the other one the filter."""
-        x, w = (self.linear(v) for v in given)
+        x, w = (self.lift(v) for v in given)
         need(x.type in FLOATS, f"{layer} of {x.type}")
         of_x, of_w, out = labels
-        bases = [self.bases.of(v) for v in (x, w)]
-        if any(b.is_data for b in bases[1]) or all(b.values is not None for b in bases[0]):
+        if self._swaps(x, w):
             x, w, of_x, of_w = w, x, of_w, of_x
         sizes = dict(zip(of_x, x.shape, strict=True)) | dict(zip(of_w, w.shape, strict=True))
         both = [la for la in of_x if la in of_w]
@@ -379,30 +278,128 @@ class LinearWalk:
         return self._block(layer, x, w).each(lambda a: a.reshape(shape).transpose(back))
 
 
-RULES: dict[str, Callable[[LinearWalk, Call, Sequence[Value]], Linear]] = {
+@dataclass
+class LinearWalk(ModelWalk):
+    """Evaluates values as sums of terms."""
+
+    bases: Bases = field(default_factory=Bases)
+    held: int = 0  # elements of all values
+
+    def lift(self, value: Value) -> Linear:
+        """Return a constant as a sum of terms, too."""
+        return value if isinstance(value, Linear) else self.bases.constant(value)
+
+    def _step(self, layer: Layer, given: Sequence[Value]) -> list[Value]:
+        made = super()._step(layer, given)
+        # All values are kept, as several layers may read one: their sum has a limit, too.
+        self.held = room((1, self.held + sum(room(v.shape) for v in made)), MOST_HELD)
+        return made
+
+    def _moved(self, layer: Layer, given: Sequence[Value]) -> list[Value]:
+        output_type(layer, [v.type or "" for v in given])  # refuses types that do not fit
+        return super()._moved(layer, given)
+
+    def _joined(self, values: Sequence[Linear]) -> Linear:
+        need(len({v.last for v in values}) < 2, "what has other activations is joined")
+        room((max(len(v.terms) for v in values), sum(math.prod(v.shape) for v in values)))
+        blank = Term(np.full((), NONE))
+        terms = []
+        for row in itertools.zip_longest(*(v.terms for v in values), fillvalue=blank):
+            pairs = [(t, v.shape) for t, v in zip(row, values, strict=True)]
+            index = _behind([np.broadcast_to(t.number, shape) for t, shape in pairs], NONE)
+            factor = [np.broadcast_to(1.0 if t.factor is None else t.factor, s) for t, s in pairs]
+            plain = all(t.factor is None for t in row)
+            terms.append(Term(index, None if plain else _behind(factor, 1.0)))
+        return values[0]._replace(terms=tuple(terms))
+
+    def _taken(self, layer: Layer, whole: Linear, at: Array) -> Value:
+        if whole.last and (at < 0).any():
+            raise Unproved(f"{layer} puts zeros beside what has an activation")
+        room((len(whole.terms), *at.shape))
+        return super()._taken(layer, whole, at)
+
+    def _block(self, layer: Layer, x: Linear, w: Linear, reads: Sequence[Array] = ()) -> Linear:
+        if x.last or w.last or x.type != w.type or x.type not in {*FLOATS, *BITS}:
+            raise Unproved(f"{layer} is not followed for its types or an activation before it")
+        for base in self.bases.of(x):
+            base.is_data |= base.values is None and base.block is None
+        sizes = [len(r) for r in reads]
+        rows, inner = x.shape[1] * w.shape[1], math.prod(sizes)
+        block = Block(x, w, tuple(reads))
+        shape = (*x.shape[:2], w.shape[1], *sizes)
+        numbers = self.bases.add(shape, block=block, rows=max(rows, 1), inner=max(inner, 1))
+        return Linear(x.type, (Term(numbers),))
+
+    def _plus(self, a: Linear, b: Linear) -> Linear:
+        return added(a, b)
+
+    def _activated(self, value: Linear, last: Activation) -> Linear:
+        return value._replace(last=(*value.last, last))
+
+    def _swaps(self, x: Linear, w: Linear) -> bool:
+        bases = [self.bases.of(v) for v in (x, w)]
+        return any(b.is_data for b in bases[1]) or all(b.values is not None for b in bases[0])
+
+    def _alike(self, layer: Layer, values: Sequence[Linear]) -> Sequence[Linear]:
+        # OpenVINO computes sums of integers in three ways: modulo 2**n, up to the largest, in f32.
+        types = {v.type for v in values}
+        if len(types) > 1 or not types <= {*FLOATS} or any(v.last for v in values):
+            raise Unproved(f"{layer} is not followed for its types or activations")
+        return super()._alike(layer, values)
+
+    def _add(self, call: Call, given: Sequence[Value]) -> Linear:
+        a, b = self._pair(call, given)
+        return added(a, scaled(b, np.array(-1.0)) if call.layer.type == "Subtract" else b)
+
+    def _scale(self, call: Call, given: Sequence[Value]) -> Linear:
+        """Multiply or divide by a constant."""
+        a, b = self._pair(call, given)
+        value, constant = (a, given[1]) if isinstance(given[1], TypedArray) else (b, given[0])
+        divides = call.layer.type == "Divide"
+        if not isinstance(constant, TypedArray) or (divides and value is b):
+            raise Unproved(f"{call.layer} does not take a value times a constant")
+        c = np.asarray(constant.array, np.float64)
+        if divides:
+            with np.errstate(all="ignore"):
+                c, exact = 1 / c, abs(np.frexp(c)[0]) == 0.5
+            call.need((exact & np.isfinite(c)).all(), "it divides by other than powers of 2")
+        return scaled(value, c)
+
+    def _convert(self, call: Call, given: Sequence[Value]) -> Linear:
+        value = self.lift(given[0])
+        call.need(call.said["destination_type"] == value.type, f"it converts {value.type}")
+        return value
+
+    def _sum(self, call: Call, given: Sequence[Value]) -> Linear:
+        [value] = self._alike(call.layer, [self.lift(given[0])])
+        chosen = sorted(axes_of(whole(given[1]), len(value.shape)))
+        shape = [n for a, n in enumerate(value.shape) if a not in chosen]
+        first = value.each(lambda a: np.moveaxis(a, chosen, range(len(chosen))).reshape(-1, *shape))
+        out = Linear(value.type, (Term(np.full(shape, NONE)),))
+        for i in range(room((value.shape[a] for a in chosen), MOST_SUMMED)):
+            out = added(out, first.each(partial(np.take, indices=i, axis=0)))
+        keeps = call.word("keep_dims")
+        return out.each(partial(np.expand_dims, axis=chosen)) if keeps else out
+
+
+ModelWalk.rules = {
+    "MatMul": ModelWalk._matmul,
+    "Einsum": ModelWalk._einsum,
+    **dict.fromkeys(ACTIVATIONS, ModelWalk._activate),
+}
+LinearWalk.rules = {
+    **ModelWalk.rules,
     **dict.fromkeys(("Add", "Subtract"), LinearWalk._add),
     **dict.fromkeys(("Multiply", "Divide"), LinearWalk._scale),
-    "Negative": lambda walk, _, given: scaled(walk.linear(given[0]), np.array(-1.0)),
+    "Negative": lambda walk, _, given: scaled(walk.lift(given[0]), np.array(-1.0)),
     "ReduceSum": LinearWalk._sum,
     "Convert": LinearWalk._convert,
-    "MatMul": LinearWalk._matmul,
-    "Einsum": LinearWalk._einsum,
-    **dict.fromkeys(ACTIVATIONS, LinearWalk._activate),
 }
-
-
-def _shape(value: Value) -> Ints:
-    return value.given.array.shape if isinstance(value, Fixed) else value.shape
 
 
 def _behind(arrays: Sequence[Array], last: float) -> Array:
     """Return all elements behind one another, then one more, which an index of -1 means."""
     return np.append(np.concatenate([a.reshape(-1) for a in arrays]), last)
-
-
-def _known(value: Value) -> Ints:
-    """Return the integers of a constant vector."""
-    return whole(value.given if isinstance(value, Fixed) else None)
 
 
 SIZES, CUTS = (1, 2, 3, 5, 8), (0, 1, 2, 3, -1)
@@ -432,7 +429,7 @@ class Leaves:
             self.values[port] = self._known(port) or self._numbered(port)
         return self.values[port]
 
-    def choose(self, port: Port, free: Sequence[int]) -> Fixed:
+    def choose(self, port: Port, free: Sequence[int]) -> TypedArray:
         """Return sizes of the output that are wanted at run time."""
         if port not in self.values:
             raise Unproved("the sizes wanted of the output are computed inside of the rewriting")
@@ -440,10 +437,10 @@ class Leaves:
         sizes = [max(o - c, 1) for o, c in zip(free, cuts, strict=True)]
         self.asked += sizes
         type = self.ob.fact(port).type or "i64"
-        self.values[port] = made = Fixed(TypedArray(np.array(sizes, np.int64), type))
+        self.values[port] = made = TypedArray(np.array(sizes, np.int64), type)
         return made
 
-    def _known(self, port: Port) -> Fixed | None:
+    def _known(self, port: Port) -> TypedArray | None:
         def leaf(read: Port, reader: Layer) -> Value | None:
             shape = self.ob.fact(read).shape if reader.type == "ShapeOf" else None
             sizes = [n for n in shape or () if isinstance(n, int)]
@@ -452,10 +449,10 @@ class Leaves:
             return Linear(None, (Term(np.broadcast_to(NONE, sizes)),))
 
         try:
-            value = LinearWalk(self.ob.source, self.bases, leaf).value(port)
+            value = LinearWalk(self.ob.source, leaf, bases=self.bases).value(port)
         except Unproved:
             return None
-        return value if isinstance(value, Fixed) else None
+        return value if isinstance(value, TypedArray) else None
 
     def _numbered(self, port: Port) -> Linear:
         type, shape = self.ob.fact(port)
@@ -514,9 +511,9 @@ def _source(
         def leaf(port: Port, reader: Layer, leaves: Leaves = leaves) -> Value | None:
             return leaves.get(port) if port in stops else None
 
-        walk = LinearWalk(ob.source, leaves.bases, leaf, leaves.choose)
+        walk = LinearWalk(ob.source, leaf, leaves.choose, bases=leaves.bases)
         try:
-            return leaves, walk.linear(walk.value(ob.wanted))
+            return leaves, walk.lift(walk.value(ob.wanted))
         except Misfit as e:
             if e.axis in fixed:
                 return leaves, e
@@ -532,9 +529,13 @@ def _compared(ob: Obligation, leaves: Leaves, wanted: Linear) -> float:
         return leaves.get(ob.twins[port]) if port in ob.twins else None
 
     walk = LinearWalk(
-        ob.lowered, leaves.bases, leaf, runs=True, fixed=not leaves.chosen + leaves.asked
+        ob.lowered,
+        leaf,
+        runs=True,
+        fixed=not leaves.chosen + leaves.asked,
+        bases=leaves.bases,
     )
-    output = walk.linear(walk.value(ob.output))
+    output = walk.lift(walk.value(ob.output))
     same = [f"{v.type} {list(v.shape)} {v.last}" for v in (output, wanted)]
     need(same[0] == same[1], f"the value is {same[0]}, the source's is {same[1]}")
     if 0 in wanted.shape:

@@ -9,8 +9,8 @@ tap stands for one k throughout, no pair is missing, and the weights are the sam
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from irdeconv.proof.definition import Activation, LayerDefinition
 from irdeconv.proof.model import Array, Ints, Layer, Structure, Unproved, need
-from irdeconv.proof.sizes import Case, Size
+from irdeconv.proof.sizes import Case, Size, is_empty, is_int
 from irdeconv.proof.sums import Part, compare
 
 NEVER, WRONG = -1, -2  # emitted taps that read zeros only, or what the definition does not read
@@ -35,21 +35,25 @@ Moves = tuple[tuple[int, Bounds], ...]  # of a copy along each coordinate, and b
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of a view: explicit along axis `digit` of the table, or open.
+    """One axis of a view: explicit, or open along axis `coordinate` of the base.
 
     Position q of an open axis is t = step*q + shift: a zero unless low <= t < high for all
     `bounds`. Only moved data have a step other than 1, and only where radix is 1. t // radix is the
-    place along the base's axis `coordinate` (0: batch, then the spatial ones); t % radix runs along
-    axis `digit` of the table, None where radix is 1.
+    place along the base's axis `coordinate` (0: batch, then the spatial ones; None: explicit).
+    t % radix runs along the table's axis of the same place, as q does of an explicit axis.
     """
 
     length: Size
-    digit: int | None = None
     coordinate: int | None = None
     radix: int = 1
     shift: Size = 0
     bounds: Bounds = ()
     step: int = 1
+
+    @property
+    def rows(self) -> Any:
+        """How long the table is along it."""
+        return self.length if self.coordinate is None else self.radix
 
     @property
     def span(self) -> Size:
@@ -109,7 +113,7 @@ class View:
     blocks are counted through. A block is a sum of convolutions with the same rows. Of moved
     elements of the data, channel + COPY_STEP * i is one of copy i. With (move, bounds) =
     `copies[i][c]` its t along coordinate c is `move` more, and also within `bounds`, or it is
-    zero; i is the same for all digits of open axes. Each axis of the tensor is a run of `axes`, in
+    zero; i is the same along open axes of the table. Each axis of the tensor is a run of `axes`, in
     row-major order, of as many as `runs` says (0: it has the size 1). `bias` has a number for each
     element of the table (with `bias_numbered` that of an element of an input); then comes the
     `activation`.
@@ -128,12 +132,35 @@ class View:
     @property
     def shape(self) -> tuple[Size, ...]:
         """The sizes of the tensor's axes."""
-        return tuple(math.prod(a.length for a in self.run(i)) for i in range(len(self.runs)))
+        return tuple(math.prod(a.length for a in row) for row in self.rows)
+
+    @property
+    def ndim(self) -> int:
+        """The rank of the tensor."""
+        return len(self.runs)
+
+    @property
+    def rows(self) -> list[tuple[Axis, ...]]:
+        """What each axis of the tensor consists of."""
+        return [self.run(a) for a in range(len(self.runs))]
 
     def run(self, a: int) -> tuple[Axis, ...]:
         """Return what one axis of the tensor consists of."""
         first = sum(self.runs[:a])
         return self.axes[first : first + self.runs[a]]
+
+    def grouped(self, runs: Iterable[Sequence[Axis]]) -> View:
+        """Return a view whose tensor has other runs of the same axes."""
+        rows, places = list(runs), {id(a): i for i, a in enumerate(self.axes)}
+        axes = tuple(a for r in rows for a in r)
+        order = [places[id(a)] for a in axes]  # equal axes are not the same one
+        bias = None if self.bias is None else self.bias.transpose(order)
+        table, lengths = self.table.transpose(order), tuple(map(len, rows))
+        return replace(self, table=table, bias=bias, axes=axes, runs=lengths)
+
+    def transpose(self, order: Iterable[int]) -> View:
+        """Return a view of the same axes in another order."""
+        return self.grouped(map(self.run, order))
 
     @property
     def is_finished(self) -> bool:
@@ -197,9 +224,9 @@ class MapComparison:
             a.coordinate != i for i, a in enumerate(axes[2:], 1)
         ):
             raise Unproved("the axes of the output are not those of the data")
-        table = by_channel(view.table, axes)  # no order of digits is promised before
-        self.finish(axes)
-        if not any(type(n) is int and n == 0 for n in shape):
+        table = by_channel(view.table, order)
+        self.finish(order)
+        if not is_empty(shape):
             for residues in product(*(range(a.radix) for a in axes[2:])):
                 self.residues(axes[2:], residues, last(table, residues))
 
@@ -220,7 +247,7 @@ class MapComparison:
         if not plain or not all(self.case.implies(e, (n, size - 1 - n)) for e in axis.inside(n)):
             raise Unproved("the batch is not kept as it is")
 
-    def finish(self, axes: Sequence[Axis]) -> None:
+    def finish(self, order: Sequence[int]) -> None:
         """Compare bias and activation."""
         bias, wanted = self.view.bias, self.wanted.bias
         if wanted is not None and not self.wanted.bias_numbered and not wanted.any():
@@ -230,7 +257,7 @@ class MapComparison:
         if self.view.bias_numbered != self.wanted.bias_numbered:
             raise Unproved("a constant bias stands for a computed one")
         if bias is not None and wanted is not None:
-            found = by_channel(bias, axes)
+            found = by_channel(bias, order)
             right = wanted.reshape((-1,) + (1,) * (found.ndim - 1))
             self.agree([found], np.broadcast_to(right, found.shape), "the bias")
         if self.view.activation != self.wanted.activation:
@@ -267,12 +294,12 @@ class MapComparison:
         w, d = self.wanted, self.wanted.definition
         S, D, (begin, size) = d.strides[a], d.dilations[a], w.windows[a]
         data, kernel = w.data[d.data_axes[2 + a]], w.weights.shape[3 + a]
-        reached, line = [MISSING] * kernel, []
         first, place = self.places(a, out, read)
         read = read or Read(out, 1, 0, ())
-        require_few(a, max(kernel, emitted * len(read.live)))
+        taps = max(kernel, emitted * len(read.live))
+        need(taps <= MOST_ALONG, f"axis {a}: {taps:,} taps; at most {MOST_ALONG:,} are followed")
         met = [(t, live) for t in range(emitted) for live in read.live]
-        stands = [NEVER] * len(met)
+        reached, stands, line = [MISSING] * kernel, [NEVER] * len(met), []
         for at, (t, live) in enumerate(met):
             pair = _met(out, read, residue, t, live, first, place)
             if pair is None:
@@ -307,8 +334,7 @@ class MapComparison:
         w, d = self.wanted, self.wanted.definition
         sizes = w.data[d.data_axes[2 + a]], w.windows[a][1]
         i, v = (
-            0 if type(n) is int and n == 1 else self.case.free(name)
-            for n, name in zip(sizes, "iv", strict=True)
+            0 if is_int(n, 1) else self.case.free(name) for n, name in zip(sizes, "iv", strict=True)
         )
         if read and type(i) is not int and type(v) is not int:
             periods, S = (out.radix * read.axis.radix, read.stride), d.strides[a]
@@ -414,12 +440,6 @@ class MapComparison:
         self.rounding = max(self.rounding, compare(low, [right], what))
 
 
-def require_few(axis: int, taps: int) -> None:
-    """Raise Unproved where an axis has too many taps to look at one by one."""
-    if taps > MOST_ALONG:
-        raise Unproved(f"axis {axis}: {taps:,} taps; at most {MOST_ALONG:,} are followed")
-
-
 def _met(
     out: Axis, read: Read, residue: int, t: int, live: int, i: Size, o: Size
 ) -> tuple[Size, Size, list[Size]] | None:
@@ -453,10 +473,10 @@ def _divided(n: Size, by: int) -> Size | None:
     return quotient if rest == 0 else None
 
 
-def by_channel(table: Array, axes: Sequence[Axis]) -> Array:
-    """Return a table [C, *radixes] of axes N, C, *spatial."""
-    digits = [a.digit for a in (axes[1], axes[0], *axes[2:]) if a.digit is not None]
-    return table.transpose(digits).reshape([axes[1].length, *(a.radix for a in axes[2:])])
+def by_channel(table: Array, order: Sequence[int]) -> Array:
+    """Return a table [C, *radixes], given the places of the axes N, C, *spatial."""
+    turned = table.transpose(order)
+    return turned.reshape(turned.shape[1:])
 
 
 def last(array: Array, places: Sequence[int]) -> Array:

@@ -1,8 +1,6 @@
-"""A model as the proof sees it, and the registry of its rules.
+"""A model as the proof sees it: layers in order, with attributes as the file spells them.
 
-What the proof knows of a model: layers in order, with attributes as the file spells them.
-
-How the rules of the language are listed, and what they need: attributes, vectors, limits.
+Also the registry of the language's rules, and what these need: attributes, vectors, limits.
 """
 
 from __future__ import annotations
@@ -41,11 +39,18 @@ class Port(NamedTuple):
 class TypedArray(NamedTuple):
     """Elements with the type that the file gives them: "f32", "i64", "boolean", "bf16", ...
 
-    Types that NumPy lacks are held in wider ones (bf16 and f8 in float32, u4 in uint8).
+    Types that NumPy lacks are held in wider ones (bf16 and f8 in float32, u4 in uint8). `stored` is
+    the float type of NumPy in which a file has them, where that is known.
     """
 
     array: Array
     type: str
+    stored: Any = None
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The sizes of the axes."""
+        return tuple(self.array.shape)
 
 
 class Fact(NamedTuple):
@@ -109,6 +114,31 @@ class Model:
         return self.layers[port.layer]
 
 
+def region(
+    model: Model,
+    output: Port,
+    stops: Callable[[Port, Layer | None], bool],
+    most: float = math.inf,
+) -> tuple[list[int], list[Port]]:
+    """Return the layers between a value and those at which it `stops`, in order, and the latter.
+
+    `stops` takes a value, and the layer that reads it, if it is not the output. Layers stand behind
+    those that they read, so no walk needs a recursion: models are deep.
+    """
+    places, ends = set[int](), dict[Port, None]()
+    todo: list[tuple[Port, Layer | None]] = [(output, None)]
+    while todo:
+        port, reader = todo.pop()
+        if stops(port, reader):
+            ends[port] = None
+        elif port.layer not in places:
+            places.add(port.layer)
+            room((len(places),), most, "layers")
+            layer = model.of(port)
+            todo += [(p, layer) for p in layer.inputs]
+    return sorted(places), list(ends)
+
+
 @dataclass(frozen=True)
 class Obligation:
     """To show: value `output` of `lowered` equals value `wanted` of `source`.
@@ -158,6 +188,8 @@ class Proof:
 
 
 LARGEST_ARRAY, HIGHEST_RANK, LONGEST_VECTOR = 1 << 25, 16, 1 << 16
+MOST_LAYERS = 20_000  # of what was rewritten
+MOST_RESIZED = 1 << 19  # elements of an axis; OpenVINO computes places in f32
 FLOATS = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.float32}
 BITS = {"i64": 64, "i32": 32, "i16": 16, "i8": 8, "u64": 64, "u32": 32, "u16": 16, "u8": 8}
 PACKED = {"i4": 4, "u4": 4}  # only Convert reads them
@@ -202,8 +234,13 @@ def op(rows: str, moves: bool = True) -> Callable[[Run], Run]:
     return add
 
 
-class Call(NamedTuple):
-    """A layer at work; `said` are its attributes with defaults."""
+@dataclass(frozen=True)
+class Call:
+    """A layer at work; `said` are its attributes with defaults.
+
+    Rules move arrays by the methods from `pick` on; in `proof.steps` these take views, whose sizes
+    may be open.
+    """
 
     layer: Layer
     said: Mapping[str, str]
@@ -249,10 +286,65 @@ class Call(NamedTuple):
         if len({a.shape for a in x}) > 1:
             self.word("auto_broadcast", "numpy")
 
-    def pick(self, x: Array, axis: int, at: Array) -> Array:
+    def pick(self, x: Any, axis: int, at: Array) -> Any:
         """Return the elements at some places of an axis; outside of it there is nothing."""
         self.room((*x.shape[:axis], at.size, *x.shape[axis + 1 :]))
         return pick(x, axis, at, self.nothing)
+
+    def pad(self, x: Any, rows: Sequence[tuple[Any, Any]]) -> Any:
+        """Put nothing before and behind each axis; negative numbers cut off."""
+        sizes = [(n, *row) for n, row in zip(x.shape, rows, strict=True)]
+        # At run time OpenVINO reads foreign memory where an axis is cropped by more than its size.
+        self.need(
+            all(min(b, e) >= -n for n, b, e in sizes), "it crops zeros that it inserts itself"
+        )
+        self.room(map(sum, sizes))
+        for axis, (n, b, e) in enumerate(sizes):
+            x = self.pick(x, axis, np.arange(-b, n + e))
+        return x
+
+    def cut(self, x: Any, parts: Sequence[Any]) -> Any:
+        """Return slices of the axes."""
+        return np.asarray(x[tuple(parts)], x.dtype)
+
+    def insert(self, x: Any, axis: int, stride: int, trailing: bool) -> Any:
+        """Put nothing between elements, `trailing`: also behind the last one."""
+        n = x.shape[axis]
+        o = np.arange(*self.room([stride * n if trailing or not n else stride * (n - 1) + 1]))
+        return self.pick(x, axis, np.where(o % stride, -1, o // stride))
+
+    def resize(self, x: Any, axis: int, f: int, h: int) -> Any:
+        """Return f elements for each: output o takes element floor((2*o + h) / (2*f))."""
+        n = x.shape[axis]
+        self.need(f * n < MOST_RESIZED, f"{f * n} elements may be too many for f32")
+        at = np.clip((2 * np.arange(f * n) + h) // (2 * f), 0, n - 1)
+        return self.pick(x, axis, at) if f > 1 else x
+
+    def join(self, parts: Sequence[Any], axis: int) -> Any:
+        """Join tensors along an axis."""
+        self.room([sum(p.size for p in parts)])
+        return np.concatenate(parts, axis)
+
+    def expand(self, x: Any, axes: Sequence[int]) -> Any:
+        """Return x with axes of size 1 at these places of the result."""
+        return np.expand_dims(x, tuple(axes))
+
+    def broadcast(self, x: Any, shape: Sequence[Any]) -> Any:
+        """Repeat x along its axes of size 1."""
+        return np.broadcast_to(x, self.room(shape))
+
+    def reshape(self, x: Any, shape: Sequence[Any], kept: Sequence[int] | None = None) -> Any:
+        """Return x in another shape, in which -1 is what is left.
+
+        `kept` axes are as they were; None: a size of 0 would not have meant that.
+        """
+        out, kept = list(shape), kept or ()
+        if -1 in out:  # kept dimensions cancel, even those of 0
+            size = math.prod(d for i, d in enumerate(x.shape) if i not in kept)
+            rest = -math.prod(d for i, d in enumerate(out) if i not in kept)
+            self.need(rest and size % rest == 0, f"-1 in {out} stands for nothing")
+            out[out.index(-1)] = size // rest
+        return x.reshape(self.room(out))
 
     def inside(self, at: TypedArray, sizes: Any, wraps: bool) -> Array:
         """Return indices counted from 0; negative ones count from the end, where that is so."""
@@ -318,7 +410,7 @@ def vector(given: Any, far: bool = False) -> list[Any]:
     """
     known = isinstance(given, TypedArray) and given.array.ndim < 2 and given.type in ("i32", "i64")
     need(known, "a vector of integers is not known")
-    found = list(given.array.reshape(-1).tolist())
+    found = [v.__index__() if hasattr(v, "__index__") else v for v in given.array.flat]
     near = far or all(abs(v) < 1 << 31 for v in found if isinstance(v, int))
     need(near, f"a vector has numbers beyond 32 bits: {found[:9]}")
     return found
@@ -331,7 +423,7 @@ def whole(given: Any, far: bool = False) -> Ints:
     return tuple(map(int, found))
 
 
-def room(shape: Iterable[int], most: int = LARGEST_ARRAY, what: str = "elements") -> int:
+def room(shape: Iterable[int], most: float = LARGEST_ARRAY, what: str = "elements") -> int:
     """Return the number of elements; Unproved where there are too many."""
     size = math.prod(shape)
     need(0 <= size <= most, f"{size} {what} are more than the proof takes on")

@@ -1,10 +1,7 @@
-"""Pairs the values of two models, from their interface on.
+"""Pairs the values of two models, by equal layers, and by a proof where a region was rewritten.
 
-What a user sees of two models from outside: inputs, outputs and variables.
-
-Which inputs OpenVINO knows before a model runs; some layers it does not run without that.
-
-Pairs the values of two models: by equal layers, and by a proof where a region was rewritten.
+It begins with their interface: inputs, outputs and variables. Some layers OpenVINO does not run
+unless it knows an input beforehand; that must not change.
 """
 
 from __future__ import annotations
@@ -12,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice, product
 
 import numpy as np
@@ -20,7 +17,18 @@ import numpy as np
 from irdeconv.proof import linear, symbolic
 from irdeconv.proof.definition import CONVOLUTIONS, is_deconvolution
 from irdeconv.proof.language import listed_call
-from irdeconv.proof.model import RULES, Array, Fact, Layer, Model, Obligation, Port, Proof, Unproved
+from irdeconv.proof.model import (
+    RULES,
+    Array,
+    Fact,
+    Layer,
+    Model,
+    Obligation,
+    Port,
+    Proof,
+    Unproved,
+    region,
+)
 from irdeconv.proof.reader import signature
 from irdeconv.proof.sums import half, weighs
 from irdeconv.proof.symbolic import LayerProof, ProofVerdict
@@ -113,6 +121,7 @@ def is_late(layer: Layer, known: set[int]) -> bool:
 
 
 Prover = Callable[[Obligation], Proof]
+PROVERS: tuple[Prover, ...] = (symbolic.prove, linear.prove)
 Inside = Callable[[str, int, int], ProofVerdict]
 MOST_GUESSES = 8  # by alike layers that read a value
 _IMPURE = {"RandomUniform", "Multinomial", "ReadValue", "Assign", "Parameter", "Result"}
@@ -122,7 +131,7 @@ def check(
     source: Model,
     lowered: Model,
     fact: Callable[[Port], Fact] | None = None,
-    provers: Sequence[Prover] = (symbolic.prove, linear.prove),
+    provers: Sequence[Prover] = PROVERS,
     inside: Inside | None = None,
     *,
     body: bool = False,
@@ -146,22 +155,21 @@ def _pure(layer: Layer) -> bool:
     return bool(known) and (layer.type == "Const" or not layer.rest)
 
 
+@dataclass
 class _Pairing:
     """Finds for the values of `lowered` those of `source` that they equal: their twins."""
 
-    def __init__(
-        self,
-        source: Model,
-        lowered: Model,
-        fact: Callable[[Port], Fact] | None,
-        provers: Sequence[Prover],
-        inside: Inside,
-        body: bool,
-    ) -> None:
-        self._inside, self._own = inside, ("Const",) if body else ("Parameter", "Const")
+    _source: Model
+    _lowered: Model
+    _told: Callable[[Port], Fact] | None
+    _provers: Sequence[Prover]
+    _inside: Inside
+    _body: bool
+
+    def __post_init__(self) -> None:
+        source, lowered = self._source, self._lowered
+        self._fact = self._told or self._declared
         self._bodies: dict[tuple[int, int], list[ProofVerdict]] = {}  # by the places of layers
-        self._source, self._lowered, self._provers = source, lowered, provers
-        self._fact = fact or self._declared
         self._signatures = [[signature(y) for y in m.layers] for m in (source, lowered)]
         self._known = [known_inputs(m) for m in (source, lowered)]
         self._twins: dict[Port, Port] = {}
@@ -239,7 +247,8 @@ class _Pairing:
     def _declared(self, port: Port) -> Fact:
         layer = self._source.of(port)
         fact = layer.outputs[port.port] if port.port < len(layer.outputs) else Fact(None, None)
-        if layer.type not in self._own:
+        own = ("Const",) if self._body else ("Parameter", "Const")
+        if layer.type not in own:
             self._asked.append(f"{layer} has type and shape as declared: {fact}")
         return fact
 
@@ -421,11 +430,11 @@ class _Pairing:
         These are all that a proof may ask for. Regions go on behind the values `inner` of the
         source and their twins.
         """
-        read = _given(
-            self._lowered, output, lambda p: p in self._twins and self._twins[p] not in inner
+        _, read = region(
+            self._lowered, output, lambda p, _: p in self._twins and self._twins[p] not in inner
         )
-        for port in _given(self._source, wanted, lambda p: p in self._images and p not in inner):
-            read += self._images[port]
+        _, ends = region(self._source, wanted, lambda p, _: p in self._images and p not in inner)
+        read += [p for port in ends for p in self._images[port]]
         twins = {port: self._twins[port] for port in dict.fromkeys(read)}
         return Obligation(self._source, self._lowered, wanted, output, twins, self._fact)
 
@@ -448,21 +457,6 @@ class _Pairing:
             elif not (same and self._hit(pair[1].layer) and self._twins[pair[1]] == pair[0]):
                 self._prove(*pair)
         return self._twins.get(output) == self._first[wanted]
-
-
-def _given(model: Model, end: Port, known: Callable[[Port], bool]) -> list[Port]:
-    """Return the known values from which a value is computed."""
-    found: list[Port] = []
-    seen, todo = {end}, [end]
-    while todo:
-        port = todo.pop()
-        if known(port):
-            found.append(port)
-            continue
-        inputs = set(model.layers[port.layer].inputs) - seen
-        seen |= inputs
-        todo += inputs
-    return found
 
 
 def _change(exact: Array, half: Array) -> float:

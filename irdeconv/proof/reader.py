@@ -63,16 +63,14 @@ def read(xml: Path | str, bin: Path | str | None = None) -> Model:
         raise Unproved(f"{xml}: {str(e) or 'not enough memory'}") from None
     version = _number(root, "version")
     need(root.tag == "net" and version in (10, 11), f"{xml}: it is no <net> of version 10 or 11")
-    layers = _named(_LayerFile(root, blob).layers, version == 10)
-    parameters, results = (
-        tuple(i for i, y in enumerate(layers) if y.type == t) for t in ("Parameter", "Result")
-    )
+    model = _LayerFile(root, blob).model
+    layers = _named(list(model.layers), version == 10)
     said = [e for e in root.iterchildren("*") if e.tag not in ("layers", "edges", "rt_info")]
     said = [e for e in said if e.tag != "meta_data"] + root.findall("rt_info/runtime_options")
     if any("offset" in e.attrib for part in said for e in part.iter()):
         raise Unproved(f"<{said[0].tag}> refers to the weights file, which is not compared")
     rest = "\n".join([f"version {version}", *map(_canonical, said)])
-    return Model(tuple(layers), parameters, results, rest, files)
+    return replace(model, layers=tuple(layers), rest=rest, files=files)
 
 
 def _contents(path: Path) -> bytes:
@@ -196,15 +194,17 @@ class _LayerFile:
         self._sources: list[list[Port | None]] = [[None] * len(p[0]) for p in self._ports]
         for edge in _inside(root, "edges", "edge"):
             self._connect(edge)
-        self.layers: list[Layer] = []
         self._places: dict[int, int] = {}  # of layers, by the number of their element
+        layers: list[Layer] = []
         for index in self._order():
-            self.layers.append(self._layer(self._elements[index], index))
+            layers.append(self._layer(self._elements[index], index))
             self._places[index] = len(self._places)
-        _widen(self.layers)
-        self.model = Model(tuple(self.layers), self._of("Parameter"), self._of("Result"))
-        ends = (("input", self.model.parameters), ("output", self.model.results))
-        self._ends = {at: f"{kind} {i}" for kind, places in ends for i, at in enumerate(places)}
+        _widen(layers)
+        kinds = {"Parameter": "input", "Result": "output"}
+        ends = [tuple(i for i, y in enumerate(layers) if y.type == kind) for kind in kinds]
+        self.model = Model(tuple(layers), ends[0], ends[1])
+        rows = zip(kinds.values(), ends, strict=True)
+        self._ends = {at: f"{kind} {i}" for kind, places in rows for i, at in enumerate(places)}
 
     def _enter(self, index: int, e: Element) -> list[dict[int, int]]:
         """Note the layer's id; return the positions of its input and output ports by their ids."""
@@ -336,7 +336,7 @@ class _LayerFile:
         known = e.get("type") in _LOOPS and re.fullmatch(OPSET, e.get("version", ""))
         found = sorted({*tags} & {*_BODIES})
         bodies = {tag: _LayerFile(e.find(tag), self._blob) for tag in found}
-        lines = [f"{tag} {'' if known else bodies[tag]._text()}" for tag in bodies]
+        lines = [f"{tag} {'' if known else described(bodies[tag].model)}" for tag in bodies]
         for tag in sorted(set(tags) - set(bodies)):
             body = bodies.get(_BODY_OF[tag])
             for entry in sorted(e.find(tag).iterchildren("*"), key=lambda entry: entry.tag):
@@ -355,13 +355,6 @@ class _LayerFile:
     def _end(self, ident: int) -> str | None:
         """Return which Parameter or Result has an id, by their order; None where none has it."""
         return self._ends.get(self._places.get(self._ids.get(ident, -1), -1))
-
-    def _of(self, kind: str) -> tuple[int, ...]:
-        return tuple(i for i, y in enumerate(self.layers) if y.type == kind)
-
-    def _text(self) -> str:
-        """Return a text that two bodies share only if they compute the same."""
-        return described(self.model)
 
 
 def described(model: Model) -> str:

@@ -128,6 +128,26 @@ def _parts(value: Any) -> tuple[Mapping[Monomial, int], int]:
     return {}, value.__index__()
 
 
+def is_int(n: Any, value: int) -> bool:
+    """Return whether a size is known to be a number; to compare an open one splits the sizes."""
+    return type(n) is int and n == value
+
+
+def is_empty(shape: Iterable[Any]) -> bool:
+    """Return whether a size is known to be 0."""
+    return any(is_int(n, 0) for n in shape)
+
+
+def ratio(a: Size, b: Size) -> int:
+    """Return the number that b is to be multiplied by to get a, 0 if there is none."""
+    if type(b) is int:
+        return a // b if type(a) is int and b and a % b == 0 else 0
+    [(m, n), *_] = b.terms.items()
+    f = a.terms.get(m, 0) // n if isinstance(a, Expr) else 0
+    left = a - b * f
+    return f if is_int(left, 0) else 0
+
+
 class Case:
     """What is assumed of the sizes: facts e >= 0, some of them answers that split off this case."""
 

@@ -1,10 +1,4 @@
-"""Sums of products with data elements, and their comparison.
-
-Whether sums of weights are equal, exactly or up to the rounding of one weight.
-
-Sums of multiples of numbered elements, which are scaled and added to each other.
-
-Sums of products with data elements, and whether two of them are equal at every output.
+"""Sums of products with data elements, and whether two of them are equal at every output.
 
 Everything has a number: elements of constants, of what is read from outside (data, or symbols such
 as a computed filter), outputs of convolutions. A value is a sum of terms; each tells for every
@@ -12,7 +6,8 @@ element which number it is a multiple of. Two values are equal where for each ou
 of the data the weights of all taps that read there add up to the same, channel by channel. Outputs
 whose taps coincide in the same way are one class, so few equations between weights are left.
 
-Which constants may be stored in f16: weights, but no number that decides a size or an index.
+Sums of weights are equal exactly, or up to the rounding of one weight. Of constants only weights
+may be stored in f16, no number that decides a size or an index.
 """
 
 from __future__ import annotations
@@ -284,7 +279,7 @@ class Bases:
         self.all.append(Base(start, shape, **what))
         return numbers
 
-    def constant(self, given: TypedArray, stored: Any) -> Linear:
+    def constant(self, given: TypedArray) -> Linear:
         """Return the numbers of a constant; a zero has none."""
         values = np.asarray(given.array)
         if values.dtype.kind not in "fiub" or not np.isfinite(values).all():
@@ -292,7 +287,7 @@ class Bases:
         flat = values.reshape(-1).astype(np.float64)
         if values.dtype.kind in "iu" and (np.abs(flat) >= 2.0**53).any():
             raise Unproved("a constant has integers of more than 53 bits")
-        numbers = self.add(values.shape, values=flat, stored=stored, rows=max(flat.size, 1))
+        numbers = self.add(values.shape, values=flat, stored=given.stored, rows=max(flat.size, 1))
         return Linear(given.type, (Term(np.where(values == 0, NONE, numbers)),))
 
     def of(self, value: Linear) -> list[Base]:

@@ -1,17 +1,14 @@
-"""Proofs for all sizes, and the verdict on a pair of models.
-
-A deconvolution against what took its place, for all sizes.
+"""A deconvolution against what took its place, for all sizes, and the verdict on two models.
 
 What is computed from the data is followed as a `View` (maps.py): a table says which row an element
 comes from, and along the batch and every spatial axis its place is an affine expression of the
 position. Sizes are ints or sizes.Expr. What is decided on the way splits the sizes into cases
 (sizes.every_case); every case has to be shown.
-
-What was proved of two models.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -19,25 +16,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.proof import language
 from irdeconv.proof.definition import (
     CONVOLUTIONS,
-    LayerDefinition,
     check_runs,
     define,
     finish,
-    ints,
     is_deconvolution,
 )
 from irdeconv.proof.maps import MapComparison, Reference, View
 from irdeconv.proof.model import (
     FLOATS,
+    MOST_LAYERS,
     MOVES,
     REFUSED,
     RULES,
-    Array,
+    Fact,
     Layer,
     Model,
     Obligation,
@@ -45,7 +40,10 @@ from irdeconv.proof.model import (
     Proof,
     TypedArray,
     Unproved,
+    computed,
     need,
+    region,
+    room,
     vector,
 )
 from irdeconv.proof.sizes import (
@@ -56,24 +54,20 @@ from irdeconv.proof.sizes import (
     SizesTooLarge,
     SizesTooSmall,
     every_case,
+    ratio,
 )
-from irdeconv.proof.steps import BEHIND, STEPS, biased, deconvolved
+from irdeconv.proof.steps import BEHIND, STEPS, biased, called, deconvolved
 from irdeconv.proof.views import (
     Leaf,
     Numbers,
     Zeros,
-    canonical,
     data_view,
-    divides,
     elements,
     filled,
-    moved,
-    numbers,
     plain,
     zero_shape,
 )
 
-MOST_LAYERS = 20_000
 _IN_INTEGERS = "Abs Add Convert Maximum Minimum Multiply Negative Range ShapeOf Subtract".split()
 Value = View | Reference | Leaf | Numbers | Zeros | TypedArray
 
@@ -132,7 +126,7 @@ def _compared(walk: RegionWalk) -> MapComparison:
         (ob.source, ob.wanted, lambda p: p if p in images else None),
         (ob.lowered, ob.output, ob.twins.get),
     ]
-    layers = [[m.layers[i] for i in region(m, end, leaf)] for m, end, leaf in sides]
+    layers = [[m.layers[i] for i in _followed(m, end, leaf)] for m, end, leaf in sides]
     deconvolved = [any(map(is_deconvolution, side)) for side in layers]
     if any(deconvolved) and not deconvolved[0]:
         sides.reverse()
@@ -141,6 +135,7 @@ def _compared(walk: RegionWalk) -> MapComparison:
         one = [y.type in CONVOLUTIONS for y in layers[0]].count(True) == 1
         need(one, "no deconvolution is on either side, nor one convolution in the source")
         walk.defining = True
+    # It decides which leaf is the data and which one the filter, so the second side knows.
     first = walk.value(*sides[0])
     walk.defining = False
     second = walk.value(*sides[1])
@@ -154,34 +149,57 @@ def _compared(walk: RegionWalk) -> MapComparison:
     return comparison
 
 
-def region(model: Model, output: Port, leaf: Callable[[Port], Port | None]) -> list[int]:
+def _divides(n: Expr, shape: Sequence[Size]) -> bool:
+    """Return whether a number is a product of sizes of a shape, or less by a whole factor."""
+    sizes = [v for v in shape if isinstance(v, Expr)]
+    most = math.prod(max(v, 1) for v in shape if not isinstance(v, Expr))
+    chosen = (c for r in range(len(sizes)) for c in itertools.combinations(sizes, r + 1))
+    return any(1 <= ratio(n, math.prod(c)) <= most for c in chosen)
+
+
+def _moved(layer: Layer, inputs: Sequence[Any]) -> list[Numbers]:
+    """Move numbers of elements; only zeros may join them."""
+    ports, given = MOVES[layer.type], list[Any]()
+    for port, value in enumerate(inputs):
+        if port in ports:
+            is_zero = not isinstance(value, Numbers)
+            value = np.full(zero_shape(value), -1) if is_zero else value.array
+        given.append(value)
+    kind = next(v.type for v in inputs if isinstance(v, Numbers))
+    return [Numbers(kind, a) for a in language.move(layer, given)]
+
+
+def _followed(model: Model, output: Port, leaf: Callable[[Port], Port | None]) -> list[int]:
     """Return the layers between a value and the leaves, each behind those that it reads.
 
     Constants, and what is computed from constants alone, are not leaves.
     """
-    found: set[int] = set()
-    stack = [output]
-    while stack:
-        port = stack.pop()
-        if port.layer in found or (leaf(port) is not None and not is_constant(model, port)):
-            continue
-        found.add(port.layer)
-        need(len(found) <= MOST_LAYERS, f"what was rewritten has more than {MOST_LAYERS} layers")
-        stack += model.of(port).inputs
-    return sorted(found)
+
+    def stops(port: Port, _: Layer | None) -> bool:
+        return leaf(port) is not None and not is_constant(model, port)
+
+    return region(model, output, stops, MOST_LAYERS)[0]
 
 
 def is_constant(model: Model, port: Port, most: int = 64) -> bool:
     """Whether a value is computed from few constants alone."""
-    seen, stack = {port.layer}, [port.layer]
-    while stack and len(seen) <= most:
-        layer = model.layers[stack.pop()]
-        if not layer.inputs and layer.elements is None:
-            return False
-        new = {p.layer for p in layer.inputs} - seen
-        seen |= new
-        stack += new
-    return not stack
+    with suppress(Unproved):
+        places, _ = region(model, port, lambda p, _: False, most)
+        layers = (model.layers[i] for i in places)
+        return all(y.inputs or y.elements is not None for y in layers)
+    return False
+
+
+def open_leaf(case: Case, port: Port, name: str, fact: Fact, least: int) -> Leaf:
+    """Return a value as it is; its open sizes are symbols, `least` at least where they may be."""
+    if fact.shape is None:
+        raise Unproved(f'the rank of "{name}" is not known')
+    sizes = list[Size]()
+    for a, n in enumerate(fact.shape):
+        low, high = (n, n) if isinstance(n, int) else n
+        low = max(low, least if high is None else min(least, high))
+        sizes.append(n if isinstance(n, int) else case.symbol(f"{name}[{a}]", low, high))
+    return Leaf(port, fact.type, tuple(sizes))
 
 
 @dataclass
@@ -191,10 +209,7 @@ class RegionWalk:
     ob: Obligation
     case: Case
     least: int = 0  # of the open sizes
-    leaves: dict[Port, Leaf] = field(default_factory=dict)
-    vectors: dict[Port, Array] = field(default_factory=dict)
-    roles: dict[Port, Any] = field(default_factory=dict)
-    starts: dict[Port, int] = field(default_factory=dict)  # the first numbers of elements
+    leaves: dict[Port, Value] = field(default_factory=dict)  # by their roles
     count: int = 0  # of the numbers that leaves have
     shapes: list[tuple[Size, ...]] = field(default_factory=list)  # of tensors
     products: list[tuple[Layer, Expr]] = field(default_factory=list)  # of open sizes
@@ -213,7 +228,7 @@ class RegionWalk:
                 raise Unproved(f"output {port.port} of {model.of(port)} is not known")
             return self.leaf(at)
 
-        order, inner = region(model, output, leaf), set[int]()  # what convolutions read
+        order, inner = _followed(model, output, leaf), set[int]()  # what convolutions read
         for at in reversed(order):
             layer = model.layers[at]
             if at in inner or layer.type in CONVOLUTIONS or is_deconvolution(layer):
@@ -231,40 +246,28 @@ class RegionWalk:
 
         The product has to be one of sizes of some tensor; return whether there are any.
         """
-        shapes = [*self.shapes, *(leaf.shape for leaf in self.leaves.values())]
         for layer, n in self.products:
-            if not any(divides(n, shape) for shape in shapes):
+            if not any(_divides(n, shape) for shape in self.shapes):
                 raise SizesTooLarge(f"{layer}: {n} is no product of the sizes of a tensor")
         return bool(self.products)
 
     def leaf(self, port: Port) -> Value:
         """Return what stands for a value of the source model, by its role in the deconvolution."""
         if port not in self.leaves:
-            kind, shape = self.ob.fact(port)
             name = self.ob.source.of(port).name
-            if shape is None:
-                raise Unproved(f'the rank of "{name}" is not known')
-            sizes = tuple(
-                n if isinstance(n, int) else self._size(f"{name}[{a}]", *n)
-                for a, n in enumerate(shape)
-            )
-            self.leaves[port] = Leaf(port, kind, sizes)
-        leaf = self.leaves[port]
-        return self.roles[port](leaf) if port in self.roles else self._vector(leaf)
-
-    def _size(self, name: str, low: int, high: int | None) -> Expr:
-        return self.case.symbol(name, max(low, self.least), high)
+            leaf = open_leaf(self.case, port, name, self.ob.fact(port), self.least)
+            self.shapes.append(leaf.shape)
+            self.leaves[port] = self._vector(leaf)
+        return self.leaves[port]
 
     def _vector(self, leaf: Leaf) -> Value:
         """Return a short input of integers as symbols for sizes, others as they are."""
         sizes = [type(n) is int and n < 9 for n in leaf.shape]
         if leaf.type not in ("i32", "i64") or len(sizes) > 1 or not all(sizes):
             return leaf
-        if leaf.port not in self.vectors:
-            name, count = self.ob.source.of(leaf.port).name, math.prod(leaf.shape)
-            symbols = [self.case.symbol(f"{name}:{i}", -self.case.largest) for i in range(count)]
-            self.vectors[leaf.port] = np.array(symbols, object).reshape(leaf.shape)
-        return TypedArray(self.vectors[leaf.port], leaf.type)
+        name, count = self.ob.source.of(leaf.port).name, math.prod(leaf.shape)
+        symbols = [self.case.symbol(f"{name}:{i}", -self.case.largest) for i in range(count)]
+        return TypedArray(np.array(symbols, object).reshape(leaf.shape), leaf.type)
 
     def layer(self, layer: Layer, inputs: list[Value], inner: bool) -> Sequence[Value]:
         """Return the outputs of a layer; `inner` if a convolution reads what is made of them."""
@@ -278,8 +281,7 @@ class RegionWalk:
             x = inputs[0]
             if isinstance(x, Reference):
                 raise Unproved("the shape of a deconvolution is asked for")
-            shape = x.array.shape if isinstance(x, TypedArray) else x.shape
-            sizes = np.array([*shape, None], object)[:-1]
+            sizes = np.array([*x.shape, None], object)[:-1]
             return [TypedArray(sizes, layer.attributes.get("output_type", "i64"))]
         if layer.type in RULES:
             language.output_type(layer, [str(v.type) for v in inputs])  # refuses what misfits
@@ -288,22 +290,23 @@ class RegionWalk:
             target = vector(constants[1])
             if layer.attributes.get("mode") == "numpy" and any(isinstance(n, Expr) for n in target):
                 return [filled(self.case, constants[0], target)]
-        zeros = [v for v in inputs if isinstance(v, Zeros)]
-        if zeros and len(zeros) + len(constants) == len(inputs):
-            return [self.of_zeros(layer, inputs)]
         if len(constants) == len(inputs):
             return self.of_constants(layer, constants)
-        numbered = [v for v in inputs if isinstance(v, Numbers)]
-        if layer.type == "Add" and len(numbered) == 1 and len(inputs) - len(zeros + constants) == 1:
-            need(layer.attributes.get("auto_broadcast", "numpy") == "numpy", f"{layer} broadcasts")
-            return [filled(self.case, numbered[0], zero_shape([*zeros, *constants][0]))]
         if any(isinstance(v, Reference) for v in inputs) and layer.type not in BEHIND:
             raise Unproved(f"{layer} behind the deconvolution is not followed for all sizes")
-        if layer.type in STEPS and any(isinstance(v, View | Reference) for v in inputs):
+        # Zeros are joined and reshaped; with a number for each channel they are a bias.
+        blank = (Zeros, TypedArray, Numbers) if layer.type == "Add" else (Zeros, TypedArray)
+        zeros = layer.type in ("Add", "Concat", "Reshape")
+        zeros = zeros and all(isinstance(v, blank) for v in inputs)
+        views = any(isinstance(v, View | Reference) for v in inputs)
+        if layer.type in STEPS and (views or zeros):
             more = (inner,) if layer.type in CONVOLUTIONS else ()
-            return [STEPS[layer.type](self.case, layer, *inputs, *more)]
+            made: list[Any] = computed(
+                called(self.case, layer), STEPS[layer.type], [*inputs, *more]
+            )
+            return made
         if any(isinstance(v, Numbers) for v in inputs) and layer.type in MOVES:
-            return moved(layer, inputs)
+            return _moved(layer, inputs)
         raise Unproved(f"{layer} is not followed for all sizes")
 
     def of_constants(self, layer: Layer, inputs: Sequence[TypedArray]) -> Sequence[TypedArray]:
@@ -316,35 +319,18 @@ class RegionWalk:
         self.within(layer, [*inputs, *out] if is_open else [])
         return out
 
-    def of_zeros(self, layer: Layer, inputs: Sequence[Value]) -> Zeros | View:
-        """Return what joins or reshapes zeros, or their sum with a constant."""
-        first = next(v for v in inputs if isinstance(v, Zeros))
-        constant = next((v for v in inputs if isinstance(v, TypedArray)), None)
-        said = layer.attributes
-        if layer.type == "Concat":
-            shapes, n = list(map(zero_shape, inputs)), len(first.shape)
-            [at] = axes_of(ints(layer, "axis", 1, None), n)
-            sizes = [*first.shape[:at], sum(s[at] for s in shapes), *first.shape[at + 1 :]]
-            rows = [(s[i], first.shape[i]) for s in shapes for i in range(n) if i != at]
-            need(all(len(s) == n for s in shapes), f"{layer} joins other ranks")
-            need(all(self.case.is_zero(a - b) for a, b in rows), f"{layer} joins other shapes")
-            return Zeros(first.type, tuple(sizes))
-        if constant is None or len(inputs) != 2:
-            raise Unproved(f"{layer} of zeros is not followed for all sizes")
-        if layer.type == "Add" and said.get("auto_broadcast", "numpy") == "numpy":
-            return filled(self.case, constant, first.shape)
-        fits = layer.type == "Reshape" and first is inputs[0]
-        need(fits, f"{layer} of zeros is not followed for all sizes")
-        made: Zeros = STEPS["Reshape"](self.case, layer, first, constant)
-        return made
-
     def numbered(self, leaf: Leaf) -> Numbers:
         """Let a leaf stand for its elements, with numbers that no other leaf has."""
-        if leaf.port not in self.starts:
-            self.starts[leaf.port] = self.count
-            self.count += numbers(leaf).array.size
-            self.roles[leaf.port] = self.numbered
-        return numbers(leaf, self.starts[leaf.port])
+        held = self.leaves[leaf.port]
+        if not isinstance(held, Numbers):
+            need(
+                all(isinstance(n, int) for n in leaf.shape), "the shape of computed weights is open"
+            )
+            count = self.count + room(leaf.shape, what="computed weights")
+            array = np.arange(self.count, count).reshape(leaf.shape)
+            held = self.leaves[leaf.port] = Numbers(leaf.type, array)
+            self.count = count
+        return held
 
     def extremes(self, layer: Layer, inputs: Sequence[TypedArray]) -> Sequence[TypedArray]:
         """Return Maximum or ReLU of sizes without asking which of both it is."""
@@ -359,7 +345,7 @@ class RegionWalk:
     def within(self, layer: Layer, values: Sequence[TypedArray]) -> None:
         """Check that no number leaves its type or 32 bits, or 23 where OpenVINO computes in f32."""
         most = 32 if layer.type in _IN_INTEGERS or layer.type in MOVES else 24
-        for array, kind in values:
+        for array, kind, _ in values:
             for n in array.flat if array.dtype == object else ():
                 signed, bits = kind[0] == "i", min(int(kind[1:]), most)
                 low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1)) if signed else (0, 2**bits)
@@ -370,25 +356,6 @@ class RegionWalk:
                 else:
                     raise SizesTooLarge(f"{layer}: {n} may not fit {kind} within {bits} bits")
 
-    def windows(
-        self,
-        layer: Layer,
-        d: LayerDefinition,
-        others: Sequence[Value],
-        size: Sequence[Size],
-        kernel: Sequence[int],
-    ) -> list[tuple[Size, Size]]:
-        """Return begin and size of the output of a deconvolution on each axis."""
-        wanted = None if d.output_shape is None else vector(others[d.output_shape - 1])
-        windows = []
-        for a, k in enumerate(kernel):
-            begin, out = d.window(a, size[a], k, None if wanted is None else wanted[a])
-            if d.pads is not None:
-                begin, end = (vector(others[d.pads - 1 + e])[a] for e in (0, 1))
-                out -= begin + end
-            windows.append((begin, out))
-        return windows
-
     def deconvolution(self, layer: Layer, inputs: list[Value], inner: bool) -> Reference | View:
         """Return a layer of leaves by its definition; a deconvolution of a view as a view."""
         data, *others = inputs
@@ -396,17 +363,17 @@ class RegionWalk:
             raise Unproved(f"the data of {layer} is not where a region begins")
         d, inside = define(layer, len(data.shape)), isinstance(data, View)
         if isinstance(data, Leaf):
-            self.roles[data.port] = lambda leaf: data_view(leaf, d)
+            self.leaves[data.port] = data_view(data, d)
         for i, other in enumerate(others):
             if isinstance(other, Leaf) and i + 1 in (1, d.bias):
                 others[i] = self.numbered(other)
-        filter = others[0]
+        filter: Any = others[0]
         need(not (d.forward and inside), f"{layer} is not the only convolution")
-        weights = canonical(d, filter).swapaxes(1, 2 if d.forward else 1)
-        g, c, _, *kernel = weights.shape
+        weights = d.ordered(elements(filter))
+        g, _, c, *kernel = weights.shape
         need(self.case.is_zero(data.shape[d.data_axes[1]] - g * c), f"{layer}: channels")
         size = [data.shape[a] for a in d.data_axes[2:]]
-        windows = self.windows(layer, d, others, size, kernel)
+        windows = d.windows(size, kernel, lambda port: vector(others[port - 1]))
         for _, out in windows:
             if self.raised or inside:
                 check_runs(layer, d)
@@ -418,14 +385,14 @@ class RegionWalk:
             self.case.facts += [out] if isinstance(out, Expr) else []
         given = None if d.bias is None else others[d.bias - 1]
         if isinstance(data, View):
-            numbered = isinstance(filter, Numbers)
-            need(isinstance(filter, Numbers | TypedArray) and filter.type == data.type, f"{layer}")
-            x = deconvolved(self.case, layer, data, d, weights, numbered, windows, inner)
-            return x if given is None else biased(self.case, layer, x, given)
+            need(filter.type == data.type, f"{layer}: a filter of {filter.type}")
+            call, held = called(self.case, layer), filter._replace(array=weights)
+            x = deconvolved(call, data, d, held, windows, inner)
+            return x if given is None else biased(call, x, given)
         bias = None if given is None else elements(given).reshape(-1)
         last = finish(d.activation, data.type) if d.activation else None
         ends = (bias, isinstance(given, Numbers), last)
-        found = (weights, isinstance(filter, Numbers), tuple(windows), *ends)
+        found = (weights.swapaxes(1, 2), isinstance(filter, Numbers), tuple(windows), *ends)
         return Reference(layer, d, data.type, data.shape, *found)
 
 

@@ -6,28 +6,24 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from irdeconv.proof import language
 from irdeconv.proof.definition import LayerDefinition
-from irdeconv.proof.maps import COPY_STEP, Axis, Bounds, Moves, View
+from irdeconv.proof.maps import COPY_STEP, Axis, Bounds, View
 from irdeconv.proof.model import (
     HIGHEST_RANK,
     LARGEST_ARRAY,
-    MOVES,
     Array,
     Ints,
-    Layer,
     Port,
     TypedArray,
     Unproved,
     need,
     pick,
-    room,
 )
-from irdeconv.proof.sizes import Case, Expr, Size, SizesTooSmall
+from irdeconv.proof.sizes import Case, Expr, Size, SizesTooSmall, is_int, ratio
 
 
 @dataclass(frozen=True)
@@ -39,8 +35,7 @@ class Leaf:
     shape: tuple[Size, ...]
 
 
-@dataclass(frozen=True)
-class Numbers:
+class Numbers(NamedTuple):
     """Numbers (from 0 on; -1: a zero) of the elements of a leaf, moved about."""
 
     type: str | None
@@ -67,50 +62,18 @@ def elements(value: Any) -> Array:
     return value.array
 
 
-def numbers(leaf: Leaf, start: int = 0) -> Numbers:
-    """Return the numbers of a leaf's elements, from `start` on: no two leaves may share one."""
-    need(all(isinstance(n, int) for n in leaf.shape), "the shape of computed weights is open")
-    count = room(leaf.shape, what="computed weights")
-    return Numbers(leaf.type, np.arange(start, start + count).reshape(leaf.shape))
-
-
-def canonical(d: LayerDefinition, value: Any) -> Array:
-    """Return a filter as [g, C/g, M/g, *K], or [g, M/g, C/g, *K] of a convolution."""
-    array = elements(value)
-    need(array.ndim == len(d.filter_axes), f"the filter has rank {array.ndim}")
-    ordered = array.transpose(d.filter_axes)
-    if d.groups is None:
-        return ordered
-    need(len(ordered) % d.groups == 0, f"{len(ordered)} channels in {d.groups} groups")
-    return ordered.reshape(d.groups, len(ordered) // d.groups, *ordered.shape[1:])
-
-
 def data_view(leaf: Leaf, d: LayerDefinition) -> View:
     """Return the data of a layer, of which every element is known by its place."""
     channels = leaf.shape[d.data_axes[1]]
     need(isinstance(channels, int), "the number of channels is open")
     axes = [
-        Axis(n, None, max(d.data_axes.index(a) - 1, 0), bounds=((0, n),))
+        Axis(n, max(d.data_axes.index(a) - 1, 0), bounds=((0, n),))
         for a, n in enumerate(leaf.shape)
     ]
-    axes[d.data_axes[1]] = Axis(channels, 0)
+    axes[d.data_axes[1]] = Axis(channels)
     runs, copies = (1,) * len(axes), (((0, ()),) * (len(axes) - 1),)
-    return View(leaf.type, np.arange(channels), tuple(axes), runs, copies=copies)
-
-
-def moved(layer: Layer, inputs: Sequence[Any]) -> list[Numbers]:
-    """Move numbers of elements; only zeros may join them."""
-    ports, index, rest = MOVES[layer.type], [], []
-    for port, value in enumerate(inputs):
-        if not (port in ports if ports else True):
-            need(isinstance(value, TypedArray), f"{layer}: its operand is not known")
-            rest.append(value)
-        elif isinstance(value, Numbers):
-            index.append(value.array)
-        else:
-            index.append(np.full(zero_shape(value), -1))
-    kind = next(v.type for v in inputs if isinstance(v, Numbers))
-    return [Numbers(kind, a) for a in language.move(layer, index, rest)]
+    table = np.arange(channels).reshape([a.rows for a in axes])
+    return View(leaf.type, table, tuple(axes), runs, copies=copies)
 
 
 def with_axis(view: View, a: int, axis: Axis) -> View:
@@ -118,34 +81,12 @@ def with_axis(view: View, a: int, axis: Axis) -> View:
     return replace(view, axes=(*view.axes[:a], axis, *view.axes[a + 1 :]))
 
 
-def rebuilt(
-    view: View, first: int, last: int, sizes: Sequence[int], axes: Iterable[Axis], runs: Ints
-) -> View:
-    """Replace axes `first` to `last` by others; their digits become digits of `sizes`.
-
-    The new axes count their digits from 0.
-    """
-    gone = [a.digit for a in view.axes[first:last] if a.digit is not None]
-    rest = [d for d in range(view.table.ndim) if d not in gone]
-
-    def shaped(table: Array) -> Array:
-        kept = [table.shape[d] for d in rest]
-        return table.transpose(*rest, *gone).reshape([*kept, *sizes])
-
-    def placed(a: Axis) -> Axis:
-        return a if a.digit is None else replace(a, digit=rest.index(a.digit))
-
-    new = [a if a.digit is None else replace(a, digit=len(rest) + a.digit) for a in axes]
-    before, behind = map(placed, view.axes[:first]), map(placed, view.axes[last:])
-    bias = None if view.bias is None else shaped(view.bias)
-    made = replace(view, table=shaped(view.table), bias=bias, runs=runs)
-    return replace(made, axes=(*before, *new, *behind))
-
-
-def grouped(view: View, runs: Iterable[Sequence[Axis]]) -> View:
-    """Return a view whose tensor has other runs of the same axes."""
-    rows = list(runs)
-    return replace(view, axes=tuple(a for r in rows for a in r), runs=tuple(map(len, rows)))
+def rebuilt(view: View, first: int, last: int, axes: Iterable[Axis], runs: Ints) -> View:
+    """Replace axes `first` to `last` by others, which divide the same rows of the table."""
+    axes = (*view.axes[:first], *axes, *view.axes[last:])
+    shape = [a.rows for a in axes]
+    bias = None if view.bias is None else view.bias.reshape(shape)
+    return replace(view, table=view.table.reshape(shape), bias=bias, axes=axes, runs=runs)
 
 
 def single(view: View, a: int) -> tuple[View, int]:
@@ -156,35 +97,36 @@ def single(view: View, a: int) -> tuple[View, int]:
     """
     run, first = view.run(a), sum(view.runs[:a])
     spatial = [axis for axis in run if axis.coordinate is not None]
-    ones = [axis for axis in spatial if type(axis.length) is int and axis.length == 1]
+    ones = [axis for axis in spatial if is_int(axis.length, 1)]
     wide = [axis for axis in spatial if not any(axis is one for one in ones)]
     need(len(wide) < 2, "several open axes are one")
     chosen = wide or ones[-1:]
     inner = [axis for axis in run if axis.coordinate is None]
+    # Behind an open axis e is a remainder, n*t + e; in front, e*length + q has an open factor.
     if wide:  # what stands in front of it has to be nothing
         front = itertools.takewhile(lambda axis: axis is not wide[0], run)
         nothing = all(n.coordinate is not None or n.length == 1 for n in front)
         need(nothing, "an explicit axis stands in front of an open one")
     ones = [axis for axis in ones if axis is not chosen[0]]
-    rows = [view.run(i) for i in range(len(view.runs))]
-    view = grouped(view, [*rows[:a], (*ones, *chosen, *inner), *rows[a + 1 :]])
+    rows = view.rows
+    view = view.grouped([*rows[:a], (*ones, *chosen, *inner), *rows[a + 1 :]])
     place, end, size = first + len(ones), first + len(run), math.prod(n.length for n in inner)
     runs = (*view.runs[:a], len(ones) + 1, *view.runs[a + 1 :])
     if not chosen and len(inner) != 1:
-        view = rebuilt(view, place, end, [size], [Axis(size, 0)], runs)
+        view = rebuilt(view, place, end, [Axis(size)], runs)
     elif chosen and inner:
         axis = chosen[0]
         need(axis.step == 1, "elements that were taken with a step are merged")
         bounds = _multiplied(axis.bounds, size)
         radix, length = axis.radix * size, axis.length * size
-        merged = Axis(length, 0, axis.coordinate, radix, axis.shift * size, bounds)
+        merged = Axis(length, axis.coordinate, radix, axis.shift * size, bounds)
         c, times = axis.coordinate or 0, [1] * len((view.copies or ((),))[0])
         times[c:] = [size, *times[c + 1 :]]
         copies = tuple(
             tuple((n * f, _multiplied(own, f)) for (n, own), f in zip(row, times, strict=True))
             for row in view.copies
         )
-        view = replace(rebuilt(view, place, end, [radix], [merged], runs), copies=copies)
+        view = replace(rebuilt(view, place, end, [merged], runs), copies=copies)
         _check_copies(view)
     return view, place
 
@@ -194,41 +136,41 @@ def _multiplied(bounds: Bounds, size: int) -> Bounds:
 
 
 def _check_copies(view: View) -> None:
-    """Check that an element's copy is the same for all digits of open axes."""
-    rows = [a for a in view.axes if a.coordinate is not None]
-    digits = tuple(a.digit for a in rows if a.digit is not None)
-    # `copies` are per element of the table, their moves per position: an axis whose digits belong
+    """Check that the copy of an element is the same along open axes of the table."""
+    # `copies` are per element of the table, their moves per position: an axis whose elements belong
     # to different copies would need both.
+    along = tuple(i for i, a in enumerate(view.axes) if a.coordinate is not None)
     copy = np.where(view.table < 0, -1, view.table // COPY_STEP)
-    same = (copy < 0) | (copy == copy.max(digits, initial=-1, keepdims=True))
+    same = (copy < 0) | (copy == copy.max(along, initial=-1, keepdims=True))
     need(len(view.copies) < 2 or same.all(), "moved copies are merged into an open axis")
 
 
 def plain(view: View) -> View:
     """Return a view in which every axis of the tensor is one axis, in its own place if it is 1."""
-    rows = [list(view.run(a)) for a in range(len(view.runs))]
-    view = grouped(view, _in_own_places(view, rows))
+    view = view.grouped(_in_own_places(view, list(map(list, view.rows))))
     for a in range(len(view.runs)):
         view, _ = single(view, a)
     return view
 
 
-def taken(view: View, a: int, places: Array) -> View:
-    """Return the elements at some places of an explicit axis; outside of it are zeros."""
-    n, digit = view.axes[a].length, view.axes[a].digit or 0
-    need(view.axes[a].coordinate is None, "an open axis is rearranged")
-    inside = (places >= 0) & (places < n)
+def taken(view: View, a: int, at: Array) -> View:
+    """Return the elements at some places of an explicit axis of the tensor; others are zeros."""
+    view, place = single(view, a)
+    axis = view.axes[place]
+    n = axis.length
+    need(axis.coordinate is None, "an open axis is rearranged")
+    inside = (at >= 0) & (at < n)
     need(inside.all() or not view.is_finished, "zeros join what has a bias or an activation")
-    need(view.table.size // max(n, 1) * places.size <= LARGEST_ARRAY, "a table grows too large")
-    bias = None if view.bias is None else pick(view.bias, digit, places, 0)
-    axis = replace(view.axes[a], length=int(places.size))
-    return with_axis(replace(view, table=pick(view.table, digit, places, -1), bias=bias), a, axis)
+    need(view.table.size // max(n, 1) * at.size <= LARGEST_ARRAY, "a table grows too large")
+    bias = None if view.bias is None else pick(view.bias, place, at, 0)
+    view = replace(view, table=pick(view.table, place, at, -1), bias=bias)
+    return with_axis(view, place, replace(axis, length=int(at.size)))
 
 
 def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> View:
     """Return a view with zeros before and behind some axes; negative numbers cut off."""
     for a, (begin, end) in rows.items():
-        if type(begin) is type(end) is int and begin == end == 0:
+        if is_int(begin, 0) and is_int(end, 0):
             continue
         view, place = single(view, a)
         axis = view.axes[place]
@@ -240,7 +182,7 @@ def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> Vie
         if axis.coordinate is None:
             need(type(begin) is type(end) is int, "pads of channels are open")
             need(max(abs(begin), abs(end)) <= LARGEST_ARRAY, f"pads of {begin} and {end}")
-            view = taken(view, place, np.arange(-begin, axis.length + end))
+            view = taken(view, a, np.arange(-begin, axis.length + end))
             continue
         shrinks = case.implies(-begin) and case.implies(-end)
         need(shrinks or not view.is_finished, "zeros join what has a bias or an activation")
@@ -281,7 +223,7 @@ def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
     text = f"{list(view.shape)} is not followed to {list(target)}"
     need(0 < len(target) <= HIGHEST_RANK, text)
     view, sizes = _merged(view), list(target)
-    unknown = next((i for i, v in enumerate(sizes) if type(v) is int and v == -1), len(sizes))
+    unknown = next((i for i, v in enumerate(sizes) if is_int(v, -1)), len(sizes))
     counts, used = [0] * (len(sizes) + 1), [0, 0]  # axes of each run, and from either end
 
     def ahead(i: int) -> bool:
@@ -292,14 +234,13 @@ def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
     # From both ends towards -1: which axes it gets is known only when all others have theirs.
     for i in (*range(unknown), *reversed(range(unknown + 1, len(sizes)))):
         back, done = i > unknown, 1
-        while not case.is_zero(sizes[i] - done) or (type(done) is int and done == 0 and ahead(i)):
+        while not case.is_zero(sizes[i] - done) or (is_int(done, 0) and ahead(i)):
             need(sum(used) < len(view.axes), text)
             at = len(view.axes) - 1 - used[1] if back else used[0]
             n, f = view.axes[at].length, ratio(sizes[i], done)
             if view.axes[at].coordinate is None and 1 < f < n and n % f == 0:
                 halves = [n // f, f] if back else [f, n // f]
-                parts = [Axis(m, d) for d, m in enumerate(halves)]
-                view = rebuilt(view, at, at + 1, halves, parts, ())
+                view = rebuilt(view, at, at + 1, map(Axis, halves), ())
                 n = f
             done, used[back], counts[i] = done * n, used[back] + 1, counts[i] + 1
     counts[unknown] = len(view.axes) - sum(used)
@@ -307,23 +248,11 @@ def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
     rows = [list(view.axes[a:b]) for a, b in ends]
     rest = rows.pop()  # nothing, if one size was unknown
     if unknown == len(sizes):
-        need(all(type(a.length) is int and a.length == 1 for a in rest), text)
+        need(all(is_int(a.length, 1) for a in rest), text)
         rows[-1] += rest
     elif any(not case.implies(a.length - 1) for i, r in enumerate(rows) if i != unknown for a in r):
         raise SizesTooSmall(f"{text}: -1 stands beside a size that may be 0")
-    return grouped(view, _in_own_places(view, rows))
-
-
-def zeros_regrouped(case: Case, zeros: Zeros, target: Sequence[Size]) -> Zeros:
-    """Return zeros in another shape of as many elements; one size may be -1."""
-    count, sizes = math.prod(zeros.shape), list(target)
-    text = f"zeros {list(zeros.shape)} are not followed to {sizes}"
-    for i in [i for i, v in enumerate(sizes) if type(v) is int and v == -1]:
-        rest = -math.prod(sizes)
-        need(type(rest) is int and rest > 0, text)
-        sizes[i] = count // rest
-    need(case.is_zero(count - math.prod(sizes)), text)
-    return Zeros(zeros.type, tuple(sizes))
+    return view.grouped(_in_own_places(view, rows))
 
 
 def _merged(view: View) -> View:
@@ -332,10 +261,10 @@ def _merged(view: View) -> View:
         if view.axes[i].coordinate is not None:
             continue
         if view.axes[i].length == 1:
-            view = rebuilt(view, i, i + 1, [], [], ())
+            view = rebuilt(view, i, i + 1, (), ())
         elif i + 1 < len(view.axes) and view.axes[i + 1].coordinate is None:
             size = view.axes[i].length * view.axes[i + 1].length
-            view = rebuilt(view, i, i + 2, [size], [Axis(size, 0)], ())
+            view = rebuilt(view, i, i + 2, [Axis(size)], ())
     return view
 
 
@@ -346,139 +275,17 @@ def _in_own_places(view: View, rows: list[list[Axis]]) -> list[list[Axis]]:
     for axis in spatial * len(spatial) if len(rows) == len(spatial) + 1 else ():
         own = axis.coordinate and axis.coordinate + 1
         free = own is not None and all(a.coordinate is None for a in rows[own])
-        if type(axis.length) is int and axis.length == 1 and free:
+        if is_int(axis.length, 1) and free:
             rows = [[a for a in r if a is not axis] for r in rows]
             rows[own or 0].insert(0, axis)
     return rows
-
-
-def ratio(a: Size, b: Size) -> int:
-    """Return the number that b is to be multiplied by to get a, 0 if there is none."""
-    if type(b) is int:
-        return a // b if type(a) is int and b and a % b == 0 else 0
-    [(m, n), *_] = b.terms.items()
-    f = a.terms.get(m, 0) // n if isinstance(a, Expr) else 0
-    left = a - b * f
-    return f if type(left) is int and left == 0 else 0
-
-
-def divides(n: Expr, shape: Sequence[Size]) -> bool:
-    """Return whether a number is a product of sizes of a shape, or less by a whole factor."""
-    sizes = [v for v in shape if isinstance(v, Expr)]
-    most = math.prod(max(v, 1) for v in shape if not isinstance(v, Expr))
-    chosen = (c for r in range(len(sizes)) for c in itertools.combinations(sizes, r + 1))
-    return any(1 <= ratio(n, math.prod(c)) <= most for c in chosen)
-
-
-def alike(case: Case, a: Axis, b: Axis) -> bool:
-    """Return whether two axes have the same length and places."""
-    pairs = [(a.length, b.length), (a.shift, b.shift)]
-    for p, q in zip(a.bounds, b.bounds, strict=False):
-        pairs += zip(p, q, strict=True)
-    same = (a.coordinate, a.radix, a.step, len(a.bounds), a.digit is None)
-    return same == (b.coordinate, b.radix, b.step, len(b.bounds), b.digit is None) and all(
-        case.is_zero(p - q) for p, q in pairs
-    )
-
-
-def settled(x: View) -> View:
-    """Move shifts and bounds along the axes of sums into what their convolutions read."""
-    for a, axis in enumerate(x.axes):
-        if axis.coordinate and axis.radix == 1 and x.blocks and not x.is_finished:
-            x = _settled(x, a, 1)
-    return x
-
-
-def stepped(case: Case, layer: Layer, x: View, a: int, step: int) -> View:
-    """Return every step-th element along an open axis."""
-    if step == 1:
-        return x
-    x, place = single(x, a)
-    axis = x.axes[place]
-    fits = step > 0 and axis.coordinate and axis.radix == 1
-    need(fits, f"{layer} has the step {step} on an open axis of the data")
-    if x.blocks is not None:
-        return _settled(x, place, step)
-    length = -(-axis.length // step)
-    return with_axis(x, place, replace(axis, length=length, step=axis.step * step))
-
-
-def _settled(x: View, a: int, step: int) -> View:
-    """Let position q along an axis of sums be what convolutions give for v = step*q + shift."""
-    axis, blocks = x.axes[a], []
-    at = (axis.coordinate or 0) - 1
-    for block in x.blocks or ():
-        rows = []
-        for sums in block:
-            read = sums.reads[at]
-            ends = (
-                (low - axis.shift, high - axis.shift) for low, high in (*read.bounds, *axis.bounds)
-            )
-            bounds = tuple((-(-low // step), -(-high // step)) for low, high in ends)
-            pad, stride = read.pad - read.stride * axis.shift, read.stride * step
-            read = replace(read, pad=pad, bounds=bounds, stride=stride)
-            rows.append(replace(sums, reads=(*sums.reads[:at], read, *sums.reads[at + 1 :])))
-        blocks.append(tuple(rows))
-    length = -(-axis.length // step)
-    return with_axis(
-        replace(x, blocks=tuple(blocks)), a, replace(axis, length=length, shift=0, bounds=())
-    )
-
-
-def copied(case: Case, views: Sequence[View]) -> list[View]:
-    """Return moved data that differ in their places along open axes as copies of one."""
-    copies: dict[Moves, int] = {}
-    made = []
-    for i, v in enumerate(views):
-        pairs = list(zip(v.axes, views[0].axes, strict=True))
-        by = {a.coordinate: a.shift - b.shift for a, b in pairs if a.coordinate is not None}
-        empty = {a.coordinate for a in v.axes if case.is_zero(a.length)}  # moved by any number
-        by = {c: 0 if case.is_zero(n) else i if c in empty else n for c, n in by.items()}
-        # Copies are told apart by their moves; of open ones that question would split the case.
-        need(all(type(n) is int for n in by.values()), "copies are moved by open sizes")
-        rows = [tuple((n + by[c], own) for c, (n, own) in enumerate(row)) for row in v.copies]
-        number = np.array([copies.setdefault(row, len(copies)) for row in rows])
-        table = np.where(
-            v.table < 0, -1, number[v.table // COPY_STEP] * COPY_STEP + v.table % COPY_STEP
-        )
-        axes = (a if a.coordinate is None else replace(a, shift=b.shift) for a, b in pairs)
-        made.append(replace(v, table=table, axes=tuple(axes)))
-    return [replace(v, copies=tuple(copies)) for v in made]
 
 
 def zero_shape(value: Any) -> tuple[Size, ...]:
     """Return the shape of zeros; Unproved for anything else."""
     zero = isinstance(value, Zeros) or (isinstance(value, TypedArray) and not value.array.any())
     need(zero, "the data is joined with something else")
-    return tuple(value.shape if isinstance(value, Zeros) else value.array.shape)
-
-
-def zero_view(case: Case, value: Any, pattern: View, at: int) -> View:
-    """Return zeros as a view beside which a pattern stands."""
-    shape = zero_shape(value)
-    need(len(shape) == len(pattern.runs) and type(shape[at]) is int, "zeros of another rank")
-    need(shape[at] >= 0, "zeros of a negative size")
-    rows = enumerate(zip(shape, pattern.shape, strict=True))
-    need(all(i == at or case.is_zero(m - n) for i, (m, n) in rows), "zeros of another shape")
-    pattern, place = single(pattern, at)
-    axis, sizes = pattern.axes[place], list(pattern.table.shape)
-    sizes[axis.digit or 0] = shape[at]
-    room(sizes, what="zeros")
-    blocks = None if pattern.blocks is None else ()
-    table = np.full(sizes, -1)
-    view = View(pattern.type, table, pattern.axes, pattern.runs, blocks, copies=pattern.copies)
-    return with_axis(view, place, replace(axis, length=shape[at]))
-
-
-def constant_view(case: Case, value: TypedArray) -> View | TypedArray:
-    """Return a constant of one number for each channel as a view, zeros as they are."""
-    array = value.array
-    if array.ndim < 3 or not array.size or not array.any():
-        return value
-    first = array[(slice(1), slice(None), *(slice(1),) * (array.ndim - 2))]
-    need(bool((array == first).all()), "the data is joined with something else")
-    made = filled(case, TypedArray(first, value.type), array.shape)
-    return made if isinstance(made, View) else value
+    return tuple(value.shape)
 
 
 def filled(case: Case, value: TypedArray | Numbers, shape: Sequence[Size]) -> Zeros | View:
@@ -492,48 +299,8 @@ def filled(case: Case, value: TypedArray | Numbers, shape: Sequence[Size]) -> Ze
     need(len(shape) > 2 and type(shape[1]) is int, "numbers of another shape")
     fits = c.size == c.shape[1] and c.shape[1] in (1, shape[1])
     need(fits and all(map(case.implies, shape)), "numbers along other axes")
-    axes = [Axis(n, None, max(a - 1, 0), bounds=((0, n),) * (a == 0)) for a, n in enumerate(shape)]
-    axes[1] = Axis(shape[1], 0)
-    bias = np.broadcast_to(c.reshape(-1), shape[1:2])
+    axes = [Axis(n, max(a - 1, 0), bounds=((0, n),) * (a == 0)) for a, n in enumerate(shape)]
+    axes[1] = Axis(shape[1])
+    bias = np.broadcast_to(c.reshape(-1), shape[1:2]).reshape([a.rows for a in axes])
     table = np.full(bias.shape, -1)
     return View(value.type, table, tuple(axes), (1,) * len(axes), (), bias, numbered)
-
-
-def clipped(at: Size, n: Size) -> Size:
-    """Return a bound of a slice within 0..n; negative ones count from the end."""
-    at = at if at >= 0 else at + n
-    at = at if at >= 0 else 0
-    return at if at <= n else n
-
-
-def unsqueezed(x: View, places: Sequence[int]) -> View:
-    """Return a view with axes of size 1 at places of the result."""
-    for a in sorted(places):
-        x = replace(x, runs=(*x.runs[:a], 0, *x.runs[a:]))
-    return x
-
-
-def spread(layer: Layer, x: View, c: Array) -> tuple[View, Array]:
-    """Return a view, and a constant that is broadcast along its axes, shaped like its table."""
-    shape = (1,) * (len(x.runs) - c.ndim) + c.shape
-    need(len(shape) == len(x.runs), f"{layer} raises the rank")
-    along = [a for a, n in enumerate(shape) if n != 1]
-    c = c.reshape(shape)
-    for a in along:
-        x, place = single(x, a)
-        axis, length = x.axes[place], shape[a]
-        need(type(axis.length) is int and axis.length == length, f"{layer}: {length} numbers")
-        if axis.coordinate is not None:  # they have to repeat with the period of the axis
-            fits = type(axis.shift) is int and len(x.copies) < 2 and length >= axis.radix
-            need(fits, f"{layer} varies along an open axis")
-            at = (np.arange(length) + axis.shift) % axis.radix
-            short = c.take(np.unique(at, return_index=True)[1], a)
-            need(np.array_equal(c, short.take(at, a)), f"{layer} varies along an open axis")
-            c, shape = short, (*shape[:a], axis.radix, *shape[a + 1 :])
-    along = [a for a in along if shape[a] != 1 or x.run(a)[-1].coordinate is None]
-    ends = {a: x.axes[sum(x.runs[: a + 1]) - 1] for a in along}
-    places = {axis.digit or 0: a for a, axis in ends.items()}
-    order = [places[d] for d in sorted(places)]
-    turned = c.transpose([a for a in range(len(shape)) if a not in along] + order)
-    sizes = [shape[places[d]] if d in places else 1 for d in range(x.table.ndim)]
-    return x, np.broadcast_to(turned.reshape(sizes), x.table.shape)

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from irdeconv.base.errors import ArgumentTypeError, Diagnostic, UsageError
+from irdeconv.base.errors import ArgumentTypeError, Diagnostic, misused
 from irdeconv.base.extras import needed
 from irdeconv.base.form_names import FALLBACK
 from irdeconv.formats.models import ModelLike, graph_of
@@ -85,20 +85,11 @@ def _sorted_out(graph: Graph, inputs: Any) -> tuple[dict[str, Any], dict[str, Ar
     """Return the arrays of Dask, and what is the same for every block, by the usual names."""
     from dask.array import Array as DaskArray
 
-    if not isinstance(inputs, Mapping):
-        if len(graph.inputs) != 1:
-            names = ", ".join(graph.inputs)
-            raise _misfit(f"the model has {len(graph.inputs)} inputs: give them by name ({names})")
-        inputs = {graph.inputs[0]: inputs}
-    known = graph.input_names()
     usual = dict(zip((n.id for n in graph.parameters), graph.inputs, strict=True))
-    unknown = [name for name in inputs if name not in known]
-    if unknown:
-        raise _misfit(f'the model has no input "{unknown[0]}"; it has {", ".join(graph.inputs)}')
-    named = {usual[known[name].id]: value for name, value in inputs.items()}
+    named = {usual[node]: value for node, value in Binder.of(graph).given(inputs).items()}
     missing = [name for name in graph.inputs if name not in named]
     if missing:
-        raise _misfit(f'input "{missing[0]}" is missing')
+        raise misused(f'input "{missing[0]}" is missing', code="E501")
     given = {name: value for name, value in named.items() if isinstance(value, DaskArray)}
     if not given:
         message = "none of the inputs is an array of Dask"
@@ -111,12 +102,14 @@ def _aligned(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return arrays with one chunk in every axis but the first, whose chunks have to agree."""
     for name, array in given.items():
         if array.ndim == 0 or any(np.isnan(size) for size in array.shape):
-            raise _misfit(f'input "{name}": its sizes are unknown, or it has no axis')
+            raise misused(f'input "{name}": its sizes are unknown, or it has no axis', code="E501")
     out = {n: a.rechunk(dict.fromkeys(range(1, a.ndim), -1)) for n, a in given.items()}
     chunks = {name: array.chunks[0] for name, array in out.items()}
     if len(set(chunks.values())) > 1:
         shown = ", ".join(f'"{n}" {c[:4]}{"..." * (len(c) > 4)}' for n, c in chunks.items())
-        raise _misfit(f"the inputs have unlike chunks along the first axis: {shown}", "rechunk")
+        raise misused(
+            f"the inputs have unlike chunks along the first axis: {shown}", "rechunk", code="E501"
+        )
     return out
 
 
@@ -137,9 +130,9 @@ def _outputs(
 
 def _times(name: str, spec: Spec, pieces: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
     if not is_static(spec.shape) or spec.dtype is None:
-        raise _misfit(f'output "{name}" is {spec}: its shape depends on values')
+        raise misused(f'output "{name}" is {spec}: its shape depends on values', code="E501")
     if not spec.shape:
-        raise _misfit(f'output "{name}" is a scalar, which blocks cannot be joined to')
+        raise misused(f'output "{name}" is a scalar, which blocks cannot be joined to', code="E501")
     shape = (spec.shape[0] * pieces, *spec.shape[1:])
     return shape, np.dtype(spec.dtype.container)
 
@@ -179,7 +172,3 @@ def _run_block(
             plans.popitem(last=False)
     feeds = dict(zip(names, arrays, strict=True))
     return run_rows(plans[token], {**whole, **feeds}, names)
-
-
-def _misfit(message: str, hint: str | None = None) -> UsageError:
-    return UsageError([Diagnostic("E501", "error", message, hint=hint)])

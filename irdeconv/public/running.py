@@ -16,9 +16,8 @@ from irdeconv.kernels.products import accumulate_in_order
 from irdeconv.kernels.threads import Threads, processors
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.lower_deconv import lower as _lower
+from irdeconv.runtime.bench import BenchReport, require_measurable, sorted_out
 from irdeconv.runtime.bench import bench as _bench
-from irdeconv.runtime.bench import require_measurable
-from irdeconv.runtime.bench_report import BenchReport, sorted_out
 from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.feeds import Binder, Feeds
 from irdeconv.runtime.measure import Effort

@@ -20,7 +20,7 @@ from irdeconv.public.running import compile
 from irdeconv.rewrite.infer_specs import ShapeLike, input_shapes
 from irdeconv.rewrite.records import Lowered
 from irdeconv.rewrite.targets import Target, load_target
-from irdeconv.runtime.bench_report import BenchReport
+from irdeconv.runtime.bench import BenchReport
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan
 from irdeconv.show.explanation import Explanation
@@ -29,16 +29,14 @@ from irdeconv.show.inspection import Inspection, Order
 from irdeconv.show.inspection import inspect as _inspect
 from irdeconv.show.operations import Operations
 from irdeconv.show.operations import operations as _operations
-from irdeconv.show.page import PageContent
+from irdeconv.show.page import PageContent, bench_page, comparison_page, run_page
 from irdeconv.show.page import graph_page as _graph_page
-from irdeconv.show.page_reports import bench_page, comparison_page, run_page
 from irdeconv.show.page_values import ValueCollector
 from irdeconv.verify.certificates import Certificates
 from irdeconv.verify.comparison import Comparison, compare_plan
 from irdeconv.verify.openvino import OpenVinoPartner, openvino
 from irdeconv.verify.partner import Partner, PlanPartner, Precision, SavedPartner
-from irdeconv.verify.reduce import PEER
-from irdeconv.verify.reduce_around import Recorder, find_around, write_around
+from irdeconv.verify.reduce import PEER, find_around, write_around
 
 
 def compare(
@@ -73,11 +71,10 @@ def compare(
     plan = compile(a, None, threads=1, fuse=False, once=True)
     with TemporaryDirectory(prefix="irdeconv-") as folder:
         start, other = _second_side(plan, b, inputs, weights, folder, peer_precision)
-        recorder = Recorder(start)
-        result = compare_plan(plan, recorder, inputs, tolerance)
+        result = compare_plan(plan, start, inputs, tolerance)
         if reduce is not None:
             is_peer = isinstance(b, str) and b == PEER
-            around = find_around(plan, recorder, inputs, result, other, tolerance)
+            around = find_around(plan, start, inputs, result, other)
             if around is not None:
                 write_around(around, Path(reduce), PEER if is_peer else None)
         return replace(result, other=other)

@@ -194,6 +194,11 @@ class GraphBuilder:
         """Return `build()`."""
         return build()
 
+    def undo(self) -> None:
+        """Remove the nodes that were added."""
+        for node in reversed(self.made):
+            self.graph.remove(node)
+
     def _node(self, op: Op, inputs: tuple[Value, ...], specs: tuple[Spec, ...]) -> Value:
         source = self.source
         if self.budget is not None:
@@ -280,10 +285,10 @@ def replace_node(
     try:
         result = build(node.op, builder, *graph.inputs_of(node.id))
     except BaseException:
-        _undo(graph, builder.made)
+        builder.undo()
         raise
     if isinstance(result, Skip):
-        _undo(graph, builder.made)
+        builder.undo()
     else:
         _take_over(graph, node, result, builder.made)
     made = tuple(i for i in builder.made if i in graph)
@@ -311,11 +316,6 @@ def _take_over(graph: Graph, old: Node, value: Value, made: list[int]) -> None:
     graph.replace_uses(Value(old.id), value)
     graph.remove(old.id)
     sweep(graph, [i for i in made if i != value.node])
-
-
-def _undo(graph: Graph, made: list[int]) -> None:
-    for i in reversed(made):
-        graph.remove(i)
 
 
 def sweep(graph: Graph, candidates: list[int]) -> None:

@@ -1,13 +1,10 @@
-"""Filters stored in few bits, and moved constants.
+"""Filters stored in few bits, and moved constants, which are not copied before they are read.
 
-Movements of constants: a large one is not copied before somebody reads the result.
-
-Filters that are stored in few bits: a constant and the element-wise operations behind it.
-
-f16 weights stand behind a Convert, quantized ones behind Convert, Subtract of a zero point and
-Multiply by a scale. What moves elements commutes with these where zero points and scales are moved
-alike. So a rewritten filter stays as small as it was, and
-a runtime that executes quantized layers still finds a quantized filter in front of the layer.
+A filter in few bits is a constant and the element-wise operations behind it: f16 weights stand
+behind a Convert, quantized ones behind Convert, Subtract of a zero point and Multiply by a scale.
+What moves elements commutes with these where zero points and scales are moved alike. So a rewritten
+filter stays as small as it was, and a runtime that executes quantized layers still finds a
+quantized filter in front of the layer.
 """
 
 from __future__ import annotations

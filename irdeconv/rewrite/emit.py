@@ -125,6 +125,19 @@ def crop(b: Builder[X], x: X, begin: Sequence[int], end: Sequence[int]) -> X:
     return b.add(op, x, *(joined(b, IntVector(tuple(row))) for row in rows))
 
 
+def exact_shape(b: Builder[X], x: X) -> tuple[int, ...]:
+    """Return a shape that is known."""
+    shape = b.spec(x).shape
+    assert is_static(shape)
+    return shape
+
+
+def container_of(b: Builder[X], x: X) -> np.dtype[Any]:
+    """Return the NumPy type of a value's elements; f32 where the element type is unknown."""
+    dtype = b.spec(x).dtype
+    return np.dtype(np.float32) if dtype is None else dtype.container
+
+
 def joined(b: Builder[X], *parts: Vector) -> X:
     """Concatenate vectors into one i64 value."""
     known = [p.values for p in parts if isinstance(p, IntVector)]
@@ -185,7 +198,5 @@ def add_bias(b: Builder[X], y: X, bias: X | None) -> X:
 
 def zeros_beside(b: Builder[X], x: X, axis: int, count: int) -> X:
     """Return zeros that can be concatenated to a value of known shape along an axis."""
-    spec = b.spec(x)
-    assert is_static(spec.shape)
-    shape = (*spec.shape[:axis], count, *spec.shape[axis + 1 :])
-    return b.const(np.zeros(shape, spec.dtype.container if spec.dtype else np.float32))
+    shape = exact_shape(b, x)
+    return b.const(np.zeros((*shape[:axis], count, *shape[axis + 1 :]), container_of(b, x)))

@@ -1,7 +1,4 @@
-"""The lowering forms of core.Deconvolution: a record of each.
-
-How many nodes a lowering makes at least, told before it makes any.
-"""
+"""The lowering forms of core.Deconvolution, and a lower bound on the nodes that they make."""
 
 from __future__ import annotations
 
@@ -43,15 +40,6 @@ class FormRule(Protocol):
 FormCheck = Callable[[core.Deconvolution, Spec, Spec, Spec], Skip | None]
 
 
-def skip_nothing(*_: object) -> None:
-    """Let the form apply."""
-
-
-def few_nodes(*_: object) -> int:
-    """Return nothing to speak of."""
-    return 0
-
-
 @dataclass(frozen=True)
 class Form:
     """A lowering form, called as in form_names.py.
@@ -62,9 +50,9 @@ class Form:
 
     name: str
     rule: FormRule
-    reach: site.Reach
-    skips: FormCheck = skip_nothing
-    least_nodes: Callable[[core.Deconvolution, Spec], int] = few_nodes
+    reach: site.AxisReach
+    skips: FormCheck = lambda *_: None
+    least_nodes: Callable[[core.Deconvolution, Spec], int] = lambda *_: 0
 
     def lower(
         self, op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]
@@ -94,31 +82,31 @@ _FORMS = (
     Form(
         name=FALLBACK,
         rule=zero_insertion,
-        reach=site.Reach(taps=site.every_output, inputs=site.input_by_definition),
+        reach=site.every_output,
     ),
     Form(
         name=PHASES,
         rule=subpixel.phases,
         skips=subpixel.skip_open_axes,
         least_nodes=subpixel.least_nodes,
-        reach=site.Reach(taps=site.outputs_of_residue, inputs=site.input_by_definition),
+        reach=site.outputs_of_residue,
     ),
     Form(
         name=STACKED,
         rule=subpixel.stacked,
         skips=subpixel.skip_stacked,
-        reach=site.Reach(taps=site.outputs_of_residue, inputs=site.outputs_of_span),
+        reach=site.outputs_of_residue,
     ),
     Form(
         name=GEMM,
         rule=subpixel.gemm,
         skips=subpixel.skip_gemm,
-        reach=site.BY_DEFINITION,
+        reach=site.tap_by_definition,
     ),
 )
 FORMS = {form.name: form for form in _FORMS}
 # For targets that have a deconvolution of their own; it is never chosen without a target.
-NATIVE = Form(name="native", rule=native, reach=site.BY_DEFINITION)
+NATIVE = Form(name="native", rule=native, reach=site.tap_by_definition)
 
 
 def forms_for(target: Target) -> dict[str, Form]:

@@ -1,12 +1,7 @@
-"""Inference over a graph, declared shapes, overridden inputs.
+"""Inference of shapes, element types and values over a graph.
 
-Whether what a file declares of an unknown operation still holds of its inferred inputs.
-
-Shape, element type and value inference over a graph.
-
-Shapes that a caller gives to the model's inputs, in place of the declared ones.
-
-Which layers depend on constants alone, and how many a graph has of them.
+What a file declares of an unknown operation counts as far as it holds of the inferred inputs. A
+caller may give the model's inputs other shapes than the declared ones.
 """
 
 from __future__ import annotations
@@ -116,7 +111,7 @@ def warning(graph: Graph, node: Node) -> Diagnostic:
     return Diagnostic(
         STALE,
         severity_of(STALE),
-        f'{node.type} "{node.name}": irdeconv does not know the operation, and what the file '
+        f"{node.label}: irdeconv does not know the operation, and what the file "
         "declares of its outputs does not hold of these inputs: their shapes are unknown",
         node.location,
         node.name,
@@ -215,12 +210,8 @@ def _check_ports(problems: Collector, graph: Graph, node: Node) -> None:
     ports = max(len(node.declared), read)
     if ports > have:
         what = "output ports" if ports > read else "outputs that are read"
-        problems.add(
-            "E208",
-            f'{node.type} "{node.name}": it has {ports} {what}, but {count(have, "output")}',
-            location=node.place_of("output", have),
-            layer=node.name,
-        )
+        text = f"{node.label}: it has {ports} {what}, but {count(have, 'output')}"
+        problems.add_at(node, "E208", text, location=node.place_of("output", have))
 
 
 def _remark(
@@ -326,13 +317,8 @@ class _SizeCheck:
 
     def _report(self, node: Node, text: str, limit: str) -> None:
         hint = "check the sizes of the inputs and the attributes, pads above all"
-        self._problems.add(
-            "E602",
-            f'{node.type} "{node.name}": {text}',
-            location=node.location,
-            layer=node.name,
-            hint=f"{hint}; {raise_hint(limit)}" if limit else hint,
-        )
+        hint = f"{hint}; {raise_hint(limit)}" if limit else hint
+        self._problems.add_at(node, "E602", f"{node.label}: {text}", hint=hint)
 
 
 def _countable(spec: Spec) -> bool:
@@ -374,15 +360,9 @@ def report(problems: Collector, graph: Graph, node: Node, problem: Problem) -> N
                 notes.append(Note(text, producer.location))
     elif location is not None:
         location = location.at(problem.attribute)
-    problems.add(
-        problem.code,
-        f'{node.type} "{node.name}": {problem.message}',
-        severity=problem.severity,
-        location=location,
-        layer=node.name,
-        notes=notes,
-        hint=problem.hint,
-    )
+    text = f"{node.label}: {problem.message}"
+    more = {"severity": problem.severity, "notes": notes, "hint": problem.hint}
+    problems.add_at(node, problem.code, text, location=location, **more)
 
 
 def _compare(problems: Collector, graph: Graph, node: Node) -> None:
@@ -416,14 +396,9 @@ def _compare_one(
         shapes = format_shape(said.shape), format_shape(is_.shape)
         differences.append(("W202", "shape", *shapes))
     for code, kind, declared, inferred in differences:
-        problems.add(
-            code,
-            f'{node.type} "{node.name}": {side} {port} is declared {declared}, '
-            f"but it is {inferred}",
-            location=node.place_of(side, port),
-            layer=node.name,
-            hint=f"OpenVINO ignores the declaration and uses the inferred {kind}",
-        )
+        text = f"{node.label}: {side} {port} is declared {declared}, but it is {inferred}"
+        hint = f"OpenVINO ignores the declaration and uses the inferred {kind}"
+        problems.add_at(node, code, text, location=node.place_of(side, port), hint=hint)
 
 
 ShapeLike = str | Sequence[Any] | None
@@ -450,8 +425,7 @@ def input_shapes(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Sha
             out[node.id] = _input_shape(name, node, wanted)
         except ValueError as e:
             problems.add("E310", str(e), layer=node.name)
-    if problems.errors:
-        raise UsageError(problems.diagnostics)
+    problems.require_none(UsageError)
     return out
 
 

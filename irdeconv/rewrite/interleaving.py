@@ -44,7 +44,9 @@ from irdeconv.rewrite.emit import (
     FormBuilder,
     Option,
     X,
+    container_of,
     crop,
+    exact_shape,
     needs,
     pad_spatial,
     reshaped,
@@ -336,13 +338,11 @@ def _concatenated(b: Builder[X], x: X, rank: int, amounts: Mapping[int, int]) ->
 
 def _masked(b: Builder[X], x: X, strides: Sequence[int]) -> X:
     """Repeat every element, and multiply the copies by 0."""
-    spec = b.spec(x)
-    assert is_static(spec.shape)
+    dtype = container_of(b, x)
     factors = np.array([1.0, 1.0, *strides], np.float32)
-    size = [n * s for n, s in zip(spec.shape, (1, 1, *strides), strict=True)]
+    size = [n * s for n, s in zip(exact_shape(b, x), (1, 1, *strides), strict=True)]
     op = Interpolate4("nearest", "scales", "asymmetric", "floor")
     y = b.add(op, x, b.const(np.array(size, np.int64)), b.const(factors))
-    dtype = spec.dtype.container if spec.dtype else np.dtype(np.float32)
     mask = np.ones((1, 1, *size[2:]), dtype)
     for axis, (n, s) in enumerate(zip(size[2:], strides, strict=True), 2):
         kept = np.arange(n) % s == 0

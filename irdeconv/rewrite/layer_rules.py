@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
@@ -13,22 +13,19 @@ import numpy as np
 
 from irdeconv.base.errors import OpError
 from irdeconv.ir.geometry import IntVector, extent
-from irdeconv.ir.spec import is_static
+from irdeconv.ir.spec import DYNAMIC, Spec, is_static
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
 from irdeconv.ops.slicing import Gather, StridedSlice
 from irdeconv.ops.vectors import sizes
-from irdeconv.rewrite.convolving import (
-    ConvolutionLayer,
-    convolution_facts,
-    convolve,
-    pad_by_concat,
-)
+from irdeconv.rewrite.convolving import ConvolutionLayer, convolve, pad_by_concat
 from irdeconv.rewrite.emit import (
     FormBuilder,
     Option,
     X,
+    container_of,
     crop,
+    exact_shape,
     joined,
     needs,
     pad_spatial,
@@ -37,16 +34,11 @@ from irdeconv.rewrite.emit import (
 )
 from irdeconv.rewrite.interleaving import ONE
 from irdeconv.rewrite.target_conditions import Facts
+from irdeconv.rewrite.target_facts import Tensors, WindowFacts, slicing
 
 Ints = tuple[int, ...]
 Layer = ConvolutionLayer[X]
 AnyLayer = Any  # a convolution, or a deconvolution of native.py
-
-
-def _filter(b: FormBuilder[X], w: X) -> Ints:
-    shape = b.spec(w).shape
-    assert is_static(shape)
-    return shape
 
 
 def size_of(b: FormBuilder[X], x: X, axis: int) -> int:
@@ -127,43 +119,31 @@ class LayerLimits:
         return found
 
     def _facts(self, changes: Mapping[str, Any]) -> tuple[str, Facts]:
-        layer, zero = self.layer, (0,) * len(self.kernel)
+        layer, size = self.layer, self.b.spec(self.layer.x)
         begin, end, *more = changes.get("pads", layer.known_pads())
         groups = changes.get("groups", self.groups)
-        lists = {
-            "stride": changes.get("strides", layer.strides),
-            "dilation": changes.get("dilations", layer.dilations),
-            "pad_begin": begin,
-            "pad_end": end,
-            "size": changes.get("size", self.size[2:]),
-            "output_padding": more[0] if more else zero,
-        }
-        numbers = [changes.get("outputs", self.outputs), changes.get("inputs", self.inputs)]
-        filter = (groups, *numbers, *changes.get("kernel", self.kernel))
+        window = WindowFacts(
+            inputs=groups * changes.get("inputs", self.inputs),
+            outputs=groups * changes.get("outputs", self.outputs),
+            groups=groups,
+            kernel=changes.get("kernel", self.kernel),
+            strides=changes.get("strides", layer.strides),
+            dilations=changes.get("dilations", layer.dilations),
+            pads=(begin, end),
+            output_padding=more[0] if more else (),
+        )
+        data = Spec(size.dtype, (*size.shape[:2], *changes.get("size", size.shape[2:])))
         bias = layer.bias is not None
-        values, axes = convolution_facts((), filter, True, lists, True, bias)
-        spec = self.b.spec(layer.x)
-        dtype = spec.dtype.name if spec.dtype else None
-        rank = len(lists["stride"]) + 2
-        common = {"rank": rank, "batch": self.size[0], "type": dtype, "channels": None}
+        facts = window.facts(Tensors.of([data]), constant_filter=True, has_bias=bias)
         operation = "Convolution" if layer.forward else "ConvolutionBackpropData"
-        return "Group" * (groups > 1) + operation, Facts({**common, **values}, axes)
+        return "Group" * (groups > 1) + operation, facts
 
     def crop_failures(self) -> list[str]:
         """Return the violated conditions of the Slice that negative pads become."""
         rows = enumerate(zip(*self.layer.known_pads(), strict=True), 2)
-        axis = tuple(a for a, pads in rows if min(pads) < 0)
-        spec = self.b.spec(self.layer.x)
-        values = {
-            "rank": len(self.size),
-            "batch": self.size[0],
-            "channels": self.size[1],
-            "type": spec.dtype.name if spec.dtype else None,
-            "axis": axis,
-            "step": (1,) * len(axis),
-        }
-        facts = Facts(values, {"size": self.size[2:], "step": (1,) * len(self.size)})
-        found: list[str] = self.b.target.failures("Slice", facts) if axis else []
+        steps = {a: 1 for a, pads in rows if min(pads) < 0}
+        facts = slicing(Tensors.of([self.b.spec(self.layer.x)]), steps, (DYNAMIC,) * len(self.size))
+        found: list[str] = self.b.target.failures("Slice", facts) if steps else []
         return found
 
     def blamed_if_dense(self) -> set[str]:
@@ -193,7 +173,7 @@ def as_plane(b: FormBuilder[X], layer: AnyLayer, place: int) -> X:
     def wide(values: Sequence[int], default: int) -> Ints:
         return (default, *values) if place == 0 else (*values, default)
 
-    shape, (begin, end) = _filter(b, layer.w), layer.known_pads()
+    shape, (begin, end) = exact_shape(b, layer.w), layer.known_pads()
     n, c, w = (sizes(b, layer.x, a, 1) for a in range(3))
     flat: X = layer.padded(
         wide(begin, 0),
@@ -210,7 +190,7 @@ def as_plane(b: FormBuilder[X], layer: AnyLayer, place: int) -> X:
 
 def as_planes(b: FormBuilder[X], layer: Layer[X]) -> X:
     """3-D -> 2-D: the depth joins the batch, the taps along the depth become channels."""
-    g, m, c, k, *kernel = _filter(b, layer.w)
+    g, m, c, k, *kernel = exact_shape(b, layer.w)
     begin, end = layer.known_pads()
     batch, depth, height, width = (sizes(b, layer.x, a, 1) for a in (0, 2, 3, 4))
     stride, dilation = layer.strides[0], layer.dilations[0]
@@ -257,7 +237,7 @@ def block_diagonal(b: FormBuilder[X], w: X) -> X:
 
     A row of one block and g blocks of zeros, repeated, has the blocks g+1 apart: on the diagonal.
     """
-    g, rows, columns, *kernel = _filter(b, w)
+    g, rows, columns, *kernel = exact_shape(b, w)
     block = rows * columns * math.prod(kernel)
     flat = _shaped(b, w, (g, block))
     flat = pad_spatial(b, flat, IntVector((0,)), IntVector((g * block,)), 1)
@@ -269,7 +249,7 @@ def block_diagonal(b: FormBuilder[X], w: X) -> X:
 
 def group_by_group(b: FormBuilder[X], layer: AnyLayer) -> X:
     """Groups -> a layer for each, concatenated."""
-    g, *sides = _filter(b, layer.w)[:3]
+    g, *sides = exact_shape(b, layer.w)[:3]
     m, c = sides if layer.forward else reversed(sides)
 
     def group(i: int) -> X:
@@ -292,7 +272,7 @@ def undilated(b: FormBuilder[X], layer: AnyLayer) -> X:
 def spread_taps(b: FormBuilder[X], w: X, dilations: Ints) -> X:
     """(g, A, B, *K) -> (g, A, B, *(D(K-1)+1)): zeros between the taps."""
     for a, d in enumerate(dilations, 3):
-        shape = _filter(b, w)
+        shape = exact_shape(b, w)
         if d == 1 or shape[a] == 1:
             continue
         w = _shaped(b, w, (*shape[: a + 1], 1, *shape[a + 1 :]))
@@ -306,7 +286,7 @@ def padded_axis(b: FormBuilder[X], w: X, axis: int, end: int, begin: int = 0) ->
     """Pad one axis with zeros."""
     if not begin and not end:
         return w
-    rank = len(_filter(b, w))
+    rank = b.spec(w).rank or 0
     lists = [IntVector(tuple(v * (a == axis) for a in range(rank))) for v in (begin, end)]
     return pad_spatial(b, w, lists[0], lists[1], 0)
 
@@ -323,7 +303,7 @@ def sliced_stride(b: FormBuilder[X], layer: Layer[X], strides: Ints) -> X:
 def filled_kernel(b: FormBuilder[X], layer: Layer[X], kernel: Ints, stage: int = 5) -> X:
     """A kernel -> a larger one with zeros, on the sides that make the pads alike."""
     begin, end = map(list, layer.known_pads())
-    w, have = layer.w, _filter(b, layer.w)[3:]
+    w, have = layer.w, exact_shape(b, layer.w)[3:]
     for a, (k, n) in enumerate(zip(have, kernel, strict=True)):
         d = layer.dilations[a]
         front = min(max((end[a] - begin[a] + d * (n - k)) // (2 * d), 0), n - k)
@@ -342,6 +322,13 @@ def part_sizes(k: int) -> list[int]:
     return sorted({*balanced, *range(1, min(k, 9) + 1)}, reverse=True)[:24]
 
 
+def kernel_parts(kernel: Ints, most: int) -> Iterator[Ints]:
+    """Yield sizes of parts of a kernel, the large ones first, of which there are at most `most`."""
+    for part in itertools.product(*map(part_sizes, kernel)):
+        if math.prod(-(-k // n) for k, n in zip(kernel, part, strict=True)) <= most:
+            yield part
+
+
 def _split_kernel(
     b: FormBuilder[X], layer: Layer[X], part: Ints
 ) -> tuple[X, list[list[tuple[int, int]]], X]:
@@ -350,7 +337,7 @@ def _split_kernel(
     The filter is (g, A, B, *(P n)): filled with zeros up to whole parts.
     """
     begin, end = map(list, layer.known_pads())
-    kernel, w, crops = _filter(b, layer.w)[3:], layer.w, []
+    kernel, w, crops = exact_shape(b, layer.w)[3:], layer.w, []
     for a, (k, n, d) in enumerate(zip(kernel, part, layer.dilations, strict=True)):
         parts = -(-k // n)
         w = padded_axis(b, w, 3 + a, parts * n - k)
@@ -368,7 +355,7 @@ def kernel_as_channels(b: FormBuilder[X], layer: Layer[X], part: Ints) -> X:
     """A kernel -> parts: shifted copies of the data as channels of one convolution."""
     x, crops, w = _split_kernel(b, layer, part)
     counts = tuple(map(len, crops))
-    g, m, c, *_ = _filter(b, w)
+    g, m, c, *_ = exact_shape(b, w)
     copies = [_cropped(b, x, amounts) for amounts in itertools.product(*crops)]
     if g > 1:
         copies = [_by_group(b, copy, g, c) for copy in copies]
@@ -377,7 +364,7 @@ def kernel_as_channels(b: FormBuilder[X], layer: Layer[X], part: Ints) -> X:
     if g > 1:
         space = (sizes(b, x, 2 + a, 1) for a in range(len(part)))
         x = reshaped(b, x, sizes(b, layer.x, 0, 1), IntVector((g * total * c,)), *space)
-    w = _parts_first(b, w, part, counts)
+    w = _parts_first(b, w, part, counts, 2)
     w = _shaped(b, w, (g, m, total * c, *part))
     zero = (0,) * len(part)
     return convolve(b, layer.padded(zero, zero, x=x, w=w, stage=5))
@@ -388,13 +375,12 @@ def _by_group(b: FormBuilder[X], x: X, groups: int, channels: int) -> X:
     return reshaped(b, x, sizes(b, x, 0, 1) * groups, IntVector((channels,)), *rest)
 
 
-def _parts_first(b: FormBuilder[X], w: X, part: Ints, counts: Ints) -> X:
-    """(g, A, B, *(P n)) -> (g, A, *P, B, *n)"""
-    g, m, c, *_ = _filter(b, w)
-    n = len(part)
+def _parts_first(b: FormBuilder[X], w: X, part: Ints, counts: Ints, axis: int) -> X:
+    """(g, A, B, *(P n)) -> (g, A, *P, B, *n), or with *P in front of another axis than 2."""
     pairs = [v for p, k in zip(counts, part, strict=True) for v in (p, k)]
-    order = (0, 1, *(3 + 2 * a for a in range(n)), 2, *(4 + 2 * a for a in range(n)))
-    return transposed(b, _shaped(b, w, (g, m, c, *pairs)), order)
+    numbers, sizes = range(3, 3 + len(pairs), 2), range(4, 4 + len(pairs), 2)
+    order = (*range(axis), *numbers, *range(axis, 3), *sizes)
+    return transposed(b, _shaped(b, w, (*exact_shape(b, w)[:3], *pairs)), order)
 
 
 def kernel_as_sum(b: FormBuilder[X], layer: Layer[X], part: Ints) -> X:
@@ -420,7 +406,7 @@ def chunks(count: int, parts: int) -> list[tuple[int, int]]:
 def inputs_split(b: FormBuilder[X], layer: Layer[X], parts: int) -> X:
     """Input channels -> a sum of convolutions of some of them each."""
     total = []
-    for i, (start, count) in enumerate(chunks(_filter(b, layer.w)[2], parts)):
+    for i, (start, count) in enumerate(chunks(exact_shape(b, layer.w)[2], parts)):
         x, w = window(b, layer.x, 1, start, count), window(b, layer.w, 2, start, count)
         bias = layer.bias if i == 0 else None
         total.append(convolve(b, replace(layer, x=x, w=w, bias=bias, stage=5)))
@@ -430,7 +416,7 @@ def inputs_split(b: FormBuilder[X], layer: Layer[X], parts: int) -> X:
 def outputs_split(b: FormBuilder[X], layer: Layer[X], parts: int) -> X:
     """Output channels -> convolutions of some of them each, concatenated."""
     pieces = []
-    for start, count in chunks(_filter(b, layer.w)[1], parts):
+    for start, count in chunks(exact_shape(b, layer.w)[1], parts):
         bias = None if layer.bias is None else window(b, layer.bias, 1, start, count)
         w = window(b, layer.w, 1, start, count)
         pieces.append(convolve(b, replace(layer, w=w, bias=bias, stage=5)))
@@ -442,19 +428,13 @@ def filled_channels(b: FormBuilder[X], layer: Layer[X], inputs: int, outputs: in
     x, w, bias = layer.x, layer.w, layer.bias
     rest = (0,) * len(layer.strides)
     if inputs:
-        x = _channels_padded(b, x, inputs)
+        x = padded_axis(b, x, 1, inputs)
         w = padded_axis(b, w, 2, inputs)
     if outputs:
         w = padded_axis(b, w, 1, outputs)
         bias = None if bias is None else padded_axis(b, bias, 1, outputs)
     y = convolve(b, replace(layer, x=x, w=w, bias=bias, stage=6))
     return crop(b, y, [0, 0, *rest], [0, outputs, *rest])
-
-
-def _channels_padded(b: FormBuilder[X], x: X, count: int) -> X:
-    rank = b.spec(x).rank or 0
-    end = IntVector(tuple(count if a == 1 else 0 for a in range(rank)))
-    return pad_spatial(b, x, end * 0, end, 0)
 
 
 def equal_pads(b: FormBuilder[X], layer: Layer[X], pads: Ints) -> X:
@@ -474,7 +454,7 @@ def even_kernel_pads(b: FormBuilder[X], layer: Layer[X]) -> X:
     if any(n % d for n, d in zip(more, layer.dilations, strict=True)):
         w = spread_taps(b, layer.w, layer.dilations)
         layer = replace(layer, w=w, dilations=(1,) * len(begin))
-    rows = zip(_filter(b, layer.w)[3:], more, layer.dilations, strict=True)
+    rows = zip(exact_shape(b, layer.w)[3:], more, layer.dilations, strict=True)
     return filled_kernel(b, layer, tuple(k + n // d for k, n, d in rows), stage=7)
 
 
@@ -495,25 +475,28 @@ def pads_by_convolution(b: FormBuilder[X], layer: Layer[X], most: int) -> X:
     begin, end = layer.known_pads()
     now = [tuple(min(p, most) for p in v) for v in (begin, end)]
     left = [tuple(max(p - most, 0) for p in v) for v in (begin, end)]
-    ones, channels = (1,) * len(begin), size_of(b, layer.x, 1)
-    dtype = b.spec(layer.x).dtype
-    copy = b.const(np.ones((channels, 1, 1, *ones), dtype.container if dtype else np.float32))
-    begin, end = now
+    ones = (1,) * len(begin)
 
     def padded(w: X) -> X:
-        pads = IntVector(begin), IntVector(end)
+        pads = IntVector(now[0]), IntVector(now[1])
         return convolve(b, ConvolutionLayer(layer.x, w, ones, ones, *pads, stage=7))
 
-    ways = (copy, block_diagonal(b, copy))
-    x = b.choose([Option("copy", partial(padded, w)) for w in ways])
-    return convolve(b, layer.padded(left[0], left[1], x=x))
+    return convolve(b, layer.padded(left[0], left[1], x=copied(b, layer.x, padded)))
+
+
+def copied(b: FormBuilder[X], x: X, layer: Callable[[X], X]) -> X:
+    """Return what a layer makes of data with a filter of one tap for each channel, a copy."""
+    axes = (b.spec(x).rank or 2) - 2
+    filter = b.const(np.ones((size_of(b, x, 1), 1, 1, *(1,) * axes), container_of(b, x)))
+    ways = (filter, block_diagonal(b, filter))
+    return b.choose([Option("copy", partial(layer, w)) for w in ways])
 
 
 def tiles(b: FormBuilder[X], layer: Layer[X], axis: int, parts: int) -> X:
     """A large map -> tiles along an axis that overlap, concatenated."""
     begin, end = layer.known_pads()
     x = outside(b, layer.x, begin, end)
-    k, s, d = _filter(b, layer.w)[3 + axis], layer.strides[axis], layer.dilations[axis]
+    k, s, d = exact_shape(b, layer.w)[3 + axis], layer.strides[axis], layer.dilations[axis]
     outputs = (size_of(b, x, 2 + axis) - extent(k, d)) // s + 1
     if outputs < 2:
         raise OpError("there is nothing to be divided into tiles", code="E400")
@@ -526,13 +509,11 @@ def tiles(b: FormBuilder[X], layer: Layer[X], axis: int, parts: int) -> X:
 
 def taken_taps(b: FormBuilder[X], w: X, axes: Sequence[Sequence[Ints]]) -> X:
     """(g, A, B, *K) -> (g, P A, B, *n): the taps of each part, K for a zero, parts first."""
-    g, rows, columns = _filter(b, w)[:3]
+    g, rows, columns = exact_shape(b, w)[:3]
     for a, taps in enumerate(axes):
         w = padded_axis(b, w, 3 + a, 1)
         index = np.array([t for row in taps for t in row], np.int64)
         w = b.add(Gather(), w, b.const(index), b.const(np.array(3 + a, np.int64)))
     counts, part = tuple(map(len, axes)), tuple(len(taps[0]) for taps in axes)
-    n, pairs = len(axes), [v for p, k in zip(counts, part, strict=True) for v in (p, k)]
-    order = (0, *(3 + 2 * a for a in range(n)), 1, 2, *(4 + 2 * a for a in range(n)))
-    w = transposed(b, _shaped(b, w, (g, rows, columns, *pairs)), order)
+    w = _parts_first(b, w, part, counts, 1)
     return _shaped(b, w, (g, math.prod(counts) * rows, columns, *part))

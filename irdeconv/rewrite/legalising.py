@@ -95,20 +95,13 @@ def _kernels(limits: LayerLimits) -> Iterator[RuleCall]:
     fits = (k for k in wider if k != kernel and judge(kernel=k) < now)
     # Two, as the smallest one may violate a condition on something else.
     yield from (RuleCall(layer_rules.filled_kernel, (k,)) for k in itertools.islice(fits, 2))
-    fewer = (n for n in _splits(kernel) if judge(kernel=n) < now)
+    split = (n for n in layer_rules.kernel_parts(kernel, MOST_KERNEL_PARTS) if n != kernel)
+    fewer = (n for n in split if judge(kernel=n) < now)
     parts = sorted(fewer, key=lambda n: _products(kernel, n))
     for n in parts[:MOST_CANDIDATES]:
         yield RuleCall(layer_rules.kernel_as_channels, (n,))
     if limits.b.sums:
         yield from (RuleCall(layer_rules.kernel_as_sum, (n,)) for n in parts[:MOST_CANDIDATES])
-
-
-def _splits(kernel: Ints) -> Iterator[Ints]:
-    """Yield sizes of parts of a kernel."""
-    for n in itertools.product(*map(layer_rules.part_sizes, kernel)):
-        parts = math.prod(-(-k // m) for k, m in zip(kernel, n, strict=True))
-        if n != kernel and parts <= MOST_KERNEL_PARTS:
-            yield n
 
 
 def _products(kernel: Ints, part: Ints) -> tuple[int, int]:

@@ -1,8 +1,5 @@
-"""Convolutions that a target cannot run, and the bias behind a deconvolution.
-
-The bias behind a deconvolution: an Add of one number per output channel.
-
-Ordinary convolutions that a target cannot run, rewritten by the rules of legalising.py.
+"""The bias behind a deconvolution, an Add of one number per output channel; ordinary convolutions
+that a target cannot run, rewritten by the rules of legalising.py.
 """
 
 from __future__ import annotations
@@ -20,12 +17,12 @@ from irdeconv.ir.spec import Array, Spec, is_static
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.shape import Unsqueeze
-from irdeconv.rewrite.builder import GraphBuilder
+from irdeconv.rewrite.builder import GraphBuilder, NodeBudget, replace_node
 from irdeconv.rewrite.compressed_filters import constant_of, stored
-from irdeconv.rewrite.convolving import AXIS_0, ConvolutionLayer, convolve, facts_of, operation_of
+from irdeconv.rewrite.convolving import AXIS_0, ConvolutionLayer, convolve
 from irdeconv.rewrite.emit import Decision, FormBuilder, Style, X
 from irdeconv.rewrite.planning import PlannedValue, Planner
-from irdeconv.rewrite.target_conditions import Facts
+from irdeconv.rewrite.target_facts import facts_of
 from irdeconv.rewrite.targets import Target
 
 
@@ -123,9 +120,8 @@ def plan_convolution(
     assert isinstance(op, ConvolutionBase)
     inputs, values = graph.input_specs(node.id), graph.inputs_of(node.id)
     constants = (False, stored(graph, values[1]) is not None)
-    facts = facts_of(op, inputs, node.spec(), constants)
-    facts = Facts({**facts.values, "has_bias": bias is not None}, facts.axes)
-    failures = tuple(target.failures(operation_of(op), facts))
+    found = facts_of(op, inputs, (node.spec(),), constants, bias is not None)
+    failures = tuple(target.failures(*found))
     if not failures:
         return None
     plan = ConvolutionPlan(op, bias)
@@ -155,7 +151,9 @@ def _bias(b: Planner, bias: ChannelBias) -> PlannedValue:
     return b.const(np.zeros((1, count, *(1,) * (bias.rank - 2)), b.dtype.container))
 
 
-def legalised(graph: Graph, node: Node, plan: ConvolutionPlan, replace: Any) -> list[Node]:
+def legalised(
+    graph: Graph, node: Node, plan: ConvolutionPlan, budget: NodeBudget, style: Style
+) -> list[Node]:
     """Replace a convolution, and the bias behind it, as planned; return the new nodes."""
     x, w = graph.inputs_of(node.id)
     end = node if plan.bias is None else plan.bias.add
@@ -164,5 +162,5 @@ def legalised(graph: Graph, node: Node, plan: ConvolutionPlan, replace: Any) -> 
         value: Value = plan.build(b, x, w, None if plan.bias is None else plan.bias.value(b))
         return value
 
-    change = replace(graph, end, build, plan.decisions)
+    change = replace_node(graph, end, build, budget, style, plan.decisions)
     return [graph.node(i) for i in change.made]

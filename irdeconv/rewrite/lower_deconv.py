@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from operator import attrgetter
 from os import PathLike
-from typing import Any
 
 from irdeconv.base import gc_pause, progress
 from irdeconv.base.errors import Collector, LimitError, LoweringError, Note, OpError, TargetError
 from irdeconv.base.form_names import AUTO, FALLBACK
 from irdeconv.base.limits import current, raise_hint
-from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.graph import Graph, Node, Value, reached
 from irdeconv.ir.op import SugarOp, infer_op
 from irdeconv.ops import core
 from irdeconv.ops.basic import Opaque
@@ -22,7 +20,6 @@ from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.dialect_openvino import BackpropData
 from irdeconv.rewrite.builder import (
-    Change,
     GraphBuilder,
     NodeBudget,
     Skip,
@@ -33,7 +30,7 @@ from irdeconv.rewrite.builder import (
     sweep,
     unique_names,
 )
-from irdeconv.rewrite.emit import Decision, DeconvolutionInputs, Style
+from irdeconv.rewrite.emit import DeconvolutionInputs, Style
 from irdeconv.rewrite.forms import FORMS, forms_for, require_room
 from irdeconv.rewrite.infer_specs import beyond, infer_specs, inferred, is_stale, report, warning
 from irdeconv.rewrite.lower_convolution import (
@@ -74,18 +71,11 @@ def lower(
     only: str | None = None,
     convolutions: bool = False,
 ) -> Lowered:
-    """Return a copy of the graph in which every deconvolution is lowered in the given form.
+    """Return a copy of the graph in which every deconvolution is lowered; see `irdeconv.lower`.
 
-    With the form "auto", the default for a target, each takes the cheapest form of which every
-    layer meets the target's conditions; the target is a packaged one's name, a .toml file or a
-    Target. `only` is a pattern of layer names. `explain_costs` puts the costs of all forms into the
-    report. `convolutions` also rewrites convolutions that violate conditions. With `best_effort`
-    layers that violate conditions are reported as warnings.
-
-    Raises UsageError for an unknown form or target, InferenceError if the graph does not fit
-    together, TargetError for layers that violate conditions, LoweringError for deconvolutions that
-    cannot be lowered (all of them are listed), LimitError beyond the budget of nodes
-    (`lowered_total`) and for tensors of the lowered graph that are larger than the limits.
+    Also raises UsageError for an unknown form or target, InferenceError if the graph does not fit
+    together, LimitError beyond the budget of nodes (`lowered_total`) and for tensors of the lowered
+    graph that are larger than the limits.
     """
     request = LoweringRequest.of(form, target, explain_costs, best_effort, only, convolutions)
     low = lower_for(graph, request, NodeBudget(current().lowered_total))
@@ -139,8 +129,7 @@ def report_violations(
             layer=layer,
             notes=[Note(v.text) for v in violations],
         )
-    if problems.errors:
-        raise TargetError(problems.diagnostics)
+    problems.require_none(TargetError)
 
 
 def _lower_graph(state: _State) -> Graph:
@@ -176,49 +165,20 @@ def _require_sizes(graph: Graph) -> None:
         (spread,) = infer_op(padded, graph.input_specs(node.id))
         found = beyond(spread)
         if found and not problems.errors:
-            text = f'{node.type} "{node.name}": the padded {spread} {found[0]}'
             hint = raise_hint(found[1]) if found[1] else None
-            problems.add("E602", text, location=node.location, layer=node.name, hint=hint)
-    if problems.errors:
-        raise LimitError(problems.diagnostics)
+            text = f"{node.label}: the padded {spread} {found[0]}"
+            problems.add_at(node, "E602", text, hint=hint)
+    problems.require_none(LimitError)
 
 
 # What the lowering may emit: the convolution, its surroundings, arithmetic on sizes.
-LANGUAGE = frozenset(
-    [
-        *NATIVE_OPERATIONS,
-        "ZeroInsertion",
-        "DepthToSpace",
-        "Broadcast",
-        "Pad",
-        "Convolution",
-        "GroupConvolution",
-        "Const",
-        "Convert",
-        "ShapeOf",
-        "Gather",
-        "Concat",
-        "Slice",
-        "StridedSlice",
-        "Tile",
-        "Interpolate",
-        "Transpose",
-        "Reshape",
-        "Squeeze",
-        "Unsqueeze",
-        "Add",
-        "Subtract",
-        "Multiply",
-        "Divide",
-        "Maximum",
-        "ReLU",
-        "Tanh",
-        "Sigmoid",
-        "PReLU",
-        "Clamp",
-        "HardSigmoid",
-    ]
-)
+LANGUAGE = {
+    *NATIVE_OPERATIONS,
+    *("ZeroInsertion", "DepthToSpace", "Broadcast", "Pad", "Convolution", "GroupConvolution"),
+    *("Const", "Convert", "ShapeOf", "Gather", "Concat", "Slice", "StridedSlice", "Tile"),
+    *("Interpolate", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Add", "Subtract"),
+    *("Multiply", "Divide", "Maximum", "ReLU", "Tanh", "Sigmoid", "PReLU", "Clamp", "HardSigmoid"),
+}
 
 
 def _check_language(graph: Graph, request: LoweringRequest) -> None:
@@ -228,14 +188,8 @@ def _check_language(graph: Graph, request: LoweringRequest) -> None:
         native = node.origins and node.type in NATIVE_OPERATIONS
         left = node.op.deconvolution and not native and request.selects(node.name)
         if left or (node.origins and node.type not in LANGUAGE):
-            problems.add(
-                "E401",
-                f'{node.type} "{node.name}" does not belong in a lowered graph',
-                location=node.location,
-                layer=node.name,
-            )
-    if problems.errors:
-        raise LoweringError(problems.diagnostics)
+            problems.add_at(node, "E401", f"{node.label} does not belong in a lowered graph")
+    problems.require_none(LoweringError)
 
 
 def canonicalize(graph: Graph, node: Node, budget: NodeBudget | None = None) -> Node:
@@ -280,12 +234,7 @@ def _lower_one(state: _State, node: Node) -> None:
         if node.id in graph:
             report(state.problems, graph, node, e.problem)
         else:
-            state.problems.add(
-                "E400",
-                f'{source.type} "{source.name}": {e}',
-                layer=source.name,
-                location=source.location,
-            )
+            state.problems.add_at(source, "E400", f"{source.label}: {e}")
         return
     _rename(graph, source, [graph.node(i) for i in range(first, graph.next_id) if i in graph])
     if spread is not None:
@@ -346,14 +295,8 @@ def _lower_convolutions(state: _State) -> None:
             _unmet(state, node, (row,), "convolution")
             continue
         direct = products(graph, [node])
-        made = legalised(graph, node, plan, partial(_replace_planned, state))
+        made = legalised(graph, node, plan, state.budget, state.style)
         state.layers.append(_row(graph, node, "legal", direct, made))
-
-
-def _replace_planned(
-    state: _State, graph: Graph, node: Node, build: Any, decisions: Sequence[Decision]
-) -> Change:
-    return replace_node(graph, node, build, state.budget, state.style, decisions)
 
 
 def _replaced(
@@ -426,7 +369,7 @@ def _warn_of_spreading(state: _State, node: Node, spread: NonFiniteReport, form:
         )
         if bad
     ]
-    message = f'{node.type} "{node.name}": {" and ".join(counts)} are not finite'
+    message = f"{node.label}: {' and '.join(counts)} are not finite"
     if spread.affected:
         by_form = ", ".join(f"{n} as {f}" for f, n in spread.affected.items() if f in FORMS)
         message += (
@@ -436,7 +379,7 @@ def _warn_of_spreading(state: _State, node: Node, spread: NonFiniteReport, form:
         )
     elif spread.outputs is not None:
         message += f"; which of the {spread.outputs} outputs they spoil is too much to count"
-    state.problems.add("W401", message, location=node.location, layer=node.name)
+    state.problems.add_at(node, "W401", message)
 
 
 def _rename(graph: Graph, source: Node, made: list[Node]) -> None:
@@ -462,25 +405,15 @@ def _at_end(graph: Graph, node: Node) -> bool:
 def _warn_of_declared(state: _State) -> None:
     """Warn of operations that only the file declares, where new nodes rely on their shapes."""
     graph = state.graph
-    todo = [n.id for n in graph.nodes() if n.origins]
-    seen = set(todo)
-    while todo:
-        for value in graph.inputs_of(todo.pop()):
-            if value.node not in seen:
-                seen.add(value.node)
-                todo.append(value.node)
-    for node in map(graph.node, sorted(seen)):
+    behind = reached((n.id for n in graph.nodes() if n.origins), graph.producers)
+    for node in map(graph.node, sorted(behind)):
         inner = (n for body in bodies_of(node) for n in every_node(body.graph))
         if is_stale(node):
             state.problems.diagnostics.append(warning(graph, node))
         elif any(isinstance(n.op, Opaque) for n in (node, *inner)):
-            state.problems.add(
-                "W204",
-                f'{node.type} "{node.name}": irdeconv does not know the operation; shapes behind '
-                "it rest on those that the file declares",
-                location=node.location,
-                layer=node.name,
-            )
+            text = "shapes behind it rest on those that the file declares"
+            message = f"{node.label}: irdeconv does not know the operation; {text}"
+            state.problems.add_at(node, "W204", message)
 
 
 def _warn_of_bodies(state: _State) -> None:
@@ -489,10 +422,5 @@ def _warn_of_bodies(state: _State) -> None:
         if isinstance(node.op, Opaque) and any(
             b"ConvolutionBackpropData" in s.xml for s in node.op.sections
         ):
-            state.problems.add(
-                "W400",
-                f'{node.type} "{node.name}": its body contains deconvolutions, which stay '
-                "as they are",
-                location=node.location,
-                layer=node.name,
-            )
+            text = "its body contains deconvolutions, which stay as they are"
+            state.problems.add_at(node, "W400", f"{node.label}: {text}")

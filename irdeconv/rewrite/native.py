@@ -36,7 +36,9 @@ from irdeconv.rewrite.emit import (
     RuleCall,
     X,
     add_bias,
+    container_of,
     crop,
+    exact_shape,
 )
 from irdeconv.rewrite.layer_rules import LayerLimits
 
@@ -125,9 +127,8 @@ def _window_fits(layer: DeconvolutionLayer[X], window: tuple[Ints, Ints, Ints], 
 
 
 def _extents(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> Ints:
-    shape = b.spec(layer.w).shape
-    assert is_static(shape)
-    return tuple(extent(k, d) for k, d in zip(shape[3:], layer.dilations, strict=True))
+    kernel = exact_shape(b, layer.w)[3:]
+    return tuple(extent(k, d) for k, d in zip(kernel, layer.dilations, strict=True))
 
 
 def _windows(
@@ -150,14 +151,13 @@ def _emit(
     b: FormBuilder[X], layer: DeconvolutionLayer[X], begin: Ints, end: Ints, padding: Ints
 ) -> X:
     """Add the operation; raise OpError unless its output contains that of the layer."""
-    shape = b.spec(layer.w).shape
-    assert is_static(shape)
+    groups = exact_shape(b, layer.w)[0]
     front = [p - q for p, q in zip(layer.begin, begin, strict=True)]
     back = [p - (q - m) for p, q, m in zip(layer.end, end, padding, strict=True)]
     if min(*front, *back, *begin) < 0:  # ONNX has no negative pads
         raise OpError("the output would be too small", code="E400")
-    w = layer.w if shape[0] > 1 else b.add(Squeeze1(), layer.w, b.const(AXIS_0))
-    op = backprop_data(shape[0])(layer.strides, begin, end, layer.dilations, "explicit", padding)
+    w = layer.w if groups > 1 else b.add(Squeeze1(), layer.w, b.const(AXIS_0))
+    op = backprop_data(groups)(layer.strides, begin, end, layer.dilations, "explicit", padding)
     y = b.add(op, layer.x, w)
     return crop(b, add_bias(b, y, layer.bias), [0, 0, *front], [0, 0, *back])
 
@@ -165,22 +165,20 @@ def _emit(
 def stride_in_steps(b: FormBuilder[X], layer: DeconvolutionLayer[X], first: Ints) -> X:
     """A stride -> zeros inserted by a deconvolution with one tap, and the rest of the stride."""
     ones, zero = (1,) * len(first), (0,) * len(first)
-    channels = layer_rules.size_of(b, layer.x, 1)
-    dtype = b.spec(layer.x).dtype
-    copy = b.const(np.ones((channels, 1, 1, *ones), dtype.container if dtype else np.float32))
-    ways = (copy, layer_rules.block_diagonal(b, copy))
-    steps = (DeconvolutionLayer(layer.x, w, first, ones, zero, zero, stage=4) for w in ways)
-    x = b.choose([Option("copy", partial(deconvolve, b, step)) for step in steps])
+
+    def step(w: X) -> X:
+        return deconvolve(b, DeconvolutionLayer(layer.x, w, first, ones, zero, zero, stage=4))
+
+    x = layer_rules.copied(b, layer.x, step)
     rest = tuple(s // f for s, f in zip(layer.strides, first, strict=True))
     return deconvolve(b, _without_joined_zeros(b, replace(layer, x=x, strides=rest, stage=4)))
 
 
 def filled_kernel(b: FormBuilder[X], layer: DeconvolutionLayer[X], kernel: Ints, front: Ints) -> X:
     """A kernel -> a larger one with `front` zeros in front and others behind."""
-    w, have = layer.w, (b.spec(layer.w).shape or ())[3:]
+    w, have = layer.w, exact_shape(b, layer.w)[3:]
     begin, end = list(layer.begin), list(layer.end)
     for a, (k, n, f) in enumerate(zip(have, kernel, front, strict=True)):
-        assert isinstance(k, int)
         w = layer_rules.padded_axis(b, w, 3 + a, n - k - f, f)
         begin[a] += layer.dilations[a] * f
         end[a] += layer.dilations[a] * (n - k - f)
@@ -190,11 +188,8 @@ def filled_kernel(b: FormBuilder[X], layer: DeconvolutionLayer[X], kernel: Ints,
 
 def _small_parts(kernel: Ints) -> Iterator[Ints]:
     """Yield sizes of parts of a kernel, the large ones first, that are not too many."""
-    axes = ([n for n in layer_rules.part_sizes(k) if n <= LARGEST_PART] for k in kernel)
-    for part in itertools.product(*axes):
-        count = math.prod(-(-k // n) for k, n in zip(kernel, part, strict=True))
-        if count <= MOST_NATIVE_PARTS:
-            yield part
+    parts = layer_rules.kernel_parts(kernel, MOST_NATIVE_PARTS)
+    return (part for part in parts if max(part) <= LARGEST_PART)
 
 
 @dataclass(frozen=True)
@@ -246,8 +241,7 @@ def kernel_in_parts(
 
     Copies are made by crops, pads and a Concat, or by a convolution with one tap in each channel.
     """
-    shape = b.spec(layer.w).shape
-    assert is_static(shape)
+    shape = exact_shape(b, layer.w)
     rows = zip(shape[3:], part, layer.strides, layer.begin, layer.end, strict=True)
     axes = [
         _axis_parts(k, n, s, layer_rules.size_of(b, layer.x, 2 + a), p, q)
@@ -278,8 +272,7 @@ def _shifted_by_convolution(b: FormBuilder[X], x: X, axes: Sequence[_AxisParts])
     channels, n = layer_rules.size_of(b, x, 1), len(axes)
     kernel = tuple(a.shifts[-1] + 1 for a in axes)
     shifts = list(itertools.product(*(a.shifts for a in axes)))
-    dtype = b.spec(x).dtype
-    taps = np.zeros((len(shifts), channels, channels, *kernel), dtype.container if dtype else "f4")
+    taps = np.zeros((len(shifts), channels, channels, *kernel), container_of(b, x))
     for i, shift in enumerate(shifts):
         place = tuple(a.shifts[-1] - q for a, q in zip(axes, shift, strict=True))
         at: Any = (i, slice(None), slice(None), *place)
@@ -309,8 +302,7 @@ def _copied_axis(k: int, s: int, f: int, size: int, begin: int, end: int) -> _Ax
 
 
 def _copies(b: FormBuilder[X], layer: DeconvolutionLayer[X], first: Ints) -> list[_AxisParts]:
-    shape = b.spec(layer.w).shape
-    assert is_static(shape)
+    shape = exact_shape(b, layer.w)
     size = (layer_rules.size_of(b, layer.x, 2 + a) for a in range(len(first)))
     rows = zip(shape[3:], layer.strides, first, size, layer.begin, layer.end, strict=True)
     return [_copied_axis(*row) for row in rows]
@@ -359,13 +351,12 @@ def _copying_filter(
 
     Zeros behind the copies make their number a multiple of `parts`.
     """
-    shape, dtype = b.spec(layer.w).shape, b.spec(layer.x).dtype
-    assert is_static(shape)
+    shape = exact_shape(b, layer.w)
     channel, shifts = np.arange(shape[1]), [len(a.shifts) for a in axes]
     every = list(itertools.product(*(a.places for a in axes)))
     copies = -(-len(every) * shape[1] // parts) * parts
     size = (1, math.prod(shifts) * shape[1], copies, *first)
-    out = np.zeros(size, dtype.container if dtype else np.float32)
+    out = np.zeros(size, container_of(b, layer.x))
     for i, row in enumerate(every):
         read = int(np.ravel_multi_index([d for d, _ in row], shifts))
         at: Any = (read * shape[1] + channel, i * shape[1] + channel, *(a for _, a in row))

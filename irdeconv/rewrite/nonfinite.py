@@ -1,14 +1,13 @@
 """How far an infinity or a NaN spreads in each lowering form, predicted from geometry.
 
-By the definition a bad tap spoils the outputs it reaches from an input element, and a bad input
-element the outputs that one of its taps reaches. A zero that was inserted or padded, times an
-infinity or a NaN, is NaN, so that a form spreads it further; its record in forms.py says how far:
+By the definition a bad tap spoils the outputs it reaches from an input element. A zero that was
+inserted or padded, times an infinity or a NaN, is NaN, so that a form spreads it further; its
+record in forms.py says how far:
 
-    form              a bad tap spoils, of an axis                  a bad input element spoils
-    definition, gemm  o with o + pads_begin = s*S + k*D, s in 0..I  the same outputs
-    zero-insertion    every output                                  the same outputs
-    phases            every output of the tap's residue             the same outputs
-    stacked           every output of the tap's residue             what the widened filter spans
+    form              a bad tap spoils, of an axis
+    definition, gemm  o with o + pads_begin = s*S + k*D, s in 0..I
+    zero-insertion    every output
+    phases, stacked   every output of the tap's residue
 
 Where gemm joins zeros to data that may be too short (subpixel.py), a bad tap spoils their outputs,
 too. An output in several dimensions is spoilt where it is along every axis. For finite data the
@@ -31,11 +30,11 @@ from irdeconv.ir.spec import Array
 from irdeconv.ops.elementwise import Add
 from irdeconv.rewrite.compressed_filters import constant_of, stored
 from irdeconv.rewrite.forms import FORMS
-from irdeconv.rewrite.site import BY_DEFINITION, DeconvolutionSite, Reach, site_of
+from irdeconv.rewrite.site import AxisReach, DeconvolutionSite, site_of, tap_by_definition
 
 DEFINITION = "definition"
 COUNTED = 2**24  # outputs that differ, or products of outputs and taps: more are not looked at
-REACHES = {DEFINITION: BY_DEFINITION, **{name: form.reach for name, form in FORMS.items()}}
+REACHES = {DEFINITION: tap_by_definition, **{name: form.reach for name, form in FORMS.items()}}
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,9 @@ def _countable(site: DeconvolutionSite) -> bool:
     return max(pairs, site.outputs * math.prod(numbers)) <= COUNTED
 
 
-def _count(reach: Reach, site: DeconvolutionSite, filter: Array | None, bias: Array | None) -> int:
+def _count(
+    reach: AxisReach, site: DeconvolutionSite, filter: Array | None, bias: Array | None
+) -> int:
     """Return how many of the outputs (M, *O) are spoilt; outputs that are alike are counted."""
     places, counts = zip(*map(site.classes, range(site.rank)), strict=True)
     spoilt: Array = footprint(reach, site, filter, bias, places).astype(np.int64)
@@ -103,7 +104,7 @@ def _count(reach: Reach, site: DeconvolutionSite, filter: Array | None, bias: Ar
 
 @np.errstate(all="ignore")  # BLAS may raise flags on what it reads beyond short rows
 def footprint(
-    reach: Reach,
+    reach: AxisReach,
     site: DeconvolutionSite,
     filter: Array | None,
     bias: Array | None = None,
@@ -120,23 +121,11 @@ def footprint(
         taps: Array = filter.any(axis=1).reshape(site.outputs, *site.kernel).astype(np.float32)
         for axis in range(site.rank):
             # Counts of spoiling taps; the axis in front moves to the end.
-            taps = np.tensordot(taps, reach.taps(site, axis, at[axis]), ((1,), (1,)))
+            taps = np.tensordot(taps, reach(site, axis, at[axis]), ((1,), (1,)))
         spoilt = spoilt | (taps > 0)
     if bias is not None and bias.any():
         per_channel = bias.reshape(-1) if bias.size > 1 else np.repeat(bias, site.outputs)
         spoilt = spoilt | per_channel.reshape(-1, *(1,) * site.rank)
-    return spoilt
-
-
-@np.errstate(all="ignore")  # as above
-def input_footprint(reach: Reach, site: DeconvolutionSite, data: Array) -> Array:
-    """Return which outputs [*O] bad elements of a channel spoil in its group; `data` is [*I]."""
-    counts: Array = data.astype(np.float32)
-    for axis in range(site.rank):
-        counts = np.tensordot(
-            counts, reach.inputs(site, axis, np.arange(site.output[axis])), ((0,), (1,))
-        )
-    spoilt: Array = counts > 0
     return spoilt
 
 

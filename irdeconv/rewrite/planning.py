@@ -1,6 +1,4 @@
-"""Planning: forms are counted, held against a target, and chosen by cost.
-
-Planning: a form is built without numbers, counted, and held against a target.
+"""Planning: a form is built without numbers, counted, held against a target, and chosen by cost.
 
 With R = prod(S) residues, per axis I inputs, O outputs, and from `subpixel.analyse`: I' = I + more
 outputs of every residue, K_r taps of residue r (they sum up to K), E the inputs that a stacked
@@ -22,7 +20,7 @@ filter spans (`*` is a product over axes), the forms cost:
 An unknown batch counts as 1, an unknown size as 32 (or the nearest that its bounds allow).
 Constant filters are rearranged before anything runs, at no cost.
 
-The choice of a form: a table of costs per deconvolution, and the cheapest one that is allowed.
+Of a table of costs per deconvolution the cheapest form is chosen that is allowed:
 
     score = mac * MACs' + byte * bytes + scratch * scratch bytes + node * nodes
 
@@ -56,7 +54,6 @@ from irdeconv.ops.dialect_openvino import BackpropData
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.rewrite.builder import Skip
-from irdeconv.rewrite.convolving import facts_of, operation_of
 from irdeconv.rewrite.emit import Decision, DeconvolutionInputs, Option, Style
 from irdeconv.rewrite.forms import NATIVE, Form, forms_for
 from irdeconv.rewrite.interleaving import spell_zero_insertion
@@ -64,6 +61,7 @@ from irdeconv.rewrite.legalising import proposals
 from irdeconv.rewrite.nonfinite import NonFiniteReport
 from irdeconv.rewrite.site import DeconvolutionSite, site_of
 from irdeconv.rewrite.target_conditions import Facts
+from irdeconv.rewrite.target_facts import facts_of, operation_of
 from irdeconv.rewrite.targets import ScoreWeights, Target
 
 # Operations that are tried for a layer before rules are given up; for each form at first.
@@ -231,8 +229,8 @@ class Planner:
             moved = (size.size or 0) + sum(s.size or 0 for s in sizes if s.dtype == self.dtype)
         made = PlannedOperation(op, sizes, moved, macs)
         if self.target.operations is not None:
-            made.facts = facts_of(op, specs, spec, constants)
-            made.failures = tuple(self.target.failures(operation_of(op), made.facts))
+            name, made.facts = facts_of(op, specs, (spec,), constants)
+            made.failures = tuple(self.target.failures(name, made.facts))
         return PlannedValue(spec, size), made
 
     def _inserted(self, op: core.ZeroInsertion, x: PlannedValue) -> PlannedValue:
@@ -297,14 +295,14 @@ class Planner:
             return replace(value, maker=value.maker + later)
         if known is not None and slack <= known[0] and self.legal >= known[1]:
             raise Pruned("another option is better", code="E400")
-        marks, total = [len(v) for v in self._lists()], self.score
+        mark = self._mark()
         try:
             value = self._attempted(layer, plain)
         except Pruned:
             if self.memo.room > 0:  # else the search was not finished
                 self.memo.layers[key] = slack, self.legal
             raise
-        segment = self._segment(value, marks, self.score - total)
+        segment = self._segment(value, mark)
         # Copies: a bias that joins a recorded convolution, or a repetition, changes it later.
         if self.memo.room > 0:
             made = [o.again() for o in segment.operations]
@@ -374,26 +372,25 @@ class Planner:
 
     def _tried(self, number: Decision, build: Callable[[], PlannedValue]) -> _Segment:
         """Return what an option emits; the records are as before afterwards."""
-        marks, total = [len(v) for v in self._lists()], self.score
+        mark = operations, buffers, decisions, score = self._mark()
         self.decisions.append(number)
         try:
-            value = build()
-            return self._segment(value, marks, self.score - total)
+            return self._segment(build(), mark)
         finally:  # the next option starts from the same records
-            self.score = total
-            for v, m in zip(self._lists(), marks, strict=True):
-                del v[m:]
+            self.score = score
+            del self.operations[operations:], self.buffers[buffers:], self.decisions[decisions:]
 
-    def _segment(self, value: PlannedValue, marks: Sequence[int], score: float) -> _Segment:
-        """Return what was recorded since some marks."""
-        operations, buffers, decisions = marks
+    def _mark(self) -> tuple[int, int, int, float]:
+        """Return how much has been recorded, and its score."""
+        return len(self.operations), len(self.buffers), len(self.decisions), self.score
+
+    def _segment(self, value: PlannedValue, mark: tuple[int, int, int, float]) -> _Segment:
+        """Return what was recorded since a mark."""
+        operations, buffers, decisions, score = mark
         made = self.operations[operations:]
         failed = sum(o.times for o in made if o.failures)
         rest = self.buffers[buffers:], self.decisions[decisions:]
-        return _Segment(made, *rest, value, failed, score, operations, buffers)
-
-    def _lists(self) -> tuple[list[Any], list[Any], list[Any]]:
-        return self.operations, self.buffers, self.decisions
+        return _Segment(made, *rest, value, failed, self.score - score, operations, buffers)
 
     def _append(self, segment: _Segment) -> None:
         self.operations += segment.operations
@@ -417,9 +414,8 @@ class Planner:
         """
         segment = self._repeated.get(key)
         if segment is None or not self._holds(segment):
-            marks, total = [len(v) for v in self._lists()], self.score
-            value = build()
-            self._repeated[key] = self._segment(value, marks, self.score - total)
+            mark, value = self._mark(), build()
+            self._repeated[key] = self._segment(value, mark)
             return value
         for made in segment.operations:  # phases have thousands of parts, but few kinds
             made.times += 1

@@ -1,8 +1,6 @@
-"""One deconvolution in numbers, and the reach of its taps.
+"""One canonical deconvolution in numbers, for the analysis of costs and of non-finite constants.
 
-One canonical deconvolution in numbers: what cost and non-finite analysis calculate with.
-
-Which outputs a lowering form multiplies a tap or an input element with, axis by axis.
+Also which outputs a lowering form multiplies a tap with, axis by axis.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, bounds, ints, is_static
 from irdeconv.ops import core
 from irdeconv.rewrite.compressed_filters import stored
-from irdeconv.rewrite.subpixel import AxisResidues, analyse, narrowest
+from irdeconv.rewrite.subpixel import AxisResidues, analyse
 
 Ints = tuple[int, ...]
 STAND_IN = 32  # for a size that is known only at run time
@@ -174,19 +172,8 @@ def _stand_in(dim: Dim, size: int) -> int:
     return low if low == high else max(low, size if high is None else min(size, high))
 
 
+# How far a bad tap spreads: for some outputs of an axis [O, K], float32, 1 where it does.
 AxisReach = Callable[[DeconvolutionSite, int, Array], Array]
-
-
-@dataclass(frozen=True)
-class Reach:
-    """How far a bad value spreads along one axis of a site (float32, 1 where it does).
-
-    For some outputs `taps` returns [O, K], where an output multiplies anything with a tap, `inputs`
-    [O, I], where it multiplies an input element with anything.
-    """
-
-    taps: AxisReach
-    inputs: AxisReach
 
 
 def every_output(site: DeconvolutionSite, axis: int, outputs: Array) -> Array:
@@ -210,25 +197,3 @@ def _taps(site: DeconvolutionSite, axis: int, outputs: Array) -> tuple[Array, Ar
     taps = np.arange(site.kernel[axis])
     at = outputs[:, None] + site.begin[axis] - taps * site.dilations[axis]
     return at % site.strides[axis] == 0, at // site.strides[axis]
-
-
-def input_by_definition(site: DeconvolutionSite, axis: int, outputs: Array) -> Array:
-    """An input element reaches o with o + pads_begin = s*S + k*D, k in 0..K."""
-    inputs = np.arange(site.size[axis])
-    at = outputs[:, None] + site.begin[axis] - inputs * site.strides[axis]
-    tap = at // site.dilations[axis]
-    meets = (at % site.dilations[axis] == 0) & (tap >= 0) & (tap < site.kernel[axis])
-    return np.asarray(meets, np.float32)
-
-
-def outputs_of_span(site: DeconvolutionSite, axis: int, outputs: Array) -> Array:
-    """An input element reaches the outputs whose widened filter spans it."""
-    stacked = narrowest(site.axes[axis], site.size[axis])
-    residues = [r for r in stacked.residues if r.taps]
-    low, high = min(r.first for r in residues), max(r.first + r.extent for r in residues)
-    inputs = np.arange(site.size[axis])
-    offset = inputs - (outputs[:, None] + stacked.front) // site.strides[axis]
-    return np.asarray((offset >= low) & (offset < high), np.float32)
-
-
-BY_DEFINITION = Reach(tap_by_definition, input_by_definition)

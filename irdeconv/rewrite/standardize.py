@@ -1,12 +1,9 @@
-"""Standard operations for writing, and their recognition in a file.
+"""How irdeconv's own operations are spelled in standard ones, and recognised in a file.
 
-Reading back: the written spelling of ZeroInsertion becomes ZeroInsertion again.
-
-The writer marks the last node of the spelling in its rt_info, which other readers ignore. The mark
-is only a hint: the three nodes must also be what the writer makes of it, by shapes that follow from
-the model's inputs. What ports declare says nothing, nor do the outputs of unknown operations.
-
-Standard operations only: how irdeconv's own operations are spelled for writing.
+The written spelling of ZeroInsertion becomes ZeroInsertion again when it is read. The writer marks
+the last node of the spelling in its rt_info, which other readers ignore. The mark is only a hint:
+the three nodes must also be what the writer makes of it, by shapes that follow from the model's
+inputs. What ports declare says nothing, nor do the outputs of unknown operations.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from irdeconv.base.errors import Collector, Diagnostic, OpError, UnsupportedErro
 from irdeconv.ir import geometry
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.geometry import IntVector
-from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.graph import Graph, Node, Value, upstream
 from irdeconv.ir.op import Builder, Op, SugarOp
 from irdeconv.ir.spec import DYNAMIC, Array, Shape, Spec, compatible, format_shape, is_static
 from irdeconv.ops import core
@@ -153,7 +150,7 @@ def _recognise(graph: Graph, reshape: Node, insertion: core.ZeroInsertion) -> bo
     source = _source(graph, reshape, insertion)
     if source is None:
         return False
-    before = _upstream(graph, reshape, source)
+    before = upstream(graph, [reshape.id], lambda v: v != source)
     fixed = constant(graph, graph.inputs_of(reshape.id)[1]) is not None
     reshape.rt_info = None
     made = replace_node(graph, reshape, lambda _, b, *__: b.add(insertion, source)).made
@@ -197,8 +194,7 @@ def _is_spelled(
     except OpError:
         return False
     finally:
-        for i in reversed(builder.made):
-            graph.remove(i)
+        builder.undo()
 
 
 def _same(graph: Graph, a: Value, b: Value, source: Value) -> bool:
@@ -225,17 +221,6 @@ def _equal(a: Op, b: Op) -> bool:
     return a == b
 
 
-def _upstream(graph: Graph, reshape: Node, source: Value) -> set[int]:
-    """Return the ids of the nodes between `source` and a spelling's end."""
-    found, stack = {reshape.id}, [reshape.id]
-    while stack:
-        for v in graph.inputs_of(stack.pop()):
-            if v.node not in found and v != source:
-                found.add(v.node)
-                stack.append(v.node)
-    return found
-
-
 @gc_pause.paused()
 def standardize(graph: Graph) -> Graph:
     """Return an inferred copy of a graph in operations that OpenVINO knows, computing the same.
@@ -245,8 +230,7 @@ def standardize(graph: Graph) -> Graph:
     """
     out, problems = inferred(graph), Collector()
     _standardize_graph(out, problems)
-    if problems.errors:
-        raise UnsupportedError(problems.diagnostics)
+    problems.require_none(UnsupportedError)
     fill_specs(out)
     return out
 
@@ -261,12 +245,8 @@ def _standardize_graph(out: Graph, problems: Collector) -> Graph:
         try:
             _standardize(out, node)
         except OpError as e:
-            problems.add(
-                "E402",
-                f'{node.type} "{node.name}" cannot be written in standard operations: {e}',
-                location=node.location,
-                layer=node.name,
-            )
+            text = f"{node.label} cannot be written in standard operations: {e}"
+            problems.add_at(node, "E402", text)
     for node in list(out.nodes("Pad")):
         if node.origins and isinstance(node.op, Pad12) and _pads_at_run_time(out, node):
             _split_pad(out, node)

@@ -33,6 +33,8 @@ from irdeconv.rewrite.emit import (
     X,
     add_bias,
     channels_swapped,
+    container_of,
+    exact_shape,
     joined,
     needs,
     pad_spatial,
@@ -187,8 +189,7 @@ def take(b: Builder[X], w: X, residues: Sequence[Residue]) -> X:
 
 def _nothing(b: Builder[X], x: X, w: X, axes: list[AxisResidues]) -> X:
     """Return zeros (N, M, *(I + more)) for a residue that no tap reaches."""
-    dtype = b.spec(x).dtype
-    zero = b.const(np.zeros((), dtype.container if dtype else np.float32))
+    zero = b.const(np.zeros((), container_of(b, x)))
     spatial = sizes(b, x, 2, len(axes)) + IntVector(tuple(a.more for a in axes))
     outputs = sizes(b, w, 0, 1) * sizes(b, w, 2, 1)
     return b.add(Broadcast("numpy"), zero, joined(b, sizes(b, x, 0, 1), outputs, spatial))
@@ -264,27 +265,31 @@ def _skip_wide(op: core.Deconvolution, kernel: tuple[int, ...]) -> Skip | None:
 
 def stacked(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]) -> X:
     """core.Deconvolution -> one convolution with a block of channels per residue, interleaved."""
-    shape = b.spec(of.w).shape
-    assert is_static(shape)
     space = (b.spec(of.x).shape or (DYNAMIC,) * (len(op.strides) + 2))[2:]
     plain = axes_of(op, b, of)
     found = [narrowest(a, n) for a, n in zip(plain, space, strict=True)]
-    layouts = stack_layouts(op.strides, shape[0], len(plain) + 2 in b.style.block_ranks)
-    layouts = layouts if math.prod(op.strides) > 1 else layouts[-1:]
     return b.choose(
         [
             Option(layout.name, partial(_stacked, b, of, axes, layout), needs(layout.name))
             for axes in ([found] if found == plain else [found, plain])
-            for layout in layouts
+            for layout in _layouts(op, b, of)
         ]
     )
+
+
+def _layouts(
+    op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]
+) -> list[StackLayout]:
+    """Return the layouts of a stack, the default first; one of them where nothing is stacked."""
+    groups, blocks = exact_shape(b, of.w)[0], len(op.strides) + 2 in b.style.block_ranks
+    layouts = stack_layouts(op.strides, groups, blocks)
+    return layouts if math.prod(op.strides) > 1 else layouts[-1:]
 
 
 def _stacked(
     b: FormBuilder[X], of: DeconvolutionInputs[X], axes: list[AxisResidues], layout: StackLayout
 ) -> X:
-    shape, n = b.spec(of.w).shape, len(axes)
-    assert is_static(shape)
+    shape, n = exact_shape(b, of.w), len(axes)
     widened = [widen(a, k) for a, k in zip(axes, shape[3:], strict=True)]
     begin = IntVector(tuple(-v.low for v in widened))
     more = IntVector(tuple(a.more + v.span - 1 for a, v in zip(axes, widened, strict=True)))
@@ -325,8 +330,7 @@ def _stack(b: Builder[X], w: X, widened: list[Widened], layout: StackLayout) -> 
 
     The layout orders residues and channels.
     """
-    shape, n = b.spec(w).shape, len(widened)
-    assert is_static(shape)
+    shape, n = exact_shape(b, w), len(widened)
     more = IntVector(tuple(int(v.lacks) for v in widened))
     w = pad_spatial(b, w, more * 0, more, 3)  # a zero behind the taps, for the places without one
     for a, v in enumerate(widened, 3):
@@ -378,10 +382,7 @@ def skip_gemm(op: core.Deconvolution, filter: Spec, *pads: Spec) -> Skip | None:
 
 def gemm(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]) -> X | Skip:
     """core.Deconvolution with K == S -> a 1x1 convolution, interleaved and cropped."""
-    shape = b.spec(of.w).shape
-    assert is_static(shape)
-    layouts = stack_layouts(op.strides, shape[0], len(op.strides) + 2 in b.style.block_ranks)
-    layouts = layouts if math.prod(op.strides) > 1 else layouts[-1:]
+    layouts = _layouts(op, b, of)
     zero = IntVector((0,) * len(op.strides))
     ends = zero - vector(b, of.pads_begin), zero - vector(b, of.pads_end)
     if of.bias is not None and not all(isinstance(v, IntVector) for v in ends):
@@ -394,9 +395,8 @@ def gemm(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]) 
 def _gemm(
     b: FormBuilder[X], of: DeconvolutionInputs[X], ends: tuple[Vector, Vector], layout: StackLayout
 ) -> X:
-    shape, (begin, end) = b.spec(of.w).shape, ends
-    assert is_static(shape)
-    strides, n = shape[3:], len(shape) - 3
+    strides, (begin, end) = exact_shape(b, of.w)[3:], ends
+    n = len(strides)
     axes = [AxisResidues(s, 1, s, 0, 0, 0) for s in strides]
     stack = _stack(b, of.w, [widen(a, a.stride) for a in axes], layout)
     zero = IntVector((0,) * n)

@@ -1,20 +1,10 @@
-"""Conditions of targets: expressions over named values of a layer.
+"""Conditions of targets: expressions over named values of a layer, such as `kernel <= 16`.
 
-The operations of a target's list, and the names that conditions of each may use.
-
-Operations have OpenVINO's names, also for ONNX models. Slice means Slice and StridedSlice,
-Split means Split and VariadicSplit.
-
-Expressions of conditions: a checked tree of Python's parser, as functions of a few lines each.
-
-Each node becomes a `CompiledPart`: the type of its value, and a function that computes it from a
-row of values, one for each term. None is a value that is known only at run time.
-
-Conditions: expressions over named values of a layer, such as `kernel <= 16`.
+Operations have OpenVINO's names, also for ONNX models. Slice means Slice and StridedSlice, Split
+means Split and VariadicSplit. `_OPERATIONS` has the names that conditions of each may use.
 
 A condition has integers, strings, `true` and `false`, tuples, `+ - * / // %` (`/` is exact),
 comparisons (also chained), `in` and `not in`, `and or not`, `ceil floor min max abs`, and names.
-`rewrite/target_conditions.py` lists the names of each operation.
 
 - A name with axes holds for every axis: `kernel <= 16` is evaluated for each axis and must hold
   each time. `pad` and `amount` hold for both sides of each axis, `channels` of a Concat for each
@@ -24,8 +14,9 @@ comparisons (also chained), `in` and `not in`, `and or not`, `ceil floor min max
 - A value that is known only at run time meets no condition that depends on it.
 - A division by zero does not meet a condition.
 
-Nothing is executed: Python's parser makes a tree, and each of its nodes becomes a short function.
-Texts are short, numbers small, and there are no powers, so that evaluating always ends.
+Nothing is executed: Python's parser makes a tree, and each of its nodes becomes a `CompiledPart`:
+the type of its value, and a short function that computes it from a row of values, one for each
+term. Texts are short, numbers small, and there are no powers, so that evaluating always ends.
 """
 
 from __future__ import annotations
@@ -154,11 +145,8 @@ def names_of(operation: str) -> dict[str, Name]:
 Number = int | Fraction | float
 Value = Number | bool | str | tuple[int | None, ...]
 Row = Sequence[Value | None]
-LONGEST_CONDITION, MOST_NESTED, LARGEST_LITERAL = (
-    500,
-    30,
-    2**63,
-)  # characters, nested expressions, an integer
+LONGEST_CONDITION, MOST_NESTED = 500, 30  # characters, nested expressions
+LARGEST_LITERAL = 2**63
 QUOTED = 80  # characters of an expression in a message
 AXES = "whd"  # counted from the last axis
 _CONSTANTS = {"true": True, "false": False}
@@ -191,6 +179,17 @@ class NameTerm:
     def per_part(self) -> bool:
         """Whether it has a value for each input of a Concat, or each axis that a Slice slices."""
         return self.name.each and not self.axis
+
+    def values(self, facts: Facts, side: str) -> tuple[Value | None, ...]:
+        """Return the values of a layer: one for each axis or part, or a single one."""
+        absent = self.name.absent
+        if absent is None or self.per_part:
+            value = facts.values.get(self.base)
+            return value if self.per_part and isinstance(value, tuple) else (value,)
+        values = facts.axes.get(f"{self.base}_{side}" if self.name.sides else self.base, (None,))
+        if not self.axis:
+            return tuple(values)
+        return (values[-self.axis] if self.axis <= len(values) else absent,)
 
 
 @dataclass(frozen=True)
@@ -453,9 +452,6 @@ class Facts:
     axes: Mapping[str, Sequence[Value | None]] = field(default_factory=dict)
 
 
-Column = Callable[[Facts], tuple[Value | None, ...]]
-
-
 @dataclass(frozen=True)
 class Condition:
     """A condition of an operation: `parse` makes it, `failure` evaluates it."""
@@ -487,8 +483,8 @@ class Condition:
         """Return None if the condition is met, else the condition with the numbers in it."""
         if self.holds(facts):
             return None
-        for side, terms in self._columns:
-            rows, axes = self._rows([column(facts) for column in terms])
+        for side in self._sides:
+            rows, axes = self._rows([t.values(facts, side) for t in self._terms])
             for at, row in enumerate(rows):
                 result = self._result(row)
                 if result is not None:
@@ -499,8 +495,8 @@ class Condition:
     def holds(self, facts: Facts) -> bool:
         """Return whether the condition is met; a search asks it thousands of times."""
         results = self._results
-        for _, terms in self._columns:
-            columns = tuple([column(facts) for column in terms])
+        for side in self._sides:
+            columns = tuple([t.values(facts, side) for t in self._terms])
             met = results.get(columns)
             if met is None:
                 if len(results) >= MOST_REMEMBERED:
@@ -518,22 +514,21 @@ class Condition:
             return False
 
     @cached_property
-    def _columns(self) -> list[tuple[str, list[Column]]]:
-        """For each side, functions that take the values of each term from facts."""
-        sides = ("begin", "end") if any(t.name.sides for t in self._terms) else ("",)
-        return [(side, [_column(t, side) for t in self._terms]) for side in sides]
+    def _sides(self) -> tuple[str, ...]:
+        """The sides of an axis that are looked at one by one."""
+        return ("begin", "end") if any(t.name.sides for t in self._terms) else ("",)
 
     @cached_property
-    def _varies(self) -> tuple[bool, bool]:
-        """Whether a name has a value for each axis, and one for each part."""
-        return any(t.per_axis for t in self._terms), any(t.per_part for t in self._terms)
+    def _varies(self) -> bool:
+        """Whether a name has a value for each axis or part."""
+        return any(t.per_axis or t.per_part for t in self._terms)
 
     def _rows(self, columns: Sequence[Sequence[Value | None]]) -> tuple[list[Row], int]:
         """Return the rows of values, the axes of each part one behind another; how many axes.
 
         The axes of different names end with the same axis: the spatial ones are last.
         """
-        if self._varies == (False, False):
+        if not self._varies:
             return [tuple([c[0] for c in columns])], 1
         paired = list(zip(self._terms, columns, strict=True))
         axes = max((len(c) for t, c in paired if t.per_axis), default=1)
@@ -589,32 +584,6 @@ class Condition:
             return []
         texts = (ast.get_source_segment(self.text, side) or "" for side in sides)
         return [(text, compiler.part(side).value) for text, side in zip(texts, sides, strict=True)]
-
-
-def _column(term: NameTerm, side: str) -> Column:
-    """Return a function from facts to a term's values: one for each axis or part, or a single one.
-
-    It is made once for a condition, because a search asks for thousands of layers.
-    """
-    base, back = term.base, term.axis
-    if term.per_part:
-
-        def parts(facts: Facts) -> tuple[Value | None, ...]:
-            value = facts.values.get(base)
-            return value if isinstance(value, tuple) else (value,)
-
-        return parts
-    if term.name.absent is None:
-        return lambda facts: (facts.values.get(base),)
-    key = f"{base}_{side}" if term.name.sides else base
-    if not back:
-        return lambda facts: tuple(facts.axes.get(key, (None,)))
-
-    def single(facts: Facts) -> tuple[Value | None, ...]:
-        values = facts.axes.get(key, (None,))
-        return (values[-back] if back <= len(values) else term.name.absent,)
-
-    return single
 
 
 def _place(side: str, part: int | None, axes: int, axis: int) -> str:

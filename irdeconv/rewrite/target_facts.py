@@ -8,10 +8,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from irdeconv.ir import geometry
-from irdeconv.ir.spec import Dim, Shape, Spec
+from irdeconv.ir.op import Op, ports
+from irdeconv.ir.spec import DYNAMIC, Dim, Shape, Spec, ints
+from irdeconv.ops.channels import DepthToSpace, Split, VariadicSplit
+from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.dialect_base import Setting
 from irdeconv.ops.dialect_template import DialectDeconvolution
-from irdeconv.rewrite.target_conditions import Facts, Number, Value
+from irdeconv.ops.image import Resizing
+from irdeconv.ops.movement import Concat, Transpose
+from irdeconv.ops.padding import Pad1, Pad12
+from irdeconv.ops.slicing import Slice, StridedSlice
+from irdeconv.rewrite.target_conditions import ALIASES, Facts, Number, Value
 
 Sizes = Sequence[int | None]
 Values = Mapping[str, Value | None]
@@ -25,18 +32,23 @@ class Tensors:
     data: Spec
     varying: tuple[Spec, ...]
 
+    @staticmethod
+    def of(varying: Sequence[Spec]) -> Tensors:
+        """Return the tensors of a layer; the first one that is not constant is its data."""
+        return Tensors(varying[0] if varying else Spec(None, None), tuple(varying))
+
     def facts(self, values: Values | None = None, axes: Axes | None = None) -> Facts:
         """Return the facts that all operations have, and further ones."""
         shape = self.data.shape
-        ranks = [s.rank for s in self.varying]
+        known = [s.rank for s in self.varying if s.rank is not None]
         common = {
-            "rank": None if None in ranks else max((r for r in ranks if r is not None), default=0),
+            "rank": max(known, default=0) if len(known) == len(self.varying) else None,
             "batch": self.size(0),
             "channels": self.size(1),
             "type": None if self.data.dtype is None else self.data.dtype.name,
         }
         spatial: Axes = {} if shape is None else {"size": tuple(map(exact, shape[2:]))}
-        return Facts(common | dict(values or {}), dict(spatial) | dict(axes or {}))
+        return Facts({**common, **(values or {})}, {**spatial, **(axes or {})})
 
     def size(self, axis: int) -> int | None:
         """Return the size of an axis of the data; 1 for an axis that it lacks."""
@@ -50,13 +62,13 @@ class Tensors:
 class WindowFacts:
     """A convolution or a deconvolution in numbers; lists have an entry per spatial axis."""
 
-    inputs: int | None
-    outputs: int | None
-    groups: int | None
-    kernel: Sizes
-    strides: Sizes
-    dilations: Sizes
-    pads: tuple[Sizes, Sizes]
+    inputs: int | None = None
+    outputs: int | None = None
+    groups: int | None = None
+    kernel: Sizes = (None,)
+    strides: Sizes = (None,)
+    dilations: Sizes = (None,)
+    pads: tuple[Sizes, Sizes] = ((None,), (None,))
     output_padding: Sizes = ()
 
     def facts(self, tensors: Tensors, *, constant_filter: bool, has_bias: bool) -> Facts:
@@ -84,16 +96,7 @@ class WindowFacts:
         return tensors.facts(values, axes)
 
 
-_UNKNOWN = WindowFacts(
-    inputs=None,
-    outputs=None,
-    groups=None,
-    kernel=(None,),
-    strides=(None,),
-    dilations=(None,),
-    pads=((None,), (None,)),
-    output_padding=(None,),
-)
+_UNKNOWN = WindowFacts(output_padding=(None,))
 
 
 def convolution(
@@ -245,3 +248,105 @@ def product(a: int | None, b: int | None) -> int | None:
 def exact(size: Dim | None) -> int | None:
     """Return a size; None if it is known only at run time."""
     return size if isinstance(size, int) else None
+
+
+def operation_of(op: Op) -> str:
+    """Return the name of an operation in a target's file."""
+    return ALIASES.get(op.type, op.type)
+
+
+def facts_of(
+    op: Op,
+    inputs: Sequence[Spec],
+    outputs: Sequence[Spec],
+    constants: Sequence[bool],
+    has_bias: bool = False,
+) -> tuple[str, Facts]:
+    """Return what a condition may ask of an operation that is applied to these inputs.
+
+    The name of the operation comes first. `has_bias`: a constant per channel is added behind it.
+    """
+    varying = [s for s, constant in zip(inputs, constants, strict=True) if not constant]
+    tensors = Tensors.of((*varying, *outputs))
+    output = outputs[0] if outputs else Spec(None, None)
+    name = operation_of(op)
+    if isinstance(op, ConvolutionBase | DialectDeconvolution):
+        if isinstance(op, ConvolutionBase):
+            layer = _windows(op, *inputs)
+        else:
+            name, layer = deconvolution(op, inputs, output)
+            has_bias = has_bias or "bias" in ports(type(op)).names[: len(inputs)]
+        return name, layer.facts(tensors, constant_filter=constants[1], has_bias=has_bias)
+    if isinstance(op, Concat):
+        return name, joining(tensors, op.axis, inputs)
+    if isinstance(op, Resizing):
+        return name, resizing(tensors, output, op.mode)
+    if isinstance(op, Slice | StridedSlice):
+        return name, slicing(tensors, *_steps(op, inputs, output))
+    return name, tensors.facts(*_particulars(op, inputs, tensors))
+
+
+def _windows(op: ConvolutionBase, data: Spec, filter: Spec) -> WindowFacts:
+    """Return a convolution; the filter is [M, C, *K] or [g, M/g, C/g, *K]."""
+    shape = filter.shape
+    axes = (data.rank or len(shape or (0, 0)) - op.grouped) - 2
+    sizes = [exact(d) for d in shape or (DYNAMIC,) * (axes + 2 + op.grouped)]
+    groups = sizes[0] if op.grouped else 1
+    m, c = sizes[op.grouped : op.grouped + 2]
+    lists = (op.strides, op.dilations, op.pads_begin, op.pads_end)
+    channels = (product(groups, c), product(groups, m), groups)
+    return convolution(data, channels, sizes[op.grouped + 2 :], lists, op.auto_pad)
+
+
+def _particulars(op: Op, inputs: Sequence[Spec], tensors: Tensors) -> tuple[Values, Axes]:
+    """Return the values that only this operation has."""
+    if isinstance(op, Pad1 | Pad12):
+        value: Number | None = 0
+        if len(inputs) > 3:
+            known = inputs[3].known
+            value = None if known is None else number(float(known.reshape(-1)[0]))
+        return padding(op.pad_mode, ints(inputs[1]), ints(inputs[2]), value, tensors)
+    if isinstance(op, Transpose):
+        order, rank = ints(inputs[1]), tensors.data.rank
+        reverse = None if rank is None else tuple(range(rank))[::-1]
+        return {"order": order if order or order is None else reverse}, {}
+    if isinstance(op, DepthToSpace):
+        return {"block": op.block_size, "mode": op.mode}, {}
+    if isinstance(op, Split | VariadicSplit):
+        axis, rank = ints(inputs[1]), inputs[0].rank
+        return {"axis": axis[0] % rank if axis and rank else None}, {}
+    return {}, {}
+
+
+def _steps(
+    op: Slice | StridedSlice, inputs: Sequence[Spec], output: Spec
+) -> tuple[dict[int, int | None] | None, Shape | None]:
+    """Return the step of each axis that a Slice names, and the sizes behind it."""
+    rank, lists = inputs[0].rank, [ints(s) for s in inputs[1:]]
+    if rank is None or output.shape is None:
+        return None, None
+    if isinstance(op, StridedSlice):
+        return _strided(op, rank, lists, output.shape)
+    steps, axes = lists[2], lists[3] if len(lists) > 3 else tuple(range(len(lists[2] or ())))
+    if axes is None:
+        return None, None
+    at = [a % rank for a in axes]
+    return dict(zip(at, steps or (None,) * len(at), strict=True)), output.shape
+
+
+def _strided(
+    op: StridedSlice, rank: int, lists: Sequence[tuple[int, ...] | None], output: Shape
+) -> tuple[dict[int, int | None] | None, Shape | None]:
+    begin, end = lists[:2]
+    steps = lists[2] if len(lists) > 2 else (1,) * len(begin or ())
+    if begin is None or end is None or steps is None:
+        return None, None
+    named: dict[int, int | None] = {}
+    sizes, behind = [], iter(output)
+    for p in op.parts(rank, begin, end, steps):
+        size = 1 if p.axis is not None and p.shrink else next(behind)
+        if p.axis is not None:
+            if not (p.begin is None and p.end is None and p.step == 1):
+                named[p.axis] = p.step
+            sizes.append(size)
+    return named, tuple(sizes)

@@ -83,7 +83,8 @@ def guarded(
         if size is None:
             if len(known) >= REMEMBERED:
                 known.clear()
-            size = known[key] = _size(graph, node, arrays)
+            specs = _inferred(graph, node, arrays)
+            size = known[key] = sum(s.nbytes or 0 for s in specs)
         if limit is not None and size > limit:
             text = f"its outputs take {size:,} bytes for these inputs; the limit is {limit:,}"
             raise OpError(text, code="E602", hint=ALLOW)
@@ -99,11 +100,6 @@ def _facts(array: Array) -> tuple[Any, ...]:
 
 def _is_list(array: Array) -> bool:
     return array.ndim < 2 and array.size <= LISTED and array.dtype != object
-
-
-def _size(graph: Graph, node: Node, arrays: Sequence[Array]) -> int:
-    """Return the bytes of a node's outputs; OpError where its inputs do not fit."""
-    return sum(s.nbytes or 0 for s in _inferred(graph, node, arrays))
 
 
 def _inferred(graph: Graph, node: Node, arrays: Sequence[Array]) -> tuple[Spec, ...]:

@@ -91,12 +91,12 @@ def choose_executor(
         return _convolution(graph, group, constants, tuner, team)
     if isinstance(group, fusion.ChainGroup):
         plan = fusion.plan_chain(graph, group.nodes, constants)
-        return _ChainExecutor(
+        return _CallExecutor(
             arguments=plan.arguments,
             outputs=outputs_of(group.last),
             memory=memory_of(group.last),
             kernel=plan.name,
-            plan=plan,
+            function=plan,
         )
     node = group.last
     inputs = [
@@ -111,11 +111,6 @@ def choose_executor(
     if function != node.op.evaluate:  # behind the last one that is read it may give none
         executor = replace(executor, outputs=executor.outputs[: max(used, default=0) + 1])
     return replace(executor, memory=small_memory(node, len(executor.outputs)))
-
-
-def node_executor(graph: Graph, group: fusion.FusionGroup) -> Executor:
-    """Execute one node by its own `evaluate`."""
-    return evaluated(graph, group.last, group.last.op.evaluate, aliases=True)
 
 
 def evaluated(graph: Graph, node: Node, function: Evaluator, *, aliases: bool) -> Executor:
@@ -157,8 +152,7 @@ class _EvaluateExecutor(Executor):
     aliases: bool
 
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
-        evaluate, first = self.function, outs[0]
-        single = len(outs) == 1
+        evaluate = self.function
         if self.memory:
             return self._into_memory(ins, outs)
 
@@ -167,9 +161,6 @@ class _EvaluateExecutor(Executor):
             out = evaluate(*arrays)
             if not self.aliases:
                 out = unshared(out, arrays)
-            if single and not isinstance(out, tuple):
-                values[first] = out
-                return
             for slot, array in zip(outs, as_tuple(out), strict=False):
                 values[slot] = array
 
@@ -211,12 +202,13 @@ def _bound(
         memory = memory_of(node, 1)
         bound = Bound(CopyKernel(bound.view, memory[0][0]))
     if bound.view is not None:
-        return _ViewExecutor(
+        return _EvaluateExecutor(
             arguments=arguments,
             outputs=outputs_of(node),
             view_of=arguments[0],
             kernel=VIEW,
             function=bound.view,
+            aliases=True,
         )
     assert bound.call is not None
     return _CallExecutor(
@@ -226,21 +218,6 @@ def _bound(
         kernel=node.type,
         function=bound.call,
     )
-
-
-@dataclass(kw_only=True)
-class _ViewExecutor(Executor):
-    function: Evaluator
-
-    def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
-        function = self.function
-
-        def call(values: Values) -> None:
-            views = as_tuple(function(*[values[i] for i in ins]))
-            for slot, view in zip(outs, views, strict=False):
-                values[slot] = view
-
-        return call
 
 
 @dataclass(kw_only=True)
@@ -263,24 +240,6 @@ class _CallExecutor(Executor):
 
 
 @dataclass(kw_only=True)
-class _ChainExecutor(Executor):
-    plan: fusion.ChainPlan
-
-    def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
-        run, out = self.plan.run, outs[0]
-        arrays = [values[i] for i in ins]
-        fixed = values[out] is not None and all(a is not None for a in arrays)
-        if fixed and self.plan.views(arrays):
-            return Always(self.plan.fixed(arrays, values[out]), team)
-
-        def call(values: Values) -> None:
-            team.begin()
-            run([values[i] for i in ins], values[out], team)
-
-        return call
-
-
-@dataclass(kw_only=True)
 class _ConvolutionExecutor(Executor):
     """`arguments` are the data, then the filter where it is not constant, then operands behind."""
 
@@ -290,23 +249,30 @@ class _ConvolutionExecutor(Executor):
     finish: fusion.ChainPlan | None
 
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
-        data, out = ins[0], outs[0]
-        kernel = self.prepared
-        operands = ins[1:] if kernel is not None else ins[2:]
-        if self._strided(operands, values):
-            return self._apart(ins, operands, out, team)
-        epilogue = self._epilogue(operands, values)
-        if kernel is None:
-            return self._with_filter(ins[1], data, out, epilogue, team)
-        fixed = self._fixed(data, operands, out, values)
+        data, out, finish = ins[0], outs[0], self.finish
+        operands = ins[1:] if self.prepared is not None else ins[2:]
+        apart = self._strided(operands, values)
+        epilogue = None if apart else self._epilogue(operands, values)
+        fixed = None if apart else self._fixed(data, operands, out, values)
         if fixed is not None:
             return Always(fixed, team)
 
         def call(values: Values) -> None:
+            kernel = self._kernel(ins, values)
             team.begin()
-            kernel(values[data], values[out], epilogue(values), team)
+            kernel(values[data], values[out], epilogue and epilogue(values), team)
+            if apart and finish is not None:  # the whole output, beside operands of any strides
+                team.begin()
+                arrays = [values[out], *[values[i] for i in operands]]
+                finish(*arrays, out=values[out], team=team)
 
         return call
+
+    def _kernel(self, ins: Slots, values: Values) -> Kernel:
+        """Return the kernel; with a filter that is computed it is prepared in every run."""
+        if self.prepared is not None:
+            return self.prepared
+        return self.candidate.prepare(self.layer.arrange(values[ins[1]]))
 
     def _fixed(
         self, data: int, operands: Slots, out: int, values: Values
@@ -327,33 +293,6 @@ class _ConvolutionExecutor(Executor):
     def _strided(self, operands: Slots, values: Values) -> bool:
         """Whether an operand of the epilogue would have to be copied in every run."""
         return any(values[i] is not None and not values[i].flags.c_contiguous for i in operands)
-
-    def _apart(self, ins: Slots, operands: Slots, out: int, team: Team) -> Call:
-        """Finish the whole output behind the kernel, in which operands may have any strides."""
-        data, finish, kernel = ins[0], self.finish, self.prepared
-        candidate, layer = self.candidate, self.layer
-        assert finish is not None
-
-        def call(values: Values) -> None:
-            run = kernel or candidate.prepare(layer.arrange(values[ins[1]]))
-            team.begin()
-            run(values[data], values[out], None, team)
-            team.begin()
-            finish.run([values[out], *[values[i] for i in operands]], values[out], team)
-
-        return call
-
-    def _with_filter(
-        self, filter: int, data: int, out: int, epilogue: Callable[[Values], Any], team: Team
-    ) -> Call:
-        candidate, layer = self.candidate, self.layer
-
-        def call(values: Values) -> None:
-            kernel = candidate.prepare(layer.arrange(values[filter]))
-            team.begin()
-            kernel(values[data], values[out], epilogue(values), team)
-
-        return call
 
     def _epilogue(self, operands: Slots, values: Values) -> Callable[[Values], Epilogue | None]:
         finish = self.finish
@@ -424,33 +363,18 @@ def body_executor(
     graph: Graph, node: Node, op: BodyOp, compile: Compile, max_memory: int | None
 ) -> Executor:
     """Return what executes a loop or a branch."""
-    return _BodyExecutor(
+    runs = {body.tag: _Runner(body, compile) for body in op.bodies}
+
+    def execute(*arrays: Array) -> tuple[Array, ...]:
+        return tuple(op.execute(arrays, lambda body: runs[body.tag], max_memory))
+
+    return _EvaluateExecutor(
         arguments=graph.inputs_of(node.id),
         outputs=outputs_of(node),
         kernel="bodies",
-        op=op,
-        compile=compile,
-        max_memory=max_memory,
+        function=execute,
+        aliases=False,
     )
-
-
-@dataclass(kw_only=True)
-class _BodyExecutor(Executor):
-    op: BodyOp
-    compile: Compile
-    max_memory: int | None
-
-    def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
-        op, limit = self.op, self.max_memory
-        runs = {body.tag: _Runner(body, self.compile) for body in op.bodies}
-
-        def call(values: Values) -> None:
-            arrays = [values[i] for i in ins]
-            made = op.execute(arrays, lambda body: runs[body.tag], limit)
-            for slot, array in zip(outs, made, strict=True):
-                values[slot] = unshared(array, arrays)
-
-        return call
 
 
 class _Runner:
@@ -473,10 +397,9 @@ class _Runner:
     def _program(self, shapes: tuple[tuple[int, ...], ...]) -> Program:
         """Return the program for these shapes; () where there is only one set of them."""
         key = shapes if shapes in self._programs or len(self._programs) < SHAPES else None
-        program = self._programs.get(key)
-        if program is None:
-            program = self._programs[key] = self._compiled(key)
-        return program
+        if key not in self._programs:
+            self._programs[key] = self._compiled(key)
+        return self._programs[key]
 
     def _compiled(self, shapes: tuple[tuple[int, ...], ...] | None) -> Program:
         graph: Graph | None = self._graph

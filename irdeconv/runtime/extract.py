@@ -12,7 +12,8 @@ from typing import Literal, NamedTuple
 
 from irdeconv.base.errors import Collector, UsageError
 from irdeconv.ir.constant import ArrayData
-from irdeconv.ir.graph import FreshNames, Graph, Node, Value
+from irdeconv.ir.graph import FreshNames, Graph, Node, Value, reached
+from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array, is_static
 from irdeconv.ops.basic import Const, Parameter, ReadValue6, Result
 from irdeconv.rewrite.infer_specs import infer_specs, require_specs
@@ -20,7 +21,7 @@ from irdeconv.runtime.feeds import Binder
 from irdeconv.runtime.plan import build_plan
 from irdeconv.runtime.program import variable
 from irdeconv.runtime.schedule import Settings
-from irdeconv.runtime.selection import Place, Selection
+from irdeconv.runtime.selection import Place, Selection, values_at
 
 
 @dataclass
@@ -36,18 +37,6 @@ class Region:
     inputs: set[Value] = field(default_factory=set)
     known: set[Value] = field(default_factory=set)
     states: set[int] = field(default_factory=set)
-
-
-def behind(graph: Graph, seeds: Iterable[int]) -> set[int]:
-    """Return the ids of the seeds and of all layers that anything of theirs flows into."""
-    seen = set(seeds)
-    stack = list(seen)
-    while stack:
-        for i in graph.successors(stack.pop()):
-            if i not in seen:
-                seen.add(i)
-                stack.append(i)
-    return seen
 
 
 def constant_layers(graph: Graph) -> set[int]:
@@ -171,32 +160,33 @@ class _Assembly:
         else:
             spec = self.whole.spec(value)
             assert spec.dtype is not None
-            name = self.names.fresh(producer.output_key(value.port))
-            made = self.graph.add(Parameter(spec.shape, spec.dtype), name=name)
-            made.location, made.origins = producer.location, producer.origins
-            made.tensor_names = (self._tensor_names(producer, value.port),)
+            made = self._beginning(value, Parameter(spec.shape, spec.dtype))
         self.made[value] = Value(made.id)
 
     def known(self, value: Value) -> None:
         """Add the constant that a tensor from outside is known to be."""
-        producer, spec = self.whole.node(value.node), self.whole.spec(value)
+        spec = self.whole.spec(value)
         array, dtype = spec.known, spec.dtype
         assert array is not None
         assert dtype is not None
         op = Const(element_type=dtype, shape=array.shape, data=ArrayData.of(array, dtype))
+        self.made[value] = Value(self._beginning(value, op).id)
+
+    def _beginning(self, value: Value, op: Op) -> Node:
+        """Add what takes the place of a tensor from outside, with its names and its place."""
+        producer = self.whole.node(value.node)
         made = self.graph.add(op, name=self.names.fresh(producer.output_key(value.port)))
         made.location, made.origins = producer.location, producer.origins
         made.tensor_names = (self._tensor_names(producer, value.port),)
-        self.made[value] = Value(made.id)
+        return made
 
     def layer(self, node: int, cut: set[Value]) -> None:
         """Add a layer; a tensor of it that flows in from outside leaves its names to the input."""
         old = self.whole.node(node)
         new = adopt(self.graph, old, [self.made[v] for v in self.whole.inputs_of(node)])
-        names = tuple(
+        new.tensor_names = tuple(
             () if Value(node, port) in cut else names for port, names in enumerate(old.tensor_names)
         )
-        new.tensor_names = names
         for port in range(old.outputs):
             self.made.setdefault(Value(node, port), Value(new.id, port))
 
@@ -260,15 +250,10 @@ def extract(
     to: Sequence[str] = (),
     add: Sequence[str] = (),
 ) -> Graph:
-    """Return the piece of a graph from some layers or tensors to others, as a graph of its own.
+    """Return the piece of a graph that `irdeconv.extract` describes; texts are of `Selection`.
 
-    `from_` names tensors, which become inputs, and layers, whose data inputs do; without it the
-    piece begins at the model's inputs. `to` names tensors and layers, which become outputs; without
-    it the piece ends at the model's. `add` names outputs besides these. Texts are those of
-    `Selection`. Constants come along; any other tensor that the piece reads from outside becomes an
-    input as well. Inputs have the inferred element types and shapes and the tensor's names. Raises
-    UsageError for names that are none (E503) and where nothing can be cut out (E507),
-    InferenceError where the layers of the piece do not fit together; others need not.
+    Raises UsageError (E503, E507), InferenceError where the layers of the piece do not fit
+    together; others need not.
     """
     return cut_out(graph, from_, to, add).graph
 
@@ -310,8 +295,7 @@ class _Extraction:
         found, selection = Collector(), Selection(graph)
         self.begins = selection.collect((("--from", t) for t in from_), found)
         self.ends = selection.collect(self.wanted, found)
-        if found.errors:
-            raise UsageError(found.diagnostics)
+        found.require_none(UsageError)
         self.constants = constant_layers(graph)
         self.problems = Collector()
         self.cuts: dict[Value, None] = {}
@@ -329,7 +313,7 @@ class _Extraction:
             self.named.append(values)
             self.cuts |= dict.fromkeys(values)
             seeds |= first
-        return behind(self.graph, seeds)
+        return reached(seeds, self.graph.successors)
 
     def _cut(self, place: Place) -> tuple[list[Value], set[int]]:
         """Return the tensors that become inputs, and the first layers behind them."""
@@ -365,8 +349,7 @@ class _Extraction:
             values += self._sources(sorted(kept & set(assigned)))
         region = cutter.region(values)
         self._check_use(region, outputs)
-        if self.problems.errors:
-            raise UsageError(self.problems.diagnostics)
+        self.problems.require_none(UsageError)
         return _built(self.graph, region, list(self.cuts), outputs, asked=bool(self.from_))
 
     def _sources(self, nodes: Sequence[int]) -> list[Value]:
@@ -390,15 +373,10 @@ class _Extraction:
 
     def _ending(self, place: Place, text: str) -> list[Value]:
         """Return the tensors that an option names, after reporting what is wrong with it."""
-        node, inputs = self.graph.node(place.node), self.graph.inputs_of(place.node)
-        if place.side == "input" or node.type == "Result":
-            values = [inputs[place.port]]
-        elif place.side == "output":
-            values = [Value(node.id, place.port)]
-        else:
-            values = [Value(node.id, p) for p in range(node.outputs)]
+        values = values_at(self.graph, place)
         if not values:
-            self.problems.add("E507", f'{text}: {node.type} "{node.name}" has no outputs')
+            label = self.graph.node(place.node).label
+            self.problems.add("E507", f"{text}: {label} has no outputs")
         for value in values:
             if not self._reached(value) and value.node not in self.constants:
                 self._refuse_unreached(value, text)
@@ -409,7 +387,7 @@ class _Extraction:
         return value in self.cuts or value.node in self.inside
 
     def _refuse_unreached(self, value: Value, text: str) -> None:
-        front = behind(self.graph, [value.node])
+        front = reached([value.node], self.graph.successors)
         turned = any(v.node in front for v in self.cuts)
         self.problems.add(
             "E507",
@@ -446,14 +424,10 @@ class _Extraction:
         for value in sorted(region.inputs):
             if self.graph.spec(value).dtype is None:
                 node = self.graph.node(value.node)
-                self.problems.add(
-                    "E507",
-                    f'the piece would begin at output {value.port} of {node.type} "{node.name}", '
-                    "whose element type is unknown",
-                    location=node.location,
-                    layer=node.name,
-                    hint="cut elsewhere, or declare the element type of its port",
-                )
+                output = f"output {value.port} of {node.label}, whose element type is unknown"
+                hint = "cut elsewhere, or declare the element type of its port"
+                text = f"the piece would begin at {output}"
+                self.problems.add_at(node, "E507", text, hint=hint)
 
 
 def _built(

@@ -116,8 +116,7 @@ class Binder:
                 found.add("E501", f'input "{node.name}" {_spec(node)} is missing', layer=node.name)
         pairs = zip(self.parameters, self.specs, strict=True)
         out = [_fit(n, spec, given[n.id], found) for n, spec in pairs if n.id in given]
-        if found.errors:
-            raise UsageError(found.diagnostics)
+        found.require_none(UsageError)
         return out
 
     def _suiting(self, feeds: Feeds) -> list[Array] | None:
@@ -147,16 +146,18 @@ class Binder:
         if few:
             names = {name: n for n, name in kept}
             binder = Binder(tuple(names.values()), names, tuple(names))
-        found = Collector()
-        given = binder._given(feeds, found)
-        if found.errors:
-            raise UsageError(found.diagnostics)
+        given = binder.given(feeds)
         return {n.name: given[n.id] for n, _ in kept if n.id in given}
+
+    def given(self, feeds: Feeds) -> dict[int, Any]:
+        """Return what is fed by node id; UsageError for names and numbers that do not fit."""
+        found = Collector()
+        given = self._given(feeds, found)
+        found.require_none(UsageError)
+        return given
 
     def _given(self, feeds: Feeds, found: Collector) -> dict[int, Any]:
         """Return what is fed by node id."""
-        if type(feeds) is list and len(feeds) == len(self.parameters):
-            return {n.id: v for n, v in zip(self.parameters, feeds, strict=True)}
         if isinstance(feeds, Mapping):
             return self._by_name(feeds, found)
         if is_array(feeds):

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
+from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import ChainStep, Op, Operand
 from irdeconv.ir.spec import Array, Spec, is_static
@@ -63,17 +63,17 @@ class ChainPlan:
     out_shape: tuple[int, ...]
     name: str
 
-    def run(self, arrays: Sequence[Array], out: Array, team: Team) -> None:
+    def __call__(self, *arrays: Array, out: Array, team: Team) -> None:
         """Compute `out` from one array per argument, behind what an epilogue would finish."""
-        main = len(arrays) - len(self.shapes)
-        self.chain.run([*arrays[:main], *self._seen(arrays[main:])], out, team)
+        self.chain.run(self._seen(arrays), out, team)
 
-    def fixed(self, arrays: Sequence[Array], out: Array) -> Callable[[Team], None]:
-        """Return what `run` does with these arrays, to be done often."""
-        main = len(arrays) - len(self.shapes)
-        return self.chain.fixed([*arrays[:main], *self._seen(arrays[main:])], out)
+    def fixed(self, *arrays: Array, out: Array) -> Callable[[Team], None] | None:
+        """Return what a call does with these arrays, to be done often; None if some are copied."""
+        if not self._views(arrays):
+            return None
+        return self.chain.fixed(self._seen(arrays), out)
 
-    def views(self, arrays: Sequence[Array]) -> bool:
+    def _views(self, arrays: Sequence[Array]) -> bool:
         """Whether the arrays need not be copied to be seen in their shapes."""
         seen = arrays[len(arrays) - len(self.shapes) :]
         return all(
@@ -93,8 +93,10 @@ class ChainPlan:
         return self.chain.bind(self.out_shape, given)
 
     def _seen(self, arrays: Sequence[Array]) -> list[Array]:
-        pairs = zip(arrays, self.shapes, strict=True)
-        return [a if s is None else a.reshape(s) for a, s in pairs]
+        """Return the arguments in their shapes, those of an epilogue's output as they are."""
+        main = len(arrays) - len(self.shapes)
+        pairs = zip(arrays[main:], self.shapes, strict=True)
+        return [*arrays[:main], *(a if s is None else a.reshape(s) for a, s in pairs)]
 
 
 def plan_chain(
@@ -104,7 +106,7 @@ def plan_chain(
     main: Value | None = None,
 ) -> ChainPlan:
     """Compile element-wise nodes; `main`, by default the first open input, is the main tensor."""
-    operands = _Operands(constants, main)
+    operands = ChainOperands(constants, main)
     made: dict[Value, int] = {}  # values computed inside
     steps: list[Instruction] = []
     for node in nodes:
@@ -117,13 +119,16 @@ def plan_chain(
             args.append(operands.refer(a, inputs) if inside is None else inside)
         made[Value(node.id)] = -1 - len(steps)  # operands come first: their number is not known yet
         steps.append(Instruction(step.rule, tuple(args), step.params))
-    return operands.compile(steps, nodes)
+    spec = nodes[-1].spec()
+    assert spec.dtype is not None
+    assert is_static(spec.shape)
+    return operands.compile(steps, spec.dtype, spec.shape, ", ".join(n.type for n in nodes))
 
 
-class _Operands:
+class ChainOperands:
     """Collects what a chain reads: the main tensor, values, constants."""
 
-    def __init__(self, constants: Mapping[Value, Array], main: Value | None) -> None:
+    def __init__(self, constants: Mapping[Value, Array], main: Value | None = None) -> None:
         self.constants = constants
         self.numbers: dict[Key, int] = {} if main is None else {(main, None): 0}
         self.values: dict[int, Key] = {}
@@ -152,35 +157,27 @@ class _Operands:
         self.known.append(np.asarray(array))
         return len(self.known)
 
-    def compile(self, steps: Sequence[Instruction], nodes: Sequence[Node]) -> ChainPlan:
+    def compile(
+        self, steps: Sequence[Instruction], dtype: ElementType, shape: tuple[int, ...], name: str
+    ) -> ChainPlan:
         """Return the chain for steps over these operands; step k is the argument -1 - k."""
         count = 1 + len(self.known)
-        spec = nodes[-1].spec()
-        assert spec.dtype is not None
-        assert is_static(spec.shape)
         program = [
             replace(s, args=tuple(a if a >= 0 else count - 1 - a for a in s.args)) for s in steps
         ]
         registers = tuple(sorted(self.values))
         keys = [self.values[r] for r in registers]
         return ChainPlan(
-            chain=Chain.compile(program, spec.dtype.container, self.known),
+            chain=Chain.compile(program, dtype.container, self.known),
             arguments=tuple(value for value, _ in keys),
             registers=registers,
             shapes=tuple(shape for _, shape in keys),
-            out_shape=spec.shape,
-            name=", ".join(n.type for n in nodes),
+            out_shape=shape,
+            name=name,
         )
 
 
 AXES = range(1, 4)  # spatial axes that the kernels know
-
-
-class Readers(Protocol):
-    """Tells who reads a value."""
-
-    def only(self, value: Value) -> int | None:
-        """Return the single reader."""
 
 
 @dataclass(frozen=True)
@@ -208,48 +205,24 @@ class FusedConvolution:
 
 
 def fuse_convolution(
-    graph: Graph, node: Node, constants: Mapping[Value, Array], readers: Readers
+    graph: Graph, node: Node, constants: Mapping[Value, Array], readers: Users
 ) -> FusedConvolution | None:
     """Return the layer that ends in a (de)convolution; None for open sizes or no elements."""
     specs = (*graph.input_specs(node.id), node.spec())
     if not all(is_static(s.shape) and 0 not in s.shape for s in specs):
         return None
-    if isinstance(node.op, Deconvolution):
-        return _direct(graph, node, specs, constants)
-    assert isinstance(node.op, ConvolutionBase)
-    plain = _convolution(graph, node, node.op, specs)
-    return None if plain is None else _with_pads(graph, plain, constants, readers)
-
-
-def _direct(
-    graph: Graph, node: Node, specs: tuple[Spec, ...], constants: Mapping[Value, Array]
-) -> FusedConvolution | None:
-    data, filter, begin, _ = graph.inputs_of(node.id)
-    x, w, y = shape_of(specs[0]), shape_of(specs[1]), shape_of(specs[-1])
-    op = node.op
-    assert isinstance(op, Deconvolution)
-    if begin not in constants:
-        return None
-    pads = tuple(int(v) for v in constants[begin])
-    problem = op.problem(x, w, pads, y[2:], _type_name(specs[0]))
-    if problem.rank not in AXES:
-        return None
-    return FusedConvolution(
-        nodes=(node,), deconvolution=True, problem=problem, data=data, filter=filter
-    )
-
-
-def _convolution(
-    graph: Graph, node: Node, op: ConvolutionBase, specs: tuple[Spec, ...]
-) -> FusedConvolution | None:
-    data, filter = graph.inputs_of(node.id)
     x, w, y = shape_of(specs[0]), shape_of(specs[1]), shape_of(specs[-1])
     if len(x) - 2 not in AXES:
         return None
-    problem = op.problem(x, w, y[2:], _type_name(specs[0]))
-    return FusedConvolution(
-        nodes=(node,), deconvolution=False, problem=problem, data=data, filter=filter
-    )
+    op, kind, (data, filter, *pads) = node.op, _type_name(specs[0]), graph.inputs_of(node.id)
+    if isinstance(op, Deconvolution):
+        if pads[0] not in constants:
+            return None
+        begin = tuple(int(v) for v in constants[pads[0]])
+        return FusedConvolution((node,), True, op.problem(x, w, begin, y[2:], kind), data, filter)
+    assert isinstance(op, ConvolutionBase)
+    plain = FusedConvolution((node,), False, op.problem(x, w, y[2:], kind), data, filter)
+    return _with_pads(graph, plain, constants, readers)
 
 
 def _type_name(spec: Spec) -> str:
@@ -257,7 +230,7 @@ def _type_name(spec: Spec) -> str:
 
 
 def _with_pads(
-    graph: Graph, layer: FusedConvolution, constants: Mapping[Value, Array], readers: Readers
+    graph: Graph, layer: FusedConvolution, constants: Mapping[Value, Array], readers: Users
 ) -> FusedConvolution:
     """Take in Pads and crops, and a ZeroInsertion in front of them."""
     while pads := _pad_in_front(graph, layer, constants, readers):
@@ -288,7 +261,7 @@ def _combines(begin: int, end: int, outer: int, reach: int) -> bool:
 
 
 def _pad_in_front(
-    graph: Graph, layer: FusedConvolution, constants: Mapping[Value, Array], readers: Readers
+    graph: Graph, layer: FusedConvolution, constants: Mapping[Value, Array], readers: Users
 ) -> tuple[Node, tuple[int, ...], tuple[int, ...]] | None:
     """Return a Pad with zeros or a crop of spatial axes that only this layer reads, its amounts."""
     pad = graph.node(layer.data.node)
@@ -331,7 +304,7 @@ def _amounts(
 
 
 def _as_deconvolution(
-    graph: Graph, layer: FusedConvolution, readers: Readers
+    graph: Graph, layer: FusedConvolution, readers: Users
 ) -> FusedConvolution | None:
     insertion = graph.node(layer.data.node)
     w = layer.problem
@@ -346,13 +319,9 @@ def _as_deconvolution(
     reach = (d * (k - 1) for d, k in zip(w.dilations, w.kernel, strict=True))
     begin = tuple(r - b for r, b in zip(reach, w.begin, strict=True))
     problem = replace(w, shape=shape, strides=insertion.op.strides, begin=begin)
-    return FusedConvolution(
-        nodes=(insertion, *layer.nodes),
-        deconvolution=True,
-        problem=problem,
-        data=data,
-        filter=layer.filter,
-        reversed=True,
+    nodes = (insertion, *layer.nodes)
+    return replace(
+        layer, nodes=nodes, deconvolution=True, problem=problem, data=data, reversed=True
     )
 
 

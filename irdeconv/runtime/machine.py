@@ -183,12 +183,7 @@ WAKES = 200
 NOISE = 1.2  # times a packaged number; what differs less is that number
 
 
-@dataclass(frozen=True)
-class SpeedProbe:
-    """A call, and how many of the things that a number counts it does."""
-
-    call: Call
-    count: float
+SpeedProbe = tuple[Call, float]  # a call, and how many of what a number counts it does
 
 
 def calibrate(
@@ -200,12 +195,12 @@ def calibrate(
     in force: a calibration with IRDECONV_FAST=0 keeps what an earlier one measured with numba.
     """
     found = probes()
-    calls = {name: p.call for name, p in found.items()}
+    calls = {name: call for name, (call, _) in found.items()}
     effort = Effort(rounds=rounds, time=seconds)
     with one_blas_thread(), arithmetic():
         samples = interleaved(calls, effort, clock=clock)
         wake = _wake(clock) if processors() > 1 else 0.0
-    each = {n: 1e9 * min(s.cpu for s in samples[n]) / p.count for n, p in found.items()}
+    each = {n: 1e9 * min(s.cpu for s in samples[n]) / count for n, (_, count) in found.items()}
     return profile_of(each, wake)
 
 
@@ -245,17 +240,18 @@ def probes() -> dict[str, SpeedProbe]:
     far, target = np.ones(FAR_ELEMENTS, np.float32), np.ones(FAR_ELEMENTS, np.float32)
     tiny = some(4, 4)
     found = {
-        f"product {m}x{k}x{n}": SpeedProbe(
-            _product(some(m, k), some(k, n), np.empty((m, n), np.float32)), float(m * k * n)
+        f"product {m}x{k}x{n}": (
+            _product(some(m, k), some(k, n), np.empty((m, n), np.float32)),
+            float(m * k * n),
         )
         for m, k, n in PROBE_SHAPES
     }
     found |= {
-        "copy": SpeedProbe(lambda: _again(np.copyto, out, a), many),
-        "far": SpeedProbe(lambda: np.copyto(target, far), FAR_ELEMENTS),
-        "strided": SpeedProbe(lambda: _again(np.copyto, apart, a), many),
-        "added": SpeedProbe(lambda: _again(np.add, a, b, out), many),
-        "call": SpeedProbe(lambda: _views(tiny), PROBE_CALLS),
+        "copy": (lambda: _again(np.copyto, out, a), many),
+        "far": (lambda: np.copyto(target, far), FAR_ELEMENTS),
+        "strided": (lambda: _again(np.copyto, apart, a), many),
+        "added": (lambda: _again(np.add, a, b, out), many),
+        "call": (lambda: _views(tiny), PROBE_CALLS),
     }
     return found | (_compiled_probes(some) if jit.available() and jit.works() else {})
 
@@ -293,8 +289,8 @@ def _compiled_probes(some: Callable[..., Array]) -> dict[str, SpeedProbe]:
         kernel(x, out, None, team)
 
     return {
-        "sums": SpeedProbe(multiply_constant, m * c * n // jit.lanes()),
-        "compiled": SpeedProbe(lambda: _again(finish_rows, *arguments), PROBE_CALLS),
+        "sums": (multiply_constant, m * c * n // jit.lanes()),
+        "compiled": (lambda: _again(finish_rows, *arguments), PROBE_CALLS),
     }
 
 

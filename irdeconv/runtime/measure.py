@@ -66,17 +66,9 @@ class Quantiles:
     def of(seconds: Sequence[float]) -> Quantiles:
         """Summarise one or more times, in the order in which they were measured."""
         ranked = sorted(seconds)
-        low, high = median_interval(seconds)
-        return Quantiles(
-            minimum=ranked[0],
-            median=percentile(ranked, 50),
-            p90=percentile(ranked, 90),
-            p95=percentile(ranked, 95),
-            p99=percentile(ranked, 99),
-            maximum=ranked[-1],
-            low=low,
-            high=high,
-        )
+        values = [percentile(ranked, q) for q in (0, 50, 90, 95, 99, 100)]
+        values += median_interval(seconds)
+        return Quantiles(*values)
 
 
 @dataclass(frozen=True)
@@ -278,9 +270,8 @@ def in_parallel(
             thread.join()
     errors = [r.error for r in requests if r.error is not None]
     if errors:
-        raise next(
-            (e for e in errors if not isinstance(e, threading.BrokenBarrierError)), errors[0]
-        )
+        own = (e for e in errors if not isinstance(e, threading.BrokenBarrierError))
+        raise next(own, errors[0])
     rows = sorted((b, e) for r in requests for b, e in zip(r.begun, r.ended, strict=True))
     seconds = max(e for _, e in rows) - rows[0][0]
     latencies = [e - b for b, e in rows]

@@ -93,6 +93,11 @@ def first_line(text: str, width: int = 200) -> str:
     return line if len(line) <= width else f"{line[: width - 3]}..."
 
 
+def last_line(text: str) -> str:
+    """Return the last line that is not empty."""
+    return next((x.strip() for x in reversed(text.splitlines()) if x.strip()), "")
+
+
 def difference(own: Iterable[Array], other: Iterable[Array]) -> float:
     """Return the largest difference relative to each output's largest value; infinite if shapes
     or the number of outputs differ.

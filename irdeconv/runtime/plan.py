@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.base import gc_pause
-from irdeconv.base.errors import Diagnostic, ExecutionError, OpError, UsageError, count
+from irdeconv.base.errors import ExecutionError, OpError, count, misused
 from irdeconv.base.markup import html_table, line
 from irdeconv.formats.document import NoWeights, sources_of
 from irdeconv.ir.graph import Graph
@@ -284,14 +284,16 @@ def batch_size(binder: Binder, names: Collection[str], shapes: Mapping[str, Shap
     for name in names:
         spec = binder.names[name].spec()
         if not shapes[name] or (spec.shape is not None and not spec.shape):
-            raise _unfit(f'input "{name}" has no first axis along which it could be cut')
+            raise misused(
+                f'input "{name}" has no first axis along which it could be cut', code="E501"
+            )
         rows[name] = shapes[name][0]
         if spec.shape is not None and isinstance(spec.shape[0], int):
             sizes[name] = spec.shape[0]
     for what, found in (("model takes", sizes), ("arrays have", rows)):
         if len(set(found.values())) > 1:
             each = ", ".join(f'{n} of "{name}"' for name, n in found.items())
-            raise _unfit(f"the {what} unlike numbers of rows: {each}")
+            raise misused(f"the {what} unlike numbers of rows: {each}", code="E501")
     return next(iter(sizes.values()), None)
 
 
@@ -299,7 +301,9 @@ def require_whole(rows: int, size: int | None) -> None:
     """Raise UsageError (E501) where rows are no multiple of what the model takes at a time."""
     if size is not None and (size == 0 or rows % size):
         message = f"{count(rows, 'row')} cannot be cut into batches of {size}"
-        raise _unfit(message, f"take a multiple of {size}, or a model whose batch is open")
+        raise misused(
+            message, f"take a multiple of {size}, or a model whose batch is open", code="E501"
+        )
 
 
 def run_rows(plan: Plan, feeds: Mapping[str, Array], cut: Collection[str]) -> dict[str, Array]:
@@ -312,7 +316,7 @@ def run_rows(plan: Plan, feeds: Mapping[str, Array], cut: Collection[str]) -> di
         return found[0]
     for name, array in found[0].items():
         if array.ndim == 0:
-            raise _unfit(f'output "{name}" is a scalar, which cannot be joined')
+            raise misused(f'output "{name}" is a scalar, which cannot be joined', code="E501")
     return {name: np.concatenate([one[name] for one in found]) for name in found[0]}
 
 
@@ -324,7 +328,3 @@ def _batches(
         part: dict[str, Any] = {n: feeds[n][begin : begin + step] for n in cut}
         plan.reset()
         yield plan.run({**feeds, **part})
-
-
-def _unfit(message: str, hint: str | None = None) -> UsageError:
-    return UsageError([Diagnostic("E501", "error", message, hint=hint)])

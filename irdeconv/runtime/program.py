@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -18,17 +18,17 @@ import numpy as np
 
 from irdeconv.base import progress
 from irdeconv.base.errors import OpError
-from irdeconv.ir.graph import Graph, Node
+from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Bound, ChainStep, Op, Operand
 from irdeconv.ir.spec import Array, Spec, is_static
 from irdeconv.kernels import jit
 from irdeconv.kernels.elementwise import Instruction
-from irdeconv.kernels.elementwise_chain import Chain
 from irdeconv.kernels.recorded_calls import Recorded, Repeated
 from irdeconv.kernels.scratch import ALIGNMENT
 from irdeconv.kernels.threads import Team, Threads, arithmetic
 from irdeconv.ops.basic import ReadingOp, VariableOp, unfit
-from irdeconv.runtime.fusion import chain_step
+from irdeconv.ops.checks import shape_of
+from irdeconv.runtime.fusion import ChainOperands, chain_step
 
 
 @dataclass(frozen=True)
@@ -128,42 +128,24 @@ def bind(op: Op, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | Non
     if bound is not None:
         return bound
     step = chain_step(op, inputs)
-    return None if step is None else _alone(step, inputs)
+    return None if step is None else _alone(step, inputs, outputs[0])
 
 
-def _alone(step: ChainStep, inputs: Sequence[Spec]) -> Bound | None:
+def _alone(step: ChainStep, inputs: Sequence[Spec], output: Spec) -> Bound | None:
     """Bind an element-wise operation that stands alone."""
-    operands: list[Array | None] = []
-    read: list[Operand] = []
-    for i, arg in enumerate(step.args):
-        value = _constant(arg, inputs)
-        if i > 0 and value is not None:
-            operands.append(value)
-            continue
-        if not isinstance(arg, Operand):
-            return None
-        read.append(arg)
-        if i > 0:
-            operands.append(None)
-    args = tuple(range(len(step.args)))
-    kind = inputs[read[0].number].dtype
-    assert kind is not None
-    chain = Chain.compile([Instruction(step.rule, args, step.params)], kind.container, operands)
-    plain = [(a.number, None if a.shape == inputs[a.number].shape else a.shape) for a in read]
+    first, values = step.args[0], [Value(number) for number in range(len(inputs))]
+    known = {v: s.known for v, s in zip(values, inputs, strict=True)}
+    operands = ChainOperands({v: np.asarray(a) for v, a in known.items() if a is not None})
+    args = tuple(operands.refer(arg, values) for arg in step.args)
+    kind = inputs[first.number].dtype if isinstance(first, Operand) else None
+    if kind is None or not operands.values:
+        return None
+    plan = operands.compile([Instruction(step.rule, args, step.params)], kind, shape_of(output), "")
 
     def call(*arrays: Array, out: Array, team: Team) -> None:
-        chain.run([arrays[n] if s is None else arrays[n].reshape(s) for n, s in plain], out, team)
+        plan(*(arrays[v.node] for v in plan.arguments), out=out, team=team)
 
     return Bound(call)
-
-
-def _constant(arg: Operand | Array, inputs: Sequence[Spec]) -> Array | None:
-    if not isinstance(arg, Operand):
-        return arg
-    value = inputs[arg.number].known
-    if value is None:
-        return None
-    return np.asarray(value) if arg.shape is None else np.asarray(value).reshape(arg.shape)
 
 
 @dataclass
@@ -340,7 +322,7 @@ class Program:
             self.variables.begin()
             values = self._begin(arrays)
             if trace is None and watch is None:
-                self._run(values)
+                self._run(progress.each("running", self._joined, name=_label), values)
             else:
                 self._traced(values, trace, watch)
             self.variables.end()
@@ -349,13 +331,7 @@ class Program:
     def compute(self, arrays: Sequence[Array]) -> list[Array]:
         """Execute as a part of another program, which holds the lock; returns the outputs."""
         values = self._begin(arrays)
-        for step in self._joined:
-            try:
-                step.call(values)
-            except Exception as e:
-                raise StepError(step, values, e) from e
-            for slot in step.frees:
-                values[slot] = None
+        self._run(self._joined, values)
         self.variables.go_on()
         return list(self._outputs(values).values())
 
@@ -394,10 +370,10 @@ class Program:
         self._kept[one.slot] = kept
         return kept
 
-    def _run(self, values: Values) -> None:
+    def _run(self, steps: Iterable[Step], values: Values) -> None:
         step = None
         try:
-            for step in progress.each("running", self._joined, name=_label):
+            for step in steps:
                 step.call(values)
                 for slot in step.frees:
                     values[slot] = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from irdeconv.base.errors import Collector, UsageError, did_you_mean
@@ -45,15 +45,7 @@ class Renamed:
     changes: tuple[Renaming, ...]
 
 
-@dataclass
-class _NewNames:
-    """The new names by the old ones, of layers and of tensors."""
-
-    layer: dict[str, str] = field(default_factory=dict)
-    tensor: dict[str, str] = field(default_factory=dict)
-
-    def of(self, kind: Kind) -> dict[str, str]:
-        return self.layer if kind == "layer" else self.tensor
+_NewNames = dict[Kind, dict[str, str]]  # the new names by the old ones, of layers and of tensors
 
 
 def rename(
@@ -62,16 +54,13 @@ def rename(
     substitutions: Iterable[Substitution] = (),
     kinds: Iterable[Kind] = KINDS,
 ) -> Renamed:
-    """Return a copy in which layers and tensors have other names.
+    """Return a copy with other names, given as to `irdeconv.rename`, and the changes.
 
-    `names` maps old names to new ones, all at the same time, so that names may be exchanged; an old
-    name means the layer and the tensor that have it, `layer:OLD` and `tensor:OLD` one of them.
-    `substitutions` apply in turn to all names that `names` has not, those of `kinds`. What lies in
-    bodies keeps its names. Raises UsageError for an old name that nothing has (E503), and for new
-    ones that are empty or would belong to two layers or tensors (E508).
+    `substitutions` apply in turn to all names of `kinds` that `names` has not. What lies in bodies
+    keeps its names. Raises UsageError (E503, E508).
     """
     out, problems = graph.copy(), Collector()
-    known = {"layer": _layers(out, {}), "tensor": _tensors(out, {})}
+    known = {kind: _counted(out, kind, {}) for kind in KINDS}
     found = _exact(names or {}, known, problems)
     for kind in kinds:
         for old in known[kind]:
@@ -79,31 +68,27 @@ def rename(
             for substitution in substitutions:
                 new = substitution(new)
             if new != old:
-                found.of(kind).setdefault(old, new)
+                found[kind].setdefault(old, new)
     _check(out, known, found, problems)
-    if problems.errors:
-        raise UsageError(problems.diagnostics)
+    problems.require_none(UsageError)
     for node in out.nodes():
         _apply(node, found)
-    changes = [Renaming(k, old, new) for k in KINDS for old, new in found.of(k).items()]
+    changes = [Renaming(k, old, new) for k in KINDS for old, new in found[k].items()]
     return Renamed(out, tuple(changes))
 
 
-def _layers(graph: Graph, names: Mapping[str, str]) -> Counter[str]:
-    """Return the names of layers after renaming, with how many layers have each."""
-    return Counter(names.get(n.name, n.name) for n in graph.nodes())
-
-
-def _tensors(graph: Graph, names: Mapping[str, str]) -> Counter[str]:
-    """Return the tensor names after renaming, with how many tensors have each."""
+def _counted(graph: Graph, kind: Kind, names: Mapping[str, str]) -> Counter[str]:
+    """Return the names of layers or tensors after renaming, with how many of them have each."""
+    if kind == "layer":
+        return Counter(names.get(n.name, n.name) for n in graph.nodes())
     ports = (port for node in graph.nodes() for port in node.tensor_names)
     return Counter(name for port in ports for name in {names.get(t, t) for t in port})
 
 
 def _exact(
-    names: Mapping[str, str], known: Mapping[str, Counter[str]], problems: Collector
+    names: Mapping[str, str], known: Mapping[Kind, Counter[str]], problems: Collector
 ) -> _NewNames:
-    out = _NewNames()
+    out: _NewNames = {kind: {} for kind in KINDS}
     for text, new in names.items():
         kinds = [kind for kind in KINDS if text in known[kind]]
         old = text
@@ -112,7 +97,7 @@ def _exact(
             kinds = [kind for kind in KINDS if kind == prefix and old in known[kind]]
         for kind in kinds:
             if new != old:
-                out.of(kind)[old] = new
+                out[kind][old] = new
         if not kinds:
             every = [*known["layer"], *known["tensor"]]
             message = f'the model has no layer or tensor "{text}"'
@@ -121,13 +106,12 @@ def _exact(
 
 
 def _check(
-    graph: Graph, known: Mapping[str, Counter[str]], found: _NewNames, problems: Collector
+    graph: Graph, known: Mapping[Kind, Counter[str]], found: _NewNames, problems: Collector
 ) -> None:
     """Report new names that are empty, hold control characters, or stand for two things."""
     for kind in KINDS:
-        names = found.of(kind)
-        count = _layers if kind == "layer" else _tensors
-        times = count(graph, names)
+        names = found[kind]
+        times = _counted(graph, kind, names)
         before: dict[str, list[str]] = {}  # the old names by the new one
         for old in known[kind]:
             before.setdefault(names.get(old, old), []).append(old)
@@ -145,14 +129,13 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _apply(node: Node, found: _NewNames) -> None:
-    node.name = found.layer.get(node.name, node.name)
-    if found.tensor:
+    node.name, tensors = found["layer"].get(node.name, node.name), found["tensor"]
+    if tensors:
         node.tensor_names = tuple(
-            tuple(dict.fromkeys(found.tensor.get(t, t) for t in names))
-            for names in node.tensor_names
+            tuple(dict.fromkeys(tensors.get(t, t) for t in names)) for names in node.tensor_names
         )
         node.extra = tuple(
-            (key, found.tensor.get(text, text) if key == "output_names" else text)
+            (key, tensors.get(text, text) if key == "output_names" else text)
             for key, text in node.extra
         )
 

@@ -36,7 +36,6 @@ from irdeconv.runtime.executors import (
     choose_executor,
     evaluated,
     limited,
-    node_executor,
     outputs_of,
 )
 from irdeconv.runtime.fusion import FusionGroup, GroupFinder, dense_inputs
@@ -201,17 +200,12 @@ def _refuse_unsupported(order: list[Node]) -> None:
         op = node.op
         runs = type(op).evaluate is not Op.evaluate or node.type == "Parameter"
         if isinstance(op, Opaque) or not runs:
-            found.add(
-                "E502",
-                f'irdeconv cannot execute {node.type} ({op.version}), layer "{node.name}"',
-                location=node.location,
-                layer=node.name,
-            )
+            text = f'irdeconv cannot execute {node.type} ({op.version}), layer "{node.name}"'
+            found.add_at(node, "E502", text)
     lacking = [n for n in order if lacks_data(n.op)]
     if lacking:
         found.diagnostics.append(no_data(lacking, "has no data"))
-    if found.errors:
-        raise UnsupportedError(found.diagnostics)
+    found.require_none(UnsupportedError)
 
 
 ELEMENT_NS = 0.5  # that an element takes which a short step reads or writes, about
@@ -322,11 +316,11 @@ class _Scheduler:
         if isinstance(op, VariableOp):
             function = self.settings.variables.function(self.graph, group.last, op)
             return evaluated(self.graph, group.last, function, aliases=False)
-        return limited(self.graph, group.last, self._unlimited(group), self.settings.max_memory)
+        return limited(self.graph, group.last, self._plain(group), self.settings.max_memory)
 
-    def _unlimited(self, group: FusionGroup) -> Executor:
+    def _plain(self, group: FusionGroup) -> Executor:
         if not self.settings.fuse:
-            return node_executor(self.graph, group)
+            return evaluated(self.graph, group.last, group.last.op.evaluate, aliases=True)
         return choose_executor(
             graph=self.graph,
             group=group,

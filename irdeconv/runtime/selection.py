@@ -54,8 +54,7 @@ class Selection:
         """Return what each text names; UsageError (E503) with every one that names nothing."""
         problems = Collector()
         found = self.collect(((option, text) for text in texts), problems)
-        if problems.errors:
-            raise UsageError(problems.diagnostics)
+        problems.require_none(UsageError)
         return found
 
     def layers(self, patterns: Iterable[str], option: str) -> set[int]:
@@ -77,8 +76,7 @@ class Selection:
             else:
                 place = self._place(pattern, option, problems, types)
                 found |= set() if place is None else {place.node}
-        if problems.errors:
-            raise UsageError(problems.diagnostics)
+        problems.require_none(UsageError)
         return found
 
     def _place(
@@ -198,12 +196,18 @@ def _values(
     if output is not None:
         return [(text, output)]
     assert place is not None
+    values = values_at(graph, place) or [Value(place.node)]
+    keys = [graph.node(v.node).output_key(v.port) for v in values]
+    return list(zip(keys if len(values) > 1 else [text], values, strict=True))
+
+
+def values_at(graph: Graph, place: Place) -> list[Value]:
+    """Return the tensors at a place: of a layer its outputs, of a Result what it reads."""
     node = graph.node(place.node)
     if place.side == "input" or node.type == "Result":
-        return [(text, graph.inputs_of(node.id)[place.port])]
-    if place.side == "output" or node.outputs <= 1:
-        return [(text, Value(node.id, place.port))]
-    return [(node.output_key(port), Value(node.id, port)) for port in range(node.outputs)]
+        return [graph.inputs_of(node.id)[place.port]]
+    ports = [place.port] if place.side == "output" else range(node.outputs)
+    return [Value(node.id, port) for port in ports]
 
 
 def _rebuilt(graph: Graph, values: dict[str, Value]) -> Graph:

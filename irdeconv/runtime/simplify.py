@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from irdeconv.base import progress
 from irdeconv.base.errors import OpError
 from irdeconv.base.markup import html_table, line
 from irdeconv.ir.constant import ArrayData
-from irdeconv.ir.dtypes import ElementType, i64
+from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op, as_tuple, infer_op, kept
 from irdeconv.ir.spec import Array, Spec, ints, is_static
@@ -30,7 +30,7 @@ from irdeconv.ops.elementwise import Add, Binary, Divide, Multiply, Subtract
 from irdeconv.ops.movement import Broadcast, Broadcast1, Concat, Tile, Transpose
 from irdeconv.ops.padding import Pad1, Pad12
 from irdeconv.ops.shape import Reshape, Squeeze, Squeeze1, Unsqueeze
-from irdeconv.rewrite.builder import GraphBuilder, remove_dead, replace_node, unique_names
+from irdeconv.rewrite.builder import remove_dead, replace_node, unique_names
 from irdeconv.rewrite.compressed_filters import constant, is_constant
 from irdeconv.rewrite.infer_specs import infer_specs, inferred
 from irdeconv.runtime.rename import feeds_result, give_names, may_stand_for
@@ -83,23 +83,15 @@ def _key(graph: Graph, node: Node, sizes: Counter[Hashable]) -> Hashable:
 _KEPT = ("FakeQuantize", "FakeConvert")  # how weights are quantized is said by these
 
 
-@dataclass(frozen=True)
-class FoldingLimits:
-    """What folding may do.
+def fold(graph: Graph, node: Node, growth: int, decompress: bool = False) -> bool:
+    """Replace a node of an inferred graph by constants if that may be; whether it was.
 
     A constant may be at most `growth` bytes larger than those that it is computed of. With
     `decompress` the Convert of weights in fewer bits is folded as well.
     """
-
-    growth: int
-    decompress: bool = False
-
-
-def fold(graph: Graph, node: Node, limits: FoldingLimits) -> bool:
-    """Replace a node of an inferred graph by constants if that may be; whether it was."""
-    if _is_fixed(node) or (_is_decompression(graph, node) and not limits.decompress):
+    if _is_fixed(node) or (_is_decompression(graph, node) and not decompress):
         return False
-    values = _values(graph, node, limits)
+    values = _values(graph, node, growth)
     if values is None:
         return _move_in_front_of_convert(graph, node)
     for port, (array, spec) in enumerate(zip(values, node.specs or (), strict=True)):
@@ -124,15 +116,12 @@ def _is_decompression(graph: Graph, node: Node) -> bool:
         return False
     source = graph.spec(graph.inputs_of(node.id)[0]).dtype
     target = node.spec().dtype
-    return source is not None and target is not None and _is_compressed(source, target)
+    if source is None or target is None or not (source.is_real or source.is_integral):
+        return False
+    return target.is_real and source.bits < min(target.bits, 32)
 
 
-def _is_compressed(source: ElementType, target: ElementType) -> bool:
-    numeric = source.is_real or source.is_integral
-    return target.is_real and numeric and source.bits < min(target.bits, 32)
-
-
-def _values(graph: Graph, node: Node, limits: FoldingLimits) -> list[Array] | None:
+def _values(graph: Graph, node: Node, growth: int) -> list[Array] | None:
     """Return the outputs where they are known and small enough; None otherwise."""
     inputs, specs = graph.inputs_of(node.id), node.specs or ()
     known = [s.known for s in specs]
@@ -143,7 +132,7 @@ def _values(graph: Graph, node: Node, limits: FoldingLimits) -> list[Array] | No
         return None
     before = sum(graph.spec(v).nbytes or 0 for v in inputs if len(graph.users(v)) == 1)
     after = [s.nbytes for s in specs]
-    if None in after or sum(n or 0 for n in after) > before + limits.growth:
+    if None in after or sum(n or 0 for n in after) > before + growth:
         return None
     arrays = [graph.node(v.node).op.evaluate() for v in inputs]
     try:
@@ -182,11 +171,7 @@ def _move_in_front_of_convert(graph: Graph, node: Node) -> bool:
         return False
     if (node.spec().size or 0) > (graph.spec(before).size or 0):
         return False
-
-    def add(op: Op, builder: GraphBuilder, *values: Value) -> Value:
-        return builder.add(op, *values)
-
-    return bool(replace_node(graph, node, add).made)
+    return bool(replace_node(graph, node, lambda op, b, *values: b.add(op, *values)).made)
 
 
 RESHAPERS = (Reshape, Squeeze1, Squeeze, Unsqueeze)
@@ -352,11 +337,14 @@ def _join_reshapes(graph: Graph, node: Node, producer: Node) -> bool:
             return True
     if not is_static(shape):
         return False
+    return _reads(graph, node, source, Reshape(special_zero=False), shape)
 
-    def build(op: Op, b: GraphBuilder, *_: Value) -> Value:
-        return b.keep(Reshape(special_zero=False), source, b.const(np.array(shape, np.int64)))
 
-    replace_node(graph, node, build)
+def _reads(graph: Graph, node: Node, source: Value, op: Op, sizes: Sequence[int]) -> bool:
+    """Replace a node by an operation that reads a tensor in front, and a list of sizes or axes."""
+    replace_node(
+        graph, node, lambda _, b, *__: b.keep(op, source, b.const(np.array(sizes, np.int64)))
+    )
     return True
 
 
@@ -367,13 +355,7 @@ def _join_transposes(graph: Graph, node: Node, producer: Node) -> bool:
     order = [first[i] for i in second]
     if order != sorted(order) and not _only_user(graph, producer):
         return False
-    source = graph.inputs_of(producer.id)[0]
-
-    def build(op: Op, b: GraphBuilder, *_: Value) -> Value:
-        return b.keep(Transpose(), source, b.const(np.array(order, np.int64), i64))
-
-    replace_node(graph, node, build)
-    return True
+    return _reads(graph, node, graph.inputs_of(producer.id)[0], Transpose(), order)
 
 
 def _join_converts(graph: Graph, node: Node, producer: Node) -> bool:
@@ -461,21 +443,17 @@ class Simplified(NamedTuple):
 
 
 def simplify(graph: Graph, *, max_growth: int = MAX_GROWTH, decompress: bool = False) -> Simplified:
-    """Return a copy with the same inputs, outputs, names and state that computes the same bits.
+    """Return a simplified copy and a report, as `irdeconv.simplify` describes.
 
-    Constants are folded, as is what follows from shapes; layers that change nothing, duplicates and
-    what no result needs go; pairs of Reshape, Transpose or Convert are joined. A folded constant is
-    at most `max_growth` bytes larger than what it is computed of. Weights stay compressed unless
-    `decompress` is set. The bits are those of running node by node: of a graph that fuses otherwise
-    they may differ by rounding. Nothing follows from the shapes that a file declares for unknown
-    operations. Raises InferenceError where the graph does not fit together.
+    The bits are those of running node by node: of a graph that fuses otherwise they may differ by
+    rounding. Nothing follows from the shapes that a file declares for unknown operations.
     """
     work = inferred(graph)
     infer_specs(work, believe=False)
     before, bytes_before = _counts(work), _constant_bytes(work)
-    limits, steps = FoldingLimits(max_growth, decompress), Counter(dead=remove_dead(work, set()))
+    steps = Counter(dead=remove_dead(work, set()))
     for _ in range(_PASSES_AT_MOST):
-        done = _round(work, limits)
+        done = _round(work, max_growth, decompress)
         steps += done
         infer_specs(work, believe=False)
         if not done:
@@ -489,7 +467,7 @@ def simplify(graph: Graph, *, max_growth: int = MAX_GROWTH, decompress: bool = F
     return Simplified(work, report)
 
 
-def _round(graph: Graph, limits: FoldingLimits) -> Counter[str]:
+def _round(graph: Graph, growth: int, decompress: bool) -> Counter[str]:
     """Look at every node once, then at duplicates and dead ones."""
     done: Counter[str] = Counter()
     nodes = graph.topological()
@@ -498,7 +476,7 @@ def _round(graph: Graph, limits: FoldingLimits) -> Counter[str]:
             step()
             if node.id not in graph:
                 continue
-            if fold(graph, node, limits):
+            if fold(graph, node, growth, decompress):
                 done["folded"] += 1
             elif _pass_on(graph, node):
                 done["without effect"] += 1

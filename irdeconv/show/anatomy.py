@@ -1,5 +1,7 @@
 """One axis of a deconvolution as cells, as scatter and as convolution, and its overlap map.
 
+The convolution is also drawn in letters.
+
 All positions are those of the uncropped scatter: input i at S*i, its product with tap k at S*i +
 D*k, output o at o + begin. The zero-inserted data has input i at S*i as well; the tap k of output o
 lies over o + begin - D*k there. `show/assets/anatomy.js` makes the same rows.
@@ -21,12 +23,16 @@ from itertools import product
 from string import Template
 
 from irdeconv.base.errors import count
+from irdeconv.base.tables import WIDTH
 from irdeconv.ir.geometry import IntVector, Vector, Window, full_size, zero_insertion_pads
 
 ELEMENTS = 4  # inputs that a longer axis is drawn with
 POSITIONS = 144  # at most; of a wider axis a part is drawn
 STAMPS = 8  # inputs, and outputs, that have a row of their own
-COLOURS = 8  # phases that have a colour of their own
+COLOURS = 8  # phases that have a colour of their own, or a line
+LISTED_TERMS = 12  # outputs and taps that are listed
+INDENT = 2  # columns in front of every line of a drawing in letters, where it is shown
+ROWS = 12  # of outputs in such a drawing
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,13 @@ class AxisAnatomy:
         start = max(all_.start, min(start, all_.stop - POSITIONS))
         return range(start, start + POSITIONS)
 
+    @property
+    def overlap(self) -> OverlapAxis:
+        """The same axis without its size, away from the borders."""
+        return OverlapAxis(
+            kernel=self.kernel, stride=self.stride, dilation=self.dilation, begin=self.begin
+        )
+
     def tap(self, output: int, input: int) -> int | None:
         """Return the tap by which an input reaches an output: S*i + D*k = o + begin."""
         k, rest = divmod(output + self.begin - self.stride * input, self.dilation)
@@ -149,7 +162,8 @@ class AxisAnatomy:
 
     def scatter(self) -> list[CellRow]:
         """Return the definition's view: each input times each tap, and the sums."""
-        rows = [self._inputs(), *map(self._stamp, self.stamped)]
+        inputs = CellRow("inputs", tuple(c for c in self._data() if c.kind == "input"))
+        rows = [inputs, *map(self._stamp, self.stamped)]
         if len(self.stamped) < self.size:
             rows.append(CellRow(f"... {self.size} inputs", ()))
         return [*rows, self._sums(), self._counts()]
@@ -174,8 +188,7 @@ class AxisAnatomy:
     def slid(self) -> range:
         """The outputs with a row of their own: one per phase, from the middle."""
         drawn = range(
-            max(self.shown.start - self.begin, 0),
-            min(self.shown.stop - self.begin, self.output),
+            max(self.shown.start - self.begin, 0), min(self.shown.stop - self.begin, self.output)
         )
         count = min(max(self.stride, 3), STAMPS, len(drawn))
         first = drawn.start + (len(drawn) - count) // 2
@@ -185,10 +198,6 @@ class AxisAnatomy:
     def example(self) -> int | None:
         """The output that is explained first: the one that is the sum of most products."""
         return max(self.slid, key=lambda o: len(self.sources(o)), default=None)
-
-    def _inputs(self) -> CellRow:
-        cells = (c for c in self._data() if c.kind == "input")
-        return CellRow("inputs", tuple(cells))
 
     def _stamp(self, i: int) -> CellRow:
         cells = []
@@ -220,8 +229,7 @@ class AxisAnatomy:
 
     def _counts(self) -> CellRow:
         """Return how many products each output is the sum of, borders included."""
-        drawn = (p for p in self.shown if p in self.outputs)
-        counts = ((p, len(self.sources(p - self.begin))) for p in drawn)
+        counts = ((c.at, len(self.sources(c.at - self.begin))) for c in self._outputs().cells)
         return CellRow("products", tuple(AxisCell(p, "count", str(n)) for p, n in counts))
 
     def _data(self) -> Iterator[AxisCell]:
@@ -333,6 +341,21 @@ class OverlapAxis:
     def _suits(self, stride: int) -> bool:
         return self.kernel % stride == 0 and math.gcd(stride, self.dilation) == 1
 
+    def phases(self, output: int | None = None) -> Iterator[str]:
+        """Yield which taps reach each residue of the output modulo the stride."""
+        count = self.stride if output is None else min(self.stride, output)
+        for residue in range(min(count, COLOURS)):
+            taps = self.taps(residue)
+            last = residue + 3 * self.stride if output is None else output
+            members = range(residue, last, self.stride)
+            shown = ", ".join(f"y{o}" for o in members[:3])
+            more = ", ..." if output is None or members[3:] else ""
+            reach = " ".join(f"w{k}" for k in taps[:LISTED_TERMS])
+            reach += " ..." if taps[LISTED_TERMS:] else ""
+            yield f"phase {residue} ({shown}{more}): {reach or 'no tap, always 0'}"
+        if count > COLOURS:
+            yield f"... {count} phases"
+
     def row(self) -> list[int]:
         """Return the taps of each output along the axis, as far as a map shows it."""
         drawn = min(self.stride, MAPPED_PHASES)
@@ -421,10 +444,7 @@ class Overlap:
         by_axis: dict[OverlapAxis, list[int]] = {}
         for n, axis in enumerate(self.axes):
             if not axis.even:
-                key = OverlapAxis(
-                    kernel=axis.kernel, stride=axis.stride, dilation=axis.dilation, begin=0
-                )
-                by_axis.setdefault(key, []).append(n)
+                by_axis.setdefault(replace(axis, begin=0), []).append(n)
         for axis, numbers in by_axis.items():
             named = "Axis" if len(numbers) == 1 else "Axes"
             yield f"{named} {_listed(numbers, 'and')}: {_remedy(axis)}"
@@ -449,6 +469,97 @@ def _remedy(axis: OverlapAxis) -> str:
 def _listed(numbers: Sequence[int], joint: str) -> str:
     *first, last = map(str, numbers)
     return f"{', '.join(first)} {joint} {last}" if first else last
+
+
+def picture(
+    size: int | None, kernel: int, stride: int, dilation: int, begin: int, end: int
+) -> list[str]:
+    """Return the lines of the drawing; `begin` and `end` are what is cut off the whole scatter.
+
+    An axis of many or an unknown number of elements is drawn with few, which shows the same. Where
+    not even these fit, only the phases are left.
+    """
+    drawn = _drawn(size, kernel, stride, dilation, begin + end)
+    axis = AxisAnatomy(
+        size=drawn, kernel=kernel, stride=stride, dilation=dilation, begin=begin, end=end
+    )
+    drawing = AxisDrawing(axis)
+    lines = [*drawing.cells(), *drawing.rows()] if drawing.fits else ["(too wide to be drawn)"]
+    if drawing.fits and drawn != size:
+        lines.insert(0, f"drawn with {drawn} of {'?' if size is None else size} elements")
+    return [*lines, *axis.overlap.phases(None if drawn != size else axis.output)]
+
+
+def _drawn(size: int | None, kernel: int, stride: int, dilation: int, cut: int) -> int:
+    """Return how many elements are drawn: few, but enough for an output."""
+    wanted = ELEMENTS
+    while stride * (wanted - 1) + dilation * (kernel - 1) + 1 - cut < 1 and wanted < 2 * ELEMENTS:
+        wanted += 1
+    return wanted if size is None or size > wanted + 2 else size
+
+
+class AxisDrawing:
+    """The signal with inserted zeros and its window, in positions of the uncropped scatter."""
+
+    def __init__(self, axis: AxisAnatomy) -> None:
+        self.axis, self.window = axis, axis.window
+        self.low, self.high = min(self.window.start, 0), max(self.window.stop, axis.length)
+        names = [f"x{axis.size - 1}", f"w{axis.kernel - 1}", f"y{axis.output - 1}"]
+        self.cell = max(map(len, names)) + 1
+
+    @property
+    def fits(self) -> bool:
+        """Whether the drawing is narrow enough and shows something."""
+        wide = 11 + self.cell * (self.high - self.low)
+        return self.axis.output > 0 and wide <= WIDTH - INDENT
+
+    def _line(self, label: str, cells: dict[int, str]) -> str:
+        row = (cells.get(p, "").ljust(self.cell) for p in range(self.low, self.high))
+        return f"{label:<9}{''.join(row)}".rstrip()
+
+    def cells(self) -> Iterator[str]:
+        """Yield the data with its zeros, and what pads and crops make of it."""
+        data, padded, *_ = self.axis.convolution()
+        yield self._line("data", {c.at: _letter(c) for c in data.cells})
+        window = {c.at: _letter(c) for c in padded.cells if c.kind != "cut"}
+        cut = len(padded.cells) - len(window)
+        line, words = self._line("window", window), self._window_words(cut)
+        if len(line) + 3 + len(words) <= WIDTH - INDENT:
+            yield f"{line}   {words}"
+        else:
+            yield from (line, f"{'':<9}{words}")
+
+    def _window_words(self, cut: int) -> str:
+        before, after = -self.window.start, self.window.stop - self.axis.length
+        words = [". inserted zero"] if self.axis.stride > 1 else []
+        if before > 0 or after > 0:
+            words.append(f"0 padded ({max(before, 0)} | {max(after, 0)})")
+        if cut:
+            words.append(f"cropped ({max(-before, 0)} | {max(-after, 0)})")
+        return ", ".join(words)
+
+    def rows(self) -> Iterator[str]:
+        """Yield one line per output: the taps where they lie, and their sum if there is room."""
+        outputs = self.axis.output
+        shown = outputs if outputs <= ROWS else ROWS - 2
+        rows = [self._row(o) for o in (*range(shown), outputs - 1)]
+        if any(len(line) + len(sum_) > WIDTH - INDENT for line, sum_ in rows):
+            rows = [(line.rstrip(), "") for line, _ in rows]
+        *first, last = map("".join, rows)
+        yield from first
+        if shown < outputs:
+            yield f"... {outputs - shown - 1} more"
+            yield last
+
+    def _row(self, o: int) -> tuple[str, str]:
+        cells = {c.at: _letter(c) for c in self.axis.over(o).cells}
+        terms = [f"x{i}*w{k}" for i, k in self.axis.terms(o)]
+        line = self._line(f"y{o}", cells).ljust(9 + self.cell * (self.high - self.low))
+        return line, f"  = {' + '.join(terms) or 0}"
+
+
+def _letter(cell: AxisCell) -> str:
+    return {"inserted": ".", "idle": "-"}.get(cell.kind, cell.text)
 
 
 _SHAPES = """\

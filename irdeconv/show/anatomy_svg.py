@@ -15,11 +15,11 @@ from irdeconv.base.markup import plain
 from irdeconv.base.tables import columns, wrap
 from irdeconv.show.anatomy import (
     COLOURS,
+    LISTED_TERMS,
     AxisAnatomy,
     AxisCell,
     CellRow,
     Overlap,
-    OverlapAxis,
     OverlapSlice,
     picture_style,
 )
@@ -34,7 +34,6 @@ LETTER = 6.1  # width of a letter in a cell, font size 10
 WIDEST_CELL = 30
 ROOMY = 22  # a cell that has room for three letters
 FINE = 10  # narrower cells have thin borders and few texts
-LISTED_TERMS = 12  # outputs and taps that are listed
 
 LEGEND = (
     ("input", "x", "input"),
@@ -161,7 +160,10 @@ def _axis(sheet: Sheet, picture: AxisPicture) -> None:
     sheet.text(convolution_title(axis), "soft")
     rows(sheet, axis, axis.convolution())
     sheet.y += 6
-    _phases(sheet, axis)
+    for r, words in enumerate(axis.overlap.phases()):
+        if r < COLOURS:
+            sheet.box(PICTURE_MARGIN, sheet.y + 4, 10, 10, f"output p{r}")
+        sheet.text(words, "mono", x=PICTURE_MARGIN + 18)
 
 
 def convolution_title(axis: AxisAnatomy) -> str:
@@ -197,10 +199,12 @@ def rows(
         )
         places = {cell.at: left + (cell.at - shown.start) * width for cell in line.cells}
         for cell in line.cells:
-            sheet.box(places[cell.at], sheet.y, width - 1, height, _class(cell))
+            colour = "" if cell.phase is None else f" p{cell.phase % COLOURS}"
+            sheet.box(places[cell.at], sheet.y, width - 1, height, f"{cell.kind}{colour}")
         for cell in _labelled(line.cells, width):
             place = f'x="{places[cell.at] + (width - 1) / 2:g}" y="{base}"'
-            sheet.add(f'<text class="in{_faint(cell)}" {place}>{cell.text}</text>')
+            faint = " soft" if cell.kind in ("idle", "inserted", "padded") else ""
+            sheet.add(f'<text class="in{faint}" {place}>{cell.text}</text>')
         sheet.y += height + 3
     sheet.add("</g>")
     if focus is not None:
@@ -222,31 +226,6 @@ def _labelled(cells: Sequence[AxisCell], width: int) -> list[AxisCell]:
             taken.append((low, high))
             out.append(cell)
     return out
-
-
-def _faint(cell: AxisCell) -> str:
-    return " soft" if cell.kind in ("idle", "inserted", "padded") else ""
-
-
-def _class(cell: AxisCell) -> str:
-    return cell.kind if cell.phase is None else f"{cell.kind} p{cell.phase % COLOURS}"
-
-
-def _phases(sheet: Sheet, axis: AxisAnatomy) -> None:
-    taps = OverlapAxis(
-        kernel=axis.kernel, stride=axis.stride, dilation=axis.dilation, begin=axis.begin
-    )
-    for r in range(min(axis.stride, COLOURS)):
-        reach = taps.taps(r)
-        listed = " ".join(f"w{k}" for k in reach[:LISTED_TERMS]) + (
-            " ..." if len(reach) > LISTED_TERMS else ""
-        )
-        members = ", ".join(f"y{r + n * axis.stride}" for n in range(3))
-        sheet.box(PICTURE_MARGIN, sheet.y + 4, 10, 10, f"output p{r}")
-        words = f"phase {r} ({members}, ...): {listed or 'no tap, always 0'}"
-        sheet.text(words, "mono", x=PICTURE_MARGIN + 18)
-    if axis.stride > COLOURS:
-        sheet.text(f"... {axis.stride} phases", "mono", x=PICTURE_MARGIN + 18)
 
 
 def _overlap(sheet: Sheet, overlap: Overlap) -> None:

@@ -24,9 +24,8 @@ from irdeconv.ops.dialect_system import Crop, placed
 from irdeconv.ops.dialect_template import DialectDeconvolution
 from irdeconv.rewrite.infer_specs import infer_specs
 from irdeconv.rewrite.runtime_faults import faults_of_quantized
-from irdeconv.show.anatomy import AxisAnatomy, Overlap, OverlapAxis, shortened
+from irdeconv.show.anatomy import AxisAnatomy, Overlap, picture, shortened
 from irdeconv.show.anatomy_svg import AxisPicture, LayerPicture, svg
-from irdeconv.show.letters import picture
 from irdeconv.show.systems import (
     Solutions,
     Verdict,
@@ -139,7 +138,7 @@ def explain_layer(
         setting=s,
         crop=crop,
         rule=rule(op, s) if s else None,
-        axes=_axes(s, crop) if s else (),
+        axes=tuple(_axes(s, crop)) if s else (),
         picture=tuple(_picture(s, crop)) if s and crop else (),
         verdicts=tuple(verdicts(s, crop)) if s else (),
         problem=problem,
@@ -192,8 +191,7 @@ def _judged(
         return s, None, (), Problem("E208", f"{len(inputs)} inputs do not fit {op.type}")
 
 
-def _axes(s: Setting, crop: Crop | None) -> tuple[AxisEquation, ...]:
-    out = []
+def _axes(s: Setting, crop: Crop | None) -> Iterator[AxisEquation]:
     for i, full in enumerate(s.full):
         op = s.output_padding[i]
         begin = end = size = None
@@ -203,21 +201,18 @@ def _axes(s: Setting, crop: Crop | None) -> tuple[AxisEquation, ...]:
         elif s.auto_pad == "explicit" and s.output_shape is None:
             begin, end = s.pads_begin[i], s.pads_end[i]
             size = full - begin - end + op
-        out.append(
-            AxisEquation(
-                index=i,
-                size=s.size[i],
-                kernel=s.kernel[i],
-                stride=s.strides[i],
-                dilation=s.dilations[i],
-                full=full,
-                pad_begin=begin,
-                pad_end=end,
-                output_padding=op,
-                output=size,
-            )
+        yield AxisEquation(
+            index=i,
+            size=s.size[i],
+            kernel=s.kernel[i],
+            stride=s.strides[i],
+            dilation=s.dilations[i],
+            full=full,
+            pad_begin=begin,
+            pad_end=end,
+            output_padding=op,
+            output=size,
         )
-    return tuple(out)
 
 
 def _picture(s: Setting, crop: Crop) -> list[str]:
@@ -229,18 +224,15 @@ def _picture(s: Setting, crop: Crop) -> list[str]:
 
 
 def _hints(
-    op: Op,
-    s: Setting | None,
-    crop: Crop | None,
-    problem: Problem | None,
-    declared: Shape | None,
+    op: Op, s: Setting | None, crop: Crop | None, problem: Problem | None, declared: Shape | None
 ) -> list[str]:
     """Return what would help: the refusal's own hint, and how the declared size is reached."""
     hints = [problem.hint] if problem is not None and problem.hint else []
     if s is None or s.output_shape is not None or s.same:
         return hints
-    sizes = crop.size if crop else _open(s)
-    if declared is None or sizes is None or len(declared) != s.axes:
+    # Those that explicit pads would give a layer that is refused.
+    sizes = crop.size if crop else [a.output for a in _axes(s, None) if a.output is not None]
+    if declared is None or not sizes or len(declared) != s.axes:
         return hints
     limits: Sequence[int | None] = (None,) * s.axes
     if isinstance(op, DialectDeconvolution):
@@ -263,11 +255,6 @@ def _declared(node: Node) -> Shape | None:
     return shape[1:-1] if last else shape[2:]
 
 
-def _open(s: Setting) -> Shape | None:
-    """Return the sizes that explicit pads would give a layer that is refused."""
-    return tuple(a.output for a in _axes(s, None) if a.output is not None) or None
-
-
 def _known(value: Dim | None) -> str:
     return "?" if value is None else str(value)
 
@@ -279,11 +266,6 @@ def _signed(value: int | str) -> str:
 
 OPEN = "The kernel or the pads are not known, or are too large, so no axis is drawn."
 LARGEST = 1 << 30  # number of an axis: Python counts positions up to 2^63 only
-
-
-def anatomy_svg(layers: Sequence[LayerExplanation]) -> str:
-    """Return the pictures of some layers as one SVG."""
-    return svg([layer_picture(e) for e in layers])
 
 
 def layer_picture(e: LayerExplanation) -> LayerPicture:
@@ -331,12 +313,7 @@ def anatomies(e: LayerExplanation) -> list[AxisAnatomy]:
 
 def overlap(e: LayerExplanation) -> Overlap:
     """Return the overlap map of a layer whose axes are known."""
-    return Overlap(
-        tuple(
-            OverlapAxis(kernel=a.kernel, stride=a.stride, dilation=a.dilation, begin=a.begin)
-            for a in anatomies(e)
-        )
-    )
+    return Overlap(tuple(axis.overlap for axis in anatomies(e)))
 
 
 def _axis(drawn: AxisAnatomy, same: Sequence[AxisEquation]) -> AxisPicture:
@@ -396,7 +373,7 @@ class Explanation:
 
     def to_svg(self) -> str:
         """Return a picture: every axis with its zeros, pads, taps and phases, and overlap maps."""
-        return anatomy_svg(self.layers)
+        return svg([layer_picture(e) for e in self.layers])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form (`irdeconv/explain/1`); unknown sizes are texts or null."""
@@ -452,10 +429,8 @@ def _checked(wanted: tuple[int, ...] | None, graph: Graph, node: Node) -> tuple[
         raise misused(f"the wanted size {shape_text(wanted)} must be at least 1 on every axis")
     rank = graph.input_specs(node.id)[0].rank if graph.inputs_of(node.id) else None
     if rank is not None and len(wanted) not in (1, rank - 2):
-        raise misused(
-            f'{len(wanted)} wanted sizes for the {rank - 2} axes of "{node.name}"; give one for '
-            "all or one per axis"
-        )
+        sizes = f'{len(wanted)} wanted sizes for the {rank - 2} axes of "{node.name}"'
+        raise misused(f"{sizes}; give one for all or one per axis")
     return wanted
 
 

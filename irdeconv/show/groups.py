@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,6 +17,7 @@ FEWEST = 4  # layers of a group
 SPARSE = 12  # boxes; a scene with fewer shows the insides of its groups
 CROWDED = 48  # boxes; a scene with more is hard to read
 
+Names = TypeVar("Names", str, tuple[str, ...])
 _PART = re.compile(r"[^/.]+")
 
 
@@ -85,14 +87,13 @@ def _adopt(paths: dict[int, tuple[str, ...]], arrows: Sequence[Arrow]) -> None:
                 after.setdefault(source, target)
     for v in [v for v, path in paths.items() if not path]:
         if v in before and v in after:
-            paths[v] = _common(paths[before[v]], paths[after[v]])
+            paths[v] = beginning(paths[before[v]], paths[after[v]])
 
 
-def _common(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
-    length = 0
-    while length < min(len(a), len(b)) and a[length] == b[length]:
-        length += 1
-    return a[:length]
+def beginning(a: Names, b: Names) -> Names:
+    """Return what two names or scopes begin with."""
+    same = (n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+    return a[: next(same, min(len(a), len(b)))]
 
 
 def _settle(group: LayerGroup, arrows: Sequence[Arrow]) -> None:
@@ -124,10 +125,7 @@ def _weed(group: LayerGroup, arrows: Sequence[Arrow]) -> None:
     """Dissolve inner groups that are small, or whose layers nothing connects."""
     while True:
         home = homes(group)
-        root = {v: v for v in home}
-        for a, b in arrows:
-            if home[a] == home[b]:
-                root[max(_root(root, a), _root(root, b))] = min(_root(root, a), _root(root, b))
+        root = connected(home, ((a, b) for a, b in arrows if home[a] == home[b]))
         pieces = [0] * len(group.members)
         sizes = [0] * len(group.members)
         for v, n in home.items():
@@ -138,11 +136,20 @@ def _weed(group: LayerGroup, arrows: Sequence[Arrow]) -> None:
             return
 
 
-def _root(root: dict[int, int], v: int) -> int:
-    while root[v] != v:
-        root[v] = root[root[v]]
-        v = root[v]
-    return v
+def connected(nodes: Iterable[int], links: Iterable[Arrow]) -> dict[int, int]:
+    """Return for each node the lowest of those that links connect it with."""
+    root = {v: v for v in nodes}
+
+    def find(v: int) -> int:
+        while root[v] != v:
+            root[v] = root[root[v]]
+            v = root[v]
+        return v
+
+    for a, b in links:
+        low, high = sorted((find(a), find(b)))
+        root[high] = low
+    return {v: find(v) for v in root}
 
 
 def _dissolve(group: LayerGroup, numbers: Iterable[int]) -> bool:
@@ -150,10 +157,7 @@ def _dissolve(group: LayerGroup, numbers: Iterable[int]) -> bool:
     gone = {n for n in numbers if isinstance(group.members[n], LayerGroup)}
     members: list[int | LayerGroup] = []
     for n, member in enumerate(group.members):
-        if n not in gone or not isinstance(member, LayerGroup):
-            members.append(member)
-            continue
-        members += member.members
+        members += member.members if isinstance(member, LayerGroup) and n in gone else [member]
     group.members = members
     return bool(gone)
 
@@ -355,13 +359,9 @@ class _Row:
         if layers < FEWEST:
             return False
         low = run.start + run.period  # the second block: the first may read less
-        root = list(range(run.period))
-        for n in range(low, low + run.period):
-            for u in self._reads[n]:
-                if u >= low:
-                    a, b = root[u - low], root[n - low]
-                    root = [min(a, b) if r in (a, b) else r for r in root]
-        return not any(root)
+        block = range(low, low + run.period)
+        links = ((u, n) for n in block for u in self._reads[n] if u >= low)
+        return len({*connected(block, links).values()}) == 1
 
 
 def walk(reads: Sequence[Sequence[int]]) -> list[int]:

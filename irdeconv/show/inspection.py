@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import translate
 from typing import Any, Literal, get_args
@@ -19,7 +19,7 @@ from irdeconv.ir.graph import Graph, Node, unique
 from irdeconv.ir.op import attributes
 from irdeconv.ir.spec import Spec
 from irdeconv.ops.basic import Opaque
-from irdeconv.ops.bodies import Body, BodyInput, BodyOp, BodyOutput
+from irdeconv.ops.bodies import Body, BodyOp
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.rewrite.target_check import executed
 from irdeconv.rewrite.targets import Target
@@ -39,29 +39,6 @@ _MODEL_END = 'style="filled" fillcolor="#dcecff" shape=ellipse'
 _CONSTANT_NODE = 'style="dashed" color="#888888" fontcolor="#555555"'
 
 
-def dot(graph: Graph, layers: Sequence[LayerFacts], *, constants: bool = False) -> str:
-    """Return a digraph, specs on the edges; constants are nodes, or in their readers."""
-    shown = [r for r in layers if constants or not r.constant]
-    ids = {r.id for r in shown}
-    lines = [
-        f"digraph {quoted(graph.info.name)} {{",
-        "  rankdir=TB;",
-        '  node [shape=box style=rounded fontname="Helvetica" fontsize=10];',
-        '  edge [fontname="Helvetica" fontsize=8];',
-    ]
-    for r in shown:
-        facts = box_facts(graph, r, folded=not constants)
-        lines.append(f"  n{r.id} [{_style(r)}label={label(flat(r.name), r.type, *facts)}];")
-    for r in shown:
-        for port, i in enumerate(r.inputs):
-            if i.producer not in ids:
-                continue
-            where = f"{i.port} -> {port}" if i.port or port else ""
-            text = f"{i.spec} {where}".rstrip()
-            lines.append(f"  n{i.producer} -> n{r.id} [label={quoted(text)}];")
-    return "\n".join([*lines, "}"]) + "\n"
-
-
 def _style(row: LayerFacts) -> str:
     if row.deconvolution:
         return _DECONVOLUTION_NODE + " "
@@ -70,15 +47,10 @@ def _style(row: LayerFacts) -> str:
     return _CONSTANT_NODE + " " if row.constant else ""
 
 
-def label(*lines: str) -> str:
-    """Return a label of several lines."""
-    inner = "\\n".join(quoted(line)[1:-1] for line in lines)
-    return f'"{inner}"'
-
-
-def quoted(text: str) -> str:
+def quoted(*lines: str) -> str:
     """Return a DOT string; backslashes stay what they are instead of starting an escape."""
-    return '"' + one_line(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
+    texts = (one_line(text).replace("\\", "\\\\").replace('"', '\\"') for text in lines)
+    return '"' + "\\n".join(texts) + '"'
 
 
 @dataclass(frozen=True)
@@ -104,87 +76,11 @@ class Totals:
     deconvolutions: int
 
 
-@dataclass(frozen=True)
-class LayerFactsTable:
-    """A graph's layers and deconvolutions; `lowered` is the same for the lowered graph.
-
-    `shown` are the layers asked for, in the order asked for; `deconvolutions` are those among them.
-    `target` is the name of the target that the layers were checked for.
-    """
-
-    graph: Graph
-    layers: tuple[LayerFacts, ...]
-    shown: tuple[LayerFacts, ...]
-    deconvolutions: tuple[DeconvolutionFacts, ...]
-    lowered: LayerFactsTable | None = None
-    target: str | None = None
-
-    @property
-    def totals(self) -> Totals:
-        """Sums over all layers; shared constants count once."""
-        constants = [r for r in self.layers if r.type == "Const"]
-        return Totals(
-            layers=len(self.layers),
-            parameters=sum(r.parameters for r in constants),
-            bytes=sum(r.bytes for r in constants),
-            macs=sum(r.macs or 0 for r in self.layers),
-            unknown=sum(r.macs is None for r in self.layers),
-            deconvolutions=len(self.deconvolutions),
-        )
-
-    @property
-    def summary(self) -> list[TypeSummary]:
-        """One row per operation type that is shown, the most MACs first; constants are left out."""
-        by_type: dict[str, list[LayerFacts]] = {}
-        for r in self.shown:
-            if not r.constant:
-                by_type.setdefault(r.type, []).append(r)
-        rows = [
-            TypeSummary(
-                type=t,
-                count=len(rs),
-                parameters=sum(r.parameters for r in rs),
-                macs=sum(r.macs or 0 for r in rs),
-                unknown=sum(r.macs is None for r in rs),
-            )
-            for t, rs in by_type.items()
-        ]
-        return sorted(rows, key=lambda r: (-r.macs, -r.parameters, r.type))
-
-
 INSPECTION_SCHEMA = "irdeconv/inspect/2"
 
 
-def document(facts: LayerFactsTable) -> dict[str, Any]:
-    """Return the JSON form; docs/inspect.md says what the keys mean."""
-    graph = facts.graph
-    info = graph.info
-    out: dict[str, Any] = {
-        "schema": INSPECTION_SCHEMA,
-        "name": info.name,
-        "ir_version": info.ir_version,
-        "file": info.file,
-        **_present(rt_info=info.rt_info, extra=dict(info.extra)),
-        "inputs": _ends(graph.inputs, graph.parameters),
-        "outputs": _ends(_output_names(graph), graph.results),
-        "totals": vars(facts.totals),
-        "layers": [_layer(graph.node(r.id), r) for r in facts.shown],
-        "summary": [vars(r) for r in facts.summary],
-        "deconvolutions": [vars(d) for d in facts.deconvolutions],
-    }
-    if facts.target is not None:
-        out["target"] = facts.target
-    if facts.lowered is not None:
-        out["lowered"] = document(facts.lowered)
-    return out
-
-
 def _output_names(graph: Graph) -> list[str]:
-    fed = (bool(graph.inputs_of(n.id)) for n in graph.results)
-    return unique(
-        graph.output_name(n) if is_fed else n.name
-        for n, is_fed in zip(graph.results, fed, strict=True)
-    )
+    return unique(graph.output_name(n) if graph.inputs_of(n.id) else n.name for n in graph.results)
 
 
 def _ends(names: list[str], nodes: list[Node]) -> list[dict[str, Any]]:
@@ -240,20 +136,12 @@ def _beyond_attributes(node: Node) -> dict[str, Any]:
 
 def _body(body: Body) -> dict[str, Any]:
     """Return a body: its layers, and what joins its Parameters and Results to the outside."""
-    rows = layers(body.graph)
+    edges = [{"result": result, "parameter": parameter} for result, parameter in body.edges]
+    rows = [_layer(body.graph.node(r.id), r) for r in layers(body.graph)]
     return {
-        "tag": body.tag,
-        "inputs": [_entry(i) for i in body.inputs],
-        "outputs": [_entry(o) for o in body.outputs],
-        "edges": [{"result": result, "parameter": parameter} for result, parameter in body.edges],
-        "layers": [_layer(body.graph.node(r.id), r) for r in rows],
+        **json_form(body, "tag inputs outputs edges layers", edges=edges, layers=rows),
         **_present(rt_info=body.graph.info.rt_info),
     }
-
-
-def _entry(entry: BodyInput | BodyOutput) -> dict[str, Any]:
-    slicing = entry.slicing and dict(vars(entry.slicing))
-    return {**vars(entry), "slicing": slicing}
 
 
 def _present(**items: Any) -> dict[str, Any]:
@@ -261,12 +149,8 @@ def _present(**items: Any) -> dict[str, Any]:
     return {k: v for k, v in items.items() if v}
 
 
-def to_json(content: Mapping[str, Any], indent: int = 0) -> str:
-    """Return JSON with an object of a list on a line: quick to write, and `grep` finds layers."""
-    return "".join(_lines(content, " " * indent))
-
-
-def _lines(content: Mapping[str, Any], indent: str) -> Iterator[str]:
+def _lines(content: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+    """Yield JSON with an object of a list on a line: quick to write, and `grep` finds layers."""
     yield "{"
     for n, (key, value) in enumerate(content.items()):
         yield f"{',' if n else ''}\n{indent} {json.dumps(key)}: "
@@ -307,11 +191,6 @@ def violations(graph: Graph, target: Target) -> dict[int, tuple[str, ...]]:
 Order = Literal["macs", "bytes", "params"]
 ORDERS: tuple[str, ...] = get_args(Order)
 
-_KEYS: dict[str, Callable[[LayerFacts], int | None]] = {
-    "macs": lambda r: r.macs,
-    "bytes": lambda r: r.bytes,
-    "params": lambda r: r.parameters,
-}
 _PATTERN = re.compile(r"[*?\[]")
 
 
@@ -347,10 +226,9 @@ def ordered(layers: Iterable[LayerFacts], sort: str | None) -> list[LayerFacts]:
     if sort not in ORDERS:
         hint = did_you_mean(sort, ORDERS)
         raise misused(f'sort "{sort}" is not one of {", ".join(ORDERS)}', hint)
-    number = _KEYS[sort]
 
     def key(r: LayerFacts) -> tuple[bool, int, int]:
-        value = number(r)
+        value = getattr(r, "parameters" if sort == "params" else sort)
         return value is None, -(value or 0), r.id
 
     return sorted(layers, key=key)
@@ -359,33 +237,9 @@ def ordered(layers: Iterable[LayerFacts], sort: str | None) -> list[LayerFacts]:
 _NUMBERS = ("parameters", "MACs")
 
 
-def fragment(facts: LayerFactsTable, title: str) -> str:
-    """Return the layers (not the constants), the sums by type, and the deconvolutions as HTML."""
-    layers = [
-        (
-            r.id,
-            r.name,
-            r.type,
-            " ".join(str(output.spec) for output in r.outputs),
-            number(r.parameters) if r.parameters else "",
-            number(r.macs) if r.macs != 0 else "",
-        )
-        for r in facts.shown
-        if not r.constant
-    ]
-    head = ("id", "name", "type", "outputs", *_NUMBERS)
-    parts = [html_table(title, head, layers, ("id", *_NUMBERS))]
-    types = [(r.type, r.count, number(r.parameters), number(r.macs)) for r in facts.summary]
-    columns = ("type", "count", *_NUMBERS)
-    parts.append(html_table("Operations", columns, types, ("count", *_NUMBERS)))
-    if facts.deconvolutions:
-        parts.append(_deconvolutions(facts))
-    return "\n".join(parts)
-
-
-def _deconvolutions(facts: LayerFactsTable) -> str:
+def _deconvolutions(found: Sequence[DeconvolutionFacts]) -> str:
     rows = []
-    for d in facts.deconvolutions:
+    for d in found:
         geometry = (d.kernel, d.strides, d.pads_begin, d.pads_end, d.problem or d.output)
         macs = (number(d.macs_direct), number(d.macs_zero_insertion))
         rows.append((d.name, d.type, *(text or "?" for text in geometry), *macs))
@@ -395,10 +249,52 @@ def _deconvolutions(facts: LayerFactsTable) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Inspection(LayerFactsTable):
-    """What `inspect` found; `str()` is a table."""
+class Inspection:
+    """What `inspect` found; `str()` is a table.
 
+    `shown` are the layers asked for, in the order asked for; `deconvolutions` are those among them.
+    `lowered` is the same for the lowered graph, `target` the name of the target that the layers
+    were checked for.
+    """
+
+    graph: Graph
+    layers: tuple[LayerFacts, ...]
+    shown: tuple[LayerFacts, ...]
+    deconvolutions: tuple[DeconvolutionFacts, ...]
     lowered: Inspection | None = None
+    target: str | None = None
+
+    @property
+    def totals(self) -> Totals:
+        """Sums over all layers; shared constants count once."""
+        constants = [r for r in self.layers if r.type == "Const"]
+        return Totals(
+            layers=len(self.layers),
+            parameters=sum(r.parameters for r in constants),
+            bytes=sum(r.bytes for r in constants),
+            macs=sum(r.macs or 0 for r in self.layers),
+            unknown=sum(r.macs is None for r in self.layers),
+            deconvolutions=len(self.deconvolutions),
+        )
+
+    @property
+    def summary(self) -> list[TypeSummary]:
+        """One row per operation type that is shown, the most MACs first; constants are left out."""
+        by_type: dict[str, list[LayerFacts]] = {}
+        for r in self.shown:
+            if not r.constant:
+                by_type.setdefault(r.type, []).append(r)
+        rows = [
+            TypeSummary(
+                type=t,
+                count=len(rs),
+                parameters=sum(r.parameters for r in rs),
+                macs=sum(r.macs or 0 for r in rs),
+                unknown=sum(r.macs is None for r in rs),
+            )
+            for t, rs in by_type.items()
+        ]
+        return sorted(rows, key=lambda r: (-r.macs, -r.parameters, r.type))
 
     def __str__(self) -> str:
         return self.to_text()
@@ -407,7 +303,27 @@ class Inspection(LayerFactsTable):
         return line(self, self.graph.info.name, self._sums(len(self.shown)))
 
     def _repr_html_(self) -> str:
-        return fragment(self, f"{self.graph.info.name}: {self._sums(len(self.shown))}")
+        layers = [
+            (
+                r.id,
+                r.name,
+                r.type,
+                " ".join(str(output.spec) for output in r.outputs),
+                number(r.parameters) if r.parameters else "",
+                number(r.macs) if r.macs != 0 else "",
+            )
+            for r in self.shown
+            if not r.constant
+        ]
+        title = f"{self.graph.info.name}: {self._sums(len(self.shown))}"
+        head = ("id", "name", "type", "outputs", *_NUMBERS)
+        parts = [html_table(title, head, layers, ("id", *_NUMBERS))]
+        types = [(r.type, r.count, number(r.parameters), number(r.macs)) for r in self.summary]
+        right = ("count", *_NUMBERS)
+        parts.append(html_table("Operations", ("type", *right), types, right))
+        if self.deconvolutions:
+            parts.append(_deconvolutions(self.deconvolutions))
+        return "\n".join(parts)
 
     def to_text(self, *, constants: bool = False, width: int = WIDTH) -> str:
         """Return plain text: layers, types, deconvolutions, and before and after lowering.
@@ -418,7 +334,7 @@ class Inspection(LayerFactsTable):
         rows = [r for r in self.shown if not r.constant]
         listed = self.shown if constants or not rows else rows
         listing = Listing(self.graph, listed, constants=constants, width=width)
-        title = wrap(self._title(len(listed)), width)
+        title = wrap(f"{flat(self.graph.info.name)}: {self._sums(len(listed))}", width)
         parts = [title, str(listing), self._summary_table(width)]
         if self.deconvolutions:
             parts.append(self._deconvolution_table(width))
@@ -427,9 +343,6 @@ class Inspection(LayerFactsTable):
         if self.target is not None:
             parts.append(wrap(self._on_target(), width))
         return "\n\n".join(parts)
-
-    def _title(self, listed: int) -> str:
-        return f"{flat(self.graph.info.name)}: {self._sums(listed)}"
 
     def _sums(self, listed: int) -> str:
         t = self.totals
@@ -505,11 +418,29 @@ class Inspection(LayerFactsTable):
 
         It has all of the graph but the values of constants, unless `only` left layers out.
         """
-        return document(self)
+        info = self.graph.info
+        out: dict[str, Any] = {
+            "schema": INSPECTION_SCHEMA,
+            "name": info.name,
+            "ir_version": info.ir_version,
+            "file": info.file,
+            **_present(rt_info=info.rt_info, extra=dict(info.extra)),
+            "inputs": _ends(self.graph.inputs, self.graph.parameters),
+            "outputs": _ends(_output_names(self.graph), self.graph.results),
+            "totals": vars(self.totals),
+            "layers": [_layer(self.graph.node(r.id), r) for r in self.shown],
+            "summary": [vars(r) for r in self.summary],
+            "deconvolutions": [vars(d) for d in self.deconvolutions],
+        }
+        if self.target is not None:
+            out["target"] = self.target
+        if self.lowered is not None:
+            out["lowered"] = self.lowered.to_dict()
+        return out
 
     def to_json(self) -> str:
         """Return the JSON text, a layer on a line."""
-        return to_json(self.to_dict()) + "\n"
+        return "".join(_lines(self.to_dict())) + "\n"
 
     def comments(self) -> dict[int, str]:
         """Return a line for each layer: where its data come from and go to, its place in a file."""
@@ -520,7 +451,24 @@ class Inspection(LayerFactsTable):
 
         Constants stand in their readers; with `constants` they are nodes.
         """
-        return dot(self.graph, self.layers, constants=constants)
+        shown = [r for r in self.layers if constants or not r.constant]
+        ids = {r.id for r in shown}
+        lines = [
+            f"digraph {quoted(self.graph.info.name)} {{",
+            "  rankdir=TB;",
+            '  node [shape=box style=rounded fontname="Helvetica" fontsize=10];',
+            '  edge [fontname="Helvetica" fontsize=8];',
+        ]
+        for r in shown:
+            facts = box_facts(self.graph, r, folded=not constants)
+            lines.append(f"  n{r.id} [{_style(r)}label={quoted(flat(r.name), r.type, *facts)}];")
+        for r in shown:
+            for port, i in enumerate(r.inputs):
+                if i.producer in ids:
+                    where = f"{i.port} -> {port}" if i.port or port else ""
+                    text = quoted(f"{i.spec} {where}".rstrip())
+                    lines.append(f"  n{i.producer} -> n{r.id} [label={text}];")
+        return "\n".join([*lines, "}"]) + "\n"
 
     def to_svg(self, *, constants: bool = False) -> str:
         """Return a picture of the graph; beside it the lowered graph, where there is one.

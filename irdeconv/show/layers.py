@@ -19,13 +19,12 @@ from irdeconv.ir.constant import FileData
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op
 from irdeconv.ir.op import attributes as op_attributes
-from irdeconv.ir.spec import Array, Dim, Shape, Spec, dims, format_shape, is_static
+from irdeconv.ir.spec import Array, Shape, Spec, dims, format_shape, is_static
 from irdeconv.ops.basic import Const, Opaque, Parameter, macs
 from irdeconv.ops.bodies import bodies_of, every_node
 from irdeconv.ops.dialect_template import CanonicalRecorder
 from irdeconv.rewrite.infer_specs import constant_layers
-
-_FEW = 16  # constants that are added up one by one
+from irdeconv.show.groups import connected
 
 
 class ConstantSources:
@@ -40,9 +39,10 @@ class ConstantSources:
         self.own: dict[int, tuple[int, int]] = {}
         self._bits: dict[int, int] = {}
         self._sizes: dict[int, tuple[list[int], list[int]]] = {}
-        self._arrays: dict[int, tuple[Array, Array]] = {}
+        self._arrays: dict[int, Array] = {}
         constant = constant_layers(graph, inputs)
-        self._group = _groups(constant)
+        links = ((p, node) for node, producers in constant.items() for p in producers)
+        self._group = connected(constant, links)
         for node, producers in constant.items():
             if producers:
                 bits = 0
@@ -70,48 +70,18 @@ class ConstantSources:
         return sum(n for n, _ in totals), sum(b for _, b in totals)
 
     def _total(self, group: int, bits: int) -> tuple[int, int]:
+        """Return the sums of the sizes whose bits are set."""
         sizes = self._sizes[group]
-        if bits.bit_count() <= _FEW:
-            return _sum(sizes[0], bits), _sum(sizes[1], bits)
+        number = len(sizes[0])
+        if bits.bit_count() == number:
+            return sum(sizes[0]), sum(sizes[1])
         if group not in self._arrays:
             exact = np.int64 if sum(map(sum, sizes)) < 1 << 62 else object
-            self._arrays[group] = np.array(sizes[0], exact), np.array(sizes[1], exact)
-        counts, stored = self._arrays[group]
-        return _masked_sum(counts, bits), _masked_sum(stored, bits)
-
-
-def _sum(sizes: list[int], bits: int) -> int:
-    """Return the sum of the sizes whose bits are set."""
-    total = 0
-    while bits:
-        lowest = bits & -bits
-        total += sizes[lowest.bit_length() - 1]
-        bits ^= lowest
-    return total
-
-
-def _masked_sum(sizes: Array, bits: int) -> int:
-    """Return the same for many bits."""
-    chosen = np.frombuffer(bits.to_bytes(-(-sizes.size // 8), "little"), np.uint8)
-    return int(sizes[np.unpackbits(chosen, count=sizes.size, bitorder="little") == 1].sum())
-
-
-def _groups(constant: dict[int, list[int]]) -> dict[int, int]:
-    """Return a number for every node: the same for nodes that edges between them connect."""
-    near: dict[int, list[int]] = {node: [] for node in constant}
-    for node, producers in constant.items():
-        for p in producers:
-            near[node].append(p)
-            near[p].append(node)
-    group: dict[int, int] = {}
-    for first in constant:
-        stack = [] if first in group else [first]
-        while stack:
-            node = stack.pop()
-            if node not in group:
-                group[node] = first
-                stack += near[node]
-    return group
+            self._arrays[group] = np.array(sizes, exact)
+        held = np.frombuffer(bits.to_bytes(-(-number // 8), "little"), np.uint8)
+        chosen = np.unpackbits(held, count=number, bitorder="little") == 1
+        elements, stored = self._arrays[group][:, chosen].sum(1)
+        return int(elements), int(stored)
 
 
 def const_size(op: Op) -> tuple[int, int]:
@@ -232,7 +202,7 @@ class _Reader:
             version=node.op.version,
             attributes=attributes(node.op),
             inputs=inputs,
-            outputs=self._outputs(node, specs),
+            outputs=tuple(self._outputs(node, specs)),
             parameters=parameters,
             bytes=stored,
             macs=macs(node.op, tuple(i.spec for i in inputs), specs),
@@ -253,19 +223,16 @@ class _Reader:
         held = self._sources.behind([value.node])[0] if constant else None
         return InputFacts(value.node, value.port, producer.name, producer.spec(value.port), held)
 
-    def _outputs(self, node: Node, specs: tuple[Spec, ...]) -> tuple[OutputFacts, ...]:
+    def _outputs(self, node: Node, specs: tuple[Spec, ...]) -> Iterator[OutputFacts]:
         known = max(len(specs), self._ports.get(node.id, 0), len(node.tensor_names))
-        return tuple(self._output(node, port, node.spec(port)) for port in range(known))
-
-    def _output(self, node: Node, port: int, spec: Spec) -> OutputFacts:
-        declared = node.declared[port] if port < len(node.declared) else None
-        same = declared is None or (declared.dtype, declared.shape) == (spec.dtype, spec.shape)
-        return OutputFacts(
-            spec=spec,
-            tensor_names=node.names_of(port),
-            consumers=tuple(self._users.get(Value(node.id, port), ())),
-            declared=None if same else declared,
-        )
+        for port in range(known):
+            spec = node.spec(port)
+            declared = node.declared[port] if port < len(node.declared) else None
+            here = spec.dtype, spec.shape
+            if declared is not None and (declared.dtype, declared.shape) == here:
+                declared = None
+            consumers = tuple(self._users.get(Value(node.id, port), ()))
+            yield OutputFacts(spec, node.names_of(port), consumers, declared)
 
 
 def attributes(op: Op) -> dict[str, str]:
@@ -521,8 +488,11 @@ def _resolved(canonical: CanonicalRecorder, own: Spec) -> dict[str, Any]:
     assert out is not None
     filter = inputs[1].shape
     g, c, m = filter[:3] if filter else (None, None, None)
+    inserted = None
+    if is_static(filter) and is_static(out.shape):  # N * M * C/g * prod(K) * prod(O)
+        inserted = out.shape[0] * math.prod(filter) * math.prod(out.shape[2:])
     return {
-        "groups": _dim(g),
+        "groups": None if g is None else str(g),
         "channels_in": None if g is None or c is None else str(g * c),
         "channels_out": None if g is None or m is None else str(g * m),
         "kernel": _dims(filter[3:] if filter else None),
@@ -531,19 +501,8 @@ def _resolved(canonical: CanonicalRecorder, own: Spec) -> dict[str, Any]:
         "pads_begin": _dims(dims(inputs[2])),
         "pads_end": _dims(dims(inputs[3])),
         "output": _dims(own.shape or out.shape),
-        "macs_zero_insertion": zero_insertion_macs(filter, out.shape),
+        "macs_zero_insertion": inserted,
     }
-
-
-def zero_insertion_macs(grouped_filter: Shape | None, output: Shape | None) -> int | None:
-    """Return N * M * C/g * prod(K) * prod(O) for a filter (g, C/g, M/g, *K); None where unknown."""
-    if not is_static(grouped_filter) or not is_static(output):
-        return None
-    return output[0] * math.prod(grouped_filter) * math.prod(output[2:])
-
-
-def _dim(dim: Dim | None) -> str | None:
-    return None if dim is None else str(dim)
 
 
 def _dims(values: Shape | None) -> str | None:

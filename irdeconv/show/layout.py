@@ -16,8 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from irdeconv.show.groups import connected
 from irdeconv.show.ranks import Layers, Net, layered, order_rows, rank_nodes, topological_order
-from irdeconv.show.scene import Point
+
+Point = tuple[int, int]
 
 BOX_GAP = 28
 PASSING_GAP = 14
@@ -115,15 +117,12 @@ class _Alignment:
             for v in row:
                 near = sorted(self._near[v], key=place.__getitem__)
                 for u in near[(len(near) - 1) // 2 : len(near) // 2 + 1]:
-                    if root[v] == v and not taken[u] and place[u] > last and self._free(u, v):
+                    free = ((u, v) if self._down else (v, u)) not in self._conflicts
+                    if root[v] == v and not taken[u] and place[u] > last and free:
                         root[v] = root[u]
                         taken[u] = True
                         last = place[u]
         return root
-
-    def _free(self, u: int, v: int) -> bool:
-        pair = (u, v) if self._down else (v, u)
-        return pair not in self._conflicts
 
     def _packed(self, root: Sequence[int]) -> list[float]:
         """Return the least x of every block, then moved to its neighbours on the far side."""
@@ -385,12 +384,8 @@ class Layout:
 
 def lay_out(diagram: Diagram) -> Layout:
     """Place nodes and links, separate parts side by side, always alike: 0.1 s for 1,000 nodes."""
-    if diagram.top or diagram.bottom:
-        return _connected(diagram)
-    parts = _parts(diagram)
-    if len(parts) < 2:
-        return _connected(diagram)
-    return _packed(diagram, parts)
+    parts = [] if diagram.top or diagram.bottom else _parts(diagram)
+    return _packed(diagram, parts) if len(parts) > 1 else _connected(diagram)
 
 
 def _connected(diagram: Diagram) -> Layout:
@@ -479,21 +474,10 @@ def _moved(layout: Layout, right: int, down: int) -> Layout:
 
 def _parts(diagram: Diagram) -> list[list[int]]:
     """Return the nodes of each part that nothing connects with others, in order of the nodes."""
-    root = list(range(len(diagram.widths)))
-
-    def find(v: int) -> int:
-        while root[v] != v:
-            root[v] = root[root[v]]
-            v = root[v]
-        return v
-
-    for net in diagram.nets:
-        for target in net.targets:
-            a, b = find(net.source), find(target)
-            root[max(a, b)] = min(a, b)
+    links = ((net.source, target) for net in diagram.nets for target in net.targets)
     parts: dict[int, list[int]] = {}
-    for v in range(len(root)):
-        parts.setdefault(find(v), []).append(v)
+    for v, first in connected(range(len(diagram.widths)), links).items():
+        parts.setdefault(first, []).append(v)
     return list(parts.values())
 
 

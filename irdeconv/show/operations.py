@@ -28,9 +28,7 @@ _KINDS = {
     "string": ["string"],
 }
 # Why a type is not executed; all others wait for somebody who writes them.
-REASONS = {
-    "Constant": "files spell it Const",
-}
+REASONS = {"Constant": "files spell it Const"}
 _NOT_WRITTEN = "no rule yet"
 _SHAPE_ONLY = "no evaluator yet"
 HEAD = ("operation", "opsets", "irdeconv", "element types", "inputs", "reason")
@@ -131,15 +129,14 @@ def _rows(name: str) -> Iterator[OperationSupport]:
         if n <= LAST_OPSET:
             found.setdefault(lookup(name, f"opset{n}"), []).append(n)
     for cls, numbers in found.items():
-        yield _row(name, cls, tuple(numbers))
-
-
-def _row(name: str, cls: type[Op] | None, opsets: tuple[int, ...]) -> OperationSupport:
-    if cls is None:
-        return OperationSupport(name, opsets, "kept", reason=REASONS.get(name, _NOT_WRITTEN))
-    state = _state(cls)
-    reason = "" if state == "executed" else REASONS.get(name, _SHAPE_ONLY)
-    return OperationSupport(name, opsets, state, element_types(cls), _inputs(cls), reason)
+        opsets = tuple(numbers)
+        if cls is None:
+            reason = REASONS.get(name, _NOT_WRITTEN)
+            yield OperationSupport(name, opsets, "kept", reason=reason)
+            continue
+        state = _state(cls)
+        reason = "" if state == "executed" else REASONS.get(name, _SHAPE_ONLY)
+        yield OperationSupport(name, opsets, state, element_types(cls), _inputs(cls), reason)
 
 
 def _state(cls: type[Op]) -> State:

@@ -1,5 +1,7 @@
 """The graph page: one HTML file with its styles, scripts and data, which loads nothing.
 
+It also shows what was measured, times, differences and values, on the graphs that they belong to.
+
 Its Content-Security-Policy allows the style and the script by their hashes, so no text of a model
 can be executed. docs/page.md describes the keys of its data. Repeated data are written once.
 """
@@ -9,50 +11,54 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from html import escape
 from importlib.resources import files
 from typing import Any
 
 from irdeconv import __version__
+from irdeconv.base.errors import count, misused
 from irdeconv.base.json_form import json_form
 from irdeconv.base.markup import plain
 from irdeconv.base.tables import escaped_json
 from irdeconv.ir.graph import Graph
 from irdeconv.ops.bodies import bodies_of
+from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.records import LoweringReport
+from irdeconv.runtime.bench import BenchReport
+from irdeconv.runtime.measure import StepReport
 from irdeconv.show.anatomy import page_style
-from irdeconv.show.changes import Difference, difference
-from irdeconv.show.drawn import drawing
+from irdeconv.show.drawn import Difference, difference, drawing
 from irdeconv.show.layers import LayerFacts, layers
 from irdeconv.show.page_details import FACTS, Overlay, details_of, memory
+from irdeconv.show.page_values import PICTURE_BYTES, ValueCollector
 from irdeconv.show.scene import Change
 from irdeconv.verify.certificates import Certificates
+from irdeconv.verify.comparison import Comparison
+from irdeconv.verify.difference import TensorDifference
+from irdeconv.verify.partner import layer_keys
 
 
 def node_content(graph: Graph, facts: LayerFacts, kind: str, number: int | None) -> dict[str, Any]:
     """Return one layer: what is empty or usual is left out, and the script puts it back."""
     content: dict[str, Any] = {"id": facts.id, "name": facts.name, "type": facts.type}
-    more: Mapping[str, Any] = {
-        "version": facts.version,
-        "attributes": facts.attributes,
-        "inputs": [[i.producer, i.port, str(i.spec)] for i in facts.inputs],
-        "outputs": [str(o.spec) for o in facts.outputs],
-        "place": facts.place,
-        "macs": facts.macs,
-        "bytes": facts.bytes,
-        "memory": memory(facts),
-        "parameters": facts.parameters,
-        "deconvolution": facts.deconvolution,
-        "constant": facts.constant,
-        "origins": [n for n in facts.origins if n != facts.name],
-        "tensors": [n for o in facts.outputs for n in o.tensor_names if n != facts.name],
-        "bodies": [body.tag for body in bodies_of(graph.node(facts.id))],
-        "change": "" if kind == "same" else kind,
-    }
+    more = json_form(
+        facts,
+        "version attributes inputs outputs place macs bytes memory parameters deconvolution"
+        " constant origins tensors bodies change",
+        inputs=[[i.producer, i.port, str(i.spec)] for i in facts.inputs],
+        outputs=[str(o.spec) for o in facts.outputs],
+        memory=memory(facts),
+        origins=[n for n in facts.origins if n != facts.name],
+        tensors=[n for o in facts.outputs for n in o.tensor_names if n != facts.name],
+        bodies=[body.tag for body in bodies_of(graph.node(facts.id))],
+        change="" if kind == "same" else kind,
+    )
     content |= {key: value for key, value in more.items() if value or key in ("macs", "memory")}
     for key in ("macs", "memory"):  # None is unknown, 0 is usual
         if content[key] == 0:
@@ -201,9 +207,8 @@ class GraphContent:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        more = {} if self.parent is None else {"parent": self.parent}
-        nodes, scene = list(self.nodes), dict(self.scene)
-        return {"key": self.key, "title": self.title, **more, "nodes": nodes, "scene": scene}
+        found = {**vars(self), "nodes": list(self.nodes), "scene": dict(self.scene)}
+        return {k: v for k, v in found.items() if v is not None}
 
 
 @dataclass(frozen=True)
@@ -272,34 +277,27 @@ def graph_page(
     """
     title, file = before.info.name, before.info.file
     if after is None:
-        graphs = tuple(_graphs(before, "graph", title, None))
+        graphs = tuple(_graphs(before, "graph", title, {}, {}))
         return PageContent(title, graphs, details=details_of({"graph": before}), file=file)
-    known = _Stated(report, certificates)
-    found = difference(before, after)
-    changes = tuple(_changes("before", "after", before, after, found, known))
+    compared = list(_compared("before", "after", before, after))
+    changes = tuple(_changes(compared, report, certificates))
     numbers = {key: n for n, c in enumerate(changes) for key in (*c.before, *c.after)}
-    kinds = dict(_kinds("before", "after", before, after, found))
+    kinds = {
+        f"{key}/{i}": kind
+        for a, b, found in compared
+        for key, side in ((a, found.before), (b, found.after))
+        for i, kind in side.items()
+    }
     graphs = (
-        *_graphs(before, "before", titles[0], None, kinds, numbers),
-        *_graphs(after, "after", titles[1], None, kinds, numbers),
+        *_graphs(before, "before", titles[0], kinds, numbers),
+        *_graphs(after, "after", titles[1], kinds, numbers),
     )
     notes = () if certificates is None else tuple(certificates.remarks)
     details = details_of({"before": before, "after": after}, report, kinds)
     return PageContent(title, graphs, changes, details=details, notes=notes, file=file)
 
 
-@dataclass
-class _Stated:
-    """What the lowering and the proof say of a source layer, by its name."""
-
-    report: LoweringReport | None
-    certificates: Certificates | None
-    forms: dict[str, tuple[str | None, str | None]] = field(init=False)
-    proofs: dict[str, str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.forms = {r.name: (r.form, r.reason) for r in self.report or ()}
-        self.proofs = {c.layer: str(c) for c in self.certificates or ()}
+_Compared = tuple[str, str, Difference]
 
 
 def _bodies(graph: Graph, key: str) -> Iterator[tuple[str, int, int, Graph]]:
@@ -309,50 +307,39 @@ def _bodies(graph: Graph, key: str) -> Iterator[tuple[str, int, int, Graph]]:
             yield f"{key}/{node.id}/{body.tag}", node.id, number, body.graph
 
 
-def _inner(a: str, b: str, before: Graph, after: Graph) -> Iterator[tuple[str, str, Graph, Graph]]:
-    """Yield the keys and graphs of bodies that stand in the same operation on both sides."""
+def _compared(a: str, b: str, before: Graph, after: Graph) -> Iterator[_Compared]:
+    """Yield keys and difference of two graphs, and of bodies in the same operation of both."""
+    yield a, b, difference(before, after)
     theirs = {(node, number): (key, g) for key, node, number, g in _bodies(after, b)}
     for key, node, number, graph in _bodies(before, a):
         if (node, number) in theirs:
-            yield key, theirs[node, number][0], graph, theirs[node, number][1]
+            other, inner = theirs[node, number]
+            yield from _compared(key, other, graph, inner)
 
 
 def _changes(
-    a: str, b: str, before: Graph, after: Graph, found: Difference, known: _Stated
+    compared: Sequence[_Compared], report: LoweringReport | None, certificates: Certificates | None
 ) -> Iterator[ChangeContent]:
-    for group in found.groups:
-        form, reason = known.forms.get(group.title, (None, None))
-        yield ChangeContent(
-            title=group.title,
-            before=tuple(f"{a}/{i}" for i in group.before),
-            after=tuple(f"{b}/{i}" for i in group.after),
-            form=form,
-            reason=reason,
-            certificate=known.proofs.get(group.title),
-        )
-    for inner_a, inner_b, x, y in _inner(a, b, before, after):
-        yield from _changes(inner_a, inner_b, x, y, difference(x, y), known)
-
-
-def _kinds(
-    a: str, b: str, before: Graph, after: Graph, found: Difference
-) -> Iterator[tuple[str, Change]]:
-    yield from ((f"{a}/{i}", kind) for i, kind in found.before.items())
-    yield from ((f"{b}/{i}", kind) for i, kind in found.after.items())
-    for inner_a, inner_b, x, y in _inner(a, b, before, after):
-        yield from _kinds(inner_a, inner_b, x, y, difference(x, y))
+    """Yield what became of the source layers; forms and proofs belong to their names."""
+    forms = {r.name: (r.form, r.reason) for r in report or ()}
+    proofs = {c.layer: str(c) for c in certificates or ()}
+    for a, b, found in compared:
+        for group in found.groups:
+            before, after = (f"{a}/{i}" for i in group.before), (f"{b}/{i}" for i in group.after)
+            form, reason = forms.get(group.title, (None, None))
+            proof = proofs.get(group.title)
+            yield ChangeContent(group.title, tuple(before), tuple(after), form, reason, proof)
 
 
 def _graphs(
     graph: Graph,
     key: str,
     title: str,
-    parent: str | None,
-    kinds: Mapping[str, Change] | None = None,
-    numbers: Mapping[str, int] | None = None,
+    kinds: Mapping[str, Change],
+    numbers: Mapping[str, int],
+    parent: str | None = None,
 ) -> Iterator[GraphContent]:
     """Yield a graph and those in it."""
-    kinds, numbers = kinds or {}, numbers or {}
     facts = layers(graph)
     nodes = tuple(
         node_content(graph, f, kinds.get(f"{key}/{f.id}", "same"), numbers.get(f"{key}/{f.id}"))
@@ -363,4 +350,194 @@ def _graphs(
     yield GraphContent(key, title, nodes, drawn.to_dict(), parent)
     for inner, node, _, body in _bodies(graph, key):
         name = inner.rpartition("/")[2]
-        yield from _graphs(body, inner, name, f"{key}/{node}", kinds, numbers)
+        yield from _graphs(body, inner, name, kinds, numbers, f"{key}/{node}")
+
+
+def bench_page(report: BenchReport) -> PageContent:
+    """Return the page of a measurement: the time of each layer on the graph that was executed.
+
+    A step's time stands on all of the layers that it covers. A layer that was lowered has the time
+    of all steps that it became. Raises UsageError for a report without graphs.
+    """
+    if report.source is None or report.executed is None:
+        raise misused("the report does not know its graphs", "bench returns one that does")
+    page, key = _sides(report.source, report.executed)
+    covered = {f"{key}/{i}": step for step in report.steps for i in step.ids}
+    times: dict[str, float | None] = {k: report.time(s.timing) for k, s in covered.items()}
+    lines = {k: _step_lines(report, step, k) for k, step in covered.items()}
+    for change in page.changes:
+        steps = {s.index: s for k in change.after if (s := covered.get(k)) is not None}
+        if steps and change.before:
+            source = change.before[0]
+            times[source] = sum(report.time(s.timing) for s in steps.values())
+            lines[source] = [f"the time of {count(len(steps), 'step')} that it became"]
+    clock = "processor" if report.clock == "cpu" else "wall"
+    overlay = Overlay(key="time", title="time", unit="s", values=times, lines=lines, shown=True)
+    notes = (*page.notes, f"Times are the shortest {clock} times of {report.network.runs} runs.")
+    notes = (*notes, *_peer_notes(report))
+    return replace(page, overlays=(overlay,), notes=notes, headline=_bench_headline(report))
+
+
+def _sides(
+    source: Graph,
+    executed: Graph,
+    report: LoweringReport | None = None,
+    certificates: Certificates | None = None,
+) -> tuple[PageContent, str]:
+    """Return a page and the key of what was executed: of one graph, of two where it was lowered."""
+    if source is not executed and any(n.op.deconvolution for n in source.nodes()):
+        page = graph_page(inferred(source), executed, report, certificates)
+        if page.changes:
+            return page, "after"
+    return graph_page(executed), "graph"
+
+
+def _step_lines(report: BenchReport, step: StepReport, key: str) -> list[str]:
+    figures = report.figures(step)
+    share = f"{100 * (figures['share'] or 0):.1f} % of all steps"
+    lines = [f"{report.time(step.timing) * 1e3:.3f} ms, {share}"]
+    why = f" ({step.why})" if step.why else ""
+    lines.append(f"step {step.index}, kernel {step.kernel}{why}")
+    speed, moved = figures["gflops"], figures["gbytes"]
+    rates = [f"{speed:.3g} GF/s"] if speed is not None else []
+    rates += [f"{moved:.3g} GB/s"] if moved is not None else []
+    if rates:
+        lines.append(", ".join(rates))
+    if len(step.nodes) > 1:
+        layers = ", ".join(f"{type} {name}" for type, name in step.nodes)
+        lines.append(f"One step computes {count(len(step.nodes), 'layer')}: {layers}")
+    return lines
+
+
+def _bench_headline(report: BenchReport) -> str:
+    own = f"{report.time(report.network) * 1e3:.3g} ms"
+    others = [f"{p.name} {p.timing.cpu.minimum * 1e3:.3g} ms" for p in report.peers if p.timing]
+    return ", ".join([own, *others])
+
+
+def _peer_notes(report: BenchReport) -> Iterator[str]:
+    for peer in report.peers:
+        name = f"{peer.name} {peer.version}"
+        if peer.timing is None:
+            yield f"{name} cannot run it: {peer.problem}"
+            continue
+        ratio = "" if peer.ratio is None else f"; irdeconv takes {peer.ratio:.2f} times as long"
+        gap = f"; outputs differ by {peer.difference:.1e}" if peer.difference else ""
+        yield f"{name}: {peer.timing.cpu.minimum * 1e3:.3g} ms{ratio}{gap}"
+
+
+def comparison_page(result: Comparison) -> PageContent:
+    """Return the page of a comparison: how much of what is allowed each layer is off.
+
+    With a second model both stand side by side. Raises UsageError for a comparison without graphs.
+    """
+    if result.graph is None:
+        raise misused("the comparison does not know its graphs", "compare returns one that does")
+    if result.other is None:
+        page, keys = graph_page(result.graph), {}
+    else:
+        page = graph_page(result.graph, result.other, titles=("model", "other"))
+        keys = _partners(result.graph, result.other)
+    side = page.graphs[0].key
+    records = _by_node(result, side, keys)
+    first = result.first_difference
+    start = None if first is None or first.node is None else f"{side}/{first.node}"
+    marks = {} if start is None else {start: "the first layer that differs"}
+    for k, found in records.items():
+        if not all(t.passed for t in found):
+            marks.setdefault(k, "differs")
+    error = Overlay(
+        key="error",
+        title="error",
+        values={k: max(_used(t) for t in found) for k, found in records.items()},
+        # Without the mark, which the page has as a sign.
+        lines={k: [str(t)[5:] for t in found] for k, found in records.items()},
+        marks=marks,
+        first=start,
+        shown=True,
+    )
+    apart = {k: max(_bad(t.max_abs) for t in found) for k, found in records.items()}
+    difference = Overlay(key="difference", title="|a-b|", values=apart)
+    meaning = "The error of a layer is relative to what rounding allows it: above 1 it differs."
+    notes = (*page.notes, meaning, *map(str, result.diagnostics))
+    notes = (*notes, *(f"Output {name} is missing on one side." for name in result.missing))
+    return replace(page, overlays=(error, difference), notes=notes, headline=result.verdict)
+
+
+def _partners(a: Graph, b: Graph) -> dict[int, int]:
+    """Return which layers of the second graph were compared with those of the first."""
+    theirs = {name: i for i, name in layer_keys(b).items()}
+    pairs = {i: theirs[name] for i, name in layer_keys(a).items() if name in theirs}
+    return pairs | {x.id: y.id for x, y in zip(a.results, b.results, strict=False)}
+
+
+def _by_node(
+    result: Comparison, side: str, partners: Mapping[int, int]
+) -> dict[str, list[TensorDifference]]:
+    """Return what was found of each layer, on both sides of the page."""
+    found: dict[str, list[TensorDifference]] = defaultdict(list)
+    for one in result.tensors:
+        if one.node is None:
+            continue
+        found[f"{side}/{one.node}"].append(one)
+        if one.node in partners:
+            found[f"after/{partners[one.node]}"].append(one)
+    return dict(found)
+
+
+def _used(found: TensorDifference) -> float:
+    """Return a layer's own difference relative to the allowed one: above 1 it differs."""
+    if found.shape_a != found.shape_b:
+        return math.inf
+    if found.own == 0:
+        return 0.0
+    return _bad(found.own / found.tolerance if found.tolerance else math.inf)
+
+
+def _bad(number: float) -> float:
+    """Return a difference to compare with others: NaN is further off than any number."""
+    return math.inf if math.isnan(number) else number
+
+
+def run_page(
+    source: Graph,
+    values: ValueCollector,
+    report: LoweringReport | None = None,
+    certificates: Certificates | None = None,
+) -> PageContent:
+    """Return the page of a run: extremes, histograms and pictures of every tensor."""
+    page, key = _sides(source, values.graph, report, certificates)
+    largest: dict[str, float | None] = {}
+    marks = {}
+    for node, tensor in values.tensors(key):
+        if tensor.non_finite:
+            marks[node] = f"{count(tensor.non_finite, 'value')} not finite"
+        if tensor.largest is not None:
+            largest[node] = max(tensor.largest, largest.get(node) or 0)
+    first = next(iter(marks), None)
+    aliases = dict(_aliases(page, key, values))
+    largest |= {k: largest[other] for k, other in aliases.items() if other in largest}
+    overlay = Overlay(
+        key="values", title="max |x|", values=largest, marks=marks, first=first, shown=True
+    )
+    level = values.level
+    size = f"at most {level.channels} channels of {level.side} x {level.side} pixels"
+    limit = f"{PICTURE_BYTES / 1e6:g} MB of them"
+    notes = (*page.notes, f"Pictures show {size}; a page has at most {limit}.")
+    bad = f", {count(len(marks), 'layer')} with values that are not finite" if marks else ""
+    known = dict(values.to_dict(key)) | aliases
+    return replace(
+        page, overlays=(overlay,), values=known, notes=notes, headline=f"values of a run{bad}"
+    )
+
+
+def _aliases(page: PageContent, key: str, values: ValueCollector) -> Iterator[tuple[str, str]]:
+    """Yield layers without values of their own, with the layer that computes their output."""
+    for change in page.changes:
+        last = [k for k in change.after if int(k.rpartition("/")[2]) in values.found]
+        if last and change.before:
+            yield change.before[0], last[-1]
+    for node in values.graph.results:
+        (source,) = values.graph.inputs_of(node.id)
+        if source.node in values.found:
+            yield f"{key}/{node.id}", f"{key}/{source.node}"

@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from html import unescape
 from typing import Any, Literal
 
 from irdeconv.base.errors import IrdeconvError, OpError
+from irdeconv.base.json_form import json_form
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import Op, attributes
 from irdeconv.ir.spec import Array, is_static
@@ -61,15 +62,12 @@ def constant_detail(op: Const, budget: Budget) -> dict[str, Any] | None:
     except (OpError, ValueError):  # the .bin is too short, or NumPy has no such array
         return None
     if array.size <= SHOWN_VALUES:
-        texts = [_text(v) for v in array.ravel().tolist()]
+        values = array.ravel().tolist()
+        texts = [f"{v:.6g}" if isinstance(v, float) else str(v) for v in values]
         return {"values": ", ".join(texts)[:LONGEST_TEXT]}
     if array.dtype == object or array.dtype.kind in "SUb":
         return None
     return _summary(array)
-
-
-def _text(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _summary(array: Array) -> dict[str, Any]:
@@ -110,41 +108,28 @@ def details_of(
     `graphs` are those of the page by key. A layer of "after" that `kinds` does not tell is
     described with "before". "defaults" has those of attributes by the type and version of layers.
     """
-    teller = _Teller(report)
+    details: dict[str, dict[str, Any]] = {}
+    defaults: dict[str, dict[str, str]] = {}
+    costs: dict[str, tuple[FormCost, ...]] | None = None
+    budget = Budget()
     for key, graph in graphs.items():
         for name, node, holder in _every(graph, key):
-            if key != "after" or (kinds or {}).get(name, "same") != "same":
-                teller.tell(name, node, holder, graph)
-    defaults = {kind: texts for kind, texts in teller.defaults.items() if texts}
-    return {"defaults": defaults, **teller.told}
-
-
-class _Teller:
-    """Collects the details of layers."""
-
-    def __init__(self, report: LoweringReport | None) -> None:
-        self.told: dict[str, dict[str, Any]] = {}
-        self.defaults: dict[str, dict[str, str]] = {}
-        self._budget = Budget()
-        self._report = report
-        self._costs: dict[str, tuple[FormCost, ...]] | None = None
-
-    def tell(self, name: str, node: Node, holder: Graph, whole: Graph) -> None:
-        """Collect what there is to say of a layer in `holder`, which `whole` is or contains."""
-        kind = f"{node.type} {node.op.version}"
-        if kind not in self.defaults:
-            self.defaults[kind] = _defaults(node.op)
-        detail: dict[str, Any] = {}
-        if node.op.deconvolution:
-            if self._costs is None:
-                self._costs = _costs(whole, self._report)
-            detail = _deconvolution(holder, node, self._costs.get(node.name, ()))
-        elif isinstance(node.op, Const):
-            detail = constant_detail(node.op, self._budget) or {}
-        more = {"declared": _declared(node), "info": _info(node)}
-        detail |= {k: v for k, v in more.items() if v}
-        if detail:
-            self.told[name] = detail
+            if key == "after" and (kinds or {}).get(name, "same") == "same":
+                continue
+            kind = f"{node.type} {node.op.version}"
+            if kind not in defaults:
+                defaults[kind] = _defaults(node.op)
+            detail: dict[str, Any] = {}
+            if node.op.deconvolution:
+                costs = _costs(graph, report) if costs is None else costs
+                detail = _deconvolution(holder, node, costs.get(node.name, ()))
+            elif isinstance(node.op, Const):
+                detail = constant_detail(node.op, budget) or {}
+            more = {"declared": _declared(node), "info": _info(node)}
+            detail |= {k: v for k, v in more.items() if v}
+            if detail:
+                details[name] = detail
+    return {"defaults": {k: texts for k, texts in defaults.items() if texts}, **details}
 
 
 def _defaults(op: Op) -> dict[str, str]:
@@ -202,12 +187,9 @@ def _axes(e: LayerExplanation) -> dict[str, Any]:
     if not axes:
         return {}
     rows = [
-        [
-            None if isinstance(equation.size, str) else a.size, a.kernel, a.stride, a.dilation,
-            a.begin, a.end, a.extra,
-        ]
+        [None if isinstance(equation.size, str) else a.size, *astuple(a)[1:]]
         for a, equation in zip(axes, e.axes, strict=True)
-    ]  # fmt: skip
+    ]
     found: dict[str, Any] = {"overlap": overlap(e).sentences()}
     if all(abs(n) < DRAWABLE for row in rows for n in row if n is not None):
         found["axes"] = rows
@@ -217,10 +199,8 @@ def _axes(e: LayerExplanation) -> dict[str, Any]:
 def _cost(row: FormCost) -> dict[str, Any]:
     """Return the row of a form, without what is empty."""
     c = row.cost
-    numbers = {} if c is None else {
-        "macs": c.macs, "bytes": c.bytes, "scratch": c.scratch, "nodes": c.nodes,
-        "wasted": round(c.wasted, 3),
-    }  # fmt: skip
+    keys = "macs bytes scratch nodes wasted"
+    numbers = {} if c is None else json_form(c, keys, wasted=round(c.wasted, 3))
     said = {"refused": row.refused, "chosen": row.chosen, "assumed": row.assumed}
     return {"form": row.form, **numbers, **{k: v for k, v in said.items() if v}}
 
@@ -261,12 +241,8 @@ class Overlay:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, which has no infinity: that is the text "Infinity"."""
         values = {k: _number(v) for k, v in self.values.items()}
-        content = {
-            **vars(self),
-            "values": values,
-            "lines": {k: [*v] for k, v in self.lines.items()},
-        }
-        content["marks"] = dict(self.marks)
+        lines = {k: [*v] for k, v in self.lines.items()}
+        content = {**vars(self), "values": values, "lines": lines, "marks": dict(self.marks)}
         return {k: v for k, v in content.items() if v not in (None, {}, "", False)}
 
 

@@ -15,26 +15,27 @@ from typing import Any, Literal
 
 import numpy as np
 
+from irdeconv.base.json_form import json_form
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.spec import Array
 
 PART_SIZE = 1 << 16  # elements that are float64 at a time
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ArrayStatistics:
-    """Counts, extremes and mean; the last three are of the finite numbers, None without any.
+    """Extremes, mean and counts; the first three are of the finite numbers, None without any.
 
     `bins` counts these in equal parts of the way from `low` to `high`, the last bin with its end;
     one bin where all are the same.
     """
 
-    nan: int = 0
-    infinite: int = 0
-    zeros: int = 0
     low: float | None = None
     high: float | None = None
     mean: float | None = None
+    zeros: int = 0
+    nan: int = 0
+    infinite: int = 0
     bins: tuple[int, ...] = ()
 
 
@@ -62,13 +63,13 @@ def array_statistics(array: Array, bins: int = 0) -> ArrayStatistics:
         share = finite.size / (seen + finite.size)
         mean = mean * (1 - share) + _mean(finite) * share
         seen += finite.size
-    counts = (nan, array.size - seen - nan, zeros)
+    counts = ArrayStatistics(zeros=zeros, nan=nan, infinite=array.size - seen - nan)
     if not seen:
-        return ArrayStatistics(*counts)
+        return counts
     # The last digit of a mean may be rounded beyond the ends, even to infinity.
     mean = min(max(mean, low), high)
     counted = _histogram(array, low, high, bins, seen) if bins else ()
-    return ArrayStatistics(*counts, low, high, mean, counted)
+    return replace(counts, low=low, high=high, mean=mean, bins=counted)
 
 
 def rounded(value: float, digits: int) -> float:
@@ -170,16 +171,10 @@ class TensorPicture:
     @property
     def facts(self) -> dict[str, Any]:
         """What the page says of the picture."""
-        channels, height, width = self.values.shape
         digits = [None if r is None else [rounded(v, 5) for v in r] for r in self.ranges]
-        return {
-            "kind": self.kind,
-            "axes": self.axes,
-            "total": self.total,
-            "size": list(self.size),
-            "shape": [channels, height, width],
-            "ranges": digits[:1] if self.kind == "colour" else digits,
-        }
+        ranges = digits[:1] if self.kind == "colour" else digits
+        keys = "kind axes total size shape ranges"
+        return json_form(self, keys, shape=self.values.shape, ranges=ranges)
 
 
 def picture(
@@ -278,22 +273,11 @@ PICTURE_BYTES = 1_500_000  # of all pictures on a page, before base64
 
 
 @dataclass(frozen=True, kw_only=True)
-class TensorValues:
-    """What is known of one tensor; extremes, mean and histogram are of its finite numbers.
-
-    `bins` counts the numbers in equal parts of the way from `low` to `high`, the last bin with its
-    end. Texts have a shape only.
-    """
+class TensorValues(ArrayStatistics):
+    """What is known of one tensor. Texts have a shape only."""
 
     shape: tuple[int, ...]
     element_type: str
-    low: float | None = None
-    high: float | None = None
-    mean: float | None = None
-    zeros: int = 0
-    nan: int = 0
-    infinite: int = 0
-    bins: tuple[int, ...] = ()
     picture: TensorPicture | None = None
 
     @staticmethod

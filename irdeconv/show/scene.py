@@ -12,18 +12,24 @@ that did not touch do not touch afterwards, and groups above one another share t
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Literal, get_args
 
-from irdeconv.show.text import ADVANCE, FONT
+from irdeconv.base.errors import count
+from irdeconv.show.groups import LayerGroup, beginning, find_repeats, scopes
+from irdeconv.show.layout import LABEL_GAP, Diagram, Layout, Point, lay_out
+from irdeconv.show.ranks import Net
+from irdeconv.show.text import ADVANCE, FONT, measure, name_lines, one_line
 
 Kind = Literal[
     "layer", "deconvolution", "input", "output", "constant", "body", "group", "repeat", "port"
 ]
 Change = Literal["same", "added", "rewritten", "removed"]
 Style = Literal["type", "name", "fact"]
-Point = tuple[int, int]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 CHANGES: tuple[Change, ...] = get_args(Change)
@@ -161,10 +167,317 @@ def _links(links: Sequence[Link], labels: dict[str, int]) -> dict[str, list[Any]
         "node": [-1 if k.node is None else k.node for k in links],
         "output": [k.output for k in links],
         "label": [labels[k.label] for k in links],
-        "points": [list(_flattened(k.points)) for k in links],
+        "points": [[*chain.from_iterable(k.points)] for k in links],
     }
 
 
-def _flattened(points: Sequence[Point]) -> Iterator[int]:
-    for x, y in points:
-        yield from (x, y)
+BORDER = 16
+_LABELLED = 6  # outputs of one box that still have labels
+
+
+@dataclass(frozen=True, slots=True)
+class LayerBox:
+    """A layer to be drawn; `title` is said of it under the mouse, its name where that is empty.
+
+    `signature` is the same for layers that do the same, `weighty` says whether it has weights.
+    """
+
+    lines: tuple[TextLine, ...]
+    name: str
+    node: int | None = None
+    kind: Kind = "layer"
+    change: Change = "same"
+    type: str = ""
+    signature: str = ""
+    weighty: bool = False
+    title: str = ""
+    scene: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """An input of a layer: output number `output` of the item `source` flows into `target`.
+
+    `source_port` and `target_port` are those of a `Link`.
+    """
+
+    source: int
+    target: int
+    output: int = 0
+    label: str = ""
+    node: int | None = None
+    source_port: int = -1
+    target_port: int = -1
+
+
+def scene_of(items: Sequence[LayerBox], wires: Sequence[Wire], title: str = "") -> Scene:
+    """Return a scene with a box for each item and a link for each value that an item reads.
+
+    An item that reads a value twice has one link for it. Ports are placed in the first row where a
+    value comes in, in the last one where it leaves.
+    """
+    links = {
+        (w.source, w.output, w.source_port, w.target): w for w in wires if w.source != w.target
+    }
+    values: dict[tuple[int, int, int], list[Wire]] = {}
+    for (source, output, port, _), wire in links.items():
+        values.setdefault((source, output, port), []).append(wire)
+    return _Composition(items, list(values.values()), title).scene()
+
+
+class _Composition:
+    """The sizes of boxes, and the scene of their layout; `values` are the wires of each value."""
+
+    def __init__(self, items: Sequence[LayerBox], values: list[list[Wire]], title: str) -> None:
+        self._items = items
+        self._values = values
+        self._title = title
+        self._labels = self._shown_labels()
+        self._beside: dict[int, list[int]] = {}
+        for wires, text in zip(values, self._labels, strict=True):
+            self._beside.setdefault(wires[0].source, []).append(label_width(text) + LABEL_GAP)
+        self._sizes = [self._size(n) for n in range(len(items))]
+
+    def scene(self) -> Scene:
+        """Lay out and return the scene."""
+        layout = lay_out(self._diagram())
+        boxes = [self._box(n, layout) for n in range(len(self._items))]
+        links = [
+            link
+            for wires, label, routes in zip(self._values, self._labels, layout.routes, strict=True)
+            for link in self._links(wires, label, routes)
+        ]
+        return Scene(
+            width=layout.width + 2 * BORDER,
+            height=layout.height + 2 * BORDER,
+            boxes=tuple(boxes),
+            links=tuple(links),
+            title=self._title,
+        )
+
+    def _diagram(self) -> Diagram:
+        ports = [n for n, item in enumerate(self._items) if item.kind == "port"]
+        read = {w.target for wires in self._values for w in wires}
+        return Diagram(
+            widths=[w for w, _ in self._sizes],
+            heights=[h for _, h in self._sizes],
+            nets=[Net(ws[0].source, tuple(w.target for w in ws)) for ws in self._values],
+            labels=[label_width(text) for text in self._labels],
+            top=frozenset(n for n in ports if n not in read),
+            bottom=frozenset(n for n in ports if n in read),
+        )
+
+    def _shown_labels(self) -> list[str]:
+        """Return the label of each value: none where a box has many of them, or nothing to say."""
+        values = Counter(wires[0].source for wires in self._values)
+        return [
+            next((w.label for w in ws if w.label), "") if values[ws[0].source] <= _LABELLED else ""
+            for ws in self._values
+        ]
+
+    def _size(self, number: int) -> tuple[int, int]:
+        item = self._items[number]
+        if item.kind == "port":
+            return 0, 0
+        width = max((measure(t.text) * SIZES[t.style] for t in item.lines), default=0)
+        labels = self._beside.get(number, [])
+        beside = max(labels) * len(labels) if len(labels) > 1 else 0
+        behind = SHEETS.get(item.kind, 0) * SHEET
+        inner = max(width + 2 * PADDING[0] + behind, beside)
+        return 2 * math.ceil(inner / 2), LINE_HEIGHT * len(item.lines) + 2 * PADDING[1] + behind
+
+    def _box(self, number: int, layout: Layout) -> Box:
+        item = self._items[number]
+        (width, height), (x, y) = self._sizes[number], layout.corners[number]
+        return Box(
+            x=x + BORDER,
+            y=y + BORDER,
+            width=width,
+            height=height,
+            lines=item.lines,
+            kind=item.kind,
+            change=item.change,
+            title=item.title or item.name,
+            node=item.node,
+            scene=item.scene,
+        )
+
+    def _links(
+        self, wires: Sequence[Wire], label: str, routes: Sequence[Sequence[Point]]
+    ) -> Iterator[Link]:
+        """Yield the links of a value; the first that leads down has the label."""
+        for wire, points in zip(wires, routes, strict=True):
+            down = points[0][1] <= points[1][1] and points[0][1] < points[-1][1]
+            yield Link(
+                source=wire.source,
+                target=wire.target,
+                points=tuple((x + BORDER, y + BORDER) for x, y in points),
+                label=label if down else "",
+                node=wire.node,
+                output=wire.output,
+                source_port=wire.source_port,
+                target_port=wire.target_port,
+            )
+            label = "" if down else label
+
+
+def label_width(text: str) -> int:
+    """Return the pixels that a label of a link takes."""
+    return math.ceil(measure(text) * LABEL_SIZE)
+
+
+UNGROUPED = 40  # boxes; a graph with fewer has no groups
+TITLE_WIDTH = 18.6  # em: 30 characters
+FACT_WIDTH = 22.3  # em of a smaller font
+TYPES = 3  # that are named in the box of a group
+
+
+def grouped(boxes: Sequence[LayerBox], wires: Sequence[Wire], title: str) -> list[Scene]:
+    """Return the scenes of a graph with its groups closed, the whole first; none without groups."""
+    if len(boxes) < UNGROUPED:
+        return []
+    arrows = list(dict.fromkeys((w.source, w.target) for w in wires if w.source != w.target))
+    ends = {n for n, b in enumerate(boxes) if b.kind in ("input", "output")}
+    root = scopes({n: "" if n in ends else b.name for n, b in enumerate(boxes)}, arrows)
+    # Nothing is like an end of the model: it is in no block.
+    signatures = {n: f"end {n}" if n in ends else b.signature for n, b in enumerate(boxes)}
+    find_repeats(root, signatures, arrows, {n for n, b in enumerate(boxes) if b.weighty})
+    root.title = title
+    return _Nesting(root, boxes, wires).scenes() if root.groups() else []
+
+
+class _Nesting:
+    """Groups with numbers, and the way to every layer."""
+
+    def __init__(self, root: LayerGroup, boxes: Sequence[LayerBox], wires: Sequence[Wire]) -> None:
+        self._boxes = boxes
+        self._groups: list[LayerGroup] = []
+        self._way: dict[int, list[tuple[int, int]]] = {}  # (scene, number of the box there)
+        self._number: dict[int, int] = {}
+        self._enter(root)
+        self._wires: list[list[Wire]] = [[] for _ in self._groups]
+        self._ports: list[dict[tuple[bool, int, int], tuple[int, LayerBox]]] = [
+            {} for _ in self._groups
+        ]
+        for wire in wires:
+            self._lay(wire)
+
+    def _enter(self, root: LayerGroup) -> None:
+        """Number the groups, a group before those inside, and note where each layer is."""
+        stack: list[tuple[LayerGroup, list[tuple[int, int]]]] = [(root, [])]
+        while stack:
+            group, way = stack.pop()
+            scene = self._number[id(group)] = len(self._groups)
+            self._groups.append(group)
+            for n, member in enumerate(group.members):
+                if isinstance(member, LayerGroup):
+                    stack.append((member, [*way, (scene, n)]))
+                else:
+                    self._way[member] = [*way, (scene, n)]
+
+    def _lay(self, wire: Wire) -> None:
+        """Add a link to every scene that a value passes through."""
+        source, target = self._way[wire.source], self._way[wire.target]
+        shared = 0
+        while source[shared] == target[shared]:
+            shared += 1
+        value = (wire.source, wire.output)
+        leaving = self._through(source[shared:], (True, *value), wire)
+        entering = self._through(target[shared:], (False, *value), wire)
+        scene = source[shared][0]
+        self._wires[scene].append(
+            replace(
+                wire,
+                source=source[shared][1],
+                target=target[shared][1],
+                source_port=leaving,
+                target_port=entering,
+            )
+        )
+
+    def _through(
+        self, way: Sequence[tuple[int, int]], key: tuple[bool, int, int], wire: Wire
+    ) -> int:
+        """Link a layer with the ports of its groups; return the outermost one, -1 without."""
+        port = -1
+        for scene, number in reversed(way[1:]):
+            before, port = port, self._port(scene, key, wire)
+            ends = (number, port) if key[0] else (port, number)
+            ports = (before, -1) if key[0] else (-1, before)
+            self._wires[scene].append(
+                Wire(*ends, wire.output, "" if key[0] else wire.label, wire.node, *ports)
+            )
+        return port
+
+    def _port(self, scene: int, key: tuple[bool, int, int], wire: Wire) -> int:
+        """Return the number of a port's box in a scene: those of ports follow the members."""
+        ports = self._ports[scene]
+        first = len(self._groups[scene].members)
+        return ports.setdefault(key, (first + len(ports), LayerBox((), "", wire.node, "port")))[0]
+
+    def scenes(self) -> list[Scene]:
+        """Lay out every group."""
+        out = []
+        for group, ports, wires in zip(self._groups, self._ports, self._wires, strict=True):
+            members = [
+                self._boxes[m] if isinstance(m, int) else self._box(m) for m in group.members
+            ]
+            out.append(scene_of([*members, *(p for _, p in ports.values())], wires, group.title))
+        return out
+
+    def _box(self, group: LayerGroup) -> LayerBox:
+        """Return the box of a closed group."""
+        inside = [self._boxes[v] for v in group.layers()]
+        title = _title(group, inside)
+        first = f"{group.repeats} \u00d7 {title}" if group.repeats else title
+        lines = [TextLine(t, "type") for t in name_lines(first, TITLE_WIDTH)]
+        lines += [TextLine(one_line(t, FACT_WIDTH), "fact") for t in _contents(group, inside)]
+        group.title = title
+        return LayerBox(
+            lines=tuple(lines),
+            name=title,
+            kind="repeat" if group.repeats else "group",
+            change=_change(inside),
+            scene=self._number[id(group)],
+        )
+
+
+def _contents(group: LayerGroup, inside: Sequence[LayerBox]) -> Iterator[str]:
+    """Yield what is in a group: how many layers, of which types most."""
+    layers = count(len(inside), "layer")
+    yield f"{layers} in {group.repeats} equal blocks" if group.repeats else layers
+    types = Counter(b.type for b in inside)
+    most = sorted(types, key=lambda t: (-types[t], t))
+    for some in range(min(TYPES, len(most)), 0, -1):
+        text = ", ".join(f"{types[t]} {t}" for t in most[:some]) + ", ..." * (some < len(most))
+        if some == 1 or measure(text) <= FACT_WIDTH:
+            yield text
+            break
+    deconvolutions = sum(b.kind == "deconvolution" for b in inside)
+    if deconvolutions:
+        yield count(deconvolutions, "deconvolution")
+
+
+def _title(group: LayerGroup, inside: Sequence[LayerBox]) -> str:
+    """Return a group's scope, what the names inside begin with, or its first and last type."""
+    if group.title:
+        return group.title
+    if group.repeats:
+        block = group.members[0]
+        if isinstance(block, LayerGroup) and not block.title:
+            return f"{inside[0].type} ... {inside[len(inside) // group.repeats - 1].type}"
+    common = beginning(min(b.name for b in inside), max(b.name for b in inside))
+    end = max(common.rfind(c) for c in "/.")
+    return common[:end] if end > 0 else f"{inside[0].type} ... {inside[-1].type}"
+
+
+def _change(inside: Sequence[LayerBox]) -> Change:
+    """Return what happened to all layers of a group; where that differs, it was rewritten."""
+    changes = {b.change for b in inside}
+    return changes.pop() if len(changes) == 1 else "rewritten"
+
+
+def draw(boxes: Sequence[LayerBox], wires: Sequence[Wire], title: str = "") -> GraphDrawing:
+    """Return the drawing of a graph: the same input always gets the same drawing."""
+    scenes = grouped(boxes, wires, title)
+    return GraphDrawing((*scenes, scene_of(boxes, wires, title)), len(scenes))

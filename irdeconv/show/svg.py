@@ -7,22 +7,12 @@ The rules name one class each, for readers of SVG with little CSS. Text has a co
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 from math import ceil
 
-from irdeconv.show.scene import (
-    LABEL_SIZE,
-    LINE_HEIGHT,
-    PADDING,
-    SHEET,
-    SHEETS,
-    SIZES,
-    Box,
-    Point,
-    Scene,
-)
+from irdeconv.show.layout import Point
+from irdeconv.show.scene import LABEL_SIZE, LINE_HEIGHT, PADDING, SHEET, SHEETS, SIZES, Box, Scene
 from irdeconv.show.text import FONT, measure, one_line, shown
 
 # Class -> property -> (light, dark).
@@ -103,28 +93,23 @@ _SIGNS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """A scene with the lines above it."""
-
-    scene: Scene
-    heading: tuple[str, ...] = ()
+Panel = tuple[Scene, list[str]]  # a scene with the lines above it
 
 
 def svg(panels: Sequence[Panel], title: str, description: str) -> str:
     """Return the scenes side by side; screen readers read `title` and `description`."""
-    head = max((_HEADING_LINE * len(p.heading) for p in panels), default=0)
+    head = max((_HEADING_LINE * len(heading) for _, heading in panels), default=0)
     head += _HEADING_LINE // 2 if head else 0
     body, x, height = [], 0, 0
-    for panel in panels:
-        texts = [one_line(t, max(_LEAST, panel.scene.width / _HEADING)) for t in panel.heading]
-        width = max([panel.scene.width, *(ceil(measure(t) * _HEADING) + _BETWEEN for t in texts)])
+    for scene, heading in panels:
+        texts = [one_line(t, max(_LEAST, scene.width / _HEADING)) for t in heading]
+        width = max([scene.width, *(ceil(measure(t) * _HEADING) + _BETWEEN for t in texts)])
         for n, text in enumerate(texts, 1):
             body.append(_line("heading", x + _BETWEEN // 2, n * _HEADING_LINE, text))
-        body.append(f'<g transform="translate({x + (width - panel.scene.width) // 2},{head})">')
-        body += _drawn(panel.scene)
+        body.append(f'<g transform="translate({x + (width - scene.width) // 2},{head})">')
+        body += _drawn(scene)
         body.append("</g>")
-        x, height = x + width + _BETWEEN, max(height, panel.scene.height)
+        x, height = x + width + _BETWEEN, max(height, scene.height)
     return _document(body, max(x - _BETWEEN, 0), height + head, title, description)
 
 
@@ -193,7 +178,7 @@ def _head(points: Sequence[Point]) -> str:
 
 
 def _box(box: Box) -> Iterator[str]:
-    yield f"<g><title>{_title(box.title)}</title>"
+    yield "<g><title>" + "\n".join(map(_text, box.title.split("\n"))) + "</title>"
     yield from _outlines(box)
     behind = SHEETS.get(box.kind, 0) * SHEET
     x, y = box.x + (box.width - behind) // 2, box.y + PADDING[1] + 12
@@ -242,10 +227,6 @@ def _line(name: str, x: int, y: int, text: str) -> str:
 
 def _class(name: str) -> str:
     return f'class="{PREFIX}{name}"'
-
-
-def _title(text: str) -> str:
-    return "\n".join(map(_text, text.split("\n")))
 
 
 def _text(text: str) -> str:

@@ -99,11 +99,9 @@ class PyTorch(System):
         rows = zip(extra, s.strides, s.dilations, strict=True)
         for axis, (p, stride, dilation) in enumerate(rows):
             if p >= max(stride, dilation):
-                raise OpError(
-                    f"output_padding is {p} on spatial axis {axis}; it must be less than stride "
-                    f"{stride} or dilation {dilation}",
-                    code="E304",
-                )
+                least = f"it must be less than stride {stride} or dilation {dilation}"
+                message = f"output_padding is {p} on spatial axis {axis}; {least}"
+                raise OpError(message, code="E304")
         _check_axes(s)
         crop = _crop(s, geometry.pytorch(IntVector(padding), IntVector(extra)))
         check_output(crop.size)
@@ -114,27 +112,23 @@ class PyTorch(System):
             raise Cannot(f"there is no {s.auto_pad} for a transposed convolution")
         begin, end = s.explicit_pads
         if begin != end:
-            differ = (
-                f"pads {list(begin)} and {list(end)} differ; " if s.output_shape is None else ""
-            )
-            raise Cannot(f"{differ}padding is the same on both sides")
+            differ = f"pads {list(begin)} and {list(end)} differ; "
+            said = differ if s.output_shape is None else ""
+            raise Cannot(f"{said}padding is the same on both sides")
         return begin, s.output_padding if s.output_shape is None else self._extra(s, begin)
 
     def _extra(self, s: Setting, padding: Ints) -> Ints:
         """Return the output_padding that `output_size` chooses."""
         out = []
-        for axis, (full, stride, p, size) in enumerate(
-            zip(s.full, s.strides, padding, s.output_shape or (), strict=True)
-        ):
+        rows = zip(s.full, s.strides, padding, s.output_shape or (), strict=True)
+        for axis, (full, stride, p, size) in enumerate(rows):
             if not isinstance(full, int) or not isinstance(size, int):
                 raise Cannot("output_padding depends on sizes that are not known")
             least = full - 2 * p
             if not least <= size < least + stride:
-                raise OpError(
-                    f"output_size is {size} on spatial axis {axis}; {least} to "
-                    f"{least + stride - 1} are possible",
-                    code="E306",
-                )
+                possible = f"{least} to {least + stride - 1} are possible"
+                message = f"output_size is {size} on spatial axis {axis}; {possible}"
+                raise OpError(message, code="E306")
             out.append(size - least)
         return tuple(out)
 
@@ -165,18 +159,15 @@ class TensorFlow(System):
         full, size = _vector(s.full), self.size(s)
         if size is None or full is None:
             return self._open(s)
-        for axis, (i, stride, dk, o) in enumerate(
-            zip(s.size, s.strides, s.extent, size, strict=True)
-        ):
+        rows = zip(s.size, s.strides, s.extent, size, strict=True)
+        for axis, (i, stride, dk, o) in enumerate(rows):
             assert isinstance(i, int)
             assert isinstance(dk, int)
             allowed = geometry.tensorflow_sizes(self.padding, i, stride, dk)
             if o not in allowed:
-                raise OpError(
-                    f"a convolution over {o} elements on spatial axis {axis} does not give {i}; "
-                    f"output_shape must be {allowed[0]} to {allowed[-1]}",
-                    code="E306",
-                )
+                message = f"a convolution over {o} elements on spatial axis {axis} does not give "
+                message += f"{i}; output_shape must be {allowed[0]} to {allowed[-1]}"
+                raise OpError(message, code="E306")
         return _crop(s, geometry.tensorflow(self.padding, full, IntVector(size)))
 
     def size(self, s: Setting) -> Ints | None:
@@ -299,9 +290,7 @@ def verdict(system: System, s: Setting, own: Crop | None) -> Verdict:
     instead = None
     if own is not None and kind not in ("same", "unknown"):
         instead = _instead(system, s, own)
-    return Verdict(
-        system=system.key, title=system.title, crop=crop, kind=kind, text=text, instead=instead
-    )
+    return Verdict(system.key, system.title, crop, kind, text, instead)
 
 
 def _ask(system: System, s: Setting, own: Crop | None) -> tuple[Crop | None, Kind, str]:
@@ -369,9 +358,8 @@ def _axis(own: Crop, other: Crop, axis: int) -> tuple[Kind, str]:
     if longer and shift:
         parts.append(f"size {other.size[axis]} instead of {own.size[axis]}")
     elif longer:
-        parts.append(
-            f"{count(abs(longer), 'row')} {'extra' if longer > 0 else 'missing'} at the end"
-        )
+        what = "extra" if longer > 0 else "missing"
+        parts.append(f"{count(abs(longer), 'row')} {what} at the end")
     if kind == "unknown":
         parts.append("depends on sizes that are not known")
     return kind, ", ".join(parts)

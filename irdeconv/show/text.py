@@ -59,28 +59,27 @@ def shown(text: str) -> str:
 def name_lines(name: str, width: float, most: int = 2) -> list[str]:
     """Return a name in `most` lines of `width` em, broken behind `/.:_`, cut in the middle."""
     text = shown(name)
-    splits = [pieces.findall(text) for pieces in _PIECES]
+    return _fitted([pieces.findall(text) for pieces in _PIECES], width, most)
+
+
+def type_lines(type: str, width: float) -> list[str]:
+    """Return a type in at most two lines, broken between its words."""
+    return _fitted([_WORDS.findall(shown(type))], width, 2)
+
+
+def one_line(text: str, width: float) -> str:
+    """Return a text on one line, its middle left out where it is too long."""
+    return name_lines(text, width, 1)[0]
+
+
+def _fitted(splits: Sequence[list[str]], width: float, most: int) -> list[str]:
+    """Return the first split that fits into the lines, or one of them shortened."""
     for pieces in splits:
         lines = _whole(pieces, width)
         if len(lines) <= most and all(measure(t) <= width for t in lines):
             return lines
     fitting = (p for p in splits if measure(p[-1]) <= width - ADVANCE)
     return _shortened(next(fitting, splits[-1]), width, most)
-
-
-def type_lines(type: str, width: float) -> list[str]:
-    """Return a type in at most two lines, broken between its words."""
-    text = shown(type)
-    words = _WORDS.findall(text)
-    lines = _whole(words, width)
-    if len(lines) <= 2 and all(measure(t) <= width for t in lines):
-        return lines
-    return _shortened(words, width, 2)
-
-
-def one_line(text: str, width: float) -> str:
-    """Return a text on one line, its middle left out where it is too long."""
-    return name_lines(text, width, 1)[0]
 
 
 def _whole(pieces: Sequence[str], width: float) -> list[str]:
@@ -98,7 +97,7 @@ def _shortened(pieces: Sequence[str], width: float, most: int) -> list[str]:
     if len(pieces) == 1:
         return [_squeezed(pieces[0], width)]
     if most == 1:
-        return [_cut("".join(pieces), pieces, width)]
+        return [_cut(pieces, width)]
     last = _tail(pieces, width)
     head = ""
     for piece in pieces[:-1]:
@@ -118,12 +117,11 @@ def _tail(pieces: Sequence[str], width: float) -> str:
     return out or _squeezed(pieces[-1], width)
 
 
-def _cut(text: str, pieces: Sequence[str], width: float) -> str:
+def _cut(pieces: Sequence[str], width: float) -> str:
     """Return one line: the end in whole pieces behind an ellipsis, else both ends."""
-    tail = _tail(pieces, width - ADVANCE)
+    text, tail = "".join(pieces), _tail(pieces, width - ADVANCE)
     head = _prefix(text, width - measure(tail) - ADVANCE)
-    whole = "".join(pieces)
-    if whole.endswith(tail) and len(head) + len(tail) < len(text):
+    if text.endswith(tail) and len(head) + len(tail) < len(text):
         return head + ELLIPSIS + tail
     return _squeezed(text, width)
 

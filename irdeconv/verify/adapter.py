@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from xml.etree import ElementTree
@@ -32,6 +32,7 @@ from irdeconv.proof.model import (
     Proof,
     TypedArray,
     Unproved,
+    region,
 )
 from irdeconv.verify.certificates import Stamp
 
@@ -79,25 +80,15 @@ def _digest(data: ElementTree.Element, weights: Any) -> str:
     return hashlib.blake2b(memoryview(weights.raw())[offset : offset + size]).hexdigest()
 
 
-def kept_text(node: Node) -> str:
-    """Return the children of an unknown layer as text."""
-    return repr(kept_parts(node)[1:]) if kept_parts(node) else ""
-
-
 FactOf = Callable[[Port], Fact]
 DOCUMENT = "/document"  # behind the version of a deconvolution that means what its document says
 
 
-@dataclass(frozen=True)
-class Adapted:
-    """A graph's model, and which node each of its layers is."""
+def adapted(graph: Graph) -> tuple[Model, dict[int, int]]:
+    """Return the model of what a graph's outputs and states need, and the node of each layer.
 
-    model: Model
-    nodes: Mapping[int, int]
-
-
-def adapted(graph: Graph) -> Adapted:
-    """Return the model of what a graph's outputs and states need; constants are views."""
+    Constants are views.
+    """
     live, parameters = graph.live(), graph.parameters
     inside = [n for n in graph.topological() if n.id in live and n.type != "Parameter"]
     places: dict[int, int] = {}
@@ -110,7 +101,7 @@ def adapted(graph: Graph) -> Adapted:
         layers.append(layer)
     results = tuple(places[n.id] for n in graph.results)
     model = Model(tuple(layers), tuple(range(len(parameters))), results)
-    return Adapted(model, {place: node for node, place in places.items()})
+    return model, {place: node for node, place in places.items()}
 
 
 def _padded_first(graph: Graph, node: Node, pad: Layer, layers: list[Layer]) -> Layer:
@@ -168,7 +159,7 @@ def layer_of(graph: Graph, node: Node, places: Mapping[int, int]) -> Layer:
         said = next((text for key, text in node.extra if key == "output_names" and text), None)
         names = [tuple(said.split(",")) if said else graph.node(source.node).names_of(source.port)]
     document = getattr(op, "semantics", "runtime") == "document"
-    maps, bodies = _bodies(node)
+    (maps, bodies), kept = _bodies(node), kept_parts(node)
     # Such a convolution is written as layers that OpenVINO has (rewrite/standardize.py).
     version = OWN if getattr(op, "unrestricted", False) else op.version
     return Layer(
@@ -180,7 +171,7 @@ def layer_of(graph: Graph, node: Node, places: Mapping[int, int]) -> Layer:
         outputs=tuple(outputs),
         names=tuple(tuple(sorted(n)) for n in names),
         elements=elements,
-        rest=kept_text(node) + maps,
+        rest=(repr(kept[1:]) if kept else "") + maps,
         bodies=bodies,
     )
 
@@ -196,7 +187,7 @@ def _bodies(node: Node) -> tuple[str, tuple[tuple[str, Model], ...]]:
         gives = [(results[o.result], *_said(o)) for o in body.outputs]
         edges = [(results[a], parameters[b]) for a, b in body.edges]
         lines.append(repr((body.tag, takes, gives, edges)))
-        inner.append((str(body.tag), adapted(body.graph).model))
+        inner.append((str(body.tag), adapted(body.graph)[0]))
     return "\n".join(lines), tuple(inner)
 
 
@@ -348,8 +339,8 @@ class ProofSide:
 
 def side_of(graph: Graph) -> ProofSide:
     """Return an inferred graph as a side."""
-    made = adapted(graph)
-    return model_side(graph, made.model, made.nodes, made.model)
+    model, nodes = adapted(graph)
+    return model_side(graph, model, nodes, model)
 
 
 def _unread(model: Model) -> ProofSide:
@@ -383,39 +374,22 @@ def model_side(
     return ProofSide(model, fact, believed=doubted, inside=inside)
 
 
-def region(model: Model, output: Port, given: Collection[Port]) -> list[int]:
-    """Return the places of the layers that compute `output` from values `given`, in order."""
-    found: set[int] = set()
-    todo = [output]
-    while todo:
-        port = todo.pop()
-        if port.layer not in found and port not in given:
-            found.add(port.layer)
-            todo += model.layers[port.layer].inputs
-    return sorted(found)
-
-
 def rewritten(ob: Obligation) -> list[Layer]:
     """Return the layers of the lowered model that stand for the source's, without constants."""
-    places = region(ob.lowered, ob.output, ob.twins.keys())
+    places, _ = region(ob.lowered, ob.output, lambda p, _: p in ob.twins)
     return [ob.lowered.layers[i] for i in places if ob.lowered.layers[i].type != "Const"]
 
 
 def originals(ob: Obligation) -> list[int]:
     """Return the places of the source's layers that were rewritten, in order."""
-    return region(ob.source, ob.wanted, frozenset(ob.twins.values()))
+    images = frozenset(ob.twins.values())
+    return region(ob.source, ob.wanted, lambda p, _: p in images)[0]
 
 
 def subject(ob: Obligation) -> Layer:
     """Return the deconvolution that an obligation is of; without one the layer to be shown."""
     layers = (ob.source.layers[i] for i in reversed(originals(ob)))
     return next(filter(is_deconvolution, layers), ob.source.of(ob.wanted))
-
-
-def read_by(model: Model, places: Iterable[int], given: Collection[Port]) -> list[Port]:
-    """Return the given values that layers read, each once."""
-    ports = (p for i in places for p in model.layers[i].inputs if p in given)
-    return list(dict.fromkeys(ports))
 
 
 def form_of(ob: Obligation, proof: Proof | str) -> str:
@@ -512,5 +486,6 @@ def _as_declared(task: Obligation, port: Port, fact: Fact) -> str:
 
 def _needed_twins(task: Obligation) -> Mapping[Port, Port]:
     """Return the twins of what the source's layers themselves read."""
-    read = read_by(task.source, originals(task), frozenset(task.twins.values()))
+    images = frozenset(task.twins.values())
+    _, read = region(task.source, task.wanted, lambda p, _: p in images)
     return {output: wanted for output, wanted in task.twins.items() if wanted in read}

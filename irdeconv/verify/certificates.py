@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 from irdeconv.base.errors import Diagnostic, count
 from irdeconv.base.json_form import json_form
@@ -56,20 +56,11 @@ class Certificate:
         if unknown:
             raise ValueError(f"a certificate has no field {', '.join(sorted(map(str, unknown)))}")
         try:
-            return Certificate(
-                layer=str(content["layer"]),
-                type=str(content["type"]),
-                form=str(content["form"]),
-                source=dict(content["source"]),
-                nodes=tuple(dict(n) for n in content["nodes"]),
-                holds_for=content["holds_for"],
-                every=content["every"],
-                partly=content["partly"],
-                maps=tuple(content["maps"]),
-                rounding=content["rounding"],
-                assumed=tuple(content["assumed"]),
-                reason=content["reason"],
-            )
+            said = {f.name: content[f.name] for f in fields(Certificate)}
+            said |= {key: str(said[key]) for key in ("layer", "type", "form")}
+            said |= {key: tuple(said[key]) for key in ("maps", "assumed")}
+            said |= {"source": dict(said["source"]), "nodes": tuple(map(dict, said["nodes"]))}
+            return Certificate(**said)
         except (KeyError, TypeError, ValueError) as e:
             raise ValueError(f"the certificate is incomplete: {e}") from None
 
@@ -101,23 +92,7 @@ class Certificate:
         return unlike("the certificate", self.to_dict(), other.to_dict())
 
 
-class Remarked(Protocol):
-    """What has remarks below its line: a certificate, the verdict on a layer."""
-
-    @property
-    def partly(self) -> str | None:
-        """Why it is not proved for every size."""
-
-    @property
-    def rounding(self) -> float:
-        """The largest relative change of a weight."""
-
-    @property
-    def assumed(self) -> tuple[str, ...]:
-        """What was taken for granted."""
-
-
-def remarks(proof: Remarked) -> list[str]:
+def remarks(proof: Certificate | LayerCheck) -> list[str]:
     """Return the lines below a proof."""
     out = [f"  not for every size: {proof.partly}"] if proof.partly else []
     out += [f"  assuming that {text}" for text in proof.assumed]
@@ -127,7 +102,9 @@ def remarks(proof: Remarked) -> list[str]:
     return out
 
 
-def whole_remarks(layers: Iterable[Remarked], rounding: float, assumed: Iterable[str]) -> list[str]:
+def whole_remarks(
+    layers: Iterable[Certificate | LayerCheck], rounding: float, assumed: Iterable[str]
+) -> list[str]:
     """Return the lines below all proofs: what no layer assumes, and how far weights are rounded."""
     told = {text for one in layers for text in one.assumed}
     out = [f"assuming that {text}" for text in assumed if text not in told]
@@ -267,10 +244,6 @@ class Certificates(Sequence[Certificate]):
         keys = "schema tool source lowered sizes rounding assumed values certificates probe"
         return json_form(self, keys, schema=CERTIFICATES_SCHEMA, certificates=self.all)
 
-    def _whole(self) -> dict[str, Any]:
-        """Return what is stated of the models as a whole."""
-        return json_form(self, "sizes rounding assumed values")
-
     def to_json(self) -> str:
         """Return the JSON form as text, as `lower --certify FILE` writes it."""
         return json.dumps(self.to_dict(), indent=1) + "\n"
@@ -304,7 +277,7 @@ class Certificates(Sequence[Certificate]):
             for side in ("source", "lowered")
             for text in _other_files(side, getattr(self, side), getattr(made, side))
         ]
-        whole = self._whole(), made._whole()
+        whole = (json_form(c, "sizes rounding assumed values") for c in (self, made))
         found = None if out else unlike("the file of certificates", *whole)
         return out + ([found] if found else [])
 
@@ -478,13 +451,12 @@ class CheckReport:
     @property
     def verdict(self) -> str:
         """One line: how many layers are equal."""
-        done, few = 0, 0
-        for r in self.layers:
-            done, few = done + (r.reason is None), few + (r.reason is None and not r.every)
+        done = [r.every for r in self.layers if r.reason is None]
+        few = done.count(False)
         some = f", {few} for some sizes only" if few else ""
         some += IF_ASSUMED if done and self.assumed else ""
         others = count(self.others, "other")
-        return f"{done} of {len(self.layers)} rewritten layers equal{some}, {others} unchanged"
+        return f"{len(done)} of {len(self.layers)} rewritten layers equal{some}, {others} unchanged"
 
     def _whole(self) -> list[str]:
         """Return what is to be said of the two models as a whole."""

@@ -12,7 +12,7 @@ import numpy as np
 from irdeconv.base import progress
 from irdeconv.base.errors import count
 from irdeconv.ir.graph import Graph
-from irdeconv.proof import linear, pairing, symbolic
+from irdeconv.proof import pairing
 from irdeconv.proof.definition import is_deconvolution
 from irdeconv.proof.model import Layer, Model, Obligation, Port, Proof, TypedArray, Unproved
 from irdeconv.proof.reader import signature
@@ -21,7 +21,6 @@ from irdeconv.verify import probe
 from irdeconv.verify.adapter import (
     AskedProver,
     ProofSide,
-    Prover,
     form_of,
     originals,
     rewritten,
@@ -30,7 +29,8 @@ from irdeconv.verify.adapter import (
 )
 from irdeconv.verify.certificates import Certificate, Certificates, CheckReport, LayerCheck
 
-PROVERS: tuple[Prover, ...] = (symbolic.prove, linear.prove)
+# What a certificate and the verdict on its layer have both.
+SHARED = ("layer", "type", "form", "every", "partly", "rounding", "assumed")
 LISTED = 64  # longer vectors are given by their hash
 
 
@@ -62,7 +62,7 @@ class Compared:
 
 
 def _compared(source: ProofSide, lowered: ProofSide) -> Compared:
-    provers = [AskedProver(p, source.believed) for p in PROVERS]
+    provers = [AskedProver(p, source.believed) for p in pairing.PROVERS]
     inner: dict[tuple[str, int, int], Compared] = {}
 
     def inside(tag: str, a: int, b: int) -> ProofVerdict:
@@ -199,24 +199,11 @@ def judged(
         if certificates is not None:
             differs = stated.pop(0).differs(c) if stated else "it has no certificate"
             reason = reason or differs
-        layers.append(_check_of(c, reason))
+        shared = {key: getattr(c, key) for key in SHARED}
+        layers.append(LayerCheck(**shared, proved=c.holds_for, reason=reason))
     more = [name for name, left in by_layer.items() if left]
     problems = [*rest.problems, *(f'a certificate of "{n}" is of no rewritten layer' for n in more)]
     return replace(rest, layers=tuple(layers), problems=tuple(problems))
-
-
-def _check_of(c: Certificate, reason: str | None) -> LayerCheck:
-    return LayerCheck(
-        layer=c.layer,
-        type=c.type,
-        form=c.form,
-        proved=c.holds_for,
-        reason=reason,
-        every=c.every,
-        partly=c.partly,
-        rounding=c.rounding,
-        assumed=c.assumed,
-    )
 
 
 def obligations(

@@ -26,7 +26,7 @@ from irdeconv.kernels.blas import one_blas_thread
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan, Step
 from irdeconv.verify import judge as rounding
-from irdeconv.verify.difference import Allowed, TensorDifference, difference, same_values
+from irdeconv.verify.difference import Allowed, TensorDifference, difference, largest, same_values
 from irdeconv.verify.judge import Followed, Judge, limited
 from irdeconv.verify.mistakes import with_filter_mistake, with_setting_mistake
 from irdeconv.verify.partner import Fetched, Partner, layer_keys
@@ -145,8 +145,7 @@ class Follower:
 def relative(a: Array, tolerance: float) -> Allowed:
     """Return the limit that a relative tolerance stands for."""
     size = np.abs(a.astype(np.float64)) if a.dtype.kind not in "OSUT" else np.zeros(())
-    finite = size[np.isfinite(size)]
-    return Allowed(tolerance * float(finite.max(initial=0.0)), "given")
+    return Allowed(tolerance * largest(size), "given")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -54,17 +54,15 @@ class Measured:
         for start, (x, y, w, most) in _pieces(a, b, want, limit):
             gap = apart(x, y)
             self.gap.see(gap, start)
-            self._see_own(gap if want is a else apart(w, y), most, start)
+            own = gap if want is a else apart(w, y)
+            ratio = _ratio(own, most)
+            self._differs |= bool(own.any())
+            self._limit.see(most, start)
+            self._ratio.see(ratio, start)
+            self._beyond.see(np.where(ratio > 1, own, -math.inf), start)
             self.scale = max(self.scale, largest(np.abs(x)))
             self.max_rel = max(self.max_rel, _largest_relative(x, y, gap))
             self._products += _products(x, y)
-
-    def _see_own(self, own: Array, limit: Array, start: int) -> None:
-        self._differs |= bool(own.any())
-        ratio = _ratio(own, limit)
-        self._limit.see(limit, start)
-        self._ratio.see(ratio, start)
-        self._beyond.see(np.where(ratio > 1, own, -math.inf), start)
 
     @property
     def closest(self) -> int:
@@ -287,9 +285,6 @@ def listed(values: Any) -> str:
     return "(" + ", ".join(str(v) for v in values) + ")"
 
 
-_WIDTHS: dict[int, Any] = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
-
-
 TELLING_ULPS = 100_000  # more of them say nothing that the difference does not
 
 
@@ -299,6 +294,11 @@ class Allowed:
 
     limit: Array | float
     rule: str
+
+    @property
+    def slack(self) -> float:
+        """What other settings or weights may do: other magnitudes, but of the same order."""
+        return 4 * largest(np.asarray(self.limit))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -449,7 +449,7 @@ def _ulps(a: Any, b: Any) -> int | None:
     real = dtype.kind == "f" or dtype.isbuiltin == 2
     with np.errstate(all="ignore"):
         there = np.asarray(b).astype(dtype)
-    if not real or dtype.itemsize not in _WIDTHS or not np.isfinite(there.astype(np.float64)):
+    if not real or dtype.itemsize not in (1, 2, 4, 8) or not np.isfinite(there.astype(np.float64)):
         return None
     if not np.isfinite(np.asarray(a).astype(np.float64)):
         return None
@@ -458,7 +458,7 @@ def _ulps(a: Any, b: Any) -> int | None:
 
 def _rank(value: Array) -> int:
     """Return the number of a floating-point value in ascending order, 0 for both zeros."""
-    bits = int(value.view(_WIDTHS[value.dtype.itemsize]))
+    bits = int(value.view(f"i{value.dtype.itemsize}"))
     lowest = -(1 << (8 * value.dtype.itemsize - 1))
     return bits if bits >= 0 else lowest - bits
 

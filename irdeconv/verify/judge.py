@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import ml_dtypes
 import numpy as np
@@ -27,7 +27,7 @@ from irdeconv.ir.op import EagerBuilder, Op, SugarOp, as_tuple
 from irdeconv.ir.spec import Array, Spec
 from irdeconv.kernels import jit
 from irdeconv.ops.checks import aligned
-from irdeconv.verify.difference import Allowed, roundoff, same_values
+from irdeconv.verify.difference import Allowed, largest, roundoff, same_values
 from irdeconv.verify.partner import Partner, Precision
 
 LAMBDA = 8
@@ -61,8 +61,7 @@ def reread(x: Array, computes: Precision) -> Array | float:
     size = _size(x)
     if computes == "bf16":
         return np.asarray(roundoff(np.dtype(ml_dtypes.bfloat16)) * size)
-    finite = size[np.isfinite(size)]
-    return np.full(x.shape, float(finite.max(initial=0.0)) / 127)
+    return np.full(x.shape, largest(size) / 127)
 
 
 def is_exact(op: Op) -> bool:
@@ -170,7 +169,7 @@ def _sum(op: Op, inputs: Arrays, y: Array) -> Allowed:
     factor = gamma(n, unit(y))
     name = f"gamma{'~' if n > LAMBDA**2 else ''}_{n}"
     what = "|W||x|" if len([x for x in inputs if is_real(x)]) > 1 else "|x|"
-    flushed = n * SMALLEST * max(map(_largest, inputs), default=1.0)
+    flushed = n * SMALLEST * max((1.0, *(largest(absolute(x)) for x in inputs)))
     # The magnitude is itself rounded.
     return Allowed(factor * (1 + factor) * magnitude(op, inputs) + flushed, f"{name} {what}")
 
@@ -186,12 +185,6 @@ def summed_narrowly(op: Op, inputs: Arrays, y: Array) -> Array | float:
     squares = magnitude(op, floats(inputs, lambda x: np.square(x.astype(np.float64))))
     partial = np.sqrt(squares) + _size(y)
     return np.asarray(LAMBDA * math.sqrt(terms(op, inputs, y)) * roundoff(y.dtype) * partial)
-
-
-def _largest(x: Array) -> float:
-    """Return the largest finite magnitude, at least 1."""
-    size = absolute(x)
-    return float(np.max(size, initial=1, where=np.isfinite(size)))
 
 
 def _roundings(op: Op, inputs: Arrays, y: Array) -> Allowed:
@@ -260,9 +253,7 @@ _RULES: dict[str, Callable[[Op, Arrays, Array], Allowed]] = {
 
 def scaled(y: Array, n: int) -> Allowed:
     """Bound by n roundings of the largest value."""
-    size = _size(y)
-    top = float(size[np.isfinite(size)].max(initial=0.0))
-    return Allowed(n * unit(y) * top, f"{n} u max |y|")
+    return Allowed(n * unit(y) * largest(_size(y)), f"{n} u max |y|")
 
 
 def local_terms(op: Op, inputs: Arrays, y: Array, *, narrow: bool = False) -> int:
@@ -366,16 +357,14 @@ def _sensed(op: Op, inputs: Sequence[Array], errors: Sequence[Array]) -> list[Er
             for x, e in zip(wide, errors, strict=True)
         ]
         for y, there, m in zip(here, evaluate(op, moved), most, strict=True):
-            change = np.abs(there.astype(np.float64) - y) if is_real(y) else _unlike(y, there)
-            top = 0.0 if is_real(y) else np.inf
-            np.maximum(m, np.nan_to_num(change, nan=0.0, posinf=top), out=m)
+            if is_real(y):
+                change = np.nan_to_num(np.abs(there.astype(np.float64) - y), posinf=0.0)
+            else:
+                change = np.where(y == there, 0.0, np.inf)
+            np.maximum(m, change, out=m)
     if is_exact(op):
         return [_HEADROOM * m for m in most]
     return [np.full(m.shape, _HEADROOM * float(m.max(initial=0.0))) for m in most]
-
-
-def _unlike(y: Array, there: Array) -> Array:
-    return np.where(y == there, 0.0, np.inf)
 
 
 def _like(error: Array, x: Array) -> Array:
@@ -424,18 +413,13 @@ class Followed:
 
 @dataclass(frozen=True)
 class Judge:
-    """A layer, its inputs on the partner's side, its own outputs and those `made` of the former.
-
-    `wide`, `narrow` and `computes` are those of the partner.
-    """
+    """A layer, its inputs on the partner's side, its own outputs and those `made` of the former."""
 
     op: Op
+    partner: Partner
     inputs: tuple[Followed, ...]
     outs: tuple[Array, ...]
     made: tuple[Array, ...]
-    wide: bool = False
-    narrow: bool = False
-    computes: Precision = "f32"
 
     @staticmethod
     def of(
@@ -446,18 +430,15 @@ class Judge:
         partner: Partner,
     ) -> Judge:
         """Compute the layer from the partner's inputs, where they differ from its own `arrays`."""
-        judge = partial(Judge, wide=partner.wide, narrow=partner.narrow, computes=partner.computes)
         values = [f.value for f in inputs]
         if not is_exact(op):
             inputs = _reread(op, inputs, partner.computes)
-        if all(map(same_values, values, arrays)):
-            return judge(op, inputs, outs, outs)
         try:
-            return judge(op, inputs, outs, evaluate(op, values))
+            made = outs if all(map(same_values, values, arrays)) else evaluate(op, values)
         except Exception:  # the partner's tensors do not fit this layer, whatever it objects to
             own = zip(arrays, inputs, strict=True)
-            kept = tuple(Followed(a, None, f.terms, f.all_terms, f.sound) for a, f in own)
-            return judge(op, kept, outs, outs)
+            inputs, made = tuple(replace(f, value=a, error=None) for a, f in own), outs
+        return Judge(op, partner, inputs, outs, made)
 
     @property
     def arrays(self) -> list[Array]:
@@ -469,10 +450,10 @@ class Judge:
         made = self.made[port]
         wanted = made if same_values(made, theirs) else self._precise[port]
         allowed = self._own[port]
-        more = reread(made, self.computes)
+        more = reread(made, self.partner.computes)
         if not (isinstance(more, float) or is_exact(self.op)):
             more = more * (1 if self._carried[port] is not None else self._terms(port) + 1)
-            name = f"{allowed.rule} + {self.computes}"
+            name = f"{allowed.rule} + {self.partner.computes}"
             allowed = Allowed(np.asarray(allowed.limit + more), name)
         near = not any(f.terms for f in self.inputs)
         error, terms = self._carried[port], self._terms(port)
@@ -504,7 +485,7 @@ class Judge:
 
     def _kept(self, port: int, value: Array) -> Error:
         """Bound how far a shown value is off the one that the partner goes on with."""
-        if not self.wide or not is_narrow(value):
+        if not self.partner.wide or not is_narrow(value):
             return 0.0
         if not is_exact(self.op):
             return stored(value)
@@ -521,7 +502,7 @@ class Judge:
     @cached_property
     def _own(self) -> tuple[Allowed, ...]:
         found = allowed(self.op, self.arrays, self.made)
-        if not self.narrow:
+        if not self.partner.narrow:
             return found
         more = (summed_narrowly(self.op, self.arrays, y) for y in self.made)
         return tuple(replace(f, limit=f.limit + m) for f, m in zip(found, more, strict=True))
@@ -537,8 +518,7 @@ class Judge:
         return max((f.all_terms for f in self.inputs), default=0) + self._local(port) + 1
 
     def _local(self, port: int) -> int:
-        made = self.made[port]
-        return local_terms(self.op, self.arrays, made, narrow=self.narrow)
+        return local_terms(self.op, self.arrays, self.made[port], narrow=self.partner.narrow)
 
 
 def limited(
@@ -558,7 +538,7 @@ def limited(
         far = is_real(made) and not near
         if error is None:
             found = Allowed(np.maximum(own.limit, roundings.limit), roundings.rule)
-        elif far and _top(found) > _top(roundings):
+        elif far and np.max(found.limit, initial=0.0) > np.max(roundings.limit, initial=0.0):
             found = roundings
     coarse = roundoff(theirs.dtype)
     if is_real(made) and coarse > roundoff(made.dtype):
@@ -576,17 +556,10 @@ def _reread(op: Op, inputs: tuple[Followed, ...], computes: Precision) -> tuple[
 
     Factors of a sum are read so, and data; limits, slopes and axes are not.
     """
-    more = [reread(f.value, computes) for f in inputs]
     read = len(inputs) if op.rounding.rule == "sum" else 1
     return tuple(
-        replace(f, error=_judge_sum(f.error, m) if port < read else f.error)
-        for port, (f, m) in enumerate(zip(inputs, more, strict=True))
+        replace(f, error=f.error + reread(f.value, computes))
+        if port < read and f.error is not None
+        else f
+        for port, f in enumerate(inputs)
     )
-
-
-def _judge_sum(a: Error, b: Error) -> Error:
-    return None if a is None or b is None else a + b
-
-
-def _top(allowed: Allowed) -> float:
-    return float(np.max(allowed.limit, initial=0.0))

@@ -16,21 +16,7 @@ import numpy as np
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array
-from irdeconv.ops import core
-from irdeconv.ops.activation import (
-    Clamp,
-    Elu,
-    Gelu,
-    HSigmoid,
-    HSwish,
-    Mish,
-    PReLU,
-    ReLU,
-    Sigmoid,
-    SoftPlus,
-    SoftSign,
-    Swish,
-)
+from irdeconv.ops import activation, core
 from irdeconv.ops.convolution import ConvolutionBase, GroupConvolution
 from irdeconv.ops.dialect_template import DialectDeconvolution
 from irdeconv.ops.elementwise import Tanh
@@ -50,9 +36,6 @@ def with_filter_mistake(
     order, groups, last = layout
     x, w, *rest = floats(inputs, lambda v: v.astype(np.float64))
     ordered, back = w.transpose(order), np.argsort(order)
-    limit = np.asarray(allowed.limit)
-    # Another filter has other magnitudes: of the same order, but not the same ones.
-    slack = 4 * float(limit[np.isfinite(limit)].max(initial=0.0))
 
     def with_filter(v: Array) -> Array:
         return evaluate(op, [x, v.reshape(ordered.shape).transpose(back), *rest])[0]
@@ -64,9 +47,9 @@ def with_filter_mistake(
     def first(v: Array) -> Array:
         return np.moveaxis(v, -1, 1) if last else v
 
-    kind = filter_mistake(with_filter, ordered.reshape(groups), b, slack)
+    kind = filter_mistake(with_filter, ordered.reshape(groups), b, allowed.slack)
     if kind is None and groups[0] > 1:
-        kind = group_mistake(with_data, first(x), groups[0], first(b), slack)
+        kind = group_mistake(with_data, first(x), groups[0], first(b), allowed.slack)
     return seen if kind is None else replace(seen, kind=kind)
 
 
@@ -98,7 +81,7 @@ def filter_mistake(
 ) -> str | None:
     """Name the mistake in the filter `w` [g, I, O, *K] that gives `b` in `compute(filter)`."""
     for text, wrong in _filters(w):
-        if _gives(compute(np.ascontiguousarray(wrong)), b, allowed):
+        if gives(compute(np.ascontiguousarray(wrong)), b, allowed):
             return text
     return None
 
@@ -132,31 +115,32 @@ def group_mistake(
     interleaved = f"channels of {groups} groups interleaved instead of one group after another"
     for order in (blocks, np.argsort(blocks)):
         y = compute(np.ascontiguousarray(x[:, order]))
-        if _gives(y, b, allowed):
+        if gives(y, b, allowed):
             return f"input {interleaved}"
-        if _gives(y[:, np.arange(y.shape[1]).reshape(groups, -1).T.reshape(-1)], b, allowed):
+        if gives(y[:, np.arange(y.shape[1]).reshape(groups, -1).T.reshape(-1)], b, allowed):
             return f"input and output {interleaved}"
     return None
 
 
-def _gives(y: Array, b: Array, allowed: float) -> bool:
+def gives(y: Array, b: Array, allowed: float) -> bool:
+    """Whether a computed array is the other side's within `allowed`."""
     return y.shape == b.shape and same(y.astype(np.float64), b.astype(np.float64), allowed)
 
 
 ACTIVATIONS: tuple[tuple[str, Op], ...] = (
-    ("ReLU", ReLU()),
-    ("ReLU6", Clamp(0.0, 6.0)),
-    ("Sigmoid", Sigmoid()),
+    ("ReLU", activation.ReLU()),
+    ("ReLU6", activation.Clamp(0.0, 6.0)),
+    ("Sigmoid", activation.Sigmoid()),
     ("Tanh", Tanh()),
-    ("Swish", Swish()),
-    ("HSwish", HSwish()),
-    ("HSigmoid", HSigmoid()),
-    ("Gelu", Gelu("ERF")),
-    ("Gelu by Tanh", Gelu("TANH")),
-    ("Mish", Mish()),
-    ("SoftPlus", SoftPlus()),
-    ("SoftSign", SoftSign()),
-    ("Elu", Elu(1.0)),
+    ("Swish", activation.Swish()),
+    ("HSwish", activation.HSwish()),
+    ("HSigmoid", activation.HSigmoid()),
+    ("Gelu", activation.Gelu("ERF")),
+    ("Gelu by Tanh", activation.Gelu("TANH")),
+    ("Mish", activation.Mish()),
+    ("SoftPlus", activation.SoftPlus()),
+    ("SoftSign", activation.SoftSign()),
+    ("Elu", activation.Elu(1.0)),
 )
 LEAST_SLOPE = 1e-6  # less is none, as is what is so close to 1
 EPSILONS = (0.0, *(float(f"1e-{n}") for n in range(12, 0, -1)))
@@ -169,10 +153,7 @@ def with_setting_mistake(
     """Add the kind to a difference where other settings of the layer give `b`."""
     if not inputs or not is_real(inputs[0]) or not is_real(b):
         return seen
-    limit = np.asarray(allowed.limit)
-    # Other settings have other magnitudes: of the same order, but not the same ones.
-    slack = 4 * float(limit[np.isfinite(limit)].max(initial=0.0))
-    kind = setting_mistake(op, inputs, b, slack)
+    kind = setting_mistake(op, inputs, b, allowed.slack)
     return seen if kind is None else replace(seen, kind=kind)
 
 
@@ -195,16 +176,12 @@ def _apart(op: Op, inputs: Sequence[Array], b: Array) -> float:
         y = evaluate(op, inputs)[0].astype(np.float64)
     except Exception:  # these settings do not fit the inputs, whatever the operation objects to
         return np.inf
-    if y.shape != b.shape or _alike(b):
+    # Many settings explain numbers that are all the same.
+    if y.shape != b.shape or b.size < 2 or bool(np.all(b == b.reshape(-1)[0])):
         return np.inf
     with np.errstate(invalid="ignore"):
         gap = np.abs(y - b.astype(np.float64))
     return float(gap.max(initial=0.0)) if np.isfinite(gap).all() else np.inf
-
-
-def _alike(b: Array) -> bool:
-    """Whether all numbers are one, which many settings explain."""
-    return b.size < 2 or bool(np.all(b == b.reshape(-1)[0]))
 
 
 def _alternatives(op: Op, inputs: Sequence[Array], b: Array) -> Iterator[Alternative]:
@@ -212,7 +189,7 @@ def _alternatives(op: Op, inputs: Sequence[Array], b: Array) -> Iterator[Alterna
         yield from _poolings(op, inputs)
     elif isinstance(op, MatMul):
         yield from _products(op, inputs)
-    elif isinstance(op, PReLU | Elu) or type(op) in _KINDS:
+    elif isinstance(op, activation.PReLU | activation.Elu) or type(op) in _KINDS:
         yield from _activations(op, inputs, b)
     elif {"eps", "epsilon"} & set(op.__dataclass_fields__):
         yield from _epsilons(op, inputs)
@@ -249,15 +226,15 @@ def _activations(op: Op, inputs: Sequence[Array], b: Array) -> Iterator[Alternat
         if name != own:
             yield f"the activation is {name} instead of {own}", other, [x]
     same = np.asarray(np.float64(1.0))
-    yield f"the activation ({own}) is missing", PReLU(), [x, same]
+    yield f"the activation ({own}) is missing", activation.PReLU(), [x, same]
     for name, slope in _slopes(op, x, b):
-        if isinstance(op, PReLU | Elu) and name == op.type:
-            mine = op.alpha if isinstance(op, Elu) else inputs[1]
+        if isinstance(op, activation.PReLU | activation.Elu) and name == op.type:
+            mine = op.alpha if isinstance(op, activation.Elu) else inputs[1]
             was = f"{float(np.reshape(mine, -1)[0]):.4g}" if np.size(mine) == 1 else "its own"
             text = f"alpha is {slope:.4g} instead of {was}"
         else:
             text = f"the activation is {name} of alpha {slope:.4g} instead of {own}"
-        other = Elu(slope) if name == "Elu" else PReLU()
+        other = activation.Elu(slope) if name == "Elu" else activation.PReLU()
         yield text, other, [x] if name == "Elu" else [x, np.asarray(slope)]
 
 

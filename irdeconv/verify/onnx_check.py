@@ -263,12 +263,7 @@ def _fields(message: Any, apart: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     for descriptor, value in message.ListFields():
         if descriptor.name in apart:
             continue
-        items = (
-            value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else None
-        )
-        if items is None and hasattr(value, "__len__") and hasattr(value, "extend"):
-            items = value
-        parts = [value] if items is None else list(items)
+        parts = list(value) if hasattr(value, "extend") else [value]  # repeated fields have it
         texts = [_bytes(p) if hasattr(p, "SerializeToString") else p for p in parts]
         yield (descriptor.name, texts)
     for one in unknown.UnknownFieldSet(message):

@@ -23,6 +23,7 @@ from irdeconv.base.extras import needed
 from irdeconv.base.opening import missing
 from irdeconv.ir.graph import Node
 from irdeconv.ir.spec import Array
+from irdeconv.runtime.peers import last_line
 from irdeconv.runtime.plan import Plan
 from irdeconv.verify.partner import Fetched, Partner, Precision, layer_keys, other_parts
 
@@ -88,7 +89,7 @@ class OpenVinoPartner(Partner):
         try:
             self._core = self._ov.Core()
         except RuntimeError as e:
-            raise refused(f"OpenVINO does not start: {_first_line(e)}") from e
+            raise refused(f"OpenVINO does not start: {_said(e)}") from e
         # A written ZeroInsertion ends in a Reshape of its name that has more zeros at the end.
         nodes = [step.node for step in self.plan.steps]
         steps = {node.id for node in nodes if node.type != "ZeroInsertion"}
@@ -141,16 +142,14 @@ class OpenVinoPartner(Partner):
             raise missing(self.file)
         try:
             model = self._core.read_model(str(self.file), str(self.weights or ""))
-            shapes = {}
-            for port, array in self._bound(model):
-                if port.get_partial_shape() != self._ov.PartialShape(list(array.shape)):
-                    shapes[port] = self._ov.PartialShape(list(array.shape))
+            fed = [(p, self._ov.PartialShape(list(a.shape))) for p, a in self._bound(model)]
+            shapes = {p: shape for p, shape in fed if p.get_partial_shape() != shape}
             if shapes:
                 model.reshape(shapes)
         except UnsupportedError:
             raise
         except RuntimeError as e:
-            message = f"OpenVINO does not read {self.file}: {_first_line(e)}"
+            message = f"OpenVINO does not read {self.file}: {_said(e)}"
             raise refused(message, STANDARD) from None
         return model
 
@@ -216,14 +215,11 @@ class OpenVinoPartner(Partner):
         for output in [n.output(0) for n in layers if n.get_type_name() in FUSED]:
             if _type(output) == "f32":
                 one = self._ov.opset8.parameter([], output.get_element_type())
-                readers = [
-                    i
-                    for i in output.get_target_inputs()
-                    if i.get_node().get_type_name() != "Result"
-                ]
+                readers = list(output.get_target_inputs())
                 same = self._ov.opset8.multiply(output, one)
                 for reader in readers:
-                    reader.replace_source_output(same.output(0))
+                    if reader.get_node().get_type_name() != "Result":
+                        reader.replace_source_output(same.output(0))
                 fed[one] = np.ones((), np.float32)
         return fed
 
@@ -232,19 +228,16 @@ class OpenVinoPartner(Partner):
         sinks = _assigning(model, results)
         needed = _reachable([*results, *sinks])
         inputs = {p.node.friendly_name: a for p, a in self._bound(model)}
-        feeds = [(p, a) for p, a in fed.items() if p.get_friendly_name() in needed]
-        feeds += [
-            (p, inputs[p.get_friendly_name()])
-            for p in model.get_parameters()
-            if p.get_friendly_name() in needed and p.get_friendly_name() in inputs
-        ]
+        named = ((p, inputs.get(p.get_friendly_name())) for p in model.get_parameters())
+        given = [*fed.items(), *((p, a) for p, a in named if a is not None)]
+        feeds = [(p, a) for p, a in given if p.get_friendly_name() in needed]
         try:
             part = self._ov.Model(results, sinks, [p for p, _ in feeds], "part")
             compiled = self._core.compile_model(part, "CPU", CONFIGS[self.computes])
             outputs = compiled([a for _, a in feeds])
             return [_values(outputs[i], _type(r.input_value(0))) for i, r in enumerate(results)]
         except RuntimeError as e:
-            raise refused(f"OpenVINO does not execute {self.file}: {_first_line(e)}") from None
+            raise refused(f"OpenVINO does not execute {self.file}: {_said(e)}") from None
 
 
 def _type(output: Any) -> str:
@@ -324,6 +317,5 @@ def _nbytes(output: Any) -> int:
     return math.prod(map(int, shape.get_shape())) * size
 
 
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+def _said(error: Exception) -> str:
+    return last_line(str(error)) or type(error).__name__

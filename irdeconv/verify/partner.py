@@ -11,8 +11,10 @@ import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty, Queue
 from typing import Any, Literal
 
 import numpy as np
@@ -110,114 +112,78 @@ def _parts(names: Iterable[str], owners: Collection[str]) -> dict[str, set[str]]
     return out
 
 
+def matched(a: Graph, b: Graph) -> dict[int, int]:
+    """Return the node in `b` of every layer of `a` that both have."""
+    keys_a, keys_b = layer_keys(a), layer_keys(b)
+    unlike = other_parts(keys_a.values(), keys_b.values())
+    theirs = {key: i for i, key in keys_b.items() if key not in unlike}
+    return {i: theirs[key] for i, key in keys_a.items() if key in theirs}
+
+
 class _Stopped(Exception):
     """The comparison has ended before the run."""
 
 
-@dataclass
-class _Exchange:
-    """Tensors on their way from the second run to the first."""
-
-    waiting: dict[str, Fetched] = field(default_factory=dict)
-    wanted: str | None = None
-    ended: bool = False
-    stopped: bool = False
-    turn: threading.Condition = field(default_factory=threading.Condition)
-
-    def offer(self, key: str, layer: Fetched) -> None:
-        """Hand a layer over; returns when it was taken or another one is wanted."""
-        with self.turn:
-            self.waiting[key] = layer
-            self.turn.notify_all()
-            self.turn.wait_for(
-                lambda: (
-                    self.stopped
-                    or not self.waiting
-                    or (self.wanted is not None and self.wanted not in self.waiting)
-                )
-            )
-            if self.stopped:
-                raise _Stopped
-
-    def take(self, key: str) -> Fetched | None:
-        """Wait for a layer; None where the run ended without it."""
-        with self.turn:
-            self.wanted = key
-            self.turn.notify_all()
-            self.turn.wait_for(lambda: key in self.waiting or self.ended)
-            self.wanted = None
-            layer = self.waiting.pop(key, None)
-            self.turn.notify_all()
-            return layer
-
-    def end(self) -> None:
-        """Say that the run is over."""
-        with self.turn:
-            self.ended = True
-            self.turn.notify_all()
-
-    def stop(self, *, quietly: bool) -> None:
-        """Say that nothing more is wanted; unless quietly, the run goes on to its end."""
-        with self.turn:
-            self.stopped = quietly
-            self.waiting.clear()
-            self.wanted = ""  # a name that no layer waits under
-            self.turn.notify_all()
-
-
 class PlanPartner(Partner):
-    """Another graph, executed with NumPy."""
+    """Another graph, executed with NumPy; its run is at most two layers ahead."""
 
     wide = False
 
     def __init__(self, first: Graph, plan: Plan, inputs: Feeds) -> None:
-        keys_a, keys_b = layer_keys(first), layer_keys(plan.graph)
-        shared = set(keys_a.values()) - other_parts(keys_a.values(), keys_b.values())
         steps = {step.node.id for step in plan.steps}  # without what constants fold to
-        self._offered = {i: k for i, k in keys_b.items() if k in shared and i in steps}
-        offered = set(self._offered.values())
-        self._asked = {i: k for i, k in keys_a.items() if k in offered}
-        self._exchange = _Exchange()
-        self._outputs: dict[str, Array] = {}
-        self._error: BaseException | None = None
+        self._twins = {a: b for a, b in matched(first, plan.graph).items() if b in steps}
+        self._queue: Queue[tuple[int, Fetched] | dict[str, Array] | BaseException] = Queue(1)
+        self._waiting: dict[int, Fetched] = {}
+        self._outputs: dict[str, Array] | None = None
+        self._stopped = False
         self._thread = threading.Thread(target=self._work, args=(plan, inputs), daemon=True)
         self._thread.start()
 
     def fetch(self, node: Node) -> Fetched | None:
-        """Wait for the layer of the same name."""
-        key = self._asked.get(node.id)
-        layer = None if key is None else self._exchange.take(key)
-        if self._error is not None:
-            raise self._error
-        return layer
+        """Wait for the layer of the same name; None where the run ends without it."""
+        twin = self._twins.get(node.id)
+        while twin is not None and twin not in self._waiting and self._outputs is None:
+            self._take()
+        return None if twin is None else self._waiting.pop(twin, None)
 
     def outputs(self) -> list[Array | None]:
         """Wait for the end of the run."""
-        self._exchange.stop(quietly=False)
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
+        while self._outputs is None:
+            self._take()
+            self._waiting.clear()
         return list(self._outputs.values())
 
     def close(self) -> None:
         """Stop the run."""
-        self._exchange.stop(quietly=True)
-        self._thread.join()
+        self._stopped = True
+        while self._thread.is_alive():
+            with suppress(Empty):  # it may wait for room
+                self._queue.get_nowait()
+            self._thread.join(0.01)
+
+    def _take(self) -> None:
+        """Take a layer, the outputs at the end of the run, or the error that ended it."""
+        found = self._queue.get()
+        if isinstance(found, tuple):
+            self._waiting[found[0]] = found[1]
+            return
+        self._outputs = found if isinstance(found, dict) else {}
+        if isinstance(found, BaseException):
+            raise found
 
     def _work(self, plan: Plan, inputs: Feeds) -> None:
+        offered = set(self._twins.values())
+
         def trace(node: Node, arrays: tuple[Array, ...]) -> None:
-            key = self._offered.get(node.id)
-            if key is not None and arrays:
-                self._exchange.offer(key, Fetched(node.type, arrays))
+            if self._stopped:
+                raise _Stopped
+            if node.id in offered and arrays:
+                self._queue.put((node.id, Fetched(node.type, arrays)))
 
         try:
-            self._outputs = plan.run(inputs, trace)
-        except _Stopped:
-            pass
+            self._queue.put(plan.run(inputs, trace))
         except BaseException as e:  # raised again in the caller's thread
-            self._error = e
-        finally:
-            self._exchange.end()
+            self._queue.put(e)
 
 
 DUMPED = "dump/"  # how `run --dump` names layers beside the outputs
@@ -240,7 +206,8 @@ class SavedPartner(Partner):
         self._problems: list[Diagnostic] = []
         names = _names(graph)
         # A dump holds a layer that is an output twice; the layer is the one behind `dump/`.
-        plain = {n.removeprefix(DUMPED): n for n in sorted(arrays, key=_is_dumped)}
+        dumped_last = sorted(arrays, key=lambda n: n.startswith(DUMPED))
+        plain = {n.removeprefix(DUMPED): n for n in dumped_last}
         keys = layer_keys(graph)
         unlike = other_parts(keys.values(), plain, complete=False)
         named = ((names[p], n) for p, n in plain.items() if p in names)
@@ -323,10 +290,6 @@ def _lost_its_type(found: np.dtype[Any], dtype: ElementType) -> bool:
     return plain and container.isbuiltin == 2 and found.itemsize == container.itemsize
 
 
-def _is_dumped(name: str) -> bool:
-    return name.startswith(DUMPED)
-
-
 def _names(graph: Graph) -> dict[str, Value]:
     """Return what every name stands for; tensors before layers, what is ambiguous is left out."""
     layers: dict[str, set[Value]] = {}
@@ -336,10 +299,8 @@ def _names(graph: Graph) -> dict[str, Value]:
             continue
         for port in range(max(node.outputs, 1)):
             value = Value(node.id, port)
-            spelled = node.output_key(port)
-            layers.setdefault(spelled, set()).add(value)
-            if node.outputs > 1 and not port:
-                layers.setdefault(node.name, set()).add(value)
+            for name in (node.output_key(port), *[node.name] * (port == 0)):
+                layers.setdefault(name, set()).add(value)
             for name in node.names_of(port):
                 tensors.setdefault(name, set()).add(value)
     found = layers | tensors
@@ -359,11 +320,8 @@ def _outputs(graph: Graph, names: list[str], known: set[str]) -> list[str | None
         return named
     if len(names) == len(named):
         return list(names)
-    numbered: dict[int, str] = {}
-    for n in names:
-        match = _POSITION.fullmatch(n)
-        if match:
-            numbered.setdefault(int(match[1]), n)
+    # Of several arrays of one number the first one counts.
+    numbered = {int(m[1]): m[0] for m in map(_POSITION.fullmatch, reversed(names)) if m}
     return [numbered.get(i) for i in range(len(named))]
 
 

@@ -14,21 +14,31 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from irdeconv.base.errors import count
 from irdeconv.proof.definition import LayerDefinition, define, is_deconvolution
-from irdeconv.proof.model import Ints, Layer, Obligation, Port, Shape, TypedArray, Unproved
-from irdeconv.verify.adapter import originals, read_by, region
+from irdeconv.proof.linear import NoOutput
+from irdeconv.proof.model import (
+    Ints,
+    Layer,
+    Obligation,
+    Port,
+    Shape,
+    TypedArray,
+    Unproved,
+    need,
+    region,
+)
 from irdeconv.verify.evaluation import (
     LEAST_PRIME,
     PRIMES,
     Draw,
     Evaluation,
     Known,
-    NoOutput,
     Residues,
     room,
 )
@@ -72,8 +82,7 @@ def probe(ob: Obligation, seed: Sequence[int]) -> Probed:
             continue
         done.append(str(list(data)))
         chance = max(chance, float(np.prod(trials)))
-    if not done:
-        raise Unproved("no size was found for which the layer has an output")
+    need(done, "no size was found for which the layer has an output")
     return Probed(tuple(done), chance)
 
 
@@ -83,14 +92,13 @@ class _Probe:
     def __init__(self, ob: Obligation) -> None:
         self.ob = ob
         given = frozenset(ob.twins.values())
-        places = originals(ob)
+        places, read = region(ob.source, ob.wanted, lambda p, _: p in given)
         found = [ob.source.layers[i] for i in places if is_deconvolution(ob.source.layers[i])]
         if len(found) != 1 or found[0].inputs[0] not in given:
             raise Unproved("it is no single deconvolution of data from outside")
         self.layer: Layer = found[0]
-        read = read_by(ob.source, places, given)
-        inside = region(ob.lowered, ob.output, ob.twins.keys())
-        read += [ob.twins[p] for p in read_by(ob.lowered, inside, ob.twins.keys())]
+        _, ends = region(ob.lowered, ob.output, lambda p, _: p in ob.twins)
+        read += [ob.twins[p] for p in ends]
         self.given = list(dict.fromkeys(read))
         self.facts = {p: ob.fact(p) for p in self.given}
         shape = self.facts[self.layer.inputs[0]].shape
@@ -98,6 +106,8 @@ class _Probe:
             raise Unproved("the rank of the data is unknown")
         self.shape: Shape = shape
         self.definition: LayerDefinition = define(self.layer, len(shape))
+        sizes = self.definition.output_shape
+        self.sizes_port = None if sizes is None else self.layer.inputs[sizes]
         self.filter = self._filter()
 
     def _filter(self) -> Ints:
@@ -170,10 +180,9 @@ class _Probe:
         return out
 
     def _is_vector(self, port: Port) -> bool:
-        fact, sizes = self.facts[port], self.definition.output_shape
+        fact = self.facts[port]
         short = fact.shape is not None and len(fact.shape) <= 1
-        asked = sizes is not None and port == self.layer.inputs[sizes]
-        return asked or (short and fact.type in ("i64", "i32"))
+        return port == self.sizes_port or (short and fact.type in ("i64", "i32"))
 
     def _tensor(self, port: Port, draw: Draw) -> Residues:
         """Return random elements: of a filter of its shape, of others one for each channel."""
@@ -190,16 +199,13 @@ class _Probe:
 
     def _vector(self, port: Port, data: Ints, out: dict[Port, Known], draw: Draw) -> Known:
         """Return sizes: as the source computes them, or what a caller may ask for."""
-        try:
+        with suppress(Unproved):
             found = Evaluation(self.ob.source, out, draw).value(port)
             if isinstance(found, TypedArray):
                 return found
-        except Unproved:
-            pass
-        d = self.definition
-        if d.output_shape is None or port != self.layer.inputs[d.output_shape]:
+        if port != self.sizes_port:
             raise Unproved(f"what {self.ob.source.of(port)} computes is not evaluated by the probe")
-        sizes = []
+        d, sizes = self.definition, []
         for a, axis in enumerate(d.data_axes[2:]):
             taps = self.filter[d.filter_axes[-len(d.strides) :][a]]
             full = (data[axis] - 1) * d.strides[a] + d.dilations[a] * (taps - 1) + 1
@@ -208,7 +214,7 @@ class _Probe:
 
 
 def _residues(evaluation: Evaluation, port: Port) -> Residues:
-    return evaluation.residues(evaluation.value(port))
+    return evaluation.lift(evaluation.value(port))
 
 
 def _inside(size: int | tuple[int, int | None], wish: int) -> int:

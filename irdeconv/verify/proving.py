@@ -60,6 +60,12 @@ class Given:
             return None
         return Path(os.fspath(self.model))
 
+    @property
+    def beside(self) -> Path | None:
+        """The file of the weights, if it is named."""
+        weights = self.weights
+        return Path(os.fspath(weights)) if isinstance(weights, str | PathLike) else None
+
 
 def sides(
     model: ModelLike, lowered: ModelLike, *, shapes: Mapping[str, ShapeLike] | None = None
@@ -116,7 +122,9 @@ def _side(
     if not own:
         return replace(side_of(graph), stamp=_stamp(given), warnings=warnings)
     try:
-        model = meant(_read(given), document=given.semantics == "document")
+        assert given.path is not None
+        read = reader.read(given.path, given.beside)
+        model = meant(read, document=given.semantics == "document")
     except Unproved as e:
         return replace(NOTHING, refused=str(e), warnings=warnings)
     if graph.info.ir_version == 10:
@@ -128,19 +136,10 @@ def _side(
     return replace(side, model=reshaped(model, inside), stamp=stamp, warnings=warnings)
 
 
-def _read(given: Given) -> Model:
-    weights = given.weights
-    assert given.path is not None
-    beside = Path(os.fspath(weights)) if isinstance(weights, str | PathLike) else None
-    return reader.read(given.path, beside)
-
-
 def _stamp(given: Given) -> Stamp | None:
-    path, weights = given.path, given.weights
-    if path is None:
+    if given.path is None:
         return None
-    beside = Path(os.fspath(weights)) if isinstance(weights, str | PathLike) else None
-    return stamp_of(path, "xml" if given.staged else None, beside)
+    return stamp_of(given.path, "xml" if given.staged else None, given.beside)
 
 
 def stamp_of(path: Path, kind: str | None = None, weights: Path | None = None) -> Stamp:

@@ -16,6 +16,7 @@ import numpy as np
 from irdeconv.base import progress
 from irdeconv.base.errors import OpError, count, did_you_mean, misused
 from irdeconv.base.form_names import FALLBACK, PHASES
+from irdeconv.base.json_form import json_form
 from irdeconv.base.markup import html_table, line
 from irdeconv.base.tables import printable
 from irdeconv.ir.dtypes import ElementType, of_numpy
@@ -37,8 +38,7 @@ from irdeconv.rewrite.builder import (
 )
 from irdeconv.rewrite.infer_specs import infer_specs, inferred, layer_count
 from irdeconv.verify.check import check
-from irdeconv.verify.raising_compose import Decomposition, Raising
-from irdeconv.verify.raising_resize import resize_unproved, upsampling
+from irdeconv.verify.raising_compose import Decomposition, Raising, resize_unproved, upsampling
 from irdeconv.verify.raising_site import RaisingSite, known_type
 
 PATTERNS = {
@@ -77,11 +77,8 @@ class RaisedLayer:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        names = ("name", "type", "pattern", "reason", "macs_before", "macs_raised", "exact", "note")
-        return {
-            **{name: getattr(self, name) for name in names},
-            "attributes": dict(self.attributes),
-        }
+        keys = "name type pattern reason macs_before macs_raised exact note attributes"
+        return json_form(self, keys, attributes=dict(self.attributes))
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,7 +110,7 @@ class RaisingReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {"layers": [r.to_dict() for r in self.layers]}
+        return json_form(self)
 
     def __str__(self) -> str:
         lines = [
@@ -181,7 +178,8 @@ class _RaisingAttempt:
         known = (n for n in source.topological() if known_type(n) in types)
         cores = [n for n in known if n.id not in self._dead]
         # Joined convolutions come before single ones, which may take a resize with them.
-        for core in progress.each("raising", sorted(cores, key=_turn), name=attrgetter("name")):
+        cores.sort(key=lambda n: {"Concat": 0, "Interpolate": 2}.get(n.type, 1))
+        for core in progress.each("raising", cores, name=attrgetter("name")):
             if core.id in kept:
                 self.layers.append((RaisedLayer(core.name, core.type, None, kept[core.id]), None))
             else:
@@ -240,10 +238,6 @@ def _raise_one(
     except Unproved as e:
         reason = str(e)
     return RaisedLayer(core.name, core.type, None, reason), None
-
-
-def _turn(core: Node) -> int:
-    return {"Concat": 0, "Interpolate": 2}.get(core.type, 1)
 
 
 def _pattern(core: Node, decomposition: Decomposition) -> str:
@@ -306,13 +300,8 @@ def _building(
 
 def _operation(made: Raising) -> BackpropData:
     """Return the deconvolution; OpError where it is none that OpenVINO takes."""
-    op = backprop_data(made.filter.shape[0])(
-        strides=made.strides,
-        pads_begin=made.pads_begin,
-        pads_end=made.pads_end,
-        dilations=made.dilations,
-        output_padding=made.output_padding,
-    )
+    names = ("strides", "pads_begin", "pads_end", "dilations", "output_padding")
+    op = backprop_data(made.filter.shape[0])(**{name: getattr(made, name) for name in names})
     require_fit(op)
     return op
 

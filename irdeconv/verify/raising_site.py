@@ -6,7 +6,7 @@ Find the data that a convolution is computed from, and the node where its deconv
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -24,7 +24,7 @@ from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
 from irdeconv.proof.definition import CONVOLUTIONS, LayerDefinition, define
-from irdeconv.proof.language import listed_call
+from irdeconv.proof.language import ahead, enlarged
 from irdeconv.proof.maps import View
 from irdeconv.proof.model import (
     REFUSED,
@@ -37,13 +37,11 @@ from irdeconv.proof.model import (
     TypedArray,
     Unproved,
     need,
-    vector,
 )
-from irdeconv.proof.operations import ahead, enlarged
-from irdeconv.proof.sizes import LARGEST_SIZES, Case, Expr
-from irdeconv.proof.steps import biased, each
-from irdeconv.proof.symbolic import RegionWalk
-from irdeconv.proof.views import Leaf, Numbers, canonical, data_view, ratio, unsqueezed
+from irdeconv.proof.sizes import LARGEST_SIZES, Case, ratio
+from irdeconv.proof.steps import biased, called, each
+from irdeconv.proof.symbolic import RegionWalk, open_leaf
+from irdeconv.proof.views import Leaf, Numbers, data_view
 from irdeconv.rewrite.compressed_filters import constant
 from irdeconv.verify.adapter import fact_of, layer_of
 from irdeconv.verify.raising_compose import Decomposition, ViewReading
@@ -117,19 +115,8 @@ class GraphWalk:
 
     def leaf(self, value: Value) -> Leaf:
         """Return a value as it is: its open sizes equal nothing else."""
-        kind, shape = fact_of(self.graph.spec(value))
-        name = self.graph.node(value.node).name
-        if shape is None:
-            raise Unproved(f'the rank of "{name}" is not known')
-        sizes = (
-            n if isinstance(n, int) else self._size(f"{name}[{a}]", *n) for a, n in enumerate(shape)
-        )
-        return Leaf(Port(value.node, value.port), kind, tuple(sizes))
-
-    def _size(self, name: str, low: int, high: int | None) -> Expr:
-        return self.case.symbol(
-            name, max(low, LEAST_OPEN if high is None else min(LEAST_OPEN, high)), high
-        )
+        name, fact = self.graph.node(value.node).name, fact_of(self.graph.spec(value))
+        return open_leaf(self.case, Port(value.node, value.port), name, fact, LEAST_OPEN)
 
     def layer(self, node: Node) -> Layer:
         """Return a node as the proof sees it."""
@@ -139,11 +126,11 @@ class GraphWalk:
         """Return what a node computes; Unproved where that cannot be followed."""
         layer = self.layer(node)
         given = [self.get(v, depth) for v in self.graph.inputs_of(node.id)]
-        if layer.type in ("Broadcast", "Tile") and isinstance(given[0], View):
-            layer, given = _repeated(layer, *given)
         try:
-            own = layer.type == "Interpolate"
-            [made] = [_enlarged(layer, *given)] if own else self.region.layer(layer, given, False)
+            if layer.type == "Interpolate":
+                made: Any = _enlarged(self.case, layer, *given)
+            else:
+                [made] = self.region.layer(layer, given, False)
         except REFUSED as e:
             raise Unproved(f"{layer} does not fit its inputs: {e}") from None
         self.values[Value(node.id)] = made
@@ -165,30 +152,16 @@ class GraphWalk:
         return self.step(node, depth + 1)
 
 
-def _repeated(layer: Layer, x: View, given: TypedArray) -> tuple[Layer, list[Any]]:
-    """Return a Broadcast or Tile, which may add axes or go both ways, as the proof follows it."""
-    sizes = vector(given)
-    x = unsqueezed(x, range(len(sizes) - len(x.runs)))
-    if layer.attributes.get("mode") == "bidirectional":
-        sizes = [1] * (len(x.runs) - len(sizes)) + sizes
-        sizes = [n if m == 1 else m for m, n in zip(sizes, x.shape, strict=True)]
-        layer = replace(layer, attributes={"mode": "numpy"})
-    return layer, [x, given._replace(array=np.array(sizes))]
-
-
-def _enlarged(layer: Layer, x: View, *given: TypedArray) -> View:
-    """Repeat elements by whole factors, also by sizes, which the proof's step does not follow."""
+def _enlarged(case: Case, layer: Layer, x: View, *given: TypedArray) -> View:
+    """Repeat elements by whole factors, however many there are: the proof limits them."""
     mode = layer.attributes["mode"]
     need(mode == "nearest", f"{layer} is of the mode {mode}")
-    call, sizes = listed_call(layer)[0], list[Any]()
-    scales = layer.attributes.get("shape_calculation_mode") == "scales"
-    if not scales:  # places stand for sizes, which may be open
-        sizes = vector(given[0])
-        given = (given[0]._replace(array=np.arange(len(sizes))), *given[1:])
-    for a, v in enlarged(call, len(x.runs), given)[1]:
-        f = int(v) if scales else ratio(sizes[v], x.shape[a])
+    call = called(case, layer)
+    scales, targets = enlarged(call, x.ndim, given)
+    for a, v in targets:
+        f = int(v) if scales else ratio(v, x.shape[a])
         text = f"scales by {v}, no whole factors" if scales else "resizes by no known whole factor"
-        need(f >= 1 and f == (v if scales else f), f"{layer} {text}")
+        call.need(f >= 1 and (f == v or not scales), text)
         repeats = f == 1 or ahead(call, f) in (0, 1)
         need(repeats, f"the coordinates of {layer} do not repeat elements")
         x = each(x, a, np.zeros(f, np.int64)) if f > 1 else x
@@ -256,26 +229,28 @@ class RaisingSite:
             return None
         candidates: list[RaisingCandidate] = []
         for source in self._sources():
-            try:
+            with self._noting():
                 candidates += filter(self._enlarges, self._from(source))
-            except Unproved as e:
-                self.refused[str(e)] = None
         for candidate in sorted(candidates, key=RaisingCandidate.rank, reverse=True):
-            try:
+            with self._noting():
                 return candidate.built(self)
-            except Unproved as e:
-                self.refused[str(e)] = None
         before = {known_type(self._node(v)) for chain in self._chains for v in chain}
         if before & {*ENLARGING} or "DepthToSpace" in self._behind():
             raise Unproved("; ".join(self.refused) or "nothing enlarges its axes by whole factors")
         return None
 
-    def _enlarges(self, candidate: RaisingCandidate) -> bool:
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Note why something is not understood, and go on."""
         try:
-            return candidate.reading.enlarges > 1
+            yield
         except Unproved as e:
             self.refused[str(e)] = None
-            return False
+
+    def _enlarges(self, candidate: RaisingCandidate) -> bool:
+        with self._noting():
+            return candidate.reading.enlarges > 1
+        return False
 
     def _node(self, value: Value) -> Node:
         return self.graph.node(value.node)
@@ -308,12 +283,9 @@ class RaisingSite:
 
     def _behind(self) -> set[str]:
         """Return the types of the users, and of those of a bias."""
-
-        def users(node: Node) -> list[Node]:
-            return [self.graph.node(i) for i, _ in self.graph.users(Value(node.id))]
-
-        behind = users(self.core)
-        return {known_type(m) for n in behind for m in (n, *users(n) * (known_type(n) == "Add"))}
+        graph, ids = self.graph, self.graph.successors(self.core.id)
+        ids += [i for n in ids if known_type(graph.node(n)) == "Add" for i in graph.successors(n)]
+        return {known_type(graph.node(i)) for i in ids}
 
     @cached_property
     def _chains(self) -> list[list[Value]]:
@@ -361,7 +333,7 @@ class RaisingSite:
         walk.values[value] = TypedArray(array, dtype.name)
         grouped = part.type == "GroupConvolution"
         definition = define(walk.layer(part), array.ndim - grouped)
-        weights = canonical(definition, walk.values[value])
+        weights = definition.ordered(array)
         return definition, int(weights.shape[0] * weights.shape[2])
 
     def _convolve(self, part: Node, chain: list[Value], walk: GraphWalk) -> None:
@@ -399,7 +371,7 @@ class RaisingSite:
     def _follow(self, node: Node, ended: RaisingCandidate) -> Any:
         """Follow a node behind; return the bias of what it computes, False where it stays."""
         value, walk = Value(ended.end), ended.walk
-        try:
+        with self._noting():
             if known_type(node) == "Add" and value == Value(self.core.id):
                 view = walk.values[value]
                 bias = self._bias(node, value, view)
@@ -407,23 +379,20 @@ class RaisingSite:
                     return False
                 # Its numbers are moved instead of its values, of which some may be 0.
                 numbers = Numbers(view.type, np.arange(view.shape[1]))
-                walk.values[Value(node.id)] = biased(walk.case, walk.layer(node), view, numbers)
+                call = called(walk.case, walk.layer(node))
+                walk.values[Value(node.id)] = biased(call, view, numbers)
                 return bias
-            if known_type(node) not in BEHIND or moved_input(self.graph, node) != value:
-                return False
-            walk.step(node)
-        except Unproved as e:
-            self.refused[str(e)] = None
-            return False
-        return ended.bias
+            if known_type(node) in BEHIND and moved_input(self.graph, node) == value:
+                walk.step(node)
+                return ended.bias
+        return False
 
     def _bias(self, node: Node, value: Value, view: View) -> Array | None:
         """Return the constant that an Add puts on every channel, None where it is none."""
         other = [v for v in self.graph.inputs_of(node.id) if v != value]
         array = folded(self.graph, other[0]) if len(other) == 1 else None
-        if not isinstance(node.op, Add) or node.op.auto_broadcast != "numpy":
-            return None
-        if array is None or not _is_finite(array):
+        numpy = isinstance(node.op, Add) and node.op.auto_broadcast == "numpy"
+        if not numpy or array is None or not _is_finite(array):
             return None
         with suppress(ValueError):
             column = (1, view.shape[1], *(1 for _ in view.runs[2:]))

@@ -1,9 +1,16 @@
-"""Reduce a failing model stage by stage, until no smaller one still fails."""
+"""Reduce a failing model stage by stage, until no smaller one still fails.
+
+For a comparison also: cut out the piece around the first layer that differs, with both sides, its
+inputs and outputs.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+import json
+import math
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,55 +20,48 @@ from irdeconv.base.errors import Diagnostic, IrdeconvError, NothingToReduceError
 from irdeconv.base.json_form import json_form
 from irdeconv.base.markup import html_text, html_title, line
 from irdeconv.base.tables import printable
-from irdeconv.ir.graph import Graph, Node, unique
+from irdeconv.formats.arrays import npz
+from irdeconv.formats.atomic import failures, together
+from irdeconv.formats.xml_writer import stage_ir
+from irdeconv.ir.graph import Graph, Node, Value, unique
 from irdeconv.ir.spec import Array
+from irdeconv.kernels.blas import one_blas_thread
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.lower_deconv import lower
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.runtime.feeds import Binder, Feeds
-from irdeconv.verify import (
-    reduce_steps,
-)
+from irdeconv.runtime.plan import Plan
+from irdeconv.verify import reduce_search
+from irdeconv.verify.comparison import Comparison
+from irdeconv.verify.difference import TensorDifference
 from irdeconv.verify.openvino import openvino
+from irdeconv.verify.partner import Partner
 from irdeconv.verify.raising import raise_proved
 from irdeconv.verify.reduce_checks import (
     INPUTS,
     CallCheck,
+    Check,
     CommandCheck,
+    ComparingCheck,
     OpenVinoCheck,
+    Outcome,
     PairCheck,
     VerbCheck,
-    Wanted,
     parse_command,
     plan_of,
 )
-from irdeconv.verify.reduce_pieces import guess
-from irdeconv.verify.reduce_search import Check, Exhausted, Outcome, Search, Variant
+from irdeconv.verify.reduce_pieces import Knife, ModelSize, Unit, Variant, guess
+from irdeconv.verify.reduce_search import Exhausted, Search
 
 ROUNDS = 3  # of all stages; what one leaves out may let another leave out more
 
-Stage = Callable[[Search], None]
-STAGES: Mapping[str, Stage] = {
-    "leaving out layers": reduce_steps.fewer_layers,
-    "shrinking sizes": reduce_steps.smaller,
-    "simplifying attributes": reduce_steps.plainer_attributes,
-    "simplifying numbers": reduce_steps.simpler_numbers,
-    "leaving out notes": reduce_steps.without_notes,
+STAGES: Mapping[str, Callable[[Search], None]] = {
+    "leaving out layers": reduce_search.fewer_layers,
+    "shrinking sizes": reduce_search.smaller,
+    "simplifying attributes": reduce_search.plainer_attributes,
+    "simplifying numbers": reduce_search.simpler_numbers,
+    "leaving out notes": reduce_search.without_notes,
 }
-
-
-@dataclass(frozen=True)
-class ModelSize:
-    """How large a model is: its layers (constants, inputs and outputs are none), constants."""
-
-    layers: int
-    constant_bytes: int
-
-    @staticmethod
-    def of(graph: Graph) -> ModelSize:
-        """Measure an inferred graph."""
-        constants = sum(n.spec().nbytes or 0 for n in graph.nodes("Const"))
-        return ModelSize(len(Variant((graph,), {}).layers), constants)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -113,7 +113,7 @@ class Reduced:
             self,
             "layers layers_before constant_bytes constant_bytes_before inputs found checks repeated"
             " undecided seconds stopped",
-            layers=[{"name": n.name, "type": n.type} for n in self.layers],
+            layers=_listed_layers(self.piece),
             layers_before=self.before.layers,
             constant_bytes=self.after.constant_bytes,
             constant_bytes_before=self.before.constant_bytes,
@@ -132,29 +132,24 @@ class Reduced:
         return printable(f"{count(self.before.layers, 'layer')} -> {self.after.layers}: {names}")
 
 
-def shrink(
-    original: Variant,
-    check: Check,
-    outcome: Outcome,
-    *,
-    max_checks: int | None = None,
-    seconds: float | None = None,
-    clock: Callable[[], float] = time.monotonic,
-) -> Reduced:
-    """Return the smallest failing variant within the limits; an interruption is one."""
-    search = Search(check, original, outcome, max_checks, seconds, clock)
-    stopped = None
+def _listed_layers(variant: Variant) -> list[dict[str, str]]:
+    """Return the JSON form of the layers."""
+    return [{"name": n.name, "type": n.type} for n in variant.layers]
+
+
+def shrink(search: Search) -> Reduced:
+    """Return the smallest failing variant within the search's limits; an interruption is one."""
+    before, stopped = search.best.size, None
     try:
         _search(search)
     except Exhausted as e:
         stopped = str(e)
     except KeyboardInterrupt:
         stopped = "interrupted"
-    best = search.best
     return Reduced(
-        piece=best,
-        before=ModelSize.of(original.graph),
-        after=ModelSize.of(best.graph),
+        piece=search.best,
+        before=before,
+        after=search.best.size,
         found=search.outcome.said,
         checks=search.checks,
         repeated=search.repeated,
@@ -165,7 +160,7 @@ def shrink(
 
 
 def _search(search: Search) -> None:
-    reduce_steps.exact_shapes(search)
+    reduce_search.exact_shapes(search)
     for number in range(ROUNDS):
         before = search.best
         for what, stage in STAGES.items():
@@ -174,33 +169,6 @@ def _search(search: Search) -> None:
                 stage(search)
         if search.best is before:
             return
-
-
-def require_failure(
-    check: Check, original: Variant, *, twice: bool, explain: Callable[[], str | None] = str
-) -> Outcome:
-    """Return what a check says of the original, which it has to fail.
-
-    Raises NothingToReduceError (E509) with what it said instead, also where two runs differ;
-    `explain` may know why the fault does not show.
-    """
-    first = check(original)
-    if twice:
-        second = check(original)
-        if first.fails != second.fails:
-            runs = f"first: {first.said}; then: {second.said}"
-            raise nothing_to_reduce(
-                f"the check does not say the same of the same model: {runs}", FLAKY
-            )
-    if not first.fails:
-        why = explain()
-        raise nothing_to_reduce(
-            why or f"the fault does not show in the model: {first.said}", check.hint
-        )
-    return first
-
-
-FLAKY = "make the check repeatable: fixed seeds, one thread, no cache"
 
 
 def nothing_to_reduce(message: str, hint: str) -> IrdeconvError:
@@ -239,14 +207,11 @@ def _take_names(graph: Graph, names: Sequence[str]) -> None:
     if len(mine) != len(names):
         has = f"{count(len(mine), 'input')}, the first model {len(names)}"
         raise misused(f"the second model has {has}")
-    if {n.name for n in mine} == set(names):
-        return
-    for node, name in zip(mine, names, strict=True):
-        node.name = name
-    others = [n for n in graph.nodes() if n not in mine]
-    renamed = unique([*names, *(n.name for n in others)])[len(names) :]
-    for node, name in zip(others, renamed, strict=True):
-        node.name = name
+    if {n.name for n in mine} != set(names):
+        others = [n for n in graph.nodes() if n.type != "Parameter"]
+        renamed = unique([*names, *(n.name for n in others)])
+        for node, name in zip([*mine, *others], renamed, strict=True):
+            node.name = name
 
 
 def guessed_feeds(graph: Graph, seed: int) -> dict[str, Array]:
@@ -284,7 +249,6 @@ class Task:
     max_checks: int | None = None
     seconds: float | None = None
     file: Path | None = None
-    clock: Callable[[], float] = time.monotonic
 
     def require_sense(self) -> None:
         """Raise UsageError where the task is none."""
@@ -308,8 +272,7 @@ class Task:
     def made_check(self) -> Check:
         """Return the check."""
         if isinstance(self.check, str):
-            wanted = None if self.fails_with is None else Wanted(self.fails_with)
-            return CommandCheck(parse_command(self.check), self.timeout, wanted)
+            return CommandCheck(parse_command(self.check), self.timeout, self.fails_with)
         if self.check is not None:
             return CallCheck(self.check)
         if self.verb is not None:
@@ -329,37 +292,38 @@ def reduce_model(graph: Graph, inputs: Feeds, task: Task) -> Reduced:
     graphs = [graph, task.compare] if isinstance(task.compare, Graph) else [graph]
     original, check = variant_of(graphs, inputs), task.made_check()
     outcome = _seen_to_fail(task, check, original)
-    done = shrink(
-        original,
-        check,
-        outcome,
-        max_checks=task.max_checks,
-        seconds=task.seconds,
-        clock=task.clock,
-    )
+    done = shrink(Search(check, original, outcome, task.max_checks, task.seconds))
     return replace(done, in_one_piece=isinstance(check, OpenVinoCheck) and check.whole)
 
 
 def _seen_to_fail(task: Task, check: Check, original: Variant) -> Outcome:
-    if isinstance(check, OpenVinoCheck):
-        if check.compare(original).passed:
-            check.whole = True
-        return require_failure(check, original, twice=False)
-    if isinstance(check, PairCheck):
-        check.compare(original)
-    outcome = require_failure(
-        check,
-        original,
-        twice=isinstance(check, CommandCheck | CallCheck),
-        explain=lambda: _changed_by_writing(task, check, original),
-    )
+    """Return what a check says of the original, which it has to fail.
+
+    Raises NothingToReduceError (E509) with what it said instead, also where two runs differ.
+    """
+    if isinstance(check, ComparingCheck):
+        result = check.compare(original)
+        if isinstance(check, OpenVinoCheck):
+            check.whole = result.passed
+    outcome = check(original)
+    if isinstance(check, CommandCheck | CallCheck):
+        again = check(original)
+        if outcome.fails != again.fails:
+            runs = f"first: {outcome.said}; then: {again.said}"
+            message = f"the check does not say the same of the same model: {runs}"
+            hint = "make the check repeatable: fixed seeds, one thread, no cache"
+            raise nothing_to_reduce(message, hint)
+    if not outcome.fails:
+        why = _changed_by_writing(task, check, original)
+        message = why or f"the fault does not show in the model: {outcome.said}"
+        raise nothing_to_reduce(message, check.hint)
     if isinstance(check, CallCheck):
         check.seen = True
     if isinstance(check, CommandCheck) and check.wanted is None and check.last is not None:
         if check.last.code in NOT_RUN:
             message = f"a shell cannot run a command of the check: {outcome.said}"
             raise nothing_to_reduce(message, f"--fails-with {check.last.code} if it is the fault")
-        check.wanted = Wanted.like(check.last)
+        check.wanted = check.last.failure
     return outcome
 
 
@@ -370,3 +334,142 @@ def _changed_by_writing(task: Task, check: Check, original: Variant) -> str | No
     if any(INPUTS in w for w in check.words) or not check.run(task.file, original).fails:
         return None
     return f"{task.file} fails the check as it stands, but not as irdeconv writes it anew"
+
+
+LAYER, OTHER, ARRAYS = "layer.xml", "other.xml", "inputs.npz"
+OUTPUTS_A, OUTPUTS_B, REPORT = "outputs_a.npz", "outputs_b.npz", "report.json"
+NAMES = (LAYER, "layer.bin", OTHER, "other.bin", ARRAYS, OUTPUTS_A, OUTPUTS_B, REPORT)
+
+
+@dataclass(frozen=True)
+class Around:
+    """A piece that shows the first difference, and what both sides make of its inputs."""
+
+    piece: Variant
+    first: TensorDifference
+    outputs_a: dict[str, Array]
+    outputs_b: dict[str, Array]
+
+    def commands(self, peer: str | None) -> list[str]:
+        """Return what shows the difference, in the folder of the files."""
+        others = [OTHER] if len(self.piece.graphs) > 1 else [peer] if peer else []
+        commands = [["compare", LAYER, other, "-i", ARRAYS] for other in (*others, OUTPUTS_B)]
+        return [shlex.join(["irdeconv", *command]) for command in commands]
+
+    def report(self, peer: str | None) -> dict[str, Any]:
+        """Return the JSON form."""
+        files = {
+            LAYER: "the first model's layers, layer.bin beside it",
+            ARRAYS: "what flows into them on the second side, by name",
+            OUTPUTS_A: "what the first model's layers make of these inputs",
+            OUTPUTS_B: "what the second side has there",
+            OTHER: "the second model's layers, other.bin beside it",
+        }
+        if len(self.piece.graphs) < 2:
+            del files[OTHER]
+        return {
+            "schema": "irdeconv/piece/1",
+            "first_difference": str(self.first),
+            "layers": _listed_layers(self.piece),
+            "files": files,
+            "see_it": self.commands(peer),
+            "difference": {k: _finite(v) for k, v in self.first.to_dict().items()},
+        }
+
+
+def _finite(value: Any) -> Any:
+    """Return a number as JSON can spell it."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def find_around(
+    plan: Plan,
+    start: Callable[[], Partner],
+    inputs: Feeds,
+    result: Comparison,
+    other: Graph | None,
+) -> Around | None:
+    """Cut out what first differs, by asking the partner once more; None where nothing does.
+
+    `result` is the comparison of the plan with the partner that `start` makes; `other` is that
+    side's graph, where it is one.
+    """
+    first = result.first_difference
+    if first is None:
+        return None
+    graphs = [plan.graph] if other is None else [plan.graph, other]
+    known = {t.node for t in result.tensors if t.node is not None and not t.output}
+    knife = Knife(variant_of(graphs, inputs), known=known)
+    unit = _unit(plan.graph, knife, first)
+    borders = {value.node for value in knife.borders([unit])}
+    arrays, ends = _fetched(plan, start, borders | {unit[0]})
+    for value, array in arrays.items():
+        if value.node in borders:
+            knife.flow.replace(value, array)
+    piece = knife.piece([unit])
+    if piece is None:
+        return None
+    a = plan_of(piece.graph, piece.feeds).run(piece.feeds)
+    keys = [_key(piece.graph, n) for n in piece.graph.results]
+    return Around(
+        piece=piece,
+        first=first,
+        outputs_a=dict(zip(keys, a.values(), strict=True)),
+        outputs_b=_theirs(plan.graph, unit, arrays, ends),
+    )
+
+
+def _fetched(
+    plan: Plan, start: Callable[[], Partner], wanted: Collection[int]
+) -> tuple[dict[Value, Array], list[Array | None]]:
+    """Return what a partner has of some nodes, and the model outputs."""
+    arrays: dict[Value, Array] = {}
+    with one_blas_thread(), closing(start()) as partner:
+        for node in (step.node for step in plan.stepwise().steps):
+            found = partner.fetch(node)
+            if found is not None and node.id in wanted:
+                ports = enumerate(found.arrays)
+                arrays |= {Value(node.id, port): a for port, a in ports if a is not None}
+        return arrays, partner.outputs()
+
+
+def _unit(graph: Graph, knife: Knife, first: TensorDifference) -> Unit:
+    """Return the layer that a difference is of, or the output."""
+    assert first.node is not None
+    units = {u[0]: u for u in knife.units}
+    return units.get(first.node) or units[graph.inputs_of(first.node)[0].node]
+
+
+def _theirs(
+    graph: Graph, unit: Unit, arrays: dict[Value, Array], ends: list[Array | None]
+) -> dict[str, Array]:
+    """Return what the second side has of a layer or output."""
+    node = graph.node(unit[0])
+    if node.type != "Result":
+        return {node.output_key(v.port): a for v, a in sorted(arrays.items()) if v.node == node.id}
+    index = [n.id for n in graph.results].index(node.id)
+    found = ends[index] if index < len(ends) else None
+    return {} if found is None else {_key(graph, node): found}
+
+
+def _key(graph: Graph, result: Node) -> str:
+    source = graph.inputs_of(result.id)[0]
+    return graph.node(source.node).output_key(source.port)
+
+
+def write_around(around: Around, folder: Path, peer: str | None) -> None:
+    """Write the files, all or none, into a folder (made if missing); FileAccessError."""
+    with failures(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    arrays = {
+        ARRAYS: around.piece.inputs,
+        OUTPUTS_A: around.outputs_a,
+        OUTPUTS_B: around.outputs_b,
+    }
+    with together() as files:
+        for graph, name in zip(around.piece.graphs, (LAYER, OTHER), strict=False):
+            stage_ir(standardize(graph), folder / name, files)
+        for name, content in arrays.items():
+            files.write(folder / name, npz(content))
+        report = json.dumps(around.report(peer), indent=1) + "\n"
+        files.write(folder / REPORT, report.encode())

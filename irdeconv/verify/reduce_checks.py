@@ -8,13 +8,13 @@ import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -28,12 +28,36 @@ from irdeconv.kernels.threads import Threads
 from irdeconv.ops.basic import Parameter
 from irdeconv.rewrite.infer_specs import infer_specs
 from irdeconv.rewrite.standardize import standardize
+from irdeconv.runtime.peers import last_line
 from irdeconv.runtime.plan import Plan, build_plan
 from irdeconv.runtime.schedule import Settings
 from irdeconv.verify.comparison import Comparison, compare_plan
 from irdeconv.verify.openvino import AS_STATED, OpenVinoPartner, openvino, refused
 from irdeconv.verify.partner import Fetched, Partner, PlanPartner
-from irdeconv.verify.reduce_search import Outcome, Variant
+from irdeconv.verify.reduce_pieces import Variant
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a check said of a variant.
+
+    `fails` says that the fault shows, `said` what was seen, in a line. `suspects` are names of
+    layers that the check itself names. `valid` is False where it could say nothing.
+    """
+
+    fails: bool
+    said: str
+    suspects: tuple[str, ...] = ()
+    valid: bool = True
+
+
+class Check(Protocol):
+    """Says whether the fault shows in a variant; `hint` helps if it does not show in the model."""
+
+    hint: str
+
+    def __call__(self, variant: Variant) -> Outcome:
+        """Check one variant."""
 
 
 def plan_of(graph: Graph, feeds: dict[str, Array]) -> Plan:
@@ -48,19 +72,25 @@ def plan_of(graph: Graph, feeds: dict[str, Array]) -> Plan:
     return build_plan(ready, settings=Settings(False, Threads(1)))
 
 
-@dataclass
-class Judgement:
-    """Turns comparisons into outcomes; once a mistake is known by its kind, only that one counts.
+_NUMBERS = re.compile(r"[-+(]*\d.*")  # sizes and values change while a mistake stays the same
 
-    Otherwise cutting sizes would end at two numbers that differ, whatever the mistake was.
+
+@dataclass
+class ComparingCheck:
+    """Both sides differ by more than rounding explains, layer by layer or in an output.
+
+    Once a mistake is known by its `kind`, only that one counts: otherwise cutting sizes would end
+    at two numbers that differ, whatever the mistake was.
     """
 
+    tolerance: float | None = None
     kind: str | None = None
+    hint: str = "other inputs (-i) or a smaller --tolerance may show it"
 
-    def of(self, compare: Callable[[], Comparison]) -> Outcome:
-        """Return what a comparison says; one that cannot be made says nothing."""
+    def __call__(self, variant: Variant) -> Outcome:
+        """Compare the variant's sides; a comparison that cannot be made says nothing."""
         try:
-            result = compare()
+            result = self.compare(variant)
         except IrdeconvError as e:
             first = next(iter(e.diagnostics), None)
             return Outcome(False, first.message if first else type(e).__name__, valid=False)
@@ -73,23 +103,6 @@ class Judgement:
             self.kind = kind
         suspects = (found.name, found.name.rpartition(".")[0])
         return Outcome(self.kind in ("", kind), str(found), suspects)
-
-
-AGREES = "other inputs (-i) or a smaller --tolerance may show it"
-_NUMBERS = re.compile(r"[-+(]*\d.*")  # sizes and values change while a mistake stays the same
-
-
-@dataclass
-class ComparingCheck:
-    """Both sides differ by more than rounding explains, layer by layer or in an output."""
-
-    tolerance: float | None = None
-    judgement: Judgement = field(default_factory=Judgement)
-    hint: str = AGREES
-
-    def __call__(self, variant: Variant) -> Outcome:
-        """Compare the variant's two sides on its inputs."""
-        return self.judgement.of(lambda: self.compare(variant))
 
     def compare(self, variant: Variant) -> Comparison:
         """Return the comparison; raises what `compare` raises."""
@@ -161,12 +174,6 @@ def _outputs(file: Path, arrays: list[Array]) -> list[Array | None]:
         raise refused(f"OpenVINO does not execute {file}: {e}") from None
 
 
-def write_variant(variant: Variant, path: Path) -> None:
-    """Write the files of `stage_variant`, all or none."""
-    with together() as files:
-        stage_variant(variant, path, files)
-
-
 def stage_variant(variant: Variant, path: Path, files: Files) -> list[Path]:
     """Write `path` (.xml), its .bin, an .npz of the inputs, and the other side's model if any.
 
@@ -209,44 +216,29 @@ class Ran:
         return f"returned {self.code}"
 
     @property
-    def last_line(self) -> str:
-        """The last line that it printed."""
-        lines = [line.strip() for line in self.printed.splitlines() if line.strip()]
-        return lines[-1] if lines else ""
+    def failure(self) -> str:
+        """The `--fails-with` of this failure."""
+        if self.code is None:
+            return "timeout"
+        return signal_name(-self.code) if self.code < 0 else str(self.code)
 
+    def shows(self, wanted: str) -> bool:
+        """Whether the command failed as `--fails-with` says.
 
-@dataclass(frozen=True)
-class Wanted:
-    """Which failure is looked for: an exit code, a timeout, a text in what is printed.
-
-    Parsed from `--fails-with`: a number, a signal such as SIGSEGV, `timeout`, `any` (every code but
-    0 and 125), or else a text.
-    """
-
-    text: str
-
-    def matches(self, ran: Ran) -> bool:
-        """Whether a command failed in this way."""
-        if self.text == "timeout":
-            return ran.code is None
-        if ran.code is None:
-            return False
-        if self.text == "any":
-            return ran.code not in (0, SKIP)
-        if re.fullmatch(r"-?\d{1,5}", self.text):
-            return ran.code == int(self.text)
-        number = getattr(signal, self.text, None) if self.text.startswith("SIG") else None
+        That is a number, a signal such as SIGSEGV, `timeout`, `any` (every code but 0 and 125), or
+        else a text in what is printed.
+        """
+        if wanted == "timeout" or self.code is None:
+            return wanted == "timeout" and self.code is None
+        if wanted == "any":
+            return self.code not in (0, SKIP)
+        if re.fullmatch(r"-?\d{1,5}", wanted):
+            return self.code == int(wanted)
+        number = getattr(signal, wanted, None) if wanted.startswith("SIG") else None
         if number is not None:
             # A shell reports a signal as 128 + its number.
-            return ran.code in (-number, 128 + number)
-        return self.text in ran.printed
-
-    @staticmethod
-    def like(ran: Ran) -> Wanted:
-        """Return the failure that a run has shown."""
-        if ran.code is None:
-            return Wanted("timeout")
-        return Wanted(signal_name(-ran.code) if ran.code < 0 else str(ran.code))
+            return self.code in (-number, 128 + number)
+        return wanted in self.printed
 
 
 def signal_name(number: int) -> str:
@@ -283,7 +275,7 @@ class CommandCheck:
 
     words: list[str]
     timeout: float
-    wanted: Wanted | None = None
+    wanted: str | None = None
     last: Ran | None = None
     hint: str = "the command has to fail on the model itself; --fails-with names the failure"
 
@@ -292,20 +284,18 @@ class CommandCheck:
         with TemporaryDirectory(prefix="irdeconv-") as folder:
             path = Path(folder, "model.xml")
             try:
-                write_variant(variant, path)
+                with together() as files:
+                    stage_variant(variant, path, files)
             except IrdeconvError as e:
-                return Outcome(
-                    False, f"it cannot be written: {e.diagnostics[0].message}", valid=False
-                )
+                said = f"it cannot be written: {e.diagnostics[0].message}"
+                return Outcome(False, said, valid=False)
             return self.run(path, variant)
 
     def run(self, path: Path, variant: Variant) -> Outcome:
         """Run the command on a file whose inputs, if there are any, lie beside it."""
         ran = self.last = execute(filled(self.words, path), self.timeout)
-        wanted = self.wanted or Wanted("any")
-        fails = wanted.matches(ran)
-        said = f"the command {ran.ended}"
-        said += f": {ran.last_line}" if ran.last_line else ""
+        fails, last = ran.shows(self.wanted or "any"), last_line(ran.printed)
+        said = f"the command {ran.ended}" + (f": {last}" if last else "")
         suspects = _mentioned(ran.printed, variant) if fails else ()
         return Outcome(fails, said, suspects, valid=ran.code != SKIP)
 
@@ -318,25 +308,22 @@ def filled(words: list[str], path: Path) -> list[str]:
 
 def execute(words: list[str], timeout: float) -> Ran:
     """Run a command without a terminal; all its processes end with it, or after `timeout` s."""
-    with TemporaryDirectory(prefix="irdeconv-") as folder:
-        printed = Path(folder, "printed")
-        with printed.open("wb") as out:
-            process = subprocess.Popen(  # noqa: S603 - what the user gave to `--check`
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            try:
-                code: int | None = process.wait(timeout)
-            except subprocess.TimeoutExpired:
-                code = None
-            finally:
-                _end(process)
-        with printed.open("rb") as file:
-            file.seek(max(printed.stat().st_size - READ_BYTES, 0))
-            return Ran(code, file.read().decode("utf-8", "replace"))
+    with TemporaryFile() as printed:
+        process = subprocess.Popen(  # noqa: S603 - what the user gave to `--check`
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code: int | None = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            _end(process)
+        printed.seek(max(printed.seek(0, os.SEEK_END) - READ_BYTES, 0))
+        return Ran(code, printed.read().decode("utf-8", "replace"))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -379,20 +366,15 @@ class CallCheck:
         return Outcome(fails, "the check says so" if fails else "the check says no")
 
 
-@dataclass(frozen=True)
-class ErrorKind:
-    """An error as a kind of failure: its class and the codes of its diagnostics."""
-
-    type: str
-    codes: frozenset[str]
-
-
 @dataclass
 class VerbCheck:
-    """A function of irdeconv raises on a variant what it raised on the original."""
+    """A function of irdeconv raises on a variant what it raised on the original.
+
+    `wanted` has the class of that error and the codes of its diagnostics.
+    """
 
     function: Callable[[Variant], Any]
-    wanted: ErrorKind | None = None
+    wanted: tuple[type, set[str]] | None = None
     hint: str = "the verb has to raise an error for the model itself"
 
     def __call__(self, variant: Variant) -> Outcome:
@@ -400,13 +382,10 @@ class VerbCheck:
         try:
             self.function(variant)
         except Exception as e:
-            seen = ErrorKind(type(e).__name__, frozenset(_codes(e)))
+            diagnostics = getattr(e, "diagnostics", ())
+            seen = type(e), {d.code for d in diagnostics}
             self.wanted = self.wanted or seen
             first = str(e).splitlines()[0] if str(e) else ""
-            layers = tuple(d.layer for d in getattr(e, "diagnostics", ()) if d.layer)
-            return Outcome(seen == self.wanted, f"{seen.type}: {first}", layers)
+            layers = tuple(d.layer for d in diagnostics if d.layer)
+            return Outcome(seen == self.wanted, f"{type(e).__name__}: {first}", layers)
         return Outcome(False, "it works")
-
-
-def _codes(error: Exception) -> Iterable[str]:
-    return (d.code for d in getattr(error, "diagnostics", ()))

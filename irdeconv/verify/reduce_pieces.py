@@ -1,29 +1,105 @@
-"""Pieces of a variant: some of its layers, with the values that flow into them as inputs.
+"""Variants of a model, and their pieces: some layers, what flows into them as inputs.
 
-Both sides of a comparison are cut at the same places. Layers are matched by name; a layer that only
-one side has belongs to the matched layers that read it. Values are computed lazily.
+A variant is a graph, or those of both sides, and the values of its inputs. Both sides of a
+comparison are cut at the same places. Layers are matched by name; a layer that only one side has
+belongs to the matched layers that read it. Values are computed lazily.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from irdeconv.base import progress
 from irdeconv.ir.constant import ArrayData
-from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.graph import Graph, Node, Value, upstream
 from irdeconv.ir.op import Op, as_tuple
 from irdeconv.ir.spec import Array, Interval, Spec
 from irdeconv.kernels.blas import one_blas_thread
-from irdeconv.ops.basic import Const, Parameter, Result
-from irdeconv.verify.partner import layer_keys, other_parts
-from irdeconv.verify.reduce_search import PASSIVE, Variant, is_valid, layers
+from irdeconv.ops.basic import Const, Opaque, Parameter, Result
+from irdeconv.rewrite.infer_specs import infer_specs
+from irdeconv.verify.partner import matched
 
+PASSIVE = ("Parameter", "Const", "Result")  # what is no layer of its own
 KEPT_BYTES = 1 << 29
+Edit = Callable[[Node], Op | None]
+
+
+class ModelSize(NamedTuple):
+    """How large a model is: its layers (constants, inputs and outputs are none), constants."""
+
+    layers: int
+    constant_bytes: int
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Inferred graphs with the same inputs and outputs in the same order; the first one counts.
+
+    `feeds` has an array per input, by the name of its Parameter in the first graph.
+    """
+
+    graphs: tuple[Graph, ...]
+    feeds: dict[str, Array]
+
+    def __repr__(self) -> str:
+        return f"Variant({', '.join(map(repr, self.graphs))})"
+
+    @property
+    def graph(self) -> Graph:
+        """The first graph."""
+        return self.graphs[0]
+
+    @property
+    def layers(self) -> list[Node]:
+        """The layers of the first graph, producers first; constants, inputs, outputs are none."""
+        return [n for n in self.graph.topological() if n.type not in PASSIVE]
+
+    @property
+    def inputs(self) -> dict[str, Array]:
+        """The values of the inputs by the names under which other runtimes know them as well."""
+        names = zip(self.graph.inputs, self.graph.parameters, strict=True)
+        return {name: self.feeds[node.name] for name, node in names}
+
+    @property
+    def size(self) -> ModelSize:
+        """How large the first graph is."""
+        constants = sum(n.spec().nbytes or 0 for n in self.graph.nodes("Const"))
+        return ModelSize(len(self.layers), constants)
+
+    def edited(self, edit: Edit, feeds: Mapping[str, Array] | None = None) -> Variant | None:
+        """Return a copy with other operations and feeds; None if nothing changes or fits."""
+        changed, graphs = feeds is not None, []
+        for graph in self.graphs:
+            new = graph.copy()
+            for node in new.nodes():
+                op = edit(node)
+                if op is not None:
+                    new.replace_op(node.id, op)
+                    changed = True
+            if not is_valid(new, graph):
+                return None
+            graphs.append(new)
+        return Variant(tuple(graphs), {**self.feeds, **(feeds or {})}) if changed else None
+
+
+def is_valid(graph: Graph, before: Graph | None = None) -> bool:
+    """Whether a graph fits, inferred in place; unknown operations need the inputs of `before`."""
+    if any(d.severity == "error" for d in infer_specs(graph)):
+        return False
+    for node in graph.nodes():
+        if any(p.severity == "error" for p in node.op.problems()):
+            return False
+        if isinstance(node.op, Opaque) and before is not None and node.id in before:
+            new, old = graph.input_specs(node.id), before.input_specs(node.id)
+            if [(s.dtype, s.shape) for s in new] != [(s.dtype, s.shape) for s in old]:
+                return False
+    return True
 
 
 @dataclass
@@ -31,34 +107,30 @@ class Flow:
     """The values of an inferred graph on given inputs.
 
     What cannot be computed (operations without an evaluator, layers that fail) is random, the same
-    in every run; `guessed` has the names of these layers.
+    in every run; `guessed` has these nodes, and those that read from them.
     """
 
     graph: Graph
     feeds: dict[str, Array]
-    guessed: set[str] = field(default_factory=set)
+    guessed: set[int] = field(default_factory=set)
     _known: dict[Value, Array] = field(default_factory=dict)
-    _random: set[int] = field(default_factory=set)
     _bytes: int = 0
 
     def arrays(self, wanted: Iterable[Value]) -> dict[Value, Array | None]:
         """Return values, None where not even a shape is known."""
         wanted = list(wanted)
-        missing = [v for v in wanted if v not in self._known]
-        found = self._compute(set(missing)) if missing else {}
+        missing = {v for v in wanted if v not in self._known}
+        found = self._compute(missing) if missing else {}
         return {v: self._known.get(v, found.get(v)) for v in wanted}
 
     def replace(self, value: Value, array: Array) -> None:
         """Let a value be another one than the graph computes."""
         self._known[value] = array
-        self._random.discard(value.node)
-
-    def is_guessed(self, value: Value) -> bool:
-        """Whether a value is random, or computed of random ones."""
-        return value.node in self._random
+        self.guessed.discard(value.node)
 
     def _compute(self, wanted: set[Value]) -> dict[Value, Array]:
-        order = self._needed(wanted)
+        needed = upstream(self.graph, (v.node for v in wanted), lambda v: v not in self._known)
+        order = [n for n in self.graph.topological() if n.id in needed]
         left = Counter(v for n in order for v in self.graph.inputs_of(n.id))
         live: dict[Value, Array] = {}
         with progress.stage("computing what flows into the piece", len(order)) as step:
@@ -66,31 +138,18 @@ class Flow:
                 step(detail=node.name)
                 inputs = self.graph.inputs_of(node.id)
                 arrays = [self._known.get(v, live.get(v)) for v in inputs]
-                self._random |= {node.id} if any(v.node in self._random for v in inputs) else set()
+                if any(v.node in self.guessed for v in inputs):
+                    self.guessed.add(node.id)
                 for port, array in enumerate(self._outputs(node, arrays)):
                     live[Value(node.id, port)] = array
-                    self._keep(Value(node.id, port), array)
+                    if self._bytes + array.nbytes <= KEPT_BYTES:
+                        self._known[Value(node.id, port)] = array
+                        self._bytes += array.nbytes
                 for v in inputs:
                     left[v] -= 1
                     if not left[v] and v not in wanted:
                         live.pop(v, None)
         return live
-
-    def _keep(self, value: Value, array: Array) -> None:
-        if self._bytes + array.nbytes <= KEPT_BYTES:
-            self._known[value] = array
-            self._bytes += array.nbytes
-
-    def _needed(self, wanted: set[Value]) -> list[Node]:
-        """Return the nodes that have to be executed, producers first."""
-        seen: set[int] = set()
-        stack = [v for v in wanted if v not in self._known]
-        while stack:
-            value = stack.pop()
-            if value.node not in seen and value not in self._known:
-                seen.add(value.node)
-                stack += self.graph.inputs_of(value.node)
-        return [n for n in self.graph.topological() if n.id in seen]
 
     def _outputs(self, node: Node, inputs: list[Array | None]) -> tuple[Array, ...]:
         if node.type == "Parameter":
@@ -100,10 +159,8 @@ class Flow:
                 made = node.op.evaluate(*inputs)
             return tuple(np.asarray(y) for y in as_tuple(made))
         except Exception:  # unknown operations, and whatever a broken layer objects to
-            self.guessed.add(node.name)
-            self._random.add(node.id)
-            shapes = (s for s in node.specs or ())
-            return tuple(guess(s, node.id, port) for port, s in enumerate(shapes))
+            self.guessed.add(node.id)
+            return tuple(guess(s, node.id, port) for port, s in enumerate(node.specs or ()))
 
 
 def guess(spec: Spec, *seed: int) -> Array:
@@ -143,7 +200,7 @@ class Knife:
         """The layers that pieces are made of, in the first graph's order."""
         graphs = self.base.graphs
         pairs = matched(*graphs) if len(graphs) > 1 else {}
-        order = [n.id for n in layers(graphs[0]) if len(graphs) == 1 or n.id in pairs]
+        order = [n.id for n in self.base.layers if len(graphs) == 1 or n.id in pairs]
         inner = [
             (i, pairs[i]) if pairs else (i,) for i in order if self.known is None or i in self.known
         ]
@@ -157,10 +214,6 @@ class Knife:
         types = {self.base.graph.node(sources[0].node).type}
         same_port = len({s.port for s in sources}) == 1
         return bool(types & set(PASSIVE)) or (same_port and tuple(s.node for s in sources) in units)
-
-    def names(self, units: Iterable[Unit]) -> list[str]:
-        """Return the names of units on the first side."""
-        return [self.base.graph.node(u[0]).name for u in units]
 
     def named(self, names: Collection[str]) -> list[Unit]:
         """Return the units of these names."""
@@ -211,7 +264,9 @@ class Knife:
             if array is None or spec.dtype is None:
                 return None
             name = node.output_key(value.port)
-            if self._becomes_constant(value, real=spec.dtype.is_real, first=not out.feeds):
+            fixed = value.node in self._fixed or not spec.dtype.is_real
+            fixed = fixed or (self.frozen and bool(out.feeds))
+            if fixed and value.node not in self.flow.guessed:
                 data = ArrayData.of(array, spec.dtype)
                 op: Op = Const(element_type=spec.dtype, shape=array.shape, data=data)
             else:
@@ -221,11 +276,6 @@ class Knife:
             names = node.names_of(value.port) or (() if name in self._tensors else (name,))
             out.cuts[cut] = Node(0, op, name, tensor_names=(names,) if names else ())
         return out
-
-    def _becomes_constant(self, value: Value, *, real: bool, first: bool) -> bool:
-        if self.flow.is_guessed(value):
-            return False
-        return value.node in self._fixed or not real or (self.frozen and not first)
 
     @cached_property
     def _orders(self) -> list[list[Node]]:
@@ -266,21 +316,16 @@ class _Side:
     def __init__(self, graph: Graph, number: int, units: list[Unit], kept: set[Unit]) -> None:
         self.graph = graph
         self.number = number
-        self.cuts: set[Port] = set()
-        self.given: set[str] = set()
-        self.nodes = {u[number] for u in kept}
         borders = {u[number]: u for u in units if u not in kept}
-        stack = list(self.nodes)
-        while stack:
-            for value in graph.inputs_of(stack.pop()):
-                producer = graph.node(value.node)
-                if producer.type == "Parameter":
-                    self.given.add(producer.name)
-                elif value.node in borders:
-                    self.cuts.add((borders[value.node], value.port))
-                elif value.node not in self.nodes:
-                    self.nodes.add(value.node)
-                    stack.append(value.node)
+
+        def inside(value: Value) -> bool:
+            return value.node not in borders and graph.node(value.node).type != "Parameter"
+
+        self.nodes = upstream(graph, (u[number] for u in kept), inside)
+        read = {v for i in self.nodes for v in graph.inputs_of(i)}
+        self.cuts = {(borders[v.node], v.port) for v in read if v.node in borders}
+        producers = (graph.node(v.node) for v in read)
+        self.given = {n.name for n in producers if n.type == "Parameter"}
 
     def build(self, inputs: _Inputs, outputs: list[Port], order: list[Node]) -> Graph | None:
         """Return the piece in the whole's `order`, inputs first; None without its outputs."""
@@ -288,14 +333,13 @@ class _Side:
         values: dict[Value, Value] = {}
         mine = {n.name: n.id for n in self.graph.parameters}
         for node in inputs.kept:
-            made = Value(_add(out, node, ()).id)
-            if node.name in mine:
-                values[Value(mine[node.name])] = made
+            values[Value(mine[node.name])] = Value(_add(out, node, ()).id)
         for type in ("Parameter", "Const"):
             for (unit, port), node in inputs.cuts.items():
                 if node.type == type:
                     values[Value(unit[self.number], port)] = Value(_add(out, node, ()).id)
-        needed = self._needed(outputs)
+        ends = (unit[self.number] for unit, _ in outputs)
+        needed = upstream(self.graph, ends, lambda v: v.node in self.nodes)
         for node in (n for n in order if n.id in needed and n.type != "Result"):
             new = _add(out, node, [values[v] for v in self.graph.inputs_of(node.id)])
             for port in range(max(node.outputs, 1)):
@@ -304,16 +348,6 @@ class _Side:
             if not self._add_result(out, values, Value(unit[self.number], port)):
                 return None
         return out
-
-    def _needed(self, outputs: list[Port]) -> set[int]:
-        seen = {unit[self.number] for unit, _ in outputs}
-        stack = list(seen)
-        while stack:
-            for value in self.graph.inputs_of(stack.pop()):
-                if value.node in self.nodes and value.node not in seen:
-                    seen.add(value.node)
-                    stack.append(value.node)
-        return seen
 
     def _add_result(self, out: Graph, values: dict[Value, Value], value: Value) -> bool:
         node = self.graph.node(value.node)
@@ -335,14 +369,5 @@ def _add(graph: Graph, node: Node, inputs: Sequence[Value]) -> Node:
     """Add a copy of a node of another graph; what the file declared there is left behind."""
     new = graph.add(node.op, inputs, name=node.name, origins=node.origins)
     new.tensor_names = node.tensor_names if any(node.tensor_names) else ()
-    new.rt_info = node.rt_info
-    new.extra, new.port_rt_info = node.extra, node.port_rt_info
+    new.rt_info, new.extra, new.port_rt_info = node.rt_info, node.extra, node.port_rt_info
     return new
-
-
-def matched(a: Graph, b: Graph) -> dict[int, int]:
-    """Return the node in `b` of every layer of `a` that both have, as `compare` matches them."""
-    keys_a, keys_b = layer_keys(a), layer_keys(b)
-    unlike = other_parts(keys_a.values(), keys_b.values())
-    theirs = {key: i for i, key in keys_b.items() if key not in unlike}
-    return {i: theirs[key] for i, key in keys_a.items() if key in theirs}

@@ -19,7 +19,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # Element types by their NumPy code; bf16 is widened by hand, other types are only compared.
 CODES = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "boolean": "?", "bf16": "<u2"}
 CODES |= {f"{kind}{8 * n}": f"<{kind}{n}" for kind in "iu" for n in (1, 2, 4, 8)}
-STATEFUL = ("RandomUniform", "Multinomial", "ReadValue", "Assign", "Loop", "TensorIterator", "If")
+ENDS = "Parameter", "Result"
 
 
 class Unfollowed(Exception):
@@ -49,25 +49,28 @@ class SecondLayer:
     def __str__(self) -> str:
         return f'{self.type} "{self.name}"'
 
-    def text(self, name: str, default: str = "") -> str:
-        """Return an attribute in lower case."""
-        return self.attributes.get(name, default).strip().lower()
+    def require(self, holds: object, reason: str) -> None:
+        """Raise Unfollowed with the reason if something does not hold."""
+        if not holds:
+            raise Unfollowed(f"{self}: {reason}")
 
-    def ints(self, name: str, count: int | None = None, default: int = 0) -> list[int]:
+    def text(self, names: str, default: str = "") -> str:
+        """Return the first attribute of these names that is not blank, in lower case."""
+        texts = (self.attributes.get(name, "").strip().lower() for name in names.split())
+        return next(filter(None, texts), default)
+
+    def ints(self, names: str, count: int | None = None, default: int = 0) -> list[int]:
         """Return a list of integers; `count` times the default if the attribute is missing."""
-        text = self.attributes.get(name, "").strip()
-        try:
-            values = [int(part) for part in text.split(",")] if text else [default] * (count or 0)
-        except ValueError:
-            raise Unfollowed(f"{self}: {name} is {text[:40]!r}, no list of integers") from None
-        if count not in (None, len(values)) or any(abs(v) >= 1 << 31 for v in values):
-            raise Unfollowed(f"{self}: {name} lists {text[:40]}")
+        text = self.text(names)
+        values = [int(part) for part in text.split(",")] if text else [default] * (count or 0)
+        fits = count in (None, len(values)) and all(abs(v) < 1 << 31 for v in values)
+        self.require(fits, f"{names} lists {text[:40]}")
         return values
 
 
 @dataclass
 class SecondModel:
-    """The layers of an IR, each behind its inputs.
+    """The layers of an IR: inputs first, results last, each behind its inputs.
 
     `document` says what OpenVINO's deconvolutions mean, `shapes` replaces those of inputs.
     """
@@ -85,9 +88,9 @@ class SecondModel:
         except (etree.XMLSyntaxError, CycleError, LookupError, ValueError, TypeError) as e:
             raise Unfollowed(f"the file is not read: {type(e).__name__} {e}") from None
 
-    def places(self, *types: str) -> list[int]:
-        """Return the places of layers of these types."""
-        return [i for i, y in enumerate(self.layers) if y.type in types]
+    def places(self, kind: str) -> list[int]:
+        """Return the places of layers of a type."""
+        return [i for i, y in enumerate(self.layers) if y.type == kind]
 
 
 def _layers(root: Any, weights: bytes) -> list[SecondLayer]:
@@ -100,51 +103,49 @@ def _layers(root: Any, weights: bytes) -> list[SecondLayer]:
     if len(layers) < len(root.find("layers")) or len(edges) < len(root.find("edges")):
         raise Unfollowed("two layers have one id, or two edges end at one port")
     order = TopologicalSorter({i: [f.get("from-layer") for f in row] for i, row in feeds.items()})
+    # The file orders inputs and results; so the results of two models have the same names.
+    first, last = ([i for i in layers if layers[i].get("type") == t] for t in ENDS)
+    for number, at in enumerate(last):
+        layers[at].set("name", f"result {number}")
+    between = [i for i in order.static_order() if layers[i].get("type") not in ENDS]
     done: dict[str, int] = {}
     made: list[SecondLayer] = []
-    results = [i for i in layers if layers[i].get("type") == "Result"]  # their order counts
-    ordered = [i for i in order.static_order() if i not in set(results)] + results
-    for at in [i for i in layers if layers[i].get("type") == "Parameter"] + ordered:
-        if at not in done:
-            rows = [(f.get("from-layer"), f.get("from-port")) for f in feeds[at]]
-            inputs = (SecondPort(done[i], ports[i].index(port)) for i, port in rows)
-            done[at] = len(made)
-            made.append(_layer(layers[at], tuple(inputs), weights))
+    for at in first + between + last:
+        rows = [(f.get("from-layer"), f.get("from-port")) for f in feeds[at]]
+        inputs = tuple(SecondPort(done[i], ports[i].index(port)) for i, port in rows)
+        done[at] = len(made)
+        made.append(_layer(layers[at], inputs, weights))
     return made
 
 
 def _layer(e: Any, inputs: tuple[SecondPort, ...], weights: bytes) -> SecondLayer:
-    rest, array = "", None
+    """Return a layer; a digest replaces the place of a constant, also within a body."""
+    raw = b""
+    for data in e.iter("data"):
+        if "offset" in data.attrib:
+            begin, size = int(data.attrib["offset"]), int(data.attrib["size"])
+            if not 0 <= begin <= begin + size <= len(weights):
+                raise Unfollowed("a constant is not in the weights file")
+            raw = weights[begin : begin + size]
+            data.set("offset", hashlib.sha256(raw).hexdigest())
+    rest = ""
     for child in e.iterchildren("*"):
         if child.tag not in ("data", "input", "output", "rt_info"):
             etree.strip_elements(child, "rt_info", with_tail=False)
-            for inner in child.iter("data"):
-                if "offset" in inner.attrib:
-                    inner.set("offset", hashlib.sha256(_bytes(inner, weights)).hexdigest())
             rest += etree.tostring(child, method="c14n").decode()
     data = e.find("data")
     attributes = {} if data is None else dict(data.attrib)
-    if e.get("type") == "Const":
-        raw = _bytes(data, weights)
-        rest += hashlib.sha256(raw).hexdigest()
-        array = _array(raw, attributes["element_type"], attributes.get("shape", ""))
-        attributes = {k: v for k, v in attributes.items() if k not in ("offset", "size")}
+    array = _array(raw, attributes) if e.get("type") == "Const" else None
     ports = [p.get("names", "") for p in e.iterfind("output/port")] or [""]
     names = tuple(frozenset(p.split(",")) - {""} for p in ports)
     own = e.attrib["name"], e.attrib["type"], e.attrib["version"], attributes, inputs, names
     return SecondLayer(*own, array, rest)
 
 
-def _bytes(data: Any, weights: bytes) -> bytes:
-    begin, size = int(data.attrib["offset"]), int(data.attrib["size"])
-    if not 0 <= begin <= begin + size <= len(weights):
-        raise Unfollowed("a constant is not in the weights file")
-    return weights[begin : begin + size]
-
-
-def _array(raw: bytes, kind: str, text: str) -> Array | None:
+def _array(raw: bytes, attributes: Mapping[str, str]) -> Array | None:
     """Return the elements of a constant, None of a type that is only compared."""
-    shape = [int(d) for d in text.split(",") if d.strip()]
+    kind = attributes["element_type"]
+    shape = [int(d) for d in attributes.get("shape", "").split(",") if d.strip()]
     if kind in ("i4", "u4"):
         pairs = np.frombuffer(raw, "u1")
         halves = np.stack([pairs & 15, pairs >> 4], 1).reshape(-1)[: math.prod(shape)].astype("i1")
@@ -153,25 +154,3 @@ def _array(raw: bytes, kind: str, text: str) -> Array | None:
         return None
     array = np.frombuffer(raw, CODES[kind], math.prod(shape)).reshape(shape)
     return array if kind != "bf16" else (array.astype("<u4") << 16).view("<f4")
-
-
-class Numbering:
-    """Numbers for the values of two models: layers alike with equal inputs have equal outputs."""
-
-    def __init__(self, source: SecondModel, lowered: SecondModel) -> None:
-        self.models = source, lowered
-        self._table: dict[object, int] = {}
-        self.of: tuple[dict[SecondPort, int], dict[SecondPort, int]] = ({}, {})
-        for at in range(len(source.layers)):
-            self.enter(0, at)
-        self.known = frozenset(self.of[0].values())
-
-    def enter(self, side: int, at: int) -> None:
-        """Number a layer's outputs that have no number yet."""
-        y, own = self.models[side].layers[at], self.of[side]
-        place = self.models[side].places("Parameter").index(at) if y.type == "Parameter" else ""
-        key = [y.type, y.version, sorted(y.attributes.items()), y.rest, place]
-        key += [y.name if y.type in STATEFUL else "", *(own[p] for p in y.inputs)]
-        for port in range(len(y.names)):
-            number = self._table.setdefault((str(key), port), len(self._table))
-            own.setdefault(SecondPort(at, port), number)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,33 +18,25 @@ from irdeconv.formats.reading import load
 from irdeconv.ir.spec import Array
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.standardize import recognise
-from irdeconv.runtime.peers import onnx_session
+from irdeconv.runtime.peers import last_line, onnx_session
 from irdeconv.runtime.plan import build_plan
 from irdeconv.verify import suite_manifest
 from irdeconv.verify.suite_cases import SuiteCase, chosen_dialects, chosen_sets, packaged, selected
 from irdeconv.verify.suite_file import read_layers
-from irdeconv.verify.suite_manifest import StoredCase, Suite
+from irdeconv.verify.suite_manifest import Suite
 from irdeconv.verify.suite_report import SuiteReport, check
-from irdeconv.verify.suite_vectors import Data
-from irdeconv.verify.suite_writing import MAX_SIZE, Recipe, make, require_room
+from irdeconv.verify.suite_writing import MAX_SIZE, Data, Recipe, make, require_room
 
 Run = Callable[[Path, dict[str, Array]], Array]
-PEERS = ("irdeconv", "openvino", "onnxruntime")
 
 
-@dataclass(frozen=True)
-class RanCases:
-    """The outputs by case, and why the other cases have none."""
+def run(
+    suite: Suite, peer: str, *, lowered: bool = False
+) -> tuple[dict[str, Array], dict[str, str]]:
+    """Run all cases in `peer`; return the outputs by case, and why the other cases have none.
 
-    arrays: dict[str, Array]
-    problems: dict[str, str]
-
-
-def run(suite: Suite, peer: str, *, lowered: bool = False) -> RanCases:
-    """Run all cases in `peer`, with `lowered` their lowered models.
-
-    UsageError for an unknown peer and for models that the suite has not; UnsupportedError where the
-    peer is not installed.
+    With `lowered` their lowered models run. UsageError for an unknown peer and for models that the
+    suite has not; UnsupportedError where the peer is not installed.
     """
     if peer not in PEERS:
         message = f'there is no peer "{peer}": {", ".join(PEERS)}'
@@ -54,10 +45,23 @@ def run(suite: Suite, peer: str, *, lowered: bool = False) -> RanCases:
     if not any(case.has(file) for case in suite.cases):
         option = "--form" if file == suite_manifest.LOWERED else "--dialect onnx --onnx"
         raise misused(f"no case of the suite has a {file}", f"suite make {option} writes them")
-    call, out = _runner(peer), RanCases({}, {})
+    try:
+        call = PEERS[peer]()
+    except ExtraError as e:
+        message = f"running in {peer} needs its package, which {e}"
+        raise UnsupportedError(Diagnostic("E506", "error", message)) from e
+    arrays, problems = dict[str, Array](), dict[str, str]()
     for case in progress.each(f"running {peer}", suite.cases, lambda case: case.name):
-        _one(case, file, call, out)
-    return out
+        if not case.has(file):
+            problems[case.name] = f"it has no {file}"
+            continue
+        try:
+            arrays[case.name] = call(case.path(file), case.inputs())
+        except IrdeconvError as e:
+            problems[case.name] = e.diagnostics[0].message
+        except Exception as e:  # whatever a peer says about a model that it cannot run
+            problems[case.name] = f"{type(e).__name__}: {last_line(str(e))}"
+    return arrays, problems
 
 
 def file_of(peer: str, *, lowered: bool) -> str:
@@ -69,35 +73,11 @@ def file_of(peer: str, *, lowered: bool) -> str:
     return suite_manifest.ONNX
 
 
-def _one(case: StoredCase, file: str, call: Run, out: RanCases) -> None:
-    if not case.has(file):
-        out.problems[case.name] = f"it has no {file}"
-        return
-    try:
-        out.arrays[case.name] = call(case.path(file), case.inputs())
-    except IrdeconvError as e:
-        out.problems[case.name] = e.diagnostics[0].message
-    except Exception as e:  # whatever a peer says about a model that it cannot run
-        lines = [line.strip() for line in str(e).splitlines() if line.strip()]
-        out.problems[case.name] = f"{type(e).__name__}: {lines[-1] if lines else ''}"
-
-
-def _runner(peer: str) -> Run:
-    try:
-        return {"irdeconv": _irdeconv, "openvino": _openvino, "onnxruntime": _onnxruntime}[peer]()
-    except ExtraError as e:
-        message = f"running in {peer} needs its package, which {e}"
-        raise UnsupportedError(Diagnostic("E506", "error", message)) from e
-
-
-def _irdeconv() -> Run:
-    def call(path: Path, inputs: dict[str, Array]) -> Array:
-        loaded = load(path, None, semantics="runtime", limits=current())
-        assert loaded.graph is not None
-        recognise(loaded.graph)
-        return next(iter(build_plan(inferred(loaded.graph)).run(inputs).values()))
-
-    return call
+def _irdeconv(path: Path, inputs: dict[str, Array]) -> Array:
+    loaded = load(path, None, semantics="runtime", limits=current())
+    assert loaded.graph is not None
+    recognise(loaded.graph)
+    return next(iter(build_plan(inferred(loaded.graph)).run(inputs).values()))
 
 
 def _openvino() -> Run:
@@ -132,6 +112,11 @@ def _onnxruntime() -> Run:
     return lambda path, inputs: np.asarray(onnx_session(str(path)).run(None, inputs)[0])
 
 
+PEERS: Mapping[str, Callable[[], Run]] = {
+    "irdeconv": lambda: _irdeconv,
+    "openvino": _openvino,
+    "onnxruntime": _onnxruntime,
+}
 Place = str | PathLike[str]
 DIALECT, SET = "openvino", "full"
 
@@ -150,9 +135,8 @@ def gathered(
     cases = packaged(wanted, named, full_size=full_size)
     skipped: list[str] = []
     if layers is not None:
-        found = read_layers(Path(layers), wanted)
-        cases += found.cases
-        skipped = found.skipped
+        own, skipped = read_layers(Path(layers), wanted)
+        cases += own
     return selected(cases, only), skipped
 
 
@@ -221,4 +205,4 @@ def run_suite(folder: Place, peer: str, *, lowered: bool = False) -> dict[str, A
     >>> ird.check_suite("vectors", ird.run_suite("vectors", "irdeconv")).passed
     True
     """
-    return run(Suite.open(Path(folder)), peer, lowered=lowered).arrays
+    return run(Suite.open(Path(folder)), peer, lowered=lowered)[0]

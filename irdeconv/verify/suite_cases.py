@@ -8,7 +8,6 @@ deconvolution of each of several published networks.
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -135,28 +134,24 @@ class NetworkLayer:
     def row(self, *, full_size: bool) -> dict[str, Any]:
         """Return the layer; unless at full size with few channels and elements."""
         batch, channels, *size = self.inputs
-        row = {
+        groups, outputs = self.groups, self.outputs
+        if not full_size:
+            batch, groups = min(batch, 2), min(groups, 3)
+            size = [min(n, _SMALL[len(size)]) for n in size]
+            channels = groups * min(channels // self.groups, _FEW_CHANNELS)
+            outputs = groups * min(outputs // self.groups, _FEW_CHANNELS)
+        return {
             "axes": len(size),
             "batch": batch,
             "size": tuple(size),
-            "groups": self.groups,
+            "groups": groups,
             "channels": channels,
-            "outputs": self.outputs,
+            "outputs": outputs,
             "kernel": self.kernel,
             "strides": self.stride,
             "pads_begin": self.pad,
             "pads_end": self.pad,
             "output_padding": self.output_padding,
-        }
-        if full_size:
-            return row
-        groups = min(self.groups, 3)
-        return row | {
-            "batch": min(batch, 2),
-            "size": tuple(min(n, _SMALL[len(size)]) for n in size),
-            "groups": groups,
-            "channels": groups * min(channels // self.groups, _FEW_CHANNELS),
-            "outputs": groups * min(self.outputs // self.groups, _FEW_CHANNELS),
         }
 
 
@@ -204,21 +199,8 @@ class Covering:
 
 
 def covering(factors: Mapping[str, Sequence[Any]], allows: Allows, strength: int = 2) -> Covering:
-    """Return rows with every allowed combination of `strength` (1 or 2) values, greedily."""
+    """Return rows with every allowed combination of `strength` values, greedily."""
     return _Greedy(factors, allows, strength).run()
-
-
-def crossed(factors: Mapping[str, Sequence[Any]], allows: Allows) -> Iterator[Row]:
-    """Yield every allowed row."""
-    for values in itertools.product(*factors.values()):
-        row = dict(zip(factors, values, strict=True))
-        if allows(row):
-            yield row
-
-
-def combinations(factors: Mapping[str, Sequence[Any]]) -> int:
-    """Return how many rows there are without limits."""
-    return math.prod(len(values) for values in factors.values())
 
 
 @dataclass
@@ -226,32 +208,28 @@ class _Greedy:
     factors: Mapping[str, Sequence[Any]]
     allows: Allows
     strength: int
-    open: dict[frozenset[_Choice], None] = field(default_factory=dict)
+    open: dict[frozenset[_Choice], tuple[_Choice, ...]] = field(default_factory=dict)
     tries: int = 0
 
     def run(self) -> Covering:
-        self.open = dict.fromkeys(self._targets())
+        for names in itertools.combinations(self.factors, self.strength):
+            for places in itertools.product(*(range(len(self.factors[n])) for n in names)):
+                choices = tuple(zip(names, places, strict=True))
+                self.open[frozenset(choices)] = choices
         found = Covering([], [])
         while self.open:
-            wanted = next(iter(self.open))
+            key, wanted = next(iter(self.open.items()))
             self.tries = TRIES
-            chosen = self._complete(dict(sorted(wanted, key=self._order)))
+            chosen = self._complete(dict(wanted))
             if chosen is None:
-                del self.open[wanted]
-                found.impossible.append(self._row(dict(sorted(wanted, key=self._order))))
+                del self.open[key]
+                found.impossible.append(self._row(dict(wanted)))
                 continue
             for target in itertools.combinations(chosen.items(), self.strength):
                 self.open.pop(frozenset(target), None)
-            found.rows.append({name: self._row(chosen)[name] for name in self.factors})
+            row = self._row(chosen)
+            found.rows.append({name: row[name] for name in self.factors})
         return found
-
-    def _order(self, choice: _Choice) -> int:
-        return list(self.factors).index(choice[0])
-
-    def _targets(self) -> Iterator[frozenset[_Choice]]:
-        for names in itertools.combinations(self.factors, self.strength):
-            for places in itertools.product(*(range(len(self.factors[n])) for n in names)):
-                yield frozenset(zip(names, places, strict=True))
 
     def _row(self, chosen: Mapping[str, int]) -> Row:
         return {name: self.factors[name][place] for name, place in chosen.items()}
@@ -265,7 +243,7 @@ class _Greedy:
         if name is None:
             return chosen
         places = range(len(self.factors[name]))
-        for place in sorted(places, key=lambda p: (-self._gain(chosen, (name, p)), p)):
+        for place in sorted(places, key=lambda p: -self._gain(chosen, (name, p))):
             found = self._complete({**chosen, name: place})
             if found is not None:
                 return found
@@ -365,11 +343,10 @@ def cover(
             del missing[name]
         return True
 
-    if strength is None:
-        found = Covering(list(crossed(values, allows)), [])
-    else:
-        found = covering(values, allows, min(strength, max(len(values), 1)))
-    return Covering([{**plain, **row} for row in found.rows], found.impossible)
+    most = len(values)
+    found = covering(values, allows, most if strength is None else min(strength, max(most, 1)))
+    impossible = [] if strength is None else found.impossible
+    return Covering([{**plain, **row} for row in found.rows], impossible)
 
 
 SETS = {

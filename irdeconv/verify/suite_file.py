@@ -19,9 +19,9 @@ Everything wrong is reported at once, with its line.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from irdeconv.base.limits import current
 from irdeconv.base.opening import read_file, shown
 from irdeconv.base.toml_reading import TomlReader
 from irdeconv.verify import suite_layer
-from irdeconv.verify.suite_cases import CHOSEN, SuiteCase, chosen_dialects, combinations, cover
+from irdeconv.verify.suite_cases import CHOSEN, SuiteCase, chosen_dialects, cover
 
 KEYS_HINT = "docs/suite.md lists the keys"
 LARGEST_NUMBER = 1 << 24  # of the numbers in a file
@@ -43,16 +43,11 @@ _REAL = r"-?[0-9]{1,9}(\.[0-9]{1,9})?(e[+-]?[0-9])?"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
-@dataclass(frozen=True)
-class LayersFile:
-    """The cases of a file, and what of it the dialects do not have, with reasons."""
+def read_layers(path: Path, dialects: Sequence[str]) -> tuple[list[SuiteCase], list[str]]:
+    """Return the cases of a file, and what of it the dialects do not have, with reasons.
 
-    cases: list[SuiteCase]
-    skipped: list[str]
-
-
-def read_layers(path: Path, dialects: Sequence[str]) -> LayersFile:
-    """Read a file; FileAccessError, UsageError with all mistakes; `dialects` if it names none."""
+    FileAccessError, UsageError with all mistakes; `dialects` if the file names none.
+    """
     return _LayersReader(path).read(dialects)
 
 
@@ -62,11 +57,11 @@ class _LayersReader(TomlReader):
         self.path = path
         self.skipped: list[str] = []
 
-    def read(self, dialects: Sequence[str]) -> LayersFile:
+    def read(self, dialects: Sequence[str]) -> tuple[list[SuiteCase], list[str]]:
         for key in self.content:
             if key not in _TOP:
                 self.problem(f"there is no {key}", (f"[{key}]", key), KEYS_HINT, _TOP)
-        chosen = self._dialects(dialects)
+        self.dialects = self._dialects(dialects)
         strength = self.content.get("strength", 2)
         if type(strength) not in (int, str) or strength not in (1, 2, "all"):
             self._wrong("strength", f'strength is {shown(strength)}; it is 1, 2 or "all"')
@@ -80,17 +75,14 @@ class _LayersReader(TomlReader):
             layers = []
         if not cross and not layers:
             self._wrong("cross", "there is neither a [cross] nor a [[layer]]")
-        self._check_cross(cross, chosen)
+        self._check_cross(cross)
         for number, one in enumerate(layers):
-            self._check_layer(one, number, chosen)
+            self._check_layer(one, number)
         self.require_none()
-        prefix = self.path.stem
-        cases = (
-            [c for d in chosen for c in self._crossed(d, cross, strength, prefix)] if cross else []
-        )
-        cases += [c for d in chosen for c in self._named(d, layers)]
+        cases = [c for d in self.dialects if cross for c in self._crossed(d, cross, strength)]
+        cases += [c for d in self.dialects for c in self._named(d, layers)]
         self.require_none()
-        return LayersFile(cases, self.skipped)
+        return cases, self.skipped
 
     def _wrong(
         self, key: str, message: str, hint: str | None = None, *, within: str = "", at: int = 0
@@ -110,49 +102,44 @@ class _LayersReader(TomlReader):
             self._wrong("dialects", e.diagnostics[0].message, e.diagnostics[0].hint)
             return list(usual)
 
-    def _check_cross(self, cross: Mapping[str, Any], dialects: Sequence[str]) -> None:
+    def _check_cross(self, cross: Mapping[str, Any]) -> None:
         for key, values in cross.items():
-            if not isinstance(values, list):
-                self._check_value(key, values, dialects, "cross", 0)
-                continue
-            if not values:
+            if values == []:
                 self._wrong(key, f"{key} lists no value", within="cross")
-            for value in values:
-                self._check_value(key, value, dialects, "cross", 0)
+            for value in values if isinstance(values, list) else [values]:
+                self._check_value(key, value, "cross", 0)
         if sum(len(v) for v in cross.values() if isinstance(v, list)) > MOST_VALUES:
             self._wrong("cross", f"more than {MOST_VALUES} values are crossed")
 
-    def _check_layer(self, one: Mapping[str, Any], at: int, dialects: Sequence[str]) -> None:
+    def _check_layer(self, one: Mapping[str, Any], at: int) -> None:
         name = one.get("name")
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             message = "a layer needs a name of letters, digits, dots, hyphens and underscores"
             self._wrong("name", message, within="layer", at=at)
         for key, value in one.items():
             if key not in ("name", "tests"):
-                self._check_value(key, value, dialects, "layer", at)
+                self._check_value(key, value, "layer", at)
             elif not isinstance(value, str):
                 self._wrong(key, f"{key} is a text", within="layer", at=at)
 
-    def _check_value(
-        self, key: str, value: Any, dialects: Sequence[str], within: str, at: int
-    ) -> None:
+    def _check_value(self, key: str, value: Any, within: str, at: int) -> None:
         """Report a key that no dialect has, and a value that cannot be."""
-        own = {k: v for d in dialects for k, v in suite_layer.OWN[d].items()}
+        own = {k: v for d in self.dialects for k, v in suite_layer.OWN[d].items()}
         known = [*suite_layer.BASE, *own]
         if key not in known:
             self._wrong(key, f"there is no {key}", did_you_mean(key, known), within=within, at=at)
             return
-        problem = _misfit(key, value, own, dialects)
+        problem = _misfit(key, value, own, self.dialects)
         if problem is not None:
             self._wrong(key, f"{key} {problem}", within=within, at=at)
 
     def _crossed(
-        self, dialect: str, cross: Mapping[str, Any], strength: Any, prefix: str
+        self, dialect: str, cross: Mapping[str, Any], strength: Any
     ) -> Iterator[SuiteCase]:
         mine = {k: v for k, v in cross.items() if k in suite_layer.base(dialect)}
         factors = {k: [_frozen(x) for x in v] for k, v in mine.items() if isinstance(v, list)}
         plain = {k: _frozen(v) for k, v in mine.items() if not isinstance(v, list)}
-        if strength == "all" and combinations(factors) > MOST_CROSSED:
+        if strength == "all" and math.prod(map(len, factors.values())) > MOST_CROSSED:
             self._wrong("cross", f"more than {MOST_CROSSED:,} combinations", within="cross")
             return
         found = cover(dialect, factors, plain, None if strength == "all" else strength)
@@ -160,16 +147,14 @@ class _LayersReader(TomlReader):
         if not found.rows:
             self._wrong("cross", f"{dialect} has none of these layers", within="cross")
         for number, row in enumerate(found.rows, 1):
-            name = f"{dialect}-{prefix}-{number:03}"
+            name, tests = f"{dialect}-{self.path.stem}-{number:03}", f"[cross] of {self.path.name}"
             try:
                 layer = suite_layer.layer_of(dialect, row)
             except suite_layer.Refused as e:
                 crossed = {name: row[name] for name in factors}
                 self.skipped.append(f"{dialect} has no {_said(crossed)}: {e}")
                 continue
-            yield SuiteCase(
-                name=name, set="file", tests=f"[cross] of {self.path.name}", layer=layer
-            )
+            yield SuiteCase(name=name, set="file", tests=tests, layer=layer)
 
     def _named(self, dialect: str, layers: Sequence[Mapping[str, Any]]) -> Iterator[SuiteCase]:
         seen: set[str] = set()
@@ -204,11 +189,8 @@ def _misfit(
 ) -> str | None:
     """Return what is wrong with a single value of a known key."""
     if key == "output_shape" and isinstance(value, str):
-        return (
-            None
-            if value in suite_layer.RELATIVE
-            else f'is "{value}"; there is {", ".join(suite_layer.RELATIVE)}'
-        )
+        known = value in suite_layer.RELATIVE
+        return None if known else f'is "{value}"; there is {", ".join(suite_layer.RELATIVE)}'
     choices: Sequence[Any] = CHOSEN.get(key, own.get(key, ()))
     if key == "element_type":
         choices = list(dict.fromkeys(t for d in dialects for t in suite_layer.TYPES[d]))

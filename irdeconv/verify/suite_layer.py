@@ -36,10 +36,8 @@ DIALECTS = {
 _SYSTEMS = {r.key: r for r in READINGS if isinstance(r, DialectSystem)}
 
 
-_SET = (
-    *("size", "kernel", "groups", "channels", "outputs", "dtype", "strides", "dilations"),
-    *("pads_begin", "pads_end", "output_padding", "auto_pad", "output_shape"),
-)
+LISTS = ("size", "kernel", "strides", "dilations", "pads_begin", "pads_end", "output_padding")
+_SET = (*LISTS, "groups", "channels", "outputs", "dtype", "auto_pad", "output_shape")
 
 
 class Refused(Exception):
@@ -127,11 +125,11 @@ class SuiteLayer:
             own |= {"activation": name, "activation_params": tuple(map(float, parameters))}
         given = any(self.pads_begin) + any(self.pads_end)
         if self.auto_pad != "explicit" and given:
-            names = {"tensorrt": ("pre_padding", "post_padding"), "onnx": None, "ort-nhwc": None}
-            pair = names.get(self.dialect, ("pads_begin", "pads_end"))
-            if pair is None:
+            if self.dialect in ("onnx", "ort-nhwc"):
                 text = f"pads cannot be given together with auto_pad={self.auto_pad}"
                 raise Refused(text, given)
+            tensorrt = self.dialect == "tensorrt"
+            pair = ("pre_padding", "post_padding") if tensorrt else ("pads_begin", "pads_end")
             own |= dict(zip(pair, (self.pads_begin, self.pads_end), strict=True))
         known = {f.name for f in fields(op)}
         unknown = sorted(set(own) - known)
@@ -218,7 +216,6 @@ class SuiteLayer:
         return None
 
 
-LISTS = ("size", "kernel", "strides", "dilations", "pads_begin", "pads_end", "output_padding")
 RELATIVE = ("none", "full", "smaller", "larger")  # of output_shape, beside numbers
 ROUNDING = ("EXPLICIT_ROUND_DOWN", "EXPLICIT_ROUND_UP", "CAFFE_ROUND_DOWN", "CAFFE_ROUND_UP")
 
@@ -362,12 +359,11 @@ def label(value: Any) -> str:
 
 def terms(layer: SuiteLayer) -> dict[str, str]:
     """Return a layer's attributes in the terms that all dialects share, and its own ones."""
-    shape = layer.output_shape
+    shape, own = layer.output_shape, OWN[layer.dialect]
     before = ("dialect", "axes", "batch", "groups", "channels", "outputs", *LISTS, "auto_pad")
-    out: dict[str, Any] = {name: getattr(layer, name) for name in before}
+    names = (*before, "output_shape", "element_type", "filter", "bias")
+    out: dict[str, Any] = {name: getattr(layer, name) for name in names}
     out["output_shape"] = "none" if shape is None else ",".join(map(str, shape))
-    out |= {name: getattr(layer, name) for name in ("element_type", "filter", "bias")}
-    own = OWN[layer.dialect]
     out |= {name: layer.extras.get(name, values[0]) for name, values in own.items()}
     out |= {n: getattr(layer, n) for n in ("version", "activation") if n in own}
     return {name: label(value) for name, value in out.items()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -21,18 +21,35 @@ from irdeconv.base.markup import html_table, line
 from irdeconv.base.opening import contents, parse_json, reason_of
 from irdeconv.formats.arrays import SavedArrays, UnreadableArray, npz, read_npy
 from irdeconv.formats.atomic import failures, write_file
-from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.spec import Array
 from irdeconv.verify.difference import Allowed
-from irdeconv.verify.suite_cases import SuiteCase
 from irdeconv.verify.suite_layer import DIALECTS, SuiteLayer, terms, traits
-from irdeconv.verify.suite_vectors import loaded
 
 SCHEMA = "irdeconv/suite-manifest/1"
 MANIFEST = "manifest.json"
 INPUTS, CONSTANTS, EXPECTED = "inputs.npz", "constants.npz", "expected.npz"
 MODEL, LOWERED, ONNX = "model.xml", "lowered.xml", "model.onnx"
 OUTPUT, BOUND = "y", "y.bound"
+
+
+def is_raw(array: Array) -> bool:
+    """Whether an array holds bytes of a type that .npy has no name for."""
+    return array.dtype.kind == "V" and array.dtype.isbuiltin != 2
+
+
+def is_number(array: Array, dtype: ElementType) -> bool:
+    """Whether an array holds real numbers, also of a type of ours, or its raw bytes."""
+    if not is_raw(array):
+        return array.dtype.kind in "fiubV"
+    return array.dtype.names is None and array.dtype.itemsize == dtype.container.itemsize
+
+
+def loaded(array: Array, dtype: ElementType) -> Array:
+    """Return a stored array, or one of raw bytes, in its element type."""
+    if is_raw(array) and array.dtype.itemsize == dtype.container.itemsize:
+        return array.view(dtype.container)
+    return array.astype(dtype.container, copy=False)
 
 
 @dataclass(frozen=True)
@@ -82,14 +99,16 @@ class StoredCase:
 
     def arrays(self) -> dict[str, Array]:
         """Read inputs and constants by the names of the model's ports."""
-        found = {**self._read(INPUTS), **(self._read(CONSTANTS) if self.has(CONSTANTS) else {})}
-        i64 = ELEMENT_TYPES["i64"]
-        types = {n: i64 if n == "output_shape" else self.layer.dtype for n in found}
-        return {n: loaded(a, types[n]) for n, a in found.items()}
+        return self.inputs() | (self._typed(CONSTANTS) if self.has(CONSTANTS) else {})
 
     def inputs(self) -> dict[str, Array]:
         """Read what is fed."""
-        return {n: loaded(a, self.layer.dtype) for n, a in self._read(INPUTS).items()}
+        return self._typed(INPUTS)
+
+    def _typed(self, file: str) -> dict[str, Array]:
+        i64, own = ELEMENT_TYPES["i64"], self.layer.dtype
+        found = self._read(file).items()
+        return {n: loaded(a, i64 if n == "output_shape" else own) for n, a in found}
 
     def expected(self) -> tuple[Array, Allowed]:
         """Read the expected output and how far each element may be off."""
@@ -102,10 +121,7 @@ class StoredCase:
     def _read(self, file: str) -> dict[str, Array]:
         """Read arrays; FileAccessError where they are not those that the suite was made with."""
         path = self.path(file)
-        try:
-            data = contents(path, current().array_bytes)
-        except OSError as e:
-            raise _gone(path, reason_of(e)) from e
+        data = _contents(path, current().array_bytes)
         if hashlib.sha256(data).hexdigest() != self.facts["files"].get(file):
             message = f"{path} has changed since the suite was made"
             raise UsageError(Diagnostic("E505", "error", message, hint="make the suite anew"))
@@ -133,9 +149,7 @@ class Suite:
         """Read a manifest; FileAccessError where there is none, UsageError where it is not one."""
         path = folder / MANIFEST
         try:
-            facts = parse_json(contents(path, current().json_bytes))
-        except OSError as e:
-            raise _gone(path, reason_of(e)) from e
+            facts = parse_json(_contents(path, current().json_bytes))
         except ValueError as e:
             raise misused(f"{path}: not JSON: {e}", "suite make DIR writes a suite") from None
         problem = _problem(facts)
@@ -168,36 +182,13 @@ def _problem(facts: Any) -> str | None:
     return None
 
 
-def _gone(path: Path, reason: str) -> FileAccessError:
-    hint = "irdeconv suite make DIR writes a suite"
-    return FileAccessError(Diagnostic("E100", "error", f"cannot read {path}: {reason}", hint=hint))
-
-
-def is_suite(folder: Path) -> bool:
-    """Whether a folder holds the manifest of a suite."""
+def _contents(path: Path, limit: int) -> bytes:
     try:
-        Suite.open(folder)
-    except (FileAccessError, UsageError):
-        return False
-    return True
-
-
-def heading(case: SuiteCase) -> dict[str, Any]:
-    """Return what the manifest says of a case apart from its arrays and files."""
-    op = case.layer.op
-    return {
-        "name": case.name,
-        "set": case.set,
-        "tests": case.tests,
-        "dialect": case.layer.dialect,
-        "type": op.type,
-        "version": op.version,
-        "attributes": op.to_attributes(),
-        "layer": asdict(case.layer),
-    }
-
-
-SUFFIXES = (".npz", ".npy")
+        return contents(path, limit)
+    except OSError as e:
+        message = f"cannot read {path}: {reason_of(e)}"
+        hint = "irdeconv suite make DIR writes a suite"
+        raise FileAccessError(Diagnostic("E100", "error", message, hint=hint)) from e
 
 
 class UnreadableResult(Exception):
@@ -217,20 +208,25 @@ def open_results(source: str | Path | Mapping[str, Any]) -> Iterator[dict[str, R
     if isinstance(source, Mapping):
         yield {case: partial(_in_memory, found) for case, found in source.items()}
     elif path.is_dir():
-        yield {p.stem: partial(_in_file, p) for p in sorted(path.iterdir()) if p.suffix in SUFFIXES}
+        files = (p for p in sorted(path.iterdir()) if p.suffix in (".npz", ".npy"))
+        yield {p.stem: partial(_in_file, p) for p in files}
     elif not path.exists():
         message = f"cannot read {path}: No such file or directory"
         raise FileAccessError(Diagnostic("E100", "error", message, hint=_HINT))
     else:
-        with _archive(path) as arrays:
+        try:
+            arrays = SavedArrays(path)
+        except UnreadableArray as e:
+            message = f"{path} is neither a folder of results nor an .npz: {e}"
+            raise UsageError(Diagnostic("E505", "error", message, hint=_HINT)) from None
+        with arrays:
             case_of = {name: name.removesuffix(f"/{OUTPUT}") for name in arrays}
             yield {case: partial(_in_archive, path, arrays, n) for n, case in case_of.items()}
 
 
 def _in_memory(found: Any) -> Array | None:
-    if isinstance(found, Mapping):
-        found = found.get(OUTPUT)
-    return None if found is None else np.asarray(found)
+    array = found.get(OUTPUT) if isinstance(found, Mapping) else found
+    return None if array is None else np.asarray(array)
 
 
 def _in_file(path: Path) -> Array:
@@ -238,27 +234,16 @@ def _in_file(path: Path) -> Array:
         if path.suffix == ".npy":
             return read_npy(path)
         with SavedArrays(path) as archive:
-            return archive[_member(list(archive))]
+            if OUTPUT in archive:
+                return archive[OUTPUT]
+            if len(archive) != 1:
+                raise ValueError(f'{len(archive)} arrays, none is named "{OUTPUT}"')
+            return next(iter(archive.values()))
 
 
 def _in_archive(path: Path, arrays: SavedArrays, name: str) -> Array:
     with _reading(f"{path.name}[{name}]"):
         return arrays[name]
-
-
-def _archive(path: Path) -> SavedArrays:
-    try:
-        return SavedArrays(path)
-    except UnreadableArray as e:
-        message = f"{path} is neither a folder of results nor an .npz: {e}"
-        raise UsageError(Diagnostic("E505", "error", message, hint=_HINT)) from None
-
-
-def _member(names: list[str]) -> str:
-    """Return the array that is the output: the one of its name, or the only one."""
-    if OUTPUT in names or len(names) == 1:
-        return OUTPUT if OUTPUT in names else names[0]
-    raise ValueError(f'{len(names)} arrays, none is named "{OUTPUT}"')
 
 
 _HINT = "results: a folder of CASE.npz or CASE.npy, or one .npz with CASE/y for every case"

@@ -24,17 +24,19 @@ from irdeconv.base.tables import wrap
 from irdeconv.ir.spec import Array
 from irdeconv.ops.dialect_system import placed
 from irdeconv.verify import judge as rounding
-from irdeconv.verify.difference import Allowed, TensorDifference, difference, same
-from irdeconv.verify.mistakes import with_filter_mistake
+from irdeconv.verify.difference import Allowed, TensorDifference, difference
+from irdeconv.verify.mistakes import gives, with_filter_mistake
 from irdeconv.verify.suite_layer import SuiteLayer
 from irdeconv.verify.suite_manifest import (
     Read,
     StoredCase,
     Suite,
     UnreadableResult,
+    is_number,
+    is_raw,
+    loaded,
     open_results,
 )
-from irdeconv.verify.suite_vectors import is_number, is_raw, loaded
 
 
 @np.errstate(all="ignore")
@@ -43,24 +45,15 @@ def judge(case: StoredCase, theirs: Array) -> TensorDifference:
     layer, (expected, allowed) = case.layer, case.expected()
     theirs = loaded(theirs, layer.dtype) if is_raw(theirs) else theirs
     names = (case.name, layer.element_type, str(theirs.dtype))
-    wanted = _rounded(expected, layer)
+    wanted = expected.astype(layer.dtype.container)
     seen = difference(names, wanted, theirs, allowed, expected, output=True)
     if seen.passed or theirs.dtype.kind in "OSUT":
         return seen
-    first = _first(layer, wanted), _first(layer, theirs), _first(layer, expected)
-    limit = allowed.limit
-    moved = allowed if np.ndim(limit) == 0 else replace(allowed, limit=_first(layer, limit))
-    kind = difference(names, first[0], first[1], moved, first[2]).kind
+    a, b, want, limit = (_first(layer, y) for y in (wanted, theirs, expected, allowed.limit))
+    kind = difference(names, a, b, replace(allowed, limit=limit), want).kind
     if kind is None:
-        suspect = _Suspect(layer, case.arrays(), expected, theirs, allowed)
-        kind = next(_kinds(suspect, replace(seen, kind=None)), None)
+        kind = next(_kinds(case, replace(seen, kind=None), (expected, theirs), allowed), None)
     return replace(seen, kind=kind)
-
-
-def _rounded(expected: Array, layer: SuiteLayer) -> Array:
-    """Return what is expected in the layer's own type."""
-    with np.errstate(all="ignore"):
-        return expected.astype(layer.dtype.container)
 
 
 def _first(layer: SuiteLayer, y: Any) -> Array:
@@ -69,67 +62,40 @@ def _first(layer: SuiteLayer, y: Any) -> Array:
     return np.moveaxis(y, -1, 1) if layer.op.channels_last and y.ndim > 2 else y
 
 
-@dataclass(frozen=True)
-class _Suspect:
-    """A result that is wrong, and all that it was made of."""
+def _kinds(
+    case: StoredCase, seen: TensorDifference, both: tuple[Array, Array], allowed: Allowed
+) -> Iterator[str]:
+    """Yield the mistakes that explain a result, the likeliest first; `both`: expected, theirs."""
+    layer, arrays = case.layer, case.arrays()
+    expected, theirs = (y.astype(np.float64) for y in both)
 
-    layer: SuiteLayer
-    arrays: Mapping[str, Array]
-    expected: Array
-    theirs: Array
-    allowed: Allowed
-
-    @property
-    def slack(self) -> float:
-        """What rounding may do to a layer with other weights of the same size."""
-        limit = np.asarray(self.allowed.limit)
-        return 4 * float(limit[np.isfinite(limit)].max(initial=0.0))
-
-    def compute(self, **changed: Array) -> Array:
-        """Return what the layer gives with other arrays, channels first, in double precision."""
-        arrays = {**self.arrays, **changed}
-        values = [arrays[port] for port in self.layer.port_shapes]
+    def explains(layer: SuiteLayer, **changed: Array) -> bool:
+        """Whether a layer gives the result, of other arrays, in double precision."""
+        values = [{**arrays, **changed}[port] for port in layer.port_shapes]
         wide = rounding.floats(values, lambda v: v.astype(np.float64))
-        return _first(self.layer, rounding.evaluate(self.layer.op, wide)[0])
+        return gives(rounding.evaluate(layer.op, wide)[0], theirs, allowed.slack)
 
-    def gives(self, y: Array) -> bool:
-        """Whether an array, channels first, is the result."""
-        b = _first(self.layer, self.theirs)
-        return y.shape == b.shape and same(_wide(y), _wide(b), self.slack)
-
-
-def _kinds(suspect: _Suspect, seen: TensorDifference) -> Iterator[str]:
-    """Yield the mistakes that explain a result, the likeliest first."""
-    layer, expected, theirs = suspect.layer, suspect.expected, suspect.theirs
     if theirs.shape == expected.shape:
-        if "bias" in suspect.arrays and suspect.gives(
-            suspect.compute(bias=0 * suspect.arrays["bias"])
-        ):
+        if "bias" in arrays and explains(layer, bias=0 * arrays["bias"]):
             yield "the bias is missing"
-        values = [suspect.arrays[port] for port in layer.port_shapes]
-        found = with_filter_mistake(seen, layer.op, values, theirs, suspect.allowed).kind
+        values = [arrays[port] for port in layer.port_shapes]
+        found = with_filter_mistake(seen, layer.op, values, both[1], allowed).kind
         if found is not None:
             yield found
-        if layer.activation != "none":
-            plain = replace(suspect, layer=replace(layer, activation="none"))
-            if suspect.gives(plain.compute()):
-                yield f"the activation {layer.activation.split()[0]} is missing"
-    turned = np.moveaxis(expected, 1, -1), np.moveaxis(expected, -1, 1)
-    for y, text in zip(turned, ("last instead of first", "first instead of last"), strict=True):
-        if y.shape == theirs.shape and same(_wide(y), _wide(theirs), suspect.slack):
-            yield f"channels are {text}"
+        if layer.activation != "none" and explains(replace(layer, activation="none")):
+            yield f"the activation {layer.activation.split()[0]} is missing"
+    if gives(np.moveaxis(expected, 1, -1), theirs, allowed.slack):
+        yield "channels are last instead of first"
+    if gives(np.moveaxis(expected, -1, 1), theirs, allowed.slack):
+        yield "channels are first instead of last"
     if theirs.shape == expected.shape:
-        spread = np.isnan(_wide(theirs)) & np.isfinite(_wide(expected))
-        if spread.any():
-            number = int(spread.sum())
+        number = int((np.isnan(theirs) & np.isfinite(expected)).sum())
+        if number:
             yield f"NaN at {number} outputs that no NaN or infinity reaches (0 * infinity)"
 
 
-def _wide(y: Array) -> Array:
-    return y.astype(np.float64)
-
-
 MOST_CAUSES = 3  # causes that are told
+_SIZES = ("size ", "batch ", "channels ", "outputs ")  # features that are rarely the cause
 FEWEST_FAILURES = 2  # failures that can have something in common
 
 
@@ -170,16 +136,13 @@ def causes(failed: Sequence[Sequence[str]], passed: Sequence[Sequence[str]]) -> 
             both = sum(features.issuperset(pair) for features in good)
             if both < least:
                 found.append(Cause(pair, len(failed), both))
-    found.sort(key=lambda c: (c.passed, len(c.features), sum(map(_is_size, c.features))))
+    found.sort(
+        key=lambda c: (c.passed, len(c.features), sum(f.startswith(_SIZES) for f in c.features))
+    )
     best = found[0].passed if found else 0
     # Features of which most cases pass are no cause; what tells less than the best is no news.
     most = min(len(failed), 2 * best)
     return [c for c in found if c.passed * len(c.features) ** 2 <= most][:MOST_CAUSES]
-
-
-def _is_size(feature: str) -> bool:
-    """Whether a feature is a size, which is rarely the cause."""
-    return feature.startswith(("size ", "batch ", "channels ", "outputs "))
 
 
 class Circumstances(NamedTuple):
@@ -228,44 +191,28 @@ def _narrowed(c: Circumstances) -> bool:
     return c.layer.element_type == "f64" and not c.exact
 
 
-def _bytes(c: Circumstances) -> bool:
-    return c.layer.element_type == "i8"
-
-
-def _no_kernel(c: Circumstances) -> bool:
-    return c.layer.element_type in ("f64", "bf16")
-
-
-def _old_half(c: Circumstances) -> bool:
-    return c.layer.version == "onnx_opset1" and c.layer.element_type == "f16"
-
-
-_OV, _ORT, _MODEL, _LOWERED = "openvino", "onnxruntime", "model.xml", "lowered.xml"
+_OV, _MODEL, _LOWERED = "openvino", "model.xml", "lowered.xml"
+_ORT = ("onnxruntime", "model.onnx")
 _SPREADS = "it multiplies zeros by infinities where the definition multiplies nothing"
 DEFECTS: tuple[Defect, ...] = (
-    Defect(
-        _OV,
-        _MODEL,
-        "a kernel of size 1 at stride 1 ignores pads where the output has the data's size",
-        _pointwise,
-    ),
-    Defect(
-        _OV,
-        _LOWERED,
-        "a 3D Convolution with C = M = 1 and unlike dilations on the first two axes is garbage",
-        _single_3d,
-    ),
+    Defect(_OV, _MODEL, "a kernel of size 1 at stride 1 ignores pads where the output has the "
+           "data's size", _pointwise),
+    Defect(_OV, _LOWERED, "a 3D Convolution with C = M = 1 and unlike dilations on the first two "
+           "axes is garbage", _single_3d),
     Defect(_OV, _MODEL, "negative pads do not compile", _negative_pads),
     Defect(_OV, _MODEL, "an axis without data gives another size", _empty_axis),
     Defect(_OV, _LOWERED, "what its Pad makes of no data is not written", _empty_axis),
     Defect(_OV, _MODEL, "f64 is computed in f32", _narrowed),
     Defect(_OV, _LOWERED, "f64 is computed in f32", _narrowed),
-    Defect(_OV, _LOWERED, "without VNNI, sums of i8 are not exact", _bytes),
+    Defect(_OV, _LOWERED, "without VNNI, sums of i8 are not exact",
+           lambda c: c.layer.element_type == "i8"),
     Defect(_OV, _MODEL, _SPREADS, lambda c: c.spoiled == "filter"),
     Defect("any", _LOWERED, _SPREADS, lambda c: c.spoiled is not None),
-    Defect(_ORT, "model.onnx", "no implementation of f64 and bf16 on the CPU", _no_kernel),
-    Defect(_ORT, "model.onnx", "it does not load f16 of operation set 1", _old_half),
-)
+    Defect(*_ORT, "no implementation of f64 and bf16 on the CPU",
+           lambda c: c.layer.element_type in ("f64", "bf16")),
+    Defect(*_ORT, "it does not load f16 of operation set 1",
+           lambda c: (c.layer.version, c.layer.element_type) == ("onnx_opset1", "f16")),
+)  # fmt: skip
 
 
 def known(layer: SuiteLayer, spoiled: str | None, *, exact: bool) -> list[dict[str, str]]:
@@ -387,14 +334,10 @@ class SuiteReport:
     @property
     def verdict(self) -> str:
         """One line."""
-        counts = self.counts
-        parts = [f"{counts[PASSED]} of {count(len(self.cases), 'case')} passed"]
-        parts += [
-            f"{counts[s]} {text}"
-            for s, text in ((DIFFERS, "differ"), (MISSING, "missing"), (UNREADABLE, "unreadable"))
-            if counts[s]
-        ]
-        return ", ".join(parts)
+        passed, *rest = self.counts.values()
+        others = zip(rest, ("differ", "missing", "unreadable"), strict=True)
+        parts = [f"{number} {what}" for number, what in others if number]
+        return ", ".join([f"{passed} of {count(len(self.cases), 'case')} passed", *parts])
 
     def lines(self, *, everything: bool = False) -> list[str]:
         """Return what every case that has not passed has to say, or every case."""

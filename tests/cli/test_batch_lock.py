@@ -98,7 +98,7 @@ def test_nothing_is_left_beside_the_results(monkeypatch: Patch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("irdeconv.cli.batch_plan.os.rename", refuse)
+    monkeypatch.setattr("irdeconv.cli.batch.os.rename", refuse)
     assert command(*WORDS, "--report", "r.json", "--force") == 6
     item = json.loads(Path("r.json").read_text())["items"][0]
     assert item["summary"] == f"out/{item['item']} cannot be written: Permission denied"

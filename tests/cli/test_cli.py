@@ -528,8 +528,7 @@ def test_constraints_refuse_and_name_arguments(verb: str, option: VerbOption) ->
 
 def test_an_output_is_no_input_and_no_other_output(tmp_path: Path) -> None:
     verb = Verb(
-        "about",
-        """
+        """about
     FILE  a model @reads model
     --more FILE  a file @reads file
     -o --output FILE  the model @writes model .xml

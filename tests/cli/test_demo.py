@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 import irdeconv as ird
-from irdeconv.cli.demo_picture import CUT_MARGIN, FILES, MOST_PIXELS, NETWORK, enlarge, spans
+from irdeconv.cli.demo import CUT_MARGIN, FILES, MOST_PIXELS, NETWORK, enlarge, spans
 from irdeconv.cli.pictures import image_of, planes, png, psnr, read, resized
 from irdeconv.cli.samples import samples
 from irdeconv.ir.graph import Graph
@@ -215,7 +215,7 @@ def test_what_does_not_hold_is_said(tmp_path: Path, monkeypatch: Patch) -> None:
 
 def test_without_the_letters_for_ticks(monkeypatch: Patch, capsys: Capture) -> None:
     from irdeconv.cli.console import Console
-    from irdeconv.cli.demo_picture import Steps
+    from irdeconv.cli.demo import Steps
 
     ticks = iter(range(10))
     steps = Steps(Console(), clock=lambda: float(next(ticks)))
@@ -225,7 +225,7 @@ def test_without_the_letters_for_ticks(monkeypatch: Patch, capsys: Capture) -> N
     with steps.step("wrong") as step:
         step.passed = False
     assert not steps.passed
-    assert [s["seconds"] for s in steps.to_dict()] == [1.0, 1.0]
+    assert [s.seconds for s in steps.all] == [1.0, 1.0]
     out = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"✓ right     it holds +1.00 s", out[0])
     assert re.fullmatch(r"FAIL wrong +1.00 s", out[1])
@@ -500,8 +500,8 @@ def test_pieces_make_the_same_picture_as_the_whole(monkeypatch: Patch, mode: str
 
     whole = enlarge(image, spread, spread)
     assert whole.pieces == 1
-    monkeypatch.setattr("irdeconv.cli.demo_picture.PIECE_SIDE", 40)
-    monkeypatch.setattr("irdeconv.cli.demo_picture.spans", lambda size: spans(size, 40))
+    monkeypatch.setattr("irdeconv.cli.demo.PIECE_SIDE", 40)
+    monkeypatch.setattr("irdeconv.cli.demo.spans", lambda size: spans(size, 40))
     cut = enlarge(image, spread, spread)
     assert (cut.pieces, cut.difference) == (3 * 5, 0)
     assert np.array_equal(cut.image, whole.image)

@@ -96,10 +96,9 @@ def test_by_hand(head: str, inputs: list[TypedArray], want: Any) -> None:
 )
 def test_element_numbers_move_as_values_do(head: str, inputs: list[TypedArray], want: Any) -> None:
     made = layer(head)
-    ports = [p for p in range(len(inputs)) if p in MOVES[made.type]]
-    index = [inputs[p].array.astype(np.int64) for p in ports]
-    rest = [x for p, x in enumerate(inputs) if p not in ports]
-    moved = move(made, index, rest)[0]
+    ports = MOVES[made.type]
+    given = [x.array.astype(np.int64) if p in ports else x for p, x in enumerate(inputs)]
+    moved = move(made, given)[0]
     assert np.where(moved < 0, 0, moved).tolist() == want
 
 
@@ -182,11 +181,9 @@ def test_whatever_is_odd_is_unproved_and_nothing_else(seed: int) -> None:
                 if rng.random() < 0.2:
                     odd = rng.choice(("", "-1", "99999", "1,,2", "x", "true", "9" * 30))
                     made = layer(head, **{name: odd})
-            ports = [p for p in range(len(given)) if p in MOVES.get(made.type, ())]
             with contextlib.suppress(Unproved):
                 evaluate(made, given)
             with contextlib.suppress(Unproved):
-                index = [
-                    np.arange(given[p].array.size).reshape(given[p].array.shape) for p in ports
-                ]
-                move(made, index, [x for p, x in enumerate(given) if p not in ports])
+                ports, arrays = MOVES.get(made.type, ()), [x.array for x in given]
+                numbers = [np.arange(a.size).reshape(a.shape) for a in arrays]
+                move(made, [numbers[p] if p in ports else x for p, x in enumerate(given)])

@@ -19,8 +19,7 @@ from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.elementwise import Add
 from irdeconv.runtime import machine
-from irdeconv.runtime.bench import bench
-from irdeconv.runtime.bench_report import BenchReport, Interval95, Ratio, SavedReport, against
+from irdeconv.runtime.bench import BenchReport, Interval95, Ratio, SavedReport, against, bench
 from irdeconv.runtime.machine import SIDE, Ceilings, Conditions, gflops, measure_ceilings, rate
 from irdeconv.runtime.measure import (
     MOST,

@@ -21,11 +21,11 @@ from irdeconv.show.anatomy import (
     CellRow,
     Overlap,
     OverlapAxis,
+    picture,
     picture_style,
     shortened,
 )
 from irdeconv.show.anatomy_svg import AxisPicture, LayerPicture, svg
-from irdeconv.show.letters import picture
 from support import oracle
 from support.commands import answer
 

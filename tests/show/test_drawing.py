@@ -25,12 +25,12 @@ from irdeconv.ops.activation import ReLU
 from irdeconv.ops.channels import Split
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
+from irdeconv.show import scene as composition
 from irdeconv.show.drawn import LARGEST_FLAT, LARGEST_GROUPED
 from irdeconv.show.groups import LayerGroup, on_cycles, scopes
-from irdeconv.show.layout import LABEL_ROOM, Extents, distance, middles
+from irdeconv.show.layout import LABEL_ROOM, Extents, Point, distance, middles
 from irdeconv.show.ranks import Net, crossings, layered, order_rows, rank_nodes, topological_order
-from irdeconv.show.scene import Box, GraphDrawing, Link, Point, Scene, TextLine
-from irdeconv.show.scenes import LayerBox, Wire, draw, label_width, scene_of
+from irdeconv.show.scene import Box, GraphDrawing, LayerBox, Link, Scene, TextLine, Wire, draw
 from irdeconv.show.svg import PREFIX, style, tree
 from irdeconv.show.text import measure, name_lines, one_line, shown, type_lines
 from large_graphs import chain
@@ -65,9 +65,9 @@ def problems(scene: Scene) -> list[str]:
 
 def _label(link: Link) -> Box:
     """Return the place of a link's label: behind its beginning."""
-    x, y = link.points[0]
+    (x, y), width = link.points[0], composition.label_width(link.label)
     title = f"label of {link.source} -> {link.target}"
-    return Box(x + 4, y + 2, label_width(link.label), LABEL_ROOM - 3, (), "layer", title=title)
+    return Box(x + 4, y + 2, width, LABEL_ROOM - 3, (), "layer", title=title)
 
 
 def _inside(box: Box, scene: Scene) -> bool:
@@ -332,7 +332,7 @@ def scene(
         for n in range(count)
     ]
     wires = [Wire(a, b, (a + b) % outputs, label, a) for a, b in arrows]
-    return scene_of(boxes, wires)
+    return composition.scene_of(boxes, wires)
 
 
 def centres(found: Scene) -> list[tuple[int, int]]:

@@ -21,7 +21,7 @@ from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from irdeconv.ops.dialect_system import Cannot, DialectSystem
 from irdeconv.ops.quantize import FakeQuantize
 from irdeconv.rewrite.runtime_faults import PAD_OF_ONE, ZERO_POINT_OF_DECONVOLUTION
-from irdeconv.show.letters import picture
+from irdeconv.show.anatomy import picture
 from irdeconv.show.systems import SEARCHED, SYSTEMS, _candidates, difference, find, rule, verdicts
 from support import oracle
 from support.commands import answer
@@ -125,7 +125,7 @@ def test_the_picture_fits(size: int, kernel: int, stride: int) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_the_rows_of_the_picture_are_the_definition(seed: int, monkeypatch: Patch) -> None:
-    monkeypatch.setattr("irdeconv.show.letters.WIDTH", 200)  # all sums fit
+    monkeypatch.setattr("irdeconv.show.anatomy.WIDTH", 200)  # all sums fit
     rng = np.random.default_rng([5, seed])
     size, kernel, stride, dilation = (int(v) for v in rng.integers(1, 5, 4))
     full = stride * (size - 1) + dilation * (kernel - 1) + 1

@@ -245,13 +245,12 @@ def random_graph(rng: np.random.Generator, n: int) -> Graph:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_constants_behind_a_layer(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irdeconv.show.layers._FEW", 3)
+def test_constants_behind_a_layer(seed: int) -> None:
     g = random_graph(np.random.default_rng(seed), 160)
     expected = sets_behind(g)
     sources = ConstantSources(g, {n.id: g.inputs_of(n.id) for n in g.nodes()})
     assert {n.id for n in g.nodes() if n.id in sources} == set(expected)
-    assert max(map(len, expected.values())) > 6  # both ways of adding up
+    assert max(map(len, expected.values())) > 6
     for node in g.nodes():
         producers = [v.node for v in g.inputs_of(node.id)]
         behind = frozenset[int]().union(*(expected.get(p, ()) for p in producers))

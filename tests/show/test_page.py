@@ -29,7 +29,7 @@ from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.ops.bodies import bodies_of
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from irdeconv.rewrite.infer_specs import infer_specs
-from irdeconv.show.changes import difference
+from irdeconv.show.drawn import difference
 from irdeconv.show.layers import layers
 from irdeconv.show.page import SCRIPTS, STYLES, json_text, packed
 from irdeconv.show.page_details import (

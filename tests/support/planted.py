@@ -12,7 +12,7 @@ from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ops.activation import ReLU, Sigmoid
 from irdeconv.ops.elementwise import Abs, Tanh
 from irdeconv.ops.reduction import ReduceMean, ReduceSum
-from irdeconv.verify.reduce_search import is_valid
+from irdeconv.verify.reduce_pieces import is_valid
 from support.mutants import array_of, bypassed, exchanged, with_input, with_op
 
 Plant = Callable[[Graph, Node], Graph | None]  # a broken copy; None where it does not apply

@@ -19,6 +19,7 @@ from irdeconv.cli.certificates import proof_code
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
+from irdeconv.proof.definition import readings
 from irdeconv.proof.model import Unproved
 from irdeconv.rewrite.forms import FORMS
 from irdeconv.rewrite.infer_specs import inferred
@@ -32,10 +33,8 @@ from irdeconv.verify.evaluation import (
     PRIMES_END,
     TERMS,
     PrimeField,
-    gathering,
     is_prime,
     random_prime,
-    scattering,
 )
 from random_dialects import KINDS, chain, random_dialect, weights
 from support.fixtures import Patch
@@ -434,16 +433,16 @@ def test_sums_are_those_of_the_definitions(
     strides, dilations, begin = (2, 3, 1)[:axes], (1, 2, 1)[:axes], (1, -1, 0)[:axes]
     steps = list(zip(strides, dilations, strict=True))
     ends = [(*step, b) for step, b in zip(steps, begin, strict=True)]
-    for place, outs in ((scattering, (9, 11, 4)), (gathering, (2, 3, 4))):
+    for forward, outs in ((False, (9, 11, 4)), (True, (2, 3, 4))):
         sizes = outs[:axes]
         rows = zip(shape[2:], begin, sizes, steps, kernel, strict=True)
-        got = NUMBERS.contract(x, w, [place(*row) for row in rows])
+        got = NUMBERS.contract(x, w, [readings(*row, forward) for row in rows])
         want = np.zeros((shape[0], groups * outputs, *sizes), object)
         for n, g, m, c in itertools.product(*map(range, (shape[0], groups, outputs, inner))):
             for s in itertools.product(*map(range, shape[2:])):
                 for k in itertools.product(*map(range, kernel)):
                     value = int(x[(n, g * inner + c, *s)]) * int(w[(g, m, c, *k)])
-                    if place is scattering:
+                    if not forward:
                         reached = [
                             [i * t + j * d - b] for i, j, (t, d, b) in zip(s, k, ends, strict=True)
                         ]

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.oracles
 
 def judged(suite: Suite, peer: str, *, lowered: bool = False) -> SuiteReport:
     ran = run(suite, peer, lowered=lowered)
-    return check(suite, ran.arrays, ran.problems, (peer, file_of(peer, lowered=lowered)))
+    return check(suite, *ran, (peer, file_of(peer, lowered=lowered)))
 
 
 def explained(report: SuiteReport) -> None:

@@ -23,7 +23,7 @@ from irdeconv.ops.shape import ShapeOf
 from irdeconv.proof.model import Unproved
 from irdeconv.verify.check import check, probe_layers
 from irdeconv.verify.raising import raise_deconvolutions
-from irdeconv.verify.raising_resize import resize_unproved
+from irdeconv.verify.raising_compose import resize_unproved
 from irdeconv.verify.raising_site import GraphWalk
 from support.forms_grid import form_layer
 from support.layers import build, constant, parameter, result

@@ -21,11 +21,21 @@ from irdeconv.proof.definition import LayerDefinition
 from irdeconv.rewrite.forms import FORMS
 from irdeconv.verify import second_check
 from irdeconv.verify.check import check
-from irdeconv.verify.second_check import AGREES, DIFFERS, NOT_APPLICABLE, SecondAnswer
-from irdeconv.verify.second_definition import _attributes
-from irdeconv.verify.second_reading import Numbering, SecondLayer, SecondModel, Unfollowed
-from irdeconv.verify.second_relations import larger, linear, product, smaller
-from irdeconv.verify.second_side import SecondFacts, openvino_facts
+from irdeconv.verify.second_check import (
+    AGREES,
+    DIFFERS,
+    NOT_APPLICABLE,
+    SecondAnswer,
+    openvino_facts,
+)
+from irdeconv.verify.second_reading import SecondLayer, SecondModel, Unfollowed
+from irdeconv.verify.second_relations import (
+    Attributes,
+    SecondFacts,
+    larger,
+    linear,
+    product,
+)
 from support import dialect_layers, dialect_random, layers
 from support.commands import answer
 from support.dialect_layers import VERSIONS
@@ -128,10 +138,11 @@ def test_windows_by_their_own_definition(version: str) -> None:
             made, wanted = dialect_random.random_layer(rng, version), None
             document = made.get("semantics") == "document"
 
-        side = SimpleNamespace(sizes=lambda port, made=wanted or (): made, document=document)
-        inputs: Any = (None,) * (3 if wanted else 2)
         named = made.op.type, made.op.version, made.op.to_attributes()
-        found = _attributes(side, SecondLayer("x", *named, inputs, ()), made.axes)
+        op: Any = SimpleNamespace(layer=SecondLayer("x", *named, (), ()))
+        op.side = SimpleNamespace(model=SimpleNamespace(document=document))
+        op.sizes = lambda i, made=wanted or (): made
+        found = Attributes(op, made.axes)
         rows = enumerate(zip(made.size, made.kernel, strict=True))
         assert [found.window(a, n, k) for a, (n, k) in rows] == made.window()
 
@@ -188,8 +199,6 @@ def test_what_is_not_followed(monkeypatch: Patch) -> None:
     verdict, text = second_answer(graph, changed(low, pad.id, replace(pad.op, pad_mode="edge")))  # type: ignore
     assert verdict == NOT_APPLICABLE
     assert "pads with something else than zeros" in text
-    monkeypatch.setattr(second_check, "MOST_VISITS", 2)
-    assert "too many layers" in second_answer(graph, low)[1]
     monkeypatch.setattr(second_check, "ISL_OPERATIONS", 100)
     assert second_answer(graph, low)[0] == NOT_APPLICABLE
     with pytest.raises(Unfollowed, match="not in the weights"):
@@ -230,21 +239,20 @@ def test_pads_that_follow_from_sizes(auto_pad: str, shape_source: str) -> None:
 
 
 def test_sizes_by_hand() -> None:
-    empty = SecondModel(b"<net><layers/><edges/></net>", b"")
-    facts = SecondFacts(Numbering(empty, empty), None)
+    facts = SecondFacts()
     x, y = facts.size("x", 1, 100), facts.size("y")
     assert facts.equal((x * 4 + y * 8) // 4, x + y * 2)
     assert facts.simple((x * 4 + 3) % 4) == 3
     assert larger(2, 3) == facts.simple(larger(x * 0 + 2, 3)) == 3
     assert facts.equal(larger(x, 1), x)
-    assert not facts.equal(smaller(x, 99), x)
+    assert not facts.equal(larger(x, 2), x)
     assert facts.at_least(x, 1)
     assert not facts.at_least(x, 2)
     assert facts.simple(facts.quotient(product((x, y, 6)), x * 3)) == y * 2
     assert facts.quotient(product((x * 2, y)), product((y, x))) == 2
     assert facts.quotient(x, y) is None
     assert facts.quotient(x, 2) is None
-    assert facts.equal(product((x, y)), product((y, x)))
+    assert facts.quotient(product((x, y)), product((y, x))) == 1
     with pytest.raises(Unfollowed, match="merges"):
         linear(x, (y, y))
     with pytest.raises(Unfollowed, match="merges"):

@@ -19,7 +19,6 @@ from irdeconv.verify.suite_cases import (
     SuiteCase,
     chosen_dialects,
     covering,
-    crossed,
     factors,
     fixed,
     grid,
@@ -28,7 +27,7 @@ from irdeconv.verify.suite_cases import (
 from irdeconv.verify.suite_layer import DIALECTS, Refused, SuiteLayer, layer_of, per_axis
 from irdeconv.verify.suite_manifest import Suite
 from irdeconv.verify.suite_report import causes
-from irdeconv.verify.suite_vectors import vectors
+from irdeconv.verify.suite_writing import vectors
 from support.dialect_layers import ACTIVATIONS, DialectLayer
 from support.dialect_layers import expected as expected_of_dialect
 from support.layers import Layer
@@ -201,7 +200,7 @@ def test_covering_by_hand() -> None:
     found = covering({"a": (0, 1), "b": (0, 1)}, lambda row: row.get("a") != row.get("b", 9))
     assert found.rows == [{"a": 0, "b": 1}, {"a": 1, "b": 0}]
     assert found.impossible == [{"a": 0, "b": 0}, {"a": 1, "b": 1}]
-    assert len(list(crossed({"a": (0, 1, 2), "b": (0, 1)}, lambda row: sum(row.values()) < 3))) == 5
+    assert len(covering({"a": (0, 1, 2), "b": (0, 1)}, lambda row: sum(row.values()) < 3).rows) == 5
 
 
 def test_a_pair_that_a_third_value_makes_impossible() -> None:

@@ -282,18 +282,18 @@ def test_the_file_that_the_page_shows(tmp_path: Path) -> None:
     text = (Path(__file__).resolve().parents[2] / "docs/suite.md").read_text("utf-8")
     start = text.index("# npu.toml\ndialects")
     (tmp_path / "npu.toml").write_text(text[start : text.index("```", start)])
-    found = read_layers(tmp_path / "npu.toml", [])
-    assert {c.layer.axes for c in found.cases} == {1, 2}
-    assert [c.name for c in found.cases][-1] == "onnx-stem"
-    assert found.skipped == ["onnx has no strides 1, output_padding 1"]
+    cases, skipped = read_layers(tmp_path / "npu.toml", [])
+    assert {c.layer.axes for c in cases} == {1, 2}
+    assert cases[-1].name == "onnx-stem"
+    assert skipped == ["onnx has no strides 1, output_padding 1"]
 
 
 def test_a_full_crossing(tmp_path: Path) -> None:
     path = tmp_path / "all.toml"
     path.write_text('strength = "all"\n[cross]\nkernel = [1, 2, 3]\nstrides = [1, 2]\n'
                     "output_padding = [0, 1]\n")  # fmt: skip
-    found = read_layers(path, ["onnx"])
-    kept = {(a.layer.kernel[0], a.layer.strides[0], a.layer.output_padding[0]) for a in found.cases}
+    cases, _ = read_layers(path, ["onnx"])
+    kept = {(a.layer.kernel[0], a.layer.strides[0], a.layer.output_padding[0]) for a in cases}
     assert kept == {(k, s, p) for k in (1, 2, 3) for s in (1, 2) for p in (0, 1) if p < s}
 
 
