@@ -26,6 +26,7 @@ from irdeconv.rewrite.lower_deconv import canonicalize
 from irdeconv.rewrite.nonfinite import DEFINITION, REACHES, footprint
 from irdeconv.rewrite.site import DeconvolutionSite, site_of
 from irdeconv.rewrite.standardize import standardize
+from irdeconv.rewrite.subpixel import narrowest
 from irdeconv.rewrite.targets import Target
 from support import oracle
 from support.forms_grid import form_layer
@@ -108,6 +109,40 @@ def test_bad_weights_spread_as_predicted(seed: int) -> None:
         want = footprint(REACHES[form], site(graph), bad if layer.groups else bad[None])
         got = measure(graph, feeds, form)
         assert np.array_equal(got, np.broadcast_to(want, got.shape)), (form, layer)
+
+
+def met(s: DeconvolutionSite, axis: int, form: str) -> Any:
+    """Whether an output of an axis multiplies an input element with anything, [O, I]."""
+    outputs, inputs = np.arange(s.output[axis])[:, None], np.arange(s.size[axis])
+    if form == "stacked":  # the widened filter spans it
+        found = narrowest(s.axes[axis], s.size[axis])
+        taken = [r for r in found.residues if r.taps]
+        low, high = min(r.first for r in taken), max(r.first + r.extent for r in taken)
+        offset = inputs - (outputs + found.front) // s.strides[axis]
+        return (offset >= low) & (offset < high)
+    at = outputs + s.begin[axis] - inputs * s.strides[axis]
+    tap, over = np.divmod(at, s.dilations[axis])
+    return (over == 0) & (tap >= 0) & (tap < s.kernel[axis])
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_bad_inputs_spread_as_predicted(seed: int) -> None:
+    rng = np.random.default_rng([56, seed])
+    layer = replace(form_layer(rng, budget=300), batch=1)
+    x = numbers(rng, layer.data_shape, np.float32)
+    w = numbers(rng, layer.filter_shape, np.float32)
+    group = int(rng.integers(layer.groups or 1))
+    channel = group * layer.c + int(rng.integers(layer.c))
+    bad = bad_values(rng, x[0, channel], 1)
+    graph, feeds = build(layer, x, w)
+    for form in applicable(graph):
+        want = bad.astype(np.int64)
+        for axis in range(layer.axes):
+            want = np.tensordot(want, met(site(graph), axis, form), ((0,), (1,)))
+        got = measure(graph, feeds, form)[0]
+        spoilt = got[group * layer.m : (group + 1) * layer.m]
+        assert np.array_equal(spoilt, np.broadcast_to(want > 0, spoilt.shape)), (form, layer)
+        assert got.sum() == spoilt.sum()
 
 
 def one_bad_tap(value: float = np.nan) -> tuple[Graph, dict[str, Any]]:
